@@ -1,20 +1,23 @@
 # Every command we type. `make serve` and `make test` install what they need.
+#
+# `make serve` and `make test` build with the profile "serve" (Cargo.toml), which takes three fifths of the CPU time of a release.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 CARGO ?= cargo
+INTEROP_PROFILE ?= serve
 ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test quick check docs docs-links pictures rust-test web-test interop fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak clean tools swarm-tools
+.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: web ## Build everything and serve on http://localhost:4000
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	./target/release/watchfire serve $(ARGS)
+	$(CARGO) build --profile serve --no-default-features $(LOCKED) -p watchfire-cli
+	./target/serve/watchfire serve $(ARGS)
 
 web: web/dist/index.html ## Build the web client
 
@@ -28,9 +31,11 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	cd web && npm run build
 	@touch $@
 
-test: check rust-test web-test interop ## Run all tests, as CI does
+test: check rust-test web-test interop test-package ## Run all tests, as CI does
 	@command -v go >/dev/null || ls target/kubo/*/ipfs >/dev/null 2>&1 || \
 	  echo "skipped: the tests with kubo (tests/interop/kubo, tests/interop/gateway): Go is not installed"
+	@command -v go >/dev/null || ls target/pebble/*/pebble >/dev/null 2>&1 || \
+	  echo "skipped: the tests with an ACME server (tests/interop/tls): Go is not installed"
 	@echo "all tests passed"
 
 quick: web ## Check, and test only what differs from main
@@ -42,6 +47,13 @@ check: web docs-links ## Formatting, lints and documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
+	CARGO="$(CARGO)" tests/audit.sh rules
+
+audit: ## Check licences, sources and known vulnerabilities of all dependencies; installs cargo-deny when it is missing
+	CARGO="$(CARGO)" tests/audit.sh
+
+test-package: web tests/interop/node_modules/.package-lock.json ## Build a channel server from the packages that crates.io would get
+	cd tests/interop && CARGO="$(CARGO)" npm run test:package
 
 rust-test: web ## The Rust tests, fuzz targets with their seeds among them
 	$(CARGO) test $(LOCKED) --workspace --quiet
@@ -50,16 +62,37 @@ web-test: web ## The web client's types, tests and weight
 	cd web && npm run typecheck && npm test && npm run weigh
 
 interop: web tools tests/interop/node_modules/.package-lock.json ## Real clients and real browsers against our server
-	$(CARGO) build $(LOCKED) --release -p watchfire-cli -p chat -p watchfire-p2p --bins --example host --example raw_peer
-	cd tests/interop && npm test
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat -p watchfire-p2p --bins --example host --example raw_peer
+	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm test
+
+dist: web ## Pack a release in dist/: archive, Debian package, container image; DIST_BINARY packs a built program
+	CARGO="$(CARGO)" packaging/dist.sh
+
+test-dist: dist dist-tools tests/interop/node_modules/.package-lock.json tests/dist/node_modules/.package-lock.json ## Install what `make dist` packed, as an operator does; needs root, takes minutes
+	cd tests/dist && npm test
+
+dist-tools: tools ## Install what the tests of the packages use, when it is missing
+	@missing=; for tool in mmdebstrap:mmdebstrap ctr:containerd runc:runc umoci:umoci strace:strace zsh:zsh fish:fish man:man-db curl:curl ip:iproute2 file:file readelf:binutils; do \
+	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	[ -z "$$missing" ] || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+
+tests/dist/node_modules/.package-lock.json: tests/dist/package.json tests/dist/package-lock.json
+	cd tests/dist && npm ci --no-audit --no-fund
+	@touch $@
 
 soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minutes: two gigabytes from one browser to another
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli
 	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} node --test browser/large-files.test.mjs
 
+test-proxies-long: web tools tests/interop/node_modules/.package-lock.json ## Polls of two minutes, 1,000 reconnects and 300 MB through each proxy
+	$(CARGO) build $(LOCKED) --release -p watchfire-cli
+	cd tests/interop && npm run test:proxies-long
+
 test-kubo: ## A real kubo against our libp2p host; builds kubo once, with Go, which takes minutes
-	$(CARGO) build $(LOCKED) --release -p watchfire-p2p --example host --example raw_peer
-	cd tests/interop && npm run test:kubo
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p watchfire-p2p --bins --example host --example raw_peer
+	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:kubo
 
 tests/interop/node_modules/.package-lock.json: tests/interop/package.json tests/interop/package-lock.json
 	cd tests/interop && npm ci --no-audit --no-fund
@@ -68,6 +101,7 @@ tests/interop/node_modules/.package-lock.json: tests/interop/package.json tests/
 tools: ## Install the browser, the load tool and the proxies that the tests drive, when they are missing
 	@missing=; for tool in chromium:chromium tsung:tsung nginx:nginx-light caddy:caddy haproxy:haproxy; do \
 	  PATH="$$PATH:/usr/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	[ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing="$$missing libnginx-mod-stream"; \
 	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
@@ -99,6 +133,10 @@ tests/docs/node_modules/.package-lock.json: tests/docs/package.json tests/docs/p
 
 fuzz: ## Fuzz every decoder, or those of TARGETS, for FUZZ_SECONDS (60) each, guided by coverage
 	CARGO="$(CARGO)" fuzz/run.sh $(TARGETS)
+
+test-restart: web ## Restart a server with 18,000 sockets and 1,000 parked polls, and show the figures
+	RESTART_SOCKETS=$${RESTART_SOCKETS:-18000} RESTART_POLLS=$${RESTART_POLLS:-1000} RESTART_DRAIN_SECONDS=$${RESTART_DRAIN_SECONDS:-10} \
+	  $(CARGO) test $(LOCKED) --release -p watchfire-cli --test restart under_load -- --nocapture
 
 sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test faults -- --nocapture
@@ -136,4 +174,4 @@ redraw: ## Draw pages and pictures of docs/ again from the stored results
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf web/dist web/node_modules tests/interop/node_modules tests/docs/node_modules
+	rm -rf dist web/dist web/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules

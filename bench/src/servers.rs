@@ -175,6 +175,7 @@ fn command(server: Server, address: SocketAddr, paths: &ServerPaths) -> Result<C
     let watchfire = || -> Result<Command> {
         let mut command = guarded_command(&paths.watchfire)?;
         command.args(["serve", "--listen", &address.to_string()]);
+        command.args(["--set", "channels.open_rooms=true", "--set", "admin.listen=[]"]);
         Ok(command)
     };
     let chat = || -> Result<Command> {

@@ -153,6 +153,7 @@ impl ServerPlan<'_> {
                 command.args(["--set", &format!("server.shards={}", self.shards)]);
                 // All clients have left when it stops, so it need not spread their reconnects.
                 command.args(["--set", "server.drain_period=1s"]);
+                command.args(["--set", "channels.open_rooms=true", "--set", "admin.listen=[]"]);
                 for setting in self.settings {
                     command.args(["--set", setting]);
                 }

@@ -1,4 +1,4 @@
-//! Settings of the memory allocator for pieces of files.
+//! Settings and calls of the memory allocator.
 #![allow(unsafe_code)]
 
 /// Keep the memory of the allocator small while pieces of files come and go.
@@ -18,6 +18,16 @@ pub fn keep_pieces() {
         // thread runs yet. A refused setting keeps its value.
         unsafe { libc::mallopt(parameter, value) };
     }
+}
+
+/// Return the free memory of the allocator to the operating system. It walks the free lists, which
+/// takes milliseconds, and delays allocations of other threads meanwhile.
+pub fn return_free() {
+    // SAFETY: the call takes a number, and changes only free memory of the allocator.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0)
+    };
 }
 
 /// Longer pieces return to the system at once. Between short allocations they would leave holes

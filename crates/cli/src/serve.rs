@@ -1,13 +1,19 @@
 use std::fmt;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use watchfire_server::{Layers, Server, Settings, Started};
 
+/// Signals, shown below the options.
+const SIGNALS: &str = "Signals:
+  SIGTERM, SIGINT  Stop accepting, close all clients over server.drain_period, and exit
+  SIGUSR2          Start the program on disk, which takes over without refusing a connection";
+
 /// Arguments of `watchfire serve`. Flags override the environment, which overrides the file.
 #[derive(clap::Args)]
+#[command(after_help = SIGNALS)]
 pub struct Arguments {
     /// The settings file; config.example.toml lists every setting.
     #[arg(long, value_name = "FILE", env = "WATCHFIRE_CONFIG")]
@@ -44,7 +50,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
     watchfire_server::start_logging(&settings.log)?;
     raise_open_file_limit();
-    let is_encrypted = !settings.tls.cert.as_os_str().is_empty();
+    let is_encrypted = settings.tls.is_on();
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let has_started = std::cell::Cell::new(false);
@@ -67,10 +73,14 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
         for link in links(&started.addresses, is_encrypted) {
             print_line(format_args!("Watchfire is running at {link}"));
         }
+        for address in &started.admin_addresses {
+            print_line(format_args!("Metrics are at http://{address}/metrics"));
+        }
     };
-    runtime.block_on(Server::new(settings).with_pages().run(stop, started))?;
+    let server = Server::new(settings).with_pages().return_memory_with(crate::memory::return_free);
+    runtime.block_on(server.run(stop, started))?;
     if has_started.get() {
-        print_line("The server has stopped.");
+        print_line(format_args!("Process {} has stopped.", std::process::id()));
     }
     Ok(())
 }
@@ -88,9 +98,8 @@ fn processes(text: &str) -> Result<u16, String> {
 fn check(settings: Settings) -> anyhow::Result<()> {
     watchfire_server::raise_open_file_limit().context("cannot raise the open-file limit")?;
     let Settings { server, tls, stun, p2p, admin, .. } = &settings;
-    let (is_encrypted, is_on) =
-        (!tls.cert.as_os_str().is_empty(), |on| if on { "on" } else { "off" });
-    let mut lines: Vec<String> = links(&server.listen, is_encrypted)
+    let is_on = |on| if on { "on" } else { "off" };
+    let mut lines: Vec<String> = links(&server.listen, tls.is_on())
         .into_iter()
         .map(|link| format!("would listen at {link}"))
         .collect();
@@ -98,25 +107,40 @@ fn check(settings: Settings) -> anyhow::Result<()> {
         0 => "processes: as many as the open-file limit requires".into(),
         processes => format!("processes: {processes}"),
     });
-    lines.push(format!("TLS: {}", is_on(is_encrypted)));
+    let before_tls = lines.len();
     lines.push(format!("STUN: {}", is_on(stun.enabled)));
     lines.push(format!("libp2p gateway: {}", is_on(p2p.is_on())));
-    lines.push(format!("admin calls: {}", is_on(!admin.token.is_empty())));
-    Server::new(settings).check()?;
+    lines.push(match admin.listen.is_empty() {
+        true => "metrics and admin calls: off".into(),
+        false => {
+            let addresses: Vec<_> = admin.listen.iter().map(|at| format!("http://{at}")).collect();
+            let calls = is_on(!admin.token.is_empty());
+            format!("metrics: {}; admin calls: {calls}", addresses.join(", "))
+        }
+    });
+    let server = Server::new(settings);
+    server.check()?;
+    lines.splice(before_tls..before_tls, server.describe_tls()?);
     lines.iter().for_each(print_line);
     Ok(())
 }
 
-fn layers(arguments: Arguments) -> anyhow::Result<Layers> {
+/// The settings of a server from the defaults, a settings file and the environment.
+pub fn layers_of(config: Option<&Path>) -> anyhow::Result<Layers> {
     let mut layers = Layers::new();
     // Hosting platforms name the port in this variable, and expect the server on every interface.
     if let Ok(port) = std::env::var("PORT") {
         layers.assign("PORT", &format!("server.listen=0.0.0.0:{port}"))?;
     }
-    if let Some(file) = &arguments.config {
+    if let Some(file) = config {
         layers.file(file)?;
     }
     layers.environment(std::env::vars())?;
+    Ok(layers)
+}
+
+fn layers(arguments: Arguments) -> anyhow::Result<Layers> {
+    let mut layers = layers_of(arguments.config.as_deref())?;
     if !arguments.listen.is_empty() {
         let addresses: Vec<_> = arguments.listen.iter().map(ToString::to_string).collect();
         layers.assign("--listen", &format!("server.listen={}", addresses.join(",")))?;

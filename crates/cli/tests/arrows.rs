@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("page-client", &["types", "content", "bitswap", "p2p"]),
     ("sim", &["types", "content", "bitswap", "report"]),
     ("stun", &["types"]),
-    ("mirror", &["content"]),
+    ("mirror", &[]),
     ("workers", &["types"]),
     (
         "server",
@@ -78,7 +78,10 @@ fn dependencies(name: &str) -> BTreeSet<String> {
     for line in manifest.lines() {
         if line.starts_with('[') {
             is_dependency = line == "[dependencies]";
-        } else if is_dependency && let Some(end) = line.find(['.', ' ', '=']) {
+        } else if is_dependency
+            && !line.starts_with('#')
+            && let Some(end) = line.find(['.', ' ', '='])
+        {
             found.insert(line[..end].trim_start_matches("watchfire-").to_owned());
         }
     }
@@ -115,5 +118,33 @@ fn pure_crates_have_no_impure_dependencies() {
         }
         let rules = fs::canonicalize(crates().join(name).join("clippy.toml")).expect("clippy.toml");
         assert!(rules.ends_with("pure.clippy.toml"), "{name} must use pure.clippy.toml");
+    }
+}
+
+/// Whether a source file of the folder, or of a folder below, contains the word.
+fn mentions(folder: &Path, word: &str) -> bool {
+    fs::read_dir(folder).expect("a folder").any(|entry| {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            return mentions(&path, word);
+        }
+        path.extension().is_some_and(|extension| extension == "rs")
+            && fs::read_to_string(&path)
+                .expect("a source file")
+                .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+                .any(|found| found == word)
+    })
+}
+
+#[test]
+fn every_dependency_is_used() {
+    for (name, _) in ARROWS {
+        for dependency in dependencies(name) {
+            let word = dependency.replace('-', "_");
+            let source = crates().join(name).join("src");
+            let is_ours = ARROWS.iter().any(|(ours, _)| *ours == dependency);
+            let word = if is_ours { format!("watchfire_{word}") } else { word };
+            assert!(mentions(&source, &word), "{name} does not use {dependency}");
+        }
     }
 }

@@ -5,6 +5,10 @@ use std::process::{Child, Command, Output, Stdio};
 
 const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
 
+/// A server with the rooms that the scenarios join.
+const SERVE: [&str; 5] =
+    ["serve", "--set", "channels.open_rooms=true", "--set", "admin.listen=127.0.0.1:0"];
+
 /// A process that listens on a free port; it is killed after the test.
 struct Listening {
     child: Child,
@@ -70,7 +74,7 @@ const LOBBY: &str = r#"
 
 #[test]
 fn a_load_above_the_open_file_limit_uses_several_processes() {
-    let server = Listening::start(&["serve"]);
+    let server = Listening::start(&SERVE);
     let json = std::env::temp_dir().join(format!("watchfire-{}.json", std::process::id()));
     let file = json.to_str().expect("the path is text");
     // 64 of these files are reserved, so each process has 60 users.
@@ -94,7 +98,7 @@ fn a_load_above_the_open_file_limit_uses_several_processes() {
 
 #[test]
 fn agents_with_the_right_token_run_users() {
-    let server = Listening::start(&["serve"]);
+    let server = Listening::start(&SERVE);
     let token = std::env::temp_dir().join(format!("watchfire-{}-token", std::process::id()));
     std::fs::write(&token, "a-token-of-some-length\n").expect("it is written");
     let token_file = token.to_str().expect("the path is text");
@@ -124,7 +128,7 @@ fn agents_with_the_right_token_run_users() {
 
 #[test]
 fn an_interrupted_load_reports_its_results() {
-    let server = Listening::start(&["serve"]);
+    let server = Listening::start(&SERVE);
     let name = |extension: &str| {
         let file = format!("watchfire-{}-stopped.{extension}", std::process::id());
         std::env::temp_dir().join(file).to_str().expect("the path is text").to_owned()

@@ -1,6 +1,6 @@
 //! The output of `watchfire serve` when it starts, and when it fails.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 fn serve(arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
     command.arg("serve").args(["--set", "server.drain_period=0s", "--set", "stun.enabled=false"]);
+    // Tests that run at once cannot share the default port.
+    command.args(["--set", "admin.listen=127.0.0.1:0"]);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the program runs")
 }
@@ -41,6 +43,26 @@ fn an_address_in_use_is_named_once() {
 }
 
 #[test]
+fn an_address_for_redirects_in_use_is_named_once() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let state = std::env::temp_dir().join(format!("watchfire-taken-{}", std::process::id()));
+    let state_dir = format!("tls.acme.state_dir={}", state.display());
+    let redirect = format!("tls.redirect_listen={address}");
+    for processes in ["1", "2"] {
+        let listen = ["--listen", "127.0.0.1:0", "--processes", processes];
+        let tls = ["tls.acme.domains=a.example", &state_dir, &redirect];
+        let sets = tls.iter().flat_map(|setting| ["--set", setting]);
+        let arguments: Vec<&str> = listen.into_iter().chain(sets).collect();
+        let (is_success, stderr) = wait(serve(&arguments));
+        assert!(!is_success);
+        assert_eq!(stderr.matches("Address already in use").count(), 1, "{stderr}");
+        assert!(stderr.contains(&format!("tls.redirect_listen {address}")), "{stderr}");
+    }
+    let _ = std::fs::remove_dir_all(state);
+}
+
+#[test]
 fn the_link_of_each_listener_is_printed() {
     for processes in ["1", "2"] {
         let listeners = ["--listen", "127.0.0.1:0", "--listen", "127.0.0.2:0"];
@@ -55,6 +77,45 @@ fn the_link_of_each_listener_is_printed() {
         assert!(links[1].starts_with("http://127.0.0.2:"), "{links:?}");
         signal(&child, "-TERM");
         assert!(wait(child).0);
+    }
+}
+
+#[test]
+fn the_address_of_the_metrics_is_printed_and_any_process_answers() {
+    for processes in ["1", "2"] {
+        let mut child = serve(&["--listen", "127.0.0.1:0", "--processes", processes]);
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let address = lines.find_map(|line| {
+            let line = line.expect("text");
+            let address = line.strip_prefix("Metrics are at http://")?.strip_suffix("/metrics")?;
+            Some(address.to_owned())
+        });
+        let address = address.expect("the address is printed");
+        for _ in 0..10 {
+            let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+            stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+            let request = format!("GET /metrics HTTP/1.0\r\nhost: {address}\r\n\r\n");
+            stream.write_all(request.as_bytes()).expect("it is sent");
+            let mut response = String::new();
+            stream.read_to_string(&mut response).expect("text");
+            assert!(response.contains("watchfire_channels_websockets 0"), "{response}");
+        }
+        signal(&child, "-TERM");
+        assert!(wait(child).0);
+    }
+}
+
+#[test]
+fn an_admin_address_in_use_is_named_once() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let setting = format!("admin.listen={address}");
+    for processes in ["1", "2"] {
+        let arguments = ["--listen", "127.0.0.1:0", "--processes", processes, "--set", &setting];
+        let (is_success, stderr) = wait(serve(&arguments));
+        assert!(!is_success);
+        assert_eq!(stderr.matches(&address).count(), 1, "{stderr}");
+        assert!(stderr.contains("admin.listen: Address already in use"), "{stderr}");
     }
 }
 
@@ -75,6 +136,38 @@ fn a_closed_standard_output_does_not_stop_the_server() {
     let (is_success, stderr) = wait(child);
     assert!(is_success, "{stderr}");
     assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
+fn at_info_the_log_names_no_client_and_no_page() {
+    const CID: &str = "bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
+    const CLIENT: &str = "203.0.113.97";
+    let mut child = serve(&["--listen", "127.0.0.1:0"]);
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let link = lines.next().expect("the link is printed").expect("text");
+    let port: u16 = link.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+    let mut bytes = format!(
+        "GET /p/{CID} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {CLIENT}\r\n\r\n\
+         GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {CLIENT}\r\n\
+         Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    .into_bytes();
+    let join = format!(r#"["1","1","page:{CID}","phx_join",{{"have":"all"}}]"#);
+    bytes.extend([0x81, 0x80 | join.len() as u8, 0, 0, 0, 0]);
+    bytes.extend(join.as_bytes());
+    // Invalid, so that the server closes the socket.
+    bytes.extend([0x83, 0x80, 0, 0, 0, 0]);
+    stream.write_all(&bytes).expect("the requests are sent");
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).expect("the server closes");
+    assert!(String::from_utf8_lossy(&received).contains(r#""status":"ok""#), "the page is joined");
+    signal(&child, "-TERM");
+    let (is_success, log) = wait(child);
+    assert!(is_success, "{log}");
+    assert!(!log.contains(CID) && !log.contains(CLIENT), "{log}");
 }
 
 /// Runs `watchfire serve` with arguments that make it print and exit.
@@ -113,6 +206,7 @@ fn a_check_shows_what_would_happen_or_what_is_wrong() {
         ("socket.check_origin=example.org", "an origin looks like"),
         ("tls.cert=/nonexistent.pem", "set both tls.cert and tls.key"),
         ("pages.deny_file=/nonexistent", "pages.deny_file"),
+        ("admin.listen=0.0.0.0:4010", "there is no admin.token"),
         ("server.trusted_proxy=x", "did you mean `server.trusted_proxies`?"),
     ] {
         let (is_success, _, stderr) = output(&["--check", "--set", setting], &[]);
@@ -122,4 +216,80 @@ fn a_check_shows_what_would_happen_or_what_is_wrong() {
         ["--check", "--set", "tls.cert=/nonexistent.pem", "--set", "tls.key=/nonexistent.key"];
     let (is_success, _, stderr) = output(&tls, &[]);
     assert!(!is_success && stderr.contains("cannot read /nonexistent.pem"), "{stderr}");
+    assert_eq!(stderr.matches("No such file").count(), 1, "{stderr}");
+}
+
+/// Runs `watchfire health` with these arguments and variables.
+fn health(arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+    command.arg("health").args(arguments).envs(variables.iter().copied());
+    let output = command.output().expect("the program runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).expect("text"))
+}
+
+#[test]
+fn a_running_server_is_healthy_and_a_stopped_one_is_not() {
+    let mut child = serve(&["--listen", "127.0.0.1:0"]);
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let link = lines
+        .map(|line| line.expect("text"))
+        .find_map(|line| Some(line.strip_prefix("Watchfire is running at ")?.to_owned()))
+        .expect("a link");
+    let port = link.rsplit(':').next().expect("a port");
+    assert_eq!(health(&[&link], &[]), (true, format!("{link} is healthy\n")));
+    // Without a URL it reads the settings that the server in the same container has.
+    let (is_healthy, text) = health(&[], &[("PORT", port)]);
+    assert!(is_healthy, "{text}");
+    let listen = format!("0.0.0.0:{port}");
+    let (is_healthy, text) = health(&[], &[("PORT", "1"), ("WATCHFIRE_SERVER_LISTEN", &listen)]);
+    assert!(is_healthy, "{text}");
+
+    signal(&child, "-TERM");
+    assert!(wait(child).0);
+    let (is_healthy, text) = health(&[&link], &[]);
+    assert!(!is_healthy);
+    assert!(text.starts_with(&format!("watchfire: cannot check {link}/healthz: ")), "{text}");
+}
+
+#[test]
+fn a_check_shows_what_tls_would_do() {
+    let state = std::env::temp_dir().join(format!("watchfire-check-{}", std::process::id()));
+    let state_dir = format!("tls.acme.state_dir={}", state.display());
+    let acme = ["--check", "--set", "tls.acme.domains=a.example,b.example", "--set", &state_dir];
+    let (is_success, out, stderr) = output(&acme, &[]);
+    assert!(is_success, "{stderr}");
+    for line in [
+        "TLS: ACME for a.example, b.example",
+        "would order from https://acme-v02.api.letsencrypt.org/directory with tls-alpn-01",
+        "it has no certificate yet",
+    ] {
+        assert!(out.contains(line), "{line} in {out}");
+    }
+    assert!(!state.exists(), "a check creates nothing");
+
+    let redirect = "tls.redirect_listen=192.0.2.1:80";
+    let public = "server.public_url=https://a.example";
+    let arguments = [&acme[..], &["--set", redirect, "--set", public]].concat();
+    let (_, out, _) = output(&arguments, &[]);
+    assert!(out.contains("would redirect http://192.0.2.1:80 to https://a.example\n"), "{out}");
+
+    for (setting, problem) in [
+        (redirect, "cannot use tls.redirect_listen: TLS is off"),
+        ("tls.acme.domains=a.example", "without tls.acme.state_dir"),
+        ("tls.acme.domains=*.a.example", "a wildcard needs the challenge DNS-01"),
+    ] {
+        let (is_success, _, stderr) = output(&["--check", "--set", setting], &[]);
+        assert!(!is_success && stderr.contains(problem), "{setting}: {stderr}");
+    }
+    let http = [&acme[..], &["--set", "tls.acme.challenge=http-01"]].concat();
+    let (is_success, _, stderr) = output(&http, &[]);
+    assert!(!is_success && stderr.contains("set tls.redirect_listen"), "{stderr}");
+    let unwritable = ["--check", "--set", "tls.acme.domains=a.example", "--set"];
+    let arguments = [&unwritable[..], &["tls.acme.state_dir=/dev/null/acme"]].concat();
+    let (is_success, _, stderr) = output(&arguments, &[]);
+    assert!(
+        !is_success && stderr.contains("cannot use tls.acme.state_dir /dev/null/acme"),
+        "{stderr}"
+    );
 }

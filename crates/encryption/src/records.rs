@@ -1,6 +1,6 @@
 use std::fmt;
 
-use aes_gcm::aead::AeadInPlace as _;
+use aes_gcm::aead::AeadInOut as _;
 use aes_gcm::{Aes256Gcm, KeyInit as _, Nonce, Tag};
 use hkdf::Hkdf;
 use sha2::Sha256;
@@ -104,7 +104,8 @@ impl RecordCipher {
     pub fn seal(&self, record: u64, mut content: Vec<u8>) -> Vec<u8> {
         let (from, to) = self.layout.content_range(record);
         assert_eq!(content.len() as u64, to - from, "content of record {record}");
-        let sealed = self.cipher.encrypt_in_place_detached(&self.nonce(record), b"", &mut content);
+        let nonce = self.nonce(record);
+        let sealed = self.cipher.encrypt_inout_detached(&nonce, b"", content.as_mut_slice().into());
         content.extend_from_slice(&sealed.expect("records are at most 1 MiB"));
         content
     }
@@ -116,9 +117,11 @@ impl RecordCipher {
         if record >= self.layout.records() || sealed.len() as u64 != to - from {
             return Err(changed);
         }
-        let tag = Tag::clone_from_slice(&sealed.split_off(sealed.len() - TAG_BYTES as usize));
+        let tag = sealed.split_off(sealed.len() - TAG_BYTES as usize);
+        let tag: &Tag = tag.as_slice().try_into().expect("the length matches");
         let nonce = self.nonce(record);
-        match self.cipher.decrypt_in_place_detached(&nonce, b"", &mut sealed, &tag) {
+        let content = sealed.as_mut_slice().into();
+        match self.cipher.decrypt_inout_detached(&nonce, b"", content, tag) {
             Ok(()) => Ok(sealed),
             Err(_) => Err(changed),
         }

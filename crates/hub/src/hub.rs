@@ -2,12 +2,12 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use hashbrown::{HashMap, HashTable};
+use watchfire_types::Slab;
 
 use crate::fan_out::FanOut;
 use crate::limits::{HubLimits, QueueFull};
-use crate::room::should_shrink;
+use crate::room::{NONE, should_shrink};
 use crate::seeded::Seeded;
-use crate::slab::{NONE, Slab};
 use crate::subscription::{Subscription, SubscriptionId, SubscriptionIds, Subscriptions};
 use crate::topic::{Members, Topic};
 
@@ -42,8 +42,8 @@ impl<D> Hub<D> {
         Hub {
             limits,
             hashing,
-            subscriptions: Slab::new(),
-            topics: Slab::new(),
+            subscriptions: Slab::default(),
+            topics: Slab::default(),
             names: HashTable::new(),
             fan_outs: HashMap::with_hasher(hashing),
             turns: VecDeque::new(),

@@ -29,7 +29,6 @@ mod limits;
 mod presence;
 mod room;
 mod seeded;
-mod slab;
 mod subscription;
 mod topic;
 

@@ -1,4 +1,6 @@
-use crate::slab::{NONE, Record, Slab};
+use watchfire_types::Slab;
+
+use crate::room::NONE;
 
 /// One client's subscription to one topic: a slot of the [`Hub`](crate::Hub).
 ///
@@ -78,7 +80,7 @@ pub(crate) struct Subscription {
     pub topic: u32,
     /// The position in the topic's members.
     pub position: u32,
-    /// The same client's next subscription; in a vacant slot, the next vacant one.
+    /// The same client's next subscription.
     pub next: u32,
 }
 
@@ -87,11 +89,5 @@ const _: () = assert!(size_of::<Subscription>() == 16, "stored once per subscrip
 impl Default for Subscription {
     fn default() -> Self {
         Subscription { client: NONE, topic: NONE, position: NONE, next: NONE }
-    }
-}
-
-impl Record for Subscription {
-    fn next_vacant(&mut self) -> &mut u32 {
-        &mut self.next
     }
 }

@@ -1,7 +1,6 @@
 use compact_str::CompactString;
 
 use crate::room::should_shrink;
-use crate::slab::{NONE, Record};
 
 /// A topic with at least one subscriber.
 #[derive(Debug, Default)]
@@ -14,16 +13,7 @@ pub(crate) struct Topic {
 impl Topic {
     /// Whether the slot has a topic.
     pub fn is_occupied(&self) -> bool {
-        !matches!(self.members, Members::Vacant { .. })
-    }
-}
-
-impl Record for Topic {
-    fn next_vacant(&mut self) -> &mut u32 {
-        match &mut self.members {
-            Members::Vacant { next } => next,
-            Members::One(_) | Members::Many(_) => unreachable!("the topic's slot is not vacant"),
-        }
+        !matches!(self.members, Members::Vacant)
     }
 }
 
@@ -32,22 +22,15 @@ const _: () = assert!(size_of::<Topic>() == 40, "stored once per topic");
 const NO_TOPIC: &str = "a vacant slot has no members";
 
 /// The subscriptions to one topic. Many topics have only one, such as a user's own topic.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) enum Members {
     One(u32),
     // Boxed, so that a topic with one member has 8 bytes for the absent list.
     #[allow(clippy::box_collection)]
     Many(Box<Vec<u32>>),
     /// A vacant slot.
-    Vacant {
-        next: u32,
-    },
-}
-
-impl Default for Members {
-    fn default() -> Self {
-        Members::Vacant { next: NONE }
-    }
+    #[default]
+    Vacant,
 }
 
 impl Members {
@@ -55,7 +38,7 @@ impl Members {
         match self {
             Members::One(member) => std::slice::from_ref(member),
             Members::Many(list) => list,
-            Members::Vacant { .. } => &[],
+            Members::Vacant => &[],
         }
     }
 
@@ -63,7 +46,7 @@ impl Members {
         match self {
             Members::One(only) => *only = member,
             Members::Many(list) => list[position as usize] = member,
-            Members::Vacant { .. } => unreachable!("{NO_TOPIC}"),
+            Members::Vacant => unreachable!("{NO_TOPIC}"),
         }
     }
 
@@ -71,7 +54,7 @@ impl Members {
         match self {
             Members::One(first) => *self = Members::Many(Box::new(vec![*first, member])),
             Members::Many(list) => list.push(member),
-            Members::Vacant { .. } => unreachable!("{NO_TOPIC}"),
+            Members::Vacant => unreachable!("{NO_TOPIC}"),
         }
     }
 

@@ -11,6 +11,8 @@ fn watchfire() -> RunningServer {
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings.server.shards = 2;
+    settings.channels.open_rooms = true;
+    settings.admin.listen.clear();
     Server::new(settings).with_pages().start().expect("the server starts")
 }
 

@@ -96,6 +96,11 @@ impl ServerUrl {
         link
     }
 
+    /// Returns the host, and the port unless it is the default port, as in a `Host` header.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
     /// Returns a connector. It verifies certificates with the trust store of the system.
     pub fn connector(&self) -> io::Result<Arc<dyn Connector>> {
         let tls = self.is_encrypted.then(|| self.tls()).transpose()?;

@@ -1,85 +1,154 @@
-//! The number of sockets of each address.
+//! The number of sockets of each address, in all processes of the server.
 
-use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::net::IpAddr;
 
+use parking_lot::Mutex;
+use watchfire_tracker::{AddressCounts, AddressFull, network_of};
+use watchfire_types::NodeId;
+
+use crate::cluster::{ClusterPart, PartLink, REPORT_ENTRIES_MAX, ReportWaker, Reporter};
+use crate::seed::Seed;
 use crate::settings::Limits;
 
 /// Counts the sockets of each address. Loopback addresses count only if the settings say so.
-#[derive(Debug)]
 pub(crate) struct Addresses {
-    sockets_max: u32,
     loopback_limited: bool,
-    sockets: Mutex<HashMap<IpAddr, u32>>,
+    sockets: Mutex<AddressCounts>,
+    link: PartLink,
+    /// Equal in all processes.
+    seed: Seed,
+    waker: ReportWaker,
 }
 
 impl Addresses {
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(
+        limits: &Limits,
+        processes: u32,
+        seed: Seed,
+        link: PartLink,
+        waker: ReportWaker,
+    ) -> Self {
         Addresses {
-            sockets_max: limits.sockets_per_address_max,
             loopback_limited: limits.loopback_limited,
-            sockets: Mutex::default(),
+            sockets: Mutex::new(AddressCounts::new(limits.sockets_per_address_max, processes)),
+            link,
+            seed,
+            waker,
         }
+    }
+
+    /// The other process that should decide about a new socket of this address. `None`: this one.
+    ///
+    /// An address with many sockets has one deciding process, because several could admit at once.
+    pub fn decider(&self, address: IpAddr) -> Option<NodeId> {
+        let cluster = self.link.cluster();
+        if cluster.is_alone() || self.is_exempt(address) {
+            return None;
+        }
+        let address = network_of(address);
+        if !self.sockets.lock().needs_decider(address) {
+            return None;
+        }
+        let nodes = cluster.others().map(|(node, _)| node).chain([cluster.me()]);
+        let decider = nodes.max_by_key(|node| self.seed.of(&format!("{address} {node}")))?;
+        (decider != cluster.me() && cluster.has_room(decider)).then_some(decider)
+    }
+
+    fn is_exempt(&self, address: IpAddr) -> bool {
+        address.to_canonical().is_loopback() && !self.loopback_limited
     }
 
     /// Counts one more socket of an address, up to the limit. An address in the result must be
     /// released later with [`Addresses::release`]; with `None` the socket does not count.
-    pub fn admit(&self, address: IpAddr) -> Result<Option<IpAddr>, TooManySockets> {
-        let address = address.to_canonical();
-        if address.is_loopback() && !self.loopback_limited {
+    pub fn admit(&self, address: IpAddr) -> Result<Option<IpAddr>, AddressFull> {
+        if self.is_exempt(address) {
             return Ok(None);
         }
-        let mut sockets = self.sockets.lock();
-        let count = sockets.entry(address).or_default();
-        if *count >= self.sockets_max {
-            return Err(TooManySockets { max: self.sockets_max });
-        }
-        *count += 1;
+        let address = network_of(address);
+        self.change(|sockets| sockets.admit(address))?;
         Ok(Some(address))
     }
 
     /// Removes one socket of an address.
     pub fn release(&self, address: IpAddr) {
+        self.change(|sockets| sockets.release(address));
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut AddressCounts) -> R) -> R {
         let mut sockets = self.sockets.lock();
-        let count = sockets.get_mut(&address).expect("only admitted addresses are released");
-        *count -= 1;
-        if *count == 0 {
-            sockets.remove(&address);
+        let result = change(&mut sockets);
+        if sockets.is_report_due() {
+            self.waker.wake();
         }
+        result
     }
 }
 
-/// The address is at its limit of sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooManySockets {
-    pub max: u32,
+impl Reporter for Addresses {
+    fn send_reports(&self) -> bool {
+        let mut sockets = self.sockets.lock();
+        let reports = sockets.take_reports(REPORT_ENTRIES_MAX);
+        if !reports.is_empty() {
+            // Under the lock, so that reports arrive in their order.
+            self.link.send_state_all(&reports);
+        }
+        sockets.is_report_due()
+    }
+}
+
+impl ClusterPart for Addresses {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, from: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
+        let reports: Vec<(IpAddr, u32)> = postcard::from_bytes(message)?;
+        self.change(|sockets| sockets.receive(from, &reports));
+        Ok(())
+    }
+
+    fn node_up(&self, node: NodeId) {
+        let sockets = self.sockets.lock();
+        for reports in sockets.reported().chunks(REPORT_ENTRIES_MAX) {
+            self.link.send_state(node, &reports);
+        }
+    }
+
+    fn node_down(&self, node: NodeId) {
+        self.sockets.lock().node_down(node);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    fn addresses(max: u32) -> Addresses {
-        Addresses::new(&Limits { sockets_per_address_max: max, ..Limits::default() })
+    use super::*;
+    use crate::cluster::Cluster;
+
+    fn addresses(limits: &Limits) -> Addresses {
+        let link = PartLink::new(&Arc::new(Cluster::alone()));
+        Addresses::new(limits, 1, Seed::from(&[7; 32]), link, ReportWaker::new().0)
     }
 
     #[test]
     fn a_closed_socket_makes_room_for_another_of_its_address() {
-        let addresses = addresses(1);
+        let addresses = addresses(&Limits { sockets_per_address_max: 1, ..Limits::default() });
         let address: IpAddr = "192.0.2.1".parse().unwrap();
         assert_eq!(addresses.admit(address), Ok(Some(address)));
-        assert_eq!(addresses.admit(address), Err(TooManySockets { max: 1 }));
+        assert_eq!(addresses.admit(address), Err(AddressFull { max: 1 }));
         addresses.release(address);
         assert_eq!(addresses.admit(address), Ok(Some(address)));
     }
 
     #[test]
     fn loopback_counts_only_if_the_settings_say_so() {
-        let address: IpAddr = "::ffff:127.0.0.1".parse().unwrap();
-        assert_eq!(addresses(0).admit(address), Ok(None));
-        let limits =
-            Limits { loopback_limited: true, sockets_per_address_max: 0, ..Limits::default() };
-        assert!(Addresses::new(&limits).admit(address).is_err());
+        let limits = Limits { sockets_per_address_max: 0, ..Limits::default() };
+        for address in ["::ffff:127.0.0.1", "127.0.0.1", "::1"] {
+            let address: IpAddr = address.parse().unwrap();
+            assert_eq!(addresses(&limits).admit(address), Ok(None));
+            let limits = Limits { loopback_limited: true, ..limits.clone() };
+            assert!(addresses(&limits).admit(address).is_err());
+        }
     }
 }

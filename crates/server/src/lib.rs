@@ -40,30 +40,35 @@
 mod addresses;
 mod admin;
 mod app;
-mod chunked_vec;
 mod cluster;
 mod feature;
 mod gateway;
 mod http;
 mod logging;
+mod memory;
 mod metrics;
 mod multi_process;
 mod pages;
 mod presence;
 mod process;
 mod proxies;
+mod restart;
 mod rooms;
+mod run;
 mod seed;
 mod server;
+mod service_manager;
 mod settings;
 mod shard;
 mod sites;
 mod sprites;
 mod stun;
+mod tls;
 mod token;
 mod visitors;
 mod web_client;
 
+pub use admin::AdminError;
 pub use app::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, Endpoint, HandleIn, Joined, Outcome,
     Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
@@ -76,10 +81,11 @@ pub use process::{raise_open_file_limit, stop_signal};
 pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
-    AdminSettings, DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings, PageSettings,
-    ProxyHeader, ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings,
-    StunSettings, TlsSettings,
+    AcmeChallenge, AcmeSettings, AdminSettings, ChannelSettings, DhtRole, Layers, Limits,
+    LogFormat, LogSettings, P2pSettings, PageSettings, ProxyHeader, ServerSettings, Settings,
+    SettingsError, SitesSettings, SocketSettings, StunSettings, TlsSettings,
 };
 pub use sites::SitesError;
 pub use stun::StunError;
+pub use tls::{AcmeSetupError, DomainError, TlsStartError};
 pub use watchfire_hub::TrackError;

@@ -4,30 +4,36 @@
 //! program again for each worker, and sends it the settings, a common secret and its listeners. The
 //! crate `workers` has the supervision, and `bus` the messages between workers.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use watchfire_bus::{BusLimits, LocalBus};
-use watchfire_sockets::{Listeners, SocketLimits};
+use watchfire_sockets::Listeners;
 use watchfire_types::NodeId;
 use watchfire_workers::{
-    Link, Order, Plan, SuperviseError, SupervisorEvent, SupervisorLimits, WorkerSetup,
-    join_supervisor, supervise,
+    Link, Order, Plan, SuperviseError, SupervisorEvent, SupervisorLimits, WorkerSetup, supervise,
 };
 
-use crate::cluster::{Balancer, Cluster, PROCESSES_MAX, Receiver, receive_connections};
-use crate::server::{
-    ProcessRole, RunningServer, Server, StartError, random_secret, socket_settings,
+use crate::admin::AdminListeners;
+use crate::cluster::{
+    Balancer, Cluster, PROCESSES_MAX, ProcessStarts, Receiver, receive_connections,
 };
+use crate::restart::{Inherited, OpenError, Opened, report_ready};
+use crate::server::{ProcessRole, RunningServer, Server, StartError, cores, random_secret};
+use crate::service_manager;
 use crate::settings::Settings;
+use crate::tls::{Hangups, TlsPlan};
 
 /// Open files of a process besides its clients: listeners, links to the other processes, files.
 const DESCRIPTORS_RESERVED: u64 = 512;
@@ -56,9 +62,21 @@ pub enum RunError {
     /// This process cannot join the supervisor that started it.
     #[error("cannot join the supervisor that started this process: {0}")]
     JoinSupervisor(io::Error),
+    /// The listeners of the service manager, or of the server to replace, cannot be used.
+    #[error("cannot take over listeners: {0}")]
+    Inherit(io::Error),
     /// A call to the operating system failed.
     #[error(transparent)]
     System(#[from] io::Error),
+}
+
+impl From<OpenError> for RunError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Listen(error) => RunError::Start(StartError::Sockets(error.into())),
+            OpenError::Copy(error) => RunError::System(error),
+        }
+    }
 }
 
 /// A server that accepts connections.
@@ -68,6 +86,8 @@ pub struct Started {
     pub address: SocketAddr,
     /// All addresses on which the server listens, in the order of the settings.
     pub addresses: Vec<SocketAddr>,
+    /// The addresses of `/metrics` and `/admin`; none if the default one was in use.
+    pub admin_addresses: Vec<SocketAddr>,
     /// The number of processes that serve clients.
     pub processes: usize,
 }
@@ -78,46 +98,21 @@ struct StartupData {
     settings: Settings,
     secret: [u8; 32],
     addresses: Vec<SocketAddr>,
+    /// The last of the worker's listeners are those of the operator.
+    admin_listeners: usize,
+    sockets_per_shard: usize,
+    /// See [`Listeners::numbered`].
+    numbered: Option<usize>,
+    /// Whether another server runs until this one is ready.
+    is_successor: bool,
 }
 
-impl Server {
-    /// Runs until `stop` is ready, then drains; in as many processes as `server.processes` says.
-    ///
-    /// `started` is called once, when the server accepts connections. With several processes, the
-    /// program is started again for each, with the same arguments. In those processes this call
-    /// serves clients; it does not call `started`, and does not wait for `stop`.
-    pub async fn run(
-        self,
-        stop: impl Future<Output = ()>,
-        started: impl FnOnce(&Started),
-    ) -> Result<(), RunError> {
-        match join_supervisor() {
-            Ok(None) => {}
-            Ok(Some(setup)) => return serve_as_worker(self, setup).await,
-            Err(error) if is_stop_during_start(&error) => return Ok(()),
-            Err(error) => return Err(RunError::JoinSupervisor(error)),
-        }
-        match process_count(self.settings()) {
-            1 => {
-                let server = self.start()?;
-                let addresses = server.addresses().to_vec();
-                started(&Started { address: addresses[0], addresses, processes: 1 });
-                stop.await;
-                server.drain().await;
-                Ok(())
-            }
-            processes if processes > PROCESSES_MAX => Err(RunError::TooManyProcesses { processes }),
-            processes => supervise_all(self.settings(), processes, stop, started).await,
-        }
-    }
-}
-
-fn is_stop_during_start(error: &io::Error) -> bool {
+pub(crate) fn is_stop_during_start(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::UnexpectedEof)
 }
 
 /// The number of processes that the settings require.
-fn process_count(settings: &Settings) -> usize {
+pub(crate) fn process_count(settings: &Settings) -> usize {
     if settings.server.processes > 0 {
         return usize::from(settings.server.processes);
     }
@@ -131,10 +126,6 @@ fn process_count(settings: &Settings) -> usize {
 fn sockets_per_process_max() -> u64 {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     files.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_RESERVED).max(1)
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The settings of each worker: its share of the shards and sockets.
@@ -157,33 +148,68 @@ fn worker_settings(settings: &Settings, processes: usize) -> Settings {
     settings
 }
 
-async fn supervise_all(
+/// Supervises the processes of a server until it ends.
+pub(crate) async fn supervise_all(
     settings: &Settings,
     processes: usize,
+    inherited: Inherited,
     stop: impl Future<Output = ()>,
     started: impl FnOnce(&Started),
 ) -> Result<(), RunError> {
-    let settings = worker_settings(settings, processes);
-    let socket_settings = socket_settings(&settings)?;
-    let listeners_each = usize::from(settings.server.shards) * processes;
-    let listeners =
-        Listeners::open(&socket_settings.listen, listeners_each, true, &SocketLimits::default())
-            .map_err(|error| StartError::Sockets(error.into()))?;
+    if processes > PROCESSES_MAX {
+        return Err(RunError::TooManyProcesses { processes });
+    }
+    let mut settings = worker_settings(settings, processes);
+    let is_successor = inherited.is_successor();
+    TlsPlan::check(&settings).map_err(StartError::Tls)?;
+    if !is_successor {
+        TlsPlan::check_redirect_addresses(&settings).map_err(StartError::Tls)?;
+    }
+    let mut hangup = signal(SignalKind::hangup())?;
+    let hangups = Arc::new(Mutex::new(Hangups::default()));
+    let noted_hangups = hangups.clone();
+    let all_shards = usize::from(settings.server.shards) * processes;
+    let Opened { listeners, listen, restarts, mut predecessor } =
+        inherited.open(&settings.server.listen, all_shards)?;
+    settings.server.listen = listen;
     let addresses = listeners.addresses().to_vec();
     let drain_period = settings.server.drain_period;
     let secret = random_secret().map_err(StartError::NoRandomness)?;
-    let startup_data = StartupData { settings, secret, addresses: addresses.clone() };
+    let admin_listeners =
+        AdminListeners::open(&settings.admin, is_successor).map_err(StartError::Admin)?;
+    let admin_addresses = admin_listeners.addresses();
+    let startup_data = StartupData {
+        settings,
+        secret,
+        addresses: addresses.clone(),
+        admin_listeners: admin_addresses.len(),
+        sockets_per_shard: listeners.sockets_per_shard(),
+        numbered: listeners.numbered(),
+        is_successor,
+    };
     let startup_data = serde_json::to_vec(&startup_data).expect("settings have a JSON form");
-    let shares = listeners.split(processes).into_iter().map(|share| share.into_parts().1);
-    let mut started = Some((started, Started { address: addresses[0], addresses, processes }));
+    let mut shares = Vec::new();
+    for share in listeners.split(processes) {
+        // Every worker has the operator's listeners, so another one answers when one ends.
+        let mut share = share.into_parts().1;
+        share.extend(admin_listeners.descriptors()?);
+        shares.push(share);
+    }
+    drop(admin_listeners);
+    let address = addresses[0];
+    let mut started = Some((started, Started { address, addresses, admin_addresses, processes }));
     let (ready, mut all_ready) = mpsc::unbounded_channel();
+    let unresponsive = Arc::new(Mutex::new(BTreeSet::new()));
+    let noted = unresponsive.clone();
     let plan = Plan {
         workers: u16::try_from(processes).expect("there are few processes"),
-        listeners: shares.collect(),
+        listeners: shares,
         startup_data,
         command: Box::new(|_| same_command()),
         events: Box::new(move |event| {
             log(&event);
+            noted_hangups.lock().note(&event);
+            note_unresponsive(&mut noted.lock(), &event);
             if let SupervisorEvent::AllReady = event {
                 ready.send(()).ok();
             }
@@ -193,9 +219,17 @@ async fn supervise_all(
             ..SupervisorLimits::default()
         },
     };
-    let stopped = Notify::new();
+    let (stopped, is_ready) = (Notify::new(), Notify::new());
     let stop = async {
-        stop.await;
+        let mut stop = pin!(stop);
+        // A restart before all processes serve would find a server that is half started.
+        tokio::select! {
+            () = &mut stop => {}
+            () = is_ready.notified() => {
+                let is_alive = || unresponsive.lock().len() < processes;
+                restarts.until_end(stop, is_alive).await;
+            }
+        }
         stopped.notify_one();
     };
     // A second signal kills the workers without a drain.
@@ -210,12 +244,28 @@ async fn supervise_all(
     loop {
         tokio::select! {
             ended = &mut supervision => return Ok(ended.map(|_| ())?),
+            Some(()) = hangup.recv() => hangups.lock().pass_on(),
             Some(()) = all_ready.recv() => {
                 if let Some((started, server)) = started.take() {
                     started(&server);
+                    report_ready(predecessor.take());
+                    is_ready.notify_one();
                 }
             }
         }
+    }
+}
+
+/// Keeps the set of processes that do not respond.
+fn note_unresponsive(unresponsive: &mut BTreeSet<NodeId>, event: &SupervisorEvent) {
+    match event {
+        SupervisorEvent::Unresponsive { slot } => {
+            unresponsive.insert(*slot);
+        }
+        SupervisorEvent::Responsive { slot } | SupervisorEvent::Ended { slot, .. } => {
+            unresponsive.remove(slot);
+        }
+        _ => {}
     }
 }
 
@@ -228,6 +278,7 @@ fn same_command() -> Command {
         std::os::unix::process::CommandExt::arg0(&mut command, name);
     }
     command.args(arguments);
+    service_manager::hide_from(&mut command);
     command
 }
 
@@ -242,6 +293,15 @@ fn log(event: &SupervisorEvent) {
         SupervisorEvent::NotReady { slot } => {
             tracing::error!(%slot, "killed a worker process that did not start in time");
         }
+        SupervisorEvent::Unresponsive { slot } => {
+            tracing::warn!(%slot, "a worker process does not respond; it gets no new clients");
+        }
+        SupervisorEvent::Responsive { slot } => {
+            tracing::warn!(%slot, "a worker process responds again");
+        }
+        SupervisorEvent::Hung { slot } => {
+            tracing::error!(%slot, "killed a worker process that did not respond; restarting it");
+        }
         SupervisorEvent::StartFailed { slot, error, .. } => {
             tracing::error!(%slot, %error, "cannot start a worker process");
         }
@@ -250,20 +310,33 @@ fn log(event: &SupervisorEvent) {
 }
 
 /// Serves clients as one of several processes, until the supervisor stops it.
-async fn serve_as_worker(mut server: Server, setup: WorkerSetup) -> Result<(), RunError> {
-    let WorkerSetup { slot, startup_data, listeners, links, control, .. } = setup;
+pub(crate) async fn serve_as_worker(
+    mut server: Server,
+    setup: WorkerSetup,
+) -> Result<(), RunError> {
+    let WorkerSetup { slot, startup_data, mut listeners, links, control, heartbeat_period, .. } =
+        setup;
+    let starts = ProcessStarts { restarts: setup.restarts, hangs: setup.hangs };
     let startup_data: StartupData = serde_json::from_slice(&startup_data).map_err(|error| {
         RunError::JoinSupervisor(io::Error::new(io::ErrorKind::InvalidData, error))
     })?;
-    // A terminal sends Ctrl-C to all processes. Workers ignore it; the supervisor stops them.
+    // A terminal sends Ctrl-C to all processes, and a service manager may send SIGUSR2 to all.
+    // Workers ignore both; the supervisor stops them.
     let _interrupted = signal(SignalKind::interrupt())?;
+    let _restarted = signal(SignalKind::user_defined2())?;
+    // The parts that reload something listen for it, too. Without them, it must not end the process.
+    let _hangup = signal(SignalKind::hangup())?;
     let mut terminated = signal(SignalKind::terminate())?;
 
+    let public = listeners.len().saturating_sub(startup_data.admin_listeners);
+    let admin_listeners =
+        AdminListeners::from_descriptors(listeners.split_off(public)).map_err(StartError::Admin)?;
     server.set_settings(startup_data.settings);
-    let inherited = Listeners::from_parts(startup_data.addresses, listeners)
+    let StartupData { addresses, sockets_per_shard, numbered, is_successor, .. } = startup_data;
+    let inherited = Listeners::from_parts(addresses, sockets_per_shard, listeners)
         .map_err(|error| RunError::JoinSupervisor(io::Error::other(error)))?;
     let connections_max = server.settings().limits.sockets_max.into();
-    let balancer = balancer(server.settings(), &inherited);
+    let balancer = balancer(server.settings(), &inherited, numbered);
     let bus = Arc::new(LocalBus::start(slot, BusLimits::default())?);
     let (lost, mut lost_links) = mpsc::unbounded_channel();
     let (receiving_bus, mut handoffs) = (bus.clone(), Vec::new());
@@ -275,9 +348,11 @@ async fn serve_as_worker(mut server: Server, setup: WorkerSetup) -> Result<(), R
         })
         .collect();
     let role = ProcessRole {
-        cluster: Cluster::among(bus.clone(), connections_max, balancer),
+        cluster: Cluster::among(bus.clone(), connections_max, balancer, starts),
+        is_successor,
         secret: startup_data.secret,
         inherited: Some(inherited),
+        admin_listeners: Some(admin_listeners),
         on_parts: Box::new(move |cluster, parts| {
             let cluster = cluster.clone();
             receiving_bus.attach(Arc::new(Receiver { cluster, parts, lost }));
@@ -292,13 +367,21 @@ async fn serve_as_worker(mut server: Server, setup: WorkerSetup) -> Result<(), R
         receive_from(&mut receivers, &server, to, handoff);
     }
     control.ready()?;
+    let mut loops = server.loop_watch();
+    let mut heartbeats = tokio::time::interval(heartbeat_period);
     loop {
         tokio::select! {
+            _ = heartbeats.tick() => match &loops.stalled()[..] {
+                // The end of the supervisor arrives as an order.
+                [] => drop(control.heartbeat()),
+                stalled => tracing::error!(?stalled, "event loops do not run"),
+            },
             order = control.next_order() => match order {
                 Order::Link(Link { to, bus: stream, handoff }) => {
                     link(&bus, to, stream);
                     receive_from(&mut receivers, &server, to, Arc::new(handoff));
                 }
+                Order::Unresponsive(nodes) => server.cluster().note_unresponsive(&nodes),
                 Order::Drain => break,
             },
             Some(node) = lost_links.recv() => {
@@ -309,12 +392,30 @@ async fn serve_as_worker(mut server: Server, setup: WorkerSetup) -> Result<(), R
             _ = terminated.recv() => break,
         }
     }
-    server.drain().await;
+    // A process that was stopped alone is still supervised.
+    let beat = async {
+        loop {
+            heartbeats.tick().await;
+            drop(control.heartbeat());
+        }
+    };
+    tokio::select! {
+        () = server.drain() => {}
+        () = beat => {}
+    }
     Ok(())
 }
 
 /// The balancer of new connections. `None`: the kernel spreads them over all listeners.
-fn balancer(settings: &Settings, listeners: &Listeners) -> Option<Balancer> {
+fn balancer(
+    settings: &Settings,
+    listeners: &Listeners,
+    numbered: Option<usize>,
+) -> Option<Balancer> {
+    let Some(sockets) = numbered else {
+        tracing::info!("all processes share the inherited sockets; connections are not balanced");
+        return None;
+    };
     let kernel = listeners
         .connection_balancer()
         .inspect_err(|error| tracing::warn!(%error, "connection balancing unavailable; falling back to SO_REUSEPORT"))
@@ -323,8 +424,10 @@ fn balancer(settings: &Settings, listeners: &Listeners) -> Option<Balancer> {
         kernel,
         processes: settings.server.processes,
         shards: settings.server.shards,
+        sockets: u32::try_from(sockets).unwrap_or(u32::MAX),
         cores: cores(),
         chosen: Vec::new(),
+        ticks: 0,
     })
 }
 

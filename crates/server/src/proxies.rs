@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ipnet::IpNet;
 
@@ -16,6 +17,8 @@ use crate::settings::ProxyHeader;
 pub(crate) struct TrustedProxies {
     networks: Vec<IpNet>,
     header: ProxyHeader,
+    /// Whether a client that cannot reach STUN should be logged.
+    awaits_remote_client: AtomicBool,
 }
 
 /// An entry of `server.trusted_proxies` is not a network.
@@ -44,12 +47,44 @@ pub(crate) struct RequestedHost(pub String);
 impl TrustedProxies {
     pub fn new(networks: &[String], header: ProxyHeader) -> Result<Self, NetworkError> {
         let networks = networks.iter().map(|text| network(text));
-        Ok(TrustedProxies { networks: networks.collect::<Result<_, _>>()?, header })
+        let networks = networks.collect::<Result<_, _>>()?;
+        Ok(TrustedProxies { networks, header, awaits_remote_client: AtomicBool::new(false) })
+    }
+
+    /// STUN is answered only on loopback addresses: log it when a client of another machine
+    /// connects.
+    pub fn note_local_stun(&self) {
+        self.awaits_remote_client.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether to log that this client cannot reach STUN; true for one client.
+    fn is_first_without_stun(&self, client: IpAddr) -> bool {
+        self.awaits_remote_client.load(Ordering::Relaxed)
+            && !client.to_canonical().is_loopback()
+            && self.awaits_remote_client.swap(false, Ordering::Relaxed)
     }
 
     /// The client of a request from `peer`. `values` returns the values of a header, in the order
     /// of their lines.
     pub fn client<'a, V: Iterator<Item = &'a str>>(
+        &self,
+        peer: SocketAddr,
+        host: &'a str,
+        values: impl Fn(&'static str) -> V,
+    ) -> ForwardedClient<'a> {
+        let client = self.forwarded_client(peer, host, values);
+        if self.is_first_without_stun(client.from.ip()) {
+            tracing::warn!(
+                client = %client.from.ip(),
+                "browsers behind a proxy cannot reach STUN, because the server answers it only on \
+                 loopback addresses; they use the relay. Set stun.listen and stun.announce to a \
+                 public address, or stun.enabled = false"
+            );
+        }
+        client
+    }
+
+    fn forwarded_client<'a, V: Iterator<Item = &'a str>>(
         &self,
         peer: SocketAddr,
         host: &'a str,
@@ -73,7 +108,7 @@ impl TrustedProxies {
                 client.host = hosts.find(|host| !host.is_empty()).unwrap_or(host);
             }
             ProxyHeader::Forwarded => {
-                for entry in entries(values("forwarded")) {
+                for entry in quoted_entries(values("forwarded")) {
                     if let Some(host) = parameter(entry, "host") {
                         client.host = host;
                     }
@@ -88,7 +123,8 @@ impl TrustedProxies {
         client
     }
 
-    fn trusts(&self, address: IpAddr) -> bool {
+    /// Whether an address is that of a trusted proxy.
+    pub fn trusts(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.networks.iter().any(|network| network.contains(&address))
     }
@@ -111,16 +147,50 @@ fn entries<'a>(values: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'
     lines.into_iter().rev().flat_map(|line| line.rsplit(',')).map(str::trim)
 }
 
+/// Like [`entries`], for lists whose entries may have quoted parts.
+fn quoted_entries<'a>(values: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+    let lines: Vec<&str> = values.collect();
+    lines.into_iter().rev().flat_map(|line| rsplit_unquoted(line, b',')).map(str::trim)
+}
+
+/// Splits at the separators outside quotes, from the last part to the first.
+///
+/// Quotes are counted from the right, because the text on the left comes from the client: a quote
+/// there that is never closed must not hide the entry of the proxy.
+fn rsplit_unquoted(text: &str, separator: u8) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let (bytes, mut is_quoted) = (text.as_bytes(), false);
+        let is_escaped = |at: usize| {
+            bytes[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
+        };
+        let cut = (0..bytes.len()).rev().find(|&at| {
+            if bytes[at] == b'"' && !is_escaped(at) {
+                is_quoted = !is_quoted;
+            }
+            bytes[at] == separator && !is_quoted
+        });
+        match cut {
+            Some(at) => {
+                rest = Some(&text[..at]);
+                Some(&text[at + 1..])
+            }
+            None => rest.take(),
+        }
+    })
+}
+
 /// An address with or without a port: `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]:80`.
 fn address(text: &str) -> Option<IpAddr> {
-    let bare = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(bare, _)| bare);
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let parsed = text.parse().or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip()));
     parsed.ok().or_else(|| bare?.parse().ok()).map(|address: IpAddr| address.to_canonical())
 }
 
 /// A parameter of an entry of `Forwarded`, without its quotes.
 fn parameter<'a>(entry: &'a str, name: &str) -> Option<&'a str> {
-    entry.split(';').find_map(|pair| {
+    rsplit_unquoted(entry, b';').find_map(|pair| {
         let (key, value) = pair.split_once('=')?;
         key.trim().eq_ignore_ascii_case(name).then(|| value.trim().trim_matches('"'))
     })
@@ -178,6 +248,86 @@ mod tests {
         assert_eq!(address_of("127.0.0.1", &[",,,,"]), "127.0.0.1");
         let long = "a,".repeat(1_000_000);
         assert_eq!(address_of("127.0.0.1", &[&long]), "127.0.0.1");
+    }
+
+    fn address_in_forwarded(values: &[&str]) -> String {
+        let lines: Vec<_> = values.iter().map(|value| ("forwarded", *value)).collect();
+        client(ProxyHeader::Forwarded, "127.0.0.1", &lines).0
+    }
+
+    #[test]
+    fn tokens_that_are_no_address_end_the_list_at_the_nearest_proxy() {
+        let tokens = [
+            "unknown",
+            "_hidden",
+            "_SEVKISEK",
+            "-",
+            "\"",
+            "\"\"",
+            "[",
+            "[]",
+            "[::1",
+            "::1]",
+            "[::1]]",
+            "1.2.3",
+            "1.2.3.4.5",
+            "256.1.1.1",
+            "01.2.3.4",
+            "1.2.3.4:",
+            "1.2.3.4:x",
+            "1.2.3.4:99999",
+            "fe80::1%eth0",
+            ":::",
+            "2001:db8::1::2",
+            "0x7f000001",
+            "2130706433",
+            "localhost",
+            "\u{e9}",
+            "203.0.113.9 203.0.113.8",
+            "'203.0.113.9'",
+            "\0",
+        ];
+        for token in tokens {
+            assert_eq!(address_of("127.0.0.1", &["203.0.113.9", token]), "127.0.0.1", "{token:?}");
+            let far = format!("{token}, 10.0.0.1");
+            assert_eq!(address_of("127.0.0.1", &[&far]), "10.0.0.1", "{token:?}");
+            let near = format!("{token}, 203.0.113.9");
+            assert_eq!(address_of("127.0.0.1", &[&near]), "203.0.113.9", "{token:?}");
+            for value in [format!("for={token}"), format!("for=\"{token}\""), token.to_owned()] {
+                let values = ["for=203.0.113.9", &value];
+                assert_eq!(address_in_forwarded(&values), "127.0.0.1", "{value:?}");
+                let near = format!("{value}, for=203.0.113.9");
+                assert_eq!(address_in_forwarded(&[&near]), "203.0.113.9", "{near:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_quoted_separator_does_not_end_an_entry() {
+        for value in [
+            r#"for=203.0.113.9;host="a,for=198.51.100.1""#,
+            r#"host="a;for=198.51.100.1";for=203.0.113.9"#,
+            r#"host="a\",for=198.51.100.1";for="203.0.113.9:80""#,
+            r#"host="a\\";for=203.0.113.9"#,
+            r#"for="198.51.100.1, for=203.0.113.9"#,
+            r#"for=198.51.100.1;host=", for=203.0.113.9;host="a.example""#,
+            r#"FOR="203.0.113.9";proto=https"#,
+        ] {
+            assert_eq!(address_in_forwarded(&[value]), "203.0.113.9", "{value}");
+        }
+        let value = r#"for="[2001:db8:cafe::17]:4711";proto=https;by=203.0.113.43"#;
+        assert_eq!(address_in_forwarded(&[value]), "2001:db8:cafe::17");
+    }
+
+    #[test]
+    fn a_client_without_stun_is_logged_once() {
+        let proxies = TrustedProxies::new(&[], ProxyHeader::default()).unwrap();
+        let [local, remote] = ["::ffff:127.0.0.1", "192.0.2.1"].map(|text| text.parse().unwrap());
+        assert!(!proxies.is_first_without_stun(remote), "STUN may be reachable");
+        proxies.note_local_stun();
+        assert!(!proxies.is_first_without_stun(local));
+        assert!(proxies.is_first_without_stun(remote));
+        assert!(!proxies.is_first_without_stun(remote));
     }
 
     #[test]

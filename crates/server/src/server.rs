@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -13,16 +12,19 @@ use parking_lot::Mutex;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use watchfire_channels::longpoll::LongPollLimits;
-use watchfire_sockets::{Adopter, Listeners, SocketLimits, SocketServerSettings, TlsFiles};
+use watchfire_sockets::{
+    Adopter, Listeners, LoopWatch, ProxyProtocol, SocketLimits, SocketServerSettings,
+};
 use watchfire_types::NodeId;
 
 use crate::addresses::Addresses;
-use crate::admin::AdminFeature;
+use crate::admin::{self, AdminError, AdminListeners, AdminServer, DenyCalls, MetricsPage, Token};
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
-use crate::cluster::{Cluster, ClusterPart, PartLink};
+use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
 use crate::feature::Feature;
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
 use crate::http;
+use crate::memory::{MemoryReturn, ReturnMemory};
 use crate::metrics::{MetricSource, MetricWriter, Metrics, SocketMetrics};
 use crate::pages::{
     Availability, DenyFileError, DenyList, DenyListWatcher, OwnClientKey, PageFeature, PageRules,
@@ -32,11 +34,12 @@ use crate::presence::ReplicatedPresence;
 use crate::proxies::{NetworkError, TrustedProxies};
 use crate::rooms::RoomFeature;
 use crate::seed::Seed;
-use crate::settings::{Settings, TOKEN_BYTES_MIN};
+use crate::settings::{ServerSettings, Settings, TOKEN_BYTES_MIN};
 use crate::shard::{ConnectRules, RefusedOrigins, Shard, Shared};
 use crate::sites::{SiteHosts, SitesError};
 use crate::sprites::SpriteFeature;
 use crate::stun::{self, StunError, StunMetrics};
+use crate::tls::{TlsPlan, TlsStartError, TlsThread, TlsThreadSetup};
 use crate::token::TokenKey;
 use crate::visitors::VisitorFeature;
 
@@ -62,6 +65,7 @@ pub struct Server {
     routes: Router,
     has_pages: bool,
     on_start: Vec<OnStart>,
+    return_memory: Option<ReturnMemory>,
     /// The first channel with an invalid pattern, which [`Server::start`] reports.
     bad_pattern: Option<StartError>,
 }
@@ -69,7 +73,7 @@ pub struct Server {
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A listener, a certificate or a system limit.
+    /// A listener or a system limit.
     #[error(transparent)]
     Sockets(#[from] watchfire_sockets::StartError),
     /// An entry of `socket.check_origin` is not an origin.
@@ -84,9 +88,17 @@ pub enum StartError {
         /// The value of the setting.
         url: String,
     },
-    /// Only one of `tls.cert` and `tls.key` is set.
-    #[error("cannot use TLS: set both tls.cert and tls.key, or neither")]
-    IncompleteTls,
+    /// An entry of `server.proxy_protocol` is not among the addresses to listen on.
+    #[error(
+        "cannot use server.proxy_protocol {address}: the server does not listen there; add the address to server.listen"
+    )]
+    ProxyProtocol {
+        /// The entry.
+        address: SocketAddr,
+    },
+    /// TLS cannot start.
+    #[error(transparent)]
+    Tls(#[from] TlsStartError),
     /// `socket.mount` is not a valid path.
     #[error(
         "cannot use socket.mount {mount:?}: it must begin with /, end without one, and have no braces"
@@ -121,6 +133,9 @@ pub enum StartError {
         /// The value of the setting.
         report: String,
     },
+    /// The operator's listener cannot start.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
     /// `admin.token` is too short.
     #[error("cannot use admin.token: it must have at least {TOKEN_BYTES_MIN} bytes")]
     ShortToken,
@@ -141,6 +156,7 @@ impl Server {
             routes: Router::new(),
             has_pages: false,
             on_start: Vec::new(),
+            return_memory: None,
             bad_pattern: None,
         }
     }
@@ -185,13 +201,22 @@ impl Server {
         self
     }
 
+    /// Sets the function that returns the allocator's free memory to the operating system. It is
+    /// called after a crowd of clients has left, on a thread of its own. Which function does that
+    /// depends on the allocator of the program; with glibc it is `malloc_trim`.
+    pub fn return_memory_with(mut self, act: fn()) -> Self {
+        self.return_memory = Some(act);
+        self
+    }
+
     /// Adds an application's own HTTP routes.
     pub fn routes(mut self, routes: Router) -> Self {
         self.routes = self.routes.merge(routes);
         self
     }
 
-    /// Serves the web client, and the topics `page:*`, `rooms:*`, `sprites:*` and `site`.
+    /// Serves the web client, and the topics `page:*`, `sprites:*` and `site`; with
+    /// `channels.open_rooms`, also `rooms:*`.
     pub fn with_pages(mut self) -> Self {
         self.has_pages = true;
         self
@@ -213,16 +238,28 @@ impl Server {
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
         TrustedProxies::new(&settings.server.trusted_proxies, settings.server.proxy_header)?;
-        if let Some(files) = &socket_settings(settings)?.tls {
-            watchfire_sockets::check_tls_files(files)
-                .map_err(watchfire_sockets::StartError::from)?;
-        }
+        TlsPlan::check(settings)?;
         Ok(())
     }
 
+    /// Describes what the server would do about TLS, a line for each part. Reads the files that the settings
+    /// name.
+    pub fn describe_tls(&self) -> Result<Vec<String>, StartError> {
+        Ok(TlsPlan::check(&self.settings)?)
+    }
+
     pub(crate) fn start_as(self, role: ProcessRole) -> Result<RunningServer, StartError> {
-        let ProcessRole { cluster, secret, inherited, on_parts } = role;
-        let Server { settings, mut registry, routes, has_pages, on_start, bad_pattern } = self;
+        let ProcessRole { cluster, secret, inherited, admin_listeners, is_successor, on_parts } =
+            role;
+        let Server {
+            settings,
+            mut registry,
+            routes,
+            has_pages,
+            on_start,
+            return_memory,
+            bad_pattern,
+        } = self;
         bad_pattern.map_or(Ok(()), Err)?;
         check(&settings)?;
         let announced = stun::announced(&settings.stun)?;
@@ -233,7 +270,16 @@ impl Server {
         let proxies =
             TrustedProxies::new(&settings.server.trusted_proxies, settings.server.proxy_header)?;
         let inherits_listeners = inherited.is_some();
-        let socket_settings = SocketServerSettings { inherited, ..socket_settings(&settings)? };
+        let tls = match TlsPlan::new(&settings)? {
+            Some(plan) => {
+                let setup = TlsThreadSetup::open(&plan, inherits_listeners)?;
+                Some((plan.open()?, plan, setup))
+            }
+            None => None,
+        };
+        let certificates = tls.as_ref().map(|(open, ..)| open.certificates.clone());
+        let socket_settings =
+            SocketServerSettings { inherited, tls: certificates, ..socket_settings(&settings)? };
         let random_seed = getrandom::u64()?;
         let seed = Seed::from(&secret);
         let mount = &settings.socket.mount;
@@ -247,7 +293,14 @@ impl Server {
         let metrics = Arc::new(Metrics::default());
         let link = PartLink::new(&cluster);
         let presence = Arc::new(ReplicatedPresence::new(random_seed, link, metrics.clone()));
-        let addresses = Arc::new(Addresses::new(&settings.limits));
+        let (report_waker, report_wakes) = ReportWaker::new();
+        let processes = match cluster.is_alone() {
+            true => 1,
+            false => u32::from(settings.server.processes.max(1)),
+        };
+        let link = PartLink::new(&cluster);
+        let waker = report_waker.clone();
+        let addresses = Arc::new(Addresses::new(&settings.limits, processes, seed, link, waker));
         // One of several processes has the gateway; the others send it the state of their pages.
         let has_gateway = has_pages && settings.p2p.is_on();
         let is_gateway = has_gateway && cluster.me() == NodeId(0);
@@ -262,7 +315,11 @@ impl Server {
             PartLink::new(&cluster),
             availability.clone(),
             deny_list.clone(),
+            report_waker,
         ));
+        if !cluster.is_alone() {
+            report_wakes.start(&[addresses.clone(), pages.clone()]).map_err(StartError::Thread)?;
+        }
         let stun_address = Arc::<OnceLock<_>>::default();
 
         let mut features: Vec<Arc<dyn Feature>> = vec![Arc::new(PageFeature {
@@ -284,18 +341,14 @@ impl Server {
                 addresses.clone(),
                 metrics.clone(),
             )));
-            features.push(Arc::new(RoomFeature));
+            if settings.channels.open_rooms {
+                features.push(Arc::new(RoomFeature));
+            }
             features.push(Arc::new(VisitorFeature {
                 metrics: metrics.clone(),
                 cluster: cluster.clone(),
                 sender,
                 state: Mutex::default(),
-            }));
-            let token = settings.admin.token.clone();
-            features.push(Arc::new(AdminFeature {
-                token,
-                deny_list: deny_list.clone(),
-                pages: pages.clone(),
             }));
         }
 
@@ -307,12 +360,15 @@ impl Server {
             Arc::new(socket_metrics.clone()),
             Arc::new(stun_metrics.clone()),
         ];
+        if let Some((open, ..)) = &tls {
+            sources.push(Arc::new(open.metrics(cluster.me() == NodeId(0))));
+        }
         if let Some(host_metrics) = &host_metrics {
             sources.push(Arc::new(host_metrics.clone()));
         }
         let mut added_routes = routes;
         let mut parts: Vec<Arc<dyn ClusterPart>> =
-            vec![Arc::new(endpoint.clone()), presence.clone()];
+            vec![Arc::new(endpoint.clone()), presence.clone(), addresses.clone()];
         for feature in &features {
             feature.clone().register_channels(&mut registry);
             added_routes = added_routes.merge(feature.clone().routes());
@@ -320,8 +376,11 @@ impl Server {
             parts.extend(feature.cluster_parts());
         }
         let link = PartLink::new(&cluster);
-        let metrics_page = Arc::new(http::MetricsPage::new(&metrics, sources, link));
+        let metrics_page = Arc::new(MetricsPage::new(&metrics, sources, link));
         parts.push(metrics_page.clone());
+        let token = Token::new(&settings.admin.token);
+        let deny_calls = DenyCalls { deny_list: deny_list.clone(), pages: pages.clone(), token };
+        let admin_routes = admin::routes(metrics_page, has_pages.then_some(deny_calls));
 
         let shared = Arc::new(Shared {
             limits: settings.limits.clone(),
@@ -346,6 +405,7 @@ impl Server {
             presence,
             metrics,
             addresses,
+            memory: MemoryReturn::new(return_memory),
             sessions: TokenKey::new(random_secret()?),
             websocket_path: websocket_path.clone(),
             longpoll_path,
@@ -354,22 +414,35 @@ impl Server {
         });
         // Receives from the other processes before the first client connects.
         on_parts(&cluster, parts);
-        let router = http::router(&shared, &settings, metrics_page, has_pages, added_routes);
+        let router = http::router(&shared, &settings, has_pages, added_routes);
         let of_shards = shared.clone();
         let sockets = watchfire_sockets::start(socket_settings, router, move |id, shards| {
             of_shards.endpoint.connect(shards);
             Shard::new(id, of_shards.clone(), random_seed ^ u64::from(id.0))
         })?;
         socket_metrics.0.set(sockets.counters()).ok();
+        let admin_listeners = match admin_listeners {
+            Some(inherited) => inherited,
+            None => AdminListeners::open(&settings.admin, is_successor)?,
+        };
+        let admin = AdminServer::start(admin_listeners, admin_routes, token, &shared.metrics)?;
         let stun = match has_pages {
             true => {
                 let serving = sockets.local_addrs();
-                stun::open(&settings.stun, announced, serving, inherits_listeners)?
+                stun::open(&settings.stun, announced, serving, inherits_listeners, processes)?
             }
             false => None,
         };
         let stun = stun.map(|(responder, address)| {
             stun_metrics.0.set(responder.counters()).ok();
+            let is_local = responder.addresses().iter().all(|at| at.ip().is_loopback());
+            if is_local && settings.stun.announce.is_empty() && cluster.me() == NodeId(0) {
+                tracing::info!(
+                    "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
+                     and stun.announce to a public address"
+                );
+                shared.proxies.note_local_stun();
+            }
             stun_address.set(address).ok();
             responder
         });
@@ -377,9 +450,16 @@ impl Server {
             availability.subscribe();
             let adopter = sockets.adopter();
             let (p2p, key) = (&settings.p2p, own_client_key);
-            Gateway::start(p2p, websocket_path, key, availability, adopter, host_metrics)
+            let retries = is_successor;
+            Gateway::start(p2p, websocket_path, key, availability, adopter, host_metrics, retries)
         });
         let gateway = gateway.transpose()?;
+        let tls = tls.map(|(open, plan, setup)| {
+            // One process orders certificates, like the gateway.
+            let orders = cluster.me() == NodeId(0);
+            TlsThread::start(setup, plan, open, sockets.local_addr(), orders)
+        });
+        let tls = tls.transpose()?;
         let deny_watch = DenyListWatcher::start(&deny_list, move || pages.end_denied())
             .map_err(StartError::Thread)?;
         for act in on_start {
@@ -392,8 +472,10 @@ impl Server {
             cluster,
             metrics: shared.metrics.clone(),
             drain_period: settings.server.drain_period,
+            admin,
             _stun: stun,
             _deny_watch: deny_watch,
+            tls,
         })
     }
 
@@ -415,16 +497,22 @@ pub(crate) struct ProcessRole {
     /// Known only to the processes of the server.
     pub secret: [u8; 32],
     pub inherited: Option<Listeners>,
+    /// `None`: the process opens them itself.
+    pub admin_listeners: Option<AdminListeners>,
+    /// Whether another server runs until this one is ready. It may use the same ports.
+    pub is_successor: bool,
     pub on_parts: OnParts,
 }
 
 impl ProcessRole {
     /// The role of the only process.
-    fn alone() -> Result<Self, getrandom::Error> {
+    pub fn alone() -> Result<Self, getrandom::Error> {
         Ok(ProcessRole {
             cluster: Cluster::alone(),
             secret: random_secret()?,
             inherited: None,
+            admin_listeners: None,
+            is_successor: false,
             on_parts: Box::new(|_, _| {}),
         })
     }
@@ -464,10 +552,14 @@ pub struct RunningServer {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     drain_period: Duration,
+    /// Answers the operator until it is dropped.
+    admin: AdminServer,
     /// Answers until it is dropped.
     _stun: Option<watchfire_stun::Responder>,
     /// Watches the deny-list until it is dropped.
     _deny_watch: Option<DenyListWatcher>,
+    /// Watches and orders certificates until it is dropped.
+    tls: Option<TlsThread>,
 }
 
 impl RunningServer {
@@ -479,6 +571,16 @@ impl RunningServer {
     /// The addresses on which the server listens, in the order of the settings.
     pub fn addresses(&self) -> &[SocketAddr] {
         self.sockets.local_addrs()
+    }
+
+    /// The addresses on which the operator is answered; none if the default one was in use.
+    pub fn admin_addresses(&self) -> &[SocketAddr] {
+        self.admin.addresses()
+    }
+
+    /// The addresses of `tls.redirect_listen`, with the ports that were bound.
+    pub fn redirect_addresses(&self) -> &[SocketAddr] {
+        self.tls.as_ref().map_or(&[], TlsThread::redirect_addresses)
     }
 
     /// A handle for broadcasts and pushes from any thread.
@@ -496,6 +598,11 @@ impl RunningServer {
         self.sockets.adopter()
     }
 
+    /// A watch over the event loops of this process.
+    pub(crate) fn loop_watch(&self) -> LoopWatch {
+        self.sockets.loop_watch()
+    }
+
     /// The processes of the server.
     pub(crate) fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
@@ -504,7 +611,10 @@ impl RunningServer {
     /// Stops accepting, and closes every socket with 1012, spread over
     /// [`RunningServer::drain_period`].
     pub async fn drain(mut self) {
+        self.cluster.begin_drain();
         drop(self.gateway.take());
+        // Its address is free for the next server at once, as those of the public listeners are.
+        self.admin.stop();
         self.sockets.drain(self.drain_period()).await;
     }
 
@@ -529,6 +639,7 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
         return Err(StartError::ShortToken);
     }
+    admin::check_listen(&settings.admin)?;
     Ok(())
 }
 
@@ -557,15 +668,36 @@ fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
     }
 }
 
-/// The settings of the socket server.
-pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
-    let Settings { server, socket, tls, limits, .. } = settings;
-    let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
-    let tls = match (is_set(&tls.cert), is_set(&tls.key)) {
-        (true, true) => Some(TlsFiles { cert: tls.cert.clone(), key: tls.key.clone() }),
-        (false, false) => None,
-        _ => return Err(StartError::IncompleteTls),
-    };
+/// The addresses at which proxies name clients with the PROXY protocol.
+fn proxy_protocol(server: &ServerSettings) -> Result<ProxyProtocol, StartError> {
+    if let Some(&address) = server.proxy_protocol.iter().find(|at| !server.listen.contains(at)) {
+        return Err(StartError::ProxyProtocol { address });
+    }
+    let listen = server.listen.iter().enumerate();
+    let listeners = listen.filter(|(_, at)| server.proxy_protocol.contains(at));
+    let proxies = TrustedProxies::new(&server.trusted_proxies, server.proxy_header)?;
+    Ok(ProxyProtocol {
+        listeners: listeners.map(|(index, _)| index).collect(),
+        trusts: Arc::new(move |address| proxies.trusts(address)),
+    })
+}
+
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The number of event loops of one process.
+pub(crate) fn shards(settings: &Settings) -> usize {
+    match usize::from(settings.server.shards) {
+        0 => cores(),
+        shards => shards,
+    }
+}
+
+/// The settings of the socket server, without certificates.
+fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
+    let Settings { server, socket, limits, .. } = settings;
+    let proxy_protocol = proxy_protocol(server)?;
     Ok(SocketServerSettings {
         listen: server.listen.clone(),
         shards: usize::from(server.shards),
@@ -578,7 +710,8 @@ pub(crate) fn socket_settings(settings: &Settings) -> Result<SocketServerSetting
             sockets_max: limits.sockets_max as usize,
             ..SocketLimits::default()
         },
-        tls,
+        tls: None,
+        proxy_protocol,
         inherited: None,
     })
 }

@@ -84,7 +84,8 @@ pub(crate) fn announced(settings: &StunSettings) -> Result<Option<Announced>, St
 }
 
 /// Starts to answer. Returns the responder and where browsers reach it. `serving` are the addresses
-/// of the server, which are used when `stun.listen` is empty.
+/// of the server, which are used when `stun.listen` is empty. The `processes` of the server share the
+/// limits.
 ///
 /// When one of the server's addresses is in use, STUN stays off: browsers behind different routers
 /// then exchange blocks through the relay.
@@ -93,6 +94,7 @@ pub(crate) fn open(
     announced: Option<Announced>,
     serving: &[SocketAddr],
     is_shared: bool,
+    processes: u32,
 ) -> Result<Option<(Responder, Announced)>, StunError> {
     if !settings.enabled {
         return Ok(None);
@@ -100,6 +102,7 @@ pub(crate) fn open(
     let limits = StunLimits {
         answers_per_second_per_address: settings.answers_per_second_per_address,
         answers_per_second: settings.answers_per_second,
+        processes,
     };
     let is_configured = !settings.listen.is_empty();
     let addresses = if is_configured { &settings.listen } else { serving };

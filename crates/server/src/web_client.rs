@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, header};
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 #[derive(RustEmbed)]
-#[folder = "../../web/dist"]
+#[folder = "web-client"]
 #[allow_missing = true]
 struct WebClient;
 

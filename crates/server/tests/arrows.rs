@@ -10,20 +10,23 @@ const ORDER: &[&str] = &[
     // Without imports of the server.
     "settings",
     "logging",
+    "memory",
     "process",
+    "service_manager",
+    "restart",
     "seed",
     "token",
-    "chunked_vec",
     "web_client",
     // Used by every feature.
-    "addresses",
     "proxies",
     "metrics",
     "cluster",
+    "addresses",
     "presence",
     "app",
     "feature",
     "stun",
+    "tls",
     "sites",
     // Features. A new one is a folder, a line here, and a line in `server.rs`.
     "rooms",
@@ -37,6 +40,7 @@ const ORDER: &[&str] = &[
     "http",
     "server",
     "multi_process",
+    "run",
 ];
 
 fn src() -> PathBuf {

@@ -3,13 +3,29 @@
 mod support;
 
 use support::{Client, get, http, settings, watchfire};
-use watchfire_server::{Server, StartError};
+use watchfire_server::{Server, StartError, TlsStartError};
 
 #[test]
 fn a_running_server_is_healthy() {
     let response = get(&watchfire(), "/healthz");
     assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
     assert!(response.ends_with("\r\n\r\nok\n"), "{response}");
+}
+
+#[test]
+fn a_running_server_is_ready_and_names_its_conditions() {
+    let response = get(&watchfire(), "/readyz");
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    let body = response.split("\r\n\r\n").nth(1).expect("a body");
+    let health: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let expected = serde_json::json!({
+        "ready": true,
+        "conditions": {
+            "accepting": { "ok": true },
+            "processes": { "ok": true, "up": 1, "of": 1, "missing": [] },
+        },
+    });
+    assert_eq!(health, expected);
 }
 
 #[test]
@@ -22,7 +38,9 @@ fn limits_are_served_as_json() {
 
 #[test]
 fn metrics_count_clients_joins_and_refusals() {
-    let server = watchfire();
+    let mut settings = settings();
+    settings.channels.open_rooms = true;
+    let server = Server::new(settings).with_pages().start().expect("the server starts");
     let mut client = Client::connect(&server);
     client.join("rooms:lobby", serde_json::json!({}));
     client.join("unknown", serde_json::json!({}));
@@ -30,7 +48,26 @@ fn metrics_count_clients_joins_and_refusals() {
     assert_eq!(support::metric(&server, "watchfire_channels_joins_total"), 1);
     let refused = r#"watchfire_refusals_total{reason="unmatched_topic"}"#;
     assert_eq!(support::metric(&server, refused), 1);
-    assert!(get(&server, "/metrics").ends_with("# EOF\n"));
+    assert!(support::metrics(&server).ends_with("# EOF\n"));
+}
+
+#[test]
+fn rooms_are_an_unknown_topic_until_the_operator_opens_them() {
+    for is_open in [false, true] {
+        let mut settings = settings();
+        settings.channels.open_rooms = is_open;
+        let server = Server::new(settings).with_pages().start().expect("the server starts");
+        let mut client = Client::connect(&server);
+        let reply = client.join("rooms:lobby", serde_json::json!({}));
+        let unmatched = serde_json::json!({
+            "status": "error", "response": { "reason": "unmatched topic" },
+        });
+        assert_eq!(reply == unmatched, !is_open, "{reply}");
+        let limits = get(&server, "/limits");
+        let body = limits.split("\r\n\r\n").nth(1).expect("a body");
+        let limits: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!(limits["rooms"], is_open);
+    }
 }
 
 #[test]
@@ -69,7 +106,7 @@ fn invalid_settings_prevent_the_start() {
     let mut half = settings();
     half.tls.cert = "cert.pem".into();
     let error = Server::new(half).start().map(|_| ()).unwrap_err();
-    assert!(matches!(error, StartError::IncompleteTls), "{error}");
+    assert!(matches!(error, StartError::Tls(TlsStartError::Incomplete)), "{error}");
 
     let mut mount = settings();
     mount.socket.mount = "socket/".into();

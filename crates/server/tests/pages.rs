@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Client, get, metric, settings, watchfire};
+use support::{Client, metric, settings, watchfire};
 use watchfire_server::Server;
 
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
@@ -88,7 +88,7 @@ fn waiting_peers_are_notified_when_the_page_becomes_available_and_unavailable() 
     assert_eq!(waiting.receive_event("available"), json!({}));
     drop(holder);
     assert_eq!(waiting.receive_event("unavailable"), json!({}));
-    assert!(get(&server, "/metrics").contains("watchfire_pages_available 0"));
+    assert!(support::metrics(&server).contains("watchfire_pages_available 0"));
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn stun_uses_the_addresses_of_the_settings() {
     without.stun.enabled = false;
     let server = Server::new(without).with_pages().start().unwrap();
     assert_eq!(join(&mut Client::connect(&server), "none").get("stun"), None);
-    assert!(!get(&server, "/metrics").contains("watchfire_stun"));
+    assert!(!support::metrics(&server).contains("watchfire_stun"));
 
     let mut wrong = settings();
     wrong.stun.announce = "somewhere".into();

@@ -53,6 +53,8 @@ macro_rules! counts {
 }
 
 counts! {
+    /// Periodic ticks of the event loops, ten a second each while they run.
+    ticks,
     /// Connections in any state: WebSockets, parked, lent to hyper, awaiting a request, closing.
     connections_now,
     /// Open WebSockets.
@@ -71,6 +73,10 @@ counts! {
     accepts,
     /// Connections closed right after accept: `sockets_max`, or no descriptor left.
     accept_refusals,
+    /// Connections closed because they came from an untrusted address, without a trusted proxy.
+    proxy_untrusted,
+    /// Connections closed because of an invalid or late header of the PROXY protocol.
+    proxy_header_errors,
     /// TLS handshakes that failed or timed out.
     tls_failures,
     /// Requests moved to another shard.
@@ -149,6 +155,11 @@ impl SocketCounters {
     /// Connections of all shards.
     pub(crate) fn connections(&self) -> u64 {
         self.shards.iter().map(|shard| shard.connections_now.get()).sum()
+    }
+
+    /// The ticks of each shard's event loop.
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = u64> {
+        self.shards.iter().map(|shard| shard.ticks.get())
     }
 
     /// Add up all shards.

@@ -16,13 +16,43 @@ pub struct HandoffConnection {
     pub fd: OwnedFd,
     /// The bytes that were read from the connection.
     pub bytes: Vec<u8>,
-    /// The client's address, if the socket is one end of a pair. The other end belongs to the TLS
-    /// task of the process that accepted the client.
-    pub pair_peer: Option<SocketAddr>,
+    /// How the client's address is known.
+    pub client: ClientAddress,
     /// The number of moves for the current request, or of offers. The socket server bounds it.
     pub hops: u8,
     /// The processes that had no room, as a bit set. Only the handler reads and writes it.
     pub declined: u64,
+}
+
+/// How the address of a connection's client is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientAddress {
+    /// The connection comes from it.
+    #[default]
+    OfSocket,
+    /// The connection begins with a header of the PROXY protocol, which was not read yet.
+    InProxyHeader,
+    /// A header of the PROXY protocol named it.
+    FromProxyHeader(SocketAddr),
+    /// The socket is one end of a pair. The other end belongs to the TLS task of the process that
+    /// accepted the client.
+    OfPair(SocketAddr),
+}
+
+impl ClientAddress {
+    /// The address, if the socket itself does not have it.
+    pub(crate) fn known(self) -> Option<SocketAddr> {
+        match self {
+            ClientAddress::OfSocket | ClientAddress::InProxyHeader => None,
+            ClientAddress::FromProxyHeader(address) | ClientAddress::OfPair(address) => {
+                Some(address)
+            }
+        }
+    }
+
+    pub(crate) fn is_pair(self) -> bool {
+        matches!(self, ClientAddress::OfPair(_))
+    }
 }
 
 /// The process that should receive a connection.
@@ -88,7 +118,8 @@ mod tests {
 
     fn handoff(hops: u8) -> HandoffConnection {
         let fd = std::fs::File::open("/dev/null").unwrap().into();
-        HandoffConnection { fd, bytes: Vec::new(), pair_peer: None, hops, declined: 0 }
+        let client = ClientAddress::OfSocket;
+        HandoffConnection { fd, bytes: Vec::new(), client, hops, declined: 0 }
     }
 
     fn hops(shard: &mut mpsc::Receiver<Moved>) -> Vec<u8> {

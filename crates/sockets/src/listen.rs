@@ -1,12 +1,15 @@
-//! Listening sockets: one for each shard and address.
+//! Listening sockets: one for each shard and address, or more if they are inherited.
+
+mod inherited;
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
+pub use self::inherited::InheritedListener;
 use rustix::io::FdFlags;
 use rustix::net::sockopt;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::balancing::ConnectionBalancer;
 use crate::limits::SocketLimits;
@@ -28,8 +31,12 @@ const PORT_ATTEMPTS_MAX: usize = 16;
 pub struct Listeners {
     /// In the order of the request.
     addresses: Vec<SocketAddr>,
-    /// By shard, then in the order of the addresses.
+    /// By shard, then in the order of the addresses. Each shard has the same number of sockets for
+    /// each address.
     shards: Vec<Vec<OwnedFd>>,
+    /// The number of sockets of each address, if the sockets were opened in the order of their
+    /// numbers and the socket `n` belongs to the shard `n % shards`.
+    numbered: Option<usize>,
 }
 
 /// The server cannot listen on an address.
@@ -78,15 +85,8 @@ impl Listeners {
         limits: &SocketLimits,
     ) -> Result<Self, ListenError> {
         let is_shared = is_shared || sockets_each > 1;
-        let any_port = addresses.iter().any(|address| address.port() == 0);
-        let mut attempts = if any_port { PORT_ATTEMPTS_MAX } else { 1 };
-        loop {
-            attempts -= 1;
-            match open_all(addresses, sockets_each, is_shared, limits) {
-                Err(error) if attempts > 0 && error.source.kind() == io::ErrorKind::AddrInUse => {}
-                result => return result,
-            }
-        }
+        let has_ipv4 = addresses.iter().any(SocketAddr::is_ipv4);
+        open_all(addresses, sockets_each, is_shared, limits, has_ipv4)
     }
 
     /// The addresses, with the ports that were bound, in the order of the request.
@@ -99,6 +99,18 @@ impl Listeners {
         self.shards.len()
     }
 
+    /// The number of sockets of each address, if a [`ConnectionBalancer`] can choose between them.
+    /// The socket `n` then belongs to the shard `n % shards`. `None`: shards share sockets, or the
+    /// order of the sockets is not known.
+    pub fn numbered(&self) -> Option<usize> {
+        self.numbered
+    }
+
+    /// The number of sockets that each shard has for each address: 1, unless more were inherited.
+    pub fn sockets_per_shard(&self) -> usize {
+        self.first_shard().len() / self.addresses.len().max(1)
+    }
+
     /// A balancer that chooses which sockets of the port receive new connections.
     pub fn connection_balancer(&self) -> io::Result<ConnectionBalancer> {
         ConnectionBalancer::new(self.first_shard())
@@ -107,9 +119,9 @@ impl Listeners {
     /// Distribute the listeners over processes, whose numbers of shards differ by at most 1.
     pub fn split(self, processes: usize) -> Vec<Listeners> {
         assert!(processes > 0, "listeners are split over at least one process");
-        let Listeners { addresses, shards } = self;
+        let Listeners { addresses, shards, numbered } = self;
         let mut shares: Vec<_> = (0..processes)
-            .map(|_| Listeners { addresses: addresses.clone(), shards: Vec::new() })
+            .map(|_| Listeners { addresses: addresses.clone(), shards: Vec::new(), numbered })
             .collect();
         for (index, shard) in shards.into_iter().enumerate() {
             shares[index % processes].shards.push(shard);
@@ -122,30 +134,31 @@ impl Listeners {
         (self.addresses, self.shards.into_iter().flatten().collect())
     }
 
-    /// Build listeners from the result of [`Listeners::into_parts`], in the same order.
+    /// Build listeners from the result of [`Listeners::into_parts`], in the same order, with the
+    /// same [`Listeners::sockets_per_shard`].
     pub fn from_parts(
         addresses: Vec<SocketAddr>,
+        sockets_per_shard: usize,
         sockets: Vec<OwnedFd>,
     ) -> Result<Self, PartsError> {
-        let is_even = !addresses.is_empty() && sockets.len().is_multiple_of(addresses.len());
-        if !is_even || sockets.is_empty() {
+        let each_shard = addresses.len() * sockets_per_shard;
+        if sockets.is_empty() || each_shard == 0 || !sockets.len().is_multiple_of(each_shard) {
             let (addresses, sockets) = (addresses.len(), sockets.len());
             return Err(PartsError::Uneven { addresses, sockets });
         }
-        for (socket, &address) in sockets.iter().zip(addresses.iter().cycle()) {
+        let owners = addresses.iter().flat_map(|it| std::iter::repeat_n(it, sockets_per_shard));
+        for (socket, &address) in sockets.iter().zip(owners.cycle()) {
             if !sockopt::socket_acceptconn(socket).map_err(io::Error::from)? {
                 return Err(PartsError::NotListening { address });
             }
-            // The parent process may not have set these flags.
-            rustix::io::fcntl_setfd(socket, FdFlags::CLOEXEC).map_err(io::Error::from)?;
-            rustix::io::ioctl_fionbio(socket, true).map_err(io::Error::from)?;
+            set_flags(socket)?;
         }
         let mut sockets = sockets.into_iter();
         let mut shards = Vec::new();
         while sockets.len() > 0 {
-            shards.push(sockets.by_ref().take(addresses.len()).collect());
+            shards.push(sockets.by_ref().take(each_shard).collect());
         }
-        Ok(Listeners { addresses, shards })
+        Ok(Listeners { addresses, shards, numbered: None })
     }
 
     pub(crate) fn first_shard(&self) -> &[OwnedFd] {
@@ -157,18 +170,39 @@ impl Listeners {
     }
 }
 
+/// Opens all sockets. For port 0, another port is tried if one is not free on every address.
+/// `has_ipv4` tells whether the server listens on an IPv4 address.
 fn open_all(
     addresses: &[SocketAddr],
     sockets_each: usize,
     is_shared: bool,
     limits: &SocketLimits,
+    has_ipv4: bool,
+) -> Result<Listeners, ListenError> {
+    let any_port = addresses.iter().any(|address| address.port() == 0);
+    let mut attempts = if any_port { PORT_ATTEMPTS_MAX } else { 1 };
+    loop {
+        attempts -= 1;
+        match try_open_all(addresses, sockets_each, is_shared, limits, has_ipv4) {
+            Err(error) if attempts > 0 && error.source.kind() == io::ErrorKind::AddrInUse => {}
+            result => return result,
+        }
+    }
+}
+
+fn try_open_all(
+    addresses: &[SocketAddr],
+    sockets_each: usize,
+    is_shared: bool,
+    limits: &SocketLimits,
+    has_ipv4: bool,
 ) -> Result<Listeners, ListenError> {
     let mut listeners = Listeners {
         addresses: Vec::new(),
         shards: (0..sockets_each).map(|_| Vec::with_capacity(addresses.len())).collect(),
+        numbered: Some(sockets_each),
     };
     let mut free_port = None;
-    let has_ipv4 = addresses.iter().any(SocketAddr::is_ipv4);
     for &wanted in addresses {
         let failed = |source| ListenError { address: wanted, source };
         let mut address = wanted;
@@ -210,13 +244,23 @@ fn open_one(
         // `[::]` also covers IPv4, which would conflict with an IPv4 address in the list.
         socket.set_only_v6(has_ipv4)?;
     }
-    // Accepted sockets inherit these three, which saves three calls per connection.
-    socket.set_tcp_nodelay(true)?;
-    socket.set_send_buffer_size(limits.send_buffer_bytes)?;
-    socket.set_tcp_user_timeout(Some(limits.user_timeout))?;
+    set_accepted_options(SockRef::from(&socket), limits)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket)
+}
+
+/// Accepted sockets inherit these options, which saves three calls per connection.
+fn set_accepted_options(listener: SockRef<'_>, limits: &SocketLimits) -> io::Result<()> {
+    listener.set_tcp_nodelay(true)?;
+    listener.set_send_buffer_size(limits.send_buffer_bytes)?;
+    listener.set_tcp_user_timeout(Some(limits.user_timeout))
+}
+
+/// Sets the flags of a descriptor from another process, which may have others.
+fn set_flags(socket: &OwnedFd) -> io::Result<()> {
+    rustix::io::fcntl_setfd(socket, FdFlags::CLOEXEC)?;
+    Ok(rustix::io::ioctl_fionbio(socket, true)?)
 }
 
 #[cfg(test)]
@@ -265,7 +309,7 @@ mod tests {
             let (addresses, sockets) = share.into_parts();
             let bound: Vec<_> = sockets.iter().map(bound_to).collect();
             assert_eq!(bound, [addresses.clone(), addresses.clone()].concat());
-            let again = Listeners::from_parts(addresses.clone(), sockets).unwrap();
+            let again = Listeners::from_parts(addresses.clone(), 1, sockets).unwrap();
             assert_eq!((again.shards(), again.addresses()), (2, &addresses[..]));
         }
     }
@@ -276,16 +320,16 @@ mod tests {
         let from_parts = Listeners::from_parts;
         let two = [addresses[0]; 2].to_vec();
         let three = sockets.iter().chain(&sockets[..1]).map(|s| s.try_clone().unwrap()).collect();
-        let uneven = from_parts(two, three).unwrap_err();
+        let uneven = from_parts(two, 1, three).unwrap_err();
         assert!(matches!(uneven, PartsError::Uneven { addresses: 2, sockets: 3 }), "{uneven}");
-        assert!(matches!(from_parts(vec![], vec![]), Err(PartsError::Uneven { .. })));
-        assert!(matches!(from_parts(addresses.clone(), vec![]), Err(PartsError::Uneven { .. })));
+        assert!(matches!(from_parts(vec![], 1, vec![]), Err(PartsError::Uneven { .. })));
+        assert!(matches!(from_parts(addresses.clone(), 1, vec![]), Err(PartsError::Uneven { .. })));
 
         let mut with = |socket: OwnedFd| {
             sockets.pop();
             sockets.push(socket);
             let sockets = sockets.iter().map(|socket| socket.try_clone().unwrap()).collect();
-            from_parts(addresses.clone(), sockets).unwrap_err()
+            from_parts(addresses.clone(), 1, sockets).unwrap_err()
         };
         let not_listening = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let error = with(not_listening.into());

@@ -26,6 +26,8 @@ const _: () = assert!(std::mem::size_of::<Record>() == 40);
 /// The state of a socket.
 #[derive(Debug)]
 pub(crate) enum State {
+    /// Waiting for a header of the PROXY protocol, which stays in the kernel until it is complete.
+    ProxyHeader,
     /// Waiting for a complete request head.
     Head {
         /// Bytes of a partial head, or of a request that arrived before the last response was sent.
@@ -57,58 +59,58 @@ pub(crate) struct Held {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The shard's sockets. A reused slot gets the next generation.
+/// The shard's sockets. Each gets a generation of its own, which tells it from an earlier one in the
+/// same slot.
 #[derive(Default)]
 pub(crate) struct Slab {
-    records: Vec<Record>,
-    free: Vec<u32>,
+    records: watchfire_types::Slab<Record>,
+    /// It wraps after four billion connections. No id of a closed socket is kept for so long.
+    last_generation: u32,
 }
 
 impl Slab {
-    /// The number of slots, including free ones.
+    /// A number above the index of every socket.
     pub(crate) fn slots(&self) -> usize {
-        self.records.len()
+        self.records.slots()
     }
 
     pub(crate) fn insert(&mut self, fd: OwnedFd, seen: u32, state: State) -> SocketId {
-        if let Some(index) = self.free.pop() {
-            let record = &mut self.records[index as usize];
-            (record.fd, record.seen, record.state) = (Some(fd), seen, state);
-            return SocketId { index, generation: record.generation };
-        }
-        let index = u32::try_from(self.records.len()).expect("fewer than four billion sockets");
-        let record = Record { fd: Some(fd), generation: 0, seen, key: 0, state, outbound: None };
-        self.records.push(record);
-        SocketId { index, generation: 0 }
+        self.last_generation = self.last_generation.wrapping_add(1);
+        let generation = self.last_generation;
+        let record = Record { fd: Some(fd), generation, seen, key: 0, state, outbound: None };
+        SocketId { index: self.records.insert(record), generation }
     }
 
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<OwnedFd> {
-        let record = self.get_mut(id)?;
-        let fd = record.fd.take()?;
-        record.state = State::Dead;
-        record.outbound = None;
-        record.generation = record.generation.wrapping_add(1);
-        self.free.push(id.index);
-        Some(fd)
+        self.get(id)?;
+        self.records.remove(id.index).fd
     }
 
     pub(crate) fn get_mut(&mut self, id: SocketId) -> Option<&mut Record> {
         self.records
-            .get_mut(id.index as usize)
+            .get_mut(id.index)
             .filter(|record| record.generation == id.generation && record.fd.is_some())
     }
 
     pub(crate) fn get(&self, id: SocketId) -> Option<&Record> {
         self.records
-            .get(id.index as usize)
+            .get(id.index)
             .filter(|record| record.generation == id.generation && record.fd.is_some())
     }
 
     /// The socket in a slot; `None` if the slot is free.
     pub(crate) fn at(&self, index: usize) -> Option<(SocketId, &Record)> {
+        let index = u32::try_from(index).ok()?;
         let record = self.records.get(index)?;
         record.fd.as_ref()?;
-        Some((SocketId { index: index as u32, generation: record.generation }, record))
+        Some((SocketId { index, generation: record.generation }, record))
+    }
+}
+
+impl Default for Record {
+    /// The content of a free slot.
+    fn default() -> Self {
+        Record { fd: None, generation: 0, seen: 0, key: 0, state: State::Dead, outbound: None }
     }
 }
 
@@ -124,7 +126,7 @@ impl Record {
                 held.as_ref().map_or(0, |held| held.bytes.capacity())
             }
             State::Open(decoder) | State::Closing(decoder) => decoder.buffered_bytes(),
-            State::Lingering | State::Dead => 0,
+            State::ProxyHeader | State::Lingering | State::Dead => 0,
         }
     }
 }
@@ -147,7 +149,6 @@ mod tests {
         assert_eq!(second.index, first.index);
         assert!(slab.get(first).is_none());
         assert!(slab.get(second).is_some());
-        assert_eq!(slab.slots(), 1);
     }
 
     #[test]

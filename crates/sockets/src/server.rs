@@ -16,10 +16,11 @@ use crate::handler::SocketHandler;
 use crate::handoff::Adopter;
 use crate::limits::SocketLimits;
 use crate::listen::{ListenError, Listeners};
+use crate::loop_watch::LoopWatch;
 use crate::settings::SocketServerSettings;
-use crate::shard::{Clock, Lifecycle, Shard, Threads};
+use crate::shard::{Clock, Lifecycle, Shard, Threads, TrustedProxies};
 use crate::shard_sender::ShardSender;
-use crate::tls::{self, TlsError};
+use crate::tls;
 
 /// Connections in transit to one shard from other shards and processes. When the limit is reached,
 /// the request is answered 503, or [`Adopter::adopt`] tries the next shard.
@@ -53,9 +54,9 @@ pub enum StartError {
     /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The certificate or its key is invalid.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
+    /// TLS cannot be configured.
+    #[error("cannot configure TLS: {0}")]
+    Tls(#[from] rustls::Error),
     /// The system could not create a thread, an epoll or a runtime.
     #[error("cannot start a shard: {0}")]
     System(#[from] io::Error),
@@ -73,7 +74,7 @@ pub fn start<T: SocketHandler>(
     router: Router,
     make: impl Fn(ShardId, &[ShardSender<T::Message>]) -> T + Send + Sync + Clone + 'static,
 ) -> Result<SocketServer<T::Message>, StartError> {
-    let acceptor = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+    let acceptor = settings.tls.map(tls::acceptor).transpose()?;
     let limits = Arc::new(resolve(settings.limits, acceptor.is_some()));
     let listeners = match settings.inherited {
         Some(listeners) => listeners,
@@ -98,6 +99,7 @@ pub fn start<T: SocketHandler>(
     let (lifecycle, stages) = watch::channel(Lifecycle::Running);
     let (ended_sender, ended) = watch::channel(());
     let clock = Clock::start();
+    let proxies = Arc::new(TrustedProxies::new(settings.proxy_protocol));
 
     for (((id, listeners), messages), moves) in ids.zip(listeners).zip(message_receivers).zip(moves)
     {
@@ -110,7 +112,10 @@ pub fn start<T: SocketHandler>(
             moves,
             lifecycle: stages.clone(),
         };
-        let shard = Shard::<T>::prepare(threads, listeners, acceptor.clone(), messages)?;
+        let shard = {
+            let (acceptor, proxies) = (acceptor.clone(), proxies.clone());
+            Shard::<T>::prepare(threads, listeners, acceptor, proxies, messages)?
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (router, make, shard_senders) = (router.clone(), make.clone(), shard_senders.clone());
         let ended = ended_sender.clone();
@@ -164,6 +169,11 @@ impl<M> SocketServer<M> {
     /// The counters of the shards.
     pub fn counters(&self) -> Arc<SocketCounters> {
         self.counters.clone()
+    }
+
+    /// A watch over the event loops of the shards.
+    pub fn loop_watch(&self) -> LoopWatch {
+        LoopWatch::new(self.counters())
     }
 
     /// The limits in force; `sockets_max` is never 0 here.

@@ -1,10 +1,13 @@
 //! Settings of a socket server.
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::limits::SocketLimits;
 use crate::listen::Listeners;
+use crate::tls::Certificates;
 
 /// The addresses to listen on, the number of shards and the limits.
 #[derive(Debug)]
@@ -15,8 +18,10 @@ pub struct SocketServerSettings {
     pub shards: usize,
     /// Limits on the resources of sockets.
     pub limits: SocketLimits,
-    /// The certificate and its key; `None` for plain HTTP.
-    pub tls: Option<TlsFiles>,
+    /// The certificates; `None` for plain HTTP.
+    pub tls: Option<Arc<Certificates>>,
+    /// The addresses at which a proxy names each client with the PROXY protocol.
+    pub proxy_protocol: ProxyProtocol,
     /// Listeners that another process opened for this one. Then `listen` and `shards` are ignored.
     pub inherited: Option<Listeners>,
 }
@@ -28,8 +33,30 @@ impl Default for SocketServerSettings {
             shards: 0,
             limits: SocketLimits::default(),
             tls: None,
+            proxy_protocol: ProxyProtocol::default(),
             inherited: None,
         }
+    }
+}
+
+/// The addresses at which every connection begins with a header of the PROXY protocol.
+#[derive(Clone)]
+pub struct ProxyProtocol {
+    /// Their places in the list of the addresses to listen on.
+    pub listeners: Vec<usize>,
+    /// Whether an address is that of a proxy. A connection from any other address is closed.
+    pub trusts: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,
+}
+
+impl Default for ProxyProtocol {
+    fn default() -> Self {
+        ProxyProtocol { listeners: Vec::new(), trusts: Arc::new(|_| false) }
+    }
+}
+
+impl fmt::Debug for ProxyProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProxyProtocol").field("listeners", &self.listeners).finish_non_exhaustive()
     }
 }
 

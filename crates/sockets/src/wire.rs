@@ -20,8 +20,12 @@ pub(crate) enum Read {
 }
 
 pub(crate) fn read(socket: &OwnedFd, buffer: &mut [u8]) -> Read {
+    receive(socket, buffer, RecvFlags::empty())
+}
+
+fn receive(socket: &OwnedFd, buffer: &mut [u8], flags: RecvFlags) -> Read {
     loop {
-        return match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()) {
+        return match rustix::net::recv(socket, &mut *buffer, flags) {
             Ok((0, _)) => Read::End,
             Ok((len, _)) => Read::Bytes(len),
             Err(Errno::INTR) => continue,
@@ -29,6 +33,11 @@ pub(crate) fn read(socket: &OwnedFd, buffer: &mut [u8]) -> Read {
             Err(_) => Read::End,
         };
     }
+}
+
+/// Read bytes that stay available to the next read.
+pub(crate) fn peek(socket: &OwnedFd, buffer: &mut [u8]) -> Read {
+    receive(socket, buffer, RecvFlags::PEEK)
 }
 
 /// Write without blocking. Returns the bytes that the kernel accepted: 0 if its buffer is full.

@@ -15,11 +15,14 @@ pub struct StunLimits {
     pub answers_per_second_per_address: u32,
     /// Answers a second to all addresses. Above it, requests are not answered.
     pub answers_per_second: u32,
+    /// The processes that answer on the same addresses. The kernel directs all requests of an
+    /// address to one of them, and each answers its share of `answers_per_second`.
+    pub processes: u32,
 }
 
 impl Default for StunLimits {
     fn default() -> Self {
-        StunLimits { answers_per_second_per_address: 50, answers_per_second: 10_000 }
+        StunLimits { answers_per_second_per_address: 50, answers_per_second: 10_000, processes: 1 }
     }
 }
 
@@ -40,7 +43,7 @@ impl Allowance {
     pub fn new(limits: &StunLimits) -> Self {
         Allowance {
             each: Rate::of(limits.answers_per_second_per_address),
-            all: Rate::of(limits.answers_per_second),
+            all: Rate::of(limits.answers_per_second.div_ceil(limits.processes.max(1))),
             buckets: vec![Instant::ZERO; BUCKETS].into(),
             full_at: Instant::ZERO,
             hasher: RandomState::new(),
@@ -99,11 +102,20 @@ mod tests {
         Allowance::new(&StunLimits {
             answers_per_second_per_address: each,
             answers_per_second: all,
+            processes: 1,
         })
     }
 
     fn answered(allowance: &mut Allowance, now: Instant, to: &str, times: usize) -> usize {
         (0..times).filter(|_| allowance.take(now, to.parse().unwrap())).count()
+    }
+
+    #[test]
+    fn each_process_answers_its_share() {
+        let limits = StunLimits { answers_per_second: 10, processes: 4, ..StunLimits::default() };
+        assert_eq!(answered(&mut Allowance::new(&limits), at(0), "192.0.2.1", 10), 3);
+        let none = StunLimits { answers_per_second: 0, ..limits };
+        assert_eq!(answered(&mut Allowance::new(&none), at(0), "192.0.2.1", 10), 0);
     }
 
     #[test]

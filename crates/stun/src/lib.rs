@@ -32,6 +32,7 @@ mod allowance;
 mod counters;
 mod message;
 mod responder;
+mod steering;
 
 pub use allowance::StunLimits;
 pub use counters::{StunCounters, StunTotals};

@@ -15,6 +15,7 @@ use watchfire_types::Instant;
 use crate::allowance::{Allowance, StunLimits};
 use crate::counters::{StunCounters, count};
 use crate::message::BindingRequest;
+use crate::steering::steer;
 
 /// Bytes read of a datagram. A longer one is cut, so it fails to parse.
 const DATAGRAM_BYTES_MAX: usize = 1_500;
@@ -54,7 +55,7 @@ impl fmt::Debug for Responder {
 
 impl Responder {
     /// Answers on these addresses; port 0 takes a free port. With `is_shared`, other processes of
-    /// the same user can bind them too (`SO_REUSEPORT`). `limits` are per responder.
+    /// the same user can bind them too (`SO_REUSEPORT`), each with the same `limits`.
     pub fn start(
         addresses: &[SocketAddr],
         is_shared: bool,
@@ -66,6 +67,17 @@ impl Responder {
         for &address in addresses {
             let failed = |source| StartError::Address { address, source };
             let socket = open(address, has_ipv4, is_shared).map_err(failed)?;
+            if is_shared
+                && limits.processes > 1
+                && let Err(error) = steer(&socket, limits.processes)
+            {
+                tracing::warn!(
+                    %address,
+                    %error,
+                    "cannot direct STUN requests by their address; each process limits the answers \
+                     to an address separately"
+                );
+            }
             bound.push(socket.local_addr().map_err(failed)?);
             sockets.push(socket);
         }

@@ -117,3 +117,44 @@ fn several_responders_share_an_address_only_when_configured_to() {
     }
     assert!(other.counters().totals().answers >= 20);
 }
+
+#[test]
+fn one_of_several_processes_answers_all_requests_of_an_address() {
+    let limits =
+        StunLimits { answers_per_second_per_address: 3, processes: 4, ..StunLimits::default() };
+    for (here, clients, server) in [
+        ("127.0.0.1:0", "127.0.0", "127.0.0.1"),
+        ("[::]:0", "127.0.0", "127.0.0.1"),
+        ("[::1]:0", "", "[::1]"),
+    ] {
+        let start = |address| Responder::start(&[address], true, &limits).expect("it is shared");
+        let first = start(here.parse().unwrap());
+        let address = first.addresses()[0];
+        let responders = [first, start(address), start(address), start(address)];
+        let to: SocketAddr = format!("{server}:{}", address.port()).parse().unwrap();
+        let hosts: Vec<String> = match clients {
+            "" => vec!["[::1]:0".into()],
+            network => (2..34).map(|host| format!("{network}.{host}:0")).collect(),
+        };
+        let totals = || responders.each_ref().map(|responder| responder.counters().totals());
+        let seen = |totals: [watchfire_stun::StunTotals; 4]| {
+            totals.map(|totals| totals.answers + totals.over_rate)
+        };
+        let mut busy = [false; 4];
+        for host in &hosts {
+            let before = seen(totals());
+            // Every client has another port, which the kernel's own hash would spread.
+            let clients: Vec<UdpSocket> = (0..20).map(|_| client(host)).collect();
+            for client in &clients {
+                client.send_to(&request(b"twelve bytes"), to).unwrap();
+            }
+            let sum = |counts: [u64; 4]| counts.iter().sum::<u64>();
+            until("all requests are counted", || sum(seen(totals())) == sum(before) + 20);
+            let changed: Vec<usize> =
+                (0..4).filter(|index| seen(totals())[*index] != before[*index]).collect();
+            assert_eq!(changed.len(), 1, "{host} at {here}: {changed:?}");
+            busy[changed[0]] = true;
+        }
+        assert!(hosts.len() == 1 || busy == [true; 4], "{busy:?} at {here}");
+    }
+}

@@ -2,7 +2,8 @@
 //! may be relayed between them.
 //!
 //! [`Pages`] counts the peers and holders of each page. [`Rings`] decides which peers are
-//! neighbours. [`Quotas`] limits the bytes that peers send each other through the server. None of
+//! neighbours. [`Quotas`] limits the bytes that peers send each other through the server. [`AddressCounts`] counts
+//! for each address across the processes of a server. None of
 //! them reads a page's bytes, opens a socket or reads a clock.
 //!
 //! ```
@@ -22,11 +23,13 @@
 //! assert_eq!(pages.poll_output(), Some(Output::Available { page: "bafy".into() }));
 //! ```
 
+mod address_counts;
 mod address_quotas;
 mod neighbours;
 mod pages;
 
-pub use address_quotas::{QuotaExceeded, QuotaLimits, Quotas};
+pub use address_counts::{AddressCounts, AddressFull, network_of};
+pub use address_quotas::{DayUsage, QuotaExceeded, QuotaLimits, QuotaReports, Quotas};
 pub use neighbours::{Change, FULL_MESH_PEERS_MAX, Rings};
 pub use pages::{
     Counts, Have, JoinError, LastAvailable, NodeCounts, Output, PageLimits, Pages, RelayRefusal,

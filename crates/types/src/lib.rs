@@ -1,4 +1,4 @@
-//! Small types that many Watchfire crates share. They contain no decisions.
+//! Small types that many Watchfire crates share. They contain no decisions of a protocol.
 //!
 //! ```
 //! use std::time::Duration;
@@ -13,6 +13,7 @@ mod instant;
 mod node_id;
 mod peer_id;
 mod rng;
+mod slab;
 mod socket_id;
 mod topic;
 
@@ -20,5 +21,6 @@ pub use instant::Instant;
 pub use node_id::NodeId;
 pub use peer_id::{PeerId, PeerIdError};
 pub use rng::Rng;
+pub use slab::Slab;
 pub use socket_id::{ShardId, SocketId};
 pub use topic::{TOPIC_BYTES_MAX, Topic, TopicError};

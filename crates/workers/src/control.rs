@@ -21,6 +21,9 @@ use crate::protocol::{SupervisorMessage, WorkerReport};
 pub enum Order {
     /// A new link, which replaces an existing one to the same node.
     Link(Link),
+    /// All other workers that do not respond now. Send them no clients; they are killed and
+    /// restarted unless they respond again.
+    Unresponsive(Vec<NodeId>),
     /// Finish open work, then exit. Also sent when the supervisor has ended. It is the last order.
     Drain,
 }
@@ -42,6 +45,7 @@ struct Connection {
 /// A received message, with owned data.
 enum Received {
     Link { to: u16, number: u64, packet: Packet },
+    Unresponsive(Vec<NodeId>),
     Drain,
     Malformed(String),
 }
@@ -59,6 +63,17 @@ impl Control {
     /// Reports that this worker serves its listeners.
     pub fn ready(&self) -> io::Result<()> {
         self.report(&WorkerReport::Ready)
+    }
+
+    /// Reports that this worker still serves. Call it every
+    /// [`WorkerSetup::heartbeat_period`](crate::WorkerSetup::heartbeat_period) once the worker is
+    /// ready, and only while its event loops run: a worker without heartbeats is killed.
+    pub fn heartbeat(&self) -> io::Result<()> {
+        match self.report(&WorkerReport::Heartbeat) {
+            // The supervisor is stopped, and has many heartbeats to read.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            outcome => outcome,
+        }
     }
 
     /// Reports that the link to this node broke while its process seems to be running. If it is, a
@@ -84,6 +99,7 @@ impl Control {
                         return Order::Link(link);
                     }
                 }
+                Ok(Received::Unresponsive(nodes)) => return Order::Unresponsive(nodes),
                 Ok(Received::Drain) => return self.drain(),
                 Ok(Received::Malformed(what)) => {
                     warn!(what, "cannot decode a message of the supervisor")
@@ -122,14 +138,17 @@ impl Control {
 }
 
 fn receive(socket: BorrowedFd<'_>) -> io::Result<Received> {
-    // All messages after the start are short.
-    let mut buffer = [0; 64];
+    // All messages after the start are short. The longest names all workers, at 2 bytes each.
+    let mut buffer = [0; 1024];
     let packet = packet::recv(socket, &mut [IoSliceMut::new(&mut buffer)], Wait::No)?;
     if packet.is_end() {
         return Ok(Received::Drain);
     }
     Ok(match postcard::from_bytes(&buffer[..packet.len]) {
         Ok(SupervisorMessage::Link { to, number }) => Received::Link { to, number, packet },
+        Ok(SupervisorMessage::Unresponsive(slots)) => {
+            Received::Unresponsive(slots.into_iter().map(NodeId).collect())
+        }
         Ok(SupervisorMessage::Drain) => Received::Drain,
         Ok(message) => Received::Malformed(format!("{message:?} after the start")),
         Err(error) => Received::Malformed(error.to_string()),

@@ -5,6 +5,7 @@ use std::env;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType};
 use watchfire_types::NodeId;
@@ -25,6 +26,12 @@ pub struct WorkerSetup {
     pub slot: NodeId,
     /// The number of workers.
     pub workers: u16,
+    /// How often this slot's worker was restarted.
+    pub restarts: u64,
+    /// How often this slot's worker was killed because it did not respond.
+    pub hangs: u64,
+    /// How often to call [`Control::heartbeat`].
+    pub heartbeat_period: Duration,
     /// The supervisor's [`Plan::startup_data`](crate::Plan::startup_data).
     pub startup_data: Vec<u8>,
     /// The listeners of this slot, in the order of [`Plan::listeners`](crate::Plan::listeners).
@@ -76,7 +83,7 @@ pub fn join_supervisor() -> io::Result<Option<WorkerSetup>> {
     Startup::default().receive_all(control).map(Some)
 }
 
-fn is_control(descriptor: impl AsFd) -> bool {
+pub(crate) fn is_control(descriptor: impl AsFd) -> bool {
     rustix::net::sockopt::socket_domain(&descriptor) == Ok(AddressFamily::UNIX)
         && rustix::net::sockopt::socket_type(&descriptor) == Ok(SocketType::SEQPACKET)
 }
@@ -86,6 +93,9 @@ fn is_control(descriptor: impl AsFd) -> bool {
 struct Startup {
     slot: u16,
     workers: u16,
+    restarts: u64,
+    hangs: u64,
+    heartbeat_period: Duration,
     startup_data: Vec<u8>,
     startup_data_bytes: usize,
     listeners: Vec<OwnedFd>,
@@ -120,7 +130,16 @@ impl Startup {
 
     fn take(&mut self, message: SupervisorMessage<'_>, packet: Packet) -> io::Result<()> {
         match message {
-            SupervisorMessage::Start { protocol, slot, workers, startup_data_bytes, listeners } => {
+            SupervisorMessage::Start {
+                protocol,
+                slot,
+                workers,
+                startup_data_bytes,
+                listeners,
+                restarts,
+                hangs,
+                heartbeat_period,
+            } => {
                 if protocol != PROTOCOL {
                     return Err(invalid(&format!(
                         "the supervisor has protocol version {protocol}, this program {PROTOCOL}: \
@@ -128,6 +147,8 @@ impl Startup {
                     )));
                 }
                 (self.slot, self.workers) = (slot, workers);
+                (self.restarts, self.hangs) = (restarts, hangs);
+                self.heartbeat_period = heartbeat_period;
                 self.startup_data_bytes = startup_data_bytes as usize;
                 self.listeners_expected = listeners as usize;
             }
@@ -142,7 +163,8 @@ impl Startup {
                 let what = "the supervisor was stopped during the start of this worker";
                 return Err(io::Error::new(io::ErrorKind::ConnectionAborted, what));
             }
-            SupervisorMessage::Begin => {}
+            // Sent only after the begin.
+            SupervisorMessage::Begin | SupervisorMessage::Unresponsive(_) => {}
         }
         Ok(())
     }
@@ -157,6 +179,9 @@ impl Startup {
         Ok(WorkerSetup {
             slot: NodeId(self.slot),
             workers: self.workers,
+            restarts: self.restarts,
+            hangs: self.hangs,
+            heartbeat_period: self.heartbeat_period,
             startup_data: self.startup_data,
             listeners: self.listeners,
             links: self.links.into_values().map(|(_, link)| link).collect(),

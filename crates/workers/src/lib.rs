@@ -6,7 +6,9 @@
 //! over clients' connections ([`HandoffSocket`]). A worker gets this setup from
 //! [`join_supervisor`], and then follows the [`Order`]s of its [`Control`].
 //!
-//! A process notices the end of another by the end of a socket, never by a timeout. A dead worker's
+//! A ready worker sends heartbeats ([`Control::heartbeat`]). One that is stopped or deadlocked sends
+//! none: the other workers receive [`Order::Unresponsive`], and the supervisor then kills and
+//! restarts it. Only this needs a timeout: a process notices the end of another by the end of a socket. A dead worker's
 //! links end at once, and when the supervisor dies, its workers drain. The supervisor serves no
 //! clients, and its memory does not grow: it sends each descriptor and closes it, except listeners.
 //!
@@ -25,6 +27,7 @@
 //!     loop {
 //!         match worker.control.next_order().await {
 //!             Order::Link(link) => println!("a new link to {}", link.to),
+//!             Order::Unresponsive(nodes) => println!("send no clients to {nodes:?}"),
 //!             Order::Drain => return Ok(()),
 //!         }
 //!     }
@@ -51,6 +54,7 @@ mod message_socket;
 mod packet;
 mod plan;
 mod protocol;
+mod successor;
 mod supervise;
 mod supervisor;
 mod worker;
@@ -61,5 +65,9 @@ pub use join::{CONTROL_VARIABLE, Link, WorkerSetup, join_supervisor};
 pub use plan::{
     Ended, Plan, STARTUP_DATA_BYTES_MAX, SuperviseError, SupervisorEvent, SupervisorLimits,
     WORKERS_MAX,
+};
+pub use successor::{
+    Inheritance, PREDECESSOR_VARIABLE, Predecessor, SuccessorError, join_predecessor,
+    start_successor,
 };
 pub use supervise::supervise;

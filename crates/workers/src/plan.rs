@@ -63,6 +63,14 @@ pub struct SupervisorLimits {
     pub restart_pause_reset_after: Duration,
     /// Shortest time between two links of the same two workers.
     pub relink_pause: Duration,
+    /// How often a ready worker reports that it serves: see
+    /// [`Control::heartbeat`](crate::Control::heartbeat).
+    pub heartbeat_period: Duration,
+    /// After this silence a worker is unresponsive. The other workers are notified and should send
+    /// it no clients. At least two periods, because a busy machine delays heartbeats.
+    pub unresponsive_after: Duration,
+    /// After this silence a worker is hung. It is killed and restarted.
+    pub hung_after: Duration,
 }
 
 impl Default for SupervisorLimits {
@@ -74,6 +82,9 @@ impl Default for SupervisorLimits {
             restart_pause_max: Duration::from_secs(5),
             restart_pause_reset_after: Duration::from_secs(30),
             relink_pause: Duration::from_secs(1),
+            heartbeat_period: Duration::from_secs(2),
+            unresponsive_after: Duration::from_secs(5),
+            hung_after: Duration::from_secs(8),
         }
     }
 }
@@ -125,6 +136,21 @@ pub enum SupervisorEvent {
         /// Its slot.
         slot: NodeId,
     },
+    /// A worker sent no heartbeat for [`SupervisorLimits::unresponsive_after`].
+    Unresponsive {
+        /// Its slot.
+        slot: NodeId,
+    },
+    /// An unresponsive worker sends heartbeats again.
+    Responsive {
+        /// Its slot.
+        slot: NodeId,
+    },
+    /// A worker sent no heartbeat for [`SupervisorLimits::hung_after`] and is killed.
+    Hung {
+        /// Its slot.
+        slot: NodeId,
+    },
     /// Two workers get a new link, because one of them lost it.
     Relinked {
         /// One worker.
@@ -166,6 +192,11 @@ impl fmt::Display for SupervisorEvent {
             }
             Event::NotReady { slot } => {
                 write!(f, "worker {} was not ready in time and is killed", slot.0)
+            }
+            Event::Unresponsive { slot } => write!(f, "worker {} does not respond", slot.0),
+            Event::Responsive { slot } => write!(f, "worker {} responds again", slot.0),
+            Event::Hung { slot } => {
+                write!(f, "worker {} does not respond and is killed", slot.0)
             }
             Event::Relinked { one, other } => {
                 write!(f, "workers {} and {} get a new link", one.0, other.0)

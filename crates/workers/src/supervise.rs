@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::io::FdFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use watchfire_types::{Instant, NodeId};
 
@@ -20,7 +20,9 @@ use crate::plan::{
     WORKERS_MAX,
 };
 use crate::supervisor::{Event, Failure, Input, Output, Supervisor};
-use crate::worker::{self, CommonSetup, Listeners, OutgoingMessage, WorkerEvent, WorkerHandle};
+use crate::worker::{
+    self, CommonSetup, Listeners, OutgoingMessage, OwnSetup, WorkerEvent, WorkerHandle,
+};
 
 /// Queued events of all workers. When the queue is full, the workers' tasks wait.
 const WORKER_EVENTS_MAX: usize = 256;
@@ -74,6 +76,8 @@ struct Driver {
     events: Box<dyn FnMut(SupervisorEvent) + Send>,
     started_at: std::time::Instant,
     worker_events: mpsc::Sender<(u16, WorkerEvent)>,
+    /// The slots of workers that do not respond.
+    unresponsive: watch::Sender<Vec<u16>>,
     tasks: JoinSet<()>,
     workers: Vec<Option<WorkerHandle>>,
     /// The exit status of each slot's last process.
@@ -105,16 +109,21 @@ impl Driver {
         let slots = usize::from(workers);
         let supervisor = Driver {
             supervisor: Supervisor::new(workers, limits.clone()),
-            limits,
-            common_setup: Arc::new(CommonSetup { workers, startup_data }),
+            common_setup: Arc::new(CommonSetup {
+                workers,
+                startup_data,
+                heartbeat_period: limits.heartbeat_period,
+            }),
             listeners: listeners
                 .into_iter()
                 .map(|some| some.into_iter().map(Arc::new).collect())
                 .collect(),
+            limits,
             command,
             events,
             started_at: std::time::Instant::now(),
             worker_events: event_sender,
+            unresponsive: watch::Sender::default(),
             tasks: JoinSet::new(),
             workers: (0..slots).map(|_| None).collect(),
             statuses: vec![ExitStatus::default(); slots],
@@ -137,6 +146,7 @@ impl Driver {
     fn input_of(&mut self, slot: u16, event: WorkerEvent) -> Input {
         match event {
             WorkerEvent::Ready => Input::Ready(slot),
+            WorkerEvent::Heartbeat => Input::Heartbeat(slot),
             WorkerEvent::LinkLost { to, number } => Input::LinkLost { slot, to, number },
             WorkerEvent::Sent => Input::Sent(slot),
             WorkerEvent::Ended(status) => {
@@ -162,6 +172,10 @@ impl Driver {
                         handle.kill();
                     }
                 }
+                Output::AnnounceUnresponsive => {
+                    let slots = self.supervisor.unresponsive().collect();
+                    self.unresponsive.send_replace(slots);
+                }
                 Output::Event(event) => self.report(event),
             }
         }
@@ -170,8 +184,15 @@ impl Driver {
     fn start(&mut self, slot: u16) {
         let command = (self.command)(NodeId(slot));
         let (common_setup, worker_events) = (self.common_setup.clone(), self.worker_events.clone());
-        let listeners = &self.listeners[usize::from(slot)];
-        let input = match worker::start(slot, command, common_setup, listeners, worker_events) {
+        let own_setup = OwnSetup {
+            slot,
+            listeners: self.listeners[usize::from(slot)].clone(),
+            // The restart that begins here counts when the process has started.
+            restarts: self.supervisor.starts_of(slot),
+            hangs: self.supervisor.hangs_of(slot),
+            unresponsive: self.unresponsive.subscribe(),
+        };
+        let input = match worker::start(command, common_setup, own_setup, worker_events) {
             Ok((handle, task)) => {
                 let pid = handle.pid;
                 self.workers[usize::from(slot)] = Some(handle);
@@ -212,6 +233,9 @@ impl Driver {
                 SupervisorEvent::StartFailed { slot: NodeId(slot), error, restart_in }
             }
             Event::NotReady { slot } => SupervisorEvent::NotReady { slot: NodeId(slot) },
+            Event::Unresponsive { slot } => SupervisorEvent::Unresponsive { slot: NodeId(slot) },
+            Event::Responsive { slot } => SupervisorEvent::Responsive { slot: NodeId(slot) },
+            Event::Hung { slot } => SupervisorEvent::Hung { slot: NodeId(slot) },
             Event::Relinked { one, other } => {
                 SupervisorEvent::Relinked { one: NodeId(one), other: NodeId(other) }
             }

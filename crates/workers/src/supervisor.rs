@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use watchfire_types::Instant;
 
+use self::heartbeats::{Change, Heartbeats};
 use crate::plan::SupervisorLimits;
+
+mod heartbeats;
 
 /// Maximum queued links of one worker. Further ones stay pending, which uses no descriptors.
 pub(crate) const QUEUED_LINKS_MAX: u8 = 2;
@@ -21,6 +24,8 @@ pub(crate) enum Input {
     StartFailed(u16),
     /// A worker is ready.
     Ready(u16),
+    /// A worker's event loops run.
+    Heartbeat(u16),
     /// A worker's process has ended.
     Ended(u16),
     /// A worker lost the link with this number.
@@ -54,6 +59,8 @@ pub(crate) enum Output {
     Begin(u16),
     Drain(u16),
     Kill(u16),
+    /// Tell all workers which ones do not respond.
+    AnnounceUnresponsive,
     Event(Event),
 }
 
@@ -75,6 +82,15 @@ pub(crate) enum Event {
         restart_in: Duration,
     },
     NotReady {
+        slot: u16,
+    },
+    Unresponsive {
+        slot: u16,
+    },
+    Responsive {
+        slot: u16,
+    },
+    Hung {
         slot: u16,
     },
     Relinked {
@@ -141,6 +157,8 @@ struct Slot {
     /// Workers to which it still needs a link; both are running.
     pending_links: BTreeSet<u16>,
     starts: u64,
+    /// How often it was killed as hung.
+    hangs: u64,
     /// The number of consecutive short runs.
     short_runs: u32,
 }
@@ -161,6 +179,7 @@ pub(crate) struct Supervisor {
     linked: BTreeMap<(u16, u16), Linked>,
     /// Links that become pending at this time.
     delayed: BTreeMap<(u16, u16), Instant>,
+    heartbeats: Heartbeats,
     links: u64,
     restarts: u64,
     killed: u16,
@@ -173,9 +192,11 @@ impl Supervisor {
             state: State::Starting,
             pending_links: BTreeSet::new(),
             starts: 0,
+            hangs: 0,
             short_runs: 0,
         };
         Supervisor {
+            heartbeats: Heartbeats::new(workers, &limits),
             limits,
             slots: (0..workers).map(|_| slot()).collect(),
             phase: Phase::Starting,
@@ -207,6 +228,21 @@ impl Supervisor {
         self.slots[usize::from(slot)].starts.saturating_sub(1)
     }
 
+    /// Starts of this slot.
+    pub fn starts_of(&self, slot: u16) -> u64 {
+        self.slots[usize::from(slot)].starts
+    }
+
+    /// How often this slot's worker was killed as hung.
+    pub fn hangs_of(&self, slot: u16) -> u64 {
+        self.slots[usize::from(slot)].hangs
+    }
+
+    /// The slots of workers that do not respond.
+    pub fn unresponsive(&self) -> impl Iterator<Item = u16> {
+        self.heartbeats.unresponsive()
+    }
+
     /// Whether no worker is left and none will be started.
     pub fn is_over(&self) -> bool {
         self.is_ending()
@@ -231,7 +267,7 @@ impl Supervisor {
             }
             State::Up(_) | State::Starting | State::Stopped => None,
         });
-        of_slots.chain(self.delayed.values().copied()).min()
+        of_slots.chain(self.delayed.values().copied()).chain(self.heartbeats.next_check()).min()
     }
 
     pub fn handle_input(&mut self, now: Instant, input: Input) {
@@ -239,6 +275,7 @@ impl Supervisor {
             Input::Started(slot) => self.started(now, slot),
             Input::StartFailed(slot) => self.not_started(now, slot),
             Input::Ready(slot) => self.ready(now, slot),
+            Input::Heartbeat(slot) => self.heartbeat(now, slot),
             Input::Ended(slot) => self.ended(now, slot),
             Input::LinkLost { slot, to, number } => self.link_lost(now, slot, to, number),
             Input::Sent(slot) => {
@@ -323,6 +360,9 @@ impl Supervisor {
             return;
         }
         let after = now.since(up.since);
+        if !self.is_ending() {
+            self.heartbeats.watch(now, slot);
+        }
         self.emit(Event::Ready { slot, after });
         let is_ready = |slot: &Slot| matches!(&slot.state, State::Up(up) if up.is_ready);
         if self.phase == Phase::Starting && self.slots.iter().all(is_ready) {
@@ -350,8 +390,39 @@ impl Supervisor {
         self.stop_waiting_for(slot);
     }
 
-    /// Forgets the links of a worker that ended.
+    fn heartbeat(&mut self, now: Instant, slot: u16) {
+        if self.heartbeats.heard(now, slot) {
+            self.emit(Event::Responsive { slot });
+            self.outputs.push_back(Output::AnnounceUnresponsive);
+        }
+    }
+
+    /// Handles workers that no longer respond.
+    fn check_heartbeats(&mut self, now: Instant) {
+        for change in self.heartbeats.check(now) {
+            match change {
+                Change::Unresponsive(slot) => {
+                    self.emit(Event::Unresponsive { slot });
+                    self.outputs.push_back(Output::AnnounceUnresponsive);
+                }
+                Change::Hung(slot) => {
+                    self.slots[usize::from(slot)].hangs += 1;
+                    self.emit(Event::Hung { slot });
+                    self.outputs.push_back(Output::AnnounceUnresponsive);
+                    self.outputs.push_back(Output::Kill(slot));
+                    if let Some(up) = self.up(slot) {
+                        up.is_killed = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Forgets the links and heartbeats of a worker that ended.
     fn forget(&mut self, slot: u16) {
+        if self.heartbeats.forget(slot) {
+            self.outputs.push_back(Output::AnnounceUnresponsive);
+        }
         for other in std::mem::take(&mut self.slots[usize::from(slot)].pending_links) {
             self.slots[usize::from(other)].pending_links.remove(&slot);
         }
@@ -467,6 +538,7 @@ impl Supervisor {
         }
         self.phase = Phase::Draining { until: now + self.limits.drain_timeout };
         self.emit(Event::Draining);
+        self.heartbeats.forget_all();
         self.cancel_starts();
         for slot in self.numbers() {
             self.slots[usize::from(slot)].pending_links.clear();
@@ -498,6 +570,7 @@ impl Supervisor {
 
     fn kill_all(&mut self) -> Vec<u16> {
         self.phase = Phase::Killing;
+        self.heartbeats.forget_all();
         self.cancel_starts();
         let mut killed = Vec::new();
         for slot in self.numbers() {
@@ -533,6 +606,7 @@ impl Supervisor {
             }
         }
         self.tick_links(now);
+        self.check_heartbeats(now);
     }
 
     /// Handles a worker that was not ready in time.

@@ -12,11 +12,12 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 use tokio::process::{Child, Command};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 use crate::join::{CONTROL_VALUE, CONTROL_VARIABLE};
 use crate::packet::{self, DESCRIPTORS_MAX, Wait};
 use crate::protocol::{PROTOCOL, STARTUP_DATA_PIECE_BYTES, SupervisorMessage, WorkerReport};
+use crate::successor::PREDECESSOR_VARIABLE;
 use crate::supervisor::QUEUED_LINKS_MAX;
 
 /// Maximum messages that wait for one worker: links, a begin and a drain.
@@ -29,6 +30,16 @@ const CROWDED_PAUSE: Duration = Duration::from_millis(2);
 pub(crate) struct CommonSetup {
     pub workers: u16,
     pub startup_data: Vec<u8>,
+    pub heartbeat_period: Duration,
+}
+
+/// The setup of one worker's process.
+pub(crate) struct OwnSetup {
+    pub slot: u16,
+    pub listeners: Listeners,
+    pub restarts: u64,
+    pub hangs: u64,
+    pub unresponsive: watch::Receiver<Vec<u16>>,
 }
 
 /// The listeners of one worker.
@@ -36,17 +47,19 @@ pub(crate) type Listeners = Vec<Arc<OwnedFd>>;
 
 /// A queued message to a worker. Its descriptors are closed once it is sent.
 pub(crate) enum OutgoingMessage {
-    Start { listeners: u32 },
+    Start { listeners: u32, restarts: u64, hangs: u64 },
     StartupData(Range<usize>),
     Listeners(Listeners),
     Link { to: u16, number: u64, bus: OwnedFd, handoff: OwnedFd },
     Begin,
+    Unresponsive(Vec<u16>),
     Drain,
 }
 
 /// An event of a worker.
 pub(crate) enum WorkerEvent {
     Ready,
+    Heartbeat,
     LinkLost { to: u16, number: u64 },
     Sent,
     Ended(ExitStatus),
@@ -84,14 +97,16 @@ pub(crate) struct WorkerTask {
     outgoing: mpsc::Receiver<OutgoingMessage>,
     kill: Arc<Notify>,
     events: mpsc::Sender<(u16, WorkerEvent)>,
+    /// Only the newest value is sent, so a stopped worker's queue does not grow.
+    unresponsive: watch::Receiver<Vec<u16>>,
+    has_begun: bool,
 }
 
 /// Starts a worker's process.
 pub(crate) fn start(
-    slot: u16,
     command: std::process::Command,
     common_setup: Arc<CommonSetup>,
-    listeners: &Listeners,
+    own_setup: OwnSetup,
     events: mpsc::Sender<(u16, WorkerEvent)>,
 ) -> io::Result<(WorkerHandle, WorkerTask)> {
     let (ours, theirs) = packet::pair()?;
@@ -100,6 +115,7 @@ pub(crate) fn start(
     let mut command = Command::from(command);
     // Its own process group, so that a terminal's ^C reaches only the supervisor.
     command.stdin(Stdio::from(theirs)).env(CONTROL_VARIABLE, CONTROL_VALUE).process_group(0);
+    command.env_remove(PREDECESSOR_VARIABLE);
     let child = command.spawn()?;
     // The command holds the worker's end: while that is open, the socket does not end.
     drop(command);
@@ -110,8 +126,24 @@ pub(crate) fn start(
         outgoing: outgoing_sender,
         kill: kill.clone(),
     };
-    let first = common_setup.first_messages(listeners);
-    Ok((handle, WorkerTask { slot, child, socket, common_setup, first, outgoing, kill, events }))
+    let first = common_setup.first_messages(&own_setup);
+    let OwnSetup { slot, mut unresponsive, .. } = own_setup;
+    if !unresponsive.borrow().is_empty() {
+        unresponsive.mark_changed();
+    }
+    let task = WorkerTask {
+        slot,
+        child,
+        socket,
+        common_setup,
+        first,
+        outgoing,
+        kill,
+        events,
+        unresponsive,
+        has_begun: false,
+    };
+    Ok((handle, task))
 }
 
 impl WorkerTask {
@@ -132,9 +164,15 @@ impl WorkerTask {
                 _ = deliver(&self.socket, self.slot, &self.common_setup, next.as_ref()),
                     if next.is_some() =>
                 {
-                    if let Some(OutgoingMessage::Link { .. }) = next.take() {
-                        self.report(WorkerEvent::Sent).await;
+                    match next.take() {
+                        Some(OutgoingMessage::Link { .. }) => self.report(WorkerEvent::Sent).await,
+                        Some(OutgoingMessage::Begin) => self.has_begun = true,
+                        _ => {}
                     }
+                }
+                Ok(()) = self.unresponsive.changed(), if next.is_none() && self.has_begun => {
+                    let slots = self.unresponsive.borrow_and_update().clone();
+                    next = Some(OutgoingMessage::Unresponsive(slots));
                 }
                 report = self.socket.async_io(Interest::READABLE, || receive(self.socket.as_fd())),
                     if is_open =>
@@ -171,6 +209,7 @@ fn receive(socket: BorrowedFd<'_>) -> io::Result<Option<WorkerEvent>> {
         }
         match postcard::from_bytes(&buffer[..packet.len]) {
             Ok(WorkerReport::Ready) => return Ok(Some(WorkerEvent::Ready)),
+            Ok(WorkerReport::Heartbeat) => return Ok(Some(WorkerEvent::Heartbeat)),
             Ok(WorkerReport::LinkLost { to, number }) => {
                 return Ok(Some(WorkerEvent::LinkLost { to, number }));
             }
@@ -198,9 +237,13 @@ async fn deliver(
 }
 
 impl CommonSetup {
-    fn first_messages(&self, listeners: &Listeners) -> VecDeque<OutgoingMessage> {
-        let mut messages =
-            VecDeque::from([OutgoingMessage::Start { listeners: listeners.len() as u32 }]);
+    fn first_messages(&self, own: &OwnSetup) -> VecDeque<OutgoingMessage> {
+        let OwnSetup { listeners, restarts, hangs, .. } = own;
+        let mut messages = VecDeque::from([OutgoingMessage::Start {
+            listeners: listeners.len() as u32,
+            restarts: *restarts,
+            hangs: *hangs,
+        }]);
         let len = self.startup_data.len();
         let pieces = (0..len).step_by(STARTUP_DATA_PIECE_BYTES);
         messages
@@ -218,13 +261,16 @@ impl CommonSetup {
         message: &'a OutgoingMessage,
     ) -> (SupervisorMessage<'a>, Vec<BorrowedFd<'a>>) {
         match message {
-            OutgoingMessage::Start { listeners } => {
+            OutgoingMessage::Start { listeners, restarts, hangs } => {
                 let message = SupervisorMessage::Start {
                     protocol: PROTOCOL,
                     slot,
                     workers: self.workers,
                     startup_data_bytes: self.startup_data.len() as u32,
                     listeners: *listeners,
+                    restarts: *restarts,
+                    hangs: *hangs,
+                    heartbeat_period: self.heartbeat_period,
                 };
                 (message, Vec::new())
             }
@@ -239,6 +285,9 @@ impl CommonSetup {
                 vec![bus.as_fd(), handoff.as_fd()],
             ),
             OutgoingMessage::Begin => (SupervisorMessage::Begin, Vec::new()),
+            OutgoingMessage::Unresponsive(slots) => {
+                (SupervisorMessage::Unresponsive(slots.clone()), Vec::new())
+            }
             OutgoingMessage::Drain => (SupervisorMessage::Drain, Vec::new()),
         }
     }

@@ -322,3 +322,104 @@ fn an_invalid_plan_is_refused() {
         assert_eq!(outcome.expect_err("refused").to_string(), error);
     }
 }
+
+fn with_heartbeats_every(period: Duration) -> SupervisorLimits {
+    SupervisorLimits {
+        heartbeat_period: period,
+        unresponsive_after: 2 * period,
+        hung_after: 6 * period,
+        ..limits()
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_worker_is_announced_killed_and_its_successor_serves_waiting_connections() {
+    let limits = with_heartbeats_every(Duration::from_millis(500));
+    let mut running = Running::serving(3, b"", limits).await;
+    let stopped = running.pids[1];
+    signal(stopped, Signal::STOP);
+    let mut waiting = Client::connect(running.addresses[1]).await;
+    waiting.send("who").await;
+    until("1", || running.request(0, "unresponsive")).await;
+    until("1", || running.request(2, "unresponsive")).await;
+    running
+        .event("worker 1 is hung", |it| matches!(it, SupervisorEvent::Hung { slot: NodeId(1) }))
+        .await;
+    running
+        .event("worker 1 is back", |it| {
+            matches!(it, SupervisorEvent::Ready { slot: NodeId(1), .. })
+        })
+        .await;
+    assert!(has_ended(stopped));
+    // It was accepted by no one, so it waited in the listener, which the supervisor keeps.
+    assert_eq!(waiting.receive().await, format!("1 {}", running.pids[1]));
+    until("", || running.request(0, "unresponsive")).await;
+    assert_eq!(running.end().await.restarts, 1);
+}
+
+#[tokio::test]
+async fn a_worker_whose_event_loop_blocks_is_restarted() {
+    let limits = with_heartbeats_every(Duration::from_millis(500));
+    let mut running = Running::serving(2, b"", limits).await;
+    let blocked = running.pids[1];
+    Client::connect(running.addresses[1]).await.send("block").await;
+    running
+        .event("worker 1 is back", |it| {
+            matches!(it, SupervisorEvent::Started { slot: NodeId(1), restarts: 1, .. })
+        })
+        .await;
+    assert!(has_ended(blocked));
+    let who = running.request(1, "who").await;
+    assert_eq!(who, format!("1 {}", running.pids[1]));
+    running.end().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_was_stopped_shortly_responds_again_and_is_not_killed() {
+    let limits = SupervisorLimits {
+        hung_after: Duration::from_secs(60),
+        ..with_heartbeats_every(Duration::from_millis(200))
+    };
+    let mut running = Running::serving(2, b"", limits).await;
+    signal(running.pids[1], Signal::STOP);
+    let is_silent = |it: &SupervisorEvent| matches!(it, SupervisorEvent::Unresponsive { .. });
+    running.event("worker 1 is silent", is_silent).await;
+    signal(running.pids[1], Signal::CONT);
+    let is_back = |it: &SupervisorEvent| matches!(it, SupervisorEvent::Responsive { .. });
+    running.event("worker 1 responds", is_back).await;
+    until("", || running.request(0, "unresponsive")).await;
+    assert_eq!(running.end().await.restarts, 0);
+}
+
+#[tokio::test]
+async fn a_group_that_is_stopped_as_a_whole_and_continued_is_not_killed() {
+    const PERIOD: Duration = Duration::from_millis(250);
+    let mut command = Command::new(PROGRAM);
+    command.args(["3", "", &PERIOD.as_millis().to_string()]);
+    let mut group = SupervisorProcess::serving(&mut command).await;
+    let supervisor = group.supervisor.id().expect("it runs");
+    for &pid in group.pids.iter().chain([&supervisor]) {
+        signal(pid, Signal::STOP);
+    }
+    // The time passes for the group only: a worker is hung after 4 periods.
+    tokio::time::sleep(8 * PERIOD).await;
+    // The supervisor continues first, and finds no heartbeats. It must wait for them.
+    signal(supervisor, Signal::CONT);
+    tokio::time::sleep(PERIOD).await;
+    for &pid in &group.pids {
+        signal(pid, Signal::CONT);
+    }
+    for slot in 0..3 {
+        let who = group.request(slot, "who").await;
+        assert_eq!(who, format!("{slot} {}", group.pids[slot]));
+    }
+    // Nothing happens within the time after which silent workers would be killed.
+    tokio::time::sleep(6 * PERIOD).await;
+    for slot in 0..3 {
+        let who = group.request(slot, "who").await;
+        assert_eq!(who, format!("{slot} {}", group.pids[slot]));
+    }
+    signal(supervisor, Signal::TERM);
+    group.supervisor.wait().await.expect("its end");
+    group.workers_end().await;
+}

@@ -88,6 +88,8 @@ async fn main() -> anyhow::Result<()> {
 
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))];
+    // A free port: several of these servers may run at once.
+    settings.admin.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
     if let Some(processes) = arguments.next() {
         let number = processes.parse();
         settings.server.processes =
@@ -108,6 +110,9 @@ async fn main() -> anyhow::Result<()> {
     };
     let started = |started: &Started| {
         println!("chat listens on ws://{}/socket", started.address);
+        for address in &started.admin_addresses {
+            println!("its metrics are at http://{address}/metrics");
+        }
     };
     server.run(stop, started).await?;
     Ok(())

@@ -39,6 +39,7 @@ pub static TARGETS: &[Target] = &[
     Target::new("longpoll_session", channels::longpoll_session),
     Target::new("websocket_frames", sockets::websocket_frames),
     Target::new("request_head", sockets::request_head),
+    Target::new("proxy_header", sockets::proxy_header),
     Target::with_memory("settings", server::settings, 16 * 1024 * 1024),
     Target::new("private_index", encryption::private_index),
     Target::with_memory("private_page", encryption::private_page, 1024 * 1024),

@@ -1,5 +1,5 @@
 use watchfire_sockets::frame::{DecodeError, Decoder, Incoming};
-use watchfire_sockets::{HeadSlots, RequestHead};
+use watchfire_sockets::{HeadSlots, ProxyHeader, RequestHead};
 
 /// The decoder's limit for a message.
 const MESSAGE_BYTES_MAX: usize = 1000;
@@ -56,6 +56,24 @@ pub fn request_head(bytes: &[u8]) {
     assert_eq!(parsed(&bytes[..len - 1]), None);
     let mut slots = HeadSlots::default();
     assert!(RequestHead::parse(&bytes[..len - 1], &mut slots).is_ok());
+}
+
+/// A header is within its bound and parses the same without the bytes after it. Each shorter part of
+/// it is incomplete. Bytes that are invalid stay invalid when more follow.
+pub fn proxy_header(bytes: &[u8]) {
+    match ProxyHeader::parse(bytes) {
+        Ok(None) => assert!(bytes.len() < ProxyHeader::BYTES_MAX),
+        Ok(Some((header, len))) => {
+            assert!(len <= ProxyHeader::BYTES_MAX);
+            assert_eq!(ProxyHeader::parse(&bytes[..len]), Ok(Some((header, len))));
+            for cut in [0, 5, 12, len / 2, len - 1] {
+                assert_eq!(ProxyHeader::parse(&bytes[..cut.min(len - 1)]), Ok(None));
+            }
+        }
+        Err(error) => {
+            assert_eq!(ProxyHeader::parse(&[bytes, b"\r\n"].concat()), Err(error));
+        }
+    }
 }
 
 fn parsed(bytes: &[u8]) -> Option<(String, usize)> {

@@ -16,7 +16,7 @@ for (const [name, options] of [
   ['on a phone', { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true }],
 ]) {
   test(`no view breaks an accessibility rule ${name}`, async (t) => {
-    const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 524_288 } })
+    const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 524_288, 'channels.open_rooms': true } })
     const [person, holder] = [await newVisitor(t, server, options), await newVisitor(t, server)]
     const broken = []
     const check = async (where) => {

@@ -77,7 +77,7 @@ test('the share button opens the share sheet of the system, which the person may
 })
 
 test('a tab shares several pages, lists each of them, and stops sharing each on request', async (t) => {
-  const server = await startServer(t)
+  const server = await startServer(t, { settings: { 'channels.open_rooms': true } })
   const [a, b, keeper] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
   const links = [await a.sharePage({ text: '# One' }), await b.sharePage({ files: [file('two.bin', generated(3_000_000))] })]
   const { tab } = keeper

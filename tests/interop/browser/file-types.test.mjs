@@ -103,30 +103,6 @@ test('an empty file, and a name in any script, can be shared', async (t) => {
   await visitor.waitUntilComplete()
 })
 
-test('two people chat in a room, and a third person in another room receives nothing', async (t) => {
-  const server = await startServer(t)
-  const [ann, bob, eve] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
-  for (const [person, name, room] of [[ann, 'Ann', 'camp'], [bob, 'Bob', 'camp'], [eve, 'Eve', 'elsewhere']]) {
-    await person.goTo(`/chat#room=${room}`)
-    await person.waitForText('Connected')
-    await person.tab.getByRole('textbox', { name: 'Your name' }).fill(name)
-  }
-  const sendChat = async (person, words) => {
-    const field = person.tab.getByRole('textbox', { name: 'Message' })
-    await field.fill(words)
-    await person.tab.keyboard.press('Enter')
-    await waitUntil(async () => (await field.inputValue()) === '', 'the message is sent')
-  }
-  await sendChat(ann, 'Is anybody <b>there</b>?')
-  await bob.waitForText('Is anybody <b>there</b>?')
-  await sendChat(bob, 'By the fire.')
-  const log = (person) => person.tab.getByRole('log').getByRole('listitem')
-  await ann.waitForText('By the fire.')
-  assert.equal(await log(ann).count(), 2)
-  assert.equal(await log(eve).count(), 0)
-  for (const person of [ann, bob, eve]) person.assertNoPageErrors()
-})
-
 /** A short video, recorded by the browser itself. */
 async function recordFilm(person) {
   await person.goTo('/')

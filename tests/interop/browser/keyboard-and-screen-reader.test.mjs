@@ -94,7 +94,7 @@ test('the focused control is visibly focused', async (t) => {
 
 for (const colorScheme of ['light', 'dark']) {
   test(`text has enough contrast in the ${colorScheme} theme`, async (t) => {
-    const server = await startServer(t)
+    const server = await startServer(t, { settings: { 'channels.open_rooms': true } })
     const person = await newVisitor(t, server, { colorScheme })
     const faint = []
     const check = async (where) => faint.push(...(await person.tab.evaluate(faintTexts, CONTRAST_MIN)).map((words) => `${where}: ${words}`))

@@ -38,7 +38,7 @@ function untranslatedTexts() {
 }
 
 test('no text is missing from the catalogue', async (t) => {
-  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 524_288 } })
+  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 524_288, 'channels.open_rooms': true } })
   const [person, holder] = [await newVisitor(t, server, { locale: 'en-XA' }), await newVisitor(t, server)]
   const untranslated = []
   const check = async (where) => untranslated.push(...(await person.tab.evaluate(untranslatedTexts)).map((words) => `${where}, ${words}`))

@@ -31,7 +31,7 @@ for (const [shape, viewport] of Object.entries(WIDTHS)) {
   for (const colorScheme of SCHEMES) {
     test(`every view fits a ${shape} window in the ${colorScheme} theme`, async (t) => {
       await mkdir(OUT, { recursive: true })
-      const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 1_048_576 } })
+      const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 1_048_576, 'channels.open_rooms': true } })
       const [a, b] = [
         await newVisitor(t, server, { viewport, colorScheme }),
         await newVisitor(t, server, { viewport, colorScheme }),

@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test'
 
 import { connect, freshTopic, collectEvents, reply, variants, variantsWhere } from '../lib/test-client.mjs'
 import { LongPollSession } from '../lib/long-poll.mjs'
-import { startChat, startWatchfire } from '../lib/server.mjs'
+import { ROOMS, startChat, startWatchfire } from '../lib/server.mjs'
 import { Inbox, waitUntil, withTimeout } from '../lib/deadlines.mjs'
 import { RawWebSocket, openTcp } from '../lib/raw-socket.mjs'
 import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
@@ -16,7 +16,7 @@ describe('a restart', { concurrency: true }, () => {
   after(assertNeverClosedNormally)
 
   it('closes with 1012, and every client reconnects and joins again', async (t) => {
-    const settings = { 'server.drain_period': '300ms' }
+    const settings = { 'server.drain_period': '300ms', ...ROOMS }
     const first = await startWatchfire({ settings })
     t.after(() => first.kill())
     const topic = freshTopic()
@@ -48,7 +48,7 @@ describe('a restart', { concurrency: true }, () => {
   })
 
   it('disconnects clients over the whole drain period, not all at once', async (t) => {
-    const server = await startWatchfire({ settings: { 'server.drain_period': '1s' } })
+    const server = await startWatchfire({ settings: { 'server.drain_period': '1s', ...ROOMS } })
     t.after(() => server.kill())
     const sockets = await Promise.all(Array.from({ length: 40 }, () => RawWebSocket.open(t, server)))
     server.terminate()
@@ -65,14 +65,14 @@ describe('a restart', { concurrency: true }, () => {
   })
 
   it('accepts no new connections once it has started', async (t) => {
-    const server = await startWatchfire({ settings: { 'server.drain_period': '2s' } })
+    const server = await startWatchfire({ settings: { 'server.drain_period': '2s', ...ROOMS } })
     t.after(() => server.kill())
     const socket = await RawWebSocket.open(t, server)
     const session = await LongPollSession.open(server)
     const waiting = session.get()
     await waitUntil(async () => (await server.metric('watchfire_sockets_parked_polls')) > 0, 'the GET waits')
     server.terminate()
-    assert.equal((await withTimeout(waiting, 'the parked GET is answered')).status, 410)
+    assert.equal((await withTimeout(waiting, 'the parked GET is answered')).status, 500)
     await assert.rejects(session.get(), 'the server still listens')
     assert.equal((await socket.closed()).code, 1012)
     await server.stop()
@@ -87,13 +87,13 @@ describe('a restart', { concurrency: true }, () => {
   })
 
   it('without notice, as after a crash of the machine, is survived as well', async (t) => {
-    const first = await startWatchfire()
+    const first = await startWatchfire({ settings: ROOMS })
     const topic = freshTopic()
     const members = variants.map((variant) => ({ variant, client: connect(t, first, variant) }))
     for (const member of members) member.channel = await member.client.join(topic)
     first.kill()
     await first.exited()
-    const second = await startWatchfire({ port: first.port })
+    const second = await startWatchfire({ port: first.port, settings: ROOMS })
     t.after(() => second.kill())
     for (const { variant, client, channel } of members) {
       const isBack = () => client.joinsSent.length > 1 && channel.state === 'joined'
@@ -104,7 +104,7 @@ describe('a restart', { concurrency: true }, () => {
 
 describe('an idle connection', { concurrency: true }, () => {
   let server
-  const settings = { 'socket.idle_timeout': '1s' }
+  const settings = { 'socket.idle_timeout': '1s', ...ROOMS }
   before(async () => (server = await startWatchfire({ settings })))
   after(async () => {
     await server.stop()

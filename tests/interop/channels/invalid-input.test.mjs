@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 import { connect, freshTopic, collectEvents, reply, variants } from '../lib/test-client.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
-import { processesOfAll, startChat, startWatchfire } from '../lib/server.mjs'
+import { ROOMS, processesOfAll, startChat, startWatchfire } from '../lib/server.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { RawWebSocket, binaryPush, openTcp, frame, frameHead, opcode, request, upgradeHeaders } from '../lib/raw-socket.mjs'
 import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
@@ -358,6 +358,7 @@ describe('a slow reader in a busy room', () => {
 describe('a server with low limits', () => {
   let narrow
   const settings = {
+    ...ROOMS,
     'limits.joins_per_second_per_socket': '1000',
     'limits.channels_per_socket_max': '100',
     'limits.partial_bytes_max': `${8 * MIB}`,

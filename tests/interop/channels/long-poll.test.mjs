@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test'
 
 import { connect, freshTopic, collectEvents, reply, variantsWhere } from '../lib/test-client.mjs'
 import { LongPollSession } from '../lib/long-poll.mjs'
-import { startChat, startWatchfire } from '../lib/server.mjs'
+import { ROOMS, startChat, startWatchfire } from '../lib/server.mjs'
 import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
 import { RawWebSocket, binaryPush, openTcp, readResponse } from '../lib/raw-socket.mjs'
 
@@ -267,6 +267,7 @@ describe('a long-poll session', () => {
 describe('a long-poll session with short timeouts and low limits', () => {
   let server
   const settings = {
+    ...ROOMS,
     'socket.longpoll_window': '400ms',
     'limits.longpoll_frames_max': '20',
     'limits.longpoll_bytes_max': '100000',

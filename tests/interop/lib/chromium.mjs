@@ -33,8 +33,8 @@ export const BY_RELAY_ONLY = ['--webrtc-ip-handling-policy=disable_non_proxied_u
 export const DIRECT_ON_LOOPBACK = ['--allow-loopback-in-peer-connection', '--disable-features=WebRtcHideLocalIpsWithMdns']
 
 /** Starts a browser with an empty profile; `flags` are added to the default ones. */
-export function launch(flags = []) {
-  return chromium.launch({ executablePath: EXECUTABLE, headless: true, args: [...FLAGS, ...flags] })
+export function launch(flags = [], executablePath = EXECUTABLE) {
+  return chromium.launch({ executablePath, headless: true, args: [...FLAGS, ...flags] })
 }
 
 /** Starts a browser with a profile in a folder, which may have been prepared. */

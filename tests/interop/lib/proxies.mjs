@@ -17,6 +17,9 @@ const GUIDE = new URL('../../../docs/how-to/proxy.md', import.meta.url)
 export const APP = 'example.org'
 export const SITES = 'pages.example.net'
 
+/** The host on which our servers await a PROXY header. */
+export const PROXY_PROTOCOL_HOST = '127.0.0.2'
+
 /** How each proxy runs in the foreground, with all of its files in one folder. The name is that of the snippet's code block. */
 const kinds = {
   nginx: {
@@ -36,9 +39,17 @@ const kinds = {
     configuration: (snippet) => snippet,
     command: (file) => ['haproxy', '-db', '-f', file],
   },
+  'haproxy-tcp': {
+    host: PROXY_PROTOCOL_HOST,
+    configuration: (snippet) => snippet,
+    command: (file) => ['haproxy', '-db', '-f', file],
+  },
 }
 
 export const proxyNames = Object.keys(kinds)
+
+/** Whether a proxy names its clients in a PROXY header, so that the server must listen on `PROXY_PROTOCOL_HOST`. */
+export const sendsProxyHeader = (name) => kinds[name].host === PROXY_PROTOCOL_HOST
 
 /** Ports that were free a moment ago. */
 export async function freePorts(count) {
@@ -56,7 +67,7 @@ export async function freePorts(count) {
 
 /** The only code block of the guide in that language. */
 function snippetOf(name) {
-  const blocks = [...readFileSync(GUIDE, 'utf8').matchAll(/^```(\w+)\n(.*?)^```$/gms)].filter(([, language]) => language === name)
+  const blocks = [...readFileSync(GUIDE, 'utf8').matchAll(/^```([\w-]+)\n(.*?)^```$/gms)].filter(([, language]) => language === name)
   assert.equal(blocks.length, 1, `docs/how-to/proxy.md has one snippet for ${name}`)
   return blocks[0][2]
 }
@@ -69,26 +80,37 @@ function substitute(snippet, placeholder, replacement) {
 
 /** Starts the proxy of that name in front of a server, on these ports. */
 export async function startProxy(name, server, { http, https }) {
+  const { configuration, command } = kinds[name]
   const folder = mkdtempSync(path.join(tmpdir(), `${name}-`))
   const { cert, key } = certify(folder, [APP, `*.${SITES}`])
   const both = path.join(folder, 'watchfire.pem')
   const certificate = readFileSync(cert, 'utf8')
   writeFileSync(both, certificate + readFileSync(key, 'utf8'))
 
-  let snippet = substitute(snippetOf(name), /127\.0\.0\.1:4000/g, `127.0.0.1:${server.port}`)
+  let snippet = substitute(snippetOf(name), /127\.0\.0\.1:4000/g, `${kinds[name].host ?? '127.0.0.1'}:${server.port}`)
   snippet = substitute(snippet, /\/etc\/ssl\/watchfire\//g, `${folder}/`)
   if (name !== 'caddy') {
     snippet = substitute(snippet, /(?<=^\s*(listen|bind) (\S*:)?)443\b/gm, https)
     snippet = substitute(snippet, /(?<=^\s*(listen|bind) (\S*:)?)80\b/gm, http)
   }
-  const { configuration, command } = kinds[name]
+  const text = configuration(snippet, folder, { http, https })
+  return run(text, command, { folder, certificate, ports: { http, https } })
+}
+
+/** Starts a proxy with a configuration of the test's own, in front of the port `https`. Without TLS of its own. */
+export function startWith(name, text, https, certificate) {
+  const folder = mkdtempSync(path.join(tmpdir(), `${name}-`))
+  return run(text, kinds[name].command, { folder, certificate, ports: { https } })
+}
+
+async function run(text, command, { folder, certificate, ports }) {
   const file = path.join(folder, 'configuration')
-  writeFileSync(file, configuration(snippet, folder, { http, https }))
+  writeFileSync(file, text)
   const [program, ...args] = command(file, folder)
   // Debian's users do not have the folder of nginx and HAProxy in their path.
   const env = { PATH: `${process.env.PATH}:/usr/sbin`, HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
   const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env })
-  const proxy = new Proxy(child, { folder, certificate, http, https })
+  const proxy = new Proxy(child, { folder, certificate, ports })
   try {
     await proxy.listening()
   } catch (error) {
@@ -107,11 +129,11 @@ class Proxy {
   #certificate
   #ports
 
-  constructor(child, { folder, certificate, http, https }) {
+  constructor(child, { folder, certificate, ports }) {
     this.#child = child
     this.#folder = folder
     this.#certificate = certificate
-    this.#ports = { http, https }
+    this.#ports = ports
     child.stderr.setEncoding('utf8').on('data', (text) => (this.stderr += text))
     this.#ended = new Promise((resolve) => child.once('close', resolve).once('error', resolve))
   }
@@ -121,7 +143,7 @@ class Proxy {
     return `https://${APP}:${this.#ports.https}`
   }
 
-  /** Waits until both ports accept connections. */
+  /** Waits until its ports accept connections. */
   async listening() {
     const ended = this.#ended.then((cause) => {
       const advice = cause instanceof Error ? `${cause.message}; \`make tools\` installs it` : `it ended with ${cause}: ${this.stderr}`
@@ -139,6 +161,12 @@ class Proxy {
     const port = this.#ports.https
     const ca = this.#certificate
     return { host, dial: () => tls.connect({ host: '127.0.0.1', port, localAddress, ca, servername: APP, ALPNProtocols: ['http/1.1'] }) }
+  }
+
+  /** Like `seenFrom`, through a proxy without TLS. */
+  plainFrom(localAddress) {
+    const port = this.#ports.https
+    return { host: `${APP}:${port}`, dial: () => net.connect({ host: '127.0.0.1', port, localAddress }) }
   }
 
   /** The server without TLS, for `request`. */

@@ -7,25 +7,33 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-import { withTimeout } from './deadlines.mjs'
+import { waitUntil, withTimeout } from './deadlines.mjs'
 
 const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
 const READY = /^Watchfire is running at https?:\/\/localhost:(\d+)$/
+const METRICS = /etrics are at (http:\/\/127\.0\.0\.1:\d+)\/metrics$/
 const START_MS = 20_000
 const STOP_MS = 20_000
 
 /** Number of server processes, unless a test chooses otherwise. */
 export const processesOfAll = Number(process.env.INTEROP_PROCESSES ?? 1)
 
+/** The setting with which `startWatchfire` has the rooms that any client may join. */
+export const ROOMS = { 'channels.open_rooms': true }
+
 /** Starts `examples/chat`. Its settings are the defaults; only port and processes can be chosen. */
 export function startChat({ port = 0, processes = processesOfAll } = {}) {
   return start(binary('chat'), [String(port), String(processes)], /^chat listens on ws:\/\/127\.0\.0\.1:(\d+)\/socket$/)
 }
 
-/** Starts the whole server. `settings` are `--set` assignments, such as `{ 'socket.idle_timeout': '1s' }`. */
-export function startWatchfire({ port = 0, settings = {}, processes = processesOfAll } = {}) {
-  const sets = Object.entries(settings).flatMap(([key, value]) => ['--set', `${key}=${value}`])
-  const args = ['serve', '--listen', `127.0.0.1:${port}`, '--processes', String(processes), ...sets]
+/**
+ * Starts the whole server. `settings` are `--set` assignments, such as `{ 'socket.idle_timeout': '1s' }`. It listens on
+ * the `hosts`, all with the same port. The operator's listener has a free port.
+ */
+export function startWatchfire({ port = 0, hosts = ['127.0.0.1'], settings = {}, processes = processesOfAll } = {}) {
+  const sets = Object.entries({ 'admin.listen': '127.0.0.1:0', ...settings }).flatMap(([key, value]) => ['--set', `${key}=${value}`])
+  const listen = hosts.flatMap((host) => ['--listen', `${host}:${port}`])
+  const args = ['serve', ...listen, '--processes', String(processes), ...sets]
   return start(binary('watchfire'), args, READY)
 }
 
@@ -35,19 +43,23 @@ export function startMirror(store, args, port = 0) {
   return start(binary('watchfire'), [...own, ...args], /^Mirroring on http:\/\/127\.0\.0\.1:(\d+) until/)
 }
 
-/** The path of a program: `WATCHFIRE_BINARY`, one in `WATCHFIRE_BIN_DIR`, or the one of `cargo build`, release before debug. */
+/** The profiles of `cargo build` whose programs are started; the first that is built wins. */
+const PROFILES = [process.env.INTEROP_PROFILE, 'release', 'serve', 'debug'].filter(Boolean)
+
+/** The path of a program: `WATCHFIRE_BINARY`, one in `WATCHFIRE_BIN_DIR`, or the one that cargo built. */
 export function binary(name) {
   const { WATCHFIRE_BINARY, WATCHFIRE_BIN_DIR, CARGO_TARGET_DIR } = process.env
   if (name === 'watchfire' && WATCHFIRE_BINARY) return WATCHFIRE_BINARY
   const targets = [CARGO_TARGET_DIR, path.join(REPOSITORY, 'target')].filter(Boolean)
-  const folders = targets.flatMap((target) => ['release', 'debug'].map((kind) => path.join(target, kind)))
+  const folders = targets.flatMap((target) => PROFILES.map((profile) => path.join(target, profile)))
   const candidates = [WATCHFIRE_BIN_DIR, ...folders].filter(Boolean).map((folder) => path.join(folder, name))
   const found = candidates.find((candidate) => existsSync(candidate))
   assert(found, `${name} is not built; looked for ${candidates.join(', ')}`)
   return found
 }
 
-async function start(program, args, pattern) {
+/** Starts a program that prints a line with its port, which `pattern` captures. */
+export async function start(program, args, pattern) {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment() })
   const server = new Server(child)
   const listening = new Promise((resolve, reject) => {
@@ -112,6 +124,13 @@ export class Server {
     return `http://127.0.0.1:${this.port}${pathname}`
   }
 
+  /** A URL of the operator's listener, whose address is printed right after that of the server. */
+  async admin(pathname) {
+    const origin = () => this.lines.map((line) => METRICS.exec(line)?.[1]).find(Boolean)
+    await waitUntil(origin, 'the server prints the address of its metrics', START_MS)
+    return origin() + pathname
+  }
+
   /** Resident memory of all its processes, in bytes. */
   residentBytes() {
     const of = (pid) => Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) * 1024
@@ -120,7 +139,7 @@ export class Server {
 
   /** The sum of a metric over its labels; `label`, such as `cause="slow"`, selects one. */
   async metric(name, label = '') {
-    const text = await (await fetch(this.http('/metrics'))).text()
+    const text = await (await fetch(await this.admin('/metrics'))).text()
     const lines = text.split('\n').filter((line) => /^[^#{ ]+/.exec(line)?.[0] === name)
     return lines.filter((line) => line.includes(label)).reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
   }

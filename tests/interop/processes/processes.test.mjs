@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { connect, freshTopic, variants } from '../lib/test-client.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
 import { LongPollSession } from '../lib/long-poll.mjs'
-import { startChat, startWatchfire } from '../lib/server.mjs'
+import { ROOMS, startChat, startWatchfire } from '../lib/server.mjs'
 import { SOON_MS, waitUntil, withTimeout } from '../lib/deadlines.mjs'
 import { RawWebSocket } from '../lib/raw-socket.mjs'
 
@@ -27,7 +27,7 @@ function crowd(t, server, count = CROWD) {
 
 describe('a server of several processes', () => {
   let server
-  before(async () => (server = await startWatchfire({ processes: PROCESSES, settings: { 'server.drain_period': '100ms', 'socket.sprites_window': '1s' } })))
+  before(async () => (server = await startWatchfire({ processes: PROCESSES, settings: { ...ROOMS, 'server.drain_period': '100ms', 'socket.sprites_window': '1s' } })))
   after(() => server.stop())
 
   it('runs the configured number of processes, and a supervisor', () => {
@@ -181,7 +181,7 @@ describe('a server of several processes', () => {
 describe('a server of several processes with low limits', () => {
   const SOCKETS_PER_PROCESS = 40
   let server
-  before(async () => (server = await startWatchfire({ processes: PROCESSES, settings: { 'limits.sockets_max': PROCESSES * SOCKETS_PER_PROCESS, 'server.drain_period': '100ms' } })))
+  before(async () => (server = await startWatchfire({ processes: PROCESSES, settings: { ...ROOMS, 'limits.sockets_max': PROCESSES * SOCKETS_PER_PROCESS, 'server.drain_period': '100ms' } })))
   after(() => server.stop())
 
   it('accepts a connection while any process has room', async (t) => {
@@ -220,6 +220,17 @@ describe('when one of several processes is killed', () => {
         const isRight = (name) => refs.has(name) && (refs.get(name) !== before.get(name)) === lost.includes(name)
         return refs.size === visitors.length && visitors.every(({ name }) => isRight(name))
       })
+    }
+  })
+
+  it('the operator is still answered, at the same address', async () => {
+    for (const victim of server.workers()) {
+      process.kill(victim, 'SIGKILL')
+      await waitUntil(() => !server.workers().includes(victim), 'it has ended')
+      // A request fails if the victim had accepted its connection. The next one reaches another worker.
+      const counted = () => server.metric('watchfire_processes').catch(() => 0)
+      await waitUntil(async () => (await counted()) >= PROCESSES - 1, 'the others answer')
+      await waitUntil(async () => (await counted()) === PROCESSES, 'the replacement answers')
     }
   })
 

@@ -1,22 +1,29 @@
 // The snippets of docs/how-to/proxy.md work: real proxies with TLS in front of a server.
 
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
 import { PageDriver, WAIT_MS } from '../browser/page-driver.mjs'
 import { BY_RELAY_ONLY, launch } from '../lib/chromium.mjs'
 import { withTimeout } from '../lib/deadlines.mjs'
-import { APP, SITES, freePorts, proxyNames, startProxy } from '../lib/proxies.mjs'
+import { APP, PROXY_PROTOCOL_HOST, SITES, freePorts, proxyNames, sendsProxyHeader, startProxy } from '../lib/proxies.mjs'
 import { RawWebSocket, request, upgradeHeaders } from '../lib/raw-socket.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { shareFolder } from '../lib/shared-folder.mjs'
 
 const PHOENIX = path.join(path.dirname(createRequire(import.meta.url).resolve('phoenix-1.8.16')), 'phoenix.js')
+/** `make test-proxies-long` runs the promises in full: polls of two minutes, many reconnects, and a large page. */
+const IS_LONG = Boolean(process.env.PROXIES_LONG)
 /** Longer than the 60 s after which nginx and others drop a request by default. */
-const POLL_S = 65
-const RECONNECTS = 200
+const POLL_S = IS_LONG ? 120 : 65
+const RECONNECTS = IS_LONG ? 1_000 : 200
+const PAGE_BYTES = IS_LONG ? 300_000_000 : 20_000_000
+const PAGE_MS = 60_000 + PAGE_BYTES / 1_000
 /** More than the megabyte that nginx accepts by default. */
 const LARGE_BYTES = 5_000_000
 
@@ -45,7 +52,17 @@ after(async () => {
 async function startBehind(name, settings) {
   const [http, https] = await freePorts(2)
   const sites = { 'sites.domain': SITES, 'sites.app': `https://${APP}:${https}` }
-  const server = await startWatchfire({ settings: { 'server.drain_period': '100ms', ...sites, ...settings } })
+  const hosts = ['127.0.0.1']
+  const proxyProtocol = {}
+  if (sendsProxyHeader(name)) {
+    hosts.push(PROXY_PROTOCOL_HOST)
+    // The port that every host gets is not known yet.
+    proxyProtocol['server.proxy_protocol'] = `${PROXY_PROTOCOL_HOST}:0`
+    // The clients of these tests come from loopback too, so not all of it can be trusted.
+    proxyProtocol['server.trusted_proxies'] = '127.0.0.1/32'
+  }
+  const all = { 'server.drain_period': '100ms', 'channels.open_rooms': true, ...sites, ...proxyProtocol, ...settings }
+  const server = await startWatchfire({ hosts, settings: all })
   try {
     return { server, proxy: await startProxy(name, server, { http, https }) }
   } catch (error) {
@@ -148,10 +165,12 @@ for (const name of proxyNames) {
       assert.equal((await upgrade(t, proxy.seenFrom(), { Origin: proxy.origin })).status, 101)
       assert.equal((await upgrade(t, proxy.seenFrom('127.0.0.1', APP), { Origin })).status, 101)
 
+      // Any other address than that of the proxy.
+      const client = proxy.seenFrom('127.0.0.9')
       const foreign = 'https://elsewhere.example'
       const claims = [{}, { 'X-Forwarded-Host': 'elsewhere.example' }, { Forwarded: 'host=elsewhere.example' }]
       for (const claim of claims) {
-        const { status } = await upgrade(t, proxy.seenFrom(), { Origin: foreign, ...claim })
+        const { status } = await upgrade(t, client, { Origin: foreign, ...claim })
         assert.equal(status, 403, JSON.stringify(claim))
       }
     })
@@ -187,6 +206,27 @@ for (const name of proxyNames) {
       ]
       for (const claim of claims) assert.equal(await statusOf(one, claim), 429, JSON.stringify(claim))
       assert.equal(await statusOf(other), 101)
+    })
+
+    it(`a file of ${PAGE_BYTES / 1e6} MB passes from one browser to another`, async (t) => {
+      const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-'))
+      t.after(() => rmSync(folder, { recursive: true, maxRetries: 5 }))
+      const original = path.join(folder, 'film.bin')
+      const noise = randomBytes(1_000_000)
+      for (let at = 0; at < PAGE_BYTES; at += noise.length) {
+        noise.writeUInt32BE(at)
+        appendFileSync(original, noise)
+      }
+      const [holder, visitor] = [await newVisitor(t, stack), await newVisitor(t, stack)]
+      await holder.goTo('/')
+      await holder.compose({ files: original })
+      await holder.tab.getByRole('button', { name: 'Light this page' }).click()
+      await holder.waitUntilComplete(PAGE_MS)
+      const opened = performance.now()
+      await visitor.goTo(await holder.sharedLink())
+      await visitor.waitUntilComplete(PAGE_MS)
+      t.diagnostic(`${(PAGE_BYTES / 1e3 / (performance.now() - opened)).toFixed(1)} MB/s`)
+      for (const person of [holder, visitor]) person.assertNoPageErrors()
     })
 
     it(`${RECONNECTS} reconnects of a WebSocket succeed`, async (t) => {

@@ -17,7 +17,7 @@ const RUN_MS = 60_000
 let server, folder, file
 before(async () => {
   // Tsung sends an origin without a scheme, which no setting allows by default.
-  server = await startWatchfire({ settings: { 'socket.check_origin': 'any' } })
+  server = await startWatchfire({ settings: { 'socket.check_origin': 'any', 'channels.open_rooms': true } })
   folder = mkdtempSync(path.join(tmpdir(), 'tsung-'))
   file = path.join(folder, 'lobby.xml')
   const scenario = readFileSync(new URL('lobby.xml', import.meta.url), 'utf8')

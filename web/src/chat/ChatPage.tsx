@@ -20,6 +20,9 @@ export function ChatPage({ site, room }: { site: Site; room: string }) {
   const session = useMemo(() => site.joinRoom(room), [site, room])
   useEffect(() => () => session.leave(), [session])
   useEffect(() => showTabStatus(text('tab', { room }), 'available'), [room])
+  const state = session.state.value
+  // The server refuses the join like that of any topic without a channel.
+  if (typeof state === 'object' && state.refused === 'unmatched topic') return <NoChat />
   return (
     <div class="chat">
       <h1 class="unseen">{text('title', { room })}</h1>
@@ -27,6 +30,16 @@ export function ChatPage({ site, room }: { site: Site; room: string }) {
       <Messages messages={session.messages.value} />
       <MessageForm session={session} />
     </div>
+  )
+}
+
+/** The view on a server without `channels.open_rooms`. */
+function NoChat() {
+  return (
+    <section class="plain">
+      <h1>{text('off')}</h1>
+      <p>{text.withNodes('offWhy', { setting: <code translate={false}>channels.open_rooms = true</code> })}</p>
+    </section>
   )
 }
 

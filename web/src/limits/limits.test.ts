@@ -35,6 +35,11 @@ describe('the limits of a server', () => {
     }
   })
 
+  it('say whether there are chat rooms', () => {
+    expect(parseLimits({ ...body, rooms: true }).rooms).toBe(true)
+    for (const rooms of [false, 'true', 1, null, undefined]) expect(parseLimits({ ...body, rooms }).rooms).toBe(false)
+  })
+
   it('are the defaults when the server does not answer', async () => {
     const broken = () => Promise.reject(new TypeError('failed to fetch'))
     expect(await fetchLimits(broken)).toEqual(defaultLimits)

@@ -16,6 +16,8 @@ export interface Limits {
   frameBytesMax: number
   /** The address for reports of a page to the operator, with `{cid}` for the page; `null` when there is no address. */
   report: string | null
+  /** Whether the server has chat rooms. */
+  rooms: boolean
   all: ReadonlyMap<string, Limit>
   /** The host and port below which pages have origins of their own; `null` when they have none. */
   sitesBelow: string | null
@@ -29,6 +31,7 @@ export const defaultLimits: Limits = {
   blocksInFlightMax: 8,
   frameBytesMax: 131_072,
   report: null,
+  rooms: false,
   all: new Map(),
   sitesBelow: null,
 }
@@ -72,6 +75,7 @@ export function parseLimits(body: unknown): Limits {
     blocksInFlightMax: value('blocks_in_flight_max', defaultLimits.blocksInFlightMax),
     frameBytesMax: value('frame_bytes_max', defaultLimits.frameBytesMax),
     report: reportOf(field(body, 'report')),
+    rooms: field(body, 'rooms') === true,
     all,
     sitesBelow: sitesBelowOf(field(body, 'sites')),
   }

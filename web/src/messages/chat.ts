@@ -9,6 +9,8 @@ export const chat = part('chat', {
   joining: 'Joining…',
   joined: 'Connected',
   refused: 'Cannot join: {reason}',
+  off: 'This server has no chat',
+  offWhy: 'Its operator can turn the chat on with the setting {setting}.',
   messages: 'Messages',
   none: 'No messages since you came. The room keeps no history.',
   noReason: 'no reason given',

@@ -21,7 +21,9 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
   const sitesBelow = signal<string | null>(null)
   const loadedLimits = limitsComing.catch(() => defaultLimits)
   const report = signal<string | null>(null)
+  const hasRooms = signal(false)
   void loadedLimits.then((loaded) => {
+    hasRooms.value = loaded.rooms
     limits.value = loaded.all
     sitesBelow.value = loaded.sitesBelow
     report.value = loaded.report
@@ -47,6 +49,7 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     limits,
     sitesBelow,
     report,
+    hasRooms,
     prepare: () => void Promise.all([loadSwarm(), loadPrivate()]).catch(() => undefined),
     async share(files, { signal: stop, onProgress, sealed }) {
       const [swarm, connected, known] = await Promise.all([loadSwarm(), coming, loadedLimits])

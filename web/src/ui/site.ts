@@ -21,6 +21,8 @@ export interface Site {
   readonly sitesBelow: ReadonlySignal<string | null>
   /** The address for reports of a page to the operator, with `{cid}` for the page; `null` when there is no address. */
   readonly report: ReadonlySignal<string | null>
+  /** Whether the server has chat rooms; false until its limits have loaded. */
+  readonly hasRooms: ReadonlySignal<boolean>
   /** Loads what `share` needs, so that it can start without delay. */
   prepare(): void
   /** Creates a page of these files and serves it from this tab. */

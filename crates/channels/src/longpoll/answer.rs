@@ -17,6 +17,9 @@ pub enum Status {
     TimedOut,
     /// GET: the response has the token of a new session. POST: the session has ended.
     Gone,
+    /// GET: the server ends, or the session ended with an earlier server. Every release of phoenix.js then reconnects and joins its channels
+    /// again; after [`Status::Gone`], those before 1.8 open a new session without their channels.
+    Restarting,
 }
 
 impl Status {
@@ -28,6 +31,7 @@ impl Status {
             Status::Forbidden => 403,
             Status::TimedOut => 408,
             Status::Gone => 410,
+            Status::Restarting => 500,
         }
     }
 }

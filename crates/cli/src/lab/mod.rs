@@ -1,5 +1,9 @@
 //! `watchfire lab`: experiments.
 
+#[cfg(feature = "lab")]
+mod swarm;
+#[cfg(not(feature = "lab"))]
+#[path = "not_built.rs"]
 mod swarm;
 
 use std::process::ExitCode;

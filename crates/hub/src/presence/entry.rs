@@ -1,5 +1,5 @@
 use super::reference::{REFERENCE_LEN, Reference};
-use crate::slab::{NONE, Record};
+use crate::room::NONE;
 
 const PREVIOUS_FIELD: &str = "\"phx_ref_prev\":\"";
 const PREVIOUS_LEN: usize = PREVIOUS_FIELD.len() + REFERENCE_LEN + 1;
@@ -147,8 +147,7 @@ pub(crate) struct Entry {
     /// The ring of the entries with the same topic and key.
     pub next_of_key: u32,
     pub previous_of_key: u32,
-    /// The next entry: of the same owner; after a leave, of the topic's pending leaves; in a vacant
-    /// slot, of the vacant slots.
+    /// The next entry: of the same owner; after a leave, of the topic's pending leaves.
     pub next_of_owner: u32,
 }
 
@@ -161,12 +160,6 @@ impl Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 48, "stored once per presence");
-
-impl Record for Entry {
-    fn next_vacant(&mut self) -> &mut u32 {
-        &mut self.next_of_owner
-    }
-}
 
 impl Default for Entry {
     fn default() -> Self {

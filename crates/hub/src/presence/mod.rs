@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
-use watchfire_types::NodeId;
+use watchfire_types::{NodeId, Slab};
 
 pub use self::diff::Diff;
 use self::entry::{Entry, KnownTo, Version, write_by_key};
@@ -23,9 +23,8 @@ pub use self::reference::Reference;
 use self::reference::References;
 pub use self::replication::{Exported, ImportError, OwnChange};
 use self::topic::{Changes, PresenceTopic};
-use crate::room::should_shrink;
+use crate::room::{NONE, should_shrink};
 use crate::seeded::Seeded;
-use crate::slab::{NONE, Slab};
 
 /// Outdated joins that a topic may keep until its next diff, besides two for each presence.
 const OUTDATED_JOINS_KEPT: usize = 64;
@@ -124,9 +123,9 @@ impl Presence {
             hashing: Seeded(seed),
             references: References::new(seed, node),
             is_replicated: true,
-            entries: Slab::new(),
+            entries: Slab::default(),
             own_entries: 0,
-            topics: Slab::new(),
+            topics: Slab::default(),
             names: HashTable::new(),
             keys: HashTable::new(),
             by_reference: HashTable::new(),

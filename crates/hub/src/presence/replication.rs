@@ -8,7 +8,7 @@ use super::entry::{Entry, KnownTo, Version};
 use super::reference::Reference;
 use super::topic::PresenceTopic;
 use super::{Presence, TrackError};
-use crate::slab::NONE;
+use crate::room::NONE;
 
 /// A presence as its node sends it to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,5 @@
 use super::reference::Reference;
-use crate::slab::{NONE, Record};
+use crate::room::NONE;
 
 /// A topic with presences, or with leaves that wait for a diff.
 #[derive(Debug, Default)]
@@ -11,14 +11,6 @@ pub(crate) struct PresenceTopic {
     pub entries: usize,
     /// The content of the next diff; `None` when nothing changed.
     pub changes: Option<Box<Changes>>,
-    /// In a vacant slot, the next vacant one.
-    pub next_vacant: u32,
-}
-
-impl Record for PresenceTopic {
-    fn next_vacant(&mut self) -> &mut u32 {
-        &mut self.next_vacant
-    }
 }
 
 /// The changes of a topic since its last diff.

@@ -57,7 +57,7 @@ impl Segments {
 
     /// Claimed blocks are not fetched any more.
     pub(super) fn release(&mut self, blocks: Range<usize>) {
-        blocks.for_each(|block| drop(self.claimed.remove(&block)));
+        self.claimed.retain(|block| !blocks.contains(block));
     }
 
     pub(super) fn is_complete(&self) -> bool {

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
-use watchfire_content::{Cid, Codec, Multihash};
 
 use super::block_list::{BlockHash, BlockList};
 use super::error::{IoContext as _, StoreError};
@@ -138,12 +137,6 @@ impl Blob {
     /// Whether the blob has a block.
     pub fn has_block(&self, block: usize) -> bool {
         self.inner.lock().blocks.get(block).is_some()
-    }
-
-    /// The CID of a block; `None` if the blob does not have it.
-    pub fn block_cid(&self, block: usize) -> Option<Cid> {
-        let hash = self.inner.lock().blocks.get(block)?;
-        Some(Cid::v1(Codec::RAW, Multihash::Sha2_256(hash)))
     }
 
     /// Changes whenever a block arrives or the state changes.

@@ -54,11 +54,6 @@ impl Folder {
         }
     }
 
-    /// The folder.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     pub(super) fn blob(&self, digest: &Digest) -> PathBuf {
         self.sharded("blobs", digest)
     }

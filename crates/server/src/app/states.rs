@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::num::NonZeroU32;
 
-use crate::chunked_vec::ChunkedVec;
+use watchfire_types::Slab;
 
 /// The [`States`] of some channel.
 pub(crate) type AnyStates = Box<dyn Any + Send>;
@@ -16,20 +16,10 @@ const _: () = assert!(size_of::<Option<StateId>>() == 4, "stored once for each j
 
 /// The states of one channel's clients on one shard.
 pub(super) struct States<S> {
-    entries: ChunkedVec<Entry<S>>,
-    first_free: u32,
+    entries: Slab<Option<S>>,
     /// States of a type of size zero. All are equal, and a list of them takes no memory.
     zero_sized: Vec<S>,
 }
-
-enum Entry<S> {
-    Used(S),
-    /// The index of the next free entry.
-    Free(u32),
-}
-
-/// The end of the list of free entries.
-const NONE: u32 = u32::MAX;
 
 impl<S> States<S> {
     const IS_ZERO_SIZED: bool = size_of::<S>() == 0;
@@ -39,32 +29,13 @@ impl<S> States<S> {
             self.zero_sized.push(state);
             return StateId::of_index(0);
         }
-        let index = self.first_free;
-        match self.entries.get_mut(index as usize) {
-            Some(free) => {
-                match std::mem::replace(free, Entry::Used(state)) {
-                    Entry::Free(next) => self.first_free = next,
-                    Entry::Used(_) => {
-                        unreachable!("the list of free entries holds only free entries")
-                    }
-                }
-                StateId::of_index(index)
-            }
-            None => {
-                let index = u32::try_from(self.entries.len()).expect("fewer than 2^32 clients");
-                self.entries.push(Entry::Used(state));
-                StateId::of_index(index)
-            }
-        }
+        StateId::of_index(self.entries.insert(Some(state)))
     }
 
     pub fn get_mut(&mut self, id: &StateId) -> &mut S {
         let state = match Self::IS_ZERO_SIZED {
             true => self.zero_sized.last_mut(),
-            false => match &mut self.entries[id.index() as usize] {
-                Entry::Used(state) => Some(state),
-                Entry::Free(_) => None,
-            },
+            false => self.entries[id.index()].as_mut(),
         };
         state.expect("a state exists until it is removed")
     }
@@ -73,17 +44,13 @@ impl<S> States<S> {
         if Self::IS_ZERO_SIZED {
             return self.zero_sized.pop().expect("as many are removed as were inserted");
         }
-        let free = Entry::Free(self.first_free);
-        let removed = std::mem::replace(&mut self.entries[id.index() as usize], free);
-        let Entry::Used(state) = removed else { unreachable!("a state is removed once") };
-        self.first_free = id.index();
-        state
+        self.entries.remove(id.index()).expect("a state is removed once")
     }
 }
 
 impl<S> Default for States<S> {
     fn default() -> Self {
-        States { entries: ChunkedVec::default(), first_free: NONE, zero_sized: Vec::new() }
+        States { entries: Slab::default(), zero_sized: Vec::new() }
     }
 }
 
@@ -109,7 +76,7 @@ mod tests {
         assert_eq!(states.remove(a), "a");
         assert_eq!(states.remove(c), "c");
         let [d, e, f] = ["d", "e", "f"].map(|state| states.insert(state.to_owned()));
-        assert_eq!([&d, &e, &f].map(StateId::index), [2, 0, 3]);
+        assert_eq!([&d, &e, &f].map(StateId::index), [0, 2, 3]);
         assert_eq!([&b, &d, &e, &f].map(|id| states.get_mut(id).clone()), ["b!", "d", "e", "f"]);
         assert_eq!(states.entries.len(), 4);
     }

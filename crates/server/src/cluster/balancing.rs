@@ -9,6 +9,10 @@ use super::load::ProcessLoad;
 /// so many of the mean.
 const FULLER_SHARE: u64 = 16;
 
+/// Unchanged targets are set again this often, in ticks: a process that did not respond for a while,
+/// or a server that this one replaced, may have set others.
+const SET_AGAIN_TICKS: u32 = 20;
+
 /// Directs the new connections of the port to some of the processes. The first process that is up
 /// has this role.
 pub(crate) struct Balancer {
@@ -16,9 +20,13 @@ pub(crate) struct Balancer {
     pub processes: u16,
     /// Event loops of each process.
     pub shards: u16,
+    /// Sockets of each address; at least as many as there are event loops.
+    pub sockets: u32,
     pub cores: usize,
     /// The targets that were set last; empty when another process may have set others since.
     pub chosen: Vec<NodeId>,
+    /// Calls since the targets were set.
+    pub ticks: u32,
 }
 
 impl Balancer {
@@ -27,9 +35,11 @@ impl Balancer {
     pub fn balance(&mut self, loads: &[(NodeId, ProcessLoad)], connections_max: u64) {
         let connections = loads.iter().map(|(node, load)| (load.connections, *node)).collect();
         let chosen = choose(connections, self.cores, connections_max);
-        if chosen == self.chosen {
+        self.ticks += 1;
+        if chosen == self.chosen && self.ticks < SET_AGAIN_TICKS {
             return;
         }
+        self.ticks = 0;
         let listeners = chosen.iter().flat_map(|node| self.listeners_of(*node)).collect::<Vec<_>>();
         if let Err(error) = self.kernel.set_targets(&listeners) {
             tracing::warn!(%error, "connection balancing unavailable; falling back to SO_REUSEPORT");
@@ -42,10 +52,13 @@ impl Balancer {
         self.chosen.clear();
     }
 
-    /// The listeners of a process among those of the port, which were assigned in turn.
+    /// The listeners of a process among those of the port, which were assigned in turn: first to
+    /// all event loops, and of these to the processes.
     fn listeners_of(&self, node: NodeId) -> impl Iterator<Item = u32> + use<> {
-        let (first, processes) = (u32::from(node.0), u32::from(self.processes));
-        (0..u32::from(self.shards)).map(move |shard| first + shard * processes)
+        let processes = u32::from(self.processes);
+        let all_shards = processes * u32::from(self.shards);
+        let of_node = move |socket: &u32| socket % all_shards % processes == u32::from(node.0);
+        (0..self.sockets).filter(of_node)
     }
 }
 
@@ -69,6 +82,8 @@ fn choose(mut loads: Vec<(u64, NodeId)>, cores: usize, connections_max: u64) -> 
 
 #[cfg(test)]
 mod tests {
+    use watchfire_sockets::Listeners;
+
     use super::*;
 
     fn chosen(clients: &[u64], cores: usize) -> Vec<u16> {
@@ -82,6 +97,35 @@ mod tests {
         assert_eq!(chosen(&[0; 20], 3), [0, 1, 2]);
         assert_eq!(chosen(&[5, 0, 60], 8), [0, 1, 2]);
         assert_eq!(chosen(&[5_000, 5_000, 0, 5_000], 2), [0, 2]);
+    }
+
+    #[test]
+    fn the_listeners_of_all_processes_are_all_listeners() {
+        let listeners = Listeners::open(
+            &["127.0.0.1:0".parse().unwrap()],
+            1,
+            true,
+            &watchfire_sockets::SocketLimits::default(),
+        );
+        let kernel = listeners.unwrap().connection_balancer().unwrap();
+        let mut balancer = Balancer {
+            kernel,
+            processes: 3,
+            shards: 2,
+            sockets: 6,
+            cores: 2,
+            chosen: Vec::new(),
+            ticks: 0,
+        };
+        let of =
+            |balancer: &Balancer, node| balancer.listeners_of(NodeId(node)).collect::<Vec<_>>();
+        assert_eq!(of(&balancer, 0), [0, 3]);
+        assert_eq!(of(&balancer, 2), [2, 5]);
+        // Ten sockets of a server with more event loops: the first four have two of them.
+        balancer.sockets = 10;
+        assert_eq!(of(&balancer, 0), [0, 3, 6, 9]);
+        assert_eq!(of(&balancer, 1), [1, 4, 7]);
+        assert_eq!(of(&balancer, 2), [2, 5, 8]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use watchfire_sockets::{Adopter, HandoffConnection, HandoffTarget};
+use watchfire_sockets::{Adopter, ClientAddress, HandoffConnection, HandoffTarget};
 use watchfire_types::NodeId;
 use watchfire_workers::HandoffSocket;
 
@@ -25,13 +25,28 @@ pub(super) struct HandoffTargets(Mutex<BTreeMap<NodeId, Arc<HandoffSocket>>>);
 struct Label<'a> {
     hops: u8,
     declined: u64,
-    pair_peer: Option<SocketAddr>,
+    #[serde(with = "ClientAddressForm")]
+    client: ClientAddress,
     bytes: &'a [u8],
+}
+
+/// The form of a [`ClientAddress`] in a label.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ClientAddress")]
+enum ClientAddressForm {
+    OfSocket,
+    InProxyHeader,
+    FromProxyHeader(SocketAddr),
+    OfPair(SocketAddr),
 }
 
 impl HandoffTargets {
     pub fn insert(&self, to: NodeId, link: Arc<HandoffSocket>) {
         self.0.lock().insert(to, link);
+    }
+
+    pub fn contains(&self, to: NodeId) -> bool {
+        self.0.lock().contains_key(&to)
     }
 
     pub fn remove(&self, to: NodeId, link: &Arc<HandoffSocket>) {
@@ -77,8 +92,8 @@ impl HandoffTargets {
     ) -> Result<(), HandoffConnection> {
         let link = self.0.lock().get(&node).cloned();
         let Some(link) = link else { return Err(connection) };
-        let HandoffConnection { hops, declined, pair_peer, ref bytes, ref fd } = connection;
-        let label = Label { hops, declined, pair_peer, bytes };
+        let HandoffConnection { hops, declined, client, ref bytes, ref fd } = connection;
+        let label = Label { hops, declined, client, bytes };
         let label = postcard::to_stdvec(&label).expect("a label is plain data");
         link.send(fd.as_fd(), &label).map_err(|_| connection)
     }
@@ -93,9 +108,9 @@ fn bit(node: NodeId) -> u64 {
 pub(crate) async fn receive_connections(link: Arc<HandoffSocket>, adopter: Adopter) {
     while let Ok(Some((fd, label))) = link.recv().await {
         // A label that cannot be decoded closes its connection; the client connects again.
-        if let Ok(Label { hops, declined, pair_peer, bytes }) = postcard::from_bytes(&label) {
+        if let Ok(Label { hops, declined, client, bytes }) = postcard::from_bytes(&label) {
             let bytes = bytes.to_vec();
-            adopter.adopt(HandoffConnection { fd, bytes, pair_peer, hops, declined }).ok();
+            adopter.adopt(HandoffConnection { fd, bytes, client, hops, declined }).ok();
         }
     }
 }

@@ -9,6 +9,12 @@ use crate::metrics::{MetricSource, MetricWriter};
 impl MetricSource for Arc<Cluster> {
     fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
         writer.gauge("processes", "Processes that answered", 1)?;
+        for (name, help, value) in [
+            ("process_restarts", "Restarts of processes that ended", self.starts().restarts),
+            ("process_hangs", "Processes killed because they did not respond", self.starts().hangs),
+        ] {
+            writer.counter(name, help, value)?;
+        }
         let Some(totals) = self.bus().map(|bus| bus.totals()) else { return Ok(()) };
         writer.gauge(
             "bus_queued_bytes",

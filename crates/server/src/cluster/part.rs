@@ -64,6 +64,14 @@ impl PartLink {
         }
     }
 
+    /// Sends state to every other process. A full queue cuts the link, as in
+    /// [`PartLink::publish_state`].
+    pub fn send_state_all(&self, message: &impl Serialize) {
+        if let Some(bus) = self.cluster.bus() {
+            bus.send_all(message::encode(self.number, message), Loss::Cut);
+        }
+    }
+
     /// Sends a message to every other process. A full queue drops it.
     pub fn send_all<M: Serialize>(&self, message: impl FnOnce() -> M) {
         if let Some(bus) = self.cluster.bus() {
@@ -93,6 +101,9 @@ pub(crate) trait ClusterPart: Send + Sync {
 
     /// This process no longer subscribes to a topic: drops the other processes' state of it.
     fn forget(&self, _topic: &str) {}
+
+    /// Called when another process is new: sends it this process's state that belongs to no topic.
+    fn node_up(&self, _node: NodeId) {}
 
     /// Called when another process is gone, with all its clients.
     fn node_down(&self, _node: NodeId) {}

@@ -40,13 +40,31 @@ pub(crate) struct Cluster {
     load: Mutex<ProcessLoad>,
     /// Connections that each process has room for.
     connections_max: u64,
+    starts: ProcessStarts,
+    is_draining: AtomicBool,
+}
+
+/// How often the supervisor started this process again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProcessStarts {
+    pub restarts: u64,
+    /// Restarts because the process did not respond.
+    pub hangs: u64,
 }
 
 /// The state of another process.
 #[derive(Default)]
 struct Other {
     is_up: AtomicBool,
+    /// Whether the supervisor has no sign of life from it.
+    is_unresponsive: AtomicBool,
     load: Mutex<ProcessLoad>,
+}
+
+impl Other {
+    fn responds(&self) -> bool {
+        self.is_up.load(Ordering::Relaxed) && !self.is_unresponsive.load(Ordering::Relaxed)
+    }
 }
 
 impl Cluster {
@@ -56,8 +74,13 @@ impl Cluster {
     }
 
     /// One process among several.
-    pub fn among(bus: Arc<dyn Bus>, connections_max: u64, balancer: Option<Balancer>) -> Self {
-        Cluster { connections_max, ..Cluster::of(bus.me(), Some(bus), balancer) }
+    pub fn among(
+        bus: Arc<dyn Bus>,
+        connections_max: u64,
+        balancer: Option<Balancer>,
+        starts: ProcessStarts,
+    ) -> Self {
+        Cluster { connections_max, starts, ..Cluster::of(bus.me(), Some(bus), balancer) }
     }
 
     fn of(me: NodeId, bus: Option<Arc<dyn Bus>>, balancer: Option<Balancer>) -> Self {
@@ -73,6 +96,8 @@ impl Cluster {
             reports: Mutex::default(),
             load: Mutex::default(),
             connections_max: u64::MAX,
+            starts: ProcessStarts::default(),
+            is_draining: AtomicBool::new(false),
         }
     }
 
@@ -225,11 +250,47 @@ impl Cluster {
         node == self.me || self.other(node).is_some_and(|o| o.is_up.load(Ordering::Relaxed))
     }
 
-    /// The other processes that are up, in order, and their last reported loads.
+    /// The other processes that are up and respond, in order, and their last reported loads.
     pub fn others(&self) -> impl Iterator<Item = (NodeId, ProcessLoad)> {
         let all = self.others.iter().zip(0..).map(|(other, node)| (NodeId(node), other));
-        all.filter(|(_, other)| other.is_up.load(Ordering::Relaxed))
-            .map(|(node, other)| (node, *other.load.lock()))
+        all.filter(|(_, other)| other.responds()).map(|(node, other)| (node, *other.load.lock()))
+    }
+
+    /// Notes which other processes do not respond. Until they respond again or are restarted, they
+    /// get no new connections and no requests.
+    pub fn note_unresponsive(&self, nodes: &[NodeId]) {
+        for (other, node) in self.others.iter().zip(0..) {
+            other.is_unresponsive.store(nodes.contains(&NodeId(node)), Ordering::Relaxed);
+        }
+    }
+
+    /// The processes among the first `count` that do not serve clients now.
+    pub fn missing(&self, count: u16) -> Vec<NodeId> {
+        let serves = |node| node == self.me || self.other(node).is_some_and(Other::responds);
+        (0..count).map(NodeId).filter(|node| !serves(*node)).collect()
+    }
+
+    /// How often this process was restarted.
+    pub(super) fn starts(&self) -> ProcessStarts {
+        self.starts
+    }
+
+    /// Notes that this process drains: it leaves the balancing to others.
+    pub fn begin_drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+        *self.balancer.lock() = None;
+    }
+
+    /// Whether this process drains.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    /// Whether another process is up and can receive clearly more connections.
+    pub fn has_room(&self, node: NodeId) -> bool {
+        let has_room = |load: ProcessLoad| load.connections < self.connections_max / 16 * 15;
+        self.others().any(|(other, load)| other == node && has_room(load))
+            && self.handoff.contains(node)
     }
 
     /// How many clients the other processes have.

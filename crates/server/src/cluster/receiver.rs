@@ -21,6 +21,7 @@ pub(crate) struct Receiver {
 impl Handler for Receiver {
     fn up(&self, node: NodeId) {
         self.cluster.node_up(node);
+        self.parts.iter().for_each(|part| part.node_up(node));
     }
 
     fn down(&self, node: NodeId) {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::pin::Pin;
 
 use watchfire_page_client::{Connection, Connector};
-use watchfire_sockets::{Adopter, HandoffConnection};
+use watchfire_sockets::{Adopter, ClientAddress, HandoffConnection};
 
 /// Creates a socket pair and gives one end to the event loops, as if a client had connected.
 pub(super) struct SocketPairConnector {
@@ -24,7 +24,7 @@ impl Connector for SocketPairConnector {
             let connection = HandoffConnection {
                 fd: theirs.into(),
                 bytes: Vec::new(),
-                pair_peer: Some(from),
+                client: ClientAddress::OfPair(from),
                 hops: 0,
                 declined: 0,
             };

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::interval;
 use watchfire_content::Cid;
-use watchfire_p2p::{Host, HostLimits, HostSettings, SwarmKeyError};
+use watchfire_p2p::{Host, HostLimits, HostSettings, StartError, SwarmKeyError};
 use watchfire_sockets::Adopter;
 use watchfire_store::{LockedMemoryStore, Stores};
 
@@ -30,6 +30,9 @@ const PROVIDED_MAX: usize = 1024;
 const PROVIDING_MAX: usize = 16;
 /// How often late blocks, waiting pages and metrics are handled.
 const SWEEP_PERIOD: Duration = Duration::from_secs(2);
+
+/// The pause before the gateway tries again to listen on a port that is in use.
+const LISTEN_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Why the gateway cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +56,8 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     /// Starts the gateway, and returns when the host listens. `adopter` accepts the connections of
-    /// the gateway's page clients.
+    /// the gateway's page clients. With `retries`, a port that is in use is waited for in the
+    /// background: the server that this one replaces releases it soon.
     pub fn start(
         settings: &P2pSettings,
         websocket_path: String,
@@ -61,11 +65,12 @@ impl Gateway {
         availability: Arc<Availability>,
         adopter: Adopter,
         host_metrics: HostMetrics,
+        retries: bool,
     ) -> Result<Self, GatewayError> {
         let p2p = settings.clone();
         let settings = host_settings(settings)?;
         let connector = Arc::new(SocketPairConnector { adopter, websocket_path });
-        let (stop, stopped) = oneshot::channel();
+        let (stop, mut stopped) = oneshot::channel();
         let (ready, is_ready) = sync_channel::<Result<(), GatewayError>>(1);
         let thread = thread::Builder::new().name("gateway".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -79,14 +84,33 @@ impl Gateway {
                 let (router, opened) =
                     GatewayRouter::new(availability.clone(), p2p.pages_max as usize);
                 let router = Arc::new(router);
-                let stores = Stores::new(vec![buffer.clone()]);
-                // Fetched blocks go into the buffer only, so the host's own store has no room.
-                let own_store = Arc::new(LockedMemoryStore::new(0));
-                let host =
-                    Host::start_with_fallback(settings, stores, own_store, router.clone()).await;
-                let host = match host {
-                    Ok(host) => Arc::new(host),
-                    Err(error) => return drop(ready.send(Err(error.into()))),
+                let mut is_waiting = false;
+                let host = loop {
+                    let stores = Stores::new(vec![buffer.clone()]);
+                    // Fetched blocks go into the buffer only, so the host's own store has no room.
+                    let own_store = Arc::new(LockedMemoryStore::new(0));
+                    let fallback = router.clone();
+                    let started =
+                        Host::start_with_fallback(settings.clone(), stores, own_store, fallback);
+                    match started.await {
+                        Ok(host) => break Arc::new(host),
+                        Err(error @ StartError::Listen { .. }) if retries => {
+                            if !std::mem::replace(&mut is_waiting, true) {
+                                tracing::info!(%error, "the gateway waits for its port");
+                                let _ = ready.send(Ok(()));
+                            }
+                            tokio::select! {
+                                _ = &mut stopped => return,
+                                () = tokio::time::sleep(LISTEN_RETRY_PAUSE) => {}
+                            }
+                        }
+                        Err(error) => {
+                            if is_waiting {
+                                tracing::error!(%error, "cannot start the gateway");
+                            }
+                            return drop(ready.try_send(Err(error.into())));
+                        }
+                    }
                 };
                 for address in host.addresses() {
                     tracing::info!(%address, "the gateway is listening");
@@ -101,7 +125,8 @@ impl Gateway {
                     available: BTreeMap::new(),
                     providing: JoinSet::new(),
                 };
-                let _ = ready.send(Ok(()));
+                // Nobody reads it if it was sent while the port was in use.
+                let _ = ready.try_send(Ok(()));
                 gateway_loop.run(opened, stopped).await;
             });
         })?;

@@ -49,7 +49,7 @@ fn limits(settings: &Settings) -> Value {
         ("sockets_max", limits.sockets_max.into(), "sockets",
             "The connection gets 503. 0 means what the open-file limit allows."),
         ("sockets_per_address_max", limits.sockets_per_address_max.into(), "sockets",
-            "The connection gets 429."),
+            "The connection gets 429. Counts all processes together; of IPv6, a network of 64 bits."),
         ("longpoll_frames_max", limits.longpoll_frames_max.into(), "frames",
             "The long-poll session ends; the client opens another."),
         ("longpoll_bytes_max", limits.longpoll_bytes_max.into(), "bytes",
@@ -90,7 +90,8 @@ fn limits(settings: &Settings) -> Value {
             "A throw returns to its thrower until the neighbour has polled."),
     ];
     let report = Some(&settings.pages.report).filter(|report| !report.is_empty());
-    json!({ "limits": to_json(&table), "p2p": p2p(&settings.p2p), "report": report })
+    let rooms = settings.channels.open_rooms;
+    json!({ "limits": to_json(&table), "p2p": p2p(&settings.p2p), "report": report, "rooms": rooms })
 }
 
 /// The limits of the gateway; `null` on a server without a gateway.

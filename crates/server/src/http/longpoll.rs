@@ -18,7 +18,7 @@ use watchfire_types::ShardId;
 use crate::app::ShardMessage;
 use crate::proxies::{RequestedHost, is_proxy_header};
 use crate::shard::{Admitted, CONTENT_TYPE, ConnectRequest, Shared};
-use crate::token::request_token;
+use crate::token::{TokenKey, request_token};
 
 const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-phoenix-longpoll-token");
 const AUTH_HEADER: HeaderName = HeaderName::from_static("x-phoenix-authtoken");
@@ -54,6 +54,15 @@ async fn open(
     headers: HeaderMap,
 ) -> Response {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let token = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
+    let token = request_token(token, query.as_deref().unwrap_or(""));
+    if let Some(token) = token
+        && TokenKey::node_of(token).is_some()
+        && shared.sessions.open(token).is_none()
+    {
+        // The session ended with the process that opened it.
+        return answer(Status::Restarting, None);
+    }
     let request = ConnectRequest {
         query: query.as_deref().unwrap_or(""),
         origin: text(&header::ORIGIN),

@@ -1,10 +1,10 @@
-//! The HTTP routes of the server itself: long poll, limits, metrics, and the app's shell. The
+//! The HTTP routes of the server itself: long poll, limits, health, and the app's shell. The
 //! routes of features are merged in by `server.rs`.
 
 mod app_shell;
+mod health;
 mod limits;
 mod longpoll;
-mod metrics;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::{from_fn_with_state, map_request_with_state};
-use axum::routing::get;
 use http::header;
 
 use crate::proxies::{RequestedHost, TrustedProxies};
@@ -20,20 +19,16 @@ use crate::settings::Settings;
 use crate::shard::Shared;
 use crate::sites::{SiteShell, restrict_site_hosts};
 
-pub(crate) use metrics::MetricsPage;
-
 /// All routes: the server's own, those of features, and those of an application.
 pub(crate) fn router(
     shared: &Arc<Shared>,
     settings: &Settings,
-    metrics: Arc<MetricsPage>,
     with_pages: bool,
     added: Router,
 ) -> Router {
     let mut router = longpoll::routes(shared.clone())
         .merge(limits::routes(settings, shared.sites.clone()))
-        .merge(metrics.routes())
-        .route("/healthz", get(healthz));
+        .merge(health::routes(shared.cluster.clone(), settings));
     if with_pages {
         router = router.merge(app_shell::routes(shared.sites.clone()));
     }
@@ -61,8 +56,4 @@ async fn name_client(State(proxies): State<Arc<TrustedProxies>>, mut request: Re
     request.extensions_mut().insert(ConnectInfo(from));
     request.extensions_mut().insert(host);
     request
-}
-
-async fn healthz() -> &'static str {
-    "ok\n"
 }

@@ -27,6 +27,16 @@ impl MetricSource for SocketMetrics {
         for (name, help, value) in [
             ("accepts", "Connections accepted", totals.accepts),
             ("accept_refusals", "Connections closed because of a limit", totals.accept_refusals),
+            (
+                "proxy_untrusted",
+                "Connections with a PROXY header closed because their address is not trusted",
+                totals.proxy_untrusted,
+            ),
+            (
+                "proxy_header_errors",
+                "Connections closed because of an invalid or late PROXY header",
+                totals.proxy_header_errors,
+            ),
             ("tls_failures", "TLS handshakes that failed", totals.tls_failures),
             ("http_requests", "HTTP requests given to the router", totals.http_requests),
             ("moves", "Connections moved to another shard", totals.moves),

@@ -1,5 +1,8 @@
 //! Messages between processes about pages.
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use watchfire_tracker::Have;
 
@@ -15,6 +18,10 @@ pub(super) enum Message<'a> {
     PeerGone { page: &'a str, peer: u64 },
     /// A page became unavailable at the sender.
     PageUnavailable { page: &'a str },
+    /// The pages and relayed bytes of addresses at the sender.
+    Quotas { pages: Vec<(IpAddr, u32)>, relayed: Vec<(IpAddr, u64)> },
+    /// The bytes that addresses relayed in their current day, and the time until it ends.
+    DayUsages(Vec<(IpAddr, u64, Duration)>),
 }
 
 /// A [`Have`] between processes.

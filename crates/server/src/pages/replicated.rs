@@ -12,8 +12,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use watchfire_tracker::{
-    Change, Counts, Have, JoinError, LastAvailable, Output, PageLimits, Pages, QuotaExceeded,
-    QuotaLimits, Quotas, RelayRefusal, Rings,
+    Change, Counts, DayUsage, Have, JoinError, LastAvailable, Output, PageLimits, Pages,
+    QuotaExceeded, QuotaLimits, QuotaReports, Quotas, RelayRefusal, Rings,
 };
 use watchfire_types::{Instant, NodeId, PeerId, Rng};
 
@@ -23,7 +23,7 @@ use super::messages::Message;
 use super::name::{TOPIC_PREFIX, topic_of};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use crate::app::{Body, ChannelAddress, ClientSender};
-use crate::cluster::{ClusterPart, PartLink};
+use crate::cluster::{ClusterPart, PartLink, REPORT_ENTRIES_MAX, ReportWaker, Reporter};
 use crate::seed::Seed;
 use crate::settings::Settings;
 
@@ -41,6 +41,7 @@ pub(crate) struct ReplicatedPages {
     /// `None` without a gateway.
     availability: Option<Arc<Availability>>,
     deny_list: Arc<DenyList>,
+    report_waker: ReportWaker,
     state: Mutex<State>,
 }
 
@@ -145,6 +146,7 @@ impl From<&Settings> for PageRules {
             relay_bytes_per_second_per_address: limits.relay_bytes_per_second_per_address,
             relay_burst: PageLimits::default().relay_burst,
             relay_bytes_per_day_per_address: limits.relay_bytes_per_day_per_address,
+            processes: settings.server.processes.max(1).into(),
         };
         let limits = PageLimits {
             peers_per_page_max: limits.peers_per_page_max as usize,
@@ -166,6 +168,7 @@ impl ReplicatedPages {
         link: PartLink,
         availability: Option<Arc<Availability>>,
         deny_list: Arc<DenyList>,
+        report_waker: ReportWaker,
     ) -> Self {
         let PageRules { limits, quotas, last_available_kept } = rules;
         let state = State {
@@ -176,7 +179,8 @@ impl ReplicatedPages {
             now: Instant::ZERO,
             rng: Rng::from_seed(seed.of("")),
         };
-        ReplicatedPages { sender, link, seed, availability, deny_list, state: Mutex::new(state) }
+        let state = Mutex::new(state);
+        ReplicatedPages { sender, link, seed, availability, deny_list, report_waker, state }
     }
 
     /// Adds a peer of this process to a page.
@@ -193,12 +197,14 @@ impl ReplicatedPages {
             return Err(JoinRefusal::Denied);
         }
         if let Some(from) = from {
-            state.quotas.enter(now, from).map_err(JoinRefusal::QuotaExceeded)?;
+            state.quotas.enter(from).map_err(JoinRefusal::QuotaExceeded)?;
+            self.wake_reports(&state);
         }
         let entry = PagePeer { address, kind };
         let joined = state.pages.join(now, page, peer, entry, have);
         let counts = joined.map_err(|error| {
             from.inspect(|from| state.quotas.leave(now, *from));
+            self.wake_reports(&state);
             JoinRefusal::Full(error)
         })?;
         if let Some(availability) = &self.availability {
@@ -234,6 +240,7 @@ impl ReplicatedPages {
     pub(super) fn leave(&self, now: Instant, page: &str, peer: PeerId, from: Option<IpAddr>) {
         let mut state = self.state.lock();
         from.inspect(|from| state.quotas.leave(now, *from));
+        self.wake_reports(&state);
         if let (Some(availability), Some((_, have))) =
             (&self.availability, state.pages.peer(page, peer))
         {
@@ -286,7 +293,14 @@ impl ReplicatedPages {
         }
         let to = state.pages.relay(now, page, from, to, bytes).map_err(RelayError::Refused)?;
         at.inspect(|at| state.quotas.spend(now, *at, bytes));
+        self.wake_reports(&state);
         Ok(to.address)
+    }
+
+    fn wake_reports(&self, state: &State) {
+        if state.quotas.is_report_due() {
+            self.report_waker.wake();
+        }
     }
 
     /// Charges one signal from `from` to `to` to the limits. Returns the address of `to`.
@@ -404,12 +418,25 @@ impl ReplicatedPages {
     }
 }
 
+impl Reporter for ReplicatedPages {
+    fn send_reports(&self) -> bool {
+        let mut state = self.state.lock();
+        let reports = state.quotas.take_reports(REPORT_ENTRIES_MAX);
+        if reports != QuotaReports::default() {
+            let QuotaReports { pages, relayed } = reports;
+            // Under the lock, so that reports arrive in their order.
+            self.link.send_state_all(&Message::Quotas { pages, relayed });
+        }
+        state.quotas.is_report_due()
+    }
+}
+
 impl ClusterPart for ReplicatedPages {
     fn link(&self) -> &PartLink {
         &self.link
     }
 
-    fn receive(&self, _: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
+    fn receive(&self, from: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
         match postcard::from_bytes(message)? {
             Message::Peer { page, peer, address, have, kind } => {
                 // The subscription may have ended while the message was on its way.
@@ -428,6 +455,19 @@ impl ClusterPart for ReplicatedPages {
                 let mut state = self.state.lock();
                 let now = state.now;
                 state.last_available.note(now, page);
+            }
+            Message::Quotas { pages, relayed } => {
+                let mut state = self.state.lock();
+                let now = state.now;
+                state.quotas.receive(now, from, &QuotaReports { pages, relayed });
+                self.wake_reports(&state);
+            }
+            Message::DayUsages(usages) => {
+                let mut state = self.state.lock();
+                let now = state.now;
+                for (address, bytes, left) in usages {
+                    state.quotas.note_day_usage(now, DayUsage { address, bytes, left });
+                }
             }
         }
         Ok(())
@@ -453,9 +493,27 @@ impl ClusterPart for ReplicatedPages {
         self.send_outputs(&mut state);
     }
 
+    fn node_up(&self, node: NodeId) {
+        let state = self.state.lock();
+        for pages in state.quotas.reported_pages().chunks(REPORT_ENTRIES_MAX) {
+            let pages = pages.to_vec();
+            self.link.send_state(node, &Message::Quotas { pages, relayed: Vec::new() });
+        }
+        // All processes know the same usage of the day, so one of them sends it.
+        let cluster = self.link.cluster();
+        if cluster.others().any(|(other, _)| other < cluster.me() && other != node) {
+            return;
+        }
+        for usages in state.quotas.day_usages(state.now).chunks(REPORT_ENTRIES_MAX) {
+            let usages = usages.iter().map(|usage| (usage.address, usage.bytes, usage.left));
+            self.link.send_state(node, &Message::DayUsages(usages.collect()));
+        }
+    }
+
     fn node_down(&self, node: NodeId) {
         let mut state = self.state.lock();
         let now = state.now;
+        state.quotas.node_down(node);
         for (page, peer) in state.pages.forget(now, |entry| entry.address.node == node) {
             self.unlink(&mut state, &page, peer);
         }

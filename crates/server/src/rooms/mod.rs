@@ -1,4 +1,4 @@
-//! Rooms: topics that any client may join and send to.
+//! Rooms: topics that any client may join and send to. `channels.open_rooms` turns them on.
 
 use std::sync::Arc;
 

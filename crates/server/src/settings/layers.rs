@@ -10,6 +10,10 @@ use super::sections::Settings;
 const PREFIX: &str = "WATCHFIRE_";
 /// The variable that names the settings file.
 const FILE_VARIABLE: &str = "WATCHFIRE_CONFIG";
+/// Variables that are not settings: the settings file, and the links to the supervisor and to the
+/// server that this program replaces.
+const NOT_SETTINGS: [&str; 3] =
+    [FILE_VARIABLE, watchfire_workers::CONTROL_VARIABLE, watchfire_workers::PREDECESSOR_VARIABLE];
 /// The values of these settings are not printed.
 const SECRETS: &[&str] = &["admin.token"];
 
@@ -45,12 +49,7 @@ impl Layers {
     /// Starts with the defaults.
     pub fn new() -> Self {
         let table = Table::try_from(Settings::default()).expect("settings have a TOML form");
-        let mut known = Vec::new();
-        for (section, keys) in &table {
-            for (key, value) in keys.as_table().expect("every setting is in a section") {
-                known.push((format!("{section}.{key}"), value.clone()));
-            }
-        }
+        let known = entries(&table);
         Layers { known, table, sources: BTreeMap::new() }
     }
 
@@ -70,30 +69,28 @@ impl Layers {
             let Value::Table(keys) = keys else {
                 return Err(self.unknown(from, &section));
             };
-            if !self.table.contains_key(&section) {
-                return Err(self.unknown_section(from, &section));
-            }
-            for (key, value) in keys {
-                self.set(from, &format!("{section}.{key}"), value)?;
-            }
+            self.set_section(from, &section, keys)?;
         }
         Ok(())
     }
 
-    /// Adds environment variables as a layer. Ignores those without the prefix `WATCHFIRE_`.
+    /// Adds environment variables as a layer. Ignores those without the prefix `WATCHFIRE_`, and those
+    /// that Kubernetes sets for a service whose name begins with `watchfire`.
     pub fn environment(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), SettingsError> {
         for (name, text) in variables {
             let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-            // These two are not settings: the settings file, and the link to the supervisor.
-            if [FILE_VARIABLE, watchfire_workers::CONTROL_VARIABLE].contains(&name.as_str()) {
+            if NOT_SETTINGS.contains(&name.as_str()) {
                 continue;
             }
             let wanted = rest.to_lowercase();
             let key = self.known.iter().map(|(key, _)| key).find(|k| k.replace('.', "_") == wanted);
             let Some(key) = key.cloned() else {
+                if is_service_link(rest, &text) {
+                    continue;
+                }
                 let nearest = self.nearest(&wanted);
                 let nearest =
                     nearest.map(|k| format!("{PREFIX}{}", k.replace('.', "_").to_uppercase()));
@@ -122,18 +119,41 @@ impl Layers {
     /// Every setting with its value as TOML, and where the value comes from. Secrets are replaced.
     pub fn print(&self) -> String {
         let mut text = String::new();
-        for (section, keys) in &self.table {
-            let _ = writeln!(text, "[{section}]");
-            for (name, value) in keys.as_table().expect("every setting is in a section") {
-                let key = format!("{section}.{name}");
-                let source = self.sources.get(&key).map_or("default", String::as_str);
-                let is_hidden = SECRETS.contains(&&key[..]) && value.as_str() != Some("");
-                let shown = if is_hidden { Value::from("(hidden)") } else { value.clone() };
-                let _ = writeln!(text, "{name} = {shown}  # {source}");
+        let mut current = String::new();
+        for (key, value) in entries(&self.table) {
+            let (section, name) = split(&key);
+            if section != current {
+                let between = if current.is_empty() { "" } else { "\n" };
+                let _ = writeln!(text, "{between}[{section}]");
+                section.clone_into(&mut current);
             }
-            text.push('\n');
+            let source = self.sources.get(&key).map_or("default", String::as_str);
+            let is_hidden = SECRETS.contains(&&key[..]) && value.as_str() != Some("");
+            let shown = if is_hidden { Value::from("(hidden)") } else { value };
+            let _ = writeln!(text, "{name} = {shown}  # {source}");
         }
         text
+    }
+
+    /// Sets the keys of a section, and those of the sections in it.
+    fn set_section(&mut self, from: &str, section: &str, keys: Table) -> Result<(), SettingsError> {
+        if !self.has_section(section) {
+            return Err(self.unknown_section(from, section));
+        }
+        for (name, value) in keys {
+            let key = format!("{section}.{name}");
+            match value {
+                Value::Table(keys) if self.has_section(&key) => {
+                    self.set_section(from, &key, keys)?;
+                }
+                value => self.set(from, &key, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn has_section(&self, section: &str) -> bool {
+        self.known.iter().any(|(key, _)| split(key).0 == section)
     }
 
     /// Sets a value as it is written in a shell: text without quotes, a list without brackets.
@@ -143,6 +163,7 @@ impl Layers {
         };
         let value = match default {
             Value::String(_) => Value::String(text.into()),
+            Value::Array(_) if text.is_empty() => Value::Array(Vec::new()),
             Value::Array(_) if !text.starts_with('[') => {
                 let items = text.split(',').map(|item| Value::String(item.trim().into()));
                 Value::Array(items.collect())
@@ -162,21 +183,16 @@ impl Layers {
         if !self.known.iter().any(|(known, _)| known == key) {
             return Err(self.unknown(from, key));
         }
-        let (section, name) = key.split_once('.').expect("known keys have a section");
         // Checked alone, so that the error names the source of the bad value.
         let mut alone = Table::new();
-        alone.insert(
-            section.into(),
-            Value::Table([(name.to_owned(), value.clone())].into_iter().collect()),
-        );
+        insert(&mut alone, key, value.clone());
         parse(from, alone).map_err(|error| match error {
             SettingsError::BadValue { from, message } => {
                 SettingsError::BadValue { from, message: format!("`{key}`: {}", message.trim()) }
             }
             other => other,
         })?;
-        let table = self.table[section].as_table_mut().expect("sections are tables");
-        table.insert(name.into(), value);
+        insert(&mut self.table, key, value);
         self.sources.insert(key.into(), from.into());
         Ok(())
     }
@@ -186,13 +202,64 @@ impl Layers {
     }
 
     fn unknown_section(&self, from: &str, section: &str) -> SettingsError {
-        let names = self.table.keys().map(String::as_str);
+        let names = self.known.iter().map(|(key, _)| split(key).0);
         let nearest = closest(section, names).map(|name| format!("[{name}]"));
         SettingsError::UnknownKey { from: from.into(), key: format!("[{section}]"), nearest }
     }
 
     fn nearest(&self, key: &str) -> Option<String> {
         closest(key, self.known.iter().map(|(known, _)| known.as_str()))
+    }
+}
+
+/// Whether Kubernetes set the variable to tell where a service is. A service `watchfire` in the namespace
+/// gives each container `WATCHFIRE_SERVICE_HOST`, `WATCHFIRE_PORT=tcp://…` and more. `rest` is the name
+/// after the prefix.
+fn is_service_link(rest: &str, value: &str) -> bool {
+    // The service `watchfire-web` puts a part between the prefix and these words.
+    let has = |word: &str| format!("_{rest}_").contains(&format!("_{word}_"));
+    let is_url = || ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
+    let is_of_port = || {
+        let words: Vec<&str> = rest.split('_').collect();
+        words.windows(3).any(|words| {
+            let [port, number, protocol] = words else { return false };
+            *port == "PORT"
+                && number.parse::<u16>().is_ok()
+                && ["TCP", "UDP", "SCTP"].contains(protocol)
+        })
+    };
+    has("SERVICE_HOST") || has("SERVICE_PORT") || (has("PORT") && is_url()) || is_of_port()
+}
+
+/// The section of a key, such as `tls.acme`, and its name in the section.
+fn split(key: &str) -> (&str, &str) {
+    key.rsplit_once('.').expect("every setting is in a section")
+}
+
+/// Every setting with its full name, in the order of the sections. A section is followed by the
+/// sections in it.
+fn entries(table: &Table) -> Vec<(String, Value)> {
+    let (mut own, mut inner) = (Vec::new(), Vec::new());
+    for (name, value) in table {
+        match value {
+            Value::Table(keys) => inner.extend(
+                entries(keys).into_iter().map(|(key, value)| (format!("{name}.{key}"), value)),
+            ),
+            value => own.push((name.clone(), value.clone())),
+        }
+    }
+    own.append(&mut inner);
+    own
+}
+
+/// Sets a value in a table, in the section that the key names.
+fn insert(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        Some((section, rest)) => {
+            let inner = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            insert(inner.as_table_mut().expect("sections are tables"), rest, value);
+        }
+        None => drop(table.insert(key.to_owned(), value)),
     }
 }
 
@@ -222,10 +289,10 @@ mod tests {
         let written: Settings = toml::from_str(text).expect("the example file parses");
         assert_eq!(written, Settings::default());
 
-        let table: Table = text.parse().unwrap();
+        let example = Value::Table(text.parse().unwrap());
         for (key, _) in Layers::new().known {
-            let (section, name) = key.split_once('.').unwrap();
-            assert!(table[section].get(name).is_some(), "{key} is missing in the example file");
+            let written = key.split('.').try_fold(&example, |at, name| at.get(name));
+            assert!(written.is_some(), "{key} is missing in the example file");
         }
     }
 
@@ -274,6 +341,38 @@ mod tests {
         let variable = ("WATCHFIRE_SERVER_LISTN".to_owned(), "x".to_owned());
         let error = layers.environment([variable]).unwrap_err();
         assert!(error.to_string().ends_with("did you mean `WATCHFIRE_SERVER_LISTEN`?"), "{error}");
+        let variable = ("WATCHFIRE_LIMTS_PEERS_PER_PAGE_MAX".to_owned(), "9".to_owned());
+        let error = layers.environment([variable]).unwrap_err().to_string();
+        let nearest = "did you mean `WATCHFIRE_LIMITS_PEERS_PER_PAGE_MAX`?";
+        assert!(error.ends_with(nearest), "{error}");
+    }
+
+    #[test]
+    fn variables_of_kubernetes_services_are_no_settings() {
+        let environment = |name: &str, value: &str| {
+            Layers::new().environment([(name.to_owned(), value.to_owned())]).is_ok()
+        };
+        for (name, value) in [
+            ("WATCHFIRE_SERVICE_HOST", "10.0.0.1"),
+            ("WATCHFIRE_SERVICE_PORT", "80"),
+            ("WATCHFIRE_SERVICE_PORT_HTTP", "80"),
+            ("WATCHFIRE_PORT", "tcp://10.0.0.1:80"),
+            ("WATCHFIRE_PORT_80_TCP", "tcp://10.0.0.1:80"),
+            ("WATCHFIRE_PORT_80_TCP_ADDR", "10.0.0.1"),
+            ("WATCHFIRE_PORT_4000_UDP_PROTO", "udp"),
+            ("WATCHFIRE_WEB_SERVICE_HOST", "10.0.0.1"),
+            ("WATCHFIRE_WEB_PORT", "tcp://10.0.0.1:80"),
+        ] {
+            assert!(environment(name, value), "{name}={value}");
+        }
+        for (name, value) in [
+            ("WATCHFIRE_PORT", "4000"),
+            ("WATCHFIRE_SERVICE", "x"),
+            ("WATCHFIRE_SERVER_PORT", "4000"),
+            ("WATCHFIRE_PORT_HTTP_TCP", "80"),
+        ] {
+            assert!(!environment(name, value), "{name}={value}");
+        }
     }
 
     #[test]
@@ -286,9 +385,30 @@ mod tests {
     }
 
     #[test]
+    fn a_section_in_a_section_has_the_same_forms() {
+        let mut layers = Layers::new();
+        layers.text("my.toml", "[tls.acme]\ndomains = [\"a.example\"]").unwrap();
+        let variable = ("WATCHFIRE_TLS_ACME_STATE_DIR".to_owned(), "/state".to_owned());
+        layers.environment([variable]).unwrap();
+        layers.assign("--set", "tls.acme.challenge=http-01").unwrap();
+        let acme = layers.settings().unwrap().tls.acme;
+        assert_eq!(acme.domains, ["a.example"]);
+        assert_eq!(acme.state_dir, std::path::Path::new("/state"));
+        assert_eq!(acme.challenge, crate::settings::AcmeChallenge::Http01);
+        assert!(layers.print().contains("\n[tls.acme]\n"), "{}", layers.print());
+
+        let error = layers.text("my.toml", "[tls.acme]\ndomain = []").unwrap_err();
+        assert!(error.to_string().ends_with("did you mean `tls.acme.domains`?"), "{error}");
+        let error = layers.text("my.toml", "[tls.acne]\ndomains = []").unwrap_err();
+        assert!(error.to_string().contains("no setting `tls.acne`"), "{error}");
+    }
+
+    #[test]
     fn a_list_may_be_written_with_commas() {
         let mut layers = Layers::new();
         layers.assign("--listen", "server.listen=127.0.0.1:1, [::1]:1").unwrap();
         assert_eq!(layers.settings().unwrap().server.listen.len(), 2);
+        layers.environment([("WATCHFIRE_ADMIN_LISTEN".to_owned(), String::new())]).unwrap();
+        assert_eq!(layers.settings().unwrap().admin.listen, []);
     }
 }

@@ -4,6 +4,7 @@
 //! one TOML file, the environment (`WATCHFIRE_LIMITS_FRAME_BYTES_MAX=65536`), and the command line.
 //! An unknown key is an error that names the nearest known key.
 
+mod channels;
 mod error;
 mod layers;
 mod limits;
@@ -11,7 +12,9 @@ mod p2p;
 mod pages;
 mod sections;
 mod sites;
+mod tls;
 
+pub use channels::ChannelSettings;
 pub use error::SettingsError;
 pub use layers::Layers;
 pub use limits::Limits;
@@ -20,6 +23,6 @@ pub(crate) use pages::TOKEN_BYTES_MIN;
 pub use pages::{AdminSettings, PageSettings};
 pub use sections::{
     LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings, StunSettings,
-    TlsSettings,
 };
 pub use sites::SitesSettings;
+pub use tls::{AcmeChallenge, AcmeSettings, TlsSettings};

@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,12 +25,22 @@ impl PageSettings {
     }
 }
 
-/// Calls that only the operator may make.
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+/// The operator's listener: metrics, and calls that only the operator may make.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdminSettings {
-    /// Token for `Authorization: Bearer …` under `/admin`. Empty: the calls do not exist.
+    /// Addresses of `/metrics` and `/admin`; empty for none. An address that is not of the loopback
+    /// interface needs a token.
+    pub listen: Vec<SocketAddr>,
+    /// Token for `Authorization: Bearer …`. Empty: there are no calls under `/admin`.
     pub token: String,
+}
+
+impl Default for AdminSettings {
+    fn default() -> Self {
+        let listen = vec![SocketAddr::from(([127, 0, 0, 1], 4010))];
+        AdminSettings { listen, token: String::new() }
+    }
 }
 
 /// The least length of `admin.token`, because a shorter token could be guessed.
@@ -39,6 +50,9 @@ impl std::fmt::Debug for AdminSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Logs must not show the token.
         let token = if self.token.is_empty() { "none" } else { "set" };
-        f.debug_struct("AdminSettings").field("token", &token).finish()
+        f.debug_struct("AdminSettings")
+            .field("listen", &self.listen)
+            .field("token", &token)
+            .finish()
     }
 }

@@ -1,15 +1,16 @@
 //! The sections of the settings file.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::channels::ChannelSettings;
 use super::limits::Limits;
 use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
 use super::sites::SitesSettings;
+use super::tls::TlsSettings;
 
 /// All settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,7 +20,9 @@ pub struct Settings {
     pub server: ServerSettings,
     /// The channel sockets' mount, origins and timing.
     pub socket: SocketSettings,
-    /// Certificate and key; both empty for plain HTTP.
+    /// The built-in channels that are open to any client.
+    pub channels: ChannelSettings,
+    /// TLS with a certificate from files or from an ACME server; plain HTTP with neither.
     pub tls: TlsSettings,
     /// Whether and where the server answers STUN.
     pub stun: StunSettings,
@@ -29,7 +32,7 @@ pub struct Settings {
     pub p2p: P2pSettings,
     /// The operator's settings for pages.
     pub pages: PageSettings,
-    /// Calls that only the operator may make.
+    /// The operator's listener.
     pub admin: AdminSettings,
     /// Limits on the resources of a client, address, page or shard.
     pub limits: Limits,
@@ -50,6 +53,8 @@ pub struct ServerSettings {
     pub trusted_proxies: Vec<String>,
     /// The headers that these proxies set.
     pub proxy_header: ProxyHeader,
+    /// Addresses of `listen` at which a proxy names each client with the PROXY protocol.
+    pub proxy_protocol: Vec<SocketAddr>,
     /// Event loops, each with its own listener; 0 for one per core.
     pub shards: u16,
     /// Processes behind the same port, each with its share of the shards; 0 for as many as
@@ -67,6 +72,7 @@ impl Default for ServerSettings {
             public_url: String::new(),
             trusted_proxies: vec!["127.0.0.0/8".into(), "::1/128".into()],
             proxy_header: ProxyHeader::default(),
+            proxy_protocol: Vec::new(),
             shards: 0,
             processes: 1,
             drain_period: Duration::from_secs(10),
@@ -123,16 +129,6 @@ impl Default for SocketSettings {
             reservation_period: Duration::from_secs(10),
         }
     }
-}
-
-/// Certificate and key; both empty for plain HTTP.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TlsSettings {
-    /// PEM file with the certificate chain.
-    pub cert: PathBuf,
-    /// PEM file with the private key.
-    pub key: PathBuf,
 }
 
 /// STUN Binding (RFC 8489) over UDP. It tells browsers their public address, so that they can

@@ -12,6 +12,7 @@ use super::client::{Client, ConnectionDetails, RateLimits, Ticket, Transport, Us
 use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest};
 use super::state::Shard;
 use crate::app::Connected;
+use crate::proxies::ForwardedClient;
 use crate::sites::RequestTarget;
 
 impl Shard {
@@ -29,7 +30,7 @@ impl Shard {
         if head.path() == self.shared.websocket_path {
             self.route_websocket(from, head)
         } else if head.path() == self.shared.longpoll_path {
-            self.route_poll(head)
+            self.route_poll(from, head)
         } else {
             self.route_parked(head).unwrap_or(Route::Http)
         }
@@ -49,8 +50,10 @@ impl Shard {
             metrics.refused(ConnectRefusal::Subprotocol.reason());
             return refuse(ConnectRefusal::Subprotocol);
         };
-        let host = head.header("host").unwrap_or("");
-        let client = self.shared.proxies.client(from, host, |name| head.headers(name));
+        let client = self.client_of(from, head);
+        if let Some(decider) = self.shared.addresses.decider(client.from.ip()) {
+            return Route::HandOff(decider);
+        }
         let admitted = self.shared.connect_rules.admit(&ConnectRequest {
             query: head.query(),
             origin: head.header("origin"),
@@ -65,6 +68,16 @@ impl Shard {
                 ticket: Ticket::WebSocket { serializer, connected, counted },
             },
         }
+    }
+
+    /// The client of a request, which may have come through proxies.
+    pub(super) fn client_of<'a>(
+        &self,
+        from: SocketAddr,
+        head: &'a RequestHead<'_>,
+    ) -> ForwardedClient<'a> {
+        let host = head.header("host").unwrap_or("");
+        self.shared.proxies.client(from, host, |name| head.headers(name))
     }
 
     pub(super) fn open_websocket(&mut self, socket: SocketId, ticket: Ticket) -> u32 {
@@ -102,7 +115,7 @@ impl Shard {
     fn subscribe_id(&mut self, key: u32, id: &str) -> SubscriptionId {
         let subscriptions = &mut self.clients[key as usize].subscriptions;
         let subscription = self.hub.subscribe(key, subscriptions, &id_topic(id));
-        self.record_mut(subscription).used_by = Use::SocketId;
+        self.records.open(subscription, 0, Use::SocketId);
         subscription
     }
 }

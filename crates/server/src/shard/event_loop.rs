@@ -76,7 +76,9 @@ impl SocketHandler for Shard {
         self.count_topics();
         if self.is_first() {
             let clients = self.shared.metrics.clients();
-            let load = ProcessLoad { clients, connections: sockets.connections() };
+            let connections = sockets.connections();
+            self.shared.memory.handle_tick(now, connections);
+            let load = ProcessLoad { clients, connections };
             self.shared.cluster.report_load(load);
             self.begin_presence_round(now);
             self.broadcast_presence(now);

@@ -84,8 +84,7 @@ impl Shard {
         let client = &mut self.clients[key as usize];
         let id = self.hub.subscribe(key, &mut client.subscriptions, topic);
         let channel = JoinedChannel { join_ref, presence: PresenceOwner::default(), state: None };
-        let record = self.record_mut(id);
-        (record.number, record.used_by) = (number, Use::Channel(channel));
+        self.records.open(id, number, Use::Channel(channel));
         self.shared.metrics.channels.inc();
         // The first subscriber of a shard subscribes the process.
         let cluster = &self.shared.cluster;
@@ -113,9 +112,7 @@ impl Shard {
             }
         }
         let topic = self.hub.topic_of(id).to_owned();
-        let record = &mut self.records[id];
-        record.serial = record.serial.wrapping_add(1);
-        let mut channel = match std::mem::take(&mut record.used_by) {
+        let mut channel = match self.records.close(id) {
             Use::Channel(channel) => channel,
             Use::Joining(joining) => joining.channel,
             Use::SocketId | Use::Free => unreachable!("only a channel can be left"),
@@ -163,8 +160,7 @@ impl Shard {
     pub(super) fn remove_client(&mut self, sockets: &mut Sockets, key: u32) {
         let details = self.clients[key as usize].details.as_mut();
         if let Some(id) = details.and_then(|details| details.id.take()) {
-            let record = self.record_mut(id);
-            (record.serial, record.used_by) = (record.serial.wrapping_add(1), Use::Free);
+            self.records.close(id);
             self.hub.unsubscribe(&mut self.clients[key as usize].subscriptions, id);
         }
         let first = |shard: &Self| {

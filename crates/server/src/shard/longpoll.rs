@@ -1,6 +1,6 @@
 //! Requests of long-poll sessions.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tokio::sync::oneshot;
 use watchfire_channels::Serializer;
@@ -18,7 +18,7 @@ impl Shard {
     /// A request for a session of another process goes there. A GET for a session of this shard is
     /// parked; a GET for a session of another shard moves there. All other requests go to the
     /// router, which opens sessions and reads POSTs.
-    pub(super) fn route_poll(&self, head: &RequestHead<'_>) -> Route<Ticket> {
+    pub(super) fn route_poll(&self, from: SocketAddr, head: &RequestHead<'_>) -> Route<Ticket> {
         let header = head.header("x-phoenix-longpoll-token");
         let token = request_token(header, head.query());
         if let Some(node) = token.and_then(TokenKey::node_of)
@@ -35,7 +35,11 @@ impl Shard {
             Some(id) if self.is_session(id.client, id.generation) => {
                 Route::Park { ticket: Ticket::Poll { session: id.client } }
             }
-            _ => Route::Http,
+            // The router opens a session.
+            _ => match self.shared.addresses.decider(self.client_of(from, head).from.ip()) {
+                Some(decider) => Route::HandOff(decider),
+                None => Route::Http,
+            },
         }
     }
 
@@ -125,17 +129,22 @@ impl Shard {
 
     /// Ends a session: answers its poll and ends its channels. Its token becomes invalid.
     pub(super) fn end_session(&mut self, sockets: &mut Sockets, key: u32) {
+        self.end_session_with(sockets, key, Status::Gone);
+    }
+
+    fn end_session_with(&mut self, sockets: &mut Sockets, key: u32, status: Status) {
         let Some(client) = self.clients.get_mut(key as usize) else { return };
         let Transport::LongPoll(session) = &mut client.transport else { return };
         if let Some(parked) = session.parked.take() {
-            answer(sockets, parked, Status::Gone, None, &[]);
+            answer(sockets, parked, status, None, &[]);
         }
         self.remove_client(sockets, key);
     }
 
+    /// Ends all sessions, for a drain.
     pub(super) fn end_sessions(&mut self, sockets: &mut Sockets) {
         for key in 0..self.clients.key_count() as u32 {
-            self.end_session(sockets, key);
+            self.end_session_with(sockets, key, Status::Restarting);
         }
     }
 

@@ -90,8 +90,8 @@ impl Shard {
     pub(super) fn resume_joins(&mut self, sockets: &mut Sockets) {
         let up_to = self.shared.cluster.ready_up_to();
         while let Some((_, address)) = self.joining.pop_front_if(|(number, _)| *number <= up_to) {
-            let record = &mut self.records[address.subscription];
             // The client may have left or rejoined meanwhile.
+            let Some(record) = self.records.get_mut(address.subscription) else { continue };
             if record.serial != address.serial || !matches!(record.used_by, Use::Joining(_)) {
                 continue;
             }
@@ -118,7 +118,8 @@ impl Shard {
     pub(super) fn awaited(&self, topic: &str) -> Option<u64> {
         let up_to = self.shared.cluster.ready_up_to();
         let waits = |&(number, address): &(u64, ChannelAddress)| {
-            let is_there = self.records[address.subscription].serial == address.serial;
+            let record = self.records.get(address.subscription);
+            let is_there = record.is_some_and(|record| record.serial == address.serial);
             let waits = is_there && number > up_to;
             (waits && self.hub.topic_of(address.subscription) == topic).then_some(number)
         };

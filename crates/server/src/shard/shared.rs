@@ -10,6 +10,7 @@ use crate::addresses::Addresses;
 use crate::app::{Endpoint, Parking, Registry};
 use crate::cluster::Cluster;
 use crate::feature::Feature;
+use crate::memory::MemoryReturn;
 use crate::metrics::Metrics;
 use crate::presence::ReplicatedPresence;
 use crate::proxies::TrustedProxies;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub presence: Arc<ReplicatedPresence>,
     pub metrics: Arc<Metrics>,
     pub addresses: Arc<Addresses>,
+    pub memory: MemoryReturn,
     /// Signs the tokens of long-poll sessions, which are valid in this process only.
     pub sessions: TokenKey,
     /// `<mount>/websocket`

@@ -89,6 +89,6 @@ impl Shard {
 
     /// The record of a subscription of the hub.
     pub(super) fn record_mut(&mut self, id: SubscriptionId) -> &mut SubscriptionRecord {
-        self.records.open(id)
+        &mut self.records[id]
     }
 }

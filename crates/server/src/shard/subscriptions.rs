@@ -4,39 +4,100 @@ use std::ops::{Index, IndexMut};
 
 use watchfire_hub::SubscriptionId;
 
-use super::client::SubscriptionRecord;
-use crate::chunked_vec::ChunkedVec;
+use super::client::{SubscriptionRecord, Use};
+
+/// Records of one piece.
+const PIECE_LEN: usize = 256;
 
 /// A record for each subscription of the hub, by its index.
+///
+/// The hub gives the lowest free index, so after a crowd has left, the indices in use are low. The
+/// memory of a piece without a record in use is freed, except for the first piece.
 #[derive(Default)]
-pub(super) struct SubscriptionRecords(ChunkedVec<SubscriptionRecord>);
+pub(super) struct SubscriptionRecords {
+    pieces: Vec<Piece>,
+    /// At least the serial of every record whose memory was freed.
+    serial_floor: u32,
+}
+
+#[derive(Default)]
+struct Piece {
+    /// Empty, or [`PIECE_LEN`] records.
+    records: Box<[SubscriptionRecord]>,
+    /// The records in use.
+    used: usize,
+}
 
 impl SubscriptionRecords {
-    /// The record of a new subscription, which is created when the index is new.
-    pub fn open(&mut self, id: SubscriptionId) -> &mut SubscriptionRecord {
-        while self.0.len() <= id.index() {
-            self.0.push(SubscriptionRecord::default());
+    /// Begins the use of a subscription's record, which is created if it has no memory.
+    pub fn open(&mut self, id: SubscriptionId, number: u16, used_by: Use) {
+        let (piece, in_piece) = place(id);
+        if self.pieces.len() <= piece {
+            self.pieces.resize_with(piece + 1, Piece::default);
         }
-        &mut self[id]
+        let floor = self.serial_floor;
+        let piece = &mut self.pieces[piece];
+        if piece.records.is_empty() {
+            let new = || SubscriptionRecord { serial: floor, ..SubscriptionRecord::default() };
+            piece.records = std::iter::repeat_with(new).take(PIECE_LEN).collect();
+        }
+        let record = &mut piece.records[in_piece];
+        debug_assert!(matches!(record.used_by, Use::Free), "a record has one use at a time");
+        (record.number, record.used_by) = (number, used_by);
+        piece.used += 1;
     }
 
-    /// The record of a subscription; `None` when the index was never used.
-    pub fn get(&self, id: SubscriptionId) -> Option<&SubscriptionRecord> {
-        self.0.get(id.index())
+    /// Ends the use of a record, and returns what used it. From now on, its serial is another one.
+    pub fn close(&mut self, id: SubscriptionId) -> Use {
+        let (piece, in_piece) = place(id);
+        let used_by = {
+            let piece = &mut self.pieces[piece];
+            let record = &mut piece.records[in_piece];
+            record.serial = record.serial.wrapping_add(1);
+            piece.used -= 1;
+            std::mem::take(&mut record.used_by)
+        };
+        if piece > 0 && self.pieces[piece].used == 0 {
+            let freed = std::mem::take(&mut self.pieces[piece].records);
+            let serials = freed.iter().map(|record| record.serial);
+            self.serial_floor = self.serial_floor.max(serials.max().unwrap_or_default());
+            while self.pieces.last().is_some_and(|piece| piece.records.is_empty()) {
+                self.pieces.pop();
+            }
+        }
+        used_by
     }
+
+    /// The record of a subscription; `None` when it has no memory.
+    pub fn get(&self, id: SubscriptionId) -> Option<&SubscriptionRecord> {
+        let (piece, in_piece) = place(id);
+        self.pieces.get(piece)?.records.get(in_piece)
+    }
+
+    /// The same, mutable.
+    pub fn get_mut(&mut self, id: SubscriptionId) -> Option<&mut SubscriptionRecord> {
+        let (piece, in_piece) = place(id);
+        self.pieces.get_mut(piece)?.records.get_mut(in_piece)
+    }
+}
+
+fn place(id: SubscriptionId) -> (usize, usize) {
+    (id.index() / PIECE_LEN, id.index() % PIECE_LEN)
 }
 
 impl Index<SubscriptionId> for SubscriptionRecords {
     type Output = SubscriptionRecord;
 
     fn index(&self, id: SubscriptionId) -> &SubscriptionRecord {
-        &self.0[id.index()]
+        let (piece, in_piece) = place(id);
+        &self.pieces[piece].records[in_piece]
     }
 }
 
 impl IndexMut<SubscriptionId> for SubscriptionRecords {
     fn index_mut(&mut self, id: SubscriptionId) -> &mut SubscriptionRecord {
-        &mut self.0[id.index()]
+        let (piece, in_piece) = place(id);
+        &mut self.pieces[piece].records[in_piece]
     }
 }
 
@@ -44,16 +105,33 @@ impl IndexMut<SubscriptionId> for SubscriptionRecords {
 mod tests {
     use super::*;
 
+    fn id(index: usize) -> SubscriptionId {
+        SubscriptionId::from_index(index)
+    }
+
     #[test]
-    fn a_record_keeps_its_content_while_others_are_added() {
+    fn a_record_keeps_its_content_while_others_come_and_go() {
         let mut records = SubscriptionRecords::default();
-        let ids = [0, 1, 1_000, 3].map(SubscriptionId::from_index);
-        for (serial, id) in ids.into_iter().enumerate() {
-            records.open(id).serial = serial as u32;
+        for index in [0, 1, 1_000, 3] {
+            records.open(id(index), index as u16, Use::SocketId);
         }
-        for (serial, id) in ids.into_iter().enumerate() {
-            assert_eq!(records[id].serial, serial as u32);
+        records.close(id(1));
+        for index in [0, 1_000, 3] {
+            assert_eq!(records[id(index)].number, index as u16);
         }
-        assert!(records.get(SubscriptionId::from_index(1_001)).is_none());
+        assert!(records.get(id(2_000)).is_none());
+    }
+
+    #[test]
+    fn memory_is_freed_and_a_serial_never_comes_back() {
+        let mut records = SubscriptionRecords::default();
+        let mut serials = std::collections::BTreeSet::new();
+        for _ in 0..3 {
+            (0..2_000).for_each(|index| records.open(id(index), 7, Use::SocketId));
+            assert!(serials.insert(records[id(1_500)].serial), "an address is stale");
+            (0..2_000).for_each(|index| drop(records.close(id(index))));
+            assert_eq!(records.pieces.len(), 1);
+            assert!(records.get(id(1_500)).is_none());
+        }
     }
 }

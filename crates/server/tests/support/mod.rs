@@ -16,6 +16,7 @@ pub fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings.server.shards = 2;
+    settings.admin.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings
 }
 
@@ -126,9 +127,9 @@ impl Client {
     }
 }
 
-/// Sends an HTTP request on a new connection, and returns the whole response.
-pub fn http(server: &RunningServer, request: &str) -> String {
-    let mut stream = TcpStream::connect(server.address()).expect("the server listens");
+/// Sends an HTTP request to an address, on a new connection, and returns the whole response.
+pub fn http_to(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
     stream.write_all(request.as_bytes()).expect("the request is sent");
     let mut response = String::new();
@@ -136,13 +137,29 @@ pub fn http(server: &RunningServer, request: &str) -> String {
     response
 }
 
+/// Sends an HTTP request on a new connection, and returns the whole response.
+pub fn http(server: &RunningServer, request: &str) -> String {
+    http_to(server.address(), request)
+}
+
 pub fn get(server: &RunningServer, path: &str) -> String {
     http(server, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
 }
 
+/// The first address of the operator's listener.
+pub fn admin_address(server: &RunningServer) -> SocketAddr {
+    *server.admin_addresses().first().expect("the server has an admin listener")
+}
+
+/// The response of the operator's listener, with its head.
+pub fn metrics(server: &RunningServer) -> String {
+    let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    http_to(admin_address(server), request)
+}
+
 /// The value of one series of `/metrics`.
 pub fn metric(server: &RunningServer, name: &str) -> u64 {
-    let metrics = get(server, "/metrics");
+    let metrics = metrics(server);
     let line = metrics.lines().find(|line| line.split([' ']).next() == Some(name));
     let line = line.unwrap_or_else(|| panic!("{name} is missing in\n{metrics}"));
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")

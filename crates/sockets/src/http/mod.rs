@@ -36,6 +36,7 @@ use self::request_bytes::RequestBytes;
 use self::stream::Stream;
 use crate::counted_connection::CountedConnection;
 use crate::counters::SocketCounters;
+use crate::handoff::ClientAddress;
 use crate::head::BodyLength;
 use crate::limits::SocketLimits;
 
@@ -47,8 +48,7 @@ pub(crate) struct Loan {
     pub(crate) head_len: usize,
     pub(crate) body: BodyLength,
     pub(crate) peer: SocketAddr,
-    /// The client's address again, if the socket is one end of a pair.
-    pub(crate) pair_peer: Option<SocketAddr>,
+    pub(crate) client: ClientAddress,
     pub(crate) counted: CountedConnection,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Returned {
     pub(crate) fd: OwnedFd,
     /// Bytes that were read after the request.
     pub(crate) bytes: Vec<u8>,
-    pub(crate) pair_peer: Option<SocketAddr>,
+    pub(crate) client: ClientAddress,
     pub(crate) counted: CountedConnection,
     pub(crate) next: Next,
 }
@@ -113,9 +113,9 @@ impl Lender {
     }
 
     async fn serve(self, loan: Loan) {
-        let Loan { fd, bytes, head_len, body, peer, pair_peer, counted } = loan;
+        let Loan { fd, bytes, head_len, body, peer, client, counted } = loan;
         let _counted = Counted::new(self.counters.clone(), self.shard);
-        let stream = match Stream::new(fd, pair_peer.is_some()) {
+        let stream = match Stream::new(fd, client.is_pair()) {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::debug!(%peer, %error, "cannot lend the connection to hyper");
@@ -142,7 +142,7 @@ impl Lender {
         let next = if is_reusable { Next::Another } else { Next::End };
         let (stream, bytes) = io.into_parts();
         match stream.into_fd() {
-            Ok(fd) => self.returns.push(Returned { fd, bytes, pair_peer, counted, next }),
+            Ok(fd) => self.returns.push(Returned { fd, bytes, client, counted, next }),
             Err(error) => {
                 tracing::debug!(%peer, %error, "cannot return the connection from hyper");
             }

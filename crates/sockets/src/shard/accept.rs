@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::Shard;
 use crate::handler::SocketHandler;
-use crate::handoff::{HandoffConnection, HandoffTarget, Moved};
+use crate::handoff::{ClientAddress, HandoffConnection, HandoffTarget, Moved};
 use crate::tls::TlsTerminator;
 use crate::wire;
 
@@ -29,7 +29,7 @@ const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnec
 /// The shard's listeners.
 pub(super) struct Acceptors {
     acceptors: Vec<Acceptor>,
-    tls: Option<TlsTerminator>,
+    pub(super) tls: Option<TlsTerminator>,
     /// A reserved descriptor. When no other is left, it is used to accept and close a connection,
     /// which would otherwise hang in the backlog.
     spare: Option<OwnedFd>,
@@ -38,6 +38,8 @@ pub(super) struct Acceptors {
 struct Acceptor {
     listener: OwnedFd,
     state: AcceptorState,
+    /// Whether each connection begins with a header of the PROXY protocol.
+    is_proxied: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -62,12 +64,14 @@ impl Acceptors {
         listeners: Vec<OwnedFd>,
         registry: &Registry,
         tls: Option<TlsTerminator>,
+        proxied: &[usize],
     ) -> io::Result<Self> {
         let mut acceptors = Vec::with_capacity(listeners.len());
         for (index, listener) in listeners.into_iter().enumerate() {
             let raw = listener.as_raw_fd();
             registry.register(&mut SourceFd(&raw), token_of(index), Interest::READABLE)?;
-            acceptors.push(Acceptor { listener, state: AcceptorState::Ready });
+            let is_proxied = proxied.contains(&index);
+            acceptors.push(Acceptor { listener, state: AcceptorState::Ready, is_proxied });
         }
         Ok(Acceptors { acceptors, tls, spare: spare() })
     }
@@ -84,6 +88,13 @@ impl Acceptors {
             if acceptor.state == AcceptorState::Blocked {
                 acceptor.state = AcceptorState::Ready;
             }
+        }
+    }
+
+    /// Look into every listener at the next accept, with or without an event.
+    pub(super) fn note_all_ready(&mut self) {
+        for acceptor in &mut self.acceptors {
+            acceptor.state = AcceptorState::Ready;
         }
     }
 
@@ -148,7 +159,13 @@ impl<T: SocketHandler> Shard<T> {
     fn accept_at(&mut self, index: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
             match self.acceptors.accept(index) {
-                Accepted::Connection(connection, peer) => self.adopt_accepted(connection, peer),
+                Accepted::Connection(connection, peer) => {
+                    self.sockets.count().accepts.add(1);
+                    match self.acceptors.acceptors[index].is_proxied {
+                        true => self.adopt_proxied(connection, peer),
+                        false => self.adopt_accepted(connection, peer),
+                    }
+                }
                 Accepted::NoDescriptor => {
                     self.sockets.count().accept_refusals.add(1);
                     if !self.acceptors.accept_and_close(index) {
@@ -161,8 +178,8 @@ impl<T: SocketHandler> Shard<T> {
     }
 
     fn adopt_accepted(&mut self, connection: OwnedFd, peer: Option<SocketAddr>) {
-        self.sockets.count().accepts.add(1);
-        let Some(connection) = self.offer_if_crowded(connection) else { return };
+        let client = ClientAddress::OfSocket;
+        let Some(connection) = self.offer_if_crowded(connection, client) else { return };
         let counted = self.sockets.count_connection();
         match &self.acceptors.tls {
             Some(tls) => {
@@ -170,7 +187,7 @@ impl<T: SocketHandler> Shard<T> {
                     tls.receive(connection, peer, counted);
                 }
             }
-            None => match self.sockets.adopt(connection, None, false, counted) {
+            None => match self.sockets.adopt(connection, client, false, counted) {
                 Ok(id) => self.sockets.remember(id, peer),
                 Err(error) => tracing::warn!(%error, "cannot add a connection to the epoll"),
             },
@@ -179,13 +196,16 @@ impl<T: SocketHandler> Shard<T> {
 
     /// While the shard is nearly full, offer a new connection to another process. Returns the
     /// connection if this process keeps it.
-    fn offer_if_crowded(&mut self, connection: OwnedFd) -> Option<OwnedFd> {
+    pub(super) fn offer_if_crowded(
+        &mut self,
+        connection: OwnedFd,
+        client: ClientAddress,
+    ) -> Option<OwnedFd> {
         if self.sockets.shard_connections() < self.crowded_from && !self.is_full() {
             return Some(connection);
         }
         let bytes = Vec::new();
-        let handoff =
-            HandoffConnection { fd: connection, bytes, pair_peer: None, hops: 0, declined: 0 };
+        let handoff = HandoffConnection { fd: connection, bytes, client, hops: 0, declined: 0 };
         if self.is_full() {
             self.offer_elsewhere(handoff);
             return None;
@@ -232,7 +252,7 @@ impl<T: SocketHandler> Shard<T> {
     pub(super) fn adopt_moved(&mut self, moved: Moved) {
         let Moved { handoff, is_adopted } = moved;
         // Any process may serve a connection without a request.
-        let is_unread = handoff.bytes.is_empty() && handoff.pair_peer.is_none();
+        let is_unread = handoff.bytes.is_empty() && handoff.client.known().is_none();
         if is_adopted {
             self.sockets.count().adoptions.add(1);
             if self.is_full() {
@@ -242,10 +262,11 @@ impl<T: SocketHandler> Shard<T> {
                 };
             }
         }
-        let HandoffConnection { fd, mut bytes, pair_peer, hops, .. } = handoff;
+        let HandoffConnection { fd, mut bytes, client, hops, .. } = handoff;
         // With TLS, a handed-over connection is a pair, unless it was handed over before its first
         // byte was read.
         let awaiting_tls = self.acceptors.tls.as_ref().filter(|_| is_unread);
+        let awaiting_tls = awaiting_tls.filter(|_| client == ClientAddress::OfSocket);
         let counted = self.sockets.count_connection();
         if let Some(tls) = awaiting_tls {
             if let Ok(peer) = wire::peer(&fd) {
@@ -253,7 +274,7 @@ impl<T: SocketHandler> Shard<T> {
             }
             return;
         }
-        match self.sockets.adopt(fd, pair_peer, !bytes.is_empty(), counted) {
+        match self.sockets.adopt(fd, client, !bytes.is_empty(), counted) {
             Ok(id) => {
                 self.hops = hops;
                 self.feed(id, &mut bytes);

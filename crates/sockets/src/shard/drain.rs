@@ -9,6 +9,14 @@ use crate::close_cause::CloseCause;
 use crate::handler::SocketHandler;
 use crate::record::State;
 
+/// How long a connection that was accepted just before the drain may take to send its request, in
+/// ticks. The client does not know of the drain, so it would take a disconnect for a failure.
+const FIRST_REQUEST_TICKS: u32 = 10;
+
+/// Turns in which a drain accepts the connections that wait in the listeners. One turn accepts at
+/// most 64 from each, so this is more than the longest backlog; a flood cannot extend it.
+const ACCEPT_TURNS_MAX: usize = 1024;
+
 /// The progress of a drain.
 pub(super) struct Drain {
     began: Instant,
@@ -40,6 +48,13 @@ impl<T: SocketHandler> Shard<T> {
     }
 
     fn begin_drain(&mut self, period: Duration) {
+        // Their clients are connected already: the close would reset them.
+        self.acceptors.note_all_ready();
+        for _ in 0..ACCEPT_TURNS_MAX {
+            if !self.accept() {
+                break;
+            }
+        }
         self.acceptors.close_all(self.sockets.registry());
         self.sockets.is_draining = true;
         self.returns.is_draining.set(true);
@@ -52,15 +67,15 @@ impl<T: SocketHandler> Shard<T> {
         });
         self.handler.handle_drain(&mut self.sockets);
         self.settle();
-        self.disconnect_idle();
         self.drain_some();
     }
 
-    /// End connections that are between two requests.
+    /// End connections that are between two requests, or late with their first one.
     fn disconnect_idle(&mut self) {
+        let tick = self.sockets.tick;
         for slot in 0..self.sockets.slab.slots() {
             if let Some((id, record)) = self.sockets.slab.at(slot)
-                && matches!(record.state, State::Head { held: None, .. })
+                && is_idle(&record.state, tick.wrapping_sub(record.seen))
                 && record.outbound.is_none()
             {
                 self.sockets.disconnect(id);
@@ -72,6 +87,7 @@ impl<T: SocketHandler> Shard<T> {
     /// Close WebSockets up to the number that is due now.
     pub(super) fn drain_some(&mut self) {
         let Some(mut drain) = self.drain.take() else { return };
+        self.disconnect_idle();
         let wanted = drain.wanted(self.sockets.now());
         while drain.closed < wanted
             && let Some(slot) = (drain.next < self.sockets.slab.slots()).then_some(drain.next)
@@ -94,5 +110,14 @@ impl<T: SocketHandler> Shard<T> {
         let time_limit = drain.period + self.threads.limits.close_timeout;
         let is_empty = self.sockets.shard_connections() == 0 && self.returns.tls_now.get() == 0;
         is_empty || self.sockets.now().since(drain.began) > time_limit
+    }
+}
+
+/// Whether a connection is between two requests, or late with its first one after `ticks`.
+fn is_idle(state: &State, ticks: u32) -> bool {
+    match state {
+        State::Head { held: None, is_reused: true } => true,
+        State::Head { held: None, .. } | State::ProxyHeader => ticks > FIRST_REQUEST_TICKS,
+        _ => false,
     }
 }

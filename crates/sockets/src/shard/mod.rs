@@ -3,6 +3,7 @@
 mod accept;
 mod drain;
 mod nested_poll;
+mod proxied;
 mod read;
 mod read_queue;
 mod request;
@@ -26,6 +27,7 @@ use watchfire_types::{Instant, ShardId};
 use self::accept::Acceptors;
 use self::drain::Drain;
 use self::nested_poll::NestedPoll;
+pub(crate) use self::proxied::TrustedProxies;
 use self::read_queue::ReadQueue;
 use self::sweep::Sweep;
 use crate::counters::SocketCounters;
@@ -86,6 +88,7 @@ pub(crate) struct Prepared<M> {
     threads: Threads,
     listeners: Vec<OwnedFd>,
     acceptor: Option<TlsAcceptor>,
+    proxies: Arc<TrustedProxies>,
     messages: mpsc::Receiver<M>,
     poll: mio::Poll,
 }
@@ -101,6 +104,7 @@ pub(crate) struct Shard<T: SocketHandler> {
     /// The response to the current handshake.
     handshake: Vec<u8>,
     acceptors: Acceptors,
+    proxies: Arc<TrustedProxies>,
     read_queue: ReadQueue,
     messages: mpsc::Receiver<T::Message>,
     returns: Rc<Returns>,
@@ -130,9 +134,10 @@ impl<T: SocketHandler> Shard<T> {
         threads: Threads,
         listeners: Vec<OwnedFd>,
         acceptor: Option<TlsAcceptor>,
+        proxies: Arc<TrustedProxies>,
         messages: mpsc::Receiver<T::Message>,
     ) -> io::Result<Prepared<T::Message>> {
-        Ok(Prepared { threads, listeners, acceptor, messages, poll: mio::Poll::new()? })
+        Ok(Prepared { threads, listeners, acceptor, proxies, messages, poll: mio::Poll::new()? })
     }
 }
 
@@ -155,7 +160,7 @@ impl<M: Send + 'static> Prepared<M> {
         router: Router,
         make: impl FnOnce(ShardId) -> T,
     ) -> io::Result<Shard<T>> {
-        let Prepared { threads, listeners, acceptor, messages, poll } = self;
+        let Prepared { threads, listeners, acceptor, proxies, messages, poll } = self;
         let (shard, limits, counters) =
             (threads.shard, threads.limits.clone(), threads.counters.clone());
         let returns = Rc::new(Returns::default());
@@ -176,7 +181,8 @@ impl<M: Send + 'static> Prepared<M> {
         let registry = poll.registry().try_clone()?;
         Ok(Shard {
             handler: make(shard),
-            acceptors: Acceptors::open(listeners, &registry, tls)?,
+            acceptors: Acceptors::open(listeners, &registry, tls, proxies.listeners())?,
+            proxies,
             sockets: Sockets::new(shard, limits.clone(), counters, registry),
             nested_poll: NestedPoll::new(poll)?,
             events: Events::with_capacity(EVENTS_PER_TURN),
@@ -308,6 +314,7 @@ impl<T: SocketHandler> Shard<T> {
 
     fn handle_tick(&mut self) {
         self.next_tick = self.sockets.now() + TICK;
+        self.sockets.count().ticks.add(1);
         self.acceptors.retry();
         let now = self.sockets.now();
         self.handler.handle_tick(&mut self.sockets, now);
@@ -337,9 +344,9 @@ impl<T: SocketHandler> Shard<T> {
 
     /// Adopt a connection that hyper returned, or one whose TLS handshake is complete.
     fn adopt_returned(&mut self, returned: Returned) {
-        let Returned { fd, mut bytes, pair_peer, counted, next } = returned;
+        let Returned { fd, mut bytes, client, counted, next } = returned;
         let is_reused = next != Next::First;
-        let id = match self.sockets.adopt(fd, pair_peer, is_reused, counted) {
+        let id = match self.sockets.adopt(fd, client, is_reused, counted) {
             Ok(id) => id,
             Err(error) => {
                 return tracing::warn!(%error, "cannot add a returned connection to the epoll");

@@ -22,7 +22,7 @@ fn input_kind(record: &Record) -> InputKind {
         State::Head { .. } => InputKind::Head,
         State::Parked { .. } => InputKind::Later,
         State::Open(_) | State::Closing(_) => InputKind::Frames,
-        State::Lingering | State::Dead => InputKind::Ignored,
+        State::ProxyHeader | State::Lingering | State::Dead => InputKind::Ignored,
     }
 }
 
@@ -31,6 +31,9 @@ impl<T: SocketHandler> Shard<T> {
     /// end follows: both sockets are read again after the others had their turn.
     pub(super) fn read(&mut self, id: SocketId, ending: bool) {
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
+        if matches!(record.state, State::ProxyHeader) {
+            return self.read_proxy_header(id, ending);
+        }
         if is_full(record, self.threads.limits.head_bytes_max) {
             return;
         }

@@ -7,6 +7,7 @@ use http::StatusCode;
 use watchfire_types::{NodeId, ShardId, SocketId};
 
 use super::Shard;
+use crate::close_cause::CloseCause;
 use crate::frame::Decoder;
 use crate::handler::{Route, SocketHandler};
 use crate::handoff::{HandoffConnection, HandoffTarget, Moved};
@@ -16,6 +17,9 @@ use crate::record::State;
 
 /// Moves of a connection for one request, between shards and processes.
 const HOPS_MAX: u8 = 4;
+
+/// The response to a request that would outlive a drain.
+const DRAINING_REASON: &str = "the server restarts";
 
 /// The action for a request. It borrows nothing, so that the bytes can be moved.
 enum RequestAction<T> {
@@ -93,14 +97,16 @@ impl<T: SocketHandler> Shard<T> {
             Ok(body) => body,
             Err(error) => return RequestAction::Unreadable(error),
         };
-        if self.sockets.is_draining {
-            return RequestAction::Refuse { status: 503, reason: "the server restarts" };
-        }
         let Some(peer) = self.sockets.peer(id) else {
             return RequestAction::Gone;
         };
+        let is_draining = self.sockets.is_draining;
         match self.handler.route(self.sockets.now(), peer, &head) {
+            // A drain answers the requests of connections that it accepted, and then ends them.
             Route::Http => RequestAction::Http { head_len, body, peer },
+            Route::Move(_) | Route::HandOff(_) | Route::Park { .. } if is_draining => {
+                RequestAction::Refuse { status: 503, reason: DRAINING_REASON }
+            }
             Route::Move(shard) => RequestAction::Move(shard),
             Route::HandOff(node) => RequestAction::HandOff(node),
             Route::Refuse { status, body } => RequestAction::Refuse { status, reason: body },
@@ -130,9 +136,16 @@ impl<T: SocketHandler> Shard<T> {
         let Some(record) = self.sockets.slab.get_mut(id) else { return };
         record.state = State::Open(Decoder::default());
         record.seen = tick;
+        // A WebSocket has no further request whose client must be known.
+        self.sockets.forget_client(id);
         self.sockets.note_opened();
         let key = self.handler.handle_open(&mut self.sockets, id, ticket);
         self.set_key(id, key);
+        if self.sockets.is_draining {
+            // A drain visits only the sockets that were open when it began.
+            self.sockets.close_for(id, CloseCause::Drained, 1012, DRAINING_REASON);
+            self.settle();
+        }
     }
 
     fn park(&mut self, id: SocketId, keeps_alive: bool, ticket: T::Ticket) {
@@ -165,7 +178,7 @@ impl<T: SocketHandler> Shard<T> {
                 head_len,
                 body,
                 peer,
-                pair_peer: released.pair_peer,
+                client: released.client,
                 counted: released.counted,
             });
         }
@@ -187,7 +200,7 @@ impl<T: SocketHandler> Shard<T> {
             let handoff = HandoffConnection {
                 fd: released.fd,
                 bytes: bytes.to_vec(),
-                pair_peer: released.pair_peer,
+                client: released.client,
                 hops: self.hops + 1,
                 declined: 0,
             };
@@ -205,7 +218,7 @@ impl<T: SocketHandler> Shard<T> {
         let handoff = HandoffConnection {
             fd: released.fd,
             bytes: bytes.to_vec(),
-            pair_peer: released.pair_peer,
+            client: released.client,
             hops: self.hops + 1,
             declined: 0,
         };
@@ -213,7 +226,7 @@ impl<T: SocketHandler> Shard<T> {
             self.sockets.count().handoffs.add(1);
             return;
         };
-        match self.sockets.adopt(handoff.fd, handoff.pair_peer, true, released.counted) {
+        match self.sockets.adopt(handoff.fd, handoff.client, true, released.counted) {
             Ok(id) => self.refuse(id, 503, "the server is busy"),
             Err(error) => tracing::warn!(%error, "cannot add a returned connection to the epoll"),
         }

@@ -35,6 +35,8 @@ pub(super) struct Sweep {
 enum Timeout {
     /// The connection ends without a response.
     Ended,
+    /// The header of the PROXY protocol is incomplete.
+    LateProxyHeader,
     /// The request's head is incomplete.
     LateHead,
     /// An open WebSocket sent nothing.
@@ -63,6 +65,7 @@ impl Sweep {
         }
         let (limit, due) = match &record.state {
             State::Parked { .. } | State::Dead => return None,
+            State::ProxyHeader => (self.head, Timeout::LateProxyHeader),
             // The next request waits until the client has read the last response.
             State::Head { .. } if record.outbound.is_some() => return None,
             State::Head { held: Some(_), .. } => (self.head, Timeout::LateHead),
@@ -102,6 +105,9 @@ impl<T: SocketHandler> Shard<T> {
     fn apply_timeout(&mut self, id: SocketId, due: Timeout) {
         match due {
             Timeout::Ended => self.sockets.disconnect(id),
+            Timeout::LateProxyHeader => {
+                self.refuse_proxy_header(id, &"it did not arrive in time");
+            }
             Timeout::LateHead => {
                 self.sockets.count().head_errors.add(1);
                 self.refuse(id, 408, "the request's head took too long");
@@ -145,6 +151,8 @@ mod tests {
         assert_eq!(timeout_of(head(false, false), None, 100), None);
         assert_eq!(timeout_of(head(false, false), None, 101), Some(Timeout::Ended));
         assert_eq!(timeout_of(head(true, true), None, 101), Some(Timeout::LateHead));
+        assert_eq!(timeout_of(State::ProxyHeader, None, 100), None);
+        assert_eq!(timeout_of(State::ProxyHeader, None, 101), Some(Timeout::LateProxyHeader));
         assert_eq!(timeout_of(head(false, true), None, 600), None);
         assert_eq!(timeout_of(head(false, true), None, 601), Some(Timeout::Ended));
         assert_eq!(timeout_of(State::Open(Decoder::default()), None, 601), Some(Timeout::Idle));

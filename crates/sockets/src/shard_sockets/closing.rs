@@ -93,7 +93,7 @@ impl Sockets {
     pub(crate) fn free_dead(&mut self) {
         debug_assert!(self.pending_closes.is_empty());
         while let Some(id) = self.dead.pop() {
-            self.forget_pair(id);
+            self.forget_client(id);
             // Closing the descriptor also removes it from the epoll.
             if self.slab.remove(id).is_some() {
                 self.count().connections_now.sub(1);

@@ -10,37 +10,40 @@ use watchfire_types::SocketId;
 
 use super::state::Sockets;
 use crate::counted_connection::CountedConnection;
+use crate::handoff::ClientAddress;
 use crate::record::State;
 use crate::wire;
 
 /// A connection that left the slab.
 pub(crate) struct Released {
     pub(crate) fd: OwnedFd,
-    /// The client's address, if the socket is one end of a pair.
-    pub(crate) pair_peer: Option<SocketAddr>,
+    pub(crate) client: ClientAddress,
     pub(crate) counted: CountedConnection,
 }
 
 impl Sockets {
-    /// Add a connection to the slab. `peer` is the client's address if the socket is one end of a
-    /// pair.
+    /// Add a connection to the slab.
     pub(crate) fn adopt(
         &mut self,
         fd: OwnedFd,
-        peer: Option<SocketAddr>,
+        client: ClientAddress,
         is_reused: bool,
         counted: CountedConnection,
     ) -> io::Result<SocketId> {
         let raw = fd.as_raw_fd();
-        let id = self.slab.insert(fd, self.tick, State::Head { held: None, is_reused });
+        let state = match client {
+            ClientAddress::InProxyHeader => State::ProxyHeader,
+            _ => State::Head { held: None, is_reused },
+        };
+        let id = self.slab.insert(fd, self.tick, state);
         // Writability is watched only while a queue exists, which most sockets never have.
         let interest = Interest::READABLE;
         if let Err(error) = self.registry.register(&mut SourceFd(&raw), token(id), interest) {
             self.slab.remove(id);
             return Err(error);
         }
-        if let Some(peer) = peer {
-            self.pairs.insert(id.index, peer);
+        if client.known().is_some() {
+            self.clients.insert(id.index, client);
         }
         counted.pass_to_slab();
         Ok(id)
@@ -61,20 +64,30 @@ impl Sockets {
         let fd = self.slab.remove(id)?;
         // Failing is harmless: events of a removed id are ignored.
         let _ = self.registry.deregister(&mut SourceFd(&fd.as_raw_fd()));
-        let pair_peer = self.forget_pair(id);
+        let client = self.forget_client(id);
         Some(Released {
             fd,
-            pair_peer,
+            client,
             counted: CountedConnection::already_counted(self.counters.clone(), self.shard),
         })
     }
 
-    /// Remove and return the client's address of a pair. Most shards have no pairs.
-    pub(super) fn forget_pair(&mut self, id: SocketId) -> Option<SocketAddr> {
-        if self.pairs.is_empty() {
-            return None;
+    /// Remove and return the client's address. Most shards keep none.
+    pub(crate) fn forget_client(&mut self, id: SocketId) -> ClientAddress {
+        if self.clients.is_empty() {
+            return ClientAddress::OfSocket;
         }
-        self.pairs.remove(&id.index)
+        self.clients.remove(&id.index).unwrap_or_default()
+    }
+
+    /// A header of the PROXY protocol was read: the first request follows.
+    pub(crate) fn end_proxy_header(&mut self, id: SocketId, client: Option<SocketAddr>) {
+        let Some(record) = self.slab.get_mut(id) else { return };
+        record.seen = self.tick;
+        record.state = State::Head { held: None, is_reused: false };
+        if let Some(client) = client {
+            self.clients.insert(id.index, ClientAddress::FromProxyHeader(client));
+        }
     }
 
     pub(crate) fn registry(&self) -> &Registry {
@@ -103,8 +116,8 @@ impl Sockets {
         if let Some(peer) = self.recent_peers.take(id) {
             return Some(peer);
         }
-        if let Some(peer) = self.pairs.get(&id.index) {
-            return Some(*peer);
+        if let Some(client) = self.clients.get(&id.index) {
+            return client.known();
         }
         wire::peer(self.slab.get(id)?.fd.as_ref()?).ok()
     }

@@ -1,7 +1,6 @@
 //! The state of a shard's sockets, and its accounting.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::Registry;
@@ -10,6 +9,7 @@ use watchfire_types::{Instant, ShardId, SocketId};
 use super::recent_peers::RecentPeers;
 use crate::close_cause::CloseCause;
 use crate::counters::{ShardCounters, SocketCounters};
+use crate::handoff::ClientAddress;
 use crate::limits::SocketLimits;
 use crate::record::Slab;
 
@@ -29,8 +29,8 @@ pub struct Sockets {
     pub(super) websockets: usize,
     pub(super) parked: usize,
     pub(super) partial_bytes: usize,
-    /// Clients' addresses by slot, for sockets that are one end of a pair with a TLS task.
-    pub(super) pairs: HashMap<u32, SocketAddr>,
+    /// Clients' addresses by slot, for connections that are not from the address of their client.
+    pub(super) clients: HashMap<u32, ClientAddress>,
     pub(super) recent_peers: RecentPeers,
     /// Closed sockets for which `handle_close` was not called yet.
     pub(super) pending_closes: VecDeque<(SocketId, CloseCause)>,
@@ -59,7 +59,7 @@ impl Sockets {
             websockets: 0,
             parked: 0,
             partial_bytes: 0,
-            pairs: HashMap::new(),
+            clients: HashMap::new(),
             recent_peers: RecentPeers::default(),
             pending_closes: VecDeque::new(),
             dead: Vec::new(),

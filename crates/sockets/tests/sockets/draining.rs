@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use watchfire_sockets::{CloseCause, SocketLimits};
 use watchfire_types::ShardId;
 
-use super::support::{Client, DEADLINE, Event, TestServer, masked, receive};
+use super::support::{Client, Command, DEADLINE, Event, TestServer, masked, receive};
 
 fn drain(server: &TestServer, period: Duration) -> Duration {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -83,6 +83,54 @@ fn no_connection_is_accepted_once_the_drain_has_begun() {
     open.expect_end();
     drop(open);
     draining.join().unwrap();
+}
+
+#[test]
+fn a_drain_answers_the_first_request_of_a_connection_that_it_accepted() {
+    let server = TestServer::open();
+    let (mut sentinel, _) = server.websocket("/listen");
+    let (mut early, mut upgrading) = (server.connect(), server.connect());
+    server.eventually("all are accepted", |totals| totals.accepts == 3);
+    let draining = std::thread::spawn(move || drain(&server, Duration::ZERO));
+    assert_eq!(sentinel.read_frame().close_code(), Some(1012));
+    assert_eq!(early.get("/").0, 200);
+    early.expect_end();
+    upgrading.upgrade("/listen");
+    assert_eq!(upgrading.read_frame().close_code(), Some(1012));
+    drop((sentinel, upgrading));
+    draining.join().unwrap();
+}
+
+#[test]
+fn a_drain_serves_the_connections_that_wait_in_the_listener() {
+    let server = TestServer::open();
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let (entered, is_blocked) = std::sync::mpsc::channel();
+    let block: Command = Box::new(move |_, _| {
+        entered.send(()).unwrap();
+        blocked.recv().unwrap();
+    });
+    assert!(server.server.shard_senders()[0].send(block).is_ok());
+    is_blocked.recv().unwrap();
+    // More than an event loop accepts in one turn.
+    let mut waiting: Vec<_> = (0..200).map(|_| server.connect()).collect();
+    for client in &mut waiting {
+        client.send("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut draining = Box::pin(server.server.drain(Duration::ZERO));
+        // The first poll announces the drain.
+        tokio::select! {
+            biased;
+            () = &mut draining => panic!("the shard is blocked"),
+            () = std::future::ready(()) => release.send(()).unwrap(),
+        }
+        tokio::time::timeout(DEADLINE, draining).await.unwrap();
+    });
+    for client in &mut waiting {
+        assert_eq!(client.read_response().0, 200);
+    }
 }
 
 #[test]

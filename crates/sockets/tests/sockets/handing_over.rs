@@ -4,7 +4,9 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 
 use tungstenite::Message;
-use watchfire_sockets::{HandoffConnection, HandoffTarget, SocketLimits, SocketServerSettings};
+use watchfire_sockets::{
+    ClientAddress, HandoffConnection, HandoffTarget, SocketLimits, SocketServerSettings,
+};
 use watchfire_types::{NodeId, ShardId};
 
 use super::support::{
@@ -39,7 +41,7 @@ fn handoff(fd: impl Into<OwnedFd>, bytes: impl AsRef<[u8]>) -> HandoffConnection
     HandoffConnection {
         fd: fd.into(),
         bytes: bytes.as_ref().to_vec(),
-        pair_peer: None,
+        client: ClientAddress::OfSocket,
         hops: 1,
         declined: 0,
     }

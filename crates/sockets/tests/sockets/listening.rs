@@ -96,7 +96,7 @@ fn inheriting(node: NodeId, inherited: Listeners) -> TestServer {
 fn copy(listeners: Listeners) -> (Listeners, Listeners) {
     let (addresses, sockets) = listeners.into_parts();
     let copies: Vec<OwnedFd> = sockets.iter().map(|socket| socket.try_clone().unwrap()).collect();
-    let rebuild = |sockets| Listeners::from_parts(addresses.clone(), sockets).unwrap();
+    let rebuild = |sockets| Listeners::from_parts(addresses.clone(), 1, sockets).unwrap();
     (rebuild(sockets), rebuild(copies))
 }
 

@@ -2,21 +2,14 @@
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::HandshakeKind;
 use tungstenite::Message;
-use watchfire_sockets::{SocketServerSettings, StartError, TlsError, TlsFiles};
+use watchfire_sockets::{Certificates, TlsError, TlsFiles};
 
-use super::support::{Certificate, Event, TestServer, receive};
-
-fn start_error(files: TlsFiles) -> TlsError {
-    let settings = SocketServerSettings { tls: Some(files), ..SocketServerSettings::default() };
-    match TestServer::try_start(settings) {
-        Err(StartError::Tls(error)) => error,
-        Err(other) => panic!("{other}"),
-        Ok(_) => panic!("the server started"),
-    }
-}
+use super::support::{Certificate, Event, receive};
 
 #[test]
 fn http_and_websockets_work_over_tls() {
@@ -84,15 +77,100 @@ fn an_error_in_a_certificate_names_its_file() {
     let missing = good.directory.join("missing.pem");
     let empty = good.directory.join("empty.pem");
     std::fs::write(&empty, "not a certificate\n").unwrap();
+    let error_of = |files: TlsFiles| watchfire_sockets::Certificate::read(&files).unwrap_err();
     let with = |cert: &PathBuf, key: &PathBuf| TlsFiles { cert: cert.clone(), key: key.clone() };
 
-    let error = start_error(with(&missing, &good.files.key));
+    let error = error_of(with(&missing, &good.files.key));
     assert!(matches!(&error, TlsError::Unreadable { path, .. } if *path == missing), "{error}");
-    let error = start_error(with(&empty, &good.files.key));
+    let error = error_of(with(&empty, &good.files.key));
     assert!(matches!(&error, TlsError::NoCertificate { path } if *path == empty), "{error}");
-    let error = start_error(with(&good.files.cert, &good.files.cert));
+    let error = error_of(with(&good.files.cert, &good.files.cert));
     assert!(matches!(error, TlsError::NoKey { .. }), "{error}");
-    let error = start_error(with(&good.files.cert, &other.files.key));
+    let error = error_of(with(&good.files.cert, &other.files.key));
     assert!(matches!(error, TlsError::Unusable { .. }), "{error}");
     assert!(error.to_string().contains("cert.pem"), "{error}");
+}
+
+#[test]
+fn a_new_certificate_is_used_for_new_handshakes_and_open_connections_continue() {
+    let (first, second) = (Certificate::new("first"), Certificate::new("second"));
+    let certificates = first.certificates();
+    let server = first.server_with(certificates.clone());
+    let (mut open, _) =
+        tungstenite::client("wss://localhost/echo", first.connect(&server)).unwrap();
+
+    certificates.replace(second.read());
+    let (mut new, _) =
+        tungstenite::client("wss://localhost/echo", second.connect(&server)).unwrap();
+    for peer in [&mut open, &mut new] {
+        peer.send(Message::text("still here")).unwrap();
+        assert_eq!(peer.read().unwrap(), Message::text("still here"));
+    }
+    let mut old = first.connect(&server);
+    assert!(old.write_all(b"GET / HTTP/1.1\r\n").is_err(), "the first certificate is gone");
+}
+
+#[test]
+fn sessions_are_resumed_also_after_a_new_certificate() {
+    let (first, second) = (Certificate::new("resumed"), Certificate::new("resumed-later"));
+    let certificates = first.certificates();
+    let server = first.server_with(certificates.clone());
+    let client = Arc::new(first.client());
+    let mut kinds = Vec::new();
+    for attempt in 0..3 {
+        if attempt == 2 {
+            certificates.replace(second.read());
+        }
+        let mut stream = first.connect_with(&server, client.clone());
+        // The client receives the tickets of the session with the response.
+        stream.write_all(b"GET /whoami HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        kinds.push(stream.conn.handshake_kind().unwrap());
+    }
+    assert_eq!(kinds, [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed]);
+}
+
+#[test]
+fn without_a_certificate_handshakes_fail_until_there_is_one() {
+    let certificate = Certificate::new("later");
+    let certificates = Arc::new(Certificates::new(None));
+    let server = certificate.server_with(certificates.clone());
+    assert!(certificate.connect(&server).write_all(b"GET / HTTP/1.1\r\n").is_err());
+    server.eventually("the failure is counted", |totals| totals.tls_failures == 1);
+    certificates.replace(certificate.read());
+    certificate.connect(&server).write_all(b"GET / HTTP/1.1\r\n").unwrap();
+}
+
+#[test]
+fn the_handshake_of_an_acme_server_gets_the_certificate_of_its_challenge() {
+    let (own, challenge) = (Certificate::new("own"), Certificate::new("challenge"));
+    let answer = challenge.read();
+    let certificates = Certificates::new(Some(own.read()))
+        .answer_challenges(move |domain| (domain == "localhost").then(|| answer.clone()));
+    let server = own.server_with(Arc::new(certificates));
+    let with_protocols = |client: &Certificate, protocols: &[&[u8]]| {
+        let mut config = client.client();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        client.connect_with(&server, config)
+    };
+
+    let mut validation = with_protocols(&challenge, &[b"acme-tls/1"]);
+    // The server closes the connection after the handshake.
+    assert_eq!(validation.read(&mut [0; 1]).unwrap(), 0);
+    assert_eq!(validation.conn.alpn_protocol(), Some(&b"acme-tls/1"[..]));
+    assert_eq!(server.totals().tls_failures, 0);
+
+    let mut browser = with_protocols(&own, &[b"acme-tls/1", b"http/1.1"]);
+    browser.write_all(b"GET /whoami HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    assert!(browser.read(&mut [0; 4096]).unwrap() > 0);
+}
+
+#[test]
+fn a_server_without_challenges_refuses_the_protocol_of_acme_servers() {
+    let certificate = Certificate::new("no-challenges");
+    let server = certificate.server();
+    let mut config = certificate.client();
+    config.alpn_protocols = vec![b"acme-tls/1".to_vec()];
+    assert!(certificate.connect_with(&server, config).read(&mut [0; 1]).is_err());
+    server.eventually("the failure is counted", |totals| totals.tls_failures == 1);
 }

@@ -9,10 +9,13 @@
 //! - `lost`: the number of links that ended, by worker
 //! - `give 2 who`: hands the connection to worker 2, which continues with `who`
 //! - `cut 2`: ends the link to worker 2 and requests a new one
+//! - `unresponsive`: the workers that do not respond, as the supervisor announced them
+//! - `block`: blocks the worker's event loop for ever
 //! - `descriptors`: the number of open descriptors
 //!
 //! The second argument is the startup data. It may begin with `crash 1;`, `mute 1;` or `stubborn
-//! 1;`. Then worker 1 ends before it is ready, never becomes ready, or ignores the drain.
+//! 1;`. Then worker 1 ends before it is ready, never becomes ready, or ignores the drain. The third
+//! argument is the period of heartbeats in milliseconds; a worker that misses four of them is hung.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -21,6 +24,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
@@ -67,13 +71,24 @@ async fn run_supervisor() -> io::Result<ExitCode> {
             println!("{event}");
             let _ = io::stdout().flush();
         }),
-        limits: SupervisorLimits::default(),
+        limits: limits(arguments.next().and_then(|period| period.parse().ok())),
     };
     let (mut stops, mut kills) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let ended = watchfire_workers::supervise(plan, stops.recv(), kills.recv()).await;
     println!("{:?}", ended.map_err(io::Error::other)?);
     Ok(ExitCode::SUCCESS)
+}
+
+fn limits(heartbeat_millis: Option<u64>) -> SupervisorLimits {
+    let limits = SupervisorLimits::default();
+    let Some(period) = heartbeat_millis.map(Duration::from_millis) else { return limits };
+    SupervisorLimits {
+        heartbeat_period: period,
+        unresponsive_after: 2 * period,
+        hung_after: 4 * period,
+        ..limits
+    }
 }
 
 /// A worker's state.
@@ -88,11 +103,12 @@ struct Worker {
 struct State {
     received: BTreeMap<u16, String>,
     lost: BTreeMap<u16, u32>,
+    unresponsive: Vec<NodeId>,
     links: BTreeMap<u16, (OwnedWriteHalf, Arc<HandoffSocket>)>,
 }
 
 async fn run_worker(setup: WorkerSetup) -> io::Result<ExitCode> {
-    let WorkerSetup { slot, startup_data, listeners, links, control, .. } = setup;
+    let WorkerSetup { slot, startup_data, listeners, links, control, heartbeat_period, .. } = setup;
     let worker = Arc::new(Worker { slot, startup_data, control, state: Mutex::default() });
     for link in links {
         worker.join(link).await?;
@@ -114,9 +130,19 @@ async fn run_worker(setup: WorkerSetup) -> io::Result<ExitCode> {
     if !worker.has_fault("mute") {
         worker.control.ready()?;
     }
+    let mut heartbeats = tokio::time::interval(heartbeat_period);
     loop {
-        match worker.control.next_order().await {
+        let order = tokio::select! {
+            order = worker.control.next_order() => order,
+            _ = heartbeats.tick() => {
+                // The supervisor's end arrives as an order.
+                let _ = worker.control.heartbeat();
+                continue;
+            }
+        };
+        match order {
             Order::Link(link) => worker.join(link).await?,
+            Order::Unresponsive(nodes) => worker.state().unresponsive = nodes,
             Order::Drain if worker.has_fault("stubborn") => {}
             Order::Drain => return Ok(ExitCode::SUCCESS),
         }
@@ -202,6 +228,14 @@ impl Worker {
                 self.state().links.remove(&to);
                 format!("{:?}", self.control.link_lost(NodeId(to)))
             }
+            ("unresponsive", _) => {
+                let slots: Vec<_> =
+                    self.state().unresponsive.iter().map(|node| node.0.to_string()).collect();
+                slots.join(" ")
+            }
+            ("block", _) => loop {
+                std::thread::park();
+            },
             ("descriptors", _) => match std::fs::read_dir("/proc/self/fd") {
                 Ok(open) => open.count().to_string(),
                 Err(error) => error.to_string(),

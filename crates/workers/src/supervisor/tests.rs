@@ -21,15 +21,33 @@ fn settle(supervisor: &mut Supervisor, now: Instant) -> Vec<Output> {
                 supervisor.handle_input(now, Input::Sent(other));
             }
             Output::Begin(slot) => supervisor.handle_input(now, Input::Ready(slot)),
-            Output::Drain(_) | Output::Kill(_) | Output::Event(_) => {}
+            Output::Drain(_)
+            | Output::Kill(_)
+            | Output::AnnounceUnresponsive
+            | Output::Event(_) => {}
         }
         seen.push(output);
     }
     seen
 }
 
+/// The default limits. Heartbeats are rarely checked, as in a test that sends none.
+fn limits() -> SupervisorLimits {
+    const LONG: Duration = Duration::from_secs(3_600);
+    SupervisorLimits {
+        heartbeat_period: LONG,
+        unresponsive_after: 3 * LONG,
+        hung_after: 4 * LONG,
+        ..SupervisorLimits::default()
+    }
+}
+
 fn serving(workers: u16) -> Supervisor {
-    let mut supervisor = Supervisor::new(workers, SupervisorLimits::default());
+    serving_within(workers, limits())
+}
+
+fn serving_within(workers: u16, limits: SupervisorLimits) -> Supervisor {
+    let mut supervisor = Supervisor::new(workers, limits);
     let seen = settle(&mut supervisor, NOW);
     assert!(seen.contains(&Output::Event(Event::AllReady)));
     supervisor
@@ -189,7 +207,7 @@ fn a_restarted_worker_that_is_not_ready_in_time_is_killed_and_restarted_again() 
         outputs(&mut supervisor),
         [Output::Event(Event::NotReady { slot: 0 }), Output::Kill(0)]
     );
-    assert_eq!(supervisor.next_wake(), None, "it is killed only once");
+    assert!(supervisor.next_wake() > Some(at(60_110)), "it is killed only once");
     supervisor.handle_input(at(60_111), Input::Ended(0));
     assert!(restart_in(&outputs(&mut supervisor)).is_some());
 }
@@ -272,4 +290,80 @@ fn a_second_stop_kills_at_once() {
     outputs(&mut supervisor);
     supervisor.handle_input(at(2), Input::Kill);
     assert!(outputs(&mut supervisor).contains(&Output::Kill(1)));
+}
+
+/// Worker 0 sends a heartbeat every second, and the supervisor checks as often as it should.
+fn run(supervisor: &mut Supervisor, from: u64, to: u64) -> Vec<(u64, Output)> {
+    let mut seen = Vec::new();
+    for now in (from..to).step_by(500) {
+        if now % 1_000 == 0 {
+            supervisor.handle_input(at(now), Input::Heartbeat(0));
+        }
+        if supervisor.next_wake().is_some_and(|wake| wake <= at(now)) {
+            supervisor.handle_input(at(now), Input::Tick);
+        }
+        seen.extend(outputs(supervisor).into_iter().map(|output| (now, output)));
+    }
+    seen
+}
+
+#[test]
+fn a_silent_worker_is_announced_then_killed_and_its_successor_responds() {
+    let mut supervisor = serving_within(2, SupervisorLimits::default());
+    assert_eq!(
+        run(&mut supervisor, 0, 9_000),
+        [
+            (5_000, Output::Event(Event::Unresponsive { slot: 1 })),
+            (5_000, Output::AnnounceUnresponsive),
+            (8_000, Output::Event(Event::Hung { slot: 1 })),
+            (8_000, Output::AnnounceUnresponsive),
+            (8_000, Output::Kill(1)),
+        ]
+    );
+    assert_eq!(supervisor.unresponsive().collect::<Vec<_>>(), [1]);
+    supervisor.handle_input(at(9_000), Input::Ended(1));
+    let seen = settle(&mut supervisor, at(9_000));
+    assert!(seen.contains(&Output::AnnounceUnresponsive));
+    assert!(restart_in(&seen).is_some());
+    assert_eq!(supervisor.unresponsive().count(), 0);
+    assert_eq!((supervisor.hangs_of(0), supervisor.hangs_of(1)), (0, 1));
+}
+
+#[test]
+fn an_unresponsive_worker_that_responds_again_is_not_killed() {
+    let mut supervisor = serving_within(2, SupervisorLimits::default());
+    run(&mut supervisor, 0, 7_000);
+    assert_eq!(supervisor.unresponsive().collect::<Vec<_>>(), [1]);
+    supervisor.handle_input(at(7_000), Input::Heartbeat(1));
+    assert_eq!(
+        outputs(&mut supervisor),
+        [Output::Event(Event::Responsive { slot: 1 }), Output::AnnounceUnresponsive]
+    );
+    assert_eq!(run(&mut supervisor, 7_000, 12_000), []);
+}
+
+#[test]
+fn silence_does_not_count_while_the_supervisor_itself_did_not_run() {
+    let mut supervisor = serving_within(3, SupervisorLimits::default());
+    run(&mut supervisor, 0, 4_000);
+    // The whole group was stopped for a minute. All heartbeats are as late as the supervisor.
+    let seen = run(&mut supervisor, 64_000, 68_000);
+    assert_eq!(seen, [], "each worker has its full time again");
+    let seen = run(&mut supervisor, 68_000, 74_000);
+    assert!(seen.contains(&(72_000, Output::Kill(1))), "{seen:?}");
+}
+
+#[test]
+fn a_worker_that_is_not_ready_or_that_drains_needs_no_heartbeats() {
+    let mut supervisor = Supervisor::new(2, SupervisorLimits::default());
+    outputs(&mut supervisor);
+    supervisor.handle_input(NOW, Input::Started(0));
+    supervisor.handle_input(NOW, Input::Started(1));
+    outputs(&mut supervisor);
+    assert_eq!(run(&mut supervisor, 0, 30_000), []);
+    supervisor.handle_input(at(30_000), Input::Ready(0));
+    supervisor.handle_input(at(30_000), Input::Ready(1));
+    supervisor.handle_input(at(30_000), Input::Stop);
+    outputs(&mut supervisor);
+    assert_eq!(run(&mut supervisor, 30_000, 60_000), []);
 }

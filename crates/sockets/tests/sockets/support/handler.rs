@@ -7,8 +7,8 @@ use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
 use watchfire_sockets::{
-    CloseCause, HandoffConnection, HandoffTarget, RequestHead, Route, SocketHandler, SocketLimits,
-    SocketServer, SocketServerSettings, SocketTotals, Sockets, StartError, TlsFiles, frame,
+    Certificates, CloseCause, HandoffConnection, HandoffTarget, RequestHead, Route, SocketHandler,
+    SocketLimits, SocketServer, SocketServerSettings, SocketTotals, Sockets, StartError, frame,
 };
 use watchfire_types::{Instant, NodeId, ShardId, SocketId};
 
@@ -185,7 +185,7 @@ impl TestServer {
         TestServer::build(1, limits, None)
     }
 
-    pub fn build(shards: usize, limits: SocketLimits, tls: Option<TlsFiles>) -> Self {
+    pub fn build(shards: usize, limits: SocketLimits, tls: Option<Arc<Certificates>>) -> Self {
         TestServer::try_start(SocketServerSettings {
             shards,
             limits,

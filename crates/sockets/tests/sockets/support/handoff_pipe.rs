@@ -7,7 +7,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-use watchfire_sockets::{Adopter, HandoffConnection};
+use watchfire_sockets::{Adopter, ClientAddress, HandoffConnection};
 
 /// Sends connections over a pair of sockets, as between two processes, so that the receiver gets a
 /// different descriptor.
@@ -27,8 +27,14 @@ impl HandoffPipe {
     }
 
     pub fn send(&self, handoff: HandoffConnection) -> Result<(), HandoffConnection> {
-        let peer = handoff.pair_peer.map_or(String::new(), |peer| peer.to_string());
-        let label = [&[handoff.hops, peer.len() as u8], peer.as_bytes(), &handoff.bytes].concat();
+        let (kind, peer) = match handoff.client {
+            ClientAddress::OfSocket => (0, String::new()),
+            ClientAddress::InProxyHeader => (1, String::new()),
+            ClientAddress::FromProxyHeader(peer) => (2, peer.to_string()),
+            ClientAddress::OfPair(peer) => (3, peer.to_string()),
+        };
+        let head = [handoff.hops, kind, peer.len() as u8];
+        let label = [&head, peer.as_bytes(), &handoff.bytes].concat();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds = [handoff.fd.as_fd()];
@@ -50,13 +56,18 @@ fn receive(from: &OwnedFd) -> Option<HandoffConnection> {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
     })?;
-    let (hops, peer_len) = (label[0], usize::from(label[1]));
-    let peer = std::str::from_utf8(&label[2..2 + peer_len]).unwrap();
-    let pair_peer = (!peer.is_empty()).then(|| peer.parse().unwrap());
+    let (hops, kind, peer_len) = (label[0], label[1], usize::from(label[2]));
+    let peer = std::str::from_utf8(&label[3..3 + peer_len]).unwrap();
+    let client = match kind {
+        0 => ClientAddress::OfSocket,
+        1 => ClientAddress::InProxyHeader,
+        2 => ClientAddress::FromProxyHeader(peer.parse().unwrap()),
+        _ => ClientAddress::OfPair(peer.parse().unwrap()),
+    };
     Some(HandoffConnection {
         fd,
-        bytes: label[2 + peer_len..len].to_vec(),
-        pair_peer,
+        bytes: label[3 + peer_len..len].to_vec(),
+        client,
         hops,
         declined: 0,
     })

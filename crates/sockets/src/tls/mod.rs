@@ -4,17 +4,17 @@
 //! handles the other end like any connection. Each client costs three descriptors, a task and its
 //! buffers, which suits a small server. A large one should terminate TLS in a proxy.
 
+mod certificate;
+mod certificates;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls_pki_types::pem::{Error as PemError, PemObject as _};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -24,9 +24,14 @@ use watchfire_types::ShardId;
 
 use crate::counted_connection::CountedConnection;
 use crate::counters::SocketCounters;
+use crate::handoff::ClientAddress;
 use crate::http::{Next, Returned, Returns};
 use crate::limits::SocketLimits;
-use crate::settings::TlsFiles;
+
+pub use certificate::{Certificate, TlsError};
+pub use certificates::{Certificates, FindChallenge};
+
+use certificates::ACME_PROTOCOL;
 
 /// Buffer for one direction of one client, in bytes.
 const COPY_BYTES: usize = 4096;
@@ -34,90 +39,19 @@ const COPY_BYTES: usize = 4096;
 /// Descriptors per TLS client: its socket and the pair.
 pub(crate) const DESCRIPTORS_EACH: usize = 3;
 
-/// An error in the certificate or its key.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A file is not PEM.
-    #[error("cannot read {} as PEM: {reason}", path.display())]
-    NotPem {
-        /// The file.
-        path: PathBuf,
-        /// The PEM reader's error.
-        reason: String,
-    },
-    /// The certificate file has no certificate.
-    #[error("no certificate in {}", path.display())]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The key file has no private key.
-    #[error("no private key in {}", path.display())]
-    NoKey {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The key is invalid, or belongs to another certificate.
-    #[error("cannot use the certificate {} with the key {}: {source}", cert.display(), key.display())]
-    Unusable {
-        /// The certificate's file.
-        cert: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-        /// The cause.
-        source: rustls::Error,
-    },
-}
-
-/// Whether a server can use these files.
-pub fn check_tls_files(files: &TlsFiles) -> Result<(), TlsError> {
-    acceptor(files).map(drop)
-}
-
-/// Read the certificate and the key.
-pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
-    let chain = certificates(&files.cert)?;
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
-        PemError::NoItemsFound => TlsError::NoKey { path: files.key.clone() },
-        error => unreadable(&files.key, error),
-    })?;
-    let unusable =
-        |source| TlsError::Unusable { cert: files.cert.clone(), key: files.key.clone(), source };
+/// An acceptor that presents these certificates.
+pub(crate) fn acceptor(certificates: Arc<Certificates>) -> Result<TlsAcceptor, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let answers_challenges = certificates.answers_challenges();
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(unusable)?
+        .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(unusable)?;
+        .with_cert_resolver(certificates);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    if answers_challenges {
+        config.alpn_protocols.push(ACME_PROTOCOL.to_vec());
+    }
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let chain: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|error| unreadable(path, error))?;
-    match chain.is_empty() {
-        true => Err(TlsError::NoCertificate { path: path.to_owned() }),
-        false => Ok(chain),
-    }
-}
-
-fn unreadable(path: &Path, error: PemError) -> TlsError {
-    let path = path.to_owned();
-    match error {
-        PemError::Io(source) => TlsError::Unreadable { path, source },
-        error => TlsError::NotPem { path, reason: error.to_string() },
-    }
 }
 
 /// Terminates TLS for the clients of a shard.
@@ -138,11 +72,12 @@ impl TlsTerminator {
         tokio::task::spawn_local(async move {
             let _counted = Counted::new(acceptor.returns.clone());
             match acceptor.handshake(fd).await {
-                Ok((client, ours, shards)) => {
+                Ok(None) => tracing::debug!(%peer, "answered the handshake of an ACME server"),
+                Ok(Some((client, ours, shards))) => {
                     acceptor.returns.push(Returned {
                         fd: shards,
                         bytes: Vec::new(),
-                        pair_peer: Some(peer),
+                        client: ClientAddress::OfPair(peer),
                         counted,
                         next: Next::First,
                     });
@@ -156,18 +91,24 @@ impl TlsTerminator {
         });
     }
 
+    /// `None` for the handshake of an ACME server, which sends no request.
     async fn handshake(
         &self,
         fd: OwnedFd,
-    ) -> io::Result<(TlsStream<TcpStream>, UnixStream, OwnedFd)> {
+    ) -> io::Result<Option<(TlsStream<TcpStream>, UnixStream, OwnedFd)>> {
         let client = TcpStream::from_std(fd.into())?;
-        let client = timeout(self.limits.head_timeout, self.acceptor.accept(client)).await??;
+        let mut client = timeout(self.limits.head_timeout, self.acceptor.accept(client)).await??;
+        if client.get_ref().1.alpn_protocol() == Some(ACME_PROTOCOL) {
+            // The result does not matter: the server has seen the certificate.
+            let _ = timeout(self.limits.close_timeout, client.shutdown()).await;
+            return Ok(None);
+        }
         let (ours, shards) = std::os::unix::net::UnixStream::pair()?;
         for end in [&ours, &shards] {
             end.set_nonblocking(true)?;
             socket2::SockRef::from(end).set_send_buffer_size(self.limits.send_buffer_bytes)?;
         }
-        Ok((client, UnixStream::from_std(ours)?, shards.into()))
+        Ok(Some((client, UnixStream::from_std(ours)?, shards.into())))
     }
 }
 

@@ -1,0 +1,119 @@
+//! `watchfire health`: whether a server answers, for the health check of a container.
+
+use std::io::{Error as IoError, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use watchfire_page_client::ServerUrl;
+use watchfire_server::Settings;
+
+use crate::serve;
+
+/// Bytes that are read of a response; the status line is far shorter.
+const HEAD_BYTES_MAX: u64 = 1024;
+const PATH: &str = "/healthz";
+
+/// Arguments of `watchfire health`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The server, such as http://localhost:4000. Without it: the first address of server.listen, from the
+    /// same settings file and environment as `watchfire serve`.
+    #[arg(value_name = "SERVER")]
+    server: Option<ServerUrl>,
+    /// The settings file of the server.
+    #[arg(long, value_name = "FILE", env = "WATCHFIRE_CONFIG", conflicts_with = "server")]
+    config: Option<PathBuf>,
+    /// How long to wait for the answer.
+    #[arg(long, value_name = "DURATION", default_value = "3s")]
+    timeout: humantime::Duration,
+}
+
+/// Request /healthz, and fail unless the server answers it with 200.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let server = match &arguments.server {
+        Some(server) => server.clone(),
+        None => server_of(&serve::layers_of(arguments.config.as_deref())?.settings()?)?,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let timeout = Duration::from(arguments.timeout);
+    let status = runtime
+        .block_on(async { tokio::time::timeout(timeout, status_of(&server)).await })
+        .unwrap_or_else(|_| {
+            Err(IoError::new(ErrorKind::TimedOut, format!("no answer in {timeout:?}")))
+        })
+        .with_context(|| format!("cannot check {server}{PATH}"))?;
+    if status != "200" {
+        bail!(
+            "cannot check {server}{PATH}: the answer has status {status} instead of 200; see the log of the server"
+        );
+    }
+    println!("{server} is healthy");
+    Ok(())
+}
+
+/// The address at which this machine reaches a server with these settings.
+fn server_of(settings: &Settings) -> anyhow::Result<ServerUrl> {
+    let Some(listen) = settings.server.listen.first() else {
+        bail!(
+            "cannot check the server: server.listen is empty; name the server, such as http://localhost:4000"
+        );
+    };
+    if settings.tls.is_on() {
+        bail!(
+            "cannot check the server at {listen}: its certificate is for another name; name the server, such as https://example.org"
+        );
+    }
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let address = SocketAddr::new(ip, listen.port());
+    Ok(format!("http://{address}").parse()?)
+}
+
+/// The status code of the answer, as text.
+async fn status_of(server: &ServerUrl) -> std::io::Result<String> {
+    let mut connection = server.connector()?.connect().await?;
+    let host = server.authority();
+    let request = format!("GET {PATH} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    connection.write_all(request.as_bytes()).await?;
+    let mut head = Vec::new();
+    connection.take(HEAD_BYTES_MAX).read_to_end(&mut head).await?;
+    let head = String::from_utf8_lossy(&head);
+    let mut words = head.split_ascii_whitespace();
+    match (words.next(), words.next()) {
+        (Some(version), Some(status)) if version.starts_with("HTTP/1.") => Ok(status.to_owned()),
+        _ => Err(IoError::new(ErrorKind::InvalidData, "the answer is not HTTP; check the address")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_the_first_listener_as_this_machine_reaches_it() {
+        let server = |listen: &str| {
+            let mut settings = Settings::default();
+            settings.server.listen =
+                listen.split(' ').map(|address| address.parse().unwrap()).collect();
+            server_of(&settings).unwrap().to_string()
+        };
+        assert_eq!(server("127.0.0.1:4000"), "http://127.0.0.1:4000");
+        assert_eq!(server("0.0.0.0:80 127.0.0.1:1"), "http://127.0.0.1:80");
+        assert_eq!(server("[::]:4000"), "http://[::1]:4000");
+        assert_eq!(server("192.0.2.1:4000"), "http://192.0.2.1:4000");
+    }
+
+    #[test]
+    fn a_server_with_tls_must_be_named() {
+        let mut settings = Settings::default();
+        settings.tls.cert = "/etc/watchfire/cert.pem".into();
+        let error = server_of(&settings).unwrap_err().to_string();
+        assert!(error.ends_with("name the server, such as https://example.org"), "{error}");
+    }
+}

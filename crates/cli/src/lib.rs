@@ -1,0 +1,119 @@
+//! `watchfire`: the command-line program. It is a library so that `examples/manual.rs` can describe the
+//! commands without a part of its own in the binary.
+
+mod car;
+mod cid;
+mod content_options;
+mod doctor;
+mod fetching;
+mod get;
+mod get_part;
+mod health;
+mod hold;
+mod host_options;
+mod key_hiding;
+mod lab;
+mod link;
+mod load;
+mod memory;
+#[cfg(feature = "mirror")]
+mod mirror;
+mod page_clients;
+mod progress;
+mod serve;
+mod serving;
+mod share;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+/// Share pages that live while someone has them open: the server, the tools and the load generator.
+#[derive(Parser)]
+#[command(name = "watchfire", version)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Run the server that connects browsers to each other.
+    Serve(serve::Arguments),
+    /// Share files and directories in place, until Ctrl-C.
+    Share(share::Arguments),
+    /// Fetch a file or directory by its link or CID, and write it to disk.
+    Get(get::Arguments),
+    /// Fetch content by its link, keep it, and serve it to others until Ctrl-C.
+    Hold(hold::Arguments),
+    /// Mirror container registries for this host.
+    #[cfg(feature = "mirror")]
+    Mirror(mirror::Arguments),
+    /// Print the CIDs of files and directories without sharing them.
+    Cid(cid::Arguments),
+    /// Export content to an archive (CAR), or import it from one.
+    Car(car::Arguments),
+    /// Put a server under load with simulated users, and report how it responds.
+    Load(load::Arguments),
+    /// Run experiments.
+    Lab(lab::Arguments),
+    /// Show which system limit you will reach first, and how to raise it.
+    Doctor(doctor::Arguments),
+    /// Check whether a server answers; the exit code is 0 if it does.
+    Health(health::Arguments),
+    /// A worker process of a load; `load` starts it.
+    #[command(hide = true)]
+    LoadWorker,
+}
+
+/// The commands and their arguments, for manual pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Run the command that the process's arguments name, and return the exit code.
+pub fn run() -> ExitCode {
+    if let Err(error) = key_hiding::hide_keys() {
+        eprintln!("watchfire: cannot hide the key of the link from other users: {error}");
+        return ExitCode::FAILURE;
+    }
+    let Arguments { verb } = Arguments::parse();
+    if matches!(verb, Verb::Share(_) | Verb::Get(_) | Verb::Hold(_)) {
+        memory::keep_pieces();
+    }
+    let result = match verb {
+        Verb::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Share(arguments) => share::run(&arguments),
+        Verb::Get(arguments) => get::run(&arguments),
+        Verb::Hold(arguments) => hold::run(&arguments),
+        #[cfg(feature = "mirror")]
+        Verb::Mirror(arguments) => mirror::run(arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Cid(arguments) => cid::run(&arguments),
+        Verb::Car(arguments) => car::run(&arguments),
+        Verb::Load(arguments) => load::run(arguments),
+        Verb::Lab(arguments) => lab::run(arguments),
+        Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),
+        Verb::Health(arguments) => health::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Verb::LoadWorker => load::work().map(|()| ExitCode::SUCCESS),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("watchfire: {}", describe(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error and its causes. A cause that is in the text before it is not repeated.
+fn describe(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}

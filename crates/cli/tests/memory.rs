@@ -1,0 +1,100 @@
+//! The memory of `watchfire serve` after a crowd has left.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Sockets of the crowd, and topics that each of them joins. More topics stand for more sockets.
+const SOCKETS: usize = 4_000;
+const TOPICS: usize = 30;
+/// Longer than the server waits before it returns memory, on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A server, which is killed after the test.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+        command.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+        for setting in
+            ["channels.open_rooms=true", "admin.listen=[]", "stun.enabled=false", "server.shards=2"]
+        {
+            command.args(["--set", setting]);
+        }
+        let mut child = command.spawn().expect("the program runs");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("a pipe");
+        BufReader::new(output).read_line(&mut line).expect("it prints its address");
+        let port = line.trim().rsplit(':').next().expect("a port").parse().expect("a number");
+        Server { child, port }
+    }
+
+    fn resident_kib(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    /// Opens a WebSocket, joins its topics, and waits for the replies.
+    fn join(&self, number: usize, topics: usize) -> TcpStream {
+        let mut stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))
+            .expect("the server listens");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+        let mut bytes = b"GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: localhost\r\n\
+            Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+            Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            .to_vec();
+        for topic in 0..topics {
+            let text = format!(r#"["{topic}","{topic}","rooms:{number}-{topic}","phx_join",{{}}]"#);
+            bytes.extend([0x81, 0x80 | text.len() as u8, 0, 0, 0, 0]);
+            bytes.extend(text.as_bytes());
+        }
+        stream.write_all(&bytes).expect("the joins are sent");
+        let (mut received, mut buffer) = (Vec::new(), [0; 8192]);
+        let ok = br#""status":"ok""#;
+        while received.windows(ok.len()).filter(|part| part == ok).count() < topics {
+            let read = stream.read(&mut buffer).expect("the replies arrive");
+            assert!(read > 0, "closed after {:?}", String::from_utf8_lossy(&received));
+            received.extend(&buffer[..read]);
+        }
+        stream
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+#[test]
+fn the_memory_of_a_crowd_returns_to_the_system_when_it_has_left() {
+    watchfire_server::raise_open_file_limit().expect("the limit can be raised");
+    let server = Server::start();
+    drop(server.join(0, 1));
+    let start = server.resident_kib();
+    let limit = start + start / 5;
+
+    let crowd: Vec<TcpStream> = (1..=SOCKETS).map(|number| server.join(number, TOPICS)).collect();
+    let most = server.resident_kib();
+    assert!(most > limit, "the crowd takes memory: {most} KiB after {start} KiB");
+    // A few stay: they must not keep the memory of the others.
+    let _stays: Vec<TcpStream> = crowd.into_iter().step_by(500).collect();
+
+    let left = Instant::now();
+    loop {
+        let now = server.resident_kib();
+        if now <= limit {
+            break;
+        }
+        assert!(left.elapsed() < DEADLINE, "{now} KiB stay of {most} KiB; at first {start} KiB");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,278 @@
+//! A server as a real process, with everything that a service manager would give it.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longer than any step on a busy machine; only failures take it.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A folder with a copy of the program, as an installation has one.
+pub struct Installation {
+    pub folder: PathBuf,
+}
+
+impl Installation {
+    pub fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("watchfire-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let installation = Installation { folder };
+        installation.install(Path::new(env!("CARGO_BIN_EXE_watchfire")));
+        installation
+    }
+
+    pub fn program(&self) -> PathBuf {
+        self.folder.join("watchfire")
+    }
+
+    /// Replaces the program as package managers do: by a new file under the same name.
+    pub fn install(&self, program: &Path) {
+        let new = self.folder.join("watchfire.new");
+        // Not written by this process: a program that another thread starts just now would inherit
+        // the open file, and the system does not start a program whose file is open for writing.
+        let status = Command::new("cp").arg(program).arg(&new).status();
+        assert!(status.expect("cp runs").success());
+        fs::rename(new, self.program()).expect("it is installed");
+    }
+
+    /// Installs a program that ends at once with an error.
+    pub fn install_broken(&self) {
+        self.install(Path::new("/bin/false"));
+    }
+
+    pub fn serve(&self, arguments: &[&str]) -> Server {
+        let mut command = Command::new(self.program());
+        command.arg("serve").args(["--listen", "127.0.0.1:0"]).args(arguments);
+        self.start(command)
+    }
+
+    /// Starts a server with a socket for its notifications.
+    pub fn start(&self, mut command: Command) -> Server {
+        let path = self.folder.join("notify");
+        let notifications = UnixDatagram::bind(&path).expect("a socket");
+        notifications.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        let log = self.folder.join("log");
+        // The program that replaces this one has the same address, so the port cannot be 0.
+        let admin = free_address();
+        command
+            .args(["--set", "stun.enabled=false", "--set", &format!("admin.listen={admin}")])
+            // A flag overrides it.
+            .env("WATCHFIRE_SERVER_DRAIN_PERIOD", "1s")
+            .env("NOTIFY_SOCKET", &path)
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(&log).expect("a log"));
+        let mut child = command.spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let link = lines
+            .find_map(|line| {
+                let line = line.expect("text");
+                Some(line.strip_prefix("Watchfire is running at http://localhost:")?.to_owned())
+            })
+            .unwrap_or_else(|| panic!("{}", fs::read_to_string(&log).unwrap_or_default()));
+        // The pipe stays open, for the program that replaces this one.
+        let output = std::thread::spawn(move || lines.for_each(drop));
+        let address = SocketAddr::from(([127, 0, 0, 1], link.parse().expect("a port")));
+        let server =
+            Server { pid: child.id(), child, address, admin, notifications, log, _output: output };
+        server.notified("READY=1");
+        server
+    }
+}
+
+impl Drop for Installation {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A running server, through all its restarts.
+pub struct Server {
+    /// The first process. The later ones are not our children.
+    pub child: Child,
+    /// The main process.
+    pub pid: u32,
+    pub address: SocketAddr,
+    /// The operator's listener.
+    admin: SocketAddr,
+    notifications: UnixDatagram,
+    log: PathBuf,
+    _output: JoinHandle<()>,
+}
+
+impl Server {
+    /// Waits for a notification that contains a line with this beginning. Returns the rest of it.
+    pub fn notified(&self, beginning: &str) -> String {
+        let mut buffer = [0; 1024];
+        loop {
+            let len = self
+                .notifications
+                .recv(&mut buffer)
+                .unwrap_or_else(|error| panic!("no {beginning}: {error}\n{}", self.log()));
+            let text = String::from_utf8_lossy(&buffer[..len]).into_owned();
+            if let Some(rest) = text.lines().find_map(|line| line.strip_prefix(beginning)) {
+                return rest.to_owned();
+            }
+        }
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub fn signal(&self, name: &str) {
+        signal(self.pid, name);
+    }
+
+    /// Restarts the server, and returns the process id of the new program.
+    pub fn restart(&mut self) -> u32 {
+        self.signal("-USR2");
+        self.pid = self.notified("MAINPID=").parse().expect("a process id");
+        self.pid
+    }
+
+    /// Stops the server, and waits for the end of all its processes.
+    pub fn stop(&mut self) {
+        self.signal("-TERM");
+        self.notified("STOPPING=1");
+        eventually("all processes end", || !is_alive(self.pid));
+        self.child.wait().expect("it ended");
+    }
+
+    /// The process ids of the workers.
+    pub fn workers(&self) -> Vec<u32> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid);
+        let children = fs::read_to_string(path).expect("a running process");
+        children.split_whitespace().map(|pid| pid.parse().expect("a process id")).collect()
+    }
+
+    pub fn get(&self, path: &str) -> (u16, String) {
+        get(self.address, path).expect("an answer")
+    }
+
+    /// The value of a metric.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let (_, text) = get(self.admin, "/metrics").ok()?;
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if is_alive(self.pid) {
+            self.signal("-KILL");
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address that was free a moment ago.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address")
+}
+
+pub fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").args([name, &pid.to_string()]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+/// Whether a process runs. One that ended, but that its parent has not noticed, does not.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < DEADLINE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Requests a path over a new connection.
+pub fn get(address: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
+    get_within(address, path, DEADLINE)
+}
+
+pub fn get_within(
+    address: SocketAddr,
+    path: &str,
+    timeout: Duration,
+) -> std::io::Result<(u16, String)> {
+    let mut connection = TcpStream::connect(address)?;
+    connection.set_read_timeout(Some(timeout))?;
+    write!(connection, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut response = String::new();
+    connection.read_to_string(&mut response)?;
+    let status = response.get(9..12).and_then(|status| status.parse().ok());
+    let body = response.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+    status.zip(body).ok_or_else(|| std::io::Error::other(format!("no response: {response:?}")))
+}
+
+/// A client that connects again and again, until it is asked for its count.
+pub struct Prober {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<u32, String>>,
+}
+
+impl Prober {
+    pub fn start(address: SocketAddr) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let mut count = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                match get(address, "/healthz") {
+                    Ok((200, _)) => count += 1,
+                    other => return Err(format!("request {count}: {other:?}")),
+                }
+            }
+            Ok(count)
+        });
+        Prober { stop, thread }
+    }
+
+    /// The number of requests, all of which were answered.
+    pub fn count(self) -> u32 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("it does not panic").expect("all requests are answered")
+    }
+}
+
+/// Opens a WebSocket.
+pub fn websocket(address: SocketAddr) -> TcpStream {
+    let mut connection = TcpStream::connect(address).expect("a connection");
+    connection.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    connection
+        .write_all(
+            b"GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\n\
+              upgrade: websocket\r\nsec-websocket-version: 13\r\n\
+              sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        )
+        .expect("it is sent");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        connection.read_exact(&mut byte).expect("a response");
+        head.extend(byte);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
+    connection
+}
+
+/// The code with which the server closes a WebSocket.
+pub fn close_code(mut connection: TcpStream) -> u16 {
+    let mut header = [0; 4];
+    connection.read_exact(&mut header).expect("a close frame");
+    assert_eq!(header[0], 0x88);
+    u16::from_be_bytes([header[2], header[3]])
+}

@@ -1,0 +1,227 @@
+//! Which requests the operator's listener answers.
+//!
+//! On a loopback address, every program of the machine may read. A browser is such a program, and
+//! runs the code of any website. So requests that a website can cause are refused: those with an
+//! `Origin` or from another site, and those for a host name that a website could point at the
+//! loopback address (DNS rebinding). On any other address, every request needs the token.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::uri::Authority;
+use http::{HeaderMap, StatusCode, header};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::metrics::Metrics;
+
+/// The operator's token.
+#[derive(Clone, Copy)]
+pub(crate) struct Token(Option<[u8; 32]>);
+
+impl Token {
+    /// `admin.token`; empty for none.
+    pub fn new(token: &str) -> Self {
+        Token((!token.is_empty()).then(|| Sha256::digest(token).into()))
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether a request has the token.
+    pub fn is_in(&self, headers: &HeaderMap) -> bool {
+        let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = header.and_then(|value| value.strip_prefix("Bearer "));
+        // The duration of this comparison can reveal parts of the hash, but not of the token.
+        token.is_some_and(|token| self.0 == Some(Sha256::digest(token).into()))
+    }
+}
+
+/// The rules of one listener.
+pub(super) struct Guard {
+    /// The address on which it listens.
+    pub address: SocketAddr,
+    pub token: Token,
+    pub metrics: Arc<Metrics>,
+}
+
+/// The address of this machine to which a request was sent.
+#[derive(Clone, Copy)]
+pub(super) struct LocalAddress(pub SocketAddr);
+
+/// Why a request is refused.
+#[derive(Debug, PartialEq, Eq)]
+enum Refused {
+    /// A website caused it.
+    Website,
+    /// It lacks the token.
+    NoToken,
+    /// Its host may be the name of a website.
+    UnknownHost,
+}
+
+impl Guard {
+    fn check(&self, headers: &HeaderMap, local: IpAddr) -> Result<(), Refused> {
+        let fetch_site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
+        let is_other_site =
+            fetch_site.is_some_and(|site| !matches!(site, b"none" | b"same-origin"));
+        if is_other_site || headers.contains_key(header::ORIGIN) {
+            return Err(Refused::Website);
+        }
+        if self.token.is_in(headers) {
+            return Ok(());
+        }
+        if !self.address.ip().is_loopback() {
+            return Err(Refused::NoToken);
+        }
+        match is_own_host(headers, local) {
+            true => Ok(()),
+            false => Err(Refused::UnknownHost),
+        }
+    }
+}
+
+/// Whether a request has one host, which is `localhost`, a loopback address, or the address to which
+/// the request was sent. Its port does not matter: a tunnel may have another one.
+fn is_own_host(headers: &HeaderMap, local: IpAddr) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let Ok(authority) = Authority::try_from(host.as_bytes()) else { return false };
+    let host = authority.host();
+    let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    match literal.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || address == local,
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+/// Refuses requests that are not the operator's.
+pub(super) async fn guard(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let local = request.extensions().get::<LocalAddress>().map_or(guard.address, |local| local.0);
+    let Err(refused) = guard.check(request.headers(), local.ip()) else {
+        return next.run(request).await;
+    };
+    guard.metrics.refused("admin");
+    match refused {
+        Refused::NoToken => not_the_operator(),
+        Refused::Website => refuse(
+            StatusCode::FORBIDDEN,
+            "from a website",
+            "Requests that a website causes are refused. Open this address from the address bar.",
+        ),
+        Refused::UnknownHost => refuse(
+            StatusCode::FORBIDDEN,
+            "unknown host",
+            "Send the request to localhost or to the address of the listener, or with the admin token.",
+        ),
+    }
+}
+
+pub(super) fn not_the_operator() -> Response {
+    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+    let reason = json!({ "reason": "not the operator" });
+    (StatusCode::UNAUTHORIZED, challenge, Json(reason)).into_response()
+}
+
+pub(super) fn refuse(status: StatusCode, reason: &str, message: &str) -> Response {
+    (status, Json(json!({ "reason": reason, "message": message }))).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "a token of the operator";
+
+    fn guard(address: &str) -> Guard {
+        let token = Token::new(TOKEN);
+        Guard { address: address.parse().unwrap(), token, metrics: Arc::default() }
+    }
+
+    fn check(address: &str, headers: &[(&'static str, &str)]) -> Result<(), Refused> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        let guard = guard(address);
+        guard.check(&map, guard.address.ip())
+    }
+
+    #[test]
+    fn a_loopback_listener_answers_requests_for_the_machine_itself() {
+        for host in ["localhost", "LocalHost:9", "127.0.0.1:4010", "127.9.9.9", "[::1]:4010"] {
+            assert_eq!(check("127.0.0.1:4010", &[("host", host)]), Ok(()), "{host}");
+        }
+        assert_eq!(check("[::1]:4010", &[("host", "[::1]")]), Ok(()));
+    }
+
+    #[test]
+    fn a_host_that_a_website_may_own_is_refused() {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "192.0.2.1",
+            "[2001:db8::1]",
+            "localhost@evil.example",
+            "",
+        ] {
+            let refused = check("127.0.0.1:4010", &[("host", host)]);
+            assert_eq!(refused, Err(Refused::UnknownHost), "{host}");
+        }
+        assert_eq!(check("127.0.0.1:4010", &[]), Err(Refused::UnknownHost));
+        let two = check("127.0.0.1:4010", &[("host", "localhost"), ("host", "evil.example")]);
+        assert_eq!(two, Err(Refused::UnknownHost));
+    }
+
+    #[test]
+    fn a_request_that_a_website_causes_is_refused_even_with_the_token() {
+        let token = ("authorization", "Bearer a token of the operator");
+        for header in [
+            ("origin", "http://evil.example"),
+            ("origin", "null"),
+            ("origin", "http://localhost:4000"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
+            for address in ["127.0.0.1:4010", "192.0.2.1:4010"] {
+                let refused = check(address, &[("host", "localhost"), header, token]);
+                assert_eq!(refused, Err(Refused::Website), "{header:?}");
+            }
+        }
+        for site in ["none", "same-origin"] {
+            let headers = [("host", "localhost"), ("sec-fetch-site", site)];
+            assert_eq!(check("127.0.0.1:4010", &headers), Ok(()), "{site}");
+        }
+    }
+
+    #[test]
+    fn on_any_other_address_every_request_needs_the_token() {
+        let right = ("authorization", "Bearer a token of the operator");
+        let wrong = ("authorization", "Bearer a token of the operator!");
+        for address in ["0.0.0.0:4010", "192.0.2.1:4010", "[::]:4010"] {
+            let host = ("host", "127.0.0.1:4010");
+            assert_eq!(check(address, &[host]), Err(Refused::NoToken));
+            assert_eq!(check(address, &[host, wrong]), Err(Refused::NoToken));
+            assert_eq!(check(address, &[host, right]), Ok(()));
+            assert_eq!(check(address, &[("host", "watchfire.internal"), right]), Ok(()));
+        }
+        assert_eq!(check("127.0.0.1:1", &[("host", "watchfire.internal"), right]), Ok(()));
+    }
+
+    #[test]
+    fn without_a_token_no_request_has_it() {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", "Bearer ".parse().unwrap());
+        assert!(!Token::new("").is_in(&headers) && !Token::new("").is_set());
+    }
+}

@@ -1,0 +1,187 @@
+//! The sockets of the operator's listener, and the thread that serves them.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::connections::accept;
+use super::guard::{Guard, Token, guard};
+use crate::metrics::Metrics;
+use crate::settings::AdminSettings;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// Why the operator's listener cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// An address of `admin.listen` cannot be used.
+    #[error(
+        "cannot listen on {address} of admin.listen: {source}; choose another address, or set admin.listen to [] for no metrics and admin calls"
+    )]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The cause.
+        source: io::Error,
+    },
+    /// An address of `admin.listen` is open to other machines, and there is no token.
+    #[error(
+        "cannot listen on {address} of admin.listen: other machines can reach it and there is no admin.token; set a token of at least {} bytes, or listen on a loopback address such as 127.0.0.1:{}",
+        crate::settings::TOKEN_BYTES_MIN,
+        address.port()
+    )]
+    NoToken {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// An inherited descriptor, a thread or an event loop.
+    #[error("cannot start the admin listener: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Checks `admin.listen` without opening anything.
+pub(crate) fn check_listen(settings: &AdminSettings) -> Result<(), AdminError> {
+    let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
+    match settings.listen.iter().find(is_open) {
+        Some(&address) if settings.token.is_empty() => Err(AdminError::NoToken { address }),
+        _ => Ok(()),
+    }
+}
+
+/// The sockets of the operator's listener. Several processes share them.
+#[derive(Debug, Default)]
+pub(crate) struct AdminListeners(Vec<(SocketAddr, TcpListener)>);
+
+impl AdminListeners {
+    /// Listens on the addresses of the settings. If the default address cannot be used, there is a
+    /// warning and no listener: another server on the machine may have it.
+    ///
+    /// A successor shares the addresses with the server that it replaces, until that one ends.
+    pub fn open(settings: &AdminSettings, is_successor: bool) -> Result<Self, AdminError> {
+        check_listen(settings)?;
+        let is_default = settings.listen == AdminSettings::default().listen;
+        let mut listeners = Vec::new();
+        for &address in &settings.listen {
+            let opened = listen(address, is_successor)
+                .and_then(|listener| Ok((listener.local_addr()?, listener)));
+            match opened {
+                Ok(listener) => listeners.push(listener),
+                Err(error) if is_default => {
+                    tracing::warn!(
+                        %address, %error,
+                        "cannot open the admin listener; running without metrics and admin calls. \
+                         Set admin.listen to another address, or to [] for none"
+                    );
+                }
+                Err(source) => return Err(AdminError::Listen { address, source }),
+            }
+        }
+        Ok(AdminListeners(listeners))
+    }
+
+    /// The sockets that another process opened.
+    pub fn from_descriptors(descriptors: Vec<OwnedFd>) -> Result<Self, AdminError> {
+        let listener = |descriptor| {
+            let listener = TcpListener::from(descriptor);
+            Ok((listener.local_addr()?, listener))
+        };
+        Ok(AdminListeners(descriptors.into_iter().map(listener).collect::<io::Result<_>>()?))
+    }
+
+    /// Copies of the sockets, for another process.
+    pub fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
+        self.0.iter().map(|(_, listener)| Ok(listener.try_clone()?.into())).collect()
+    }
+
+    /// The addresses, with the ports that were bound.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.0.iter().map(|(address, _)| *address).collect()
+    }
+}
+
+/// Listens on an address that no other server uses, except one that this process replaces.
+fn listen(address: SocketAddr, is_successor: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(is_successor)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    // A successor may share the address from now on.
+    socket.set_reuse_port(true)?;
+    Ok(socket.into())
+}
+
+/// Answers the operator on a thread of its own, until it is dropped.
+pub(crate) struct AdminServer {
+    addresses: Vec<SocketAddr>,
+    /// Dropping it ends the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AdminServer {
+    /// Serves `routes` to the requests that the rules allow. Without a socket, there is no thread.
+    pub fn start(
+        listeners: AdminListeners,
+        routes: Router,
+        token: Token,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, AdminError> {
+        let addresses = listeners.addresses();
+        if addresses.is_empty() {
+            return Ok(AdminServer { addresses, stop: None, thread: None });
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut serving = Vec::new();
+        for (address, listener) in listeners.0 {
+            listener.set_nonblocking(true)?;
+            let _inside = runtime.enter();
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let rules = Arc::new(Guard { address, token, metrics: metrics.clone() });
+            serving.push((listener, routes.clone().layer(from_fn_with_state(rules, guard))));
+        }
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("admin".into()).spawn(move || {
+            runtime.block_on(async {
+                let mut tasks = JoinSet::new();
+                for (listener, router) in serving {
+                    tasks.spawn(accept(listener, router));
+                }
+                // Nothing is sent: the sender's drop ends the wait.
+                stopped.await.ok();
+            });
+        })?;
+        Ok(AdminServer { addresses, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Closes the listener and its connections.
+    pub fn stop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+
+    /// The addresses on which it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+}
+
+impl Drop for AdminServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,80 @@
+//! Runs a server until it is stopped or replaced, in one process or in several.
+
+use std::future::Future;
+use std::io;
+
+use tokio::signal::unix::{SignalKind, signal};
+use watchfire_workers::join_supervisor;
+
+use crate::multi_process::{
+    RunError, Started, is_stop_during_start, process_count, serve_as_worker, supervise_all,
+};
+use crate::restart::{Inherited, Opened, report_ready};
+use crate::server::{ProcessRole, Server, StartError, shards};
+use crate::tls::TlsPlan;
+
+impl Server {
+    /// Runs until `stop` is ready, then drains; in as many processes as `server.processes` says.
+    ///
+    /// `started` is called once, when the server accepts connections. With several processes, the
+    /// program is started again for each, with the same arguments. In those processes this call
+    /// serves clients; it does not call `started`, and does not wait for `stop`.
+    ///
+    /// On SIGUSR2 the program on disk is started with the same arguments. It takes over the
+    /// listeners, and this server drains once the new one serves. If the new one does not start,
+    /// this server continues. Under systemd, the server reports its state, and listens on the
+    /// sockets of a socket unit instead of `server.listen`.
+    pub async fn run(
+        self,
+        stop: impl Future<Output = ()>,
+        started: impl FnOnce(&Started),
+    ) -> Result<(), RunError> {
+        match join_supervisor() {
+            Ok(None) => {}
+            Ok(Some(setup)) => return serve_as_worker(self, setup).await,
+            Err(error) if is_stop_during_start(&error) => return Ok(()),
+            Err(error) => return Err(RunError::JoinSupervisor(error)),
+        }
+        let inherited = Inherited::receive().map_err(RunError::Inherit)?;
+        match process_count(self.settings()) {
+            1 => self.run_alone(inherited, stop, started).await,
+            processes => supervise_all(self.settings(), processes, inherited, stop, started).await,
+        }
+    }
+
+    async fn run_alone(
+        mut self,
+        inherited: Inherited,
+        stop: impl Future<Output = ()>,
+        started: impl FnOnce(&Started),
+    ) -> Result<(), RunError> {
+        let is_successor = inherited.is_successor();
+        if !is_successor {
+            TlsPlan::check_redirect_addresses(self.settings()).map_err(StartError::Tls)?;
+        }
+        let listen = &self.settings().server.listen;
+        let Opened { listeners, listen, restarts, predecessor } =
+            inherited.open(listen, shards(self.settings()))?;
+        let mut settings = self.settings().clone();
+        settings.server.listen = listen;
+        self.set_settings(settings);
+        let role = ProcessRole {
+            inherited: Some(listeners),
+            is_successor,
+            ..ProcessRole::alone().map_err(io::Error::other)?
+        };
+        // The parts that reload something listen for it, too. Without them, it must not end the
+        // process.
+        let _hangup = signal(SignalKind::hangup())?;
+        let server = self.start_as(role)?;
+        let addresses = server.addresses().to_vec();
+        let admin_addresses = server.admin_addresses().to_vec();
+        let address = addresses[0];
+        started(&Started { address, addresses, admin_addresses, processes: 1 });
+        report_ready(predecessor);
+        let mut loops = server.loop_watch();
+        restarts.until_end(stop, || loops.stalled().is_empty()).await;
+        server.drain().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! systemd, or another service manager with the same protocol: readiness, the watchdog, and sockets
+//! that it opened for the server.
+//!
+//! Every function does nothing when no service manager started the server.
+
+use std::env;
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use listenfd::ListenFd;
+use sd_notify::NotifyState;
+use watchfire_sockets::InheritedListener;
+
+/// Variables that are meant for the main process of a service only.
+const VARIABLES: [&str; 6] = [
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+];
+
+/// Reports that the server accepts connections, with all its processes.
+pub(crate) fn notify_ready() {
+    notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
+}
+
+/// Reports that the server drains and then ends.
+pub(crate) fn notify_stopping() {
+    notify(&[NotifyState::Stopping, NotifyState::Status("closing all connections")]);
+}
+
+/// Reports that another process is the main process of the service from now on.
+pub(crate) fn notify_main_process(pid: u32) {
+    // The new main process sends its first sign of life only after a part of the period.
+    notify(&[NotifyState::MainPid(pid), NotifyState::Watchdog]);
+}
+
+/// Reports that the server is alive.
+pub(crate) fn notify_alive() {
+    notify(&[NotifyState::Watchdog]);
+}
+
+/// How often to report that the server is alive; `None` if the service has no watchdog.
+pub(crate) fn watchdog_period() -> Option<Duration> {
+    // Twice in the time after which the service manager acts.
+    sd_notify::watchdog_enabled().map(|timeout| timeout / 2)
+}
+
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, ?states, "cannot notify the service manager");
+    }
+}
+
+/// The listeners that the service manager opened, in its order.
+///
+/// Call it once, before there are threads: it removes variables from the environment.
+pub(crate) fn inherited_listeners() -> io::Result<Vec<InheritedListener>> {
+    let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    let mut descriptors = ListenFd::from_env();
+    let mut listeners = Vec::new();
+    for index in 0..descriptors.len() {
+        let name = names.next().unwrap_or_default();
+        let failed = |error: io::Error| {
+            let what = format!(
+                "cannot use the socket {index} ({name}) of the service manager: {error}; it must \
+                 be a TCP listener: set ListenStream to an address and a port"
+            );
+            io::Error::new(error.kind(), what)
+        };
+        if let Some(listener) = descriptors.take_tcp_listener(index).map_err(failed)? {
+            listeners.push(InheritedListener::new(listener.into()).map_err(failed)?);
+        }
+    }
+    Ok(listeners)
+}
+
+/// Removes the service manager's variables from a command that is not the main process.
+pub(crate) fn hide_from(command: &mut Command) {
+    for variable in VARIABLES {
+        command.env_remove(variable);
+    }
+}
+
+/// Prepares the command of the next main process. It has the same watchdog, with another pid.
+pub(crate) fn pass_to(command: &mut Command) {
+    for variable in ["WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"] {
+        command.env_remove(variable);
+    }
+}

@@ -1,0 +1,101 @@
+//! The HTTPS client with which orders are sent.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::Request;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Bytes;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
+
+use super::plan::ca_certificates;
+
+/// The longest time of a request and its response.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The largest response. A chain of certificates has some kilobytes.
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
+
+/// An HTTPS client that trusts the system's certificates, and those of a file.
+#[derive(Clone)]
+pub(super) struct AcmeHttpClient {
+    client: Client<HttpsConnector<HttpConnector>, BodyWrapper<Bytes>>,
+}
+
+impl AcmeHttpClient {
+    pub fn new(ca_file: Option<&Path>) -> Result<Self, String> {
+        let mut roots = RootCertStore::empty();
+        let system = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(system.certs);
+        if let Some(path) = ca_file {
+            let own = ca_certificates(path).map_err(|error| error.to_string())?;
+            for certificate in own {
+                let reason =
+                    |error| format!("cannot use tls.acme.ca_file {}: {error}", path.display());
+                roots.add(certificate).map_err(reason)?;
+            }
+        }
+        if roots.is_empty() {
+            return Err(
+                "the system has no trusted certificates; install ca-certificates, or set tls.acme.ca_file".into(),
+            );
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_only()
+            .enable_http1()
+            .build();
+        Ok(AcmeHttpClient { client: Client::builder(TokioExecutor::new()).build(connector) })
+    }
+}
+
+impl HttpClient for AcmeHttpClient {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+        let response = self.client.request(request);
+        Box::pin(async move {
+            let whole = async {
+                let response = response.await.map_err(|error| other(&with_causes(&error)))?;
+                let (parts, body) = response.into_parts();
+                let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await;
+                let body = body.map_err(|error| other(&with_causes(&*error)))?.to_bytes();
+                Ok(BytesResponse { parts, body: Box::new(body) })
+            };
+            match timeout(REQUEST_TIMEOUT, whole).await {
+                Ok(result) => result,
+                Err(_) => Err(other(&format!("no response within {REQUEST_TIMEOUT:?}"))),
+            }
+        })
+    }
+}
+
+fn other(message: &str) -> Error {
+    Error::Other(message.into())
+}
+
+/// An error with all of its causes.
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

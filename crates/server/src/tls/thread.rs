@@ -1,0 +1,111 @@
+//! The thread that watches certificates, orders them, and answers plain HTTP.
+
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::thread;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+
+use super::acme::AcmeClient;
+use super::plan::{OpenCertificates, Source, TlsPlan, TlsStartError};
+use super::redirect::{RedirectListener, Redirects};
+use super::reload::Reloader;
+
+/// Runs until it is dropped.
+pub(crate) struct TlsThread {
+    redirects: Vec<SocketAddr>,
+    _stop: oneshot::Sender<()>,
+}
+
+/// The parts of a [`TlsThread`] that are opened before the server accepts clients, so that an error
+/// prevents the start.
+pub(crate) struct TlsThreadSetup {
+    runtime: BackgroundRuntime,
+    listeners: Vec<RedirectListener>,
+}
+
+/// A runtime whose drop does not wait for a name that is being resolved. So it may be dropped inside
+/// another runtime, when the start of a server fails.
+struct BackgroundRuntime(Option<Runtime>);
+
+impl Deref for BackgroundRuntime {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("the runtime exists until the drop")
+    }
+}
+
+impl Drop for BackgroundRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl TlsThreadSetup {
+    /// Opens the listeners of `tls.redirect_listen`. `is_shared`: other processes of the server
+    /// listen on the same addresses.
+    pub fn open(plan: &TlsPlan, is_shared: bool) -> Result<Self, TlsStartError> {
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(TlsStartError::Thread)?;
+        let runtime = BackgroundRuntime(Some(runtime));
+        let context = runtime.enter();
+        let listeners = plan.redirect_listen.iter().map(|&address| {
+            RedirectListener::open(address, is_shared)
+                .map_err(|source| TlsStartError::Listen { address, source })
+        });
+        let listeners = listeners.collect::<Result<_, _>>()?;
+        drop(context);
+        Ok(TlsThreadSetup { runtime, listeners })
+    }
+}
+
+impl TlsThread {
+    /// `serving` is the address to which requests are redirected. `orders`: this process orders
+    /// certificates, if the settings name an ACME server.
+    pub fn start(
+        setup: TlsThreadSetup,
+        plan: TlsPlan,
+        open: OpenCertificates,
+        serving: SocketAddr,
+        orders: bool,
+    ) -> Result<Self, TlsStartError> {
+        let TlsThreadSetup { runtime, listeners } = setup;
+        let redirects = listeners.iter().map(RedirectListener::address).collect();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let start = move || -> io::Result<()> {
+            let context = runtime.enter();
+            let is_renewed_by_hand = matches!(plan.source, Source::Files(_));
+            let OpenCertificates { certificates, seen, counts } = open;
+            let (files, counted) = (plan.files(), counts.clone());
+            let reloader = Reloader::new(files, certificates, seen, counted, is_renewed_by_hand);
+            runtime.spawn(reloader.run(signal(SignalKind::hangup())?));
+            let redirects = Arc::new(Redirects::new(plan.redirect_rules, serving));
+            for listener in listeners {
+                runtime.spawn(listener.run(redirects.clone()));
+            }
+            if let (Source::Acme(acme), true) = (plan.source, orders) {
+                runtime.spawn(AcmeClient::new(acme, counts).run(signal(SignalKind::hangup())?));
+            }
+            drop(context);
+            thread::Builder::new().name("tls".into()).spawn(move || {
+                // An error means that the handle was dropped.
+                let _ = runtime.block_on(stopped);
+            })?;
+            Ok(())
+        };
+        start().map_err(TlsStartError::Thread)?;
+        Ok(TlsThread { redirects, _stop: stop })
+    }
+
+    /// The addresses of `tls.redirect_listen`, with the ports that were bound.
+    pub fn redirect_addresses(&self) -> &[SocketAddr] {
+        &self.redirects
+    }
+}

@@ -1,0 +1,112 @@
+//! An event loop that blocks for ever is noticed, while the rest of its process runs.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tungstenite::Message;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    /// The operator's listener.
+    admin: SocketAddr,
+}
+
+impl Server {
+    fn start(processes: &str, environment: &[(&str, &str)]) -> Server {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_blocking-server"));
+        command.arg(processes).envs(environment.iter().copied()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let output = child.stdout.take().expect("a pipe");
+        let mut lines = BufReader::new(output).lines();
+        let mut address = || {
+            let line = lines.next().expect("its addresses").expect("text");
+            line.parse().expect("an address")
+        };
+        let (address, admin) = (address(), address());
+        Server { child, address, admin }
+    }
+
+    /// Blocks the event loop that serves a new client.
+    fn block(&self) {
+        let stream = TcpStream::connect(self.address).expect("a connection");
+        let url = format!("ws://{}/socket/websocket?vsn=2.0.0", self.address);
+        let (mut client, _) = tungstenite::client(url, stream).expect("a WebSocket");
+        for message in [r#"["1","1","block","phx_join",{}]"#, r#"["1","2","block","block",{}]"#] {
+            client.send(Message::text(message)).expect("it is sent");
+        }
+        // The reply to the join shows that the messages arrive.
+        client.read().expect("a reply");
+    }
+
+    fn get(&self, path: &str) -> Option<(u16, String)> {
+        Self::get_from(self.address, path)
+    }
+
+    fn get_from(address: SocketAddr, path: &str) -> Option<(u16, String)> {
+        let mut connection = TcpStream::connect(address).ok()?;
+        connection.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+        write!(connection, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            .ok()?;
+        let mut response = String::new();
+        connection.read_to_string(&mut response).ok()?;
+        Some((response.get(9..12)?.parse().ok()?, response))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Its workers end with it, also the blocked one: it may take the drain's timeout.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < DEADLINE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_process_with_a_blocked_event_loop_is_missing_and_then_replaced() {
+    let server = Server::start("2", &[]);
+    eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
+    server.block();
+    eventually("one is missing", || server.get("/readyz").is_some_and(|(status, _)| status == 503));
+    eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
+    let read = || Server::get_from(server.admin, "/metrics");
+    let metrics = || read().map(|(_, text)| text).unwrap_or_default();
+    eventually("it is counted", || metrics().contains("\nwatchfire_process_hangs_total 1\n"));
+}
+
+#[test]
+fn the_watchdog_is_not_served_while_an_event_loop_is_blocked() {
+    const TIMEOUT: Duration = Duration::from_secs(1);
+    let path = std::env::temp_dir().join(format!("watchfire-{}-notify", std::process::id()));
+    let notifications = UnixDatagram::bind(&path).expect("a socket");
+    notifications.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    let micros = TIMEOUT.as_micros().to_string();
+    let notify = path.to_str().expect("a text");
+    let server = Server::start("1", &[("NOTIFY_SOCKET", notify), ("WATCHDOG_USEC", &micros)]);
+    let receive = || {
+        let mut buffer = [0; 256];
+        let len = notifications.recv(&mut buffer)?;
+        std::io::Result::Ok(String::from_utf8_lossy(&buffer[..len]).into_owned())
+    };
+    while !receive().expect("a notification").contains("WATCHDOG=1") {}
+    server.block();
+    // The watchdog would be served twice in its timeout. One report may be on its way, and the
+    // event loop may have ticked since then.
+    notifications.set_read_timeout(Some(2 * TIMEOUT)).expect("a timeout");
+    let late = std::iter::from_fn(|| receive().ok()).take(3).count();
+    assert!(late <= 2, "the watchdog is served");
+    let _ = std::fs::remove_file(&path);
+}

@@ -1,0 +1,46 @@
+//! A server with a channel that blocks its event loop for ever: `blocking-server 2` has two
+//! processes. The tests start it.
+
+use watchfire_server::{
+    Channel, HandleIn, Joined, Outcome, Payload, Refusal, Server, Settings, Socket, stop_signal,
+};
+
+struct Blocking;
+
+impl Channel for Blocking {
+    type State = ();
+
+    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        Ok(Joined::with(()))
+    }
+
+    fn handle_in(&self, _: &mut (), _: &mut Socket<'_>, event: &str, _: Payload<'_>) -> HandleIn {
+        if event == "block" {
+            loop {
+                std::thread::park();
+            }
+        }
+        Ok(Outcome::NoReply)
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut settings = Settings::default();
+    settings.server.listen = vec![([127, 0, 0, 1], 0).into()];
+    settings.admin.listen = vec![([127, 0, 0, 1], 0).into()];
+    settings.server.processes = std::env::args().nth(1).unwrap_or_default().parse()?;
+    // The other event loop of the process continues, so the process does not look dead.
+    settings.server.shards = 2;
+    settings.server.drain_period = std::time::Duration::ZERO;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let signal = stop_signal();
+        let stop = async { signal.await.expect("signals can be handled") };
+        let server = Server::new(settings).channel("block", Blocking);
+        let started = |started: &watchfire_server::Started| {
+            println!("{}\n{}", started.address, started.admin_addresses[0]);
+        };
+        server.run(stop, started).await
+    })?;
+    Ok(())
+}

@@ -1,0 +1,46 @@
+// The chat, which a server has only with `channels.open_rooms`.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { waitUntil } from '../lib/deadlines.mjs'
+import { newVisitor, startServer } from './page-driver.mjs'
+
+test('two people chat in a room, and a third person in another room receives nothing', async (t) => {
+  const server = await startServer(t, { settings: { 'channels.open_rooms': true } })
+  const [ann, bob, eve] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  for (const [person, name, room] of [[ann, 'Ann', 'camp'], [bob, 'Bob', 'camp'], [eve, 'Eve', 'elsewhere']]) {
+    await person.goTo(`/chat#room=${room}`)
+    await person.waitForText('Connected')
+    await person.tab.getByRole('textbox', { name: 'Your name' }).fill(name)
+  }
+  const sendChat = async (person, words) => {
+    const field = person.tab.getByRole('textbox', { name: 'Message' })
+    await field.fill(words)
+    await person.tab.keyboard.press('Enter')
+    await waitUntil(async () => (await field.inputValue()) === '', 'the message is sent')
+  }
+  await sendChat(ann, 'Is anybody <b>there</b>?')
+  await bob.waitForText('Is anybody <b>there</b>?')
+  await sendChat(bob, 'By the fire.')
+  const log = (person) => person.tab.getByRole('log').getByRole('listitem')
+  await ann.waitForText('By the fire.')
+  assert.equal(await log(ann).count(), 2)
+  assert.equal(await log(eve).count(), 0)
+  for (const person of [ann, bob, eve]) person.assertNoPageErrors()
+})
+
+test('a server without chat rooms does not link to the chat, and its chat page says how to turn it on', async (t) => {
+  const server = await startServer(t)
+  const person = await newVisitor(t, server)
+  await person.goTo('/')
+  // The list of limits shows that the page knows what the server has.
+  await person.tab.getByText('What are the limits?').waitFor()
+  await person.tab.getByRole('link', { name: 'Throw sprites to them' }).waitFor()
+  assert.equal(await person.tab.getByRole('link', { name: 'Chat with the people here' }).count(), 0)
+  await person.goTo('/chat#room=camp')
+  await person.waitForText('This server has no chat')
+  await person.waitForText('channels.open_rooms = true')
+  assert.equal(await person.tab.getByRole('textbox').count(), 0)
+  person.assertNoPageErrors()
+})

@@ -1,0 +1,98 @@
+// Stock Phoenix clients through a restart (SIGUSR2), and through a process that no longer responds.
+
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { describe, it } from 'node:test'
+
+import { connect, freshTopic, variants } from '../lib/test-client.mjs'
+import { LongPollSession } from '../lib/long-poll.mjs'
+import { newest } from '../lib/phoenix-clients.mjs'
+import { startWatchfire } from '../lib/server.mjs'
+import { SOON_MS, waitUntil } from '../lib/deadlines.mjs'
+
+/** A client in a room, with the messages that it received. */
+async function member(t, server, variant, topic) {
+  const client = connect(t, server, variant)
+  const channel = await client.join(topic)
+  const received = new Set()
+  channel.on('new_msg', ({ n }) => received.add(n))
+  return { name: variant.name, client, channel, received, isJoined: () => channel.state === 'joined' }
+}
+
+/** Sends messages until each member has received a common one: a member may join just after a message. */
+async function assertAllHear(members, from, first) {
+  let n = first
+  await waitUntil(async () => {
+    from.channel.push('new_msg', { n: ++n })
+    return Array.from({ length: n - first }, (_, i) => first + 1 + i).some((n) => members.every(({ received }) => received.has(n)))
+  }, 'all hear the same message', 4 * SOON_MS)
+}
+
+/** The state letter of a process, such as R, T or Z; undefined if there is none. */
+function stateOf(pid) {
+  try {
+    return /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]
+  } catch {
+    return undefined
+  }
+}
+
+const isRunning = (pid) => ![undefined, 'Z', 'X'].includes(stateOf(pid))
+
+describe('a restart with SIGUSR2', () => {
+  for (const processes of [1, 3]) {
+    it(`brings every stock client back into its room, with ${processes} processes`, async (t) => {
+      const server = await startWatchfire({ processes, settings: { 'server.drain_period': '1s' } })
+      const children = () => server.workers()
+      const before = children()
+      let successor
+      t.after(async () => {
+        if (successor && isRunning(successor)) {
+          process.kill(successor, 'SIGTERM')
+          await waitUntil(() => !isRunning(successor), 'the new program ends')
+        }
+        await server.stop()
+      })
+      const topic = freshTopic('rooms')
+      const members = []
+      for (const variant of variants) members.push(await member(t, server, variant, topic))
+      await assertAllHear(members, members[0], 0)
+      const session = await LongPollSession.open(server)
+
+      process.kill(server.pid, 'SIGUSR2')
+      successor = await waitUntil(() => children().find((pid) => !before.includes(pid)), 'the new program starts')
+      await waitUntil(() => !isRunning(server.pid), 'the old program ends')
+      assert.ok(isRunning(successor), server.stderr)
+      await waitUntil(() => members.every(({ client }) => client.joinsSent.length > 1), 'all clients join again', 4 * SOON_MS)
+      await waitUntil(() => members.every(({ isJoined }) => isJoined()), 'all clients are joined', 4 * SOON_MS)
+      await assertAllHear(members, members[0], 1000)
+      // Not 410: releases of phoenix.js before 1.8 would not join their channels again.
+      assert.equal((await session.get()).status, 500)
+      for (const { name, client } of members.filter(({ client }) => !client.variant.isPoll)) {
+        const codes = client.closed.all.map(({ code }) => code)
+        assert.ok(codes.includes(1012), `${name} was closed with ${codes}`)
+      }
+    })
+  }
+})
+
+describe('a process that does not respond', () => {
+  it('is replaced, and its clients come back into their room', async (t) => {
+    const server = await startWatchfire({ processes: 2, settings: { 'server.drain_period': '100ms' } })
+    t.after(() => server.stop())
+    const topic = freshTopic('rooms')
+    const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
+    const members = await Promise.all(Array.from({ length: 12 }, () => member(t, server, newestWay, topic)))
+    await assertAllHear(members, members[0], 0)
+    const [, stopped] = server.workers()
+    process.kill(stopped, 'SIGSTOP')
+    await waitUntil(() => !isRunning(stopped), 'the stopped process is killed')
+    const lost = () => members.filter(({ client }) => client.closed.all.length > 0)
+    await waitUntil(() => lost().length > 0, 'its clients notice')
+    await waitUntil(() => server.workers().length === 2, 'it is replaced')
+    await waitUntil(() => members.every(({ isJoined }) => isJoined()), 'all clients are joined', 4 * SOON_MS)
+    assert.ok(lost().length < members.length, 'the clients of the other process stay')
+    await assertAllHear(members, members[0], 1000)
+    assert.equal(await server.metric('watchfire_process_hangs_total'), 1)
+  })
+})
