@@ -10,7 +10,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long clean tools swarm-tools
+.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long test-mirror clean tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,15 @@ soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minu
 test-proxies-long: web tools tests/interop/node_modules/.package-lock.json ## Polls of two minutes, 1,000 reconnects and 300 MB through each proxy
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli
 	cd tests/interop && npm run test:proxies-long
+
+test-mirror: tools tests/interop/node_modules/.package-lock.json ## Pull images through the mirror with containerd, podman, buildah and skopeo
+	@missing=; for tool in docker-registry:docker-registry skopeo:skopeo buildah:buildah podman:podman containerd:containerd runc:runc; do \
+	  PATH="$$PATH:/usr/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	[ -z "$$missing" ] || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) -p watchfire-cli
+	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:mirror
 
 test-kubo: ## A real kubo against our libp2p host; builds kubo once, with Go, which takes minutes
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p watchfire-p2p --bins --example host --example raw_peer

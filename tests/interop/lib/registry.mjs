@@ -184,7 +184,10 @@ export class FaultyRegistry {
       answer.on('data', (chunk) => {
         const changed = this.spoil(request, chunk)
         if (changed === null) response.destroy()
-        else if (!response.destroyed) response.write(changed)
+        else if (!response.destroyed && !response.write(changed)) {
+          answer.pause()
+          response.once('drain', () => answer.resume())
+        }
       })
       answer.once('end', () => response.end())
       answer.once('error', () => response.destroy())

@@ -37,6 +37,23 @@ struct Connection {
     segments: Arc<Mutex<Segments>>,
 }
 
+/// The first answer of a registry.
+enum Opened {
+    /// The whole blob.
+    Body(BlobBody),
+    /// The size of a blob of which the store has a part. The rest is fetched in ranges.
+    Size(u64),
+}
+
+impl Opened {
+    const fn size(&self) -> u64 {
+        match self {
+            Opened::Body(body) => body.size,
+            Opened::Size(size) => *size,
+        }
+    }
+}
+
 /// How a body ended.
 enum BodyEnd {
     /// All blocks of the request are written, or another connection fetches the rest.
@@ -49,13 +66,13 @@ impl Task {
     /// Fetches the blob. Returns when it is complete.
     pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
         let task = Arc::new(self);
-        let body = task.open().await?;
-        let (digest, size) = (task.digest.clone(), body.size);
+        let opened = task.open().await?;
+        let (digest, size) = (task.digest.clone(), opened.size());
         let downloads = task.downloads.clone();
         let blob = blocking(move || downloads.blobs.open_partial(&digest, size)).await??;
         phase.send_replace(Phase::Fetching(blob.clone()));
         if blob.state() == BlobState::Partial {
-            task.fetch_missing(&blob, body).await?;
+            task.fetch_missing(&blob, opened).await?;
         }
         match blob.state() {
             BlobState::Complete => Ok(()),
@@ -67,12 +84,23 @@ impl Task {
         }
     }
 
-    /// Requests the whole blob. Its headers tell the size and whether ranges are possible.
-    async fn open(&self) -> Result<BlobBody, DownloadError> {
+    /// Asks for the size, or requests the whole blob. Its headers tell the size and whether ranges are
+    /// possible.
+    async fn open(&self) -> Result<Opened, DownloadError> {
         let mut failures = 0;
         loop {
-            match self.upstream.blob(&self.repository, &self.digest, None).await {
-                Ok(body) => return Ok(body),
+            let opened = match self.downloads.blobs.has_part(&self.digest) {
+                true => {
+                    let size = self.upstream.blob_size(&self.repository, &self.digest).await;
+                    size.map(Opened::Size)
+                }
+                false => {
+                    let body = self.upstream.blob(&self.repository, &self.digest, None).await;
+                    body.map(Opened::Body)
+                }
+            };
+            match opened {
+                Ok(opened) => return Ok(opened),
                 Err(error) => pause_after(&mut failures, error).await?,
             }
         }
@@ -81,21 +109,24 @@ impl Task {
     async fn fetch_missing(
         self: &Arc<Self>,
         blob: &Arc<Blob>,
-        body: BlobBody,
+        opened: Opened,
     ) -> Result<(), DownloadError> {
         let present: Vec<bool> = (0..blob.blocks()).map(|block| blob.has_block(block)).collect();
         let missing = present.iter().filter(|present| !**present).count();
-        let accepts_ranges = body.accepts_ranges;
         let segments = Arc::new(Mutex::new(Segments::new(present)));
         let connection =
             || Connection { task: self.clone(), blob: blob.clone(), segments: segments.clone() };
-        let further = match accepts_ranges {
-            true => missing.div_ceil(SEGMENT_BLOCKS).min(self.downloads.connections_per_blob) - 1,
-            false => 0,
-        };
+        let useful = missing.div_ceil(SEGMENT_BLOCKS).min(self.downloads.connections_per_blob);
         let mut connections = JoinSet::new();
-        let first = connection();
-        connections.spawn(async move { first.fetch_from_start(body).await });
+        let further = match opened {
+            Opened::Body(body) => {
+                let further = if body.accepts_ranges { useful - 1 } else { 0 };
+                let first = connection();
+                connections.spawn(async move { first.fetch_from_start(body).await });
+                further
+            }
+            Opened::Size(_) => useful,
+        };
         for _ in 0..further {
             let one = connection();
             connections.spawn(async move { one.fetch_segments(0).await });
@@ -111,6 +142,10 @@ impl Task {
             }
         }
         if let Some(error) = failure.filter(|_| !segments.lock().is_complete()) {
+            // A registry without ranges cannot complete a part: the next download starts anew.
+            if matches!(error, DownloadError::Upstream(UpstreamError::InvalidAnswer { .. })) {
+                self.downloads.blobs.remove(&self.digest)?;
+            }
             return Err(error);
         }
         // A connection that ended early left blocks that none of the others saw as free.
@@ -126,10 +161,6 @@ impl Connection {
     async fn fetch_from_start(self, mut body: BlobBody) -> Result<(), DownloadError> {
         let accepts_ranges = body.accepts_ranges;
         let blocks = self.blob.blocks();
-        if accepts_ranges && self.blob.has_block(0) {
-            drop(body);
-            return self.fetch_segments(0).await;
-        }
         let mut failures = 0;
         loop {
             let written = self.blob.blocks_present();

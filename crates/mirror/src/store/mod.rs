@@ -113,6 +113,11 @@ impl Blobs {
         Ok(blob)
     }
 
+    /// Whether the store has a part of a blob, from a download that did not end.
+    pub fn has_part(&self, digest: &Digest) -> bool {
+        self.folder.partial(digest).exists()
+    }
+
     /// Removes a blob. Readers that have it open read on.
     pub fn remove(&self, digest: &Digest) -> Result<(), StoreError> {
         let mut state = self.state.lock();
