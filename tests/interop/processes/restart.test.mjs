@@ -7,7 +7,7 @@ import { describe, it } from 'node:test'
 import { connect, freshTopic, variants } from '../lib/test-client.mjs'
 import { LongPollSession } from '../lib/long-poll.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
-import { startWatchfire } from '../lib/server.mjs'
+import { ROOMS, startWatchfire } from '../lib/server.mjs'
 import { SOON_MS, waitUntil } from '../lib/deadlines.mjs'
 
 /** A client in a room, with the messages that it received. */
@@ -42,7 +42,7 @@ const isRunning = (pid) => ![undefined, 'Z', 'X'].includes(stateOf(pid))
 describe('a restart with SIGUSR2', () => {
   for (const processes of [1, 3]) {
     it(`brings every stock client back into its room, with ${processes} processes`, async (t) => {
-      const server = await startWatchfire({ processes, settings: { 'server.drain_period': '1s' } })
+      const server = await startWatchfire({ processes, settings: { ...ROOMS, 'server.drain_period': '1s' } })
       const children = () => server.workers()
       const before = children()
       let successor
@@ -78,7 +78,7 @@ describe('a restart with SIGUSR2', () => {
 
 describe('a process that does not respond', () => {
   it('is replaced, and its clients come back into their room', async (t) => {
-    const server = await startWatchfire({ processes: 2, settings: { 'server.drain_period': '100ms' } })
+    const server = await startWatchfire({ processes: 2, settings: { ...ROOMS, 'server.drain_period': '100ms' } })
     t.after(() => server.stop())
     const topic = freshTopic('rooms')
     const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
