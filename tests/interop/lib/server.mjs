@@ -37,10 +37,10 @@ export function startWatchfire({ port = 0, hosts = ['127.0.0.1'], settings = {},
   return start(binary('watchfire'), args, READY)
 }
 
-/** Starts `watchfire mirror` with a store in this folder. */
-export function startMirror(store, args, port = 0) {
-  const own = ['mirror', '--listen', `127.0.0.1:${port}`, '--store', store]
-  return start(binary('watchfire'), [...own, ...args], /^Mirroring on http:\/\/127\.0\.0\.1:(\d+) until/)
+/** Starts `watchfire mirror` with a store in this folder. `within` is a command that runs the program which its arguments name. */
+export function startMirror(store, args, { within = [] } = {}) {
+  const [program, ...all] = [...within, binary('watchfire'), 'mirror', '--listen', '127.0.0.1:0', '--store', store, ...args]
+  return start(program, all, /^Mirroring on http:\/\/127\.0\.0\.1:(\d+) until/)
 }
 
 /** The profiles of `cargo build` whose programs are started; the first that is built wins. */

@@ -1,7 +1,8 @@
 // A mirror whose registry, disk or process fails.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -284,6 +285,27 @@ describe('a mirror that fails', () => {
     await start(store)
     assert.ok((await layer()).body.equals(image.layers[0]))
     assert.ok(resumed < 4 * MIB, `${resumed} bytes were fetched again`)
+  })
+
+  it('sends its clients to the registry when its disk is full, and goes on with what fits', async (t) => {
+    const store = newStore()
+    mkdirSync(store)
+    const mount = 'mount -t tmpfs -o size=4m none "$0" && exec "$@"'
+    const within = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', mount, store]
+    if (spawnSync(within[0], [...within.slice(1), 'true']).status !== 0) {
+      return t.skip('this machine does not allow mounting a small file system')
+    }
+    mirror = await startMirror(store, ['--upstream', faulty.url], { within })
+    const small = makeImage([1000])
+    await push(registry, 'app', 'small', small)
+    await manifest()
+    const answer = await layer()
+    assert.ok(answer.status === 404 || answer.isCut, `status ${answer.status}`)
+    const again = await layer()
+    assert.equal(again.status, 404)
+    assert.match(mirror.stderr, /the disk of the store is full/)
+    await manifest('small')
+    assert.ok((await layer({}, small)).body.equals(small.layers[0]))
   })
 
   it('sends its clients to the registry when a blob does not fit', async () => {

@@ -71,8 +71,16 @@ impl Task {
         let downloads = task.downloads.clone();
         let blob = blocking(move || downloads.blobs.open_partial(&digest, size)).await??;
         phase.send_replace(Phase::Fetching(blob.clone()));
-        if blob.state() == BlobState::Partial {
-            task.fetch_missing(&blob, opened).await?;
+        if blob.state() == BlobState::Partial
+            && let Err(error) = task.fetch_missing(&blob, opened).await
+        {
+            if let DownloadError::Store(cause) = &error
+                && cause.is_no_space()
+            {
+                tracing::error!(digest = %task.digest, %error, "the disk of the store is full; removing old blobs");
+                task.downloads.blobs.remove_for_room(&task.digest, size)?;
+            }
+            return Err(error);
         }
         match blob.state() {
             BlobState::Complete => Ok(()),

@@ -45,9 +45,13 @@ pub(super) async fn answer(
 }
 
 /// The client's media types. A client may send several headers, and a registry looks at all of them.
+/// Some registries do not understand that `*/*` includes the types of OCI, so it is replaced by a list.
 fn accept(request: &Parts) -> HeaderValue {
     let lines = request.headers.get_all(header::ACCEPT);
     let lines: Vec<_> = lines.iter().filter_map(|line| line.to_str().ok()).collect();
+    if lines.iter().all(|line| line.trim() == "*/*") {
+        return HeaderValue::from_static(DEFAULT_ACCEPT);
+    }
     match HeaderValue::from_str(&lines.join(", ")) {
         Ok(accept) if !accept.is_empty() => accept,
         _ => HeaderValue::from_static(DEFAULT_ACCEPT),
@@ -232,7 +236,12 @@ mod tests {
         let accept = accept(&request.into_parts().0);
         assert_eq!(accept, "application/a, application/b;q=0.5, text/plain");
         assert!(accepts(&accept, "application/b") && !accepts(&accept, "application/c"));
-        let request = axum::http::Request::builder().body(()).unwrap();
-        assert!(accepts(&super::accept(&request.into_parts().0), "anything/else"));
+        for builder in
+            [axum::http::Request::builder(), axum::http::Request::builder().header("accept", "*/*")]
+        {
+            let accept = super::accept(&builder.body(()).unwrap().into_parts().0);
+            assert_eq!(accept, DEFAULT_ACCEPT);
+            assert!(accepts(&accept, "anything/else"));
+        }
     }
 }

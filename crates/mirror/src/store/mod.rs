@@ -126,6 +126,20 @@ impl Blobs {
         self.folder.remove_blob(digest)
     }
 
+    /// Removes a blob for which the disk has no room, and as many bytes of the least recently used
+    /// blobs, so that it may fit at the next try.
+    pub fn remove_for_room(&self, digest: &Digest, bytes: u64) -> Result<(), StoreError> {
+        self.remove(digest)?;
+        let mut state = self.state.lock();
+        let mut freed = 0;
+        while freed < bytes
+            && let Some(removed) = self.evict_oldest(&mut state)?
+        {
+            freed += removed;
+        }
+        Ok(())
+    }
+
     /// The totals.
     pub fn totals(&self) -> BlobTotals {
         let state = self.state.lock();
@@ -139,19 +153,26 @@ impl Blobs {
     /// Removes blobs until `bytes` more fit.
     fn make_room(&self, state: &mut State, bytes: u64) -> Result<(), StoreError> {
         while state.sizes.bytes() + bytes > self.bytes_max {
-            let is_open = |digest: &Digest| {
-                state.open.get(digest).is_some_and(|blob| blob.strong_count() > 0)
-            };
-            let Some(digest) = state.sizes.oldest(|digest| !is_open(digest)) else {
+            if self.evict_oldest(state)?.is_none() {
                 let held = state.sizes.bytes();
                 return Err(StoreError::Full { bytes, held, bytes_max: self.bytes_max });
-            };
-            self.folder.remove_blob(&digest)?;
-            state.sizes.remove(&digest);
-            state.open.remove(&digest);
-            state.evicted += 1;
+            }
         }
         Ok(())
+    }
+
+    /// Removes the least recently used blob that nobody has open. Returns its size; `None` if all are
+    /// open.
+    fn evict_oldest(&self, state: &mut State) -> Result<Option<u64>, StoreError> {
+        let is_open =
+            |digest: &Digest| state.open.get(digest).is_some_and(|blob| blob.strong_count() > 0);
+        let Some(digest) = state.sizes.oldest(|digest| !is_open(digest)) else { return Ok(None) };
+        self.folder.remove_blob(&digest)?;
+        let before = state.sizes.bytes();
+        state.sizes.remove(&digest);
+        state.open.remove(&digest);
+        state.evicted += 1;
+        Ok(Some(before - state.sizes.bytes()))
     }
 }
 
