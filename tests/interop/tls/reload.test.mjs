@@ -41,6 +41,8 @@ for (const processes of [1, 2]) {
     use('second')
     const second = await waitForCertificate(server.port, 'localhost', trust(pairs[1]))
     assert.notEqual(second.fingerprint, first.fingerprint)
+    const loads = () => server.stderr.match(/loaded a new TLS certificate/g)?.length ?? 0
+    await waitUntil(() => loads() === processes, 'each process has the new pair')
 
     const errors = () => server.stderr.match(/cannot load the new TLS certificate/g)?.length ?? 0
     copyFileSync(pairs[0].key, pairs[1].key)
