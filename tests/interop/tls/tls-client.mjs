@@ -25,7 +25,7 @@ export async function handshake(port, servername, { ca, ...options } = {}) {
 }
 
 /** Waits until each of several connections gets a trusted certificate that `accept` accepts; returns the last. */
-export function waitForCertificate(port, servername, options, accept = () => true, ms = SOON_MS) {
+export function waitForCertificate(port, servername, options, accept = () => true, ms = 4 * SOON_MS) {
   const check = async () => {
     let last
     for (let time = 0; time < 8; time++) {
