@@ -2,6 +2,7 @@
 //! its pre-shared key.
 
 mod mux;
+mod new_port;
 mod tls;
 
 use std::io;
@@ -22,6 +23,7 @@ use libp2p::{PeerId, Transport, dns, noise, quic, tcp};
 use tokio::net::TcpStream;
 
 use crate::error::StartError;
+use new_port::NewPort;
 use tls::Tls;
 
 /// Bytes to read from a socket at once. TLS would read only 4 KiB.
@@ -46,7 +48,7 @@ pub(crate) fn build(
         tls: Tls::new(keypair).map_err(|e| failed(&e))?,
         noise: noise::Config::new(keypair).map_err(|e| failed(&e))?,
     };
-    let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true));
+    let tcp = NewPort(tcp::tokio::Transport::new(tcp::Config::default().nodelay(true)));
     let tcp = tcp.and_then(move |socket, _| async move {
         limit_unsent_bytes(&socket.0)?;
         match swarm_key {

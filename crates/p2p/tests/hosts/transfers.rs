@@ -187,3 +187,14 @@ async fn an_identity_file_preserves_the_peer_id() {
     let error = watchfire_p2p::Host::start(with(), Stores::default(), store).await.unwrap_err();
     assert!(matches!(error, watchfire_p2p::StartError::Identity { .. }), "{error}");
 }
+
+#[tokio::test]
+async fn a_host_can_dial_while_another_program_uses_its_port_on_another_address() {
+    let (one, other) = (Node::start().await, Node::start().await);
+    let port = one.host.addresses()[0].iter().find_map(|part| match part {
+        watchfire_p2p::AddressPart::Tcp(port) => Some(port),
+        _ => None,
+    });
+    let _other_program = std::net::TcpListener::bind(("127.0.0.2", port.unwrap())).unwrap();
+    one.connect(&other).await;
+}
