@@ -61,6 +61,7 @@ mod service_manager;
 mod settings;
 mod shard;
 mod sites;
+mod small_listener;
 mod sprites;
 mod stun;
 mod tls;

@@ -13,6 +13,7 @@ const ORDER: &[&str] = &[
     "memory",
     "process",
     "service_manager",
+    "small_listener",
     "restart",
     "seed",
     "token",

@@ -1,7 +1,5 @@
 //! The connections of one operator's listener: how many, and for how long.
 
-use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::{Extension, Router};
@@ -9,10 +7,10 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::guard::LocalAddress;
+use crate::small_listener::serve_latest;
 
 /// Connections of one listener. When there are as many, a new one closes the oldest. So the
 /// operator gets an answer while others keep connections open.
@@ -25,36 +23,14 @@ const CONNECTION_TIME_MAX: Duration = Duration::from_secs(120);
 const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A longer head of a request gets 431.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Pause after a failed accept, so that repeated failures do not use a whole core.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts and serves connections until it is dropped.
 pub(super) async fn accept(listener: TcpListener, router: Router) {
-    let mut tasks = JoinSet::new();
-    let mut open = VecDeque::<AbortHandle>::new();
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::debug!(%error, "cannot accept a connection to the admin listener");
-                sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        while tasks.try_join_next().is_some() {}
-        open.retain(|task| !task.is_finished());
-        if open.len() >= CONNECTIONS_MAX
-            && let Some(oldest) = open.pop_front()
-        {
-            oldest.abort();
-        }
-        if let Ok(local) = stream.local_addr() {
-            open.push_back(tasks.spawn(serve(stream, local, router.clone())));
-        }
-    }
+    serve_latest(listener, CONNECTIONS_MAX, |stream| serve(stream, router.clone())).await;
 }
 
-async fn serve(stream: TcpStream, local: SocketAddr, router: Router) {
+async fn serve(stream: TcpStream, router: Router) {
+    let Ok(local) = stream.local_addr() else { return };
     let service = TowerToHyperService::new(router.layer(Extension(LocalAddress(local))));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

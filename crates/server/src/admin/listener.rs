@@ -8,7 +8,6 @@ use std::thread::{self, JoinHandle};
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -16,6 +15,7 @@ use super::connections::accept;
 use super::guard::{Guard, Token, guard};
 use crate::metrics::Metrics;
 use crate::settings::AdminSettings;
+use crate::small_listener;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -110,14 +110,7 @@ impl AdminListeners {
 
 /// Listens on an address that no other server uses, except one that this process replaces.
 fn listen(address: SocketAddr, is_successor: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(is_successor)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
+    let socket = small_listener::listen(address, is_successor, BACKLOG)?;
     // A successor may share the address from now on.
     socket.set_reuse_port(true)?;
     Ok(socket.into())

@@ -4,7 +4,6 @@
 //! among at most [`CONNECTIONS_MAX`]. When all places are taken, the oldest connection is closed, so
 //! clients that send slowly cannot keep others out.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -14,12 +13,11 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::rules::Redirects;
+use crate::small_listener::{listen, serve_latest};
 
 /// Connections of one listener at a time.
 const CONNECTIONS_MAX: usize = 100;
@@ -33,9 +31,6 @@ const HEAD_BYTES_MAX: usize = 8192;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// The pause when a connection cannot be accepted, such as without free descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
 /// A listener for plain HTTP.
 pub(in crate::tls) struct RedirectListener {
     listener: TcpListener,
@@ -45,14 +40,14 @@ pub(in crate::tls) struct RedirectListener {
 impl RedirectListener {
     /// Listens, inside a tokio runtime. `is_shared`: with `SO_REUSEPORT`, for several processes.
     pub fn open(address: SocketAddr, is_shared: bool) -> io::Result<Self> {
-        let listener = TcpListener::from_std(listen(address, is_shared)?.into())?;
+        let listener = TcpListener::from_std(listen(address, is_shared, BACKLOG)?.into())?;
         let address = listener.local_addr()?;
         Ok(RedirectListener { listener, address })
     }
 
     /// Checks that no other server listens on an address.
     pub fn check(address: SocketAddr) -> io::Result<()> {
-        listen(address, false).map(drop)
+        listen(address, false, BACKLOG).map(drop)
     }
 
     /// The address, with the port that was bound.
@@ -63,42 +58,9 @@ impl RedirectListener {
     /// Answers forever.
     pub async fn run(self, redirects: Arc<Redirects>) {
         tracing::info!(address = %self.address, "redirecting plain HTTP to HTTPS");
-        let mut connections = VecDeque::<AbortHandle>::with_capacity(CONNECTIONS_MAX);
-        loop {
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::debug!(%error, "cannot accept a connection to redirect");
-                    sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
-            if connections.len() == CONNECTIONS_MAX {
-                connections.retain(|connection| !connection.is_finished());
-            }
-            if connections.len() == CONNECTIONS_MAX
-                && let Some(oldest) = connections.pop_front()
-            {
-                oldest.abort();
-            }
-            let serving = serve(stream, redirects.clone());
-            connections.push_back(tokio::spawn(serving).abort_handle());
-        }
+        serve_latest(self.listener, CONNECTIONS_MAX, |stream| serve(stream, redirects.clone()))
+            .await;
     }
-}
-
-fn listen(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_nonblocking(true)?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(is_shared)?;
-    if address.is_ipv6() {
-        // `[::]` would also cover IPv4, and conflict with an IPv4 address in the list.
-        socket.set_only_v6(true)?;
-    }
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket)
 }
 
 async fn serve(stream: TcpStream, redirects: Arc<Redirects>) {
