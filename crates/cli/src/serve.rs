@@ -118,9 +118,7 @@ fn check(settings: Settings) -> anyhow::Result<()> {
             format!("metrics: {}; admin calls: {calls}", addresses.join(", "))
         }
     });
-    let server = Server::new(settings);
-    server.check()?;
-    lines.splice(before_tls..before_tls, server.describe_tls()?);
+    lines.splice(before_tls..before_tls, Server::new(settings).check()?);
     lines.iter().for_each(print_line);
     Ok(())
 }

@@ -207,6 +207,7 @@ fn a_check_shows_what_would_happen_or_what_is_wrong() {
         ("tls.cert=/nonexistent.pem", "set both tls.cert and tls.key"),
         ("pages.deny_file=/nonexistent", "pages.deny_file"),
         ("admin.listen=0.0.0.0:4010", "there is no admin.token"),
+        ("server.proxy_protocol=127.0.0.1:9", "add the address to server.listen"),
         ("server.trusted_proxy=x", "did you mean `server.trusted_proxies`?"),
     ] {
         let (is_success, _, stderr) = output(&["--check", "--set", setting], &[]);

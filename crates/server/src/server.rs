@@ -227,9 +227,9 @@ impl Server {
         self.start_as(ProcessRole::alone()?)
     }
 
-    /// Starts this process of the server.
-    /// Checks the settings and the files that they name, without starting anything.
-    pub fn check(&self) -> Result<(), StartError> {
+    /// Checks the settings and the files that they name, without starting anything. Returns what the
+    /// server would do about TLS, a line for each part.
+    pub fn check(&self) -> Result<Vec<String>, StartError> {
         let settings = &self.settings;
         check(settings)?;
         stun::announced(&settings.stun)?;
@@ -237,17 +237,11 @@ impl Server {
         SiteHosts::new(&settings.sites)?;
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
-        TrustedProxies::new(&settings.server.trusted_proxies, settings.server.proxy_header)?;
-        TlsPlan::check(settings)?;
-        Ok(())
+        proxy_protocol(&settings.server, &trusted_proxies(&settings.server)?)?;
+        Ok(TlsPlan::check(settings)?)
     }
 
-    /// Describes what the server would do about TLS, a line for each part. Reads the files that the settings
-    /// name.
-    pub fn describe_tls(&self) -> Result<Vec<String>, StartError> {
-        Ok(TlsPlan::check(&self.settings)?)
-    }
-
+    /// Starts this process of the server.
     pub(crate) fn start_as(self, role: ProcessRole) -> Result<RunningServer, StartError> {
         let ProcessRole { cluster, secret, inherited, admin_listeners, is_successor, on_parts } =
             role;
@@ -267,8 +261,7 @@ impl Server {
         let sites = if has_pages { SiteHosts::new(&settings.sites)? } else { SiteHosts::none() };
         let origins = origins(&settings.socket.check_origin)?;
         let public_host = public_host(&settings.server.public_url)?;
-        let proxies =
-            TrustedProxies::new(&settings.server.trusted_proxies, settings.server.proxy_header)?;
+        let proxies = trusted_proxies(&settings.server)?;
         let inherits_listeners = inherited.is_some();
         let tls = match TlsPlan::new(&settings)? {
             Some(plan) => {
@@ -278,8 +271,11 @@ impl Server {
             None => None,
         };
         let certificates = tls.as_ref().map(|(open, ..)| open.certificates.clone());
-        let socket_settings =
-            SocketServerSettings { inherited, tls: certificates, ..socket_settings(&settings)? };
+        let socket_settings = SocketServerSettings {
+            inherited,
+            tls: certificates,
+            ..socket_settings(&settings, &proxies)?
+        };
         let random_seed = getrandom::u64()?;
         let seed = Seed::from(&secret);
         let mount = &settings.socket.mount;
@@ -397,7 +393,7 @@ impl Server {
                 addresses: addresses.clone(),
                 metrics: metrics.clone(),
             },
-            proxies: Arc::new(proxies),
+            proxies,
             registry,
             sites: Arc::new(sites),
             cluster: cluster.clone(),
@@ -668,14 +664,21 @@ fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
     }
 }
 
+fn trusted_proxies(server: &ServerSettings) -> Result<Arc<TrustedProxies>, NetworkError> {
+    Ok(Arc::new(TrustedProxies::new(&server.trusted_proxies, server.proxy_header)?))
+}
+
 /// The addresses at which proxies name clients with the PROXY protocol.
-fn proxy_protocol(server: &ServerSettings) -> Result<ProxyProtocol, StartError> {
+fn proxy_protocol(
+    server: &ServerSettings,
+    proxies: &Arc<TrustedProxies>,
+) -> Result<ProxyProtocol, StartError> {
     if let Some(&address) = server.proxy_protocol.iter().find(|at| !server.listen.contains(at)) {
         return Err(StartError::ProxyProtocol { address });
     }
     let listen = server.listen.iter().enumerate();
     let listeners = listen.filter(|(_, at)| server.proxy_protocol.contains(at));
-    let proxies = TrustedProxies::new(&server.trusted_proxies, server.proxy_header)?;
+    let proxies = proxies.clone();
     Ok(ProxyProtocol {
         listeners: listeners.map(|(index, _)| index).collect(),
         trusts: Arc::new(move |address| proxies.trusts(address)),
@@ -695,9 +698,12 @@ pub(crate) fn shards(settings: &Settings) -> usize {
 }
 
 /// The settings of the socket server, without certificates.
-fn socket_settings(settings: &Settings) -> Result<SocketServerSettings, StartError> {
+fn socket_settings(
+    settings: &Settings,
+    proxies: &Arc<TrustedProxies>,
+) -> Result<SocketServerSettings, StartError> {
     let Settings { server, socket, limits, .. } = settings;
-    let proxy_protocol = proxy_protocol(server)?;
+    let proxy_protocol = proxy_protocol(server, proxies)?;
     Ok(SocketServerSettings {
         listen: server.listen.clone(),
         shards: usize::from(server.shards),
