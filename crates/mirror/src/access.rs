@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::catalog::{Catalog, RepositoryId};
-use crate::oci::{Digest, Repository};
+use crate::catalog::Catalog;
+use crate::oci::Digest;
+use crate::pull::Pull;
 use crate::store::StoreError;
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::UpstreamError;
 
 /// Whether this mirror may serve stored content under a repository.
 ///
@@ -32,13 +33,9 @@ pub(crate) enum AccessError {
 
 impl Access {
     /// Checks that a blob may be served under a repository.
-    pub(crate) async fn check_blob(
-        &self,
-        upstream: &Upstream,
-        repository: &Repository,
-        digest: &Digest,
-    ) -> Result<(), AccessError> {
-        let id = id(upstream, repository);
+    pub(crate) async fn check_blob(&self, pull: &Pull, digest: &Digest) -> Result<(), AccessError> {
+        let Pull { upstream, repository } = pull;
+        let id = pull.id();
         let age = self.catalog.member(&id, digest);
         if age.is_some_and(|age| age < self.ttl) {
             return Ok(());
@@ -57,9 +54,4 @@ impl Access {
     pub(crate) fn holds_while_down(&self, age: Option<Duration>, error: &UpstreamError) -> bool {
         self.offline_ok && age.is_some() && error.is_outage()
     }
-}
-
-/// A repository of an upstream registry.
-pub(crate) fn id(upstream: &Upstream, repository: &Repository) -> RepositoryId {
-    RepositoryId { registry: upstream.registry().name().to_owned(), repository: repository.clone() }
 }

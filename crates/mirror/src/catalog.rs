@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::oci::{Digest, Repository, Tag};
+use crate::oci::{Digest, Reference, Repository, Tag};
 use crate::store::{Folder, StoreError};
 
 /// The most repositories that are kept. When the limit is reached, the one that was written first is
@@ -117,30 +117,21 @@ impl Catalog {
         repositories.get(id)?.members.get(digest).map(|checked_at| age(*checked_at))
     }
 
-    /// The registry named the manifest of a tag.
-    pub fn note_tag(
-        &self,
-        id: &RepositoryId,
-        tag: &Tag,
-        digest: &Digest,
-    ) -> Result<(), StoreError> {
-        self.update(id, |record| {
-            let tagged = Tagged { digest: digest.to_string(), checked_at: now() };
-            record.tags.insert(tag.as_str().to_owned(), tagged);
-            shorten(&mut record.tags, |tagged| tagged.checked_at);
-            record.touch(digest);
-        })
-    }
-
-    /// The registry let this mirror pull a manifest with these bytes.
+    /// The registry let this mirror pull a manifest with these bytes, by this reference.
     pub fn note_manifest(
         &self,
         id: &RepositoryId,
+        reference: &Reference,
         digest: &Digest,
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         let names = named_digests(bytes);
         self.update(id, |record| {
+            if let Reference::Tag(tag) = reference {
+                let tagged = Tagged { digest: digest.to_string(), checked_at: now() };
+                record.tags.insert(tag.as_str().to_owned(), tagged);
+                shorten(&mut record.tags, |tagged| tagged.checked_at);
+            }
             let names = names.iter().map(ToString::to_string).collect();
             record.manifests.insert(digest.to_string(), Listed { checked_at: now(), names });
             shorten(&mut record.manifests, |listed| listed.checked_at);
@@ -288,7 +279,7 @@ struct SchemaOneLayer {
 }
 
 /// The digests of the blobs and manifests that a manifest names.
-pub fn named_digests(manifest: &[u8]) -> HashSet<Digest> {
+fn named_digests(manifest: &[u8]) -> HashSet<Digest> {
     let Ok(names) = serde_json::from_slice::<Names>(manifest) else { return HashSet::new() };
     let descriptors = [names.layers, names.manifests, names.blobs].into_iter().flatten();
     let digests = descriptors.chain(names.config).map(|descriptor| descriptor.digest);
@@ -319,8 +310,8 @@ mod tests {
             let store = Folder::open(&root).unwrap();
             let catalog = Catalog::open(&store).unwrap();
             assert_eq!(catalog.member(&id("x"), &layer), None);
-            catalog.note_manifest(&id("x"), &manifest, text.as_bytes()).unwrap();
-            catalog.note_tag(&id("x"), &tag, &manifest).unwrap();
+            let reference = Reference::Tag(tag.clone());
+            catalog.note_manifest(&id("x"), &reference, &manifest, text.as_bytes()).unwrap();
             catalog.note_member(&id("x"), &lone).unwrap();
             fs::write(store.repositories().join("bad"), "{").unwrap();
         }

@@ -18,11 +18,11 @@ mod download;
 mod http;
 mod mirror;
 pub mod oci;
+mod pull;
 mod settings;
 mod store;
 pub mod upstream;
 
-pub use catalog::named_digests;
 pub use download::DownloadTotals;
 pub use mirror::{Mirror, MirrorStatus, RunningMirror, StartError};
 pub use settings::MirrorSettings;

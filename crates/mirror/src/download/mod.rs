@@ -17,9 +17,9 @@ use tokio::time::Instant;
 pub use error::DownloadError;
 use waiting::WaitingReaders;
 
-use crate::oci::{Digest, Repository};
+use crate::oci::Digest;
+use crate::pull::Pull;
 use crate::store::{Blob, BlobState, Blobs, Folder, StoreError};
-use crate::upstream::Upstream;
 
 /// Blobs that are fetched at once. When the limit is reached, a further blob is not fetched, and its
 /// client goes to the registry itself.
@@ -111,8 +111,7 @@ impl Downloads {
     /// The running download of a blob, or a new one.
     pub fn start(
         self: &Arc<Self>,
-        upstream: &Arc<Upstream>,
-        repository: &Repository,
+        pull: &Pull,
         digest: &Digest,
     ) -> Result<Download, DownloadError> {
         let mut running = self.running.lock();
@@ -134,8 +133,7 @@ impl Downloads {
         drop(running);
         let task = task::Task {
             downloads: self.clone(),
-            upstream: upstream.clone(),
-            repository: repository.clone(),
+            pull: pull.clone(),
             digest: digest.clone(),
             waiting: download.waiting.clone(),
         };

@@ -13,9 +13,10 @@ use super::error::DownloadError;
 use super::segments::{SEGMENT_BLOCKS, Segments};
 use super::waiting::WaitingReaders;
 use super::{Downloads, Phase};
-use crate::oci::{ByteRange, Digest, Repository};
+use crate::oci::{ByteRange, Digest};
+use crate::pull::Pull;
 use crate::store::{BLOCK_BYTES, Blob, BlobState};
-use crate::upstream::{BlobBody, Upstream, UpstreamError};
+use crate::upstream::{BlobBody, UpstreamError};
 
 /// Failed requests in a row, without a new block, after which a blob is given up.
 const FAILURES_MAX: u32 = 4;
@@ -24,8 +25,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) struct Task {
     pub(super) downloads: Arc<Downloads>,
-    pub(super) upstream: Arc<Upstream>,
-    pub(super) repository: Repository,
+    pub(super) pull: Pull,
     pub(super) digest: Digest,
     pub(super) waiting: Arc<WaitingReaders>,
 }
@@ -99,19 +99,20 @@ impl Task {
         loop {
             let opened = match self.downloads.blobs.has_part(&self.digest) {
                 true => {
-                    let size = self.upstream.blob_size(&self.repository, &self.digest).await;
-                    size.map(Opened::Size)
+                    let Pull { upstream, repository } = &self.pull;
+                    upstream.blob_size(repository, &self.digest).await.map(Opened::Size)
                 }
-                false => {
-                    let body = self.upstream.blob(&self.repository, &self.digest, None).await;
-                    body.map(Opened::Body)
-                }
+                false => self.request_whole().await.map(Opened::Body),
             };
             match opened {
                 Ok(opened) => return Ok(opened),
                 Err(error) => pause_after(&mut failures, error).await?,
             }
         }
+    }
+
+    async fn request_whole(&self) -> Result<BlobBody, UpstreamError> {
+        self.pull.upstream.blob(&self.pull.repository, &self.digest, None).await
     }
 
     async fn fetch_missing(
@@ -186,7 +187,7 @@ impl Connection {
                 failures = 0;
             }
             pause_after(&mut failures, error).await?;
-            body = self.task.upstream.blob(&self.task.repository, &self.task.digest, None).await?;
+            body = self.task.request_whole().await?;
         }
         match accepts_ranges {
             true => self.fetch_segments(0).await,
@@ -223,7 +224,7 @@ impl Connection {
         let (start, _) = self.blob.block_range(blocks.start);
         let (last, len) = self.blob.block_range(blocks.end - 1);
         let range = ByteRange { start, end: last + len as u64 - 1 };
-        let Task { upstream, repository, digest, .. } = &*self.task;
+        let Task { pull: Pull { upstream, repository }, digest, .. } = &*self.task;
         let mut body = upstream.blob(repository, digest, Some(range)).await?;
         if !body.is_range || body.size != self.blob.size() {
             let registry = upstream.registry().name().to_owned();
@@ -315,7 +316,7 @@ impl Connection {
     }
 
     fn short(&self) -> UpstreamError {
-        let registry = self.task.upstream.registry().name().to_owned();
+        let registry = self.task.pull.upstream.registry().name().to_owned();
         UpstreamError::Unreachable { registry, cause: "the body ended early".into() }
     }
 }

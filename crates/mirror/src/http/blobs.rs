@@ -15,19 +15,18 @@ use tokio::time::timeout;
 use super::{SOURCE, Shared};
 use crate::access::AccessError;
 use crate::download::{Download, DownloadError};
-use crate::oci::{ApiError, ByteRange, Digest, ErrorCode, Repository};
+use crate::oci::{ApiError, ByteRange, Digest, ErrorCode};
+use crate::pull::Pull;
 use crate::store::{BLOCK_BYTES, Blob, StoreError};
-use crate::upstream::Upstream;
 
 pub(super) async fn answer(
     shared: &Arc<Shared>,
-    upstream: &Arc<Upstream>,
-    repository: &Repository,
+    pull: &Pull,
     digest: &Digest,
     request: &Parts,
 ) -> Result<Response, ApiError> {
     let limit = shared.settings.first_byte_timeout;
-    let opening = open(shared, upstream, repository, digest, request);
+    let opening = open(shared, pull, digest, request);
     timeout(limit, opening).await.unwrap_or_else(|_| {
         let message = format!("the registry sent no byte within {limit:?}");
         Err(ApiError::new(ErrorCode::BlobUnknown, message))
@@ -37,12 +36,11 @@ pub(super) async fn answer(
 /// Opens a blob, and waits for the first block of the response.
 async fn open(
     shared: &Arc<Shared>,
-    upstream: &Arc<Upstream>,
-    repository: &Repository,
+    pull: &Pull,
     digest: &Digest,
     request: &Parts,
 ) -> Result<Response, ApiError> {
-    let access = shared.access.check_blob(upstream, repository, digest).await;
+    let access = shared.access.check_blob(pull, digest).await;
     access.map_err(|error| match error {
         AccessError::Upstream(error) => error.to_api_error(ErrorCode::BlobUnknown),
         AccessError::Store(error) => failed(&error),
@@ -52,14 +50,12 @@ async fn open(
         return respond(blob, None, request, shared.settings.progress_timeout).await;
     }
     if request.method == Method::HEAD {
-        let size = upstream.blob_size(repository, digest).await;
+        let size = pull.upstream.blob_size(&pull.repository, digest).await;
         let size = size.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
         return Ok(head(digest, size));
     }
-    let mut download = shared
-        .downloads
-        .start(upstream, repository, digest)
-        .map_err(|error| download_failed(&error))?;
+    let mut download =
+        shared.downloads.start(pull, digest).map_err(|error| download_failed(&error))?;
     let blob = download.blob().await.map_err(|error| download_failed(&error))?;
     respond(blob, Some(download), request, shared.settings.progress_timeout).await
 }

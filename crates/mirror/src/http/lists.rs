@@ -6,19 +6,14 @@ use http::HeaderValue;
 use http::request::Parts;
 
 use super::SOURCE;
-use crate::oci::{ApiError, ErrorCode, Repository};
-use crate::upstream::Upstream;
+use crate::oci::{ApiError, ErrorCode};
+use crate::pull::Pull;
 
 /// Answers with the list of the registry. Its `Link` to the next page is relative, and so leads
 /// through the mirror again.
-pub(super) async fn answer(
-    upstream: &Upstream,
-    repository: &Repository,
-    path: &str,
-    request: &Parts,
-) -> Result<Response, ApiError> {
+pub(super) async fn answer(pull: &Pull, path: &str, request: &Parts) -> Result<Response, ApiError> {
     let query = forwarded_query(request.uri.query().unwrap_or_default());
-    let list = upstream.list(repository, path, &query).await;
+    let list = pull.upstream.list(&pull.repository, path, &query).await;
     let (headers, body) = list.map_err(|error| error.to_api_error(ErrorCode::NameUnknown))?;
     let mut response = Response::new(Body::from(body));
     *response.headers_mut() = headers;

@@ -9,10 +9,10 @@ use http::request::Parts;
 use http::{HeaderValue, header};
 
 use super::{SOURCE, Shared};
-use crate::access;
-use crate::oci::{ApiError, Digest, ErrorCode, Reference, Repository, Tag};
+use crate::oci::{ApiError, Digest, ErrorCode, Reference, Tag};
+use crate::pull::Pull;
 use crate::store::{Manifest, StoreError};
-use crate::upstream::{ManifestAnswer, Upstream, UpstreamError};
+use crate::upstream::{ManifestAnswer, UpstreamError};
 
 /// The media types that are asked for when a client names none.
 const DEFAULT_ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
@@ -30,12 +30,11 @@ enum Source {
 
 pub(super) async fn answer(
     shared: &Arc<Shared>,
-    upstream: &Arc<Upstream>,
-    repository: &Repository,
+    pull: &Pull,
     reference: &Reference,
     request: &Parts,
 ) -> Result<Response, ApiError> {
-    let lookup = Lookup { shared, upstream, repository, accept: accept(request) };
+    let lookup = Lookup { shared, pull, accept: accept(request) };
     let found = match reference {
         Reference::Tag(tag) => lookup.by_tag(tag).await,
         Reference::Digest(digest) => lookup.by_digest(digest).await,
@@ -93,14 +92,13 @@ fn response(manifest: Manifest, source: &Source) -> Response {
 /// One search for a manifest.
 struct Lookup<'a> {
     shared: &'a Arc<Shared>,
-    upstream: &'a Arc<Upstream>,
-    repository: &'a Repository,
+    pull: &'a Pull,
     accept: HeaderValue,
 }
 
 impl Lookup<'_> {
     async fn by_tag(&self, tag: &Tag) -> Result<(Manifest, Source), ApiError> {
-        let id = access::id(self.upstream, self.repository);
+        let id = self.pull.id();
         let known = self.shared.catalog.tag(&id, tag);
         if let Some(known) = &known
             && known.age < self.shared.settings.tag_ttl
@@ -108,7 +106,7 @@ impl Lookup<'_> {
         {
             return Ok((manifest, Source::Store(known.age)));
         }
-        match self.tag_from_registry(tag).await {
+        match self.ask_registry(&Reference::Tag(tag.clone()), None).await {
             Ok(manifest) => Ok((manifest, Source::Registry)),
             Err(Failure::Upstream(error)) => {
                 if matches!(error, UpstreamError::NotFound { .. }) {
@@ -119,7 +117,7 @@ impl Lookup<'_> {
                     && self.shared.access.holds_while_down(age, &error)
                     && let Some(manifest) = self.stored(&known.digest)?
                 {
-                    tracing::warn!(repository = %self.repository, %tag, age = ?known.age, %error, "serving a tag from the store while the registry is down");
+                    tracing::warn!(repository = %self.pull.repository, %tag, age = ?known.age, %error, "serving a tag from the store while the registry is down");
                     return Ok((manifest, Source::Store(known.age)));
                 }
                 Err(error.to_api_error(ErrorCode::ManifestUnknown))
@@ -128,26 +126,8 @@ impl Lookup<'_> {
         }
     }
 
-    /// Asks the registry for the digest of a tag, and for the manifest if the store lacks it.
-    async fn tag_from_registry(&self, tag: &Tag) -> Result<Manifest, Failure> {
-        let id = access::id(self.upstream, self.repository);
-        let reference = Reference::Tag(tag.clone());
-        // A HEAD request costs less, and Docker Hub does not count it as a pull.
-        let head = self.upstream.manifest_head(self.repository, &reference, &self.accept).await?;
-        if let Some(digest) = &head.digest
-            && let Some(manifest) = self.shared.manifests.get(digest)?
-        {
-            self.shared.catalog.note_manifest(&id, digest, &manifest.bytes)?;
-            self.shared.catalog.note_tag(&id, tag, digest)?;
-            return Ok(manifest);
-        }
-        let manifest = self.fetch(&reference).await?;
-        self.shared.catalog.note_tag(&id, tag, &manifest.digest)?;
-        Ok(manifest)
-    }
-
     async fn by_digest(&self, digest: &Digest) -> Result<(Manifest, Source), ApiError> {
-        let id = access::id(self.upstream, self.repository);
+        let id = self.pull.id();
         let age = self.shared.catalog.member(&id, digest);
         let stored = self.shared.manifests.get(digest).map_err(|error| failed(&error))?;
         if let (Some(age), Some(manifest)) = (age, &stored)
@@ -156,23 +136,12 @@ impl Lookup<'_> {
             return Ok((manifest.clone(), Source::Store(age)));
         }
         let reference = Reference::Digest(digest.clone());
-        let asked = match &stored {
-            Some(manifest) => {
-                let head = self.upstream.manifest_head(self.repository, &reference, &self.accept);
-                head.await.map_err(Failure::from).map(|_| manifest.clone())
-            }
-            None => self.fetch(&reference).await,
-        };
-        match (asked, stored) {
-            (Ok(manifest), _) => {
-                let noted = self.shared.catalog.note_manifest(&id, digest, &manifest.bytes);
-                noted.map_err(|error| failed(&error))?;
-                Ok((manifest, Source::Registry))
-            }
+        match (self.ask_registry(&reference, stored.as_ref()).await, stored) {
+            (Ok(manifest), _) => Ok((manifest, Source::Registry)),
             (Err(Failure::Upstream(error)), Some(manifest))
                 if self.shared.access.holds_while_down(age, &error) =>
             {
-                tracing::warn!(repository = %self.repository, %digest, %error, "serving a manifest from the store while the registry is down");
+                tracing::warn!(repository = %self.pull.repository, %digest, %error, "serving a manifest from the store while the registry is down");
                 Ok((manifest, Source::Store(age.unwrap_or_default())))
             }
             (Err(Failure::Upstream(error)), _) => {
@@ -182,15 +151,45 @@ impl Lookup<'_> {
         }
     }
 
+    /// Asks the registry for a manifest. It sends the manifest only if the store lacks it: a `HEAD`
+    /// request costs less, and Docker Hub does not count it as a pull. `stored` is that of a digest.
+    async fn ask_registry(
+        &self,
+        reference: &Reference,
+        stored: Option<&Manifest>,
+    ) -> Result<Manifest, Failure> {
+        let Pull { upstream, repository } = self.pull;
+        if matches!(reference, Reference::Digest(_)) && stored.is_none() {
+            return self.fetch(reference).await;
+        }
+        let named = upstream.manifest_head(repository, reference, &self.accept).await?;
+        let stored = match (stored, &named) {
+            (Some(manifest), _) => Some(manifest.clone()),
+            (None, Some(digest)) => self.shared.manifests.get(digest)?,
+            (None, None) => None,
+        };
+        match stored {
+            Some(manifest) => {
+                self.note(reference, &manifest)?;
+                Ok(manifest)
+            }
+            None => self.fetch(reference).await,
+        }
+    }
+
     async fn fetch(&self, reference: &Reference) -> Result<Manifest, Failure> {
-        let answer = self.upstream.manifest(self.repository, reference, &self.accept).await?;
+        let Pull { upstream, repository } = self.pull;
+        let answer = upstream.manifest(repository, reference, &self.accept).await?;
         let ManifestAnswer { media_type, digest, bytes } = answer;
-        let digest = digest.unwrap_or_else(|| Digest::sha256(&bytes));
         let manifest = Manifest { digest, media_type, bytes };
         self.shared.manifests.put(&manifest)?;
-        let id = access::id(self.upstream, self.repository);
-        self.shared.catalog.note_manifest(&id, &manifest.digest, &manifest.bytes)?;
+        self.note(reference, &manifest)?;
         Ok(manifest)
+    }
+
+    fn note(&self, reference: &Reference, manifest: &Manifest) -> Result<(), StoreError> {
+        let Manifest { digest, bytes, .. } = manifest;
+        self.shared.catalog.note_manifest(&self.pull.id(), reference, digest, bytes)
     }
 
     /// The stored manifest, if the client accepts its type.

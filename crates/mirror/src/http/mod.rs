@@ -156,20 +156,18 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
             Ok((StatusCode::OK, json, "{}").into_response())
         }
         Resource::Manifest(repository, reference) => {
-            let (upstream, repository) = shared.upstream(request, &repository)?;
-            manifests::answer(shared, &upstream, &repository, &reference, request).await
+            manifests::answer(shared, &shared.pull(request, &repository)?, &reference, request)
+                .await
         }
         Resource::Blob(repository, digest) => {
-            let (upstream, repository) = shared.upstream(request, &repository)?;
-            blobs::answer(shared, &upstream, &repository, &digest, request).await
+            blobs::answer(shared, &shared.pull(request, &repository)?, &digest, request).await
         }
         Resource::Tags(repository) => {
-            let (upstream, repository) = shared.upstream(request, &repository)?;
-            lists::answer(&upstream, &repository, "tags/list", request).await
+            lists::answer(&shared.pull(request, &repository)?, "tags/list", request).await
         }
         Resource::Referrers(repository, digest) => {
-            let (upstream, repository) = shared.upstream(request, &repository)?;
-            lists::answer(&upstream, &repository, &format!("referrers/{digest}"), request).await
+            let path = format!("referrers/{digest}");
+            lists::answer(&shared.pull(request, &repository)?, &path, request).await
         }
     }
 }

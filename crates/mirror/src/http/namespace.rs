@@ -7,6 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::Shared;
 use crate::oci::{ApiError, ErrorCode, Repository};
+use crate::pull::Pull;
 use crate::upstream::Upstream;
 
 /// The registry that `?ns=` names, such as `docker.io` or `registry.example:8443`.
@@ -17,16 +18,12 @@ pub(super) fn of_query(query: Option<&str>) -> Option<String> {
 }
 
 impl Shared {
-    /// The registry of a request, and the name of the repository there.
+    /// The registry and the repository of a request.
     ///
     /// `?ns=` names the registry, as containerd sends it. Without it, the first part of the
     /// repository's name may be a registry, such as `/v2/ghcr.io/owner/image`. Otherwise it is the
     /// first registry of the settings.
-    pub(super) fn upstream(
-        &self,
-        request: &Parts,
-        repository: &Repository,
-    ) -> Result<(Arc<Upstream>, Repository), ApiError> {
+    pub(super) fn pull(&self, request: &Parts, repository: &Repository) -> Result<Pull, ApiError> {
         let find = |name: &str| {
             let name = if is_docker_hub(name) { "docker.io" } else { name };
             self.upstreams.iter().find(|one| one.registry().name() == name).cloned()
@@ -37,21 +34,16 @@ impl Shared {
                     format!("the registry {name:?} is not mirrored: add it with --upstream");
                 ApiError::new(ErrorCode::NameUnknown, message)
             };
-            let upstream = find(&name).ok_or_else(unknown)?;
-            let repository = full_name(&upstream, repository);
-            return Ok((upstream, repository));
+            return Ok(pull(find(&name).ok_or_else(unknown)?, repository));
         }
         if let Some((name, rest)) = repository.as_str().split_once('/')
             && let Some(upstream) = find(name)
             && let Ok(rest) = rest.parse()
         {
-            let repository = full_name(&upstream, &rest);
-            return Ok((upstream, repository));
+            return Ok(pull(upstream, &rest));
         }
         let upstream = self.upstreams.first().cloned();
-        let upstream = upstream.expect("a mirror starts with at least one registry");
-        let repository = full_name(&upstream, repository);
-        Ok((upstream, repository))
+        Ok(pull(upstream.expect("a mirror starts with at least one registry"), repository))
     }
 }
 
@@ -60,12 +52,10 @@ fn is_docker_hub(name: &str) -> bool {
 }
 
 /// Docker Hub's own images are in the repositories `library/…`.
-fn full_name(upstream: &Upstream, repository: &Repository) -> Repository {
+fn pull(upstream: Arc<Upstream>, repository: &Repository) -> Pull {
     let is_short = upstream.registry().name() == "docker.io" && !repository.as_str().contains('/');
-    match is_short {
-        true => format!("library/{repository}").parse().unwrap_or_else(|_| repository.clone()),
-        false => repository.clone(),
-    }
+    let full = is_short.then(|| format!("library/{repository}").parse().ok()).flatten();
+    Pull { upstream, repository: full.unwrap_or_else(|| repository.clone()) }
 }
 
 #[cfg(test)]

@@ -67,9 +67,9 @@ impl Blob {
         let blob = Blob::new(digest, size, file, path, list);
         if !is_listed {
             // The list was lost: it is made again from the bytes, which are verified as a whole.
-            blob.list_blocks()?;
-            blob.advance_prefix(&mut blob.inner.lock(), None)?;
-            if blob.state() == BlobState::Wrong {
+            let mut inner = blob.inner.lock();
+            blob.list_blocks(&mut inner)?;
+            if inner.state == BlobState::Wrong {
                 return Ok(None);
             }
         }
@@ -94,9 +94,8 @@ impl Blob {
         file.set_len(size).context("write", &path)?;
         let list = BlockList::open(&Folder::block_list(&path), block_count(size))?;
         let blob = Blob::new(digest, size, file, path, list);
-        blob.drop_damaged()?;
         let mut inner = blob.inner.lock();
-        blob.advance_prefix(&mut inner, None)?;
+        blob.verify_blocks(&mut inner)?;
         blob.finish(folder, &mut inner)?;
         drop(inner);
         Ok(blob)
@@ -176,7 +175,7 @@ impl Blob {
         let mut inner = self.inner.lock();
         if inner.state == BlobState::Partial && inner.blocks.get(block).is_none() {
             inner.blocks.insert(block, hash)?;
-            self.advance_prefix(&mut inner, Some((block, bytes)))?;
+            self.advance_prefix(&mut inner, block, bytes)?;
             self.finish(folder, &mut inner)?;
         }
         let state = inner.state;
@@ -192,24 +191,30 @@ impl Blob {
         Ok(bytes)
     }
 
-    /// Hashes the blocks that follow the prefix without a gap. `written` is in memory already.
+    /// Hashes the blocks that follow the prefix without a gap. `bytes` are those of a new block.
     fn advance_prefix(
         &self,
         inner: &mut Inner,
-        written: Option<(usize, &[u8])>,
+        block: usize,
+        bytes: &[u8],
     ) -> Result<(), StoreError> {
-        while inner.blocks.get(inner.prefix_blocks).is_some() {
-            match written {
-                Some((block, bytes)) if block == inner.prefix_blocks => inner.prefix.update(bytes),
-                _ => inner.prefix.update(&self.read_unverified(inner.prefix_blocks)?),
-            }
-            inner.prefix_blocks += 1;
+        if block != inner.prefix_blocks {
+            return Ok(());
         }
+        inner.extend_prefix(bytes);
+        while inner.blocks.get(inner.prefix_blocks).is_some() {
+            inner.extend_prefix(&self.read_unverified(inner.prefix_blocks)?);
+        }
+        self.compare_digest(inner);
+        Ok(())
+    }
+
+    /// Sets the state once the prefix has all blocks.
+    fn compare_digest(&self, inner: &mut Inner) {
         if inner.prefix_blocks == inner.blocks.len() {
             let is_right = inner.prefix.clone().finish() == self.digest;
             inner.state = if is_right { BlobState::Complete } else { BlobState::Wrong };
         }
-        Ok(())
     }
 
     /// Moves a complete blob to its place, and removes a wrong one.
@@ -229,27 +234,38 @@ impl Blob {
         }
     }
 
-    /// Removes the blocks whose bytes do not have their hash from the list. A killed process or a
-    /// power failure may have left some.
-    fn drop_damaged(&self) -> Result<(), StoreError> {
-        let mut inner = self.inner.lock();
+    /// Removes the blocks whose bytes do not have their hash from the list, and hashes the prefix. A
+    /// killed process or a power failure may have left such blocks.
+    fn verify_blocks(&self, inner: &mut Inner) -> Result<(), StoreError> {
         for block in 0..inner.blocks.len() {
             let Some(hash) = inner.blocks.get(block) else { continue };
-            if Sha256::digest(self.read_unverified(block)?)[..] != hash {
+            let bytes = self.read_unverified(block)?;
+            if Sha256::digest(&bytes)[..] != hash {
                 inner.blocks.remove(block)?;
+            } else if block == inner.prefix_blocks {
+                inner.extend_prefix(&bytes);
             }
         }
+        self.compare_digest(inner);
         Ok(())
     }
 
-    /// Lists the hashes of all blocks.
-    fn list_blocks(&self) -> Result<(), StoreError> {
-        let mut inner = self.inner.lock();
+    /// Lists the hashes of all blocks, and hashes the whole blob.
+    fn list_blocks(&self, inner: &mut Inner) -> Result<(), StoreError> {
         for block in 0..inner.blocks.len() {
-            let hash = Sha256::digest(self.read_unverified(block)?).into();
-            inner.blocks.insert(block, hash)?;
+            let bytes = self.read_unverified(block)?;
+            inner.blocks.insert(block, Sha256::digest(&bytes).into())?;
+            inner.extend_prefix(&bytes);
         }
+        self.compare_digest(inner);
         Ok(())
+    }
+}
+
+impl Inner {
+    fn extend_prefix(&mut self, bytes: &[u8]) {
+        self.prefix.update(bytes);
+        self.prefix_blocks += 1;
     }
 }
 

@@ -9,7 +9,7 @@ use crate::oci::Digest;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A call to the operating system failed.
-    #[error("cannot {action} {}: {error}", path.display())]
+    #[error("cannot {action} {}: {error}; check the folder of --store", path.display())]
     Io {
         /// The action, such as "write".
         action: &'static str,

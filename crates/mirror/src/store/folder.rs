@@ -35,7 +35,7 @@ pub(super) struct FoundBlob {
 impl Folder {
     /// Opens a folder, and creates it if it does not exist.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        for part in ["", "blobs", "partial", "manifests", "repositories"] {
+        for part in ["blobs", "partial", "manifests", "repositories"] {
             let path = root.join(part);
             fs::create_dir_all(&path).context("create", &path)?;
         }

@@ -107,9 +107,11 @@ impl Blobs {
         }
         state.sizes.remove(digest);
         self.make_room(&mut state, size)?;
-        let blob = Arc::new(Blob::open_partial(&self.folder, digest, size)?);
         state.sizes.insert(digest.clone(), size);
-        state.open.insert(digest.clone(), Arc::downgrade(&blob));
+        drop(state);
+        // It may verify many blocks. The other blobs can be used meanwhile.
+        let blob = Arc::new(Blob::open_partial(&self.folder, digest, size)?);
+        self.state.lock().open.insert(digest.clone(), Arc::downgrade(&blob));
         Ok(blob)
     }
 

@@ -44,14 +44,14 @@ pub struct Upstream {
     tokens: Mutex<Tokens>,
 }
 
-/// A manifest, or the description of one that a `HEAD` request returned.
+/// A manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestAnswer {
     /// The media type, without parameters.
     pub media_type: String,
-    /// The digest; `None` if a `HEAD` response does not name it.
-    pub digest: Option<Digest>,
-    /// The manifest; empty after `HEAD`.
+    /// The digest, computed from the bytes.
+    pub digest: Digest,
+    /// The manifest.
     pub bytes: Bytes,
 }
 
@@ -142,20 +142,20 @@ impl Upstream {
             }
             Reference::Tag(_) => Digest::sha256(&bytes),
         };
-        Ok(ManifestAnswer { media_type, digest: Some(digest), bytes })
+        Ok(ManifestAnswer { media_type, digest, bytes })
     }
 
-    /// Requests the digest of a manifest.
+    /// Requests the digest of a manifest. `None`: the registry has the manifest, but does not name its
+    /// digest.
     pub async fn manifest_head(
         &self,
         repository: &Repository,
         reference: &Reference,
         accept: &HeaderValue,
-    ) -> Result<ManifestAnswer, UpstreamError> {
+    ) -> Result<Option<Digest>, UpstreamError> {
         let response = self.request_manifest(Method::HEAD, repository, reference, accept).await?;
         let digest = response.headers().get(DIGEST_HEADER);
-        let digest = digest.and_then(|digest| digest.to_str().ok()?.parse().ok());
-        Ok(ManifestAnswer { media_type: self.media_type(&response)?, digest, bytes: Bytes::new() })
+        Ok(digest.and_then(|digest| digest.to_str().ok()?.parse().ok()))
     }
 
     async fn request_manifest(
