@@ -23,7 +23,9 @@ pub enum StartError {
     #[error("cannot start the mirror: no upstream registry; name one with --upstream docker.io")]
     NoUpstream,
     /// Two registries have one name.
-    #[error("cannot start the mirror: the registry {name} is named twice")]
+    #[error(
+        "cannot start the mirror: the registry {name} is named twice; keep one --upstream of it"
+    )]
     SameName {
         /// The name.
         name: String,

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -285,6 +285,22 @@ describe('a mirror that fails', () => {
     await start(store)
     assert.ok((await layer()).body.equals(image.layers[0]))
     assert.ok(resumed < 4 * MIB, `${resumed} bytes were fetched again`)
+  })
+
+  it('sends no damaged byte of its disk, and fetches the blob again', async () => {
+    const store = newStore()
+    await start(store)
+    await manifest()
+    assert.ok((await layer()).body.equals(image.layers[0]))
+    const hex = digestOf(image.layers[0]).split(':')[1]
+    const file = openSync(path.join(store, 'blobs', 'sha256', hex.slice(0, 2), hex), 'r+')
+    writeSync(file, 'damage', 3 * MIB)
+    closeSync(file)
+    const damaged = await layer()
+    assert.ok(damaged.isCut)
+    assert.ok(image.layers[0].subarray(0, damaged.body.length).equals(damaged.body))
+    assert.ok((await layer()).body.equals(image.layers[0]))
+    assert.match(mirror.stderr, /a stored blob is damaged/)
   })
 
   it('sends its clients to the registry when its disk is full, and goes on with what fits', async (t) => {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -47,7 +46,7 @@ async fn open(
     })?;
     let complete = shared.downloads.blobs().complete(digest).map_err(|error| failed(&error))?;
     if let Some(blob) = complete {
-        return respond(blob, None, request, shared.settings.progress_timeout).await;
+        return respond(shared, blob, None, request).await;
     }
     if request.method == Method::HEAD {
         let size = pull.upstream.blob_size(&pull.repository, digest).await;
@@ -57,7 +56,7 @@ async fn open(
     let mut download =
         shared.downloads.start(pull, digest).map_err(|error| download_failed(&error))?;
     let blob = download.blob().await.map_err(|error| download_failed(&error))?;
-    respond(blob, Some(download), request, shared.settings.progress_timeout).await
+    respond(shared, blob, Some(download), request).await
 }
 
 fn head(digest: &Digest, size: u64) -> Response {
@@ -80,10 +79,10 @@ fn headers(digest: &Digest, length: u64) -> HeaderMap {
 }
 
 async fn respond(
+    shared: &Arc<Shared>,
     blob: Arc<Blob>,
     download: Option<Download>,
     request: &Parts,
-    progress_timeout: Duration,
 ) -> Result<Response, ApiError> {
     let size = blob.size();
     let range = request.headers.get(header::RANGE).and_then(|range| range.to_str().ok());
@@ -111,8 +110,8 @@ async fn respond(
     }
     *response.headers_mut() = headers;
     if request.method == Method::GET && size > 0 {
-        let mut reader =
-            Reader { blob, download, next: bytes.start, end: bytes.end, progress_timeout };
+        let (next, end) = (bytes.start, bytes.end);
+        let mut reader = Reader { shared: shared.clone(), blob, download, next, end };
         // Without the first block there is nothing to promise the client.
         let first = reader.next_bytes().await.map_err(|error| match error {
             ReadError::Download(error) => download_failed(&error),
@@ -141,12 +140,12 @@ fn body(first: Option<Bytes>, reader: Reader) -> Body {
 
 /// Reads a range of a blob block by block, while it is being fetched.
 struct Reader {
+    shared: Arc<Shared>,
     blob: Arc<Blob>,
     /// The download, unless the blob is complete.
     download: Option<Download>,
     next: u64,
     end: u64,
-    progress_timeout: Duration,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -168,20 +167,27 @@ impl Reader {
         let index = (self.next / BLOCK_BYTES as u64) as usize;
         if let Some(download) = &mut self.download {
             let arrived = download.block(&self.blob, index);
-            let arrived = timeout(self.progress_timeout, arrived).await;
+            let arrived = timeout(self.shared.settings.progress_timeout, arrived).await;
             arrived.map_err(|_| ReadError::Stalled)?.map_err(ReadError::Download)?;
         }
         let blob = self.blob.clone();
         let read = tokio::task::spawn_blocking(move || blob.read_block(index)).await;
-        let block = read
-            .map_err(|_| ReadError::Download(DownloadError::Stopped))?
-            .map_err(ReadError::Store)?
-            .ok_or(ReadError::Stalled)?;
+        let read = read.map_err(|_| ReadError::Download(DownloadError::Stopped))?;
+        let block = read.map_err(|error| self.store_failed(error))?.ok_or(ReadError::Stalled)?;
         let (offset, len) = self.blob.block_range(index);
         let from = (self.next - offset) as usize;
         let to = len.min((self.end - offset + 1) as usize);
         self.next = offset + to as u64;
         Ok(Some(block.slice(from..to)))
+    }
+
+    /// Removes a damaged blob, so that the next request fetches it again.
+    fn store_failed(&self, error: StoreError) -> ReadError {
+        if matches!(error, StoreError::Damaged { .. }) {
+            let removed = self.shared.downloads.blobs().remove(self.blob.digest());
+            tracing::error!(%error, is_removed = removed.is_ok(), "a stored blob is damaged");
+        }
+        ReadError::Store(error)
     }
 }
 

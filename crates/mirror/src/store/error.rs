@@ -47,7 +47,9 @@ pub enum StoreError {
         bytes_max: u64,
     },
     /// A blob on disk is not what was written.
-    #[error("blob {digest} is damaged on disk at byte {offset}")]
+    #[error(
+        "cannot read blob {digest}: it is damaged on disk at byte {offset}; it is fetched again"
+    )]
     Damaged {
         /// The blob.
         digest: Digest,
