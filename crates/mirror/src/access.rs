@@ -32,19 +32,26 @@ pub(crate) enum AccessError {
 }
 
 impl Access {
-    /// Checks that a blob may be served under a repository.
-    pub(crate) async fn check_blob(&self, pull: &Pull, digest: &Digest) -> Result<(), AccessError> {
+    /// Checks that a blob may be served under a repository. Returns its size, if it is known.
+    pub(crate) async fn check_blob(
+        &self,
+        pull: &Pull,
+        digest: &Digest,
+    ) -> Result<Option<u64>, AccessError> {
         let Pull { upstream, repository } = pull;
         let id = pull.id();
         let age = self.catalog.member(&id, digest);
         if age.is_some_and(|age| age < self.ttl) {
-            return Ok(());
+            return Ok(self.catalog.size(&id, digest));
         }
         match upstream.blob_size(repository, digest).await {
-            Ok(_) => Ok(self.catalog.note_member(&id, digest)?),
+            Ok(size) => {
+                self.catalog.note_member(&id, digest)?;
+                Ok(Some(size))
+            }
             Err(error) if self.holds_while_down(age, &error) => {
                 tracing::warn!(%repository, %digest, %error, "serving a blob from the store while the registry is down");
-                Ok(())
+                Ok(self.catalog.size(&id, digest))
             }
             Err(error) => Err(error.into()),
         }

@@ -70,8 +70,8 @@ struct Tagged {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Listed {
     checked_at: u64,
-    /// The blobs and manifests that it names.
-    names: Vec<String>,
+    /// The blobs and manifests that it names, and their sizes if it tells them.
+    names: BTreeMap<String, Option<u64>>,
 }
 
 /// Seconds since 1970.
@@ -125,14 +125,14 @@ impl Catalog {
         digest: &Digest,
         bytes: &[u8],
     ) -> Result<(), StoreError> {
-        let names = named_digests(bytes);
+        let names = named_content(bytes);
         self.update(id, |record| {
             if let Reference::Tag(tag) = reference {
                 let tagged = Tagged { digest: digest.to_string(), checked_at: now() };
                 record.tags.insert(tag.as_str().to_owned(), tagged);
                 shorten(&mut record.tags, |tagged| tagged.checked_at);
             }
-            let names = names.iter().map(ToString::to_string).collect();
+            let names = names.iter().map(|(digest, size)| (digest.to_string(), *size)).collect();
             record.manifests.insert(digest.to_string(), Listed { checked_at: now(), names });
             shorten(&mut record.manifests, |listed| listed.checked_at);
             record.members = record.members();
@@ -156,6 +156,37 @@ impl Catalog {
             return Ok(());
         }
         self.update(id, |record| drop(record.tags.remove(tag.as_str())))
+    }
+
+    /// The repositories from which the registry let this mirror pull a blob or manifest.
+    pub fn repositories_with(&self, digest: &Digest) -> Vec<RepositoryId> {
+        let repositories = self.repositories.lock();
+        let with = repositories.iter().filter(|(_, record)| record.members.contains_key(digest));
+        with.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The size of a blob, as a manifest names it.
+    pub fn size(&self, id: &RepositoryId, digest: &Digest) -> Option<u64> {
+        let repositories = self.repositories.lock();
+        let record = repositories.get(id)?;
+        let name = digest.to_string();
+        record.manifests.values().find_map(|listed| listed.names.get(&name).copied().flatten())
+    }
+
+    /// All tags, each with its repository.
+    pub fn tags(&self) -> Vec<(RepositoryId, String)> {
+        let repositories = self.repositories.lock();
+        let tags = repositories
+            .iter()
+            .flat_map(|(id, record)| record.tags.keys().map(|tag| (id.clone(), tag.clone())));
+        tags.collect()
+    }
+
+    /// All manifests.
+    pub fn manifests(&self) -> HashSet<Digest> {
+        let repositories = self.repositories.lock();
+        let names = repositories.values().flat_map(|record| record.manifests.keys());
+        names.filter_map(|name| name.parse().ok()).collect()
     }
 
     /// All tags: `<registry>/<repository>:<tag>` and the digest of each.
@@ -225,7 +256,7 @@ impl Record {
         };
         for (digest, listed) in &self.manifests {
             add(digest, listed.checked_at);
-            listed.names.iter().for_each(|name| add(name, listed.checked_at));
+            listed.names.keys().for_each(|name| add(name, listed.checked_at));
         }
         self.others.iter().for_each(|(digest, checked_at)| add(digest, *checked_at));
         members
@@ -270,6 +301,8 @@ struct Names {
 #[derive(Deserialize)]
 struct Descriptor {
     digest: String,
+    #[serde(default)]
+    size: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -278,13 +311,13 @@ struct SchemaOneLayer {
     blob_sum: String,
 }
 
-/// The digests of the blobs and manifests that a manifest names.
-fn named_digests(manifest: &[u8]) -> HashSet<Digest> {
-    let Ok(names) = serde_json::from_slice::<Names>(manifest) else { return HashSet::new() };
+/// The digests of the blobs and manifests that a manifest names, with their sizes.
+fn named_content(manifest: &[u8]) -> HashMap<Digest, Option<u64>> {
+    let Ok(names) = serde_json::from_slice::<Names>(manifest) else { return HashMap::new() };
     let descriptors = [names.layers, names.manifests, names.blobs].into_iter().flatten();
-    let digests = descriptors.chain(names.config).map(|descriptor| descriptor.digest);
-    let layers = names.fs_layers.into_iter().map(|layer| layer.blob_sum);
-    digests.chain(layers).filter_map(|digest| digest.parse().ok()).collect()
+    let found = descriptors.chain(names.config).map(|named| (named.digest, named.size));
+    let layers = names.fs_layers.into_iter().map(|layer| (layer.blob_sum, None));
+    found.chain(layers).filter_map(|(digest, size)| Some((digest.parse().ok()?, size))).collect()
 }
 
 #[cfg(test)]
@@ -333,15 +366,16 @@ mod tests {
     fn names_are_found_in_every_form_of_manifest() {
         let digest = |name: &str| Digest::sha256(name.as_bytes());
         let text = format!(
-            r#"{{"manifests": [{{"digest": "{}"}}], "blobs": [{{"digest": "{}"}}], "fsLayers": [{{"blobSum": "{}"}}]}}"#,
+            r#"{{"manifests": [{{"digest": "{}", "size": 7}}], "blobs": [{{"digest": "{}"}}], "fsLayers": [{{"blobSum": "{}"}}]}}"#,
             digest("a"),
             digest("b"),
             digest("c")
         );
-        let named = named_digests(text.as_bytes());
-        assert_eq!(named, HashSet::from([digest("a"), digest("b"), digest("c")]));
+        let named = named_content(text.as_bytes());
+        let wanted = [("a", Some(7)), ("b", None), ("c", None)];
+        assert_eq!(named, wanted.map(|(name, size)| (digest(name), size)).into());
         for text in ["", "[", "{\"layers\": 1}", "{\"layers\": [{}]}"] {
-            assert!(named_digests(text.as_bytes()).is_empty(), "{text}");
+            assert!(named_content(text.as_bytes()).is_empty(), "{text}");
         }
     }
 }

@@ -15,6 +15,7 @@
 mod access;
 mod catalog;
 mod download;
+mod fleet;
 mod http;
 mod mirror;
 pub mod oci;
@@ -24,6 +25,7 @@ mod store;
 pub mod upstream;
 
 pub use download::DownloadTotals;
+pub use fleet::{FleetSettings, FleetStatus};
 pub use mirror::{Mirror, MirrorStatus, RunningMirror, StartError};
 pub use settings::MirrorSettings;
 pub use store::{BlobTotals, StoreError};

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use crate::access::Access;
 use crate::catalog::Catalog;
 use crate::download::{DownloadTotals, Downloads};
+use crate::fleet::{Fleet, FleetStatus};
 use crate::http::{self, Shared};
 use crate::settings::MirrorSettings;
 use crate::store::{BlobTotals, Blobs, Folder, Manifests, StoreError};
@@ -42,6 +43,9 @@ pub enum StartError {
     /// The TLS library refused its settings.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
+    /// The fleet cannot be joined.
+    #[error("cannot join the fleet: {0}; check --peer-listen")]
+    Fleet(#[from] watchfire_p2p::StartError),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {error}; choose another --listen")]
     Listen {
@@ -91,7 +95,7 @@ impl Mirror {
             return Err(StartError::NoUpstream);
         }
         let folder = Folder::open(&settings.store)?;
-        let blobs = Blobs::open(folder.clone(), settings.store_bytes_max)?;
+        let blobs = Arc::new(Blobs::open(folder.clone(), settings.store_bytes_max)?);
         let catalog = Arc::new(Catalog::open(&folder)?);
         let upstreams = upstreams(&settings).await?;
         let connections = settings.connections_per_blob;
@@ -99,13 +103,27 @@ impl Mirror {
         let failed = |error| StartError::Listen { address, error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let manifests = Manifests::new(folder.clone());
+        let fleet = match settings.fleet.clone() {
+            Some(fleet) => {
+                let blobs_to_index = blobs.clone();
+                tokio::task::spawn_blocking(move || blobs_to_index.index_all());
+                let (blobs, manifests) = (blobs.clone(), manifests.clone());
+                Some(
+                    Fleet::start(fleet, upstreams.clone(), blobs, manifests, catalog.clone())
+                        .await?,
+                )
+            }
+            None => None,
+        };
         let (ttl, offline_ok) = (settings.access_ttl, settings.offline_ok);
         let shared = Arc::new(Shared {
             upstreams,
-            manifests: Manifests::new(folder.clone()),
+            manifests,
             access: Access { catalog: catalog.clone(), ttl, offline_ok },
             catalog,
-            downloads: Arc::new(Downloads::new(folder, blobs, connections)),
+            downloads: Arc::new(Downloads::new(folder, blobs, connections, fleet.clone())),
+            fleet,
             settings,
         });
         let (stop, stopped) = watch::channel(false);
@@ -118,6 +136,14 @@ impl RunningMirror {
     /// The address on which the mirror listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of this host in the fleet.
+    pub async fn fleet(&self) -> Option<FleetStatus> {
+        match &self.shared.fleet {
+            Some(fleet) => Some(fleet.status().await),
+            None => None,
+        }
     }
 
     /// The totals.
@@ -134,6 +160,9 @@ impl RunningMirror {
         self.stop.send_replace(true);
         // It fails only if the task panicked, which has been reported.
         let _ = self.server.await;
+        if let Some(fleet) = &self.shared.fleet {
+            fleet.stop().await;
+        }
     }
 }
 

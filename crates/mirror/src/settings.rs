@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::fleet::FleetSettings;
 use crate::upstream::Registry;
 
 /// The settings of a mirror.
@@ -36,6 +37,8 @@ pub struct MirrorSettings {
     pub progress_timeout: Duration,
     /// The requests that fetch one blob at once, if the registry sends ranges.
     pub connections_per_blob: usize,
+    /// The fleet to join. `None`: this mirror is for one host.
+    pub fleet: Option<FleetSettings>,
     /// Client connections. Further ones wait to be accepted.
     pub connections_max: usize,
 }
@@ -55,6 +58,7 @@ impl Default for MirrorSettings {
             first_byte_timeout: Duration::from_secs(2),
             progress_timeout: Duration::from_secs(5),
             connections_per_blob: 4,
+            fleet: None,
             connections_max: 1000,
         }
     }

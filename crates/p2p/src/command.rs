@@ -43,6 +43,9 @@ pub(crate) enum Command {
         key: Vec<u8>,
         reply: oneshot::Sender<Result<Vec<RoutedPeer>, RoutingError>>,
     },
+    KnownPeers {
+        reply: oneshot::Sender<Vec<RoutedPeer>>,
+    },
     Request {
         peer: PeerId,
         bytes: Bytes,
@@ -64,6 +67,13 @@ pub(crate) enum Command {
     Want {
         session: SessionId,
         wants: Vec<Want>,
+    },
+    CancelWants {
+        session: SessionId,
+        cids: Vec<Cid>,
+    },
+    SetUrgent {
+        cids: Vec<Cid>,
     },
     BlockStored {
         cid: Cid,

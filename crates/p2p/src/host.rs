@@ -184,6 +184,13 @@ impl Host {
         result.await.unwrap_or(Err(Stopped.into()))
     }
 
+    /// Returns the peers that content routing knows, without a search. Some may be gone.
+    pub async fn known_peers(&self) -> Result<Vec<RoutedPeer>, Stopped> {
+        let (reply, result) = oneshot::channel();
+        self.send(Command::KnownPeers { reply }).await?;
+        result.await.map_err(|_| Stopped)
+    }
+
     /// Sends a request to a peer in the protocol of [`HostSettings::requests`], and returns the
     /// response. Connects to the peer if its address is known.
     pub async fn request(&self, peer: PeerId, bytes: Bytes) -> Result<Bytes, RequestError> {
@@ -240,6 +247,12 @@ impl Host {
         self.send(Command::OpenSession { events: sender, reply }).await?;
         let id = id.await.map_err(|_| Stopped)?;
         Ok(BlockSession { id, commands: self.commands.clone(), events })
+    }
+
+    /// Requests these blocks before all others and in this order, once a session wants them. They
+    /// replace those of the previous call.
+    pub async fn set_urgent(&self, cids: Vec<Cid>) -> Result<(), Stopped> {
+        self.send(Command::SetUrgent { cids }).await
     }
 
     /// Notifies the host that a block of `bytes` was stored, other than by a fetch. The host sends

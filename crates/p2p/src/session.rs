@@ -32,6 +32,12 @@ impl BlockSession {
         self.commands.send(command).await.map_err(|_| Stopped)
     }
 
+    /// Cancels requests. A block that is on its way may still arrive.
+    pub async fn cancel(&self, cids: Vec<Cid>) -> Result<(), Stopped> {
+        let command = Command::CancelWants { session: self.id, cids };
+        self.commands.send(command).await.map_err(|_| Stopped)
+    }
+
     /// Waits for the next event; `None` when the host has stopped.
     pub async fn next(&mut self) -> Option<SessionEvent> {
         self.events.recv().await

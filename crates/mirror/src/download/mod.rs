@@ -2,12 +2,13 @@
 
 mod error;
 mod segments;
+mod spread;
 mod task;
 mod waiting;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 pub use error::DownloadError;
 use waiting::WaitingReaders;
 
+use crate::fleet::Fleet;
 use crate::oci::Digest;
 use crate::pull::Pull;
 use crate::store::{Blob, BlobState, Blobs, Folder, StoreError};
@@ -32,9 +34,11 @@ const FAILURES_MAX: usize = 10_000;
 /// The downloads of a mirror.
 #[derive(Debug)]
 pub struct Downloads {
-    blobs: Blobs,
+    blobs: Arc<Blobs>,
     folder: Folder,
     connections_per_blob: usize,
+    /// The fleet that this host is a member of.
+    fleet: Option<Arc<Fleet>>,
     running: Mutex<Running>,
     counters: Counters,
 }
@@ -70,6 +74,7 @@ pub struct DownloadTotals {
 pub struct Download {
     phase: watch::Receiver<Phase>,
     waiting: Arc<WaitingReaders>,
+    has_progress: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug)]
@@ -82,18 +87,24 @@ enum Phase {
 
 impl Downloads {
     /// The downloads into a store.
-    pub fn new(folder: Folder, blobs: Blobs, connections_per_blob: usize) -> Self {
+    pub fn new(
+        folder: Folder,
+        blobs: Arc<Blobs>,
+        connections_per_blob: usize,
+        fleet: Option<Arc<Fleet>>,
+    ) -> Self {
         Downloads {
             blobs,
             folder,
             connections_per_blob: connections_per_blob.max(1),
+            fleet,
             running: Mutex::default(),
             counters: Counters::default(),
         }
     }
 
     /// The blobs of the store.
-    pub fn blobs(&self) -> &Blobs {
+    pub const fn blobs(&self) -> &Arc<Blobs> {
         &self.blobs
     }
 
@@ -113,6 +124,7 @@ impl Downloads {
         self: &Arc<Self>,
         pull: &Pull,
         digest: &Digest,
+        size: Option<u64>,
     ) -> Result<Download, DownloadError> {
         let mut running = self.running.lock();
         if let Some(download) = running.downloads.get(digest) {
@@ -128,13 +140,15 @@ impl Downloads {
             return Err(DownloadError::TooMany);
         }
         let (sender, phase) = watch::channel(Phase::Opening);
-        let download = Download { phase, waiting: Arc::default() };
+        let download = Download { phase, waiting: Arc::default(), has_progress: Arc::default() };
         running.downloads.insert(digest.clone(), download.clone());
         drop(running);
         let task = task::Task {
             downloads: self.clone(),
             pull: pull.clone(),
             digest: digest.clone(),
+            size,
+            has_progress: download.has_progress.clone(),
             waiting: download.waiting.clone(),
         };
         tokio::spawn(async move {
@@ -187,6 +201,11 @@ impl Download {
         }
     }
 
+    /// Whether other hosts have a part of the blob, or this one got a block: the rest will arrive.
+    pub fn has_progress(&self) -> bool {
+        self.has_progress.load(Ordering::Relaxed)
+    }
+
     /// Waits until the blob has a block. The block is fetched before the blocks that no reader waits
     /// for.
     pub async fn block(&mut self, blob: &Blob, block: usize) -> Result<(), DownloadError> {
@@ -194,11 +213,12 @@ impl Download {
         let _waiting = self.waiting.wait_for(block);
         loop {
             changes.mark_unchanged();
-            if blob.has_block(block) {
-                return Ok(());
-            }
+            // The last block of a blob with wrong bytes is never sent.
             if blob.state() == BlobState::Wrong {
                 return Err(DownloadError::WrongDigest);
+            }
+            if blob.has_block(block) {
+                return Ok(());
             }
             if let Phase::Failed(error) = &*self.phase.borrow_and_update() {
                 return Err(error.clone());

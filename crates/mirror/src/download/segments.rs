@@ -39,6 +39,21 @@ impl Segments {
         Some(start..end)
     }
 
+    /// Claims the first run of free blocks in a range for which `is_wanted` is true.
+    pub(super) fn claim_within(
+        &mut self,
+        blocks: Range<usize>,
+        is_wanted: impl Fn(usize) -> bool,
+    ) -> Option<Range<usize>> {
+        let is_free = |block: &usize| {
+            !self.present[*block] && !self.claimed.contains(block) && is_wanted(*block)
+        };
+        let start = blocks.clone().find(is_free)?;
+        let end = (start..blocks.end).find(|block| !is_free(block)).unwrap_or(blocks.end);
+        self.claimed.extend(start..end);
+        Some(start..end)
+    }
+
     /// Claims one more block, behind those that a request fetches already. Returns whether it was
     /// free.
     pub(super) fn extend(&mut self, block: usize) -> bool {

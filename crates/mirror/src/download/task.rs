@@ -2,17 +2,21 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use watchfire_content::Block;
 
 use super::error::DownloadError;
 use super::segments::{SEGMENT_BLOCKS, Segments};
+use super::spread::{Spread, SpreadTask};
 use super::waiting::WaitingReaders;
 use super::{Downloads, Phase};
+use crate::fleet::Fleet;
 use crate::oci::{ByteRange, Digest};
 use crate::pull::Pull;
 use crate::store::{BLOCK_BYTES, Blob, BlobState};
@@ -27,14 +31,23 @@ pub(super) struct Task {
     pub(super) downloads: Arc<Downloads>,
     pub(super) pull: Pull,
     pub(super) digest: Digest,
+    /// The size of the blob, if it is known.
+    pub(super) size: Option<u64>,
+    /// Whether other hosts have a part of the blob, or this one got a block.
+    pub(super) has_progress: Arc<AtomicBool>,
     pub(super) waiting: Arc<WaitingReaders>,
 }
 
 /// One of the connections that fetch a blob.
-struct Connection {
-    task: Arc<Task>,
-    blob: Arc<Blob>,
-    segments: Arc<Mutex<Segments>>,
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub(super) task: Arc<Task>,
+    pub(super) blob: Arc<Blob>,
+    /// The number of blocks of the blob.
+    pub(super) blocks: usize,
+    pub(super) segments: Arc<Mutex<Segments>>,
+    /// The exchange with other hosts, if there is one.
+    pub(super) spread: Option<Arc<Spread>>,
 }
 
 /// The first answer of a registry.
@@ -66,6 +79,60 @@ impl Task {
     /// Fetches the blob. Returns when it is complete.
     pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
         let task = Arc::new(self);
+        if let (Some(fleet), Some(size)) = (task.downloads.fleet.clone(), task.size)
+            && task.run_in_fleet(fleet, size, phase).await?
+        {
+            return Ok(());
+        }
+        task.run_alone(phase).await
+    }
+
+    /// Fetches the blob together with other hosts. Returns false if they sent wrong bytes.
+    async fn run_in_fleet(
+        self: &Arc<Self>,
+        fleet: Arc<Fleet>,
+        size: u64,
+        phase: &watch::Sender<Phase>,
+    ) -> Result<bool, DownloadError> {
+        let (digest, downloads) = (self.digest.clone(), self.downloads.clone());
+        let blob = blocking(move || downloads.blobs.open_partial(&digest, size)).await??;
+        phase.send_replace(Phase::Fetching(blob.clone()));
+        if blob.state() == BlobState::Partial {
+            let progress = self.has_progress.clone();
+            let spread = SpreadTask::new(self.clone(), fleet, blob.clone(), progress).await;
+            match spread.run().await {
+                Ok(()) => {}
+                Err(DownloadError::WrongDigest) => {}
+                Err(error) => {
+                    self.free_space(&error, size)?;
+                    return Err(error);
+                }
+            }
+        }
+        if blob.state() != BlobState::Complete {
+            tracing::error!(digest = %self.digest, "other hosts sent wrong hashes; fetching the blob from the registry");
+            self.downloads.blobs.remove(&self.digest)?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Removes old blobs if the disk is full.
+    fn free_space(&self, error: &DownloadError, size: u64) -> Result<(), DownloadError> {
+        if let DownloadError::Store(cause) = error
+            && cause.is_no_space()
+        {
+            tracing::error!(digest = %self.digest, %error, "the disk of the store is full; removing old blobs");
+            self.downloads.blobs.remove_for_room(&self.digest, size)?;
+        }
+        Ok(())
+    }
+
+    async fn run_alone(
+        self: &Arc<Self>,
+        phase: &watch::Sender<Phase>,
+    ) -> Result<(), DownloadError> {
+        let task = self;
         let opened = task.open().await?;
         let (digest, size) = (task.digest.clone(), opened.size());
         let downloads = task.downloads.clone();
@@ -74,12 +141,7 @@ impl Task {
         if blob.state() == BlobState::Partial
             && let Err(error) = task.fetch_missing(&blob, opened).await
         {
-            if let DownloadError::Store(cause) = &error
-                && cause.is_no_space()
-            {
-                tracing::error!(digest = %task.digest, %error, "the disk of the store is full; removing old blobs");
-                task.downloads.blobs.remove_for_room(&task.digest, size)?;
-            }
+            task.free_space(&error, size)?;
             return Err(error);
         }
         match blob.state() {
@@ -123,8 +185,13 @@ impl Task {
         let present: Vec<bool> = (0..blob.blocks()).map(|block| blob.has_block(block)).collect();
         let missing = present.iter().filter(|present| !**present).count();
         let segments = Arc::new(Mutex::new(Segments::new(present)));
-        let connection =
-            || Connection { task: self.clone(), blob: blob.clone(), segments: segments.clone() };
+        let connection = || Connection {
+            task: self.clone(),
+            blocks: blob.blocks(),
+            blob: blob.clone(),
+            segments: segments.clone(),
+            spread: None,
+        };
         let useful = missing.div_ceil(SEGMENT_BLOCKS).min(self.downloads.connections_per_blob);
         let mut connections = JoinSet::new();
         let further = match opened {
@@ -197,13 +264,29 @@ impl Connection {
 
     /// Fetches ranges until no block is free.
     async fn fetch_segments(&self, failures: u32) -> Result<(), DownloadError> {
+        let claim = |segments: &mut Segments| {
+            let wanted = self.task.waiting.first(|block| !self.blob.has_block(block));
+            segments.claim(wanted, SEGMENT_BLOCKS)
+        };
+        self.fetch_all(claim, failures).await
+    }
+
+    /// Fetches what `claim` claims, until it claims nothing.
+    pub(super) async fn fetch_claims(
+        &self,
+        claim: impl Fn(&mut Segments) -> Option<Range<usize>>,
+    ) -> Result<(), DownloadError> {
+        self.fetch_all(claim, 0).await
+    }
+
+    async fn fetch_all(
+        &self,
+        claim: impl Fn(&mut Segments) -> Option<Range<usize>>,
+        failures: u32,
+    ) -> Result<(), DownloadError> {
         let mut failures = failures;
         loop {
-            let claimed = {
-                let mut segments = self.segments.lock();
-                let wanted = self.task.waiting.first(|block| !self.blob.has_block(block));
-                segments.claim(wanted, SEGMENT_BLOCKS)
-            };
+            let claimed = claim(&mut self.segments.lock());
             let Some(claimed) = claimed else { return Ok(()) };
             let written = self.blob.blocks_present();
             let result = self.fetch_segment(claimed.clone()).await;
@@ -226,6 +309,11 @@ impl Connection {
         let range = ByteRange { start, end: last + len as u64 - 1 };
         let Task { pull: Pull { upstream, repository }, digest, .. } = &*self.task;
         let mut body = upstream.blob(repository, digest, Some(range)).await?;
+        if !body.is_range && self.spread.is_some() && body.size == self.blob.size() {
+            // A registry without ranges sends everything.
+            self.segments.lock().release(blocks);
+            return self.read_body(&mut body, 0..self.blocks, true).await;
+        }
         if !body.is_range || body.size != self.blob.size() {
             let registry = upstream.registry().name().to_owned();
             let cause = "it does not send the requested range".to_owned();
@@ -244,7 +332,7 @@ impl Connection {
         while let Some(bytes) = self.next(body).await? {
             let mut bytes = &bytes[..];
             while let Some(block) = reader.take(&mut bytes) {
-                self.write(block, reader.bytes()).await?;
+                self.write(block, reader.take_bytes()).await?;
                 reader.advance();
                 if block + 1 == blocks.end {
                     return Ok(BodyEnd::Done);
@@ -277,7 +365,7 @@ impl Connection {
             let mut bytes = &bytes[..];
             let mut end = None;
             while let Some(block) = reader.take(&mut bytes) {
-                if is_claimed && let Err(error) = self.write(block, reader.bytes()).await {
+                if is_claimed && let Err(error) = self.write(block, reader.take_bytes()).await {
                     end = Some(Err(error));
                     break;
                 }
@@ -298,7 +386,7 @@ impl Connection {
         result
     }
 
-    async fn next(&self, body: &mut BlobBody) -> Result<Option<bytes::Bytes>, DownloadError> {
+    async fn next(&self, body: &mut BlobBody) -> Result<Option<Bytes>, DownloadError> {
         let bytes = body.next().await?;
         if let Some(bytes) = &bytes {
             let counter = &self.task.downloads.counters.upstream_bytes;
@@ -307,10 +395,23 @@ impl Connection {
         Ok(bytes)
     }
 
-    async fn write(&self, block: usize, bytes: &[u8]) -> Result<(), DownloadError> {
+    async fn write(&self, block: usize, bytes: Bytes) -> Result<(), DownloadError> {
+        let content = Block::raw(bytes).expect("a block of a blob is short enough for a block");
+        self.write_block(block, &content).await
+    }
+
+    /// Writes a block from the registry or from another host.
+    pub(super) async fn write_block(
+        &self,
+        block: usize,
+        content: &Block,
+    ) -> Result<(), DownloadError> {
         // A block takes a millisecond: less than handing its bytes to another thread is worth.
-        self.blob.write_block(&self.task.downloads.folder, block, bytes)?;
+        self.blob.write_block(&self.task.downloads.folder, block, content)?;
         self.segments.lock().note_written(block);
+        if let Some(spread) = &self.spread {
+            spread.note_written(block, content).await;
+        }
         tokio::task::yield_now().await;
         Ok(())
     }
@@ -345,8 +446,9 @@ impl<'a> BlockAssembler<'a> {
         (self.buffer.len() == len).then_some(self.block)
     }
 
-    fn bytes(&self) -> &[u8] {
-        &self.buffer
+    /// The bytes of the whole block.
+    fn take_bytes(&mut self) -> Bytes {
+        std::mem::replace(&mut self.buffer, Vec::with_capacity(BLOCK_BYTES)).into()
     }
 
     fn block(&self) -> usize {

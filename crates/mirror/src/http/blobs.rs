@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use futures::stream;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{SOURCE, Shared};
 use crate::access::AccessError;
@@ -18,6 +19,9 @@ use crate::oci::{ApiError, ByteRange, Digest, ErrorCode};
 use crate::pull::Pull;
 use crate::store::{BLOCK_BYTES, Blob, StoreError};
 
+/// A response that is due at the deadline is sent a little later.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
+
 pub(super) async fn answer(
     shared: &Arc<Shared>,
     pull: &Pull,
@@ -25,11 +29,14 @@ pub(super) async fn answer(
     request: &Parts,
 ) -> Result<Response, ApiError> {
     let limit = shared.settings.first_byte_timeout;
-    let opening = open(shared, pull, digest, request);
-    timeout(limit, opening).await.unwrap_or_else(|_| {
-        let message = format!("the registry sent no byte within {limit:?}");
-        Err(ApiError::new(ErrorCode::BlobUnknown, message))
-    })
+    let deadline = Instant::now() + limit;
+    let opening = open(shared, pull, digest, request, deadline);
+    timeout_at(deadline + LAST_MOMENT, opening).await.unwrap_or_else(|_| Err(no_byte(limit)))
+}
+
+fn no_byte(limit: Duration) -> ApiError {
+    let message = format!("the registry sent no byte within {limit:?}");
+    ApiError::new(ErrorCode::BlobUnknown, message)
 }
 
 /// Opens a blob, and waits for the first block of the response.
@@ -38,25 +45,29 @@ async fn open(
     pull: &Pull,
     digest: &Digest,
     request: &Parts,
+    deadline: Instant,
 ) -> Result<Response, ApiError> {
     let access = shared.access.check_blob(pull, digest).await;
-    access.map_err(|error| match error {
+    let size = access.map_err(|error| match error {
         AccessError::Upstream(error) => error.to_api_error(ErrorCode::BlobUnknown),
         AccessError::Store(error) => failed(&error),
     })?;
     let complete = shared.downloads.blobs().complete(digest).map_err(|error| failed(&error))?;
     if let Some(blob) = complete {
-        return respond(shared, blob, None, request).await;
+        return respond(shared, blob, None, request, deadline).await;
     }
     if request.method == Method::HEAD {
+        if let Some(size) = size {
+            return Ok(head(digest, size));
+        }
         let size = pull.upstream.blob_size(&pull.repository, digest).await;
         let size = size.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
         return Ok(head(digest, size));
     }
     let mut download =
-        shared.downloads.start(pull, digest).map_err(|error| download_failed(&error))?;
+        shared.downloads.start(pull, digest, size).map_err(|error| download_failed(&error))?;
     let blob = download.blob().await.map_err(|error| download_failed(&error))?;
-    respond(shared, blob, Some(download), request).await
+    respond(shared, blob, Some(download), request, deadline).await
 }
 
 fn head(digest: &Digest, size: u64) -> Response {
@@ -83,6 +94,7 @@ async fn respond(
     blob: Arc<Blob>,
     download: Option<Download>,
     request: &Parts,
+    deadline: Instant,
 ) -> Result<Response, ApiError> {
     let size = blob.size();
     let range = request.headers.get(header::RANGE).and_then(|range| range.to_str().ok());
@@ -95,7 +107,11 @@ async fn respond(
                 .with_header(header::CONTENT_RANGE, value.expect("digits are valid in a header")));
         }
     };
-    let source = if download.is_some() { "registry" } else { "store" };
+    let source = match (&download, &shared.fleet) {
+        (None, _) => "store",
+        (Some(_), Some(_)) => "fleet",
+        (Some(_), None) => "registry",
+    };
     let whole = ByteRange { start: 0, end: size.saturating_sub(1) };
     let bytes = range.unwrap_or(whole);
     let length = if size == 0 { 0 } else { bytes.bytes() };
@@ -112,12 +128,16 @@ async fn respond(
     if request.method == Method::GET && size > 0 {
         let (next, end) = (bytes.start, bytes.end);
         let mut reader = Reader { shared: shared.clone(), blob, download, next, end };
-        // Without the first block there is nothing to promise the client.
-        let first = reader.next_bytes().await.map_err(|error| match error {
-            ReadError::Download(error) => download_failed(&error),
-            ReadError::Store(error) => failed(&error),
-            ReadError::Stalled => ApiError::new(ErrorCode::BlobUnknown, error.to_string()),
-        })?;
+        // Without the first block there is nothing to promise the client, unless other hosts have it.
+        let first = match timeout_at(deadline, reader.next_bytes()).await {
+            Ok(first) => first.map_err(|error| match error {
+                ReadError::Download(error) => download_failed(&error),
+                ReadError::Store(error) => failed(&error),
+                ReadError::Stalled => ApiError::new(ErrorCode::BlobUnknown, error.to_string()),
+            })?,
+            Err(_) if reader.download.as_ref().is_some_and(Download::has_progress) => None,
+            Err(_) => return Err(no_byte(shared.settings.first_byte_timeout)),
+        };
         *response.body_mut() = body(first, reader);
     }
     Ok(response)

@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{HeaderValue, header};
 
 use super::{SOURCE, Shared};
+use crate::fleet::tag_key;
 use crate::oci::{ApiError, Digest, ErrorCode, Reference, Tag};
 use crate::pull::Pull;
 use crate::store::{Manifest, StoreError};
@@ -24,6 +25,8 @@ const DEFAULT_ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
 enum Source {
     /// The registry sent it for this request.
     Registry,
+    /// Another host of the fleet sent it, and the registry named it there this long ago.
+    Fleet(Duration),
     /// The store has it, and the registry named it this long ago.
     Store(Duration),
 }
@@ -85,6 +88,10 @@ fn response(manifest: Manifest, source: &Source) -> Response {
             headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
             headers.insert(SOURCE, HeaderValue::from_static("store"))
         }
+        Source::Fleet(age) => {
+            headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
+            headers.insert(SOURCE, HeaderValue::from_static("fleet"))
+        }
     };
     response
 }
@@ -120,6 +127,9 @@ impl Lookup<'_> {
                     tracing::warn!(repository = %self.pull.repository, %tag, age = ?known.age, %error, "serving a tag from the store while the registry is down");
                     return Ok((manifest, Source::Store(known.age)));
                 }
+                if let Some(found) = self.of_fleet(&Reference::Tag(tag.clone()), &error).await? {
+                    return Ok(found);
+                }
                 Err(error.to_api_error(ErrorCode::ManifestUnknown))
             }
             Err(Failure::Store(error)) => Err(failed(&error)),
@@ -144,11 +154,33 @@ impl Lookup<'_> {
                 tracing::warn!(repository = %self.pull.repository, %digest, %error, "serving a manifest from the store while the registry is down");
                 Ok((manifest, Source::Store(age.unwrap_or_default())))
             }
-            (Err(Failure::Upstream(error)), _) => {
-                Err(error.to_api_error(ErrorCode::ManifestUnknown))
-            }
+            (Err(Failure::Upstream(error)), _) => match self.of_fleet(&reference, &error).await? {
+                Some(found) => Ok(found),
+                None => Err(error.to_api_error(ErrorCode::ManifestUnknown)),
+            },
             (Err(Failure::Store(error)), _) => Err(failed(&error)),
         }
+    }
+
+    /// Asks other hosts for a manifest, if the registry is down and the settings allow old content.
+    async fn of_fleet(
+        &self,
+        reference: &Reference,
+        error: &UpstreamError,
+    ) -> Result<Option<(Manifest, Source)>, ApiError> {
+        let Some(fleet) = &self.shared.fleet else { return Ok(None) };
+        if !self.shared.access.offline_ok || !error.is_outage() {
+            return Ok(None);
+        }
+        let found = fleet.find_manifest(&self.pull.id(), reference).await;
+        let Some((manifest, age)) = found else { return Ok(None) };
+        if !accepts(&self.accept, &manifest.media_type) {
+            return Ok(None);
+        }
+        tracing::warn!(repository = %self.pull.repository, %reference, ?age, %error, "serving a manifest of another host while the registry is down");
+        self.shared.manifests.put(&manifest).map_err(|error| failed(&error))?;
+        self.note(reference, &manifest).map_err(|error| failed(&error))?;
+        Ok(Some((manifest, Source::Fleet(age))))
     }
 
     /// Asks the registry for a manifest. It sends the manifest only if the store lacks it: a `HEAD`
@@ -189,7 +221,15 @@ impl Lookup<'_> {
 
     fn note(&self, reference: &Reference, manifest: &Manifest) -> Result<(), StoreError> {
         let Manifest { digest, bytes, .. } = manifest;
-        self.shared.catalog.note_manifest(&self.pull.id(), reference, digest, bytes)
+        let id = self.pull.id();
+        self.shared.catalog.note_manifest(&id, reference, digest, bytes)?;
+        if let Some(fleet) = &self.shared.fleet {
+            fleet.announce(digest);
+            if let Reference::Tag(tag) = reference {
+                fleet.announce(&tag_key(&id.registry, id.repository.as_str(), tag.as_str()));
+            }
+        }
+        Ok(())
     }
 
     /// The stored manifest, if the client accepts its type.

@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 use crate::access::Access;
 use crate::catalog::Catalog;
 use crate::download::Downloads;
+use crate::fleet::Fleet;
 use crate::oci::{ApiError, ErrorCode, Resource, parse_path};
 use crate::settings::MirrorSettings;
 use crate::store::Manifests;
@@ -34,7 +35,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_GRACE: Duration = Duration::from_secs(10);
 const API_VERSION: &str = "docker-distribution-api-version";
 const NAMESPACE: &str = "oci-namespace";
-/// Tells the client whether the answer is from the registry or from the store.
+/// Tells the client whether the answer is from the registry, the store, or other hosts of the fleet.
 const SOURCE: &str = "watchfire-source";
 
 /// Everything that requests need.
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) manifests: Manifests,
     pub(crate) access: Access,
     pub(crate) downloads: Arc<Downloads>,
+    pub(crate) fleet: Option<Arc<Fleet>>,
 }
 
 /// Serves until `stop` is true.

@@ -3,12 +3,15 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
+use watchfire_content::{Block, Checksum, Multihash};
 
+use super::block_index::{BlockIndex, cid_of};
 use super::block_list::{BlockHash, BlockList};
 use super::error::{IoContext as _, StoreError};
 use super::folder::Folder;
@@ -31,11 +34,12 @@ pub enum BlobState {
 /// One blob, shared by its readers and by the task that fetches it.
 #[derive(Debug)]
 pub struct Blob {
-    digest: Digest,
+    digest: Arc<Digest>,
     size: u64,
     file: File,
     path: PathBuf,
     inner: Mutex<Inner>,
+    index: Arc<BlockIndex>,
     /// Changes whenever a block arrives or the state changes.
     changes: watch::Sender<u64>,
 }
@@ -43,6 +47,8 @@ pub struct Blob {
 #[derive(Debug)]
 struct Inner {
     blocks: BlockList,
+    /// Checksums of the blocks that this process has hashed.
+    checksums: Vec<Option<Checksum>>,
     state: BlobState,
     /// Computes the digest over the blocks from the first on, without a gap.
     prefix: Hasher,
@@ -53,6 +59,7 @@ impl Blob {
     /// Opens a complete blob. `None`: the folder does not have it.
     pub(super) fn open_complete(
         folder: &Folder,
+        index: &Arc<BlockIndex>,
         digest: &Digest,
     ) -> Result<Option<Self>, StoreError> {
         let path = folder.blob(digest);
@@ -64,7 +71,7 @@ impl Blob {
         let size = file.metadata().context("read", &path)?.len();
         let list = BlockList::open(&Folder::block_list(&path), block_count(size))?;
         let is_listed = list.present() == list.len();
-        let blob = Blob::new(digest, size, file, path, list);
+        let blob = Blob::new(index, digest, size, file, path, list);
         if !is_listed {
             // The list was lost: it is made again from the bytes, which are verified as a whole.
             let mut inner = blob.inner.lock();
@@ -74,12 +81,14 @@ impl Blob {
             }
         }
         blob.inner.lock().state = BlobState::Complete;
+        blob.index_blocks();
         Ok(Some(blob))
     }
 
     /// Opens or creates a blob that is being fetched, and verifies the blocks that it has.
     pub(super) fn open_partial(
         folder: &Folder,
+        index: &Arc<BlockIndex>,
         digest: &Digest,
         size: u64,
     ) -> Result<Self, StoreError> {
@@ -93,23 +102,53 @@ impl Blob {
             .context("open", &path)?;
         file.set_len(size).context("write", &path)?;
         let list = BlockList::open(&Folder::block_list(&path), block_count(size))?;
-        let blob = Blob::new(digest, size, file, path, list);
+        let blob = Blob::new(index, digest, size, file, path, list);
         let mut inner = blob.inner.lock();
         blob.verify_blocks(&mut inner)?;
         blob.finish(folder, &mut inner)?;
         drop(inner);
+        blob.index_blocks();
         Ok(blob)
     }
 
-    fn new(digest: &Digest, size: u64, file: File, path: PathBuf, blocks: BlockList) -> Self {
-        let prefix = Hasher::new(digest.algorithm());
-        let inner = Inner { blocks, state: BlobState::Partial, prefix, prefix_blocks: 0 };
-        let digest = digest.clone();
-        Blob { digest, size, file, path, inner: Mutex::new(inner), changes: watch::Sender::new(0) }
+    fn new(
+        index: &Arc<BlockIndex>,
+        digest: &Digest,
+        size: u64,
+        file: File,
+        path: PathBuf,
+        blocks: BlockList,
+    ) -> Self {
+        let inner = Inner {
+            checksums: vec![None; blocks.len()],
+            blocks,
+            state: BlobState::Partial,
+            prefix: Hasher::new(digest.algorithm()),
+            prefix_blocks: 0,
+        };
+        let (digest, inner) = (Arc::new(digest.clone()), Mutex::new(inner));
+        Blob {
+            digest,
+            size,
+            file,
+            path,
+            inner,
+            index: index.clone(),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    /// Lets other hosts find the blocks.
+    fn index_blocks(&self) {
+        for block in 0..self.blocks() {
+            if let Some(hash) = self.block_hash(block) {
+                self.index.insert(hash, &self.digest, block, self.block_range(block).1);
+            }
+        }
     }
 
     /// The digest.
-    pub const fn digest(&self) -> &Digest {
+    pub fn digest(&self) -> &Digest {
         &self.digest
     }
 
@@ -150,33 +189,85 @@ impl Blob {
         (offset, len as usize)
     }
 
+    /// The hash of a block; `None` if the blob does not have the block.
+    pub fn block_hash(&self, block: usize) -> Option<BlockHash> {
+        self.inner.lock().blocks.get(block)
+    }
+
+    /// The runs of blocks that the blob has, in groups of `group` blocks: from the first group to
+    /// behind the last. A group counts only if it is whole.
+    pub fn present_groups(&self, group: usize) -> Vec<(u32, u32)> {
+        let inner = self.inner.lock();
+        let blocks = inner.blocks.len();
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for (number, start) in (0..blocks).step_by(group).enumerate() {
+            let mut all = start..(start + group).min(blocks);
+            if all.all(|block| inner.blocks.get(block).is_some()) {
+                let number = number as u32;
+                match runs.last_mut() {
+                    Some(last) if last.1 == number => last.1 += 1,
+                    _ => runs.push((number, number + 1)),
+                }
+            }
+        }
+        runs
+    }
+
     /// Reads a block, and verifies it. `None`: the blob does not have it.
     pub fn read_block(&self, block: usize) -> Result<Option<Bytes>, StoreError> {
-        let Some(hash) = self.inner.lock().blocks.get(block) else { return Ok(None) };
-        let bytes = self.read_unverified(block)?;
-        if Sha256::digest(&bytes)[..] == hash {
-            return Ok(Some(bytes.into()));
+        Ok(self.read_named_block(block)?.map(|block| block.into_parts().1))
+    }
+
+    /// Reads a block with its CID, and verifies it. `None`: the blob does not have it.
+    pub fn read_named_block(&self, block: usize) -> Result<Option<Block>, StoreError> {
+        let (hash, checksum) = {
+            let inner = self.inner.lock();
+            let Some(hash) = inner.blocks.get(block) else { return Ok(None) };
+            (hash, inner.checksums.get(block).copied().flatten())
+        };
+        let (cid, bytes) = (cid_of(hash), self.read_unverified(block)?.into());
+        if let Some(checksum) = checksum {
+            // This process has hashed the block before.
+            if let Some(block) = self.index.checksums.verify(&cid, bytes, checksum) {
+                return Ok(Some(block));
+            }
+        } else if let Ok(read) = Block::verify(cid, bytes) {
+            let mut inner = self.inner.lock();
+            if let Some(checksum) = inner.checksums.get_mut(block) {
+                *checksum = Some(self.index.checksums.of(&read));
+            }
+            return Ok(Some(read));
         }
         let (offset, _) = self.block_range(block);
-        Err(StoreError::Damaged { digest: self.digest.clone(), offset })
+        Err(StoreError::Damaged { digest: (*self.digest).clone(), offset })
     }
 
     /// Writes a block of the blob. The state becomes complete or wrong with the last one.
+    ///
+    /// # Panics
+    ///
+    /// When the block has another length than its place.
     pub fn write_block(
         &self,
         folder: &Folder,
         block: usize,
-        bytes: &[u8],
+        content: &Block,
     ) -> Result<BlobState, StoreError> {
         let (offset, len) = self.block_range(block);
+        let bytes = content.bytes();
         assert_eq!(bytes.len(), len, "a block has the length of its place");
-        let hash: BlockHash = Sha256::digest(bytes).into();
+        let Multihash::Sha2_256(hash) = content.cid().hash() else {
+            unreachable!("a block of a blob has a SHA-256 hash")
+        };
         self.file.write_all_at(bytes, offset).context("write", &self.path)?;
+        let checksum = self.index.checksums.of(content);
         let mut inner = self.inner.lock();
         if inner.state == BlobState::Partial && inner.blocks.get(block).is_none() {
-            inner.blocks.insert(block, hash)?;
+            inner.blocks.insert(block, *hash)?;
+            inner.checksums[block] = Some(checksum);
             self.advance_prefix(&mut inner, block, bytes)?;
             self.finish(folder, &mut inner)?;
+            self.index.insert(*hash, &self.digest, block, len);
         }
         let state = inner.state;
         drop(inner);
@@ -212,7 +303,7 @@ impl Blob {
     /// Sets the state once the prefix has all blocks.
     fn compare_digest(&self, inner: &mut Inner) {
         if inner.prefix_blocks == inner.blocks.len() {
-            let is_right = inner.prefix.clone().finish() == self.digest;
+            let is_right = inner.prefix.clone().finish() == *self.digest;
             inner.state = if is_right { BlobState::Complete } else { BlobState::Wrong };
         }
     }

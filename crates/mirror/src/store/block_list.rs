@@ -13,7 +13,7 @@ const HASH_BYTES: usize = 32;
 const MISSING: [u8; HASH_BYTES] = [0; HASH_BYTES];
 
 /// The SHA-256 hash of a block.
-pub(super) type BlockHash = [u8; HASH_BYTES];
+pub type BlockHash = [u8; HASH_BYTES];
 
 /// The hashes of the blocks that a blob has.
 #[derive(Debug)]

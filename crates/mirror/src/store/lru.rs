@@ -25,6 +25,10 @@ impl Lru {
         self.by_digest.len()
     }
 
+    pub(super) fn digests(&self) -> Vec<Digest> {
+        self.by_digest.keys().cloned().collect()
+    }
+
     /// The size of all blobs.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes

@@ -11,6 +11,7 @@
 //! ```
 
 mod blob;
+mod block_index;
 mod block_list;
 mod error;
 mod folder;
@@ -21,8 +22,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use watchfire_content::Block;
 
 pub use blob::{BLOCK_BYTES, Blob, BlobState};
+pub use block_index::{BlockIndex, cid_of, hash_of};
+pub use block_list::BlockHash;
 pub use error::StoreError;
 pub use folder::Folder;
 pub(crate) use folder::{entries, remove, write_whole};
@@ -41,6 +45,7 @@ use lru::Lru;
 pub struct Blobs {
     folder: Folder,
     bytes_max: u64,
+    index: Arc<BlockIndex>,
     state: Mutex<State>,
 }
 
@@ -71,7 +76,8 @@ impl Blobs {
         for found in folder.scan_blobs()? {
             state.sizes.insert(found.digest, found.bytes);
         }
-        let blobs = Blobs { folder, bytes_max, state: Mutex::new(state) };
+        let (index, state) = (Arc::default(), Mutex::new(state));
+        let blobs = Blobs { folder, bytes_max, index, state };
         blobs.make_room(&mut blobs.state.lock(), 0)?;
         Ok(blobs)
     }
@@ -83,7 +89,9 @@ impl Blobs {
             state.sizes.touch(digest);
             return Ok(Some(blob).filter(|blob| blob.state() == BlobState::Complete));
         }
-        let Some(blob) = Blob::open_complete(&self.folder, digest)? else { return Ok(None) };
+        let Some(blob) = Blob::open_complete(&self.folder, &self.index, digest)? else {
+            return Ok(None);
+        };
         let blob = Arc::new(blob);
         state.sizes.insert(digest.clone(), blob.size());
         state.open.insert(digest.clone(), Arc::downgrade(&blob));
@@ -110,9 +118,49 @@ impl Blobs {
         state.sizes.insert(digest.clone(), size);
         drop(state);
         // It may verify many blocks. The other blobs can be used meanwhile.
-        let blob = Arc::new(Blob::open_partial(&self.folder, digest, size)?);
+        let blob = Arc::new(Blob::open_partial(&self.folder, &self.index, digest, size)?);
         self.state.lock().open.insert(digest.clone(), Arc::downgrade(&blob));
         Ok(blob)
+    }
+
+    /// Lets other hosts find the blocks of all complete blobs, which takes a while in a large store.
+    /// Damaged blobs are skipped.
+    pub fn index_all(&self) {
+        for digest in self.digests() {
+            if let Err(error) = self.complete(&digest) {
+                tracing::warn!(%digest, %error, "cannot open a blob of the store");
+            }
+        }
+    }
+
+    /// The blobs on disk, complete or not.
+    pub fn digests(&self) -> Vec<Digest> {
+        self.state.lock().sizes.digests()
+    }
+
+    /// A block of any blob; `None` if the store lacks it.
+    pub fn block(&self, hash: &BlockHash) -> Result<Option<Block>, StoreError> {
+        let Some(place) = self.index.get(hash) else { return Ok(None) };
+        let open = self.state.lock().open.get(&*place.digest).and_then(Weak::upgrade);
+        let blob = match open {
+            Some(blob) => Some(blob),
+            None => self.complete(&place.digest)?,
+        };
+        let block = match &blob {
+            Some(blob) if blob.block_hash(place.block as usize) == Some(*hash) => {
+                blob.read_named_block(place.block as usize)?
+            }
+            _ => None,
+        };
+        if block.is_none() {
+            self.index.remove(hash);
+        }
+        Ok(block)
+    }
+
+    /// The length of a block of any blob, without a look at the disk; `None` if the store lacks it.
+    pub fn block_len(&self, hash: &BlockHash) -> Option<u64> {
+        self.index.get(hash).map(|place| place.len.into())
     }
 
     /// Whether the store has a part of a blob, from a download that did not end.

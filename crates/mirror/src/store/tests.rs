@@ -35,7 +35,10 @@ fn block_of(bytes: &[u8], block: usize) -> &[u8] {
 fn write_all(folder: &Folder, blob: &Blob, bytes: &[u8], order: &[usize]) -> BlobState {
     let mut state = blob.state();
     for block in order {
-        state = blob.write_block(folder, *block, block_of(bytes, *block)).unwrap();
+        state = {
+            let block_bytes = bytes::Bytes::copy_from_slice(block_of(bytes, *block));
+            blob.write_block(folder, *block, &Block::raw(block_bytes).unwrap()).unwrap()
+        };
     }
     state
 }

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::challenge::Challenge;
-use super::credentials::{Credential, CredentialFiles};
+use super::credentials::{Credential, CredentialFiles, CredentialsError};
 use super::error::UpstreamError;
 use super::guard::{GuardedResolver, RedirectRules};
 use super::registry::Registry;
@@ -123,6 +123,18 @@ impl Upstream {
     /// The registry.
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// The credential for a repository as one text; `None` if there is none.
+    pub async fn credential_text(
+        &self,
+        repository: &str,
+    ) -> Result<Option<String>, CredentialsError> {
+        let found = self.credentials.find(self.registry.name(), repository).await?;
+        Ok(found.map(|credential| match credential {
+            Credential::Basic { user, password } => format!("basic {user}:{password}"),
+            Credential::IdentityToken(token) => format!("token {token}"),
+        }))
     }
 
     /// Requests a manifest. `accept` is the client's list of media types.

@@ -22,7 +22,7 @@ use super::listeners::{Listeners, PendingListeners, Ready};
 use super::local_blocks::LocalBlocks;
 use super::peer_numbers::{PeerNumber, PeerNumbers};
 use super::requests::Requests;
-use super::routing::Routing;
+use super::routing::{self, Routing};
 use super::sessions::BlockSessions;
 use crate::behaviour::{Behaviour, BehaviourEvent};
 use crate::command::Command;
@@ -185,6 +185,9 @@ impl Driver {
             Command::ClosestPeers { key, reply } => {
                 self.routing.find_closest(&mut self.swarm, key, reply);
             }
+            Command::KnownPeers { reply } => {
+                let _ = reply.send(routing::known_peers(&mut self.swarm));
+            }
             Command::Request { peer, bytes, reply } => {
                 self.requests.send(&mut self.swarm, peer, bytes, reply);
             }
@@ -203,6 +206,12 @@ impl Driver {
                     self.exchange.want(self.now(), session, wants);
                 }
             }
+            Command::CancelWants { session, cids } => {
+                if self.sessions.is_open(session) {
+                    self.exchange.cancel_wants(self.now(), session, &cids);
+                }
+            }
+            Command::SetUrgent { cids } => self.exchange.set_urgent(self.now(), &cids),
             Command::BlockStored { cid, bytes } => {
                 // Peers that wait for the fallback source are served first.
                 self.exchange.handle_lookup(self.now(), &cid, Some(bytes));

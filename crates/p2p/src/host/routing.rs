@@ -223,6 +223,20 @@ impl Routing {
     }
 }
 
+/// The peers of the routing table.
+pub(super) fn known_peers(swarm: &mut Swarm<Behaviour>) -> Vec<RoutedPeer> {
+    let Some(kad) = swarm.behaviour_mut().kad.as_mut() else { return Vec::new() };
+    let buckets = kad.kbuckets();
+    let peers = buckets.flat_map(|bucket| {
+        let peers = bucket.iter().map(|entry| RoutedPeer {
+            peer: *entry.node.key.preimage(),
+            addresses: entry.node.value.iter().cloned().collect(),
+        });
+        peers.collect::<Vec<_>>()
+    });
+    peers.collect()
+}
+
 fn dial(swarm: &mut Swarm<Behaviour>, peer: PeerId) {
     if !swarm.is_connected(&peer) && *swarm.local_peer_id() != peer {
         let options = DialOpts::peer_id(peer).build();

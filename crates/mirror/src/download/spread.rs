@@ -1,0 +1,511 @@
+//! Fetches a blob together with the other hosts of the fleet.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use watchfire_bitswap::Want;
+use watchfire_content::Block;
+use watchfire_p2p::{BlockSession, PeerId, SessionEvent};
+
+use super::error::DownloadError;
+use super::segments::{SEGMENT_BLOCKS, Segments};
+use super::task::{Connection, Task};
+use crate::catalog::RepositoryId;
+use crate::fleet::{Assignment, Fleet, FleetError, KnownHashes, Learned, REPORT_INTERVAL, Report};
+use crate::store::{Blob, BlobState, cid_of, hash_of};
+
+/// Hosts that are asked for hashes at a time.
+const NEIGHBOURS_MAX: usize = 8;
+/// Answers without a hash after which a neighbour is replaced.
+const EMPTY_ANSWERS_MAX: u32 = 5;
+/// Pause after such an answer.
+const EMPTY_PAUSE: Duration = Duration::from_millis(300);
+/// How often to look for readers that wait.
+const TICK: Duration = Duration::from_millis(250);
+/// A block for which a reader waits for so long is requested before all others.
+const URGENT_AFTER: Duration = Duration::from_secs(1);
+/// A block for which a reader waits for so long is fetched from the registry without a lease. The
+/// reader would be cut off soon after, and fetch the rest from the registry itself.
+const OWN_FETCH_AFTER: Duration = Duration::from_millis(3500);
+/// Blocks of such a fetch.
+const OWN_FETCH_BLOCKS: usize = 4;
+/// Without a new block for so long, this host fetches leased blocks that other hosts should have.
+const KNOWN_BLOCK_WAIT: Duration = Duration::from_secs(1);
+/// How long this host fetches nothing from a registry that failed.
+const UPSTREAM_PAUSE: Duration = Duration::from_secs(10);
+/// Without a new block and with a registry that fails, a download fails after so long.
+const FAILURE_AFTER: Duration = Duration::from_secs(3);
+/// How long a holder may take to send a small blob.
+const SMALL_BLOB_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The exchange of one blob with other hosts.
+#[derive(Debug)]
+pub(super) struct Spread {
+    fleet: Arc<Fleet>,
+    known: Arc<KnownHashes>,
+    /// Whether other hosts have a part of the blob, or this one got a block.
+    has_progress: Arc<AtomicBool>,
+}
+
+impl Spread {
+    /// A block from the registry was written.
+    pub(super) async fn note_written(&self, block: usize, content: &Block) {
+        self.has_progress.store(true, Ordering::Relaxed);
+        if let Some(hash) = hash_of(content.cid()) {
+            self.known.insert(block as u32, hash);
+        }
+        self.fleet.note_stored(content.cid().clone(), content.bytes().len()).await;
+    }
+}
+
+type Reporting = Pin<Box<dyn Future<Output = Result<Assignment<PeerId>, FleetError>> + Send>>;
+type HashAnswer = Result<Option<(u64, Vec<(u32, [u8; 32])>)>, FleetError>;
+type Asking = Pin<Box<dyn Future<Output = (PeerId, HashAnswer)> + Send>>;
+
+/// A host that is asked for hashes.
+#[derive(Debug, Default)]
+struct Neighbour {
+    list: u64,
+    after: usize,
+    empty_answers: u32,
+}
+
+/// The task that fetches one blob.
+pub(super) struct SpreadTask {
+    task: Arc<Task>,
+    fleet: Arc<Fleet>,
+    repository: RepositoryId,
+    connection: Connection,
+    spread: Arc<Spread>,
+    /// The segments that this host fetches from the registry.
+    leases: BTreeMap<u32, tokio::task::AbortHandle>,
+    fetching: JoinSet<(Option<u32>, Result<(), DownloadError>)>,
+    neighbours: HashMap<PeerId, Neighbour>,
+    asking: FuturesUnordered<Asking>,
+    /// When the registry failed, and how.
+    upstream_failed: Option<(Instant, DownloadError)>,
+    progress_at: Instant,
+    blocks_before: usize,
+    /// The block that a reader waits for, and since when.
+    waited_for: Option<(usize, Instant)>,
+    fetched_alone: BTreeSet<usize>,
+}
+
+impl SpreadTask {
+    pub(super) async fn new(
+        task: Arc<Task>,
+        fleet: Arc<Fleet>,
+        blob: Arc<Blob>,
+        has_progress: Arc<AtomicBool>,
+    ) -> Self {
+        let present: Vec<bool> = (0..blob.blocks()).map(|block| blob.has_block(block)).collect();
+        let known = Arc::new(KnownHashes::new(&blob, fleet.new_list()));
+        let repository = task.pull.id();
+        fleet.add_download(&task.digest, repository.clone(), known.clone());
+        let spread = Arc::new(Spread { fleet: fleet.clone(), known, has_progress });
+        let connection = Connection {
+            task: task.clone(),
+            blocks: blob.blocks(),
+            blob,
+            segments: Arc::new(Mutex::new(Segments::new(present))),
+            spread: Some(spread.clone()),
+        };
+        SpreadTask {
+            task,
+            fleet,
+            repository,
+            connection,
+            spread,
+            leases: BTreeMap::new(),
+            fetching: JoinSet::new(),
+            neighbours: HashMap::new(),
+            asking: FuturesUnordered::new(),
+            upstream_failed: None,
+            progress_at: Instant::now(),
+            blocks_before: 0,
+            waited_for: None,
+            fetched_alone: BTreeSet::new(),
+        }
+    }
+
+    /// Fetches the blob. Returns when it is complete or wrong.
+    pub(super) async fn run(mut self) -> Result<(), DownloadError> {
+        let (fleet, digest) = (self.fleet.clone(), self.task.digest.clone());
+        let blob = self.connection.blob.clone();
+        let result = match blob.blocks() {
+            1 => self.run_small().await,
+            _ => self.run_large().await,
+        };
+        fleet.remove_download(&digest);
+        match (&result, blob.state()) {
+            (Ok(()), BlobState::Complete) => {
+                let report = self.report(0);
+                tokio::spawn(async move {
+                    // Without it, the announcement tells the coordinator.
+                    let _ = fleet.report(&digest, &report).await;
+                });
+                self.fleet.announce(&self.task.digest);
+            }
+            _ => drop(tokio::spawn(async move { fleet.leave(&digest).await })),
+        }
+        result
+    }
+
+    /// Fetches a blob of one block, which hosts send as a whole.
+    async fn run_small(&mut self) -> Result<(), DownloadError> {
+        let mut report_at = Instant::now();
+        loop {
+            sleep_until(report_at).await;
+            report_at = Instant::now() + TICK;
+            let report = self.report(1);
+            let asked = self.fleet.report(&self.task.digest, &report).await;
+            if self.is_over()? {
+                return Ok(());
+            }
+            let Ok(assignment) = asked else { continue };
+            if !assignment.hosts.is_empty() {
+                self.spread.has_progress.store(true, Ordering::Relaxed);
+            }
+            if let Some(peer) = assignment.holder {
+                if let Some(bytes) = self.ask_for_small(peer).await {
+                    self.write(0, &bytes).await?;
+                    return Ok(());
+                }
+                report_at = Instant::now();
+            } else if assignment.leases.contains(&0) {
+                let mut fetch = Box::pin(fetch_segment(self.connection.clone(), 0));
+                let result = loop {
+                    match timeout(REPORT_INTERVAL, &mut fetch).await {
+                        Ok(result) => break result,
+                        Err(_) => {
+                            // It renews the lease.
+                            let renewal = Report { fetching: vec![0], ..self.report(0) };
+                            let _ = self.fleet.report(&self.task.digest, &renewal).await;
+                        }
+                    }
+                };
+                self.note_fetched(result)?;
+                report_at = Instant::now();
+            }
+        }
+    }
+
+    async fn ask_for_small(&mut self, peer: PeerId) -> Option<Bytes> {
+        let digest = &self.task.digest;
+        let asked = self.fleet.ask_blob(peer, digest, &self.repository, SMALL_BLOB_TIMEOUT).await;
+        match asked {
+            Ok(Some(bytes)) if digest.is_of(&bytes) => {
+                self.fleet.count_received(bytes.len());
+                Some(bytes)
+            }
+            Ok(Some(_)) => {
+                tracing::warn!(%peer, %digest, "a host sent other bytes than the digest says");
+                None
+            }
+            Ok(None) => None,
+            Err(error) => {
+                tracing::debug!(%peer, %digest, %error, "a host did not send a blob");
+                None
+            }
+        }
+    }
+
+    async fn run_large(&mut self) -> Result<(), DownloadError> {
+        let mut session = self.fleet.open_session().await.map_err(|_| DownloadError::Stopped)?;
+        let mut reporting: Option<Reporting> = None;
+        let mut report_at = Instant::now();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            if self.is_over()? {
+                return Ok(());
+            }
+            tokio::select! {
+                () = sleep_until(report_at), if reporting.is_none() => {
+                    let (fleet, digest) = (self.fleet.clone(), self.task.digest.clone());
+                    let report = self.report(self.task.downloads.connections_per_blob as u32);
+                    reporting = Some(Box::pin(async move { fleet.report(&digest, &report).await }));
+                }
+                asked = async { reporting.as_mut().expect("checked").await }, if reporting.is_some() => {
+                    reporting = None;
+                    report_at = Instant::now() + REPORT_INTERVAL;
+                    match asked {
+                        Ok(assignment) => {
+                            report_at = Instant::now() + assignment.report_within;
+                            self.apply(&session, assignment).await?;
+                        }
+                        Err(error) => tracing::debug!(digest = %self.task.digest, %error, "no coordinator answers"),
+                    }
+                }
+                Some(ended) = self.fetching.join_next() => {
+                    let (segment, result) = match ended {
+                        Ok(ended) => ended,
+                        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                        // A lease that was given to another host.
+                        Err(_) => continue,
+                    };
+                    if let Some(segment) = segment {
+                        self.leases.remove(&segment);
+                        report_at = Instant::now();
+                    }
+                    self.note_fetched(result)?;
+                }
+                Some((peer, answer)) = self.asking.next() => {
+                    self.learn(&session, peer, answer).await?;
+                }
+                event = session.next() => match event {
+                    Some(SessionEvent::Block(block)) => self.handle_block(&block).await?,
+                    Some(SessionEvent::Searching(_)) => {}
+                    None => return Err(DownloadError::Stopped),
+                },
+                _ = tick.tick() => self.handle_tick().await,
+            }
+        }
+    }
+
+    /// Whether the blob is complete or wrong. Fails if the registry fails and no host sends anything.
+    fn is_over(&mut self) -> Result<bool, DownloadError> {
+        let blob = &self.connection.blob;
+        if blob.state() != BlobState::Partial {
+            return Ok(true);
+        }
+        let blocks = blob.blocks_present();
+        if blocks > self.blocks_before {
+            self.blocks_before = blocks;
+            self.progress_at = Instant::now();
+        }
+        match &self.upstream_failed {
+            Some((_, error)) if self.progress_at.elapsed() >= FAILURE_AFTER => Err(error.clone()),
+            _ => Ok(false),
+        }
+    }
+
+    fn report(&self, wanted_leases: u32) -> Report {
+        let failed_at = self.upstream_failed.as_ref().map(|(at, _)| *at);
+        let is_failing = failed_at.is_some_and(|at| at.elapsed() < UPSTREAM_PAUSE);
+        let blob = &self.connection.blob;
+        let missing = |block: usize| !blob.has_block(block);
+        let fetching: Vec<u32> = self.leases.keys().copied().collect();
+        Report {
+            segments: blob.blocks().div_ceil(SEGMENT_BLOCKS) as u32,
+            present: blob.present_groups(SEGMENT_BLOCKS),
+            wanted_leases: if is_failing {
+                0
+            } else {
+                wanted_leases - wanted_leases.min(fetching.len() as u32)
+            },
+            fetching,
+            first: self.task.waiting.first(missing).map(|block| (block / SEGMENT_BLOCKS) as u32),
+            wanted_hosts: NEIGHBOURS_MAX.saturating_sub(self.neighbours.len()) as u32,
+            wants_holder: blob.blocks() == 1 && blob.state() == BlobState::Partial,
+        }
+    }
+
+    /// Begins and ends fetches as the coordinator says, and asks the hosts that it names.
+    async fn apply(
+        &mut self,
+        session: &BlockSession,
+        assignment: Assignment<PeerId>,
+    ) -> Result<(), DownloadError> {
+        let lost: Vec<u32> =
+            self.leases.keys().filter(|one| !assignment.leases.contains(one)).copied().collect();
+        for segment in lost {
+            if let Some(fetch) = self.leases.remove(&segment) {
+                fetch.abort();
+                self.connection.segments.lock().release(blocks_of(segment, self.connection.blocks));
+                self.want_known(session, blocks_of(segment, self.connection.blocks)).await?;
+            }
+        }
+        for segment in assignment.leases {
+            if !self.leases.contains_key(&segment) {
+                let connection = self.connection.clone();
+                let fetch = self.fetching.spawn(async move {
+                    (Some(segment), fetch_segment(connection, segment).await)
+                });
+                self.leases.insert(segment, fetch);
+            }
+        }
+        for peer in assignment.hosts {
+            if self.neighbours.len() < NEIGHBOURS_MAX && !self.neighbours.contains_key(&peer) {
+                self.neighbours.insert(peer, Neighbour::default());
+                self.ask_for_hashes(peer, Duration::ZERO);
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_for_hashes(&mut self, peer: PeerId, pause: Duration) {
+        let Some(neighbour) = self.neighbours.get(&peer) else { return };
+        let (list, after) = (neighbour.list, neighbour.after);
+        let (fleet, digest) = (self.fleet.clone(), self.task.digest.clone());
+        let repository = self.repository.clone();
+        self.asking.push(Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            (peer, fleet.ask_hashes(peer, &digest, &repository, list, after).await)
+        }));
+    }
+
+    /// Takes over the hashes that a host knows, and requests their blocks.
+    async fn learn(
+        &mut self,
+        session: &BlockSession,
+        peer: PeerId,
+        answer: HashAnswer,
+    ) -> Result<(), DownloadError> {
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return Ok(()) };
+        let mut pause = Duration::ZERO;
+        match answer {
+            Ok(Some((list, hashes))) => {
+                if list != neighbour.list {
+                    (neighbour.list, neighbour.after) = (list, 0);
+                }
+                neighbour.after += hashes.len();
+                neighbour.empty_answers = 0;
+                let mut wants = Vec::new();
+                for (block, hash) in hashes {
+                    match self.spread.known.insert(block, hash) {
+                        Learned::New => wants.extend(self.want(block as usize, hash)),
+                        Learned::Known => {}
+                        Learned::Contradiction => {
+                            tracing::warn!(%peer, digest = %self.task.digest, block, "hosts name different hashes of a block");
+                            self.neighbours.remove(&peer);
+                            break;
+                        }
+                    }
+                }
+                if !wants.is_empty() {
+                    self.spread.has_progress.store(true, Ordering::Relaxed);
+                    session.want(wants).await.map_err(|_| DownloadError::Stopped)?;
+                }
+            }
+            Ok(None) | Err(_) => {
+                neighbour.empty_answers += 1;
+                pause = EMPTY_PAUSE;
+                if answer.is_err() || neighbour.empty_answers >= EMPTY_ANSWERS_MAX {
+                    self.neighbours.remove(&peer);
+                }
+            }
+        }
+        self.ask_for_hashes(peer, pause);
+        Ok(())
+    }
+
+    fn want(&self, block: usize, hash: [u8; 32]) -> Option<Want> {
+        let blob = &self.connection.blob;
+        if blob.has_block(block) || self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32)) {
+            return None;
+        }
+        let len = u32::try_from(blob.block_range(block).1).ok();
+        Some(Want { len, ..Want::new(cid_of(hash)) })
+    }
+
+    async fn want_known(
+        &mut self,
+        session: &BlockSession,
+        blocks: std::ops::Range<usize>,
+    ) -> Result<(), DownloadError> {
+        let wants = blocks.filter_map(|block| self.want(block, self.spread.known.get(block)?));
+        let wants = wants.collect();
+        session.want(wants).await.map_err(|_| DownloadError::Stopped)
+    }
+
+    /// Writes a block that another host sent.
+    async fn handle_block(&mut self, block: &Block) -> Result<(), DownloadError> {
+        let Some(hash) = hash_of(block.cid()) else { return Ok(()) };
+        self.fleet.count_received(block.bytes().len());
+        for place in self.spread.known.places(&hash) {
+            let place = place as usize;
+            if self.connection.blob.has_block(place) {
+                continue;
+            }
+            if self.connection.blob.block_range(place).1 != block.bytes().len() {
+                tracing::warn!(digest = %self.task.digest, block = place, "a host named the hash of a block of another length");
+                return Err(DownloadError::WrongDigest);
+            }
+            self.connection.write_block(place, block).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, block: usize, bytes: &Bytes) -> Result<(), DownloadError> {
+        let content = Block::raw(bytes.clone()).expect("a small blob is a block");
+        self.connection.write_block(block, &content).await
+    }
+
+    fn note_fetched(&mut self, result: Result<(), DownloadError>) -> Result<(), DownloadError> {
+        match result {
+            Ok(()) => Ok(()),
+            Err(error @ DownloadError::Upstream(_)) => {
+                tracing::warn!(digest = %self.task.digest, %error, "the registry failed; waiting for other hosts");
+                self.upstream_failed = Some((Instant::now(), error));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sees to the readers that wait for long.
+    async fn handle_tick(&mut self) {
+        let blob = self.connection.blob.clone();
+        let waited_for = self.task.waiting.first(|block| !blob.has_block(block));
+        let since = match (waited_for, self.waited_for) {
+            (Some(block), Some((before, since))) if block == before => since,
+            _ => Instant::now(),
+        };
+        self.waited_for = waited_for.map(|block| (block, since));
+        let Some(block) = waited_for else { return };
+        if since.elapsed() >= URGENT_AFTER
+            && let Some(hash) = self.spread.known.get(block)
+        {
+            self.fleet.set_urgent(&self.task.digest, vec![cid_of(hash)]).await;
+        }
+        let is_leased = self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32));
+        if since.elapsed() >= OWN_FETCH_AFTER && !is_leased && self.fetched_alone.insert(block) {
+            tracing::info!(digest = %self.task.digest, block, "no host sends a block that a client waits for; fetching it from the registry");
+            let connection = self.connection.clone();
+            self.fetching.spawn(async move {
+                let blocks = block..(block + OWN_FETCH_BLOCKS).min(connection.blocks);
+                (None, fetch_blocks(&connection, blocks, |_| true).await)
+            });
+        }
+    }
+}
+
+/// The blocks of a segment.
+fn blocks_of(segment: u32, blocks: usize) -> std::ops::Range<usize> {
+    let start = segment as usize * SEGMENT_BLOCKS;
+    start..(start + SEGMENT_BLOCKS).min(blocks)
+}
+
+/// Fetches the blocks of a segment that no host has, and then those that no host sends.
+async fn fetch_segment(connection: Connection, segment: u32) -> Result<(), DownloadError> {
+    let spread = connection.spread.clone().expect("a lease is of the fleet");
+    let blocks = blocks_of(segment, connection.blocks);
+    fetch_blocks(&connection, blocks.clone(), |block| spread.known.get(block).is_none()).await?;
+    let mut changes = connection.blob.changes();
+    while blocks.clone().any(|block| !connection.blob.has_block(block)) {
+        if timeout(KNOWN_BLOCK_WAIT, changes.changed()).await.is_err() {
+            return fetch_blocks(&connection, blocks, |_| true).await;
+        }
+    }
+    Ok(())
+}
+
+/// Fetches the missing ones of these blocks from the registry.
+async fn fetch_blocks(
+    connection: &Connection,
+    blocks: std::ops::Range<usize>,
+    is_wanted: impl Fn(usize) -> bool,
+) -> Result<(), DownloadError> {
+    connection.fetch_claims(|segments| segments.claim_within(blocks.clone(), &is_wanted)).await
+}

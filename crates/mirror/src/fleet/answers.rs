@@ -1,0 +1,274 @@
+//! Answers the requests of other hosts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+use watchfire_p2p::PeerId;
+
+use super::access::tag_key;
+use super::coordinator::Report;
+use super::hashes::of_complete;
+use super::lookup::Lookup;
+use super::message::{ANNOUNCEMENTS_MAX, AccessProof, Contact, Request, Response, decode, encode};
+use super::{ANSWERS_MAX, Fleet};
+use crate::catalog::RepositoryId;
+use crate::oci::{Digest, Reference};
+use crate::store::BLOCK_BYTES;
+
+/// How long a host waits for a holder of a small blob.
+const HOLDER_WAIT: Duration = Duration::from_millis(400);
+/// How long a host waits for new hashes.
+const HASHES_WAIT: Duration = Duration::from_secs(5);
+/// Hashes that arrive within this time are sent together.
+const HASHES_BATCH: Duration = Duration::from_millis(20);
+/// Holders that one answer names.
+const HOLDERS_MAX: usize = 8;
+
+/// Answers requests until the host stops.
+pub(super) async fn answer_all(fleet: Arc<Fleet>) {
+    let Ok(mut requests) = fleet.host.inbound_requests().await else { return };
+    let permits = Arc::new(Semaphore::new(ANSWERS_MAX));
+    let mut running = JoinSet::new();
+    while let Some(request) = requests.recv().await {
+        while running.try_join_next().is_some() {}
+        // Without a permit the request is dropped, so it fails at the peer.
+        let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
+        let fleet = fleet.clone();
+        running.spawn(async move {
+            match decode::<Request>(&request.bytes) {
+                Ok((head, _)) => {
+                    let (response, body) = answer(&fleet, request.peer, head).await;
+                    // The peer may be gone.
+                    let _ = request.reply.send(encode(&response, &body));
+                }
+                Err(error) => tracing::debug!(peer = %request.peer, %error, "an invalid request"),
+            }
+            drop(permit);
+        });
+    }
+}
+
+/// The answer to one request.
+pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Response, Bytes) {
+    let empty = |response| (response, Bytes::new());
+    match request {
+        Request::Report { digest, report, addresses, is_final } => {
+            if let Some(closer) = closer(fleet, &digest, is_final).await {
+                return empty(closer);
+            }
+            if from != fleet.host.peer_id() {
+                fleet.note_contact(Contact { id: from, addresses });
+            }
+            empty(assign(fleet, from, &digest, &report).await)
+        }
+        Request::Leave { digest } => {
+            fleet.coordinator.lock().handle_left(&digest, from);
+            empty(Response::Done)
+        }
+        Request::Announce { keys, addresses } => {
+            if from != fleet.host.peer_id() {
+                fleet.note_contact(Contact { id: from, addresses });
+            }
+            let now = fleet.now();
+            let mut coordinator = fleet.coordinator.lock();
+            for key in keys.iter().take(ANNOUNCEMENTS_MAX).filter_map(|key| key.parse().ok()) {
+                coordinator.handle_announcement(now, &key, from);
+            }
+            drop(coordinator);
+            fleet.reported.notify_waiters();
+            empty(Response::Done)
+        }
+        Request::Holders { digest, is_final } => {
+            if let Some(closer) = closer(fleet, &digest, is_final).await {
+                return empty(closer);
+            }
+            let holders = fleet.coordinator.lock().holders(&digest, HOLDERS_MAX + 1);
+            let others = holders.into_iter().filter(|holder| *holder != from).take(HOLDERS_MAX);
+            empty(Response::Holders { hosts: others.map(|peer| fleet.contact(peer)).collect() })
+        }
+        Request::Hashes { digest, list, after, access } => {
+            empty(hashes(fleet, from, &digest, list, after, access.as_ref()).await)
+        }
+        Request::Blob { digest, access } => {
+            match blob(fleet, from, &digest, access.as_ref()).await {
+                Some(bytes) => (Response::Blob, bytes),
+                None => empty(Response::Absent),
+            }
+        }
+        Request::Manifest { registry, repository, reference, access } => {
+            let found = manifest(fleet, from, &registry, &repository, &reference, access).await;
+            found.unwrap_or_else(|| empty(Response::Absent))
+        }
+    }
+}
+
+/// A host that is closer to a digest than this one, if this one knows any.
+async fn closer(fleet: &Fleet, digest: &Digest, is_final: bool) -> Option<Response> {
+    if is_final {
+        return None;
+    }
+    let (key, own) = (digest.to_string(), fleet.host.peer_id());
+    let closest = fleet.lookup.closest(&key, 3).await;
+    let closer: Vec<_> =
+        closest.into_iter().filter(|peer| Lookup::is_closer(&key, *peer, own)).collect();
+    if closer.is_empty() {
+        return None;
+    }
+    let known = fleet.host.known_peers().await.unwrap_or_default();
+    let hosts = known.into_iter().filter(|peer| closer.contains(&peer.peer));
+    let mut hosts: Vec<_> =
+        hosts.map(|peer| Contact { id: peer.peer, addresses: peer.addresses }).collect();
+    hosts.sort_by_key(|host| closer.iter().position(|peer| *peer == host.id));
+    (!hosts.is_empty()).then_some(Response::Closer { hosts })
+}
+
+/// Answers a report. A host that needs a holder waits for one for a moment.
+async fn assign(fleet: &Fleet, from: PeerId, digest: &Digest, report: &Report) -> Response {
+    let deadline = Instant::now() + HOLDER_WAIT;
+    loop {
+        // Registered before the look, so that no change is missed.
+        let changed = fleet.reported.notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        let now = fleet.now();
+        let assignment = fleet.coordinator.lock().handle_report(now, digest, from, report);
+        if !report.present.is_empty() {
+            fleet.reported.notify_waiters();
+        }
+        let is_waiting =
+            report.wants_holder && assignment.holder.is_none() && assignment.leases.is_empty();
+        if is_waiting && timeout_at(deadline, changed).await.is_ok() {
+            continue;
+        }
+        return Response::Assignment {
+            leases: assignment.leases,
+            hosts: assignment.hosts.into_iter().map(|peer| fleet.contact(peer)).collect(),
+            holder: assignment.holder.map(|peer| fleet.contact(peer)),
+            report_within_ms: assignment.report_within.as_millis() as u64,
+        };
+    }
+}
+
+async fn hashes(
+    fleet: &Fleet,
+    from: PeerId,
+    digest: &Digest,
+    list: u64,
+    after: usize,
+    access: Option<&AccessProof>,
+) -> Response {
+    let running = fleet.downloads.lock().get(digest).cloned();
+    if let Some(download) = running {
+        if !allows(fleet, from, &[download.repository], &digest.to_string(), access).await {
+            return Response::Absent;
+        }
+        let known = download.known;
+        let waited = tokio::time::timeout(HASHES_WAIT, known.after(list, after)).await;
+        let (list, hashes) = match waited {
+            Ok(_) => {
+                tokio::time::sleep(HASHES_BATCH).await;
+                known.after(list, after).await
+            }
+            Err(_) => (list, Vec::new()),
+        };
+        return Response::Hashes { list, hashes };
+    }
+    let repositories = fleet.catalog.repositories_with(digest);
+    if !allows(fleet, from, &repositories, &digest.to_string(), access).await {
+        return Response::Absent;
+    }
+    match fleet.blobs.complete(digest) {
+        Ok(Some(blob)) => {
+            let (list, hashes) = of_complete(&blob, list, after);
+            if hashes.is_empty() {
+                // The host has them all, and asks again only because it fetches still.
+                tokio::time::sleep(HASHES_WAIT).await;
+            }
+            Response::Hashes { list, hashes }
+        }
+        Ok(None) => Response::Absent,
+        Err(error) => {
+            tracing::warn!(%digest, %error, "cannot read a blob for another host");
+            Response::Absent
+        }
+    }
+}
+
+/// The bytes of a whole small blob.
+async fn blob(
+    fleet: &Fleet,
+    from: PeerId,
+    digest: &Digest,
+    access: Option<&AccessProof>,
+) -> Option<Bytes> {
+    let repositories = fleet.catalog.repositories_with(digest);
+    if !allows(fleet, from, &repositories, &digest.to_string(), access).await {
+        return None;
+    }
+    let blob = fleet.blobs.complete(digest).ok().flatten()?;
+    if blob.size() > BLOCK_BYTES as u64 {
+        return None;
+    }
+    if blob.size() == 0 {
+        return Some(Bytes::new());
+    }
+    blob.read_block(0).ok().flatten()
+}
+
+async fn manifest(
+    fleet: &Fleet,
+    from: PeerId,
+    registry: &str,
+    repository: &str,
+    reference: &str,
+    access: Option<AccessProof>,
+) -> Option<(Response, Bytes)> {
+    let id = RepositoryId { registry: registry.to_owned(), repository: repository.parse().ok()? };
+    let reference: Reference = reference.parse().ok()?;
+    let (digest, age) = match &reference {
+        Reference::Tag(tag) => {
+            let record = fleet.catalog.tag(&id, tag)?;
+            (record.digest, record.age)
+        }
+        Reference::Digest(digest) => (digest.clone(), fleet.catalog.member(&id, digest)?),
+    };
+    let name = format!("{registry}/{repository}:{reference}");
+    if !allows(fleet, from, &[id], &name, access.as_ref()).await {
+        return None;
+    }
+    let manifest = fleet.manifests.get(&digest).ok().flatten()?;
+    let head = Response::Manifest {
+        digest: digest.to_string(),
+        media_type: manifest.media_type,
+        age_seconds: age.as_secs(),
+    };
+    Some((head, manifest.bytes))
+}
+
+async fn allows(
+    fleet: &Fleet,
+    from: PeerId,
+    repositories: &[RepositoryId],
+    name: &str,
+    access: Option<&AccessProof>,
+) -> bool {
+    let own = fleet.host.peer_id();
+    fleet.credentials.allows(repositories, from, own, name, access).await
+}
+
+/// All keys under which this host announces what it has.
+pub(super) fn all_keys(fleet: &Fleet) -> Vec<String> {
+    let blobs = fleet.blobs.digests().into_iter();
+    let blobs = blobs.filter(|digest| !fleet.blobs.has_part(digest)).map(|one| one.to_string());
+    let tags = fleet
+        .catalog
+        .tags()
+        .into_iter()
+        .map(|(id, tag)| tag_key(&id.registry, id.repository.as_str(), &tag).to_string());
+    let manifests = fleet.catalog.manifests().into_iter().map(|digest| digest.to_string());
+    blobs.chain(tags).chain(manifests).collect()
+}

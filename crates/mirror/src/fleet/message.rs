@@ -1,0 +1,231 @@
+//! The requests and responses between the hosts of a fleet.
+//!
+//! ```text
+//! message = length of the head (4 bytes, network order), head (JSON), body
+//! ```
+//!
+//! Only a small blob and a manifest have a body.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+use watchfire_p2p::{Multiaddr, PeerId};
+
+use super::coordinator::Report;
+use crate::oci::Digest;
+
+/// The largest request in bytes.
+pub(super) const REQUEST_BYTES_MAX: u32 = 1 << 20;
+/// The largest response in bytes: a manifest, or the hashes of the largest blob in one response.
+pub(super) const RESPONSE_BYTES_MAX: u32 = 5 << 20;
+/// Hashes of one response. Further ones follow with the next request.
+pub(super) const HASHES_MAX: usize = 16_384;
+/// Announcements of one request.
+pub(super) const ANNOUNCEMENTS_MAX: usize = 4_096;
+
+/// A request to another host of the fleet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Request {
+    /// To the coordinator of a blob: the state of this host's download.
+    Report {
+        #[serde(with = "text")]
+        digest: Digest,
+        report: Report,
+        /// The addresses at which other hosts reach this host.
+        addresses: Vec<Multiaddr>,
+        /// The receiver coordinates the blob even if it knows a closer host, because this host cannot
+        /// reach that one.
+        is_final: bool,
+    },
+    /// To the coordinator of a blob: this host fetches it no more.
+    Leave {
+        #[serde(with = "text")]
+        digest: Digest,
+    },
+    /// To a coordinator and its successors: this host has these blobs and manifests completely.
+    Announce { keys: Vec<String>, addresses: Vec<Multiaddr> },
+    /// To a coordinator: which hosts have this?
+    Holders {
+        #[serde(with = "text")]
+        digest: Digest,
+        is_final: bool,
+    },
+    /// The hashes of a blob's blocks, as far as the receiver knows them. The receiver waits until it
+    /// knows more than `after`.
+    Hashes {
+        #[serde(with = "text")]
+        digest: Digest,
+        /// The list of an earlier response, and how many of its hashes this host has.
+        list: u64,
+        after: usize,
+        access: Option<AccessProof>,
+    },
+    /// A whole blob of at most one block.
+    Blob {
+        #[serde(with = "text")]
+        digest: Digest,
+        access: Option<AccessProof>,
+    },
+    /// A manifest, while the registry is down.
+    Manifest {
+        registry: String,
+        repository: String,
+        reference: String,
+        access: Option<AccessProof>,
+    },
+}
+
+/// Proof that a host has the same credentials for a registry as the receiver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct AccessProof {
+    pub(super) registry: String,
+    #[serde(with = "hash")]
+    pub(super) proof: [u8; 32],
+}
+
+/// A response of another host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Response {
+    /// To [`Request::Report`].
+    Assignment {
+        leases: Vec<u32>,
+        hosts: Vec<Contact>,
+        holder: Option<Contact>,
+        report_within_ms: u64,
+    },
+    /// This host knows one that is closer to the digest.
+    Closer { hosts: Vec<Contact> },
+    /// The request was carried out.
+    Done,
+    /// To [`Request::Holders`].
+    Holders { hosts: Vec<Contact> },
+    /// To [`Request::Hashes`]: the hashes that follow the first `after` of this list.
+    Hashes { list: u64, hashes: Vec<BlockHash> },
+    /// To [`Request::Blob`]. The body is the blob.
+    Blob,
+    /// To [`Request::Manifest`]. The body is the manifest.
+    Manifest { digest: String, media_type: String, age_seconds: u64 },
+    /// The receiver does not have it, or may not send it to this host.
+    Absent,
+}
+
+/// A host, and how to reach it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Contact {
+    #[serde(with = "text")]
+    pub(super) id: PeerId,
+    pub(super) addresses: Vec<Multiaddr>,
+}
+
+/// The hash of one block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct BlockHash(pub(super) u32, #[serde(with = "hash")] pub(super) [u8; 32]);
+
+/// Why a message cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MessageError {
+    #[error("invalid message of the fleet: the length of its head is wrong")]
+    Length,
+    #[error("invalid message of the fleet: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Encodes a request, or a response and its body.
+pub(super) fn encode<T: Serialize>(head: &T, body: &[u8]) -> Bytes {
+    let head = serde_json::to_vec(head).expect("a message has a JSON form");
+    let mut bytes = BytesMut::with_capacity(4 + head.len() + body.len());
+    bytes.put_u32(u32::try_from(head.len()).expect("a head is short"));
+    bytes.put_slice(&head);
+    bytes.put_slice(body);
+    bytes.freeze()
+}
+
+/// Decodes a message into its head and its body.
+pub(super) fn decode<T: for<'a> Deserialize<'a>>(
+    bytes: &Bytes,
+) -> Result<(T, Bytes), MessageError> {
+    let (length, _) = bytes.split_first_chunk::<4>().ok_or(MessageError::Length)?;
+    let end = 4 + u32::from_be_bytes(*length) as usize;
+    let head = bytes.get(4..end).ok_or(MessageError::Length)?;
+    Ok((serde_json::from_slice(head)?, bytes.slice(end..)))
+}
+
+/// Values in their text form.
+mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        value: &T,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+/// SHA-256 hashes in base64.
+mod hash {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD_NO_PAD;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(hash: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD_NO_PAD.encode(hash))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
+        let text = String::deserialize(from)?;
+        let bytes = STANDARD_NO_PAD.decode(text).map_err(D::Error::custom)?;
+        bytes.try_into().map_err(|_| D::Error::custom("a hash has 32 bytes"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_keep_their_head_and_body() {
+        let digest = Digest::sha256(b"a");
+        let proof = AccessProof { registry: "a.example".into(), proof: [7; 32] };
+        let request = Request::Blob { digest: digest.clone(), access: Some(proof.clone()) };
+        let (decoded, body): (Request, Bytes) = decode(&encode(&request, b"")).unwrap();
+        assert!(matches!(decoded, Request::Blob { digest: found, access }
+            if found == digest && access == Some(proof)));
+        assert!(body.is_empty());
+        let response = Response::Hashes { list: 3, hashes: vec![BlockHash(1, [9; 32])] };
+        let (decoded, body): (Response, Bytes) = decode(&encode(&response, b"body")).unwrap();
+        assert!(matches!(decoded, Response::Hashes { list: 3, hashes }
+            if hashes == [BlockHash(1, [9; 32])]));
+        assert_eq!(body, "body");
+    }
+
+    #[test]
+    fn damaged_messages_are_errors() {
+        let good = encode(&Response::Done, b"");
+        for bytes in
+            [b"".as_slice(), b"\0\0\0\x05{}", b"\xff\xff\xff\xff{}", b"\0\0\0\x02{}", &good[..8]]
+        {
+            assert!(decode::<Response>(&Bytes::copy_from_slice(bytes)).is_err(), "{bytes:?}");
+        }
+        let short = br#"{"hashes":{"list":1,"hashes":[[1,"AAAA"]]}}"#;
+        let mut bytes = BytesMut::new();
+        bytes.put_u32(short.len() as u32);
+        bytes.put_slice(short);
+        assert!(decode::<Response>(&bytes.freeze()).is_err());
+    }
+}
