@@ -1,6 +1,9 @@
 //! `watchfire mirror`: a pull-through mirror of container registries, and the commands around it.
 
+mod configure;
 mod run;
+
+use std::process::ExitCode;
 
 /// Arguments of `watchfire mirror`: without a command, it mirrors.
 #[derive(clap::Args)]
@@ -13,12 +16,15 @@ pub struct Arguments {
 }
 
 #[derive(clap::Subcommand)]
-enum Command {}
+enum Command {
+    /// Make a container engine of this host pull through the mirror.
+    Configure(configure::Arguments),
+}
 
 /// Runs the command, or mirrors until a signal arrives.
-pub fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
-        Some(command) => match command {},
-        None => run::run(arguments.run),
+        Some(Command::Configure(arguments)) => configure::run(&arguments),
+        None => run::run(arguments.run).map(|()| ExitCode::SUCCESS),
     }
 }
