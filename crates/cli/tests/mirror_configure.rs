@@ -218,6 +218,27 @@ fn files_that_were_changed_since_are_not_overwritten() {
 }
 
 #[test]
+fn a_run_that_was_interrupted_can_be_repeated_or_undone() {
+    let root = Root::new("interrupted");
+    root.write(CONFIG, DEBIAN);
+    let before = root.snapshot();
+    root.succeed("containerd", &["--yes"]);
+    let configured = root.snapshot();
+    // The record was written, and no other file.
+    let interrupt = || {
+        root.write(CONFIG, DEBIAN);
+        fs::remove_dir_all(root.path("etc/containerd/certs.d")).unwrap();
+    };
+    interrupt();
+    root.succeed("containerd", &["--yes"]);
+    assert_eq!(root.snapshot(), configured);
+    interrupt();
+    let shown = root.succeed("containerd", &["--undo", "--yes"]);
+    assert!(shown.starts_with("The files are as they were."), "{shown}");
+    assert_eq!(root.snapshot(), before);
+}
+
+#[test]
 fn undo_leaves_folders_with_files_of_others() {
     let root = Root::new("others");
     root.succeed("containerd", &["--yes"]);
