@@ -59,7 +59,7 @@ install -D -m 644 "$staging/manual/completions/watchfire.bash" "$root/share/bash
 install -D -m 644 -t "$root/share/zsh/site-functions" "$staging/manual/completions/_watchfire"
 install -D -m 644 -t "$root/share/fish/vendor_completions.d" "$staging/manual/completions/watchfire.fish"
 install -D -m 644 -t "$root/share/doc/watchfire" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT config.example.toml \
-  packaging/debian/watchfire.service packaging/debian/watchfire.socket
+  packaging/debian/watchfire.service packaging/debian/watchfire.socket packaging/debian/watchfire-mirror.service
 pack() { # ARCHIVE FOLDER MEMBER...
   local archive=$1 folder=$2
   shift 2

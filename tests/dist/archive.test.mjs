@@ -34,8 +34,8 @@ describe('the archive', () => {
   })
 
   it('has a manual page for every command, without warnings', () => {
-    const commands = commandsOf().flatMap((name) => [name, ...commandsOf(name).map((part) => `${name}-${part}`)])
-    const expected = ['watchfire', ...commands.map((name) => `watchfire-${name}`)].map((name) => `${name}.1`)
+    const pagesOf = (...words) => [['watchfire', ...words].join('-'), ...commandsOf(...words).flatMap((word) => pagesOf(...words, word))]
+    const expected = pagesOf().map((name) => `${name}.1`)
     const folder = path.join(root, 'share/man/man1')
     assert.ok(expected.length > 10, expected.join(' '))
     assert.deepEqual(readdirSync(folder).sort(), expected.sort())
@@ -59,7 +59,7 @@ describe('the archive', () => {
 
   it('has the licences, the settings and the units', () => {
     const documents = readdirSync(path.join(root, 'share/doc/watchfire'))
-    for (const name of ['README.md', 'LICENSE-MIT', 'LICENSE-APACHE', 'config.example.toml', 'watchfire.service', 'watchfire.socket']) {
+    for (const name of ['README.md', 'LICENSE-MIT', 'LICENSE-APACHE', 'config.example.toml', 'watchfire.service', 'watchfire.socket', 'watchfire-mirror.service']) {
       assert.ok(documents.includes(name), name)
     }
     const example = path.join(root, 'share/doc/watchfire/config.example.toml')

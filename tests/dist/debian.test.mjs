@@ -15,6 +15,7 @@ const MINUTE_MS = 60_000
 /** The exposure that `systemd-analyze security` computes, times ten. Ten is the worst, and 2.0 is "OK". */
 const EXPOSURE_MAX = 20
 const READY = /^Watchfire is running at/
+const MIRROR_READY = /^Mirroring on http:\/\/127\.0\.0\.1:5000 until/
 
 const commands = commandsOfReadme('With the Debian package')
 const atEnd = endingAfterAll()
@@ -59,15 +60,18 @@ describe('a stock Debian root with the package', () => {
     assert.match(root.run('dpkg --verify watchfire && dpkg --status watchfire'), /^ \/etc\/watchfire\/config\.toml [0-9a-f]{32}$/m)
   })
 
-  it('starts the service at boot, and leaves the socket to the operator', () => {
+  it('starts the service at boot, and leaves the socket and the mirror to the operator', () => {
     const stateOf = (unit) => root.run(`systemctl is-enabled ${unit} || true`).trim()
-    assert.deepEqual(['watchfire.service', 'watchfire.socket'].map(stateOf), ['enabled', 'disabled'])
+    const units = ['watchfire.service', 'watchfire.socket', 'watchfire-mirror.service']
+    assert.deepEqual(units.map(stateOf), ['enabled', 'disabled', 'disabled'])
   })
 
-  it('has units that systemd accepts, and a service with little exposure', (t) => {
-    assert.equal(root.run('systemd-analyze verify --man=no watchfire.service watchfire.socket'), '')
-    const report = root.run(`systemd-analyze security --offline=true --no-pager --threshold=${EXPOSURE_MAX} watchfire.service`)
-    t.diagnostic(report.trim().split('\n').at(-1))
+  it('has units that systemd accepts, and services with little exposure', (t) => {
+    assert.equal(root.run('systemd-analyze verify --man=no watchfire.service watchfire.socket watchfire-mirror.service'), '')
+    for (const unit of ['watchfire.service', 'watchfire-mirror.service']) {
+      const report = root.run(`systemd-analyze security --offline=true --no-pager --threshold=${EXPOSURE_MAX} ${unit}`)
+      t.diagnostic(report.trim().split('\n').at(-1))
+    }
   })
 
   it('makes only system calls that its unit allows', async (t) => {
@@ -79,21 +83,20 @@ describe('a stock Debian root with the package', () => {
     await namespace.answers('http://localhost:4000/healthz')
     await shareAndOpen(browser, 'http://localhost:4000')
     assert.equal(await server.stop(), 0)
-    await waitUntil(() => root.read(trace).includes('+++ exited with 0 +++'), 'the trace is complete')
+    await assertIsAllowed(t, 'watchfire.service', trace)
+  })
 
-    const calls = root.read(trace).split('\n').filter((line) => /^\d+ +\w+\(/.test(line)).map((line) => line.replace(/^\d+ +/, ''))
-    const names = new Set(calls.map((call) => /^\w+/.exec(call)[0]))
-    const { allowed, denied } = filterOf('watchfire.service')
-    const outside = [...names].filter((name) => !allowed.has(name) || denied.has(name))
-    t.diagnostic(`${calls.length} calls of ${names.size} kinds`)
-    assert.ok(names.has('epoll_wait') || names.has('epoll_pwait'), 'the trace has the event loop')
-    assert.deepEqual(outside, [], 'SystemCallFilter')
-    const writable = calls.filter((call) => /^(mmap|mprotect|pkey_mprotect)\(.*PROT_WRITE\|PROT_EXEC/.test(call))
-    assert.deepEqual(writable, [], 'MemoryDenyWriteExecute')
-    const families = root.unitSetting('watchfire.service', 'RestrictAddressFamilies').split(' ')
-    const sockets = calls.filter((call) => call.startsWith('socket(')).map((call) => /AF_\w+/.exec(call)[0])
-    assert.deepEqual([...new Set(sockets)].filter((family) => !families.includes(family)), [], 'RestrictAddressFamilies')
-    assert.deepEqual(calls.filter((call) => /CLONE_NEW/.test(call)), [], 'RestrictNamespaces')
+  it('has a mirror that starts with its settings and makes only system calls that its unit allows', async (t) => {
+    const trace = '/var/lib/watchfire/mirror-trace'
+    root.run('install --directory --owner=watchfire --group=watchfire --mode=0700 /var/lib/watchfire')
+    const settings = [...root.read('etc/default/watchfire-mirror').matchAll(/^(\w+)=(.*)$/gm)].map(([, name, value]) => `${name}=${value}`)
+    assert.deepEqual(settings, ['WATCHFIRE_MIRROR_UPSTREAM=docker.io'])
+    const wrapper = ['strace', '-D', '-f', '-q', '--abbrev=none', '-e', 'signal=none', '-o', trace, 'env', ...settings]
+    const mirror = await root.startService('watchfire-mirror.service', { namespace, atEnd, ready: MIRROR_READY, wrapper })
+    await namespace.answers('http://127.0.0.1:5000/healthz')
+    root.run('watchfire mirror configure containerd --yes && watchfire mirror configure containerd --undo --yes && ! test -e /etc/containerd')
+    assert.equal(await mirror.stop(), 0)
+    await assertIsAllowed(t, 'watchfire-mirror.service', trace)
   })
 
   it('keeps the operator’s settings through an upgrade', () => {
@@ -108,12 +111,31 @@ describe('a stock Debian root with the package', () => {
     assert.ok(existsSync(root.path('etc/watchfire/config.toml')))
     assert.ok(!existsSync(root.path('usr/bin/watchfire')))
     root.run('apt-get purge --yes watchfire')
-    for (const left of ['etc/watchfire', 'etc/default/watchfire', 'var/lib/watchfire']) {
+    for (const left of ['etc/watchfire', 'etc/default/watchfire', 'etc/default/watchfire-mirror', 'var/lib/watchfire']) {
       assert.ok(!existsSync(root.path(left)), left)
     }
     assert.equal(root.run('find /etc/systemd /lib/systemd -name "watchfire*"'), '')
   })
 })
+
+/** The complete trace of a service has only system calls that its unit allows. */
+async function assertIsAllowed(t, unit, trace) {
+  await waitUntil(() => root.read(trace).includes('+++ exited with 0 +++'), 'the trace is complete')
+
+  const calls = root.read(trace).split('\n').filter((line) => /^\d+ +\w+\(/.test(line)).map((line) => line.replace(/^\d+ +/, ''))
+  const names = new Set(calls.map((call) => /^\w+/.exec(call)[0]))
+  const { allowed, denied } = filterOf(unit)
+  const outside = [...names].filter((name) => !allowed.has(name) || denied.has(name))
+  t.diagnostic(`${calls.length} calls of ${names.size} kinds`)
+  assert.ok(names.has('epoll_wait') || names.has('epoll_pwait'), 'the trace has the event loop')
+  assert.deepEqual(outside, [], 'SystemCallFilter')
+  const writable = calls.filter((call) => /^(mmap|mprotect|pkey_mprotect)\(.*PROT_WRITE\|PROT_EXEC/.test(call))
+  assert.deepEqual(writable, [], 'MemoryDenyWriteExecute')
+  const families = root.unitSetting(unit, 'RestrictAddressFamilies').split(' ')
+  const sockets = calls.filter((call) => call.startsWith('socket(')).map((call) => /AF_\w+/.exec(call)[0])
+  assert.deepEqual([...new Set(sockets)].filter((family) => !families.includes(family)), [], 'RestrictAddressFamilies')
+  assert.deepEqual(calls.filter((call) => /CLONE_NEW/.test(call)), [], 'RestrictNamespaces')
+}
 
 /** The names that the filter of a unit allows and denies, with its groups resolved. */
 function filterOf(unit) {

@@ -7,10 +7,11 @@ import path from 'node:path'
 import { describe, it } from 'node:test'
 
 import { parse as parseToml } from 'smol-toml'
-import { parse as parseYaml } from 'yaml'
+import { parse as parseYaml, parseAllDocuments } from 'yaml'
 
-import { REPOSITORY, endingAfterAll, unpackArchive, version } from './lib/packed.mjs'
+import { REPOSITORY, endingAfterAll, run, unpackArchive, version } from './lib/packed.mjs'
 
+const MIRROR = 'mirror-daemonset.yaml'
 const DEPLOY = path.join(REPOSITORY, 'deploy')
 /** How long the server drains unless `server.drain_period` is set, and what its end may take beyond that. */
 const DRAIN_S = 10
@@ -55,7 +56,7 @@ function ofCompose(name) {
 describe('each file in deploy/', () => {
   it('is known to this test', () => {
     const kubernetes = readdirSync(path.join(DEPLOY, 'kubernetes')).map((name) => `kubernetes/${name}`)
-    const others = ['kubernetes/disruption-budget.yaml', 'kubernetes/kustomization.yaml', 'kubernetes/service.yaml']
+    const others = ['kubernetes/disruption-budget.yaml', 'kubernetes/kustomization.yaml', 'kubernetes/service.yaml', `kubernetes/${MIRROR}`]
     const all = readdirSync(DEPLOY, { withFileTypes: true }).filter((entry) => entry.isFile()).map(({ name }) => name)
     assert.deepEqual([...all, ...kubernetes].sort(), [...Object.keys(containers), ...others].sort())
   })
@@ -84,7 +85,8 @@ describe('the manifests for Kubernetes', () => {
     const ports = deployment.spec.template.spec.containers[0].ports.map(({ name }) => name)
     for (const { targetPort } of service.spec.ports) assert.ok(ports.includes(targetPort), targetPort)
     const { resources } = parseYaml(read('kubernetes/kustomization.yaml'))
-    assert.deepEqual([...resources, 'kustomization.yaml'].sort(), readdirSync(path.join(DEPLOY, 'kubernetes')).sort())
+    // The mirror is not a part of the server, and is applied on its own.
+    assert.deepEqual([...resources, 'kustomization.yaml', MIRROR].sort(), readdirSync(path.join(DEPLOY, 'kubernetes')).sort())
   })
 
   it('run without privileges, on a read-only root, as the user of the image', () => {
@@ -94,5 +96,68 @@ describe('the manifests for Kubernetes', () => {
     assert.equal(container.securityContext.readOnlyRootFilesystem, true)
     assert.equal(container.securityContext.allowPrivilegeEscalation, false)
     assert.deepEqual(container.securityContext.capabilities, { drop: ['ALL'] })
+  })
+})
+
+describe('the manifest of the mirror', () => {
+  const documents = parseAllDocuments(read(`kubernetes/${MIRROR}`)).map((document) => document.toJS())
+  const [namespace, service, daemonSet] = ['Namespace', 'Service', 'DaemonSet'].map((kind) => documents.find((one) => one.kind === kind))
+  const { metadata, spec } = daemonSet.spec.template
+  const [mirror] = spec.containers
+  const [configure, owner] = spec.initContainers
+  /** The value of an option of the mirror. */
+  const option = (name) => mirror.args.map((arg) => arg.split('=')).find(([key]) => key === `--${name}`)?.[1]
+
+  it('has one namespace, selects the pods that it creates, and has this version', () => {
+    assert.equal(documents.length, 3)
+    for (const one of [service, daemonSet]) assert.equal(one.metadata.namespace, namespace.metadata.name)
+    for (const selector of [service.spec.selector, daemonSet.spec.selector.matchLabels]) assert.deepEqual(selector, metadata.labels)
+    for (const { image } of [mirror, configure]) assert.ok(image.endsWith(`/watchfire:${version}`), image)
+  })
+
+  it('has options that the program knows', () => {
+    const commands = [[mirror.args, ['mirror']], [configure.args, ['mirror', 'configure', 'containerd']]]
+    for (const [args, command] of commands) {
+      assert.deepEqual(args.slice(0, command.length), command)
+      const help = run(program, [...command, '--help'])
+      for (const arg of args.filter((arg) => arg.startsWith('--'))) {
+        assert.ok(new RegExp(`^ +${arg.split('=')[0]}\\b`, 'm').test(help), `${arg} is an option of ${command.join(' ')}`)
+      }
+    }
+  })
+
+  it('finds the other mirrors at the port where they listen', () => {
+    assert.equal(service.spec.clusterIP, 'None')
+    const ports = Object.fromEntries(mirror.ports.map(({ name, containerPort }) => [name, containerPort]))
+    assert.equal(option('listen'), `127.0.0.1:${ports.http}`)
+    assert.ok(option('peer-listen').endsWith(`:${ports.peer}`))
+    assert.equal(option('join-dns'), `${service.metadata.name}.${namespace.metadata.name}.svc.cluster.local:${ports.peer}`)
+    assert.deepEqual(service.spec.ports.map(({ port }) => port), [ports.peer])
+    for (const probe of [mirror.startupProbe, mirror.livenessProbe, mirror.readinessProbe]) {
+      assert.deepEqual(probe.httpGet, { host: '127.0.0.1', path: '/healthz', port: 'http' })
+    }
+  })
+
+  it('mounts what its options name', () => {
+    const volumes = spec.volumes.map(({ name }) => name)
+    const mounts = [mirror, configure, owner].flatMap(({ volumeMounts }) => volumeMounts)
+    assert.deepEqual([...new Set(mounts.map(({ name }) => name))].sort(), [...volumes].sort())
+    const paths = mirror.volumeMounts.map(({ mountPath }) => mountPath)
+    assert.ok(paths.includes(option('store')))
+    assert.ok(paths.includes(path.dirname(option('fleet-key'))))
+    const root = configure.args[configure.args.indexOf('--root') + 1]
+    assert.deepEqual(configure.volumeMounts.map(({ mountPath }) => mountPath), [`${root}/etc/containerd`])
+  })
+
+  it('runs without privileges, on a read-only root, and only its preparation as root', () => {
+    const { securityContext } = spec
+    assert.deepEqual([securityContext.runAsNonRoot, securityContext.runAsUser], [true, 65532])
+    assert.equal(mirror.securityContext.runAsUser, undefined)
+    for (const { name, securityContext } of [mirror, configure, owner]) {
+      assert.equal(securityContext.readOnlyRootFilesystem, true)
+      assert.equal(securityContext.allowPrivilegeEscalation, false)
+      assert.deepEqual(securityContext.capabilities, name === 'store-owner' ? { drop: ['ALL'], add: ['CHOWN'] } : { drop: ['ALL'] })
+    }
+    assert.ok(owner.command.includes('65532:65532'))
   })
 })

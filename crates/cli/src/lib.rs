@@ -88,7 +88,7 @@ pub fn run() -> ExitCode {
         Verb::Get(arguments) => get::run(&arguments),
         Verb::Hold(arguments) => hold::run(&arguments),
         #[cfg(feature = "mirror")]
-        Verb::Mirror(arguments) => mirror::run(arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Mirror(arguments) => mirror::run(arguments),
         Verb::Cid(arguments) => cid::run(&arguments),
         Verb::Car(arguments) => car::run(&arguments),
         Verb::Load(arguments) => load::run(arguments),

@@ -5,6 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
+import { pullImage } from './cri.mjs'
 import { SOON_MS, waitUntil, withTimeout } from './deadlines.mjs'
 
 const run = promisify(execFile)
@@ -17,9 +18,13 @@ export class Containerd {
   #folder
   stderr = ''
 
-  static async start(folder) {
+  /**
+   * Starts containerd. `disabled` are its plugins that do not run, `beforeStart` may change its config.toml, and `within` is a
+   * command that runs the program which its arguments name.
+   */
+  static async start(folder, { disabled = DISABLED, beforeStart = async () => {}, within = [] } = {}) {
     mkdirSync(folder, { recursive: true })
-    const list = [...DISABLED, ...SNAPSHOTTERS].map((name) => `"${name}"`).join(', ')
+    const list = [...disabled, ...SNAPSHOTTERS].map((name) => `"${name}"`).join(', ')
     writeFileSync(
       path.join(folder, 'config.toml'),
       `version = 2
@@ -34,7 +39,9 @@ address = "${folder}/ttrpc.sock"
 address = "${folder}/debug.sock"
 `,
     )
-    const child = spawn('containerd', ['-c', path.join(folder, 'config.toml')], { stdio: ['ignore', 'ignore', 'pipe'] })
+    await beforeStart()
+    const [program, ...args] = [...within, 'containerd', '-c', path.join(folder, 'config.toml')]
+    const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] })
     const containerd = new Containerd(child, folder)
     try {
       await waitUntil(() => containerd.#answers(), 'containerd answers')
@@ -73,9 +80,14 @@ address = "${folder}/debug.sock"
     return run('ctr', ['--address', path.join(this.#folder, 'containerd.sock'), ...args], { timeout: 60_000 })
   }
 
-  /** Pulls an image, and verifies and unpacks it. */
-  pull(image) {
-    return this.ctr('images', 'pull', '--hosts-dir', path.join(this.#folder, 'hosts.d'), image)
+  /** Pulls an image, and verifies and unpacks it. `hosts` is the folder with the files hosts.toml. */
+  pull(image, { hosts = path.join(this.#folder, 'hosts.d') } = {}) {
+    return this.ctr('images', 'pull', '--hosts-dir', hosts, image)
+  }
+
+  /** Pulls an image as Kubernetes does, through the CRI plugin and the settings of config.toml. Returns its id. */
+  pullAsKubernetes(image) {
+    return pullImage(path.join(this.#folder, 'containerd.sock'), image)
   }
 
   /** Removes an image and all of its content. */

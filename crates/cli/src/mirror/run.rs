@@ -1,4 +1,4 @@
-//! `watchfire mirror`: a pull-through mirror of container registries.
+//! Mirrors until a signal arrives.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::signals::Signals;
 /// Each can also be set by a variable, such as WATCHFIRE_MIRROR_STORE, or in the file of --config,
 /// under its name with underscores. The command line overrides variables, and both override the file.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct Mirroring {
     /// A file with these options as TOML, such as `tag_ttl = "1m"`.
     #[arg(long, value_name = "FILE", env = "WATCHFIRE_MIRROR_CONFIG")]
     config: Option<PathBuf>,
@@ -78,7 +78,7 @@ struct Options {
 }
 
 /// Mirrors until a signal arrives.
-pub fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub fn run(arguments: Mirroring) -> anyhow::Result<()> {
     let file = match &arguments.config {
         Some(path) => read(path)?,
         None => Options::default(),

@@ -1,0 +1,30 @@
+//! `watchfire mirror`: a pull-through mirror of container registries, and the commands around it.
+
+mod configure;
+mod run;
+
+use std::process::ExitCode;
+
+/// Arguments of `watchfire mirror`: without a command, it mirrors.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: run::Mirroring,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Make a container engine of this host pull through the mirror.
+    Configure(configure::Arguments),
+}
+
+/// Runs the command, or mirrors until a signal arrives.
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    match arguments.command {
+        Some(Command::Configure(arguments)) => configure::run(&arguments),
+        None => run::run(arguments.run).map(|()| ExitCode::SUCCESS),
+    }
+}
