@@ -1,6 +1,7 @@
 //! `watchfire mirror`: a pull-through mirror of container registries, and the commands around it.
 
 mod configure;
+mod key;
 mod run;
 
 use std::process::ExitCode;
@@ -19,12 +20,15 @@ pub struct Arguments {
 enum Command {
     /// Make a container engine of this host pull through the mirror.
     Configure(configure::Arguments),
+    /// Print a new key for a fleet of mirrors: the hosts with the same key share images.
+    Key,
 }
 
 /// Runs the command, or mirrors until a signal arrives.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Some(Command::Configure(arguments)) => configure::run(&arguments),
+        Some(Command::Key) => key::print().map(|()| ExitCode::SUCCESS),
         None => run::run(arguments.run).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -8,7 +8,8 @@ use anyhow::Context as _;
 use ipnet::IpNet;
 use serde::Deserialize;
 use watchfire_mirror::upstream::Registry;
-use watchfire_mirror::{Mirror, MirrorSettings};
+use watchfire_mirror::{FleetSettings, Mirror, MirrorSettings};
+use watchfire_p2p::read_swarm_key;
 use watchfire_server::LogSettings;
 
 use crate::signals::Signals;
@@ -69,6 +70,26 @@ struct Options {
     /// Serve stored images while the registry is down, even if they may be out of date.
     #[arg(long, env = "WATCHFIRE_MIRROR_OFFLINE_OK", num_args = 0..=1, default_missing_value = "true")]
     offline_ok: Option<bool>,
+    /// Share images with the mirrors of other hosts: listen on this address for them. It needs
+    /// --fleet-key.
+    #[arg(long, value_name = "ADDRESS", env = "WATCHFIRE_MIRROR_PEER_LISTEN")]
+    peer_listen: Option<SocketAddr>,
+    /// The --peer-listen of another host of the fleet; can be repeated. One that runs is enough.
+    #[arg(long, value_name = "ADDRESS", env = "WATCHFIRE_MIRROR_JOIN", value_delimiter = ',')]
+    join: Vec<SocketAddr>,
+    /// A DNS name and a port, such as mirrors.example:5001. Its addresses are hosts of the fleet; can
+    /// be repeated.
+    #[arg(
+        long,
+        value_name = "NAME:PORT",
+        env = "WATCHFIRE_MIRROR_JOIN_DNS",
+        value_delimiter = ','
+    )]
+    join_dns: Vec<String>,
+    /// The file with the key of the fleet, which `watchfire mirror key` makes. All hosts of a fleet
+    /// have the same.
+    #[arg(long, value_name = "FILE", env = "WATCHFIRE_MIRROR_FLEET_KEY")]
+    fleet_key: Option<PathBuf>,
     /// The level of the log, or a filter such as "info,watchfire_mirror=debug" (default: info).
     #[arg(long, value_name = "LEVEL", env = "WATCHFIRE_MIRROR_LOG_LEVEL")]
     log_level: Option<String>,
@@ -95,6 +116,9 @@ pub fn run(arguments: Mirroring) -> anyhow::Result<()> {
         let mut signals = Signals::listen()?;
         let mirror = Mirror::new(settings).start().await?;
         println!("Mirroring on http://{} until you press Ctrl-C.", mirror.address());
+        if let Some(fleet) = mirror.fleet().await {
+            println!("Sharing images with other hosts at {}.", fleet.addresses.join(", "));
+        }
         signals.next().await;
         mirror.stop().await;
         Ok(())
@@ -123,6 +147,10 @@ impl Options {
             tag_ttl: self.tag_ttl.or(other.tag_ttl),
             access_ttl: self.access_ttl.or(other.access_ttl),
             offline_ok: self.offline_ok.or(other.offline_ok),
+            peer_listen: self.peer_listen.or(other.peer_listen),
+            join: either(self.join, other.join),
+            join_dns: either(self.join_dns, other.join_dns),
+            fleet_key: self.fleet_key.or(other.fleet_key),
             log_level: self.log_level.or(other.log_level),
             connections_per_blob: self.connections_per_blob.or(other.connections_per_blob),
         }
@@ -130,6 +158,7 @@ impl Options {
 
     fn settings(self) -> anyhow::Result<MirrorSettings> {
         let default = MirrorSettings::default();
+        let fleet = self.fleet()?;
         let upstreams = self.upstream.iter().map(|text| text.parse::<Registry>());
         Ok(MirrorSettings {
             listen: self.listen.unwrap_or(default.listen),
@@ -141,9 +170,47 @@ impl Options {
             tag_ttl: self.tag_ttl.unwrap_or(default.tag_ttl),
             access_ttl: self.access_ttl.unwrap_or(default.access_ttl),
             offline_ok: self.offline_ok.unwrap_or(default.offline_ok),
+            fleet,
             connections_per_blob: self.connections_per_blob.unwrap_or(default.connections_per_blob),
             ..default
         })
+    }
+}
+
+impl Options {
+    /// The fleet to join; `None` without --peer-listen.
+    fn fleet(&self) -> anyhow::Result<Option<FleetSettings>> {
+        let Some(listen) = self.peer_listen else {
+            let unused = [
+                ("--join", !self.join.is_empty()),
+                ("--join-dns", !self.join_dns.is_empty()),
+                ("--fleet-key", self.fleet_key.is_some()),
+            ];
+            if let Some((option, _)) = unused.iter().find(|(_, is_set)| *is_set) {
+                anyhow::bail!(
+                    "cannot join a fleet: {option} needs --peer-listen ADDRESS, on which the other hosts reach this one"
+                );
+            }
+            return Ok(None);
+        };
+        let key = self.fleet_key.as_deref().context(
+            "cannot join a fleet: --peer-listen needs --fleet-key FILE; make the file once with `watchfire mirror key > FILE`, and copy it to all hosts",
+        )?;
+        if let Some(name) = self.join_dns.iter().find(|name| !name.contains(':')) {
+            anyhow::bail!(
+                "cannot join a fleet: --join-dns {name:?} has no port; write {name}:5001, with the port of --peer-listen"
+            );
+        }
+        let default = MirrorSettings::default();
+        let store = self.store.clone().unwrap_or(default.store);
+        Ok(Some(FleetSettings {
+            listen,
+            join: self.join.clone(),
+            join_dns: self.join_dns.clone(),
+            key: read_swarm_key(key)?,
+            identity: Some(store.join("identity")),
+            leases_per_blob: self.connections_per_blob.unwrap_or(default.connections_per_blob),
+        }))
     }
 }
 
@@ -166,5 +233,22 @@ mod tests {
         assert!(toml::from_str::<Options>("upstrem = []").is_err());
         let bad = Options { upstream: vec!["a b".into()], ..Options::default() };
         assert!(bad.settings().is_err());
+    }
+
+    #[test]
+    fn a_fleet_needs_an_address_and_a_key() {
+        let join = vec!["127.0.0.1:5001".parse().unwrap()];
+        let error = |options: Options| format!("{:#}", options.settings().unwrap_err());
+        let without = Options { join: join.clone(), ..Options::default() };
+        assert!(error(without).contains("--join needs --peer-listen"));
+        let peer_listen = Some("127.0.0.1:0".parse().unwrap());
+        let without = Options { peer_listen, join, ..Options::default() };
+        assert!(error(without).contains("watchfire mirror key"));
+        let missing = Options {
+            peer_listen,
+            fleet_key: Some("/nonexistent/key".into()),
+            ..Options::default()
+        };
+        assert!(error(missing).contains("/nonexistent/key"));
     }
 }
