@@ -325,7 +325,12 @@ fn listening_swarm(
     keypair: &libp2p::identity::Keypair,
     settings: &HostSettings,
 ) -> Result<(Swarm<Behaviour>, PendingListeners), StartError> {
-    let transport = transport::build(keypair, settings.swarm_key, settings.limits.dial_timeout)?;
+    let transport = transport::build(
+        keypair,
+        settings.swarm_key,
+        settings.network_key,
+        settings.limits.dial_timeout,
+    )?;
     let config = Config::with_tokio_executor()
         .with_idle_connection_timeout(settings.limits.idle_timeout)
         .with_max_negotiating_inbound_streams(settings.limits.streams.inbound_streams_max);

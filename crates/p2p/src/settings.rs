@@ -35,6 +35,10 @@ pub struct HostSettings {
     /// The key of a private network. Handshakes with peers that lack it fail. Private networks use
     /// TCP only, so QUIC addresses are rejected.
     pub swarm_key: Option<[u8; 32]>,
+    /// The key of a network whose members are all Watchfire hosts. Peers prove that they have it in
+    /// their handshakes, which fail otherwise. It costs no second encryption, as a swarm key does.
+    /// Such networks use TCP only, so QUIC addresses are rejected.
+    pub network_key: Option<[u8; 32]>,
     /// The file of the host's key pair, which is created at the first start. With `None` the host
     /// has a new identity at each start.
     pub identity: Option<PathBuf>,
@@ -66,6 +70,7 @@ impl Default for HostSettings {
             listen: Vec::new(),
             bootstrap: Vec::new(),
             swarm_key: None,
+            network_key: None,
             identity: None,
             dht: Dht::Off,
             dht_protocol: "/ipfs/kad/1.0.0".to_owned(),

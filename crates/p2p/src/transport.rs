@@ -1,6 +1,7 @@
 //! The transports: TCP with TLS or Noise and yamux, and QUIC. A private network uses only TCP with
 //! its pre-shared key.
 
+mod membership;
 mod mux;
 mod new_port;
 mod tls;
@@ -23,6 +24,7 @@ use libp2p::{PeerId, Transport, dns, noise, quic, tcp};
 use tokio::net::TcpStream;
 
 use crate::error::StartError;
+use membership::Membership;
 use new_port::NewPort;
 use tls::Tls;
 
@@ -41,12 +43,14 @@ const UNSENT_BYTES: u32 = 256 * 1024;
 pub(crate) fn build(
     keypair: &Keypair,
     swarm_key: Option<[u8; 32]>,
+    network_key: Option<[u8; 32]>,
     dial_timeout: Duration,
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, StartError> {
     let failed = |error: &dyn std::fmt::Display| StartError::Transport(error.to_string());
     let security = Security {
         tls: Tls::new(keypair).map_err(|e| failed(&e))?,
         noise: noise::Config::new(keypair).map_err(|e| failed(&e))?,
+        membership: network_key.as_ref().map(Membership::new),
     };
     let tcp = NewPort(tcp::tokio::Transport::new(tcp::Config::default().nodelay(true)));
     let tcp = tcp.and_then(move |socket, _| async move {
@@ -63,10 +67,12 @@ pub(crate) fn build(
     let tcp = tcp.upgrade(Version::V1Lazy).authenticate(security).multiplex(mux::Yamux);
     let tcp = tcp.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
 
-    // QUIC does not support pre-shared keys.
-    let quic = match swarm_key {
-        None => OptionalTransport::some(quic::tokio::Transport::new(quic::Config::new(keypair))),
-        Some(_) => OptionalTransport::none(),
+    // QUIC does not support keys of private networks.
+    let quic = match (swarm_key, network_key) {
+        (None, None) => {
+            OptionalTransport::some(quic::tokio::Transport::new(quic::Config::new(keypair)))
+        }
+        _ => OptionalTransport::none(),
     };
     let quic = quic.map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
 
@@ -84,24 +90,43 @@ fn limit_unsent_bytes(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Prefers TLS to Noise: AES with processor instructions takes a fifth of the time.
+/// Prefers TLS to Noise: AES with processor instructions takes a fifth of the time. A network with a
+/// key has only TLS, with a proof of the key.
 #[derive(Clone)]
 struct Security {
     tls: Tls,
     noise: noise::Config,
+    membership: Option<Membership>,
 }
 
 type Secured<C> = BufWriter<Either<tls::TlsStream<C>, noise::Output<C>>>;
 
 impl UpgradeInfo for Security {
     type Info = &'static str;
-    type InfoIter = std::array::IntoIter<Self::Info, 2>;
+    type InfoIter = std::iter::Copied<std::slice::Iter<'static, Self::Info>>;
 
     fn protocol_info(&self) -> Self::InfoIter {
-        [TLS, NOISE].into_iter()
+        match &self.membership {
+            None => [TLS, NOISE].iter().copied(),
+            Some(_) => [MEMBER_TLS].iter().copied(),
+        }
     }
 }
 
+impl Security {
+    async fn check<C: AsyncRead + AsyncWrite + Unpin>(
+        self,
+        (peer, mut stream): (PeerId, tls::TlsStream<C>),
+    ) -> io::Result<(PeerId, Secured<C>)> {
+        if let Some(membership) = &self.membership {
+            membership.verify(&mut stream).await?;
+        }
+        Ok((peer, BufWriter::with_capacity(WRITE_BUFFER_BYTES, Either::Left(stream))))
+    }
+}
+
+/// TLS, and then the codes of [`membership`].
+const MEMBER_TLS: &str = "/watchfire/tls-membership/1.0.0";
 const TLS: &str = "/tls/1.0.0";
 const NOISE: &str = "/noise";
 
@@ -115,7 +140,9 @@ where
 
     fn upgrade_inbound(self, socket: C, info: Self::Info) -> Self::Future {
         match info {
-            TLS => self.tls.accept(socket).map_ok(encrypted_by_tls).boxed(),
+            TLS | MEMBER_TLS => {
+                self.tls.clone().accept(socket).and_then(|stream| self.check(stream)).boxed()
+            }
             _ => self.noise.upgrade_inbound(socket, info).map(encrypted_by_noise).boxed(),
         }
     }
@@ -131,16 +158,12 @@ where
 
     fn upgrade_outbound(self, socket: C, info: Self::Info) -> Self::Future {
         match info {
-            TLS => self.tls.connect(socket).map_ok(encrypted_by_tls).boxed(),
+            TLS | MEMBER_TLS => {
+                self.tls.clone().connect(socket).and_then(|stream| self.check(stream)).boxed()
+            }
             _ => self.noise.upgrade_outbound(socket, info).map(encrypted_by_noise).boxed(),
         }
     }
-}
-
-fn encrypted_by_tls<C: AsyncRead + AsyncWrite + Unpin>(
-    (peer, stream): (PeerId, tls::TlsStream<C>),
-) -> (PeerId, Secured<C>) {
-    (peer, BufWriter::with_capacity(WRITE_BUFFER_BYTES, Either::Left(stream)))
 }
 
 fn encrypted_by_noise<C: AsyncRead + AsyncWrite + Unpin>(

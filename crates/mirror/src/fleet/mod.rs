@@ -179,7 +179,7 @@ impl Fleet {
         let host = HostSettings {
             listen: vec![multiaddr(settings.listen)],
             bootstrap: settings.join.iter().copied().map(multiaddr).collect(),
-            swarm_key: Some(settings.key),
+            network_key: Some(settings.key),
             identity: settings.identity,
             dht: Dht::Server,
             dht_protocol: DHT_PROTOCOL.to_owned(),

@@ -25,6 +25,25 @@ async fn only_peers_with_the_swarm_key_can_connect() {
 }
 
 #[tokio::test]
+async fn only_peers_with_the_network_key_can_connect() {
+    let with = |network_key| HostSettings { network_key, ..settings() };
+    let member = Node::with(with(Some([7; 32]))).await;
+    let other_member = Node::with(with(Some([7; 32]))).await;
+    let root = member.add(300_000, 1);
+    other_member.connect(&member).await;
+    other_member.fetch(&root).await;
+    assert!(other_member.has(&root));
+
+    for outsider in [with(None), with(Some([8; 32])), with_key(Some([7; 32]))] {
+        let outsider = Node::with(outsider).await;
+        let address = member.host.addresses()[0].clone();
+        assert!(within(outsider.host.connect(address)).await.is_err());
+        let back = outsider.host.addresses()[0].clone();
+        assert!(within(member.host.connect(back)).await.is_err());
+    }
+}
+
+#[tokio::test]
 async fn quic_is_rejected_in_a_private_network() {
     let listen = vec!["/ip4/127.0.0.1/udp/0/quic-v1".parse().unwrap()];
     let settings = HostSettings { listen, ..with_key(Some([7; 32])) };
