@@ -206,6 +206,13 @@ impl Download {
         self.has_progress.load(Ordering::Relaxed)
     }
 
+    /// Waits until any block of the blob arrives.
+    pub async fn any_block(&mut self, blob: &Blob) {
+        let before = blob.blocks_present();
+        let mut changes = blob.changes();
+        while blob.blocks_present() == before && changes.changed().await.is_ok() {}
+    }
+
     /// Waits until the blob has a block. The block is fetched before the blocks that no reader waits
     /// for.
     pub async fn block(&mut self, blob: &Blob, block: usize) -> Result<(), DownloadError> {

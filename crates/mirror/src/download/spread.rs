@@ -285,7 +285,9 @@ impl SpreadTask {
             self.progress_at = Instant::now();
         }
         match &self.upstream_failed {
-            Some((_, error)) if self.progress_at.elapsed() >= FAILURE_AFTER => Err(error.clone()),
+            Some((_, error)) if self.progress_at.elapsed() >= self.fleet.extend(FAILURE_AFTER) => {
+                Err(error.clone())
+            }
             _ => Ok(false),
         }
     }
@@ -308,6 +310,8 @@ impl SpreadTask {
             first: self.task.waiting.first(missing).map(|block| (block / SEGMENT_BLOCKS) as u32),
             wanted_hosts: NEIGHBOURS_MAX.saturating_sub(self.neighbours.len()) as u32,
             wants_holder: blob.blocks() == 1 && blob.state() == BlobState::Partial,
+            // The fleet adds it.
+            lag_ms: 0,
         }
     }
 
@@ -470,7 +474,14 @@ impl SpreadTask {
             self.fleet.set_urgent(&self.task.digest, vec![cid_of(hash)]).await;
         }
         let is_leased = self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32));
-        if since.elapsed() >= OWN_FETCH_AFTER && !is_leased && self.fetched_alone.insert(block) {
+        // While blocks arrive and a host has this one, it is on its way.
+        let is_coming = self.spread.known.get(block).is_some()
+            && self.progress_at.elapsed() < self.fleet.extend(KNOWN_BLOCK_WAIT);
+        if since.elapsed() >= self.fleet.extend(OWN_FETCH_AFTER)
+            && !is_leased
+            && !is_coming
+            && self.fetched_alone.insert(block)
+        {
             tracing::info!(digest = %self.task.digest, block, "no host sends a block that a client waits for; fetching it from the registry");
             let connection = self.connection.clone();
             self.fetching.spawn(async move {
@@ -494,7 +505,7 @@ async fn fetch_segment(connection: Connection, segment: u32) -> Result<(), Downl
     fetch_blocks(&connection, blocks.clone(), |block| spread.known.get(block).is_none()).await?;
     let mut changes = connection.blob.changes();
     while blocks.clone().any(|block| !connection.blob.has_block(block)) {
-        if timeout(KNOWN_BLOCK_WAIT, changes.changed()).await.is_err() {
+        if timeout(spread.fleet.extend(KNOWN_BLOCK_WAIT), changes.changed()).await.is_err() {
             return fetch_blocks(&connection, blocks, |_| true).await;
         }
     }

@@ -13,6 +13,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use watchfire_types::{Instant, Rng};
 
+use super::lag::extended;
+
 /// How long a lease holds without a report. A host that is gone delays its segment for so long.
 pub(crate) const LEASE_TIME: Duration = Duration::from_millis(1800);
 /// The time from one report to the next in a small fleet.
@@ -50,6 +52,8 @@ pub(crate) struct Report {
     pub wanted_hosts: u32,
     /// The host needs a holder of the whole blob. Blobs of one block are sent as a whole.
     pub wants_holder: bool,
+    /// How late the host runs, in milliseconds. A late host keeps its leases longer.
+    pub lag_ms: u64,
 }
 
 /// The answer to a report.
@@ -139,7 +143,8 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
             true => REPORT_INTERVAL.max(INTERVAL_PER_HOST * downloading),
             false => REPORT_INTERVAL,
         };
-        blob.extend(now, id, 3 * report_within);
+        let lag = Duration::from_millis(report.lag_ms);
+        blob.extend(now, id, 3 * report_within, extended(LEASE_TIME, lag));
         let hosts = blob.choose(id, report.wanted_hosts as usize, &mut self.rng);
         let holder = report.wants_holder.then(|| blob.choose_holder(id, &mut self.rng)).flatten();
         Assignment { leases, hosts, holder, report_within }
@@ -155,7 +160,7 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
         let segments = blob.holders.len() as u32;
         let report = Report { segments, present: vec![(0, segments)], ..Report::default() };
         if blob.update(now, id, &report) {
-            blob.extend(now, id, ANNOUNCEMENT_TIME);
+            blob.extend(now, id, ANNOUNCEMENT_TIME, LEASE_TIME);
         }
     }
 
@@ -271,18 +276,17 @@ impl<P: Copy + Eq + Hash + Debug> Blob<P> {
         }
     }
 
-    fn extend(&mut self, now: Instant, id: P, time: Duration) {
-        if let Some(place) = self.places.get(&id) {
-            let host = &mut self.hosts[*place];
-            host.expires_at = host.expires_at.max(now + time.max(LEASE_TIME));
-            // A host with leases is given up sooner, so that another fetches its segments.
-            if host.is_downloading {
-                host.expires_at = now + time.max(LEASE_TIME);
-                if self.leases.values().any(|holder| *holder == id) {
-                    host.expires_at = now + LEASE_TIME;
-                }
-            }
-        }
+    /// Keeps a host for some time. A host with leases is given up sooner, so that another fetches its
+    /// segments.
+    fn extend(&mut self, now: Instant, id: P, time: Duration, lease_time: Duration) {
+        let Some(place) = self.places.get(&id) else { return };
+        let has_lease = self.leases.values().any(|holder| *holder == id);
+        let host = &mut self.hosts[*place];
+        host.expires_at = match (host.is_downloading, has_lease) {
+            (true, true) => now + lease_time,
+            (true, false) => now + time.max(lease_time),
+            (false, _) => host.expires_at.max(now + time.max(lease_time)),
+        };
     }
 
     /// Grants leases to a host. Returns all that it has.

@@ -14,6 +14,7 @@ mod announcements;
 mod answers;
 mod coordinator;
 mod hashes;
+mod lag;
 mod lookup;
 mod message;
 
@@ -46,6 +47,7 @@ use crate::upstream::Upstream;
 use access::Credentials;
 use announcements::Announcements;
 use coordinator::Coordinator;
+use lag::Lag;
 use lookup::Lookup;
 use message::{Contact, Request, Response, decode, encode};
 
@@ -116,6 +118,7 @@ pub(crate) struct Fleet {
     catalog: Arc<Catalog>,
     started_at: Instant,
     peer_bytes: AtomicU64,
+    lag: Arc<Lag>,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -220,12 +223,15 @@ impl Fleet {
             catalog,
             started_at: Instant::now(),
             peer_bytes: AtomicU64::new(0),
+            lag: Arc::default(),
             tasks: Mutex::default(),
             host,
         });
         let mut tasks = fleet.tasks.lock();
         tasks.spawn(answers::answer_all(fleet.clone()));
         tasks.spawn(announcements::announce_all(fleet.clone()));
+        let lag = fleet.lag.clone();
+        tasks.spawn(async move { lag.measure().await });
         for name in settings.join_dns {
             tasks.spawn(join_names(fleet.host.clone(), name));
         }
@@ -252,6 +258,11 @@ impl Fleet {
             sent_bytes: stats.sent_block_bytes,
             duplicate_bytes: stats.duplicate_block_bytes,
         }
+    }
+
+    /// A timeout with the time that this host is late.
+    pub(crate) fn extend(&self, timeout: Duration) -> Duration {
+        self.lag.extend(timeout)
     }
 
     /// Makes the hashes of a download known to other hosts.
@@ -314,7 +325,7 @@ impl Fleet {
         let addresses = self.addresses();
         let request = |is_final| Request::Report {
             digest: digest.clone(),
-            report: report.clone(),
+            report: Report { lag_ms: self.lag.get().as_millis() as u64, ..report.clone() },
             addresses: addresses.clone(),
             is_final,
         };
@@ -497,6 +508,7 @@ impl Fleet {
         if peer == self.host.peer_id() {
             return Ok(answers::answer(self, peer, request.clone()).await);
         }
+        let timeout = self.lag.extend(timeout);
         let sent = async {
             let contact = self.contacts.lock().get(&peer).cloned();
             let bytes = encode(request, b"");

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::stream;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{SOURCE, Shared};
 use crate::access::AccessError;
@@ -19,6 +19,8 @@ use crate::oci::{ApiError, ByteRange, Digest, ErrorCode};
 use crate::pull::Pull;
 use crate::store::{BLOCK_BYTES, Blob, StoreError};
 
+/// The longest wait for one block, while others arrive, as a multiple of the wait without any.
+const WAIT_FACTOR: u32 = 4;
 /// A response that is due at the deadline is sent a little later.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
@@ -28,7 +30,7 @@ pub(super) async fn answer(
     digest: &Digest,
     request: &Parts,
 ) -> Result<Response, ApiError> {
-    let limit = shared.settings.first_byte_timeout;
+    let limit = shared.extend(shared.settings.first_byte_timeout);
     let deadline = Instant::now() + limit;
     let opening = open(shared, pull, digest, request, deadline);
     timeout_at(deadline + LAST_MOMENT, opening).await.unwrap_or_else(|_| Err(no_byte(limit)))
@@ -185,10 +187,8 @@ impl Reader {
             return Ok(None);
         }
         let index = (self.next / BLOCK_BYTES as u64) as usize;
-        if let Some(download) = &mut self.download {
-            let arrived = download.block(&self.blob, index);
-            let arrived = timeout(self.shared.settings.progress_timeout, arrived).await;
-            arrived.map_err(|_| ReadError::Stalled)?.map_err(ReadError::Download)?;
+        if let Some(download) = &self.download {
+            self.wait_for(download.clone(), index).await?;
         }
         let blob = self.blob.clone();
         let read = tokio::task::spawn_blocking(move || blob.read_block(index)).await;
@@ -199,6 +199,22 @@ impl Reader {
         let to = len.min((self.end - offset + 1) as usize);
         self.next = offset + to as u64;
         Ok(Some(block.slice(from..to)))
+    }
+
+    /// Waits for a block. The wait is bounded by the time without any new block, and as a whole.
+    async fn wait_for(&self, mut download: Download, block: usize) -> Result<(), ReadError> {
+        let limit = self.shared.extend(self.shared.settings.progress_timeout);
+        let mut progress = download.clone();
+        let mut arrived = std::pin::pin!(download.block(&self.blob, block));
+        let deadline = Instant::now() + limit * WAIT_FACTOR;
+        let mut stalled_at = Instant::now() + limit;
+        loop {
+            tokio::select! {
+                arrived = &mut arrived => return arrived.map_err(ReadError::Download),
+                () = progress.any_block(&self.blob) => stalled_at = deadline.min(Instant::now() + limit),
+                () = sleep_until(stalled_at) => return Err(ReadError::Stalled),
+            }
+        }
     }
 
     /// Removes a damaged blob, so that the next request fetches it again.

@@ -50,6 +50,13 @@ pub(crate) struct Shared {
     pub(crate) fleet: Option<Arc<Fleet>>,
 }
 
+impl Shared {
+    /// A timeout, which is longer while this host has too much work to answer in time.
+    fn extend(&self, timeout: Duration) -> Duration {
+        self.fleet.as_ref().map_or(timeout, |fleet| fleet.extend(timeout))
+    }
+}
+
 /// Serves until `stop` is true.
 pub(crate) async fn serve(
     listener: TcpListener,

@@ -1,0 +1,69 @@
+//! How late this process runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How often to look.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// The part of the lag that is left after each look, in thousandths. After five seconds without lag, a
+/// twentieth is left.
+const DECAY_PER_MILLE: u64 = 970;
+/// The largest lag. A process that is later counts as gone.
+const LAG_MAX: Duration = Duration::from_secs(3);
+/// Timeouts are longer by so many lags: a message waits at both ends, in several threads.
+const LAGS: u32 = 4;
+
+/// How late timers of this process fire, at most and lately. On a machine with too much work all
+/// timeouts are longer, because hosts that are slow are not gone.
+#[derive(Debug, Default)]
+pub(crate) struct Lag(AtomicU64);
+
+impl Lag {
+    /// Measures until the task is aborted.
+    pub(super) async fn measure(&self) {
+        loop {
+            let due_at = Instant::now() + INTERVAL;
+            tokio::time::sleep_until(due_at).await;
+            self.note(due_at.elapsed());
+        }
+    }
+
+    fn note(&self, lag: Duration) {
+        let before = self.0.load(Ordering::Relaxed);
+        let lag = u64::try_from(lag.min(LAG_MAX).as_micros()).unwrap_or(u64::MAX);
+        self.0.store(lag.max(before * DECAY_PER_MILLE / 1000), Ordering::Relaxed);
+    }
+
+    /// The lag.
+    pub(super) fn get(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+
+    /// A timeout with the time that this process is late.
+    pub(crate) fn extend(&self, timeout: Duration) -> Duration {
+        extended(timeout, self.get())
+    }
+}
+
+/// A timeout for a process with this lag.
+pub(super) fn extended(timeout: Duration, lag: Duration) -> Duration {
+    timeout + LAGS * lag.min(LAG_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lag_fades_and_is_bounded() {
+        let lag = Lag::default();
+        lag.note(Duration::from_secs(100));
+        assert_eq!(lag.get(), LAG_MAX);
+        (0..100).for_each(|_| lag.note(Duration::from_millis(1)));
+        assert!(lag.get() < LAG_MAX / 20, "{:?}", lag.get());
+        (0..1000).for_each(|_| lag.note(Duration::from_millis(1)));
+        assert_eq!(lag.extend(Duration::from_secs(1)), Duration::from_millis(1004));
+    }
+}
