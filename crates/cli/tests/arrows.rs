@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("page-client", &["types", "content", "bitswap", "p2p"]),
     ("sim", &["types", "content", "bitswap", "report"]),
     ("stun", &["types"]),
-    ("mirror", &[]),
+    ("mirror", &["types", "content", "bitswap", "store", "p2p"]),
     ("workers", &["types"]),
     (
         "server",

@@ -47,6 +47,9 @@ pub struct HostSettings {
     /// The protocol name of the DHT: `/ipfs/kad/1.0.0` is the public network, `/ipfs/lan/kad/1.0.0`
     /// that of private addresses. It must begin with a slash.
     pub dht_protocol: String,
+    /// Whether to search the DHT for providers of blocks that no connected peer has. Off for a host
+    /// whose caller connects it to the peers that have the blocks.
+    pub searches_providers: bool,
     /// Further addresses to announce, such as that of a router.
     pub announce: Vec<Multiaddr>,
     /// The limits on resources.
@@ -74,6 +77,7 @@ impl Default for HostSettings {
             identity: None,
             dht: Dht::Off,
             dht_protocol: "/ipfs/kad/1.0.0".to_owned(),
+            searches_providers: true,
             announce: Vec::new(),
             limits: HostLimits::default(),
             exchange: watchfire_bitswap::Limits::default(),

@@ -192,12 +192,11 @@ impl Fleet {
                 response_bytes_max: message::RESPONSE_BYTES_MAX,
                 timeout: REQUEST_TIMEOUT,
             }),
+            // The coordinator names the hosts that have blocks.
+            searches_providers: false,
             leaves: false,
             exchange: watchfire_bitswap::Limits {
                 block_bytes_estimate: crate::store::BLOCK_BYTES,
-                // The coordinator names the hosts that have blocks.
-                search_interval: Duration::from_secs(3600),
-                search_interval_max: Duration::from_secs(3600),
                 ..watchfire_bitswap::Limits::default()
             },
             ..HostSettings::default()

@@ -44,6 +44,7 @@ enum Requester {
 #[derive(Debug)]
 pub(super) struct Routing {
     is_enabled: bool,
+    searches_providers: bool,
     protocol: String,
     /// Added to Kademlia when the host starts.
     bootstrap: Vec<(PeerId, Multiaddr)>,
@@ -55,7 +56,8 @@ impl Routing {
         let bootstrap = settings.bootstrap.iter().filter_map(peer_and_address).collect();
         let protocol = settings.dht_protocol.clone();
         let is_enabled = settings.dht != Dht::Off;
-        Routing { is_enabled, protocol, bootstrap, queries: HashMap::new() }
+        let searches_providers = settings.searches_providers;
+        Routing { is_enabled, searches_providers, protocol, bootstrap, queries: HashMap::new() }
     }
 
     /// Adds the bootstrap peers to Kademlia.
@@ -75,6 +77,9 @@ impl Routing {
         session: SessionId,
         cid: &Cid,
     ) -> bool {
+        if !self.searches_providers {
+            return false;
+        }
         let Ok(kad) = self.kad(swarm) else { return false };
         let query = kad.get_providers(key_of(cid));
         let requester = Requester::Session(session);
