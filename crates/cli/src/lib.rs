@@ -14,6 +14,8 @@ mod host_options;
 mod key_hiding;
 mod lab;
 mod link;
+#[cfg(feature = "mirror")]
+mod live_lines;
 mod load;
 mod memory;
 #[cfg(feature = "mirror")]

@@ -75,7 +75,8 @@ impl Drop for ProgressLine {
     }
 }
 
-fn line(step: &Step, elapsed: Duration) -> String {
+/// The line as text.
+pub fn line(step: &Step, elapsed: Duration) -> String {
     let average = step.bytes as f64 / elapsed.as_secs_f64().max(0.001);
     let speed = step.bytes_per_second.unwrap_or(average);
     let mut parts = Vec::new();

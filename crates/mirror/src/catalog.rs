@@ -189,6 +189,20 @@ impl Catalog {
         names.filter_map(|name| name.parse().ok()).collect()
     }
 
+    /// The number of tags, and the first of them: `<registry>/<repository>:<tag>` and the digest of each.
+    pub fn first_images(&self, images_max: usize) -> (usize, Vec<(String, String)>) {
+        let repositories = self.repositories.lock();
+        let mut ids: Vec<_> = repositories.iter().collect();
+        ids.sort_unstable_by_key(|(id, _)| *id);
+        let count = ids.iter().map(|(_, record)| record.tags.len()).sum();
+        let images = ids.into_iter().flat_map(|(id, record)| {
+            record.tags.iter().map(move |(tag, tagged)| {
+                (format!("{}/{}:{tag}", id.registry, id.repository), tagged.digest.clone())
+            })
+        });
+        (count, images.take(images_max).collect())
+    }
+
     /// All tags: `<registry>/<repository>:<tag>` and the digest of each.
     pub fn images(&self) -> Vec<(String, String)> {
         let repositories = self.repositories.lock();
@@ -356,6 +370,8 @@ mod tests {
         }
         assert_eq!(catalog.tag(&id("x"), &tag).unwrap().digest, manifest);
         assert_eq!(catalog.images(), [("a.example/x:v1".into(), manifest.to_string())]);
+        assert_eq!(catalog.first_images(1), (1, catalog.images()));
+        assert_eq!(catalog.first_images(0), (1, vec![]));
         catalog.remove_tag(&id("x"), &tag).unwrap();
         assert_eq!(catalog.tag(&id("x"), &tag), None);
         assert!(!store.repositories().join("bad").exists());

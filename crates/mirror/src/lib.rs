@@ -14,18 +14,26 @@
 
 mod access;
 mod catalog;
+pub mod client;
 mod download;
 mod fleet;
 mod http;
+mod metrics;
 mod mirror;
 pub mod oci;
 mod pull;
+mod requests;
 mod settings;
+mod status;
 mod store;
 pub mod upstream;
 
-pub use download::DownloadTotals;
+pub use download::{DownloadTotals, HostAnswer};
 pub use fleet::{FleetSettings, FleetStatus};
 pub use mirror::{Mirror, MirrorStatus, RunningMirror, StartError};
+pub use requests::{RequestTotals, SourceTotals};
 pub use settings::MirrorSettings;
+pub use status::{
+    AskedHost, DownloadStatus, ImageStatus, RunningDownload, StatusReport, StoreStatus,
+};
 pub use store::{BlobTotals, StoreError};

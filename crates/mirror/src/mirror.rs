@@ -7,12 +7,14 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::access::Access;
 use crate::catalog::Catalog;
 use crate::download::{DownloadTotals, Downloads};
 use crate::fleet::{Fleet, FleetStatus};
 use crate::http::{self, Shared};
+use crate::requests::Requests;
 use crate::settings::MirrorSettings;
 use crate::store::{BlobTotals, Blobs, Folder, Manifests, StoreError};
 use crate::upstream::{CredentialFiles, CredentialsError, RedirectRules, Upstream, UpstreamError};
@@ -124,6 +126,8 @@ impl Mirror {
             catalog,
             downloads: Arc::new(Downloads::new(folder, blobs, connections, fleet.clone())),
             fleet,
+            requests: Requests::default(),
+            started_at: Instant::now(),
             settings,
         });
         let (stop, stopped) = watch::channel(false);
@@ -184,7 +188,7 @@ async fn upstreams(settings: &MirrorSettings) -> Result<Vec<Arc<Upstream>>, Star
 }
 
 /// TLS with the certificates that the system trusts.
-fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
+pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
     let mut roots = rustls::RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {

@@ -1,8 +1,11 @@
 //! `watchfire mirror`: a pull-through mirror of container registries, and the commands around it.
 
+mod address;
 mod configure;
 mod key;
+mod preload;
 mod run;
+mod status;
 
 use std::process::ExitCode;
 
@@ -22,6 +25,10 @@ enum Command {
     Configure(configure::Arguments),
     /// Print a new key for a fleet of mirrors: the hosts with the same key share images.
     Key,
+    /// Show what a running mirror has, and what it fetches from where.
+    Status(status::Arguments),
+    /// Load images into the store of a running mirror, before anybody pulls them.
+    Preload(preload::Arguments),
 }
 
 /// Runs the command, or mirrors until a signal arrives.
@@ -29,6 +36,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Some(Command::Configure(arguments)) => configure::run(&arguments),
         Some(Command::Key) => key::print().map(|()| ExitCode::SUCCESS),
+        Some(Command::Status(arguments)) => status::run(&arguments),
+        Some(Command::Preload(arguments)) => preload::run(&arguments),
         None => run::run(arguments.run).map(|()| ExitCode::SUCCESS),
     }
 }

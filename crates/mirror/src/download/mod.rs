@@ -2,6 +2,7 @@
 
 mod error;
 mod segments;
+mod sources;
 mod spread;
 mod task;
 mod waiting;
@@ -16,12 +17,16 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use error::DownloadError;
+pub use sources::HostAnswer;
+use sources::Sources;
 use waiting::WaitingReaders;
 
+use crate::catalog::RepositoryId;
 use crate::fleet::Fleet;
 use crate::oci::Digest;
 use crate::pull::Pull;
-use crate::store::{Blob, BlobState, Blobs, Folder, StoreError};
+use crate::status::{AskedHost, RunningDownload};
+use crate::store::{BLOCK_BYTES, Blob, BlobState, Blobs, Folder, StoreError};
 
 /// Blobs that are fetched at once. When the limit is reached, a further blob is not fetched, and its
 /// client goes to the registry itself.
@@ -75,6 +80,9 @@ pub struct Download {
     phase: watch::Receiver<Phase>,
     waiting: Arc<WaitingReaders>,
     has_progress: Arc<AtomicBool>,
+    sources: Arc<Sources>,
+    /// The repository for which the download was started.
+    repository: Arc<RepositoryId>,
 }
 
 #[derive(Clone, Debug)]
@@ -119,6 +127,40 @@ impl Downloads {
         }
     }
 
+    /// The downloads that are running, in the order of their start.
+    pub(crate) fn running(&self) -> Vec<RunningDownload> {
+        let downloads = self.running.lock().downloads.clone();
+        let mut downloads: Vec<_> = downloads.into_iter().collect();
+        downloads.sort_by_key(|(_, download)| download.sources.started_at);
+        downloads.iter().map(|(digest, download)| self.status_of(digest, download)).collect()
+    }
+
+    fn status_of(&self, digest: &Digest, download: &Download) -> RunningDownload {
+        let Download { sources, repository, .. } = download;
+        let blob = match &*download.phase.borrow() {
+            Phase::Fetching(blob) => Some(blob.clone()),
+            Phase::Opening | Phase::Failed(_) => None,
+        };
+        let present = |blob: &Arc<Blob>| (blob.blocks_present() * BLOCK_BYTES) as u64;
+        let addresses = |peer| self.fleet.as_ref().map(|fleet| fleet.addresses_of(peer));
+        let asked = sources.hosts().into_iter().map(|(peer, answer)| AskedHost {
+            id: peer.to_string(),
+            addresses: addresses(peer).unwrap_or_default(),
+            answer,
+        });
+        RunningDownload {
+            digest: digest.to_string(),
+            repository: format!("{}/{}", repository.registry, repository.repository),
+            seconds: sources.started_at.elapsed().as_secs_f64(),
+            bytes: blob.as_ref().map(|blob| blob.size()),
+            // The last block may be shorter.
+            present_bytes: blob.as_ref().map_or(0, |blob| present(blob).min(blob.size())),
+            registry_bytes: sources.registry_bytes(),
+            host_bytes: sources.host_bytes(),
+            hosts: asked.collect(),
+        }
+    }
+
     /// The running download of a blob, or a new one.
     pub fn start(
         self: &Arc<Self>,
@@ -140,7 +182,13 @@ impl Downloads {
             return Err(DownloadError::TooMany);
         }
         let (sender, phase) = watch::channel(Phase::Opening);
-        let download = Download { phase, waiting: Arc::default(), has_progress: Arc::default() };
+        let download = Download {
+            phase,
+            waiting: Arc::default(),
+            has_progress: Arc::default(),
+            sources: Arc::new(Sources::new()),
+            repository: Arc::new(pull.id()),
+        };
         running.downloads.insert(digest.clone(), download.clone());
         drop(running);
         let task = task::Task {
@@ -150,6 +198,7 @@ impl Downloads {
             size,
             has_progress: download.has_progress.clone(),
             waiting: download.waiting.clone(),
+            sources: download.sources.clone(),
         };
         tokio::spawn(async move {
             let digest = task.digest.clone();

@@ -19,6 +19,7 @@ use watchfire_p2p::{BlockSession, PeerId, SessionEvent};
 
 use super::error::DownloadError;
 use super::segments::{SEGMENT_BLOCKS, Segments};
+use super::sources::HostAnswer;
 use super::task::{Connection, Task};
 use crate::catalog::RepositoryId;
 use crate::fleet::{Assignment, Fleet, FleetError, KnownHashes, Learned, REPORT_INTERVAL, Report};
@@ -201,19 +202,28 @@ impl SpreadTask {
     }
 
     async fn ask_for_small(&mut self, peer: PeerId) -> Option<Bytes> {
-        let digest = &self.task.digest;
+        let (digest, sources) = (&self.task.digest, &self.task.sources);
+        sources.note_asked(peer);
         let asked = self.fleet.ask_blob(peer, digest, &self.repository, SMALL_BLOB_TIMEOUT).await;
         match asked {
             Ok(Some(bytes)) if digest.is_of(&bytes) => {
                 self.fleet.count_received(bytes.len());
+                sources.count_host(bytes.len());
+                sources.note_answer(peer, HostAnswer::Blob);
                 Some(bytes)
             }
             Ok(Some(_)) => {
+                let cause = "it sent other bytes than the digest says".to_owned();
+                sources.note_answer(peer, HostAnswer::Error { cause });
                 tracing::warn!(%peer, %digest, "a host sent other bytes than the digest says");
                 None
             }
-            Ok(None) => None,
+            Ok(None) => {
+                sources.note_answer(peer, HostAnswer::Absent);
+                None
+            }
             Err(error) => {
+                sources.note_answer(peer, HostAnswer::Error { cause: error.to_string() });
                 tracing::debug!(%peer, %digest, %error, "a host did not send a blob");
                 None
             }
@@ -351,6 +361,7 @@ impl SpreadTask {
     fn ask_for_hashes(&mut self, peer: PeerId, pause: Duration) {
         let Some(neighbour) = self.neighbours.get(&peer) else { return };
         let (list, after) = (neighbour.list, neighbour.after);
+        self.task.sources.note_asked(peer);
         let (fleet, digest) = (self.fleet.clone(), self.task.digest.clone());
         let repository = self.repository.clone();
         self.asking.push(Box::pin(async move {
@@ -368,6 +379,8 @@ impl SpreadTask {
     ) -> Result<(), DownloadError> {
         let Some(neighbour) = self.neighbours.get_mut(&peer) else { return Ok(()) };
         let mut pause = Duration::ZERO;
+        let new = answer.as_ref().map(|hashes| hashes.as_ref().map(|(_, hashes)| hashes.len()));
+        self.task.sources.note_hashes(peer, new);
         match answer {
             Ok(Some((list, hashes))) => {
                 if list != neighbour.list {
@@ -427,6 +440,7 @@ impl SpreadTask {
     async fn handle_block(&mut self, block: &Block) -> Result<(), DownloadError> {
         let Some(hash) = hash_of(block.cid()) else { return Ok(()) };
         self.fleet.count_received(block.bytes().len());
+        self.task.sources.count_host(block.bytes().len());
         for place in self.spread.known.places(&hash) {
             let place = place as usize;
             if self.connection.blob.has_block(place) {

@@ -13,6 +13,7 @@ use watchfire_content::Block;
 
 use super::error::DownloadError;
 use super::segments::{SEGMENT_BLOCKS, Segments};
+use super::sources::Sources;
 use super::spread::{Spread, SpreadTask};
 use super::waiting::WaitingReaders;
 use super::{Downloads, Phase};
@@ -36,6 +37,7 @@ pub(super) struct Task {
     /// Whether other hosts have a part of the blob, or this one got a block.
     pub(super) has_progress: Arc<AtomicBool>,
     pub(super) waiting: Arc<WaitingReaders>,
+    pub(super) sources: Arc<Sources>,
 }
 
 /// One of the connections that fetch a blob.
@@ -391,6 +393,7 @@ impl Connection {
         if let Some(bytes) = &bytes {
             let counter = &self.task.downloads.counters.upstream_bytes;
             counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            self.task.sources.count_registry(bytes.len());
         }
         Ok(bytes)
     }

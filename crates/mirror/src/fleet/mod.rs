@@ -130,7 +130,7 @@ struct Spreading {
 }
 
 /// The state of the fleet, as this host sees it.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FleetStatus {
     /// The id of this host.
     pub peer_id: String,
@@ -262,6 +262,12 @@ impl Fleet {
     /// A timeout with the time that this host is late.
     pub(crate) fn extend(&self, timeout: Duration) -> Duration {
         self.lag.extend(timeout)
+    }
+
+    /// The addresses of another host, as far as they are known.
+    pub(crate) fn addresses_of(&self, id: PeerId) -> Vec<String> {
+        let contacts = self.contacts.lock();
+        contacts.get(&id).into_iter().flatten().map(ToString::to_string).collect()
     }
 
     /// Makes the hashes of a download known to other hosts.

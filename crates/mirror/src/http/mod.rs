@@ -4,7 +4,9 @@ mod blobs;
 mod lists;
 mod manifests;
 mod namespace;
+mod operator;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,17 +16,21 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, header};
+use hyper::body::Incoming;
+use hyper::service::Service as _;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::access::Access;
 use crate::catalog::Catalog;
 use crate::download::Downloads;
 use crate::fleet::Fleet;
 use crate::oci::{ApiError, ErrorCode, Resource, parse_path};
+use crate::requests::{Kind, Requests, Source};
 use crate::settings::MirrorSettings;
 use crate::store::Manifests;
 use crate::upstream::Upstream;
@@ -48,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) access: Access,
     pub(crate) downloads: Arc<Downloads>,
     pub(crate) fleet: Option<Arc<Fleet>>,
+    pub(crate) requests: Requests,
+    pub(crate) started_at: Instant,
 }
 
 impl Shared {
@@ -56,6 +64,10 @@ impl Shared {
         self.fleet.as_ref().map_or(timeout, |fleet| fleet.extend(timeout))
     }
 }
+
+/// The address of the client that sent a request.
+#[derive(Clone, Copy, Debug)]
+struct ClientAddress(IpAddr);
 
 /// Serves until `stop` is true.
 pub(crate) async fn serve(
@@ -71,7 +83,7 @@ pub(crate) async fn serve(
             accepted = accept(&listener, &permits) => accepted,
             () = stopped(&mut stop) => break,
         };
-        let (stream, permit) = match accepted {
+        let (stream, client, permit) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, for example: waiting is all that helps.
@@ -80,7 +92,11 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        let service = TowerToHyperService::new(router.clone());
+        let router = TowerToHyperService::new(router.clone());
+        let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(ClientAddress(client));
+            router.call(request)
+        });
         let mut stop = stop.clone();
         connections.spawn(async move {
             let connection = hyper::server::conn::http1::Builder::new()
@@ -114,11 +130,11 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
-) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> std::io::Result<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     let permit = permits.clone().acquire_owned().await.map_err(std::io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let (stream, client) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, permit))
+    Ok((stream, client.ip(), permit))
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
@@ -147,8 +163,15 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
 
 async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiError> {
     let path = request.uri.path();
-    if path == "/healthz" {
-        return Ok("ok".into_response());
+    match path {
+        "/healthz" => return Ok("ok".into_response()),
+        "/status" => {
+            let client = request.extensions.get::<ClientAddress>().copied();
+            let client = client.expect("every request has the address of its client").0;
+            return operator::status(shared, client).await;
+        }
+        "/metrics" => return Ok(operator::metrics(shared).await),
+        _ => {}
     }
     let not_found = || ApiError::new(ErrorCode::NameUnknown, "this path is not served");
     let resource = parse_path(path).ok_or_else(not_found)??;
@@ -165,11 +188,18 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
             Ok((StatusCode::OK, json, "{}").into_response())
         }
         Resource::Manifest(repository, reference) => {
-            manifests::answer(shared, &shared.pull(request, &repository)?, &reference, request)
-                .await
+            let answer = async {
+                let pull = shared.pull(request, &repository)?;
+                manifests::answer(shared, &pull, &reference, request).await
+            };
+            count(shared, Kind::Manifest, answer.await)
         }
         Resource::Blob(repository, digest) => {
-            blobs::answer(shared, &shared.pull(request, &repository)?, &digest, request).await
+            let answer = async {
+                let pull = shared.pull(request, &repository)?;
+                blobs::answer(shared, &pull, &digest, request).await
+            };
+            count(shared, Kind::Blob, answer.await)
         }
         Resource::Tags(repository) => {
             lists::answer(&shared.pull(request, &repository)?, "tags/list", request).await
@@ -179,4 +209,21 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
             lists::answer(&shared.pull(request, &repository)?, &path, request).await
         }
     }
+}
+
+/// Counts the answer to a request by its source.
+fn count(
+    shared: &Shared,
+    kind: Kind,
+    answer: Result<Response, ApiError>,
+) -> Result<Response, ApiError> {
+    let source = answer.as_ref().ok().and_then(|response| response.headers().get(SOURCE));
+    let source = match source.map(HeaderValue::as_bytes) {
+        Some(b"store") => Source::Store,
+        Some(b"fleet") => Source::Fleet,
+        Some(_) => Source::Registry,
+        None => Source::Error,
+    };
+    shared.requests.count(kind, source);
+    answer
 }

@@ -8,7 +8,7 @@ mod guard;
 mod registry;
 mod tokens;
 
-pub use client::{BlobBody, ManifestAnswer, Upstream};
+pub use client::{BlobBody, MANIFEST_BYTES_MAX, ManifestAnswer, Upstream};
 pub use credentials::{Credential, CredentialFiles, CredentialsError};
 pub use error::UpstreamError;
 pub use guard::RedirectRules;

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use watchfire_mirror::upstream::Registry;
 
+use super::address;
 use change::Change;
 use host::Host;
 use record::Record;
@@ -56,7 +57,7 @@ struct Options {
         long,
         value_name = "URL",
         default_value = "http://127.0.0.1:5000",
-        value_parser = parse_mirror,
+        value_parser = address::parse,
         conflicts_with = "undo"
     )]
     mirror: Registry,
@@ -69,14 +70,6 @@ struct Options {
     /// The folder that is the root of the host, such as that of an image.
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-}
-
-fn parse_mirror(text: &str) -> Result<Registry, String> {
-    let is_url = text.starts_with("http://") || text.starts_with("https://");
-    match text.parse() {
-        Ok(mirror) if is_url => Ok(mirror),
-        _ => Err("expected a URL such as http://127.0.0.1:5000".into()),
-    }
 }
 
 fn parse_name(text: &str) -> Result<Registry, String> {

@@ -1,0 +1,237 @@
+//! `watchfire mirror preload`: loads images into the store of a running mirror.
+
+mod display;
+
+use std::collections::{BTreeMap, HashMap};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use watchfire_mirror::client::{
+    BlobSource, ClientError, ImageBlob, ImageName, ImagePlan, MirrorClient, Platform, Platforms,
+};
+use watchfire_mirror::upstream::Registry;
+use watchfire_report::units::{binary_bytes, count};
+
+use super::address;
+use crate::signals::Signals;
+use display::Display;
+
+/// Images whose manifests are loaded at once.
+const IMAGES_AT_ONCE: usize = 4;
+/// Blobs that are loaded at once.
+const BLOBS_AT_ONCE: usize = 6;
+/// Time between two changes of the progress bars.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Arguments of `watchfire mirror preload`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// An image, such as nginx, ghcr.io/owner/app:v1, or app@sha256:<digest>.
+    #[arg(value_name = "IMAGE", required = true)]
+    images: Vec<ImageName>,
+    /// The address of the mirror.
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:5000",
+        value_parser = address::parse
+    )]
+    mirror: Registry,
+    /// The platform, such as linux/arm64, of which an image is loaded if there are several (default:
+    /// that of this host).
+    #[arg(long, value_name = "OS/ARCH", conflicts_with = "all_platforms")]
+    platform: Option<Platform>,
+    /// Load the images of all platforms.
+    #[arg(long)]
+    all_platforms: bool,
+}
+
+/// The progress of one blob.
+struct BlobProgress {
+    blob: ImageBlob,
+    received: AtomicU64,
+}
+
+/// The counts at the end.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Summary {
+    loaded: (u64, u64),
+    present: (u64, u64),
+    failed: u64,
+}
+
+/// Loads all images. The exit code is 1 if any could not be loaded.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        tokio::select! {
+            code = load(arguments) => code,
+            code = signals.next() => Ok(ExitCode::from(code)),
+        }
+    })
+}
+
+async fn load(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let client = MirrorClient::new(&arguments.mirror)?;
+    let started = Instant::now();
+    let platforms = match (&arguments.platform, arguments.all_platforms) {
+        (_, true) => Platforms::All,
+        (Some(platform), false) => Platforms::One(platform.clone()),
+        (None, false) => Platforms::One(Platform::of_host()),
+    };
+    let mut display = Display::start();
+    // The order of the failures is that of the images.
+    let mut failures: BTreeMap<usize, String> = BTreeMap::new();
+    let mut blobs: Vec<(ImageBlob, Vec<usize>)> = Vec::new();
+    let mut places: HashMap<ImageBlob, usize> = HashMap::new();
+    for (image, plan) in load_manifests(&client, &arguments.images, &platforms).await {
+        let name = &arguments.images[image];
+        match plan {
+            Ok(plan) => {
+                let (manifests, number) = (plan.manifests, plan.blobs.len());
+                display.print(&format!("{name}: {manifests} manifests, {number} blobs"));
+                for blob in plan.blobs {
+                    let place = *places.entry(blob.clone()).or_insert_with(|| {
+                        blobs.push((blob, Vec::new()));
+                        blobs.len() - 1
+                    });
+                    blobs[place].1.push(image);
+                }
+            }
+            Err(error) => drop(failures.insert(image, error.to_string())),
+        }
+    }
+    let summary = load_blobs(&client, blobs, &mut display, &mut failures).await;
+    display.end();
+    println!("{}", summary.text(arguments.images.len() - failures.len(), started.elapsed()));
+    for (image, error) in &failures {
+        eprintln!("error: cannot load {}: {error}", arguments.images[*image]);
+    }
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Loads the manifests of all images, and returns what each has.
+async fn load_manifests(
+    client: &MirrorClient,
+    images: &[ImageName],
+    platforms: &Platforms,
+) -> BTreeMap<usize, Result<ImagePlan, ClientError>> {
+    let permits = Arc::new(Semaphore::new(IMAGES_AT_ONCE));
+    let mut loading = JoinSet::new();
+    for (place, image) in images.iter().cloned().enumerate() {
+        let (client, platforms, permits) = (client.clone(), platforms.clone(), permits.clone());
+        loading.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            (place, client.load_manifests(&image, &platforms).await)
+        });
+    }
+    loading.join_all().await.into_iter().collect()
+}
+
+/// Loads blobs, each for the images at these places.
+async fn load_blobs(
+    client: &MirrorClient,
+    blobs: Vec<(ImageBlob, Vec<usize>)>,
+    display: &mut Display,
+    failures: &mut BTreeMap<usize, String>,
+) -> Summary {
+    let mut summary = Summary::default();
+    let total: u64 = blobs.iter().filter_map(|(blob, _)| blob.bytes).sum();
+    let mut waiting = blobs.into_iter();
+    let mut running: Vec<Arc<BlobProgress>> = Vec::new();
+    let mut loading = JoinSet::new();
+    let mut redraw = tokio::time::interval(REDRAW_INTERVAL);
+    redraw.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        while loading.len() < BLOBS_AT_ONCE
+            && let Some((blob, images)) = waiting.next()
+        {
+            let progress = Arc::new(BlobProgress { blob, received: AtomicU64::new(0) });
+            running.push(progress.clone());
+            let client = client.clone();
+            loading.spawn(async move {
+                let started = Instant::now();
+                let result = client.load_blob(&progress.blob, &progress.received).await;
+                (progress, images, result, started.elapsed())
+            });
+        }
+        tokio::select! {
+            ended = loading.join_next() => {
+                let Some(ended) = ended else { return summary };
+                let (progress, images, result, took) = match ended {
+                    Ok(ended) => ended,
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                };
+                running.retain(|one| !Arc::ptr_eq(one, &progress));
+                let received = progress.received.load(Ordering::Relaxed);
+                match &result {
+                    Ok(source) => {
+                        let bytes = progress.blob.bytes.unwrap_or(received);
+                        summary.add(*source, bytes);
+                        display.print_blob(&progress.blob, *source, bytes, took);
+                    }
+                    Err(error) => {
+                        summary.failed += 1;
+                        for image in images {
+                            failures.entry(image).or_insert_with(|| error.to_string());
+                        }
+                    }
+                }
+            }
+            _ = redraw.tick() => display.draw(&running, &summary, total),
+        }
+    }
+}
+
+impl Summary {
+    fn add(&mut self, source: BlobSource, bytes: u64) {
+        let counts = match source {
+            BlobSource::Store => &mut self.present,
+            BlobSource::Registry | BlobSource::Fleet => &mut self.loaded,
+        };
+        counts.0 += 1;
+        counts.1 += bytes;
+    }
+
+    fn text(&self, images: usize, took: Duration) -> String {
+        let Summary { loaded, present, failed } = self;
+        let rate = loaded.1 as f64 / took.as_secs_f64().max(0.001);
+        let mut text = format!(
+            "{} images are in the store: {} loaded in {} blobs, {} were there in {} blobs; {:.1} s, {}/s",
+            count(images as u64),
+            binary_bytes(loaded.1),
+            count(loaded.0),
+            binary_bytes(present.1),
+            count(present.0),
+            took.as_secs_f64(),
+            binary_bytes(rate as u64),
+        );
+        if *failed > 0 {
+            text += &format!("; {} blobs failed", count(*failed));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_separates_what_was_there() {
+        let mut summary = Summary::default();
+        summary.add(BlobSource::Registry, 3 << 20);
+        summary.add(BlobSource::Fleet, 1 << 20);
+        summary.add(BlobSource::Store, 1024);
+        let text = summary.text(2, Duration::from_secs(2));
+        let expected = "2 images are in the store: 4.0 MiB loaded in 2 blobs, 1.0 KiB were there in 1 blobs; 2.0 s, 2.0 MiB/s";
+        assert_eq!(text, expected);
+        summary.failed = 1;
+        assert_eq!(summary.text(2, Duration::from_secs(2)), format!("{expected}; 1 blobs failed"));
+    }
+}

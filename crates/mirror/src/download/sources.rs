@@ -1,0 +1,154 @@
+//! Where the bytes of one download came from, and which hosts of the fleet were asked.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use watchfire_p2p::PeerId;
+
+use crate::fleet::FleetError;
+
+/// Asked hosts that are kept for one download. When the limit is reached, the one that was asked first
+/// is forgotten.
+const HOSTS_MAX: usize = 32;
+
+/// The last answer of a host that was asked for a blob.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum HostAnswer {
+    /// The host has not answered yet.
+    Waiting,
+    /// The host knows blocks of the blob.
+    Hashes {
+        /// The hashes of blocks that it has told so far.
+        count: u64,
+    },
+    /// The host sent the whole blob, which is small.
+    Blob,
+    /// The host has nothing of the blob, or nothing more than it told before.
+    Absent,
+    /// The host sent an error, or no answer in time.
+    Error {
+        /// The cause.
+        cause: String,
+    },
+}
+
+/// Where the bytes of one download came from.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(super) started_at: Instant,
+    registry_bytes: AtomicU64,
+    host_bytes: AtomicU64,
+    hosts: Mutex<Vec<(PeerId, HostAnswer)>>,
+}
+
+impl Sources {
+    pub(super) fn new() -> Self {
+        Sources {
+            started_at: Instant::now(),
+            registry_bytes: AtomicU64::new(0),
+            host_bytes: AtomicU64::new(0),
+            hosts: Mutex::default(),
+        }
+    }
+
+    /// The registry sent bytes.
+    pub(super) fn count_registry(&self, bytes: usize) {
+        self.registry_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Another host sent bytes.
+    pub(super) fn count_host(&self, bytes: usize) {
+        self.host_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// A host is being asked.
+    pub(super) fn note_asked(&self, peer: PeerId) {
+        let mut hosts = self.hosts.lock();
+        if hosts.iter().any(|(host, _)| *host == peer) {
+            return;
+        }
+        if hosts.len() >= HOSTS_MAX {
+            hosts.remove(0);
+        }
+        hosts.push((peer, HostAnswer::Waiting));
+    }
+
+    /// A host told hashes; `None`: it has no more.
+    pub(super) fn note_hashes(&self, peer: PeerId, hashes: Result<Option<usize>, &FleetError>) {
+        let change = |before: &HostAnswer| match (hashes, before) {
+            (Ok(Some(new)), HostAnswer::Hashes { count }) => {
+                HostAnswer::Hashes { count: count + new as u64 }
+            }
+            (Ok(Some(new)), _) => HostAnswer::Hashes { count: new as u64 },
+            // What it told before says more.
+            (Ok(None), HostAnswer::Hashes { count }) => HostAnswer::Hashes { count: *count },
+            (Ok(None), _) => HostAnswer::Absent,
+            (Err(error), _) => HostAnswer::Error { cause: error.to_string() },
+        };
+        self.change(peer, change);
+    }
+
+    /// A host answered the request for a whole blob.
+    pub(super) fn note_answer(&self, peer: PeerId, answer: HostAnswer) {
+        self.change(peer, |_| answer.clone());
+    }
+
+    fn change(&self, peer: PeerId, change: impl FnOnce(&HostAnswer) -> HostAnswer) {
+        let mut hosts = self.hosts.lock();
+        if let Some((_, answer)) = hosts.iter_mut().find(|(host, _)| *host == peer) {
+            *answer = change(answer);
+        }
+    }
+
+    pub(crate) fn registry_bytes(&self) -> u64 {
+        self.registry_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn host_bytes(&self) -> u64 {
+        self.host_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The asked hosts and the last answer of each.
+    pub(crate) fn hosts(&self) -> Vec<(PeerId, HostAnswer)> {
+        self.hosts.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_answer_of_each_host_is_kept() {
+        let sources = Sources::new();
+        let peers: Vec<PeerId> = (0..3).map(|_| PeerId::random()).collect();
+        peers.iter().for_each(|peer| sources.note_asked(*peer));
+        sources.note_hashes(peers[0], Ok(Some(3)));
+        sources.note_hashes(peers[0], Ok(Some(4)));
+        sources.note_asked(peers[0]);
+        sources.note_hashes(peers[0], Ok(None));
+        sources.note_hashes(peers[1], Err(&FleetError::Answer));
+        let cause = FleetError::Answer.to_string();
+        let expected =
+            [HostAnswer::Hashes { count: 7 }, HostAnswer::Error { cause }, HostAnswer::Waiting];
+        assert_eq!(sources.hosts(), peers.into_iter().zip(expected).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_number_of_hosts_is_bounded() {
+        let sources = Sources::new();
+        let peers: Vec<PeerId> = (0..HOSTS_MAX + 5).map(|_| PeerId::random()).collect();
+        for peer in &peers {
+            sources.note_asked(*peer);
+            sources.note_hashes(*peer, Ok(None));
+        }
+        let kept: Vec<PeerId> = sources.hosts().into_iter().map(|(peer, _)| peer).collect();
+        assert_eq!(kept, peers[5..]);
+        // An answer of a host that was forgotten.
+        sources.note_hashes(peers[0], Ok(Some(1)));
+        assert_eq!(sources.hosts().len(), HOSTS_MAX);
+    }
+}

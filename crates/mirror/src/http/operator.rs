@@ -1,0 +1,53 @@
+//! Requests of the operator: the state of the mirror.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::response::{IntoResponse as _, Response};
+use http::header;
+
+use super::Shared;
+use crate::metrics;
+use crate::oci::{ApiError, ErrorCode};
+use crate::status::StatusReport;
+
+/// Answers `GET /status`, but only to programs of this host: the answer names images.
+pub(super) async fn status(shared: &Arc<Shared>, client: IpAddr) -> Result<Response, ApiError> {
+    check_local(client)?;
+    let report = StatusReport::of(shared).await;
+    let json = serde_json::to_vec(&report).expect("a report has a JSON form");
+    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+/// Answers `GET /metrics`, which names no image.
+pub(super) async fn metrics(shared: &Arc<Shared>) -> Response {
+    let text = metrics::render(StatusReport::of(shared).await);
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
+}
+
+fn check_local(client: IpAddr) -> Result<(), ApiError> {
+    if client.to_canonical().is_loopback() {
+        return Ok(());
+    }
+    let message = format!(
+        "cannot show the status to {client}: it names images, so only programs on the host of the mirror get it; ask on that host, at 127.0.0.1, or read /metrics"
+    );
+    Err(ApiError::new(ErrorCode::Denied, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_addresses_see_the_status() {
+        for client in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert!(check_local(client.parse().unwrap()).is_ok(), "{client}");
+        }
+        for client in ["192.0.2.1", "10.0.0.1", "::ffff:10.0.0.1", "fe80::1", "0.0.0.0", "::"] {
+            let error = check_local(client.parse().unwrap()).unwrap_err();
+            assert_eq!(error.code, ErrorCode::Denied);
+            assert_eq!(error.into_response().status(), http::StatusCode::FORBIDDEN);
+        }
+    }
+}
