@@ -1,5 +1,6 @@
 //! `make bench`: the cost of a socket, measured from outside the server, beside other servers.
-//! `make scale` and `make bench-swarm`: very many sockets, and how a file spreads.
+//! `make scale`, `make bench-swarm` and `make bench-images`: very many sockets, how a file spreads,
+//! and how an image reaches many hosts.
 //!
 //! One program, several processes. `targets` starts a server (Watchfire, the baseline `bare` of
 //! this crate, or an npm server) and the `client` that opens the sockets. Nothing here links a
@@ -7,6 +8,7 @@
 
 mod bare;
 mod client;
+mod fleet;
 mod limits;
 mod log;
 mod machine;
@@ -45,6 +47,8 @@ enum Verb {
     Scale(scale::Settings),
     /// Measure how a file spreads from one to many, beside kubo and plain HTTP.
     Swarm(swarm::Settings),
+    /// Measure how a container image reaches many hosts, beside a registry and shared caches.
+    Images(fleet::Settings),
     /// Open sockets by JSON commands on stdin, and report as JSON lines on stdout.
     #[command(hide = true)]
     Client,
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Verb::Bare(settings) => bare::serve(&settings).map(|never| match never {}),
         Verb::Scale(settings) => scale::run(&settings),
         Verb::Swarm(settings) => swarm::run(&settings),
+        Verb::Images(settings) => fleet::run(&settings),
         Verb::Draw(settings) => report::draw(&settings),
         Verb::Client => client::run().map(|()| ExitCode::SUCCESS),
         Verb::ParentDeathGuard(guard) => guard.become_program().map(|never| match never {}),

@@ -78,6 +78,10 @@ impl Logged {
         fs::read_to_string(&self.out).with_context(|| self.out.display().to_string())
     }
 
+    pub fn error_output(&self) -> Result<String> {
+        fs::read_to_string(&self.err).with_context(|| self.err.display().to_string())
+    }
+
     /// The last lines of its error output, to append to an error.
     pub fn log_tail(&self) -> String {
         log_tail(&self.err)
@@ -119,7 +123,7 @@ impl Logged {
     }
 
     /// Fails if the ended process reported an error.
-    fn check_status(&mut self) -> Result<()> {
+    pub fn check_status(&mut self) -> Result<()> {
         let status = self.process.child().wait()?;
         ensure!(status.success(), "the process ended with {status}{}", self.log_tail());
         Ok(())

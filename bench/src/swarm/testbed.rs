@@ -23,11 +23,23 @@ const LINK: &str = "eth0";
 /// in bursts. With one packet each, the CPU becomes the limit.
 const SEGMENT_BYTES: u32 = 16_384;
 
-/// The network address of a peer, and its namespace.
+/// The queue in front of a downlink, in seconds of its rate, and its least length.
+const QUEUE_SECONDS: f64 = 0.05;
+const QUEUE_BYTES_MIN: u32 = 16 * SEGMENT_BYTES;
+
+/// The rates of a peer's link in Mbit/s, including headers; `None` is unlimited.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    pub up_mbit: Option<f64>,
+    pub down_mbit: Option<f64>,
+}
+
+/// The network address of a peer, and its namespaces.
 pub struct Node {
     address: Ipv4Addr,
-    /// The process that keeps the peer's namespace; `None` on the loopback device.
-    network: Option<GuardedChild>,
+    /// The process that keeps the peer's namespaces of network and mounts; `None` on the loopback
+    /// device.
+    holder: Option<GuardedChild>,
 }
 
 impl Node {
@@ -37,11 +49,11 @@ impl Node {
 
     /// A command for `program` that runs here and ends with this process.
     pub fn command(&self, program: impl Into<OsString>) -> io::Result<Command> {
-        match &self.network {
+        match &self.holder {
             None => guarded_command(program),
-            Some(network) => {
+            Some(holder) => {
                 let mut command = guarded_command("nsenter")?;
-                command.arg(network_of(network)).arg("--").arg(program.into());
+                command.args(namespaces_of(holder)).arg("--").arg(program.into());
                 Ok(command)
             }
         }
@@ -49,9 +61,19 @@ impl Node {
 
     /// Bytes that the peer has sent, including headers; `None` if nodes share a device.
     pub fn sent_on_wire(&self) -> Result<Option<u64>> {
-        let Some(network) = &self.network else { return Ok(None) };
-        let text = fs::read_to_string(format!("/proc/{}/net/dev", network.id()))?;
-        sent_by(LINK, &text).context("/proc/net/dev has an unexpected format").map(Some)
+        self.traffic(8)
+    }
+
+    /// Bytes that the peer has received, including headers; `None` if nodes share a device.
+    pub fn received_on_wire(&self) -> Result<Option<u64>> {
+        self.traffic(0)
+    }
+
+    fn traffic(&self, column: usize) -> Result<Option<u64>> {
+        let Some(holder) = &self.holder else { return Ok(None) };
+        let text = fs::read_to_string(format!("/proc/{}/net/dev", holder.id()))?;
+        let bytes = traffic_of(LINK, &text, column);
+        bytes.context("/proc/net/dev has an unexpected format").map(Some)
     }
 }
 
@@ -65,35 +87,51 @@ impl Testbed {
     pub fn create(nodes: usize, uplinks: Option<Uplinks>) -> Result<Self> {
         match uplinks {
             None => {
-                let node = |index| Node { address: loopback(index), network: None };
+                let node = |index| Node { address: loopback(index), holder: None };
                 Ok(Testbed { nodes: (0..nodes).map(node).collect(), has_bridge: false })
             }
-            Some(uplinks) => Testbed::with_uplinks(nodes, uplinks),
+            Some(uplinks) => {
+                let up_mbit =
+                    |index| if index == 0 { uplinks.seeder_mbit } else { uplinks.leecher_mbit };
+                let rates = |index| Rates { up_mbit: Some(up_mbit(index)), down_mbit: None };
+                Testbed::with_links(&(0..nodes).map(rates).collect::<Vec<_>>())
+            }
         }
     }
 
-    fn with_uplinks(nodes: usize, uplinks: Uplinks) -> Result<Self> {
+    /// A node for each link, with namespaces of its own for network and mounts, behind one bridge.
+    pub fn with_links(links: &[Rates]) -> Result<Self> {
         let mut testbed = Testbed { nodes: Vec::new(), has_bridge: true };
         batch(Command::new("ip"), &bridge_lines())?;
-        for index in 0..nodes {
+        for index in 0..links.len() {
             let mut command = guarded_command("unshare")?;
-            command.args(["--net", "--", "sleep", "infinity"]);
-            let mut network = GuardedChild::spawn(&mut command)?;
-            namespace::wait_until_isolated(&mut network)?;
-            let node = Node { address: bridged(index), network: Some(network) };
+            command.args(["--net", "--mount", "--", "sleep", "infinity"]);
+            let mut holder = GuardedChild::spawn(&mut command)?;
+            namespace::wait_until_isolated(&mut holder)?;
+            let node = Node { address: bridged(index), holder: Some(holder) };
             testbed.nodes.push(node);
         }
-        for (index, node) in testbed.nodes.iter().enumerate() {
-            let network = node.network.as_ref().expect("the namespace was just created");
-            batch(Command::new("ip"), &veth_lines(index, network.id()))?;
-            let mbit = if index == 0 { uplinks.seeder_mbit } else { uplinks.leecher_mbit };
+        for (index, (node, rates)) in testbed.nodes.iter().zip(links).enumerate() {
+            let holder = node.holder.as_ref().expect("the namespaces were just created");
+            batch(Command::new("ip"), &veth_lines(index, holder.id()))?;
             let inside = |program: &str| {
                 let mut command = Command::new("nsenter");
-                command.arg(network_of(network)).arg("--").arg(program);
+                command.args(namespaces_of(holder)).arg("--").arg(program);
                 command
             };
             batch(inside("ip"), &link_lines(node.address))?;
-            batch(inside("tc"), &uplink_lines(mbit))?;
+            if rates.up_mbit.or(rates.down_mbit).is_some() {
+                batch(inside("ip"), &[segment_line(LINK)])?;
+                batch(Command::new("ip"), &[segment_line(&outer_end(index))])?;
+            }
+            if let Some(mbit) = rates.up_mbit {
+                batch(inside("tc"), &rate_lines(LINK, mbit))?;
+            }
+            if let Some(mbit) = rates.down_mbit {
+                let outer = outer_end(index);
+                batch(Command::new("tc"), &rate_lines(&outer, mbit))?;
+                batch(Command::new("tc"), &[queue_line(&outer, mbit)])?;
+            }
         }
         Ok(testbed)
     }
@@ -132,8 +170,10 @@ fn outer_end(index: usize) -> String {
     format!("{BRIDGE}{index}")
 }
 
-fn network_of(network: &GuardedChild) -> String {
-    format!("--net=/proc/{}/ns/net", network.id())
+/// The options with which `nsenter` enters the namespaces that a process holds.
+fn namespaces_of(holder: &GuardedChild) -> [String; 2] {
+    [("net", "net"), ("mount", "mnt")]
+        .map(|(option, file)| format!("--{option}=/proc/{}/ns/{file}", holder.id()))
 }
 
 fn bridge_lines() -> Vec<String> {
@@ -158,18 +198,29 @@ fn link_lines(address: Ipv4Addr) -> Vec<String> {
     vec![
         "link set lo up".to_owned(),
         format!("addr add {address}/16 dev {LINK}"),
-        format!("link set {LINK} gso_max_size {SEGMENT_BYTES}"),
         format!("link set {LINK} up"),
     ]
 }
 
-fn uplink_lines(mbit: f64) -> Vec<String> {
+fn segment_line(device: &str) -> String {
+    format!("link set {device} gso_max_size {SEGMENT_BYTES}")
+}
+
+/// Limit the queue in front of a downlink, as the buffer of a switch does. A peer's own uplink needs
+/// no limit, because TCP limits what it queues in its own kernel.
+fn queue_line(device: &str, mbit: f64) -> String {
+    let bytes = (mbit * 1e6 / 8.0 * QUEUE_SECONDS).max(f64::from(QUEUE_BYTES_MIN));
+    format!("qdisc add dev {device} parent 1:1 bfifo limit {bytes:.0}")
+}
+
+/// Limit what a device sends.
+fn rate_lines(device: &str, mbit: f64) -> Vec<String> {
     let bits = (mbit * 1e6).round();
     let burst = 2 * SEGMENT_BYTES;
     vec![
-        format!("qdisc add dev {LINK} root handle 1: htb default 1"),
+        format!("qdisc add dev {device} root handle 1: htb default 1"),
         format!(
-            "class add dev {LINK} parent 1: classid 1:1 htb rate {bits:.0}bit ceil {bits:.0}bit \
+            "class add dev {device} parent 1: classid 1:1 htb rate {bits:.0}bit ceil {bits:.0}bit \
              burst {burst} cburst {burst}"
         ),
     ]
@@ -189,11 +240,11 @@ fn batch(mut command: Command, lines: &[String]) -> Result<()> {
     Ok(written?)
 }
 
-/// Bytes that a device sent, from `/proc/net/dev`.
-fn sent_by(device: &str, text: &str) -> Option<u64> {
+/// A number of a device in `/proc/net/dev`: eight of received traffic, which begin with its bytes,
+/// then eight of sent traffic.
+fn traffic_of(device: &str, text: &str, column: usize) -> Option<u64> {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(device));
-    // Eight numbers for received traffic, then the sent bytes.
-    line?.strip_prefix(':')?.split_whitespace().nth(8)?.parse().ok()
+    line?.strip_prefix(':')?.split_whitespace().nth(column)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -212,15 +263,22 @@ mod tests {
 
     #[test]
     fn an_uplink_is_set_in_bits_with_a_burst_of_two_segments() {
-        let lines = uplink_lines(2.5).join("\n");
+        let lines = rate_lines(LINK, 2.5).join("\n");
         assert!(lines.contains("rate 2500000bit ceil 2500000bit burst 32768"), "{lines}");
     }
 
     #[test]
-    fn sent_bytes_are_the_ninth_number() {
+    fn a_slow_downlink_has_the_shortest_queue() {
+        assert!(queue_line("swarm1", 0.1).ends_with("bfifo limit 262144"));
+        assert!(queue_line("swarm1", 1000.0).ends_with("bfifo limit 6250000"));
+    }
+
+    #[test]
+    fn received_bytes_are_the_first_number_and_sent_bytes_the_ninth() {
         let text = "Inter-|   Receive\n face |bytes\n    lo: 1 2 3 4 5 6 7 8 9 10\n  eth0: 11 0 0 0 0 \
                     0 0 0 99 0\n";
-        assert_eq!(sent_by("eth0", text), Some(99));
-        assert_eq!(sent_by("eth", text), None);
+        assert_eq!(traffic_of("eth0", text, 0), Some(11));
+        assert_eq!(traffic_of("eth0", text, 8), Some(99));
+        assert_eq!(traffic_of("eth", text, 8), None);
     }
 }

@@ -1,0 +1,257 @@
+//! Images with the files of a usual image, the same in each run, as OCI layouts.
+
+use std::f64::consts::TAU;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use watchfire_types::Rng;
+
+/// Sizes of the six layers of a usual image, as shares of 300.
+const USUAL_LAYERS: [u64; 6] = [80, 60, 50, 50, 40, 20];
+/// Median and logarithmic spread of the file sizes in a layer.
+const FILE_BYTES_MEDIAN: f64 = 36_000.0;
+const FILE_BYTES_SPREAD: f64 = 1.55;
+const FILE_BYTES_MAX: f64 = 8e6;
+/// One file in so many is text; the others have random bytes, as compressed files do.
+const TEXT_FILE_EVERY: usize = 4;
+const FILES_PER_FOLDER: usize = 64;
+const WORDS: usize = 4096;
+/// A layer ends when fewer bytes than these are missing.
+const MISSING_BYTES_MAX: u64 = 1024;
+
+/// The layers of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// Six layers of different sizes.
+    Usual { bytes: u64 },
+    /// Layers of the same size.
+    Equal { layers: usize, layer_bytes: u64 },
+}
+
+impl Image {
+    /// Its tag in the registry.
+    pub fn tag(self) -> String {
+        match self {
+            Image::Usual { bytes } => format!("usual-{bytes}"),
+            Image::Equal { layers, layer_bytes } => format!("equal-{layers}-{layer_bytes}"),
+        }
+    }
+
+    /// The compressed size of each layer.
+    pub fn layers(self) -> Vec<u64> {
+        match self {
+            Image::Usual { bytes } => USUAL_LAYERS.map(|share| bytes * share / 300).to_vec(),
+            Image::Equal { layers, layer_bytes } => vec![layer_bytes; layers],
+        }
+    }
+
+    /// The compressed size of the image.
+    pub fn bytes(self) -> u64 {
+        self.layers().iter().sum()
+    }
+
+    /// Write the image to a folder as an OCI layout with its tag.
+    pub fn write(self, folder: &Path) -> Result<()> {
+        let blobs = folder.join("blobs/sha256");
+        let name = || format!("cannot write the image {}", folder.display());
+        fs::create_dir_all(&blobs).with_context(name)?;
+        let seed = self.bytes();
+        let layers = self.layers().into_iter().enumerate();
+        let layers: Vec<Layer> = layers
+            .map(|(index, bytes)| Layer::write(&blobs, index, bytes, seed + index as u64))
+            .collect::<Result<_>>()
+            .with_context(name)?;
+        let config = json!({
+            "architecture": "amd64",
+            "os": "linux",
+            "config": { "Cmd": ["/none"] },
+            "rootfs": {
+                "type": "layers",
+                "diff_ids": layers.iter().map(|layer| &layer.content_digest).collect::<Vec<_>>(),
+            },
+        });
+        let config = put_json(&blobs, &config, "application/vnd.oci.image.config.v1+json")?;
+        let layers: Vec<Value> = layers.iter().map(Layer::descriptor).collect();
+        let kind = "application/vnd.oci.image.manifest.v1+json";
+        let manifest =
+            json!({ "schemaVersion": 2, "mediaType": kind, "config": config, "layers": layers });
+        let mut manifest = put_json(&blobs, &manifest, kind)?;
+        manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": self.tag() });
+        let index = json!({ "schemaVersion": 2, "manifests": [manifest] });
+        fs::write(folder.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
+        fs::write(folder.join("index.json"), index.to_string()).with_context(name)
+    }
+}
+
+/// Write a JSON blob, and return its descriptor.
+fn put_json(blobs: &Path, value: &Value, kind: &str) -> Result<Value> {
+    let text = value.to_string();
+    let digest = hex(&Sha256::digest(&text));
+    fs::write(blobs.join(&digest), &text)?;
+    Ok(json!({ "mediaType": kind, "digest": format!("sha256:{digest}"), "size": text.len() }))
+}
+
+/// A written layer.
+struct Layer {
+    digest: String,
+    bytes: u64,
+    /// The digest of the uncompressed layer.
+    content_digest: String,
+}
+
+impl Layer {
+    fn write(blobs: &Path, index: usize, bytes: u64, seed: u64) -> Result<Self> {
+        let path = blobs.join(format!("layer-{index}"));
+        let file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
+        let compressed = GzEncoder::new(Hashed::new(file), Compression::fast());
+        let mut files = tar::Builder::new(Hashed::new(compressed));
+        let mut rng = Rng::from_seed(seed);
+        let words = words(&mut rng);
+        let mut number = 0;
+        loop {
+            let written = files.get_ref().inner.get_ref().bytes;
+            let missing = bytes.saturating_sub(written);
+            if missing < MISSING_BYTES_MAX {
+                break;
+            }
+            let size = (file_bytes(&mut rng) as u64).min(missing) as usize;
+            let is_text = rng.once_in(TEXT_FILE_EVERY);
+            let content =
+                if is_text { text(&mut rng, &words, size) } else { noise(&mut rng, size) };
+            let mut header = tar::Header::new_ustar();
+            header.set_mode(0o644);
+            header.set_size(content.len() as u64);
+            let folder = number / FILES_PER_FOLDER;
+            let name = format!("layer-{index}/{folder}/file-{number}");
+            files.append_data(&mut header, name, &content[..])?;
+            files.get_mut().flush()?; // so that the number of written bytes is that of all files
+            number += 1;
+        }
+        let (content_digest, _, compressed) = files.into_inner()?.finish();
+        let (digest, bytes, mut file) = compressed.finish()?.finish();
+        file.flush()?;
+        fs::rename(path, blobs.join(&digest))?;
+        let content_digest = format!("sha256:{content_digest}");
+        Ok(Layer { digest, bytes, content_digest })
+    }
+
+    fn descriptor(&self) -> Value {
+        json!({
+            "mediaType": "application/vnd.oci.image.layer.v1.tar+gzip",
+            "digest": format!("sha256:{}", self.digest),
+            "size": self.bytes,
+        })
+    }
+}
+
+/// A size from a lognormal distribution.
+fn file_bytes(rng: &mut Rng) -> f64 {
+    // Box and Muller: two uniform numbers make a normal one.
+    let (one, other) = (1.0 - rng.fraction(), rng.fraction());
+    let normal = (-2.0 * one.ln()).sqrt() * (TAU * other).cos();
+    (FILE_BYTES_MEDIAN * (FILE_BYTES_SPREAD * normal).exp()).clamp(1.0, FILE_BYTES_MAX)
+}
+
+fn words(rng: &mut Rng) -> Vec<String> {
+    let letter = |rng: &mut Rng| char::from(b'a' + rng.index(26) as u8);
+    (0..WORDS).map(|_| (0..3 + rng.index(7)).map(|_| letter(rng)).collect()).collect()
+}
+
+fn text(rng: &mut Rng, words: &[String], bytes: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes + 16);
+    while text.len() < bytes {
+        // Some words are more frequent than others.
+        let index = (rng.fraction() * rng.fraction() * words.len() as f64) as usize;
+        text.extend_from_slice(words[index].as_bytes());
+        text.push(b' ');
+    }
+    text.truncate(bytes);
+    text
+}
+
+fn noise(rng: &mut Rng, bytes: usize) -> Vec<u8> {
+    let mut noise = vec![0; bytes];
+    rng.fill(&mut noise);
+    noise
+}
+
+/// A writer that counts and hashes what it passes on.
+struct Hashed<W> {
+    inner: W,
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl<W> Hashed<W> {
+    fn new(inner: W) -> Self {
+        Hashed { inner, hash: Sha256::new(), bytes: 0 }
+    }
+
+    /// The digest, the number of bytes, and the writer below.
+    fn finish(self) -> (String, u64, W) {
+        (hex(&self.hash.finalize()), self.bytes, self.inner)
+    }
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn an_image_is_the_same_each_time_and_has_the_requested_size() {
+        let folder = std::env::temp_dir().join(format!("bench-image-{}", std::process::id()));
+        let image = Image::Equal { layers: 3, layer_bytes: 200_000 };
+        let write = |name: &str| {
+            image.write(&folder.join(name)).unwrap();
+            fs::read_to_string(folder.join(name).join("index.json")).unwrap()
+        };
+        assert_eq!(write("one"), write("other"));
+        let blobs = fs::read_dir(folder.join("one/blobs/sha256")).unwrap();
+        let blobs: Vec<_> = blobs.map(|entry| entry.unwrap()).collect();
+        assert_eq!(blobs.len(), 3 + 2);
+        for blob in blobs {
+            let content = fs::read(blob.path()).unwrap();
+            assert_eq!(*hex(&Sha256::digest(&content)), *blob.file_name());
+            if content.len() > 10_000 {
+                assert!((198_000..202_000).contains(&content.len()), "{}", content.len());
+                let mut files = Vec::new();
+                flate2::read::GzDecoder::new(&content[..]).read_to_end(&mut files).unwrap();
+                assert!(files.len() >= 200_000);
+            }
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_usual_image_has_six_layers_that_add_up() {
+        let image = Image::Usual { bytes: 300 << 20 };
+        assert_eq!(image.layers().len(), 6);
+        assert_eq!(image.bytes(), 300 << 20);
+        assert_ne!(image.tag(), Image::Usual { bytes: 30 << 20 }.tag());
+    }
+}
