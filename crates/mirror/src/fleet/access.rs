@@ -28,7 +28,14 @@ const REPOSITORIES_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct Credentials {
     upstreams: Vec<Arc<Upstream>>,
-    hashes: Mutex<HashMap<RepositoryId, (Instant, Option<[u8; 32]>)>>,
+    hashes: Mutex<HashMap<RepositoryId, ReadCredential>>,
+}
+
+/// A credential that was read; its hash is `None` if there is none.
+#[derive(Clone, Copy, Debug)]
+struct ReadCredential {
+    read_at: Instant,
+    hash: Option<[u8; 32]>,
 }
 
 impl Credentials {
@@ -78,10 +85,9 @@ impl Credentials {
     /// The hash of the credentials for a repository; `None` if its registry is unknown or the
     /// credentials cannot be read, and `Some(None)` if it is used without credentials.
     async fn of(&self, repository: &RepositoryId) -> Option<Option<[u8; 32]>> {
-        if let Some((read_at, hash)) = self.hashes.lock().get(repository)
-            && read_at.elapsed() < CREDENTIALS_TTL
-        {
-            return Some(*hash);
+        let read = self.hashes.lock().get(repository).copied();
+        if let Some(read) = read.filter(|read| read.read_at.elapsed() < CREDENTIALS_TTL) {
+            return Some(read.hash);
         }
         let registry = &repository.registry;
         let upstream = self.upstreams.iter().find(|one| one.registry().name() == registry)?;
@@ -96,7 +102,7 @@ impl Credentials {
         if hashes.len() >= REPOSITORIES_MAX {
             hashes.clear();
         }
-        hashes.insert(repository.clone(), (Instant::now(), hash));
+        hashes.insert(repository.clone(), ReadCredential { read_at: Instant::now(), hash });
         Some(hash)
     }
 }

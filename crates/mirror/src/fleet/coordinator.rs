@@ -437,7 +437,7 @@ mod tests {
         coordinator.handle_report(Instant::ZERO, &"a", 1, &report(4));
         let mut at = Instant::ZERO;
         let taken_over = loop {
-            at = at + SECOND / 10;
+            at += SECOND / 10;
             if !coordinator.handle_report(at, &"a", 2, &report(4)).leases.is_empty() {
                 break at;
             }

@@ -18,8 +18,15 @@ const FAILED_FOR: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(super) struct Lookup {
     host: Arc<Host>,
-    known: Mutex<(Option<Instant>, Vec<(PeerId, [u8; 32])>)>,
+    known: Mutex<KnownHosts>,
     failed: Mutex<HashMap<PeerId, Instant>>,
+}
+
+/// The hosts of the routing table and this host, each with its place.
+#[derive(Debug, Default)]
+struct KnownHosts {
+    read_at: Option<Instant>,
+    places: Vec<(PeerId, [u8; 32])>,
 }
 
 impl Lookup {
@@ -34,7 +41,7 @@ impl Lookup {
         let failed = self.failed.lock();
         let known = self.known.lock();
         let mut hosts: Vec<_> = known
-            .1
+            .places
             .iter()
             .filter(|(peer, _)| failed.get(peer).is_none_or(|at| at.elapsed() >= FAILED_FOR))
             .map(|(peer, place)| (distance(place, &key), *peer))
@@ -52,7 +59,7 @@ impl Lookup {
     /// The number of other hosts that are known.
     pub(super) async fn known(&self) -> usize {
         self.refresh().await;
-        self.known.lock().1.len().saturating_sub(1)
+        self.known.lock().places.len().saturating_sub(1)
     }
 
     /// Passes over a host for a while.
@@ -72,7 +79,7 @@ impl Lookup {
     }
 
     async fn refresh(&self) {
-        let read_at = self.known.lock().0;
+        let read_at = self.known.lock().read_at;
         if read_at.is_some_and(|at| at.elapsed() < KNOWN_AGE_MAX) {
             return;
         }
@@ -81,7 +88,7 @@ impl Lookup {
         let own = self.host.peer_id();
         let peers = peers.into_iter().map(|peer| peer.peer).filter(|peer| *peer != own);
         let places = peers.chain([own]).map(|peer| (peer, place_of(peer))).collect();
-        *self.known.lock() = (Some(Instant::now()), places);
+        *self.known.lock() = KnownHosts { read_at: Some(Instant::now()), places };
     }
 }
 
