@@ -87,8 +87,8 @@ async function pushIndex(repository, tag, images) {
   assert.equal(pushed.status, 201, await pushed.text())
 }
 
-/** Makes the registry keep the second half of each response with bytes of a blob until `release`. */
-function holdBack(blob) {
+/** Makes the registry keep the second half of each response with bytes of a blob, or another share, until `release`. */
+function holdBack(blob, sentShare = 0.5) {
   let send
   const released = new Promise((resolve) => (send = resolve))
   faulty.answer = (request, response) => {
@@ -98,8 +98,10 @@ function holdBack(blob) {
     const bytes = blob.subarray(first, last + 1)
     const part = range ? { 'content-range': `bytes ${first}-${last}/${blob.length}` } : {}
     response.writeHead(range ? 206 : 200, { 'content-length': bytes.length, 'accept-ranges': 'bytes', ...part })
-    response.write(bytes.subarray(0, bytes.length / 2))
-    released.then(() => response.end(bytes.subarray(bytes.length / 2)))
+    const sent = Math.floor(bytes.length * sentShare)
+    response.flushHeaders()
+    response.write(bytes.subarray(0, sent))
+    released.then(() => response.end(bytes.subarray(sent)))
     return true
   }
   const release = () => {
@@ -175,6 +177,20 @@ describe('preload', () => {
     const { code, stderr } = await preload(`${REGISTRY}/team/fresh:cut`)
     faulty.spoil = (_request, chunk) => chunk
     assert.equal(cuts, 1)
+    assert.equal(code, 0, stderr)
+  })
+
+  it('waits for a registry whose first byte is late', async () => {
+    const fresh = makeImage([200_000])
+    await push(registry, 'team/fresh', 'late', fresh)
+    const { error: errors } = (await status()).requests.blobs
+    const hold = holdBack(fresh.layers[0], 0)
+    const loading = preload(`${REGISTRY}/team/fresh:late`)
+    // The mirror answers 404 after 2 s, so that container engines ask the registry themselves.
+    const isRefused = async () => (await status()).requests.blobs.error > errors
+    await waitUntil(isRefused, 'the mirror waits no more for the first byte')
+    hold.release()
+    const { code, stderr } = await loading
     assert.equal(code, 0, stderr)
   })
 
