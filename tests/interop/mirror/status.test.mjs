@@ -116,7 +116,7 @@ describe('preload', () => {
     const { code, stdout, stderr } = await preload(`${REGISTRY}/team/app:v1`)
     assert.equal(code, 0, stderr)
     assert.equal(stdout.match(/from the registry in/g).length, image.blobs.length, stdout)
-    assert.match(stdout, /1 images are in the store: 3\.0 MiB loaded in 3 blobs, 0 B were there in 0 blobs/)
+    assert.match(stdout, /^In the store: 1 of 1 images\. Loaded 3\.0 MiB \(3 blobs\) in .*; there before 0 B \(0 blobs\)$/m)
     const before = faulty.requests.length
     for (const blob of image.blobs) {
       const response = await fetch(`${url()}/v2/team/app/blobs/${digestOf(blob)}?ns=${encodeURIComponent(REGISTRY)}`)
@@ -131,7 +131,7 @@ describe('preload', () => {
     const before = faulty.requests.filter(({ method }) => method === 'GET').length
     const { code, stdout } = await preload(`${REGISTRY}/team/app@${image.digest}`, `${REGISTRY}/team/app:v1`)
     assert.equal(code, 0)
-    assert.match(stdout, /2 images are in the store: 0 B loaded in 0 blobs, 3\.0 MiB were there in 3 blobs/)
+    assert.match(stdout, /^In the store: 2 of 2 images\. Loaded 0 B \(0 blobs\) in .*; there before 3\.0 MiB \(3 blobs\)$/m)
     assert.equal(faulty.requests.filter(({ method }) => method === 'GET').length, before)
   })
 
@@ -154,7 +154,7 @@ describe('preload', () => {
     await push(registry, 'team/fresh', 'v1', fresh)
     const { code, stdout, stderr } = await preload(`${REGISTRY}/team/none:v1`, `${REGISTRY}/team/fresh:v1`, 'nginx')
     assert.equal(code, 1)
-    assert.match(stdout, /1 images are in the store/)
+    assert.match(stdout, /^In the store: 1 of 3 images\./m)
     assert.match(stderr, /cannot load registry\.example:8443\/team\/none:v1: .*404/)
     assert.match(stderr, /cannot load docker\.io\/library\/nginx:latest: .*"docker\.io" is not mirrored: add it with --upstream/)
     const invalid = await preload('Nginx')
@@ -230,8 +230,9 @@ describe('status', () => {
     assert.equal(report.downloads.completed - before.downloads.completed, 2)
     assert.equal(report.requests.manifests.registry - before.requests.manifests.registry, 1)
     assert.deepEqual([report.running, report.fleet], [[], null])
-    await preload(name)
-    assert.equal((await status()).requests.blobs.store - report.requests.blobs.store, 2)
+    assert.equal(report.requests.blobs.registry - before.requests.blobs.registry, 2)
+    await fetch(`${url()}/v2/team/state/blobs/${digestOf(fresh.config)}`)
+    assert.equal((await status()).requests.blobs.store - report.requests.blobs.store, 1)
     await fetch(`${url()}/v2/team/state/blobs/${digestOf('none')}`)
     assert.equal((await status()).requests.blobs.error - report.requests.blobs.error, 1)
   })
