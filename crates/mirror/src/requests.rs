@@ -32,7 +32,7 @@ pub(crate) struct Requests {
 pub struct RequestTotals {
     /// Requests for manifests.
     pub manifests: SourceTotals,
-    /// Requests for blobs.
+    /// Requests for blobs, without those that ask for the size only (`HEAD`).
     pub blobs: SourceTotals,
 }
 

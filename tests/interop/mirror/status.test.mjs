@@ -2,11 +2,12 @@
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { networkInterfaces, tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
+import { waitUntil } from '../lib/deadlines.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { binary, start, startMirror } from '../lib/server.mjs'
 
@@ -86,12 +87,36 @@ async function pushIndex(repository, tag, images) {
   assert.equal(pushed.status, 201, await pushed.text())
 }
 
+/** Makes the registry keep the second half of each response with bytes of a blob, or another share, until `release`. */
+function holdBack(blob, sentShare = 0.5) {
+  let send
+  const released = new Promise((resolve) => (send = resolve))
+  faulty.answer = (request, response) => {
+    if (request.method !== 'GET' || !request.url.includes(digestOf(blob))) return false
+    const range = /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? '')
+    const [first, last] = range ? [Number(range[1]), Number(range[2])] : [0, blob.length - 1]
+    const bytes = blob.subarray(first, last + 1)
+    const part = range ? { 'content-range': `bytes ${first}-${last}/${blob.length}` } : {}
+    response.writeHead(range ? 206 : 200, { 'content-length': bytes.length, 'accept-ranges': 'bytes', ...part })
+    const sent = Math.floor(bytes.length * sentShare)
+    response.flushHeaders()
+    response.write(bytes.subarray(0, sent))
+    released.then(() => response.end(bytes.subarray(sent)))
+    return true
+  }
+  const release = () => {
+    send()
+    faulty.answer = () => false
+  }
+  return { release }
+}
+
 describe('preload', () => {
   it('loads all of an image, so that it is pulled without the registry', async () => {
     const { code, stdout, stderr } = await preload(`${REGISTRY}/team/app:v1`)
     assert.equal(code, 0, stderr)
     assert.equal(stdout.match(/from the registry in/g).length, image.blobs.length, stdout)
-    assert.match(stdout, /1 images are in the store: 3\.0 MiB loaded in 3 blobs, 0 B were there in 0 blobs/)
+    assert.match(stdout, /^In the store: 1 of 1 images\. Loaded 3\.0 MiB \(3 blobs\) in .*; there before 0 B \(0 blobs\)$/m)
     const before = faulty.requests.length
     for (const blob of image.blobs) {
       const response = await fetch(`${url()}/v2/team/app/blobs/${digestOf(blob)}?ns=${encodeURIComponent(REGISTRY)}`)
@@ -106,7 +131,7 @@ describe('preload', () => {
     const before = faulty.requests.filter(({ method }) => method === 'GET').length
     const { code, stdout } = await preload(`${REGISTRY}/team/app@${image.digest}`, `${REGISTRY}/team/app:v1`)
     assert.equal(code, 0)
-    assert.match(stdout, /2 images are in the store: 0 B loaded in 0 blobs, 3\.0 MiB were there in 3 blobs/)
+    assert.match(stdout, /^In the store: 2 of 2 images\. Loaded 0 B \(0 blobs\) in .*; there before 3\.0 MiB \(3 blobs\)$/m)
     assert.equal(faulty.requests.filter(({ method }) => method === 'GET').length, before)
   })
 
@@ -129,7 +154,7 @@ describe('preload', () => {
     await push(registry, 'team/fresh', 'v1', fresh)
     const { code, stdout, stderr } = await preload(`${REGISTRY}/team/none:v1`, `${REGISTRY}/team/fresh:v1`, 'nginx')
     assert.equal(code, 1)
-    assert.match(stdout, /1 images are in the store/)
+    assert.match(stdout, /^In the store: 1 of 3 images\./m)
     assert.match(stderr, /cannot load registry\.example:8443\/team\/none:v1: .*404/)
     assert.match(stderr, /cannot load docker\.io\/library\/nginx:latest: .*"docker\.io" is not mirrored: add it with --upstream/)
     const invalid = await preload('Nginx')
@@ -152,6 +177,20 @@ describe('preload', () => {
     const { code, stderr } = await preload(`${REGISTRY}/team/fresh:cut`)
     faulty.spoil = (_request, chunk) => chunk
     assert.equal(cuts, 1)
+    assert.equal(code, 0, stderr)
+  })
+
+  it('waits for a registry whose first byte is late', async () => {
+    const fresh = makeImage([200_000])
+    await push(registry, 'team/fresh', 'late', fresh)
+    const { error: errors } = (await status()).requests.blobs
+    const hold = holdBack(fresh.layers[0], 0)
+    const loading = preload(`${REGISTRY}/team/fresh:late`)
+    // The mirror answers 404 after 2 s, so that container engines ask the registry themselves.
+    const isRefused = async () => (await status()).requests.blobs.error > errors
+    await waitUntil(isRefused, 'the mirror waits no more for the first byte')
+    hold.release()
+    const { code, stderr } = await loading
     assert.equal(code, 0, stderr)
   })
 
@@ -191,8 +230,9 @@ describe('status', () => {
     assert.equal(report.downloads.completed - before.downloads.completed, 2)
     assert.equal(report.requests.manifests.registry - before.requests.manifests.registry, 1)
     assert.deepEqual([report.running, report.fleet], [[], null])
-    await preload(name)
-    assert.equal((await status()).requests.blobs.store - report.requests.blobs.store, 2)
+    assert.equal(report.requests.blobs.registry - before.requests.blobs.registry, 2)
+    await fetch(`${url()}/v2/team/state/blobs/${digestOf(fresh.config)}`)
+    assert.equal((await status()).requests.blobs.store - report.requests.blobs.store, 1)
     await fetch(`${url()}/v2/team/state/blobs/${digestOf('none')}`)
     assert.equal((await status()).requests.blobs.error - report.requests.blobs.error, 1)
   })
@@ -211,34 +251,17 @@ describe('status', () => {
     const fresh = makeImage([8 * MIB])
     await push(registry, 'team/slow', 'v1', fresh)
     const digest = digestOf(fresh.layers[0])
-    // The registry keeps the second half until the download was seen.
-    let release
-    const released = new Promise((resolve) => (release = resolve))
-    faulty.answer = (request, response) => {
-      if (request.method !== 'GET' || !request.url.includes(digest)) return false
-      const [, first, last] = /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? '') ?? [null, 0, fresh.layers[0].length - 1]
-      const bytes = fresh.layers[0].subarray(Number(first), Number(last) + 1)
-      const headers = { 'content-length': bytes.length, 'accept-ranges': 'bytes' }
-      if (request.headers.range) headers['content-range'] = `bytes ${first}-${last}/${fresh.layers[0].length}`
-      response.writeHead(request.headers.range ? 206 : 200, headers)
-      response.write(bytes.subarray(0, bytes.length / 2))
-      released.then(() => response.end(bytes.subarray(bytes.length / 2)))
-      return true
-    }
+    const hold = holdBack(fresh.layers[0])
     const watching = await start(binary('watchfire'), ['mirror', 'status', '--mirror', url(), '--watch'], /^Images +(\d+)/)
     const loading = preload(`${REGISTRY}/team/slow:v1`)
     const shown = () => watching.lines.findLastIndex((line) => line.startsWith(`  ${digest.slice(0, 19)}  ${REGISTRY}/team/slow`))
     const isSeen = () => shown() >= 0 && / MiB of 8\.0 MiB /.test(watching.lines[shown() + 1] ?? '') && /MiB from the registry, 0 B from other hosts/.test(watching.lines[shown() + 2] ?? '')
-    const deadline = Date.now() + 15_000
-    while (!isSeen() && Date.now() < deadline) await fetch(`${url()}/healthz`)
+    await waitUntil(isSeen, 'the download is shown').finally(() => watching.terminate())
     const [running] = (await status()).running
-    release()
-    faulty.answer = () => false
+    hold.release()
     assert.equal((await loading).code, 0)
-    watching.terminate()
     // The exit code after a signal that shells expect.
     assert.deepEqual(await watching.exited(), { code: 128 + 15, signal: null })
-    assert.ok(isSeen(), watching.lines.join('\n'))
     assert.equal(running.digest, digest)
     assert.equal(running.bytes, fresh.layers[0].length)
     assert.ok(running.present_bytes > 0 && running.present_bytes < running.bytes)
@@ -263,6 +286,48 @@ describe('status', () => {
       assert.equal((await status(open)).fleet, null)
     } finally {
       await open.stop()
+    }
+  })
+})
+
+describe('the status of a fleet', () => {
+  it('names the hosts that were asked for a blob, with their answers', async () => {
+    const key = path.join(folder, 'fleet.key')
+    writeFileSync(key, (await run('key')).stdout)
+    const join = async (name, args) => {
+      const options = ['--upstream', `${REGISTRY}=${faulty.url}`, '--peer-listen', '127.0.0.1:0', '--fleet-key', key, ...args]
+      return startMirror(path.join(folder, name), options)
+    }
+    const first = await join('first', [])
+    const [, port] = /\/tcp\/(\d+)/.exec((await status(first)).fleet.addresses[0])
+    const second = await join('second', ['--join', `127.0.0.1:${port}`])
+    const fresh = makeImage([16 * MIB])
+    await push(registry, 'team/fleet', 'v1', fresh)
+    const [layer] = fresh.layers
+    const hold = holdBack(layer)
+    try {
+      const mirrors = [first, second]
+      const areConnected = async () => (await Promise.all(mirrors.map(status))).every(({ fleet }) => fleet.known_hosts === 1)
+      await waitUntil(areConnected, 'the mirrors know each other')
+      const loading = mirrors.map((one) => run('preload', '--mirror', url(one), `${REGISTRY}/team/fleet:v1`))
+      const told = async () => {
+        const reports = await Promise.all(mirrors.map(status))
+        const running = reports.flatMap((report) => report.running).filter((one) => one.digest === digestOf(layer))
+        return running.find(({ hosts, host_bytes: bytes }) => bytes > 0 && hosts.some(({ answer, count }) => answer === 'hashes' && count > 0))
+      }
+      const { hosts } = await waitUntil(told, 'a mirror tells which host it asked')
+      const reports = await Promise.all(mirrors.map(status))
+      assert.equal(hosts.length, 1)
+      assert.ok(reports.some(({ fleet }) => fleet.peer_id === hosts[0].id))
+      const shown = await Promise.all(mirrors.map((one) => run('status', '--mirror', url(one))))
+      assert.ok(shown.some(({ stdout }) => /^ {4}asked \/ip4\/127\.0\.0\.1\/tcp\/\d+.*: knows \d+ blocks$/m.test(stdout)), shown[0].stdout + shown[1].stdout)
+      hold.release()
+      for (const { code, stderr } of await Promise.all(loading)) assert.equal(code, 0, stderr)
+      const ended = await Promise.all(mirrors.map(status))
+      assert.ok(ended.reduce((sum, report) => sum + report.downloads.host_bytes, 0) > 0)
+    } finally {
+      hold.release()
+      await Promise.all([first.stop(), second.stop()])
     }
   })
 })

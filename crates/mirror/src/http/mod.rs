@@ -199,7 +199,11 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
                 let pull = shared.pull(request, &repository)?;
                 blobs::answer(shared, &pull, &digest, request).await
             };
-            count(shared, Kind::Blob, answer.await)
+            match request.method {
+                Method::GET => count(shared, Kind::Blob, answer.await),
+                // It asks for the size only.
+                _ => answer.await,
+            }
         }
         Resource::Tags(repository) => {
             lists::answer(&shared.pull(request, &repository)?, "tags/list", request).await

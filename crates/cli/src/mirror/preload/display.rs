@@ -46,7 +46,7 @@ impl Display {
             .map(|one| {
                 let step =
                     Step { bytes: received(one), total_bytes: one.blob.bytes, ..Step::default() };
-                format!("{}  {}", short(&one.blob), progress::line(&step, elapsed))
+                format!("{}  {}", short(&one.blob), progress::line(&step, one.started.elapsed()))
             })
             .collect();
         let running: u64 = running.iter().map(received).sum();

@@ -54,6 +54,7 @@ pub struct Arguments {
 struct BlobProgress {
     blob: ImageBlob,
     received: AtomicU64,
+    started: Instant,
 }
 
 /// The counts at the end.
@@ -93,8 +94,9 @@ async fn load(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let name = &arguments.images[image];
         match plan {
             Ok(plan) => {
-                let (manifests, number) = (plan.manifests, plan.blobs.len());
-                display.print(&format!("{name}: {manifests} manifests, {number} blobs"));
+                let bytes: u64 = plan.blobs.iter().filter_map(|blob| blob.bytes).sum();
+                let number = count(plan.blobs.len() as u64);
+                display.print(&format!("{name}: {} ({number} blobs)", binary_bytes(bytes)));
                 for blob in plan.blobs {
                     let place = *places.entry(blob.clone()).or_insert_with(|| {
                         blobs.push((blob, Vec::new()));
@@ -108,7 +110,7 @@ async fn load(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let summary = load_blobs(&client, blobs, &mut display, &mut failures).await;
     display.end();
-    println!("{}", summary.text(arguments.images.len() - failures.len(), started.elapsed()));
+    println!("{}", summary.text(arguments.images.len(), failures.len(), started.elapsed()));
     for (image, error) in &failures {
         eprintln!("error: cannot load {}: {error}", arguments.images[*image]);
     }
@@ -151,19 +153,19 @@ async fn load_blobs(
         while loading.len() < BLOBS_AT_ONCE
             && let Some((blob, images)) = waiting.next()
         {
-            let progress = Arc::new(BlobProgress { blob, received: AtomicU64::new(0) });
+            let (received, started) = (AtomicU64::new(0), Instant::now());
+            let progress = Arc::new(BlobProgress { blob, received, started });
             running.push(progress.clone());
             let client = client.clone();
             loading.spawn(async move {
-                let started = Instant::now();
                 let result = client.load_blob(&progress.blob, &progress.received).await;
-                (progress, images, result, started.elapsed())
+                (progress, images, result)
             });
         }
         tokio::select! {
             ended = loading.join_next() => {
                 let Some(ended) = ended else { return summary };
-                let (progress, images, result, took) = match ended {
+                let (progress, images, result) = match ended {
                     Ok(ended) => ended,
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 };
@@ -173,7 +175,7 @@ async fn load_blobs(
                     Ok(source) => {
                         let bytes = progress.blob.bytes.unwrap_or(received);
                         summary.add(*source, bytes);
-                        display.print_blob(&progress.blob, *source, bytes, took);
+                        display.print_blob(&progress.blob, *source, bytes, progress.started.elapsed());
                     }
                     Err(error) => {
                         summary.failed += 1;
@@ -198,21 +200,22 @@ impl Summary {
         counts.1 += bytes;
     }
 
-    fn text(&self, images: usize, took: Duration) -> String {
-        let Summary { loaded, present, failed } = self;
-        let rate = loaded.1 as f64 / took.as_secs_f64().max(0.001);
+    fn text(&self, images: usize, failed_images: usize, took: Duration) -> String {
+        let part = |(blobs, bytes): (u64, u64)| {
+            format!("{} ({} blobs)", binary_bytes(bytes), count(blobs))
+        };
+        let rate = self.loaded.1 as f64 / took.as_secs_f64().max(0.001);
         let mut text = format!(
-            "{} images are in the store: {} loaded in {} blobs, {} were there in {} blobs; {:.1} s, {}/s",
+            "In the store: {} of {} images. Loaded {} in {:.1} s, {}/s; there before {}",
+            count((images - failed_images) as u64),
             count(images as u64),
-            binary_bytes(loaded.1),
-            count(loaded.0),
-            binary_bytes(present.1),
-            count(present.0),
+            part(self.loaded),
             took.as_secs_f64(),
             binary_bytes(rate as u64),
+            part(self.present),
         );
-        if *failed > 0 {
-            text += &format!("; {} blobs failed", count(*failed));
+        if self.failed > 0 {
+            text += &format!("; failed {} blobs", count(self.failed));
         }
         text
     }
@@ -228,10 +231,9 @@ mod tests {
         summary.add(BlobSource::Registry, 3 << 20);
         summary.add(BlobSource::Fleet, 1 << 20);
         summary.add(BlobSource::Store, 1024);
-        let text = summary.text(2, Duration::from_secs(2));
-        let expected = "2 images are in the store: 4.0 MiB loaded in 2 blobs, 1.0 KiB were there in 1 blobs; 2.0 s, 2.0 MiB/s";
-        assert_eq!(text, expected);
         summary.failed = 1;
-        assert_eq!(summary.text(2, Duration::from_secs(2)), format!("{expected}; 1 blobs failed"));
+        let expected = "In the store: 2 of 3 images. Loaded 4.0 MiB (2 blobs) in 2.0 s, 2.0 MiB/s; \
+                        there before 1.0 KiB (1 blobs); failed 1 blobs";
+        assert_eq!(summary.text(3, 1, Duration::from_secs(2)), expected);
     }
 }
