@@ -48,7 +48,9 @@ export class Fleet {
     this.key = newFleetKey(path.join(folder, 'key'))
   }
 
-  /** Starts one more host. `within` runs its program elsewhere, and `address` is its own there. */
+  /**
+   * Starts one more host, without a wait for the others. `within` runs its program elsewhere, and `address` is its own there.
+   */
   async add({ args = [], key = this.key, within = [], address = '127.0.0.1' } = {}) {
     const [port] = await listeningPorts(1)
     const host = { index: this.hosts.length, peer: `${address}:${port}`, args, key, within }
@@ -62,7 +64,8 @@ export class Fleet {
   async run(host) {
     const others = this.hosts.filter((other) => other !== host && other.mirror?.isRunning)
     const join = others.slice(0, 3).flatMap(({ peer }) => ['--join', peer])
-    const own = ['--peer-listen', host.peer, '--fleet-key', host.key, ...join]
+    const log = process.env.FLEET_LOGS ? ['--log-level', 'info,watchfire_mirror=debug'] : []
+    const own = [...log, '--peer-listen', host.peer, '--fleet-key', host.key, ...join]
     host.mirror = await startMirror(host.store, [...this.#args, ...own, ...host.args], { within: host.within })
     await waitUntil(() => host.mirror.lines.some((line) => line.startsWith('Sharing images')), 'the mirror prints its address in the fleet')
   }
@@ -71,9 +74,9 @@ export class Fleet {
     return this.hosts.filter((host) => host.mirror?.isRunning)
   }
 
-  /** Waits until each running host has a connection with each other one. */
+  /** Waits until each running host with the key of the fleet has a connection with each other one. */
   async isConnected() {
-    const { running } = this
+    const running = this.running.filter(({ key }) => key === this.key)
     const count = ({ mirror }) => connectionsOf(mirror.pid).length
     await waitUntil(() => running.every((host) => count(host) >= running.length - 1), 'all hosts of the fleet are connected')
   }

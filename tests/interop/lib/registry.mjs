@@ -155,13 +155,12 @@ async function pushBlob(registry, repository, blob, headers) {
  * goes to the registry, and `spoil` sees each piece of the response's body and may change it or end it.
  */
 export class FaultyRegistry {
+  /** Every request, and how many bytes of its body were sent. */
   requests = []
   answer = () => false
   spoil = (_request, chunk) => chunk
   /** The rate of all bodies together, in bytes per second. */
   bytesPerSecond = Infinity
-  /** Bytes of bodies that were sent, by the path of the request. */
-  sentBytes = new Map()
   /** Connections that were cut because it is down. */
   refused = 0
   #server
@@ -203,14 +202,19 @@ export class FaultyRegistry {
 
   /** The ports of the clients to which a blob is being sent. */
   receiversOf(blob) {
-    const sending = this.requests.filter(({ method, url, isDone }) => method === 'GET' && url.endsWith(`/blobs/${digestOf(blob)}`) && !isDone())
+    const sending = this.requestsFor(blob).filter(({ isDone }) => !isDone())
     return sending.map(({ remotePort }) => remotePort)
+  }
+
+  /** The GET requests for a blob. */
+  requestsFor(blob) {
+    const end = `/blobs/${digestOf(blob)}`
+    return this.requests.filter(({ method, url }) => method === 'GET' && url.endsWith(end))
   }
 
   /** How often the bytes of a blob were sent. */
   copiesOf(blob) {
-    const paths = [...this.sentBytes.keys()].filter((url) => url.includes(`/blobs/${digestOf(blob)}`))
-    return paths.reduce((sum, url) => sum + this.sentBytes.get(url), 0) / blob.length
+    return this.requestsFor(blob).reduce((sum, { sent }) => sum + sent, 0) / blob.length
   }
 
   /** The time until bytes may be sent, in milliseconds. */
@@ -223,7 +227,8 @@ export class FaultyRegistry {
   #handle(request, response) {
     const { remotePort } = request.socket
     const isDone = () => response.destroyed || response.writableEnded
-    this.requests.push({ method: request.method, url: request.url, headers: request.headers, remotePort, isDone })
+    const record = { method: request.method, url: request.url, headers: request.headers, remotePort, isDone, sent: 0, at: new Date().toISOString() }
+    this.requests.push(record)
     if (this.answer(request, response)) return
     const { method, url, headers } = request
     const forwarded = http.request({ host: '127.0.0.1', port: this.#target.port, method, path: url, headers })
@@ -233,7 +238,8 @@ export class FaultyRegistry {
         const changed = this.spoil(request, chunk)
         if (changed === null) return void response.destroy()
         if (response.destroyed) return
-        this.sentBytes.set(url, (this.sentBytes.get(url) ?? 0) + changed.length)
+        record.sent += changed.length
+        record.firstAt ??= new Date().toISOString()
         if (response.write(changed)) return void answer.resume()
         answer.pause()
         response.once('drain', () => answer.resume())

@@ -45,6 +45,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
+  if (process.env.DBG) for (const r of upstream.requestsFor(image.layers[0])) console.log(r.remotePort, r.headers.range, r.sent / MIB, r.isDone(), r.at, r.firstAt)
   try {
     await fleet?.stop()
   } finally {
@@ -67,8 +68,13 @@ const pullLayer = ({ mirror }, blob = image.layers[0]) => pullOne(mirror.port, b
 const pullLayerAgain = ({ index, mirror }, blob = image.layers[0], ms = RECOVERY_MS_MAX) =>
   pullAgain(mirror.port, 'app', blob, `host ${index} gets the blob`, ms)
 
+/** Pulls the manifest on hosts, as an engine does before it pulls layers. */
+const pullManifests = (hosts = fleet.hosts) =>
+  Promise.all(hosts.map(({ mirror }) => pullOne(mirror.port, `/v2/app/manifests/${image.digest}`, image.digest)))
+
 /** Starts to pull the layer on all hosts. Returns a function that awaits how it ended on some of them. */
-function pullEverywhere() {
+async function pullEverywhere() {
+  await pullManifests()
   const pulls = new Map(fleet.hosts.map((host) => [host, pullLayer(host).then((pulled) => ({ pulled }), (error) => ({ error }))]))
   return (hosts) => Promise.all(hosts.map((host) => pulls.get(host)))
 }
@@ -93,7 +99,7 @@ describe('a host that fails', () => {
     await startFleet(4)
     await newImage([SEGMENT])
     upstream.bytesPerSecond = SLOW
-    const ended = pullEverywhere()
+    const ended = await pullEverywhere()
     await isFetched(0.4)
     const killed = await fetcher()
     await fleet.killHost(killed)
@@ -107,7 +113,7 @@ describe('a host that fails', () => {
     for (const killed of [...fleet.hosts]) {
       await newImage([SEGMENT])
       upstream.bytesPerSecond = 2 * SLOW
-      const ended = pullEverywhere()
+      const ended = await pullEverywhere()
       await isFetched(0.3)
       await fleet.killHost(killed)
       assertPulled(await ended(others(killed)), PAUSE_MS_MAX)
@@ -122,7 +128,7 @@ describe('a host that fails', () => {
     await startFleet(4)
     await newImage([SEGMENT])
     upstream.bytesPerSecond = SLOW
-    const ended = pullEverywhere()
+    const ended = await pullEverywhere()
     await isFetched(0.4)
     const stalled = await fetcher()
     process.kill(stalled.mirror.pid, 'SIGSTOP')
@@ -138,7 +144,7 @@ describe('a host that fails', () => {
     await startFleet(3)
     await newImage([SEGMENT])
     upstream.bytesPerSecond = SLOW
-    const ended = pullEverywhere()
+    const ended = await pullEverywhere()
     await isFetched(0.5)
     await Promise.all(fleet.hosts.map((host) => fleet.killHost(host)))
     for (const { error } of await ended(fleet.hosts)) assert.ok(error, 'a pull of a killed host cannot end well')
@@ -154,7 +160,7 @@ describe('a host that fails', () => {
     await startFleet(3)
     const small = await fleet.add({ args: ['--store-bytes-max', String(4 * MIB)] })
     await newImage([6 * MIB])
-    const ended = pullEverywhere()
+    const ended = await pullEverywhere()
     assertPulled(await ended(others(small)))
     const [{ error }] = await ended([small])
     assert.equal(error?.status, 404, error?.message)
@@ -167,7 +173,7 @@ describe('a registry that fails', () => {
     await startFleet(4)
     await newImage([SEGMENT])
     upstream.bytesPerSecond = SLOW
-    const ended = pullEverywhere()
+    const ended = await pullEverywhere()
     await isFetched(0.4)
     upstream.isDown = true
     await waitUntil(() => upstream.refused >= 2, 'the mirrors ask the registry again')
@@ -179,7 +185,7 @@ describe('a registry that fails', () => {
     await startFleet(4)
     await newImage([SEGMENT])
     upstream.bytesPerSecond = SLOW
-    const ended = pullEverywhere()
+    const ended = await pullEverywhere()
     await isFetched(0.4)
     upstream.isDown = true
     const downAt = performance.now()
@@ -206,6 +212,7 @@ describe('strangers', () => {
     await assert.rejects(pullImage(stranger.mirror.port, 'app', 'v1', image), (error) => error instanceof PullError && error.status >= 400)
     await assert.rejects(pullLayer(stranger), (error) => error instanceof PullError && error.status >= 400)
     const member = await fleet.add()
+    await fleet.isConnected()
     assert.deepEqual([...(await pullImage(member.mirror.port, 'app', 'v1', image)).sources], ['fleet'])
   })
 
@@ -233,7 +240,7 @@ describe('strangers', () => {
       }
     }
     await newImage([3 * MIB])
-    assertPulled(await pullEverywhere()(fleet.hosts))
+    assertPulled(await (await pullEverywhere())(fleet.hosts))
     for (const socket of sockets) socket.destroy()
     for (const [index, { mirror }] of fleet.hosts.entries()) {
       assert.ok(mirror.isRunning)
