@@ -1,22 +1,32 @@
 // Mirrors of several hosts that share images, and a client that pulls from them.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
+import { promisify } from 'node:util'
 
-import { waitUntil } from './deadlines.mjs'
+import { SOON_MS, waitUntil } from './deadlines.mjs'
 import { listeningPorts } from './listening-ports.mjs'
 import { connectionsOf } from './process-sockets.mjs'
 import { digestOf } from './registry.mjs'
 import { binary, startMirror } from './server.mjs'
 
+const run = promisify(execFile)
+
 /** Writes a new key of a fleet; returns its file. */
 export function newFleetKey(file) {
   writeFileSync(file, execFileSync(binary('watchfire'), ['mirror', 'key']), { mode: 0o600 })
   return file
+}
+
+/** What the mirror of a host tells about itself, which only programs on its host may ask. */
+async function statusOf({ mirror, within }) {
+  const [program, ...args] = [...within, 'curl', '--silent', '--show-error', '--fail', mirror.http('/status')]
+  const { stdout } = await run(program, args, { timeout: SOON_MS })
+  return JSON.parse(stdout)
 }
 
 /** The mirrors of hosts that share images. */
@@ -74,11 +84,11 @@ export class Fleet {
     return this.hosts.filter((host) => host.mirror?.isRunning)
   }
 
-  /** Waits until each running host with the key of the fleet has a connection with each other one. */
+  /** Waits until each running host with the key of the fleet knows so many others as run. */
   async isConnected() {
     const running = this.running.filter(({ key }) => key === this.key)
-    const count = ({ mirror }) => connectionsOf(mirror.pid).length
-    await waitUntil(() => running.every((host) => count(host) >= running.length - 1), 'all hosts of the fleet are connected')
+    const known = async (host) => (await statusOf(host)).fleet.known_hosts
+    await waitUntil(async () => Math.min(...(await Promise.all(running.map(known)))) >= running.length - 1, 'all hosts of the fleet know each other')
   }
 
   /** The host whose mirror has a connection with one of these local ports. */
@@ -177,6 +187,19 @@ export async function pullImage(port, repository, tag, image, { connections = 3,
   }
   await Promise.all(Array.from({ length: connections }, pullBlobs))
   return { sources, pauseMs }
+}
+
+/** Pulls an image until it is complete, on a host that has just started and may not find what others have yet. */
+export function pullImageSoon(port, repository, tag, image) {
+  const pull = async () => {
+    try {
+      return await pullImage(port, repository, tag, image)
+    } catch (error) {
+      if (error instanceof PullError) return false
+      throw error
+    }
+  }
+  return waitUntil(pull, `a new host gets the image ${tag}`, SOON_MS)
 }
 
 /** Pulls one blob until it is complete, as an engine that tries again. Any response with wrong bytes is an error at once. */

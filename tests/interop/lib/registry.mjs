@@ -227,7 +227,7 @@ export class FaultyRegistry {
   #handle(request, response) {
     const { remotePort } = request.socket
     const isDone = () => response.destroyed || response.writableEnded
-    const record = { method: request.method, url: request.url, headers: request.headers, remotePort, isDone, sent: 0, at: new Date().toISOString() }
+    const record = { method: request.method, url: request.url, headers: request.headers, remotePort, isDone, sent: 0 }
     this.requests.push(record)
     if (this.answer(request, response)) return
     const { method, url, headers } = request
@@ -239,7 +239,6 @@ export class FaultyRegistry {
         if (changed === null) return void response.destroy()
         if (response.destroyed) return
         record.sent += changed.length
-        record.firstAt ??= new Date().toISOString()
         if (response.write(changed)) return void answer.resume()
         answer.pause()
         response.once('drain', () => answer.resume())

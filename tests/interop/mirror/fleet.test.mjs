@@ -8,8 +8,8 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 
 import { BridgedHosts } from '../lib/bridged-hosts.mjs'
 import { Containerd } from '../lib/containerd.mjs'
-import { SOON_MS, waitUntil } from '../lib/deadlines.mjs'
-import { Fleet, PullError, pullImage, pullOne } from '../lib/fleet.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { Fleet, PullError, pullImage, pullImageSoon, pullOne } from '../lib/fleet.mjs'
 import { Podman } from '../lib/podman.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { TokenServer } from '../lib/token-server.mjs'
@@ -58,17 +58,7 @@ async function newImage(layers) {
   return image
 }
 
-/** Pulls an image on a host that has just started, and may not know the others yet. */
-const pullSoon = ({ mirror }, image, tag = 'v1') =>
-  waitUntil(
-    () =>
-      pullImage(mirror.port, 'team/app', tag, image).catch((error) => {
-        if (error instanceof PullError) return false
-        throw error
-      }),
-    `a new host gets the image ${tag}`,
-    SOON_MS,
-  )
+const pullSoon = ({ mirror }, image, tag = 'v1') => pullImageSoon(mirror.port, 'team/app', tag, image)
 
 const pull = (host, image, options) => pullImage(host.mirror.port, 'team/app', 'v1', image, options)
 
@@ -228,9 +218,7 @@ describe('unmodified engines on 3 hosts', () => {
     const image = await newImage([3 * MIB, 20 * MIB, 10])
     const name = `${REGISTRY}/team/app:v1`
     for (const engine of engines) {
-      await waitUntil(() => engine.pull(name).then(() => true, (error) => void (problem = error)), 'the engine pulls the image', 30_000).catch((error) => {
-        throw new Error(`${error.message}: ${problem}`)
-      })
+      await engine.pull(name)
       await check(engine, name, image)
       upstream.isDown = true
     }
