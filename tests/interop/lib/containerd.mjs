@@ -16,11 +16,12 @@ export class Containerd {
   #child
   #ended
   #folder
+  #within
   stderr = ''
 
   /**
    * Starts containerd. `disabled` are its plugins that do not run, `beforeStart` may change its config.toml, and `within` is a
-   * command that runs the program which its arguments name.
+   * command that runs the program which its arguments name; `ctr`, which pulls itself, runs there too.
    */
   static async start(folder, { disabled = DISABLED, beforeStart = async () => {}, within = [] } = {}) {
     mkdirSync(folder, { recursive: true })
@@ -42,7 +43,7 @@ address = "${folder}/debug.sock"
     await beforeStart()
     const [program, ...args] = [...within, 'containerd', '-c', path.join(folder, 'config.toml')]
     const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] })
-    const containerd = new Containerd(child, folder)
+    const containerd = new Containerd(child, folder, within)
     try {
       await waitUntil(() => containerd.#answers(), 'containerd answers')
     } catch (error) {
@@ -52,8 +53,9 @@ address = "${folder}/debug.sock"
     return containerd
   }
 
-  constructor(child, folder) {
+  constructor(child, folder, within) {
     this.#child = child
+    this.#within = within
     this.#folder = folder
     child.stderr.setEncoding('utf8').on('data', (text) => (this.stderr += text))
     this.#ended = new Promise((resolve) => child.once('close', resolve).once('error', resolve))
@@ -77,7 +79,8 @@ address = "${folder}/debug.sock"
   }
 
   ctr(...args) {
-    return run('ctr', ['--address', path.join(this.#folder, 'containerd.sock'), ...args], { timeout: 60_000 })
+    const [program, ...all] = [...this.#within, 'ctr', '--address', path.join(this.#folder, 'containerd.sock'), ...args]
+    return run(program, all, { timeout: 60_000 })
   }
 
   /** Pulls an image, and verifies and unpacks it. `hosts` is the folder with the files hosts.toml. */
