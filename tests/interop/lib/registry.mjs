@@ -7,10 +7,13 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 
 import { SOON_MS, withTimeout } from './deadlines.mjs'
 
+/** Blobs that are pushed at a time. */
+const PUSHES = 8
 const MANIFEST = 'application/vnd.oci.image.manifest.v1+json'
 const CONFIG = 'application/vnd.oci.image.config.v1+json'
 const LAYER = 'application/vnd.oci.image.layer.v1.tar+gzip'
@@ -125,7 +128,11 @@ export function makeImage(layerBytes) {
 
 /** Pushes an image, as the OCI specification describes it. */
 export async function push(registry, repository, tag, image, headers = {}) {
-  for (const blob of image.blobs) await pushBlob(registry, repository, blob, headers)
+  const left = [...image.blobs]
+  const pushBlobs = async () => {
+    while (left.length > 0) await pushBlob(registry, repository, left.shift(), headers)
+  }
+  await Promise.all(Array.from({ length: PUSHES }, pushBlobs))
   const pushed = await fetch(`${registry.url}/v2/${repository}/manifests/${tag}`, {
     method: 'PUT',
     headers: { 'content-type': MANIFEST, ...headers },
@@ -151,12 +158,21 @@ export class FaultyRegistry {
   requests = []
   answer = () => false
   spoil = (_request, chunk) => chunk
+  /** The rate of all bodies together, in bytes per second. */
+  bytesPerSecond = Infinity
+  /** Bytes of bodies that were sent, by the path of the request. */
+  sentBytes = new Map()
+  /** Connections that were cut because it is down. */
+  refused = 0
   #server
   #target
+  #isDown = false
+  /** The next byte may be sent at this time. */
+  #freeAt = 0
 
-  static async start(target) {
+  static async start(target, { address = '127.0.0.1' } = {}) {
     const faulty = new FaultyRegistry(target)
-    faulty.#server.listen(0, '127.0.0.1')
+    faulty.#server.listen(0, address)
     await new Promise((resolve) => faulty.#server.once('listening', resolve))
     return faulty
   }
@@ -164,6 +180,11 @@ export class FaultyRegistry {
   constructor(target) {
     this.#target = target
     this.#server = http.createServer((request, response) => this.#handle(request, response))
+    this.#server.on('connection', (socket) => {
+      if (!this.#isDown) return
+      this.refused++
+      socket.destroy()
+    })
   }
 
   get port() {
@@ -171,25 +192,59 @@ export class FaultyRegistry {
   }
 
   get url() {
-    return `http://127.0.0.1:${this.port}`
+    return `http://${this.#server.address().address}:${this.port}`
+  }
+
+  /** Whether it cuts all connections, and each new one. */
+  set isDown(isDown) {
+    this.#isDown = isDown
+    if (isDown) this.#server.closeAllConnections()
+  }
+
+  /** The ports of the clients to which a blob is being sent. */
+  receiversOf(blob) {
+    const sending = this.requests.filter(({ method, url, isDone }) => method === 'GET' && url.endsWith(`/blobs/${digestOf(blob)}`) && !isDone())
+    return sending.map(({ remotePort }) => remotePort)
+  }
+
+  /** How often the bytes of a blob were sent. */
+  copiesOf(blob) {
+    const paths = [...this.sentBytes.keys()].filter((url) => url.includes(`/blobs/${digestOf(blob)}`))
+    return paths.reduce((sum, url) => sum + this.sentBytes.get(url), 0) / blob.length
+  }
+
+  /** The time until bytes may be sent, in milliseconds. */
+  #turn(bytes) {
+    const now = performance.now()
+    this.#freeAt = Math.max(now, this.#freeAt) + (bytes / this.bytesPerSecond) * 1000
+    return this.#freeAt - now
   }
 
   #handle(request, response) {
-    this.requests.push({ method: request.method, url: request.url, headers: request.headers })
+    const { remotePort } = request.socket
+    const isDone = () => response.destroyed || response.writableEnded
+    this.requests.push({ method: request.method, url: request.url, headers: request.headers, remotePort, isDone })
     if (this.answer(request, response)) return
     const { method, url, headers } = request
     const forwarded = http.request({ host: '127.0.0.1', port: this.#target.port, method, path: url, headers })
     forwarded.once('response', (answer) => {
       response.writeHead(answer.statusCode, answer.headers)
-      answer.on('data', (chunk) => {
+      const send = (chunk) => {
         const changed = this.spoil(request, chunk)
-        if (changed === null) response.destroy()
-        else if (!response.destroyed && !response.write(changed)) {
-          answer.pause()
-          response.once('drain', () => answer.resume())
-        }
+        if (changed === null) return void response.destroy()
+        if (response.destroyed) return
+        this.sentBytes.set(url, (this.sentBytes.get(url) ?? 0) + changed.length)
+        if (response.write(changed)) return void answer.resume()
+        answer.pause()
+        response.once('drain', () => answer.resume())
+      }
+      let last = Promise.resolve()
+      answer.on('data', (chunk) => {
+        if (this.bytesPerSecond === Infinity) return send(chunk)
+        answer.pause()
+        last = pause(this.#turn(chunk.length)).then(() => send(chunk))
       })
-      answer.once('end', () => response.end())
+      answer.once('end', () => last.then(() => response.end()))
       answer.once('error', () => response.destroy())
     })
     forwarded.once('error', () => response.destroy())

@@ -1,0 +1,295 @@
+// Mirrors of several hosts pull an image together while hosts, the registry or a member of the fleet fail.
+
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import net from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+
+import { waitUntil } from '../lib/deadlines.mjs'
+import { Fleet, PullError, newFleetKey, pullAgain, pullImage, pullOne } from '../lib/fleet.mjs'
+import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
+
+const MIB = 1 << 20
+/** The longest time without a byte after a host has failed. */
+const PAUSE_MS_MAX = 3_000
+/** The mirror cuts a response after five seconds without a byte; the rest is for a busy machine. */
+const CUT_MS_MAX = 12_000
+/** A mirror asks a registry that failed again after ten seconds; the rest is for a busy machine. */
+const RECOVERY_MS_MAX = 30_000
+/** Less than one segment, so that one host fetches all of it. */
+const SEGMENT = 15 * MIB
+const SLOW = 5 * MIB
+
+let folder
+let registry
+let upstream
+let fleet
+let image
+let names = 0
+
+before(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'mirror-fleet-faults-'))
+  registry = await Registry.start(path.join(folder, 'registry'))
+})
+
+after(async () => {
+  await registry?.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+beforeEach(async () => {
+  upstream = await FaultyRegistry.start(registry)
+})
+
+afterEach(async () => {
+  try {
+    await fleet?.stop()
+  } finally {
+    fleet = undefined
+    await upstream.stop()
+  }
+})
+
+async function startFleet(count, args = []) {
+  fleet = await Fleet.start(path.join(folder, `fleet-${names++}`), count, ['--upstream', upstream.url, ...args])
+}
+
+async function newImage(layers) {
+  image = makeImage(layers)
+  await push(registry, 'app', 'v1', image)
+}
+
+const blobPath = (blob) => `/v2/app/blobs/${digestOf(blob)}`
+const pullLayer = ({ mirror }, blob = image.layers[0]) => pullOne(mirror.port, blobPath(blob), digestOf(blob))
+const pullLayerAgain = ({ index, mirror }, blob = image.layers[0], ms = RECOVERY_MS_MAX) =>
+  pullAgain(mirror.port, 'app', blob, `host ${index} gets the blob`, ms)
+
+/** Starts to pull the layer on all hosts. Returns a function that awaits how it ended on some of them. */
+function pullEverywhere() {
+  const pulls = new Map(fleet.hosts.map((host) => [host, pullLayer(host).then((pulled) => ({ pulled }), (error) => ({ error }))]))
+  return (hosts) => Promise.all(hosts.map((host) => pulls.get(host)))
+}
+
+/** Waits until the registry has sent this part of the layer. */
+const isFetched = (part) => waitUntil(() => upstream.copiesOf(image.layers[0]) > part, `the registry has sent ${part} of the layer`, 30_000)
+
+/** The host to which the registry sends the layer now. */
+const fetcher = () => waitUntil(() => fleet.hostWithPort(upstream.receiversOf(image.layers[0])), 'a host fetches the layer')
+
+const others = (host) => fleet.hosts.filter((other) => other !== host)
+
+function assertPulled(ended, pauseMsMax = Infinity) {
+  for (const { pulled, error } of ended) {
+    assert.equal(error, undefined)
+    assert.ok(pulled.pauseMs < pauseMsMax, `${Math.round(pulled.pauseMs)} ms without a byte`)
+  }
+}
+
+describe('a host that fails', () => {
+  it('is replaced within 3 seconds when it is killed while it fetches', { timeout: 60_000 }, async () => {
+    await startFleet(4)
+    await newImage([SEGMENT])
+    upstream.bytesPerSecond = SLOW
+    const ended = pullEverywhere()
+    await isFetched(0.4)
+    const killed = await fetcher()
+    await fleet.killHost(killed)
+    assertPulled(await ended(others(killed)), PAUSE_MS_MAX)
+    const copies = upstream.copiesOf(image.layers[0])
+    assert.ok(copies < 1.5, `the registry sent the layer ${copies} times`)
+  })
+
+  it('does not stop the others when it is killed, whichever it is, and goes on after its restart', { timeout: 120_000 }, async () => {
+    await startFleet(4)
+    for (const killed of [...fleet.hosts]) {
+      await newImage([SEGMENT])
+      upstream.bytesPerSecond = 2 * SLOW
+      const ended = pullEverywhere()
+      await isFetched(0.3)
+      await fleet.killHost(killed)
+      assertPulled(await ended(others(killed)), PAUSE_MS_MAX)
+      await fleet.run(killed)
+      await pullLayerAgain(killed)
+      const copies = upstream.copiesOf(image.layers[0])
+      assert.ok(copies < 1.5, `the registry sent the layer ${copies} times`)
+    }
+  })
+
+  it('does not stop the others when it stalls while it fetches, and goes on later', { timeout: 60_000 }, async () => {
+    await startFleet(4)
+    await newImage([SEGMENT])
+    upstream.bytesPerSecond = SLOW
+    const ended = pullEverywhere()
+    await isFetched(0.4)
+    const stalled = await fetcher()
+    process.kill(stalled.mirror.pid, 'SIGSTOP')
+    try {
+      assertPulled(await ended(others(stalled)))
+    } finally {
+      process.kill(stalled.mirror.pid, 'SIGCONT')
+    }
+    await pullLayerAgain(stalled)
+  })
+
+  it('goes on with what it had when all hosts are killed and start again', { timeout: 60_000 }, async () => {
+    await startFleet(3)
+    await newImage([SEGMENT])
+    upstream.bytesPerSecond = SLOW
+    const ended = pullEverywhere()
+    await isFetched(0.5)
+    await Promise.all(fleet.hosts.map((host) => fleet.killHost(host)))
+    for (const { error } of await ended(fleet.hosts)) assert.ok(error, 'a pull of a killed host cannot end well')
+    upstream.bytesPerSecond = Infinity
+    for (const host of fleet.hosts) await fleet.run(host)
+    await fleet.isConnected()
+    await Promise.all(fleet.hosts.map((host) => pullLayerAgain(host)))
+    const copies = upstream.copiesOf(image.layers[0])
+    assert.ok(copies < 1.3, `the registry sent the layer ${copies} times`)
+  })
+
+  it('sends its clients to the registry when the blob does not fit, and the others have it', { timeout: 60_000 }, async () => {
+    await startFleet(3)
+    const small = await fleet.add({ args: ['--store-bytes-max', String(4 * MIB)] })
+    await newImage([6 * MIB])
+    const ended = pullEverywhere()
+    assertPulled(await ended(others(small)))
+    const [{ error }] = await ended([small])
+    assert.equal(error?.status, 404, error?.message)
+    assert.match(error.message, /--store-bytes-max/)
+  })
+})
+
+describe('a registry that fails', () => {
+  it('is asked again when it comes back soon', { timeout: 60_000 }, async () => {
+    await startFleet(4)
+    await newImage([SEGMENT])
+    upstream.bytesPerSecond = SLOW
+    const ended = pullEverywhere()
+    await isFetched(0.4)
+    upstream.isDown = true
+    await waitUntil(() => upstream.refused >= 2, 'the mirrors ask the registry again')
+    upstream.isDown = false
+    assertPulled(await ended(fleet.hosts))
+  })
+
+  it('cuts all responses in time when it stays down, and all hosts get the blob when it comes back', { timeout: 90_000 }, async () => {
+    await startFleet(4)
+    await newImage([SEGMENT])
+    upstream.bytesPerSecond = SLOW
+    const ended = pullEverywhere()
+    await isFetched(0.4)
+    upstream.isDown = true
+    const downAt = performance.now()
+    for (const { error } of await ended(fleet.hosts)) {
+      assert.ok(error instanceof PullError && (error.isCut || error.status === 404), String(error))
+    }
+    const ms = performance.now() - downAt
+    assert.ok(ms < CUT_MS_MAX, `the last response ended after ${Math.round(ms)} ms`)
+    upstream.isDown = false
+    upstream.bytesPerSecond = Infinity
+    await Promise.all(fleet.hosts.map((host) => pullLayerAgain(host)))
+    const copies = upstream.copiesOf(image.layers[0])
+    assert.ok(copies < 1.5, `the registry sent the layer ${copies} times`)
+  })
+})
+
+describe('strangers', () => {
+  it('cannot join with another key', { timeout: 60_000 }, async () => {
+    await startFleet(2, ['--offline-ok'])
+    await newImage([2 * MIB])
+    for (const { mirror } of fleet.hosts) await pullImage(mirror.port, 'app', 'v1', image)
+    upstream.isDown = true
+    const stranger = await fleet.add({ key: newFleetKey(path.join(folder, `key-${names++}`)) })
+    await assert.rejects(pullImage(stranger.mirror.port, 'app', 'v1', image), (error) => error instanceof PullError && error.status >= 400)
+    await assert.rejects(pullLayer(stranger), (error) => error instanceof PullError && error.status >= 400)
+    const member = await fleet.add()
+    assert.deepEqual([...(await pullImage(member.mirror.port, 'app', 'v1', image)).sources], ['fleet'])
+  })
+
+  it('do no harm with garbage and idle connections on the port of the fleet', { timeout: 60_000 }, async () => {
+    await startFleet(3)
+    const before = fleet.hosts.map(({ mirror }) => mirror.residentBytes())
+    const garbage = [
+      randomBytes(64 << 10),
+      Buffer.alloc(64 << 10),
+      Buffer.alloc(64 << 10, 0xff),
+      Buffer.from('GET / HTTP/1.1\r\nhost: localhost\r\n\r\n'),
+      Buffer.from('\x13/multistream/1.0.0\n'),
+      randomBytes(24),
+      Buffer.alloc(0),
+    ]
+    const sockets = []
+    for (const { peer } of fleet.hosts) {
+      for (let index = 0; index < 70; index++) {
+        const [host, port] = peer.split(':')
+        const socket = net.connect({ host, port: Number(port) })
+        socket.on('error', () => {})
+        await new Promise((resolve) => socket.once('connect', resolve).once('close', resolve))
+        socket.write(garbage[index % garbage.length])
+        sockets.push(socket)
+      }
+    }
+    await newImage([3 * MIB])
+    assertPulled(await pullEverywhere()(fleet.hosts))
+    for (const socket of sockets) socket.destroy()
+    for (const [index, { mirror }] of fleet.hosts.entries()) {
+      assert.ok(mirror.isRunning)
+      const grown = mirror.residentBytes() - before[index]
+      assert.ok(grown < 64 * MIB, `the memory has grown by ${grown} bytes`)
+    }
+  })
+})
+
+describe('a member that lies', () => {
+  /** Changes a block of a complete blob in a store, and its hash in the list of blocks. */
+  function tamper(store, blob, block) {
+    const hex = digestOf(blob).split(':')[1]
+    const file = path.join(store, 'blobs', 'sha256', hex.slice(0, 2), hex)
+    const bytes = Buffer.from(blob.subarray(block * MIB, (block + 1) * MIB))
+    randomBytes(16).copy(bytes)
+    write(file, bytes, block * MIB)
+    write(`${file}.blocks`, createHash('sha256').update(bytes).digest(), block * 32)
+  }
+
+  function write(name, bytes, at) {
+    const file = openSync(name, 'r+')
+    writeSync(file, bytes, 0, bytes.length, at)
+    closeSync(file)
+  }
+
+  for (const [where, block] of [['first', 0], ['last', 4]]) {
+    it(`gives no client a wrong blob: the ${where} block of the blob is wrong`, { timeout: 60_000 }, async () => {
+      await startFleet(3)
+      await newImage([4 * MIB, 5000])
+      const [liar, ...honest] = fleet.hosts
+      await pullImage(liar.mirror.port, 'app', 'v1', image)
+      await liar.mirror.stop()
+      tamper(liar.store, image.layers[0], block)
+      tamper(liar.store, image.layers[1], 0)
+      await fleet.run(liar)
+      await fleet.isConnected()
+      // A pull that ends with a whole response of another digest fails here.
+      await Promise.all(honest.flatMap((host) => image.layers.map((blob) => pullLayerAgain(host, blob))))
+      for (const host of honest) for (const blob of image.layers) assert.equal((await pullLayer(host, blob)).source, 'store')
+    })
+  }
+
+  it('gives no client a wrong blob while the registry is down, and a right one later', { timeout: 60_000 }, async () => {
+    await startFleet(2, ['--offline-ok'])
+    await newImage([4 * MIB])
+    const [liar, honest] = fleet.hosts
+    await pullImage(liar.mirror.port, 'app', 'v1', image)
+    await liar.mirror.stop()
+    tamper(liar.store, image.layers[0], 2)
+    await fleet.run(liar)
+    await fleet.isConnected()
+    await pullOne(honest.mirror.port, '/v2/app/manifests/v1', image.digest)
+    upstream.isDown = true
+    await assert.rejects(pullLayer(honest), (error) => error instanceof PullError)
+    upstream.isDown = false
+    await pullLayerAgain(honest)
+  })
+})
