@@ -10,7 +10,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long test-mirror clean tools swarm-tools
+.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long test-mirror clean tools mirror-tools swarm-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,7 +90,7 @@ test-proxies-long: web tools tests/interop/node_modules/.package-lock.json ## Po
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli
 	cd tests/interop && npm run test:proxies-long
 
-test-mirror: tools tests/interop/node_modules/.package-lock.json ## Pull images through the mirror with containerd, podman, buildah and skopeo
+test-mirror: tools mirror-tools tests/interop/node_modules/.package-lock.json ## Pull images through the mirror with containerd 1 and 2, podman, buildah, skopeo, crane and regctl
 	@missing=; for tool in docker-registry:docker-registry skopeo:skopeo buildah:buildah podman:podman containerd:containerd runc:runc; do \
 	  PATH="$$PATH:/usr/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
 	[ -z "$$missing" ] || { \
@@ -114,6 +114,10 @@ tools: ## Install the browser, the load tool and the proxies that the tests driv
 	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+
+mirror-tools: ## Build containerd 2, crane, regctl and a registry once, with Go, for `make test-mirror`
+	@cd tests/interop && node --input-type=module -e "import { buildMirrorTools, whyNoMirrorTools } from './lib/mirror-tools.mjs'; \
+	  if (whyNoMirrorTools) console.log(whyNoMirrorTools); else await buildMirrorTools()"
 
 swarm-tools: ## Install what the swarm is compared with, when it is missing; builds kubo once, with Go
 	@missing=; for tool in nginx:nginx-light curl tc:iproute2 unshare:util-linux; do \

@@ -1,4 +1,4 @@
-// Debian's containerd with all of its files in one folder.
+// containerd with all of its files in one folder: that of Debian, or containerd 2.
 
 import { execFile, spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -7,23 +7,32 @@ import { promisify } from 'node:util'
 
 import { pullImage } from './cri.mjs'
 import { SOON_MS, waitUntil, withTimeout } from './deadlines.mjs'
+import { mirrorTools } from './mirror-tools.mjs'
 
 const run = promisify(execFile)
 const DISABLED = ['io.containerd.grpc.v1.cri', 'io.containerd.internal.v1.opt']
+/** Longer than any pull takes on a busy machine, and than containerd waits for a mirror that never answers. */
+const CTR_MS = 120_000
+/** containerd 2 prints its progress also when no terminal shows it. */
+const OUTPUT_BYTES_MAX = 256 << 20
+const DEBIAN = { containerd: 'containerd', ctr: 'ctr' }
+/** containerd 2, which `buildMirrorTools` builds. */
+export const VERSION_2 = { containerd: mirrorTools.containerd2, ctr: mirrorTools.ctr2 }
 const SNAPSHOTTERS = ['aufs', 'btrfs', 'devmapper', 'zfs'].map((name) => `io.containerd.snapshotter.v1.${name}`)
 
 export class Containerd {
   #child
+  #ctr
   #ended
   #folder
-  #within
   stderr = ''
 
   /**
-   * Starts containerd. `disabled` are its plugins that do not run, `beforeStart` may change its config.toml, and `within` is a
-   * command that runs the program which its arguments name; `ctr`, which pulls itself, runs there too.
+   * Starts containerd. `programs` are those of its version, `disabled` are its plugins that do not run, and `settings` are
+   * further lines of config.toml, which `beforeStart` may change. `within` is a command that runs the program which its
+   * arguments name; `ctr`, which pulls itself, runs there too.
    */
-  static async start(folder, { disabled = DISABLED, beforeStart = async () => {}, within = [] } = {}) {
+  static async start(folder, { programs = DEBIAN, disabled = DISABLED, settings = '', beforeStart = async () => {}, within = [] } = {}) {
     mkdirSync(folder, { recursive: true })
     const list = [...disabled, ...SNAPSHOTTERS].map((name) => `"${name}"`).join(', ')
     writeFileSync(
@@ -38,12 +47,13 @@ address = "${folder}/containerd.sock"
 address = "${folder}/ttrpc.sock"
 [debug]
 address = "${folder}/debug.sock"
+${settings}
 `,
     )
     await beforeStart()
-    const [program, ...args] = [...within, 'containerd', '-c', path.join(folder, 'config.toml')]
+    const [program, ...args] = [...within, programs.containerd, '-c', path.join(folder, 'config.toml')]
     const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] })
-    const containerd = new Containerd(child, folder, within)
+    const containerd = new Containerd(child, folder, [...within, programs.ctr])
     try {
       await waitUntil(() => containerd.#answers(), 'containerd answers')
     } catch (error) {
@@ -53,9 +63,9 @@ address = "${folder}/debug.sock"
     return containerd
   }
 
-  constructor(child, folder, within) {
+  constructor(child, folder, ctr) {
     this.#child = child
-    this.#within = within
+    this.#ctr = ctr
     this.#folder = folder
     child.stderr.setEncoding('utf8').on('data', (text) => (this.stderr += text))
     this.#ended = new Promise((resolve) => child.once('close', resolve).once('error', resolve))
@@ -79,13 +89,13 @@ address = "${folder}/debug.sock"
   }
 
   ctr(...args) {
-    const [program, ...all] = [...this.#within, 'ctr', '--address', path.join(this.#folder, 'containerd.sock'), ...args]
-    return run(program, all, { timeout: 60_000 })
+    const [program, ...all] = [...this.#ctr, '--address', path.join(this.#folder, 'containerd.sock'), ...args]
+    return run(program, all, { timeout: CTR_MS, maxBuffer: OUTPUT_BYTES_MAX })
   }
 
   /** Pulls an image, and verifies and unpacks it. `hosts` is the folder with the files hosts.toml. */
-  pull(image, { hosts = path.join(this.#folder, 'hosts.d') } = {}) {
-    return this.ctr('images', 'pull', '--hosts-dir', hosts, image)
+  pull(image, { hosts = path.join(this.#folder, 'hosts.d'), options = [] } = {}) {
+    return this.ctr('images', 'pull', ...options, '--hosts-dir', hosts, image)
   }
 
   /** Pulls an image as Kubernetes does, through the CRI plugin and the settings of config.toml. Returns its id. */

@@ -2,52 +2,30 @@
 // peers, and only loopback addresses.
 
 import assert from 'node:assert/strict'
-import { execFile, execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { execFile, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 import { withTimeout } from './deadlines.mjs'
+import { GoPrograms } from './go-programs.mjs'
 
 const run = promisify(execFile)
 
-const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
-const MODULE = fileURLToPath(new URL('../kubo', import.meta.url))
-const BUILD_MS = 20 * 60_000
 const START_MS = 60_000
 const COMMAND_MS = 120_000
 const OUTPUT_BYTES = 1 << 30
 
+const programs = new GoPrograms({ folder: 'kubo', module: 'github.com/ipfs/kubo', packages: { ipfs: 'cmd/ipfs' }, target: 'kubo' })
+
 /** The reason why kubo cannot run here; false when it can. On the CI machine it must run. */
-export const whyNoKubo = (() => {
-  if (existsSync(program())) return false
-  try {
-    execFileSync('go', ['version'])
-    return false
-  } catch {
-    assert(!process.env.CI, 'kubo is built with Go, and Go is not installed')
-    return 'KUBO IS NOT TESTED: it is built with Go, and Go is not installed'
-  }
-})()
+export const whyNoKubo = programs.whyMissing
 
-/** The path of the kubo binary, whether it exists yet or not. */
-function program() {
-  const [, version] = /^require github\.com\/ipfs\/kubo (v\S+)$/m.exec(readFileSync(path.join(MODULE, 'go.mod'), 'utf8'))
-  return path.join(REPOSITORY, 'target', 'kubo', version, 'ipfs')
-}
-
-/** Builds kubo unless it exists: takes some minutes and some hundred megabytes of modules. */
+/** Builds kubo unless it exists: takes some minutes and some hundred megabytes of modules. Returns its path. */
 export async function buildKubo() {
-  const finished = program()
-  if (existsSync(finished)) return finished
-  mkdirSync(path.dirname(finished), { recursive: true })
-  const unfinished = `${finished}.${process.pid}`
-  const args = ['build', '-mod=readonly', '-trimpath', '-o', unfinished, 'github.com/ipfs/kubo/cmd/ipfs']
-  await run('go', args, { cwd: MODULE, timeout: BUILD_MS, killSignal: 'SIGKILL' })
-  renameSync(unfinished, finished)
-  return finished
+  await programs.build()
+  return programs.path('ipfs')
 }
 
 /** A running kubo. */

@@ -2,55 +2,29 @@
 // server that answers 127.0.0.1 for every name.
 
 import assert from 'node:assert/strict'
-import { execFile, execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import https from 'node:https'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 
 import { certify } from './certificate.mjs'
 import { SOON_MS, waitUntil, withTimeout } from './deadlines.mjs'
+import { GoPrograms } from './go-programs.mjs'
 import { listeningPorts } from './listening-ports.mjs'
 
-const run = promisify(execFile)
-
-const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
-const MODULE = fileURLToPath(new URL('../pebble', import.meta.url))
-const BUILD_MS = 10 * 60_000
-const PROGRAMS = ['pebble', 'pebble-challtestsrv']
+const programs = new GoPrograms({
+  folder: 'pebble',
+  module: 'github.com/letsencrypt/pebble/v2',
+  packages: { pebble: 'cmd/pebble', 'pebble-challtestsrv': 'cmd/pebble-challtestsrv' },
+  target: 'pebble',
+})
 
 /** The reason why Pebble cannot run here; false when it can. On the CI machine it must run. */
-export const whyNoPebble = (() => {
-  if (PROGRAMS.every((name) => existsSync(program(name)))) return false
-  try {
-    execFileSync('go', ['version'])
-    return false
-  } catch {
-    assert(!process.env.CI, 'Pebble is built with Go, and Go is not installed')
-    return 'ACME IS NOT TESTED: Pebble is built with Go, and Go is not installed'
-  }
-})()
-
-/** The path of a program, whether it exists yet or not. */
-function program(name) {
-  const [, version] = /github\.com\/letsencrypt\/pebble\/v2 (v\S+)/.exec(readFileSync(path.join(MODULE, 'go.mod'), 'utf8'))
-  return path.join(REPOSITORY, 'target', 'pebble', version, name)
-}
+export const whyNoPebble = programs.whyMissing
 
 /** Builds the programs unless they exist: takes some seconds and some megabytes of modules. */
-export async function buildPebble() {
-  for (const name of PROGRAMS) {
-    const finished = program(name)
-    if (existsSync(finished)) continue
-    mkdirSync(path.dirname(finished), { recursive: true })
-    const unfinished = `${finished}.${process.pid}`
-    const args = ['build', '-mod=readonly', '-trimpath', '-o', unfinished, `github.com/letsencrypt/pebble/v2/cmd/${name}`]
-    await run('go', args, { cwd: MODULE, timeout: BUILD_MS, killSignal: 'SIGKILL' })
-    renameSync(unfinished, finished)
-  }
-}
+export const buildPebble = () => programs.build()
 
 /** A program that runs until it is stopped. */
 class Program {
@@ -59,7 +33,7 @@ class Program {
   #ended
 
   constructor(name, args, env = {}) {
-    this.#child = spawn(program(name), args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
+    this.#child = spawn(programs.path(name), args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream.setEncoding('utf8').on('data', (text) => (this.output += text))
     }

@@ -1,4 +1,4 @@
-// Debian's docker-registry, images for it, and a switch in front of it that breaks connections.
+// A registry (Debian's docker-registry, or its newer version 3), images for it, and a switch in front of it that breaks connections.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -14,6 +14,8 @@ import { SOON_MS, withTimeout } from './deadlines.mjs'
 
 /** Blobs that are pushed at a time. */
 const PUSHES = 8
+/** Version 3 sends traces to this machine unless it is told not to. */
+const NO_TRACES = { OTEL_TRACES_EXPORTER: 'none' }
 const MANIFEST = 'application/vnd.oci.image.manifest.v1+json'
 const CONFIG = 'application/vnd.oci.image.config.v1+json'
 const LAYER = 'application/vnd.oci.image.layer.v1.tar+gzip'
@@ -28,12 +30,12 @@ export class Registry {
   #ended
 
   /** Starts a registry with its content in a folder. `auth` is a section of its configuration. */
-  static async start(folder, { port = 0, auth = '' } = {}) {
+  static async start(folder, { port = 0, auth = '', program = 'docker-registry' } = {}) {
     mkdirSync(folder, { recursive: true })
     const file = path.join(folder, 'config.yml')
     const root = path.join(folder, 'content')
     writeFileSync(file, `version: 0.1\nstorage: {filesystem: {rootdirectory: ${root}}, delete: {enabled: true}}\nhttp: {addr: "127.0.0.1:${port}"}\n${auth}\n`)
-    const registry = new Registry(spawn('docker-registry', ['serve', file], { stdio: ['ignore', 'pipe', 'pipe'] }))
+    const registry = new Registry(spawn(program, ['serve', file], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...NO_TRACES } }))
     await registry.#listening()
     return registry
   }
@@ -55,9 +57,9 @@ export class Registry {
     })
     const ended = this.#ended.then((cause) => {
       const advice = cause instanceof Error ? `${cause.message}; \`make tools\` installs it` : `it ended with ${cause}: ${this.log}`
-      throw new Error(`cannot start docker-registry: ${advice}`)
+      throw new Error(`cannot start ${this.#child.spawnfile}: ${advice}`)
     })
-    this.port = await withTimeout(Promise.race([listening, ended]), 'docker-registry listens')
+    this.port = await withTimeout(Promise.race([listening, ended]), 'the registry listens')
     ended.catch(() => {})
   }
 
@@ -73,7 +75,7 @@ export class Registry {
 
   async stop() {
     this.#child.kill('SIGTERM')
-    await withTimeout(this.#ended, 'docker-registry ends', SOON_MS)
+    await withTimeout(this.#ended, 'the registry ends', SOON_MS)
   }
 }
 

@@ -1,6 +1,7 @@
 //! Fetches blobs, each once for all of its readers.
 
 mod error;
+mod progress;
 mod segments;
 mod sources;
 mod spread;
@@ -9,7 +10,7 @@ mod waiting;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use error::DownloadError;
+pub use progress::Progress;
 pub use sources::HostAnswer;
 use sources::Sources;
 use waiting::WaitingReaders;
@@ -79,7 +81,7 @@ pub struct DownloadTotals {
 pub struct Download {
     phase: watch::Receiver<Phase>,
     waiting: Arc<WaitingReaders>,
-    has_progress: Arc<AtomicBool>,
+    progress: Arc<Progress>,
     sources: Arc<Sources>,
     /// The repository for which the download was started.
     repository: Arc<RepositoryId>,
@@ -185,7 +187,7 @@ impl Downloads {
         let download = Download {
             phase,
             waiting: Arc::default(),
-            has_progress: Arc::default(),
+            progress: Arc::default(),
             sources: Arc::new(Sources::new()),
             repository: Arc::new(pull.id()),
         };
@@ -196,7 +198,7 @@ impl Downloads {
             pull: pull.clone(),
             digest: digest.clone(),
             size,
-            has_progress: download.has_progress.clone(),
+            progress: download.progress.clone(),
             waiting: download.waiting.clone(),
             sources: download.sources.clone(),
         };
@@ -250,16 +252,9 @@ impl Download {
         }
     }
 
-    /// Whether other hosts have a part of the blob, or this one got a block: the rest will arrive.
-    pub fn has_progress(&self) -> bool {
-        self.has_progress.load(Ordering::Relaxed)
-    }
-
-    /// Waits until any block of the blob arrives.
-    pub async fn any_block(&mut self, blob: &Blob) {
-        let before = blob.blocks_present();
-        let mut changes = blob.changes();
-        while blob.blocks_present() == before && changes.changed().await.is_ok() {}
+    /// Whether the download goes on.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// Waits until the blob has a block. The block is fetched before the blocks that no reader waits

@@ -1,10 +1,9 @@
 //! Fetches a blob together with the other hosts of the fleet.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,12 +17,14 @@ use watchfire_content::Block;
 use watchfire_p2p::{BlockSession, PeerId, SessionEvent};
 
 use super::error::DownloadError;
+use super::progress::Progress;
 use super::segments::{SEGMENT_BLOCKS, Segments};
 use super::sources::HostAnswer;
 use super::task::{Connection, Task};
 use crate::catalog::RepositoryId;
 use crate::fleet::{Assignment, Fleet, FleetError, KnownHashes, Learned, REPORT_INTERVAL, Report};
 use crate::store::{Blob, BlobState, cid_of, hash_of};
+use crate::upstream::UpstreamError;
 
 /// Hosts that are asked for hashes at a time.
 const NEIGHBOURS_MAX: usize = 8;
@@ -35,11 +36,8 @@ const EMPTY_PAUSE: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(250);
 /// A block for which a reader waits for so long is requested before all others.
 const URGENT_AFTER: Duration = Duration::from_secs(1);
-/// A block for which a reader waits for so long is fetched from the registry without a lease. The
-/// reader would be cut off soon after, and fetch the rest from the registry itself.
-const OWN_FETCH_AFTER: Duration = Duration::from_millis(3500);
-/// Blocks of such a fetch.
-const OWN_FETCH_BLOCKS: usize = 4;
+/// A host without a byte from the registry for so long gives its lease to another one.
+pub(super) const LEASE_STALLED_AFTER: Duration = Duration::from_secs(3);
 /// Without a new block for so long, this host fetches leased blocks that other hosts should have.
 const KNOWN_BLOCK_WAIT: Duration = Duration::from_secs(1);
 /// How long this host fetches nothing from a registry that failed.
@@ -54,14 +52,25 @@ const SMALL_BLOB_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Spread {
     fleet: Arc<Fleet>,
     known: Arc<KnownHashes>,
-    /// Whether other hosts have a part of the blob, or this one got a block.
-    has_progress: Arc<AtomicBool>,
+    progress: Arc<Progress>,
 }
 
 impl Spread {
-    /// A block from the registry was written.
+    /// Waits for the registry, but not for long: another host may get its answer.
+    pub(super) async fn wait<T>(
+        &self,
+        answer: impl Future<Output = Result<T, UpstreamError>>,
+        registry: &str,
+    ) -> Result<T, UpstreamError> {
+        let limit = self.fleet.extend(LEASE_STALLED_AFTER);
+        timeout(limit, answer).await.unwrap_or_else(|_| {
+            let cause = format!("it sent no byte for {limit:?}");
+            Err(UpstreamError::Unreachable { registry: registry.to_owned(), cause })
+        })
+    }
+
+    /// A block was written.
     pub(super) async fn note_written(&self, block: usize, content: &Block) {
-        self.has_progress.store(true, Ordering::Relaxed);
         if let Some(hash) = hash_of(content.cid()) {
             self.known.insert(block as u32, hash);
         }
@@ -90,7 +99,7 @@ pub(super) struct SpreadTask {
     spread: Arc<Spread>,
     /// The segments that this host fetches from the registry.
     leases: BTreeMap<u32, tokio::task::AbortHandle>,
-    fetching: JoinSet<(Option<u32>, Result<(), DownloadError>)>,
+    fetching: JoinSet<(u32, Result<(), DownloadError>)>,
     neighbours: HashMap<PeerId, Neighbour>,
     asking: FuturesUnordered<Asking>,
     /// When the registry failed, and how.
@@ -99,7 +108,6 @@ pub(super) struct SpreadTask {
     blocks_before: usize,
     /// The block that a reader waits for, and since when.
     waited_for: Option<(usize, Instant)>,
-    fetched_alone: BTreeSet<usize>,
 }
 
 impl SpreadTask {
@@ -107,13 +115,13 @@ impl SpreadTask {
         task: Arc<Task>,
         fleet: Arc<Fleet>,
         blob: Arc<Blob>,
-        has_progress: Arc<AtomicBool>,
+        progress: Arc<Progress>,
     ) -> Self {
         let present: Vec<bool> = (0..blob.blocks()).map(|block| blob.has_block(block)).collect();
         let known = Arc::new(KnownHashes::new(&blob, fleet.new_list()));
         let repository = task.pull.id();
         fleet.add_download(&task.digest, repository.clone(), known.clone());
-        let spread = Arc::new(Spread { fleet: fleet.clone(), known, has_progress });
+        let spread = Arc::new(Spread { fleet: fleet.clone(), known, progress });
         let connection = Connection {
             task: task.clone(),
             blocks: blob.blocks(),
@@ -135,7 +143,6 @@ impl SpreadTask {
             progress_at: Instant::now(),
             blocks_before: 0,
             waited_for: None,
-            fetched_alone: BTreeSet::new(),
         }
     }
 
@@ -175,7 +182,7 @@ impl SpreadTask {
             }
             let Ok(assignment) = asked else { continue };
             if !assignment.hosts.is_empty() {
-                self.spread.has_progress.store(true, Ordering::Relaxed);
+                self.spread.progress.note();
             }
             if let Some(peer) = assignment.holder {
                 if let Some(bytes) = self.ask_for_small(peer).await {
@@ -264,10 +271,8 @@ impl SpreadTask {
                         // A lease that was given to another host.
                         Err(_) => continue,
                     };
-                    if let Some(segment) = segment {
-                        self.leases.remove(&segment);
-                        report_at = Instant::now();
-                    }
+                    self.leases.remove(&segment);
+                    report_at = Instant::now();
                     self.note_fetched(result)?;
                 }
                 Some((peer, answer)) = self.asking.next() => {
@@ -343,9 +348,9 @@ impl SpreadTask {
         for segment in assignment.leases {
             if !self.leases.contains_key(&segment) {
                 let connection = self.connection.clone();
-                let fetch = self.fetching.spawn(async move {
-                    (Some(segment), fetch_segment(connection, segment).await)
-                });
+                let fetch = self
+                    .fetching
+                    .spawn(async move { (segment, fetch_segment(connection, segment).await) });
                 self.leases.insert(segment, fetch);
             }
         }
@@ -401,7 +406,7 @@ impl SpreadTask {
                     }
                 }
                 if !wants.is_empty() {
-                    self.spread.has_progress.store(true, Ordering::Relaxed);
+                    self.spread.progress.note();
                     session.want(wants).await.map_err(|_| DownloadError::Stopped)?;
                 }
             }
@@ -440,6 +445,7 @@ impl SpreadTask {
     async fn handle_block(&mut self, block: &Block) -> Result<(), DownloadError> {
         let Some(hash) = hash_of(block.cid()) else { return Ok(()) };
         self.fleet.count_received(block.bytes().len());
+        self.spread.progress.note();
         self.task.sources.count_host(block.bytes().len());
         for place in self.spread.known.places(&hash) {
             let place = place as usize;
@@ -486,22 +492,6 @@ impl SpreadTask {
             && let Some(hash) = self.spread.known.get(block)
         {
             self.fleet.set_urgent(&self.task.digest, vec![cid_of(hash)]).await;
-        }
-        let is_leased = self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32));
-        // While blocks arrive and a host has this one, it is on its way.
-        let is_coming = self.spread.known.get(block).is_some()
-            && self.progress_at.elapsed() < self.fleet.extend(KNOWN_BLOCK_WAIT);
-        if since.elapsed() >= self.fleet.extend(OWN_FETCH_AFTER)
-            && !is_leased
-            && !is_coming
-            && self.fetched_alone.insert(block)
-        {
-            tracing::info!(digest = %self.task.digest, block, "no host sends a block that a client waits for; fetching it from the registry");
-            let connection = self.connection.clone();
-            self.fetching.spawn(async move {
-                let blocks = block..(block + OWN_FETCH_BLOCKS).min(connection.blocks);
-                (None, fetch_blocks(&connection, blocks, |_| true).await)
-            });
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use watchfire_content::Block;
 
 use super::error::DownloadError;
+use super::progress::Progress;
 use super::segments::{SEGMENT_BLOCKS, Segments};
 use super::sources::Sources;
 use super::spread::{Spread, SpreadTask};
@@ -34,8 +35,7 @@ pub(super) struct Task {
     pub(super) digest: Digest,
     /// The size of the blob, if it is known.
     pub(super) size: Option<u64>,
-    /// Whether other hosts have a part of the blob, or this one got a block.
-    pub(super) has_progress: Arc<AtomicBool>,
+    pub(super) progress: Arc<Progress>,
     pub(super) waiting: Arc<WaitingReaders>,
     pub(super) sources: Arc<Sources>,
 }
@@ -81,10 +81,15 @@ impl Task {
     /// Fetches the blob. Returns when it is complete.
     pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
         let task = Arc::new(self);
-        if let (Some(fleet), Some(size)) = (task.downloads.fleet.clone(), task.size)
-            && task.run_in_fleet(fleet, size, phase).await?
-        {
-            return Ok(());
+        if let Some(fleet) = task.downloads.fleet.clone() {
+            let Pull { upstream, repository } = &task.pull;
+            let size = match task.size {
+                Some(size) => size,
+                None => upstream.blob_size(repository, &task.digest).await?,
+            };
+            if task.run_in_fleet(fleet, size, phase).await? {
+                return Ok(());
+            }
         }
         task.run_alone(phase).await
     }
@@ -100,7 +105,7 @@ impl Task {
         let blob = blocking(move || downloads.blobs.open_partial(&digest, size)).await??;
         phase.send_replace(Phase::Fetching(blob.clone()));
         if blob.state() == BlobState::Partial {
-            let progress = self.has_progress.clone();
+            let progress = self.progress.clone();
             let spread = SpreadTask::new(self.clone(), fleet, blob.clone(), progress).await;
             match spread.run().await {
                 Ok(()) => {}
@@ -310,7 +315,7 @@ impl Connection {
         let (last, len) = self.blob.block_range(blocks.end - 1);
         let range = ByteRange { start, end: last + len as u64 - 1 };
         let Task { pull: Pull { upstream, repository }, digest, .. } = &*self.task;
-        let mut body = upstream.blob(repository, digest, Some(range)).await?;
+        let mut body = self.wait(upstream.blob(repository, digest, Some(range))).await?;
         if !body.is_range && self.spread.is_some() && body.size == self.blob.size() {
             // A registry without ranges sends everything.
             self.segments.lock().release(blocks);
@@ -389,8 +394,9 @@ impl Connection {
     }
 
     async fn next(&self, body: &mut BlobBody) -> Result<Option<Bytes>, DownloadError> {
-        let bytes = body.next().await?;
+        let bytes = self.wait(body.next()).await?;
         if let Some(bytes) = &bytes {
+            self.task.progress.note();
             let counter = &self.task.downloads.counters.upstream_bytes;
             counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             self.task.sources.count_registry(bytes.len());
@@ -417,6 +423,17 @@ impl Connection {
         }
         tokio::task::yield_now().await;
         Ok(())
+    }
+
+    /// Waits for the registry.
+    async fn wait<T>(
+        &self,
+        answer: impl Future<Output = Result<T, UpstreamError>>,
+    ) -> Result<T, UpstreamError> {
+        match &self.spread {
+            Some(spread) => spread.wait(answer, self.task.pull.upstream.registry().name()).await,
+            None => answer.await,
+        }
     }
 
     fn short(&self) -> UpstreamError {

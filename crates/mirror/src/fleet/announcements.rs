@@ -14,7 +14,7 @@ use super::message::{ANNOUNCEMENTS_MAX, Request};
 use super::{COORDINATOR_TIMEOUT, Fleet};
 
 /// The coordinator and the hosts that would replace it.
-const COORDINATORS: usize = 3;
+pub(super) const COORDINATORS: usize = 3;
 /// Announcements within this time are sent together.
 const BATCH: Duration = Duration::from_millis(100);
 /// How often everything is announced again.

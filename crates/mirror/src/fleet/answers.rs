@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use watchfire_p2p::PeerId;
 
 use super::access::tag_key;
+use super::announcements::COORDINATORS;
 use super::coordinator::Report;
 use super::hashes::of_complete;
 use super::lookup::Lookup;
@@ -25,6 +26,8 @@ const HOLDER_WAIT: Duration = Duration::from_millis(400);
 const HASHES_WAIT: Duration = Duration::from_secs(5);
 /// Hashes that arrive within this time are sent together.
 const HASHES_BATCH: Duration = Duration::from_millis(20);
+/// How long the former coordinators of a blob may take.
+const SUCCESSOR_TIMEOUT: Duration = Duration::from_millis(500);
 /// Holders that one answer names.
 const HOLDERS_MAX: usize = 8;
 
@@ -86,6 +89,9 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
             if let Some(closer) = closer(fleet, &digest, is_final).await {
                 return empty(closer);
             }
+            if from == fleet.host.peer_id() || !is_final {
+                ask_successors(fleet, &digest).await;
+            }
             let holders = fleet.coordinator.lock().holders(&digest, HOLDERS_MAX + 1);
             let others = holders.into_iter().filter(|holder| *holder != from).take(HOLDERS_MAX);
             empty(Response::Holders { hosts: others.map(|peer| fleet.contact(peer)).collect() })
@@ -128,6 +134,7 @@ async fn closer(fleet: &Fleet, digest: &Digest, is_final: bool) -> Option<Respon
 
 /// Answers a report. A host that needs a holder waits for one for a moment.
 async fn assign(fleet: &Fleet, from: PeerId, digest: &Digest, report: &Report) -> Response {
+    ask_successors(fleet, digest).await;
     let deadline = Instant::now() + HOLDER_WAIT;
     loop {
         // Registered before the look, so that no change is missed.
@@ -150,6 +157,27 @@ async fn assign(fleet: &Fleet, from: PeerId, digest: &Digest, report: &Report) -
             holder: assignment.holder.map(|peer| fleet.contact(peer)),
             report_within_ms: assignment.report_within.as_millis() as u64,
         };
+    }
+}
+
+/// A host that coordinates a blob for the first time asks the hosts that did it before: they had the
+/// announcements.
+async fn ask_successors(fleet: &Fleet, digest: &Digest) {
+    if fleet.coordinator.lock().has(digest) {
+        return;
+    }
+    let own = fleet.host.peer_id();
+    let closest = fleet.lookup.closest(&digest.to_string(), COORDINATORS + 1).await;
+    let asked = closest.into_iter().filter(|peer| *peer != own).map(|peer| async move {
+        let request = Request::Holders { digest: digest.clone(), is_final: true };
+        fleet.ask(peer, &request, SUCCESSOR_TIMEOUT).await
+    });
+    for answer in futures::future::join_all(asked).await.into_iter().flatten() {
+        let (Response::Holders { hosts }, _) = answer else { continue };
+        for host in hosts.into_iter().filter(|host| host.id != own) {
+            let holder = fleet.note_contact(host);
+            fleet.coordinator.lock().handle_announcement(fleet.now(), digest, holder);
+        }
     }
 }
 

@@ -174,6 +174,11 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
         }
     }
 
+    /// Whether any host is known for a blob.
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.blobs.contains_key(key)
+    }
+
     /// The hosts that have a whole blob, the most recently announced first.
     pub(crate) fn holders(&self, key: &K, hosts_max: usize) -> Vec<P> {
         let Some(blob) = self.blobs.get(key) else { return Vec::new() };

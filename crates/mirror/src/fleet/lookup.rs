@@ -79,9 +79,13 @@ impl Lookup {
     }
 
     async fn refresh(&self) {
-        let read_at = self.known.lock().read_at;
-        if read_at.is_some_and(|at| at.elapsed() < KNOWN_AGE_MAX) {
-            return;
+        {
+            let known = self.known.lock();
+            // A host that knows no other looks again each time.
+            let is_recent = known.read_at.is_some_and(|at| at.elapsed() < KNOWN_AGE_MAX);
+            if is_recent && known.places.len() > 1 {
+                return;
+            }
         }
         // It fails only while the mirror stops.
         let peers = self.host.known_peers().await.unwrap_or_default();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::stream;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::{SOURCE, Shared};
 use crate::access::AccessError;
@@ -137,7 +137,7 @@ async fn respond(
                 ReadError::Store(error) => failed(&error),
                 ReadError::Stalled => ApiError::new(ErrorCode::BlobUnknown, error.to_string()),
             })?,
-            Err(_) if reader.download.as_ref().is_some_and(Download::has_progress) => None,
+            Err(_) if reader.is_progressing() => None,
             Err(_) => return Err(no_byte(shared.settings.first_byte_timeout)),
         };
         *response.body_mut() = body(first, reader);
@@ -201,18 +201,25 @@ impl Reader {
         Ok(Some(block.slice(from..to)))
     }
 
+    /// Whether the rest of the blob is on its way.
+    fn is_progressing(&self) -> bool {
+        self.download.as_ref().is_some_and(|download| download.progress().count() > 0)
+    }
+
     /// Waits for a block. The wait is bounded by the time without any new block, and as a whole.
     async fn wait_for(&self, mut download: Download, block: usize) -> Result<(), ReadError> {
         let limit = self.shared.extend(self.shared.settings.progress_timeout);
-        let mut progress = download.clone();
+        let progress = download.clone();
+        let mut count = progress.progress().count();
         let mut arrived = std::pin::pin!(download.block(&self.blob, block));
         let deadline = Instant::now() + limit * WAIT_FACTOR;
-        let mut stalled_at = Instant::now() + limit;
         loop {
-            tokio::select! {
-                arrived = &mut arrived => return arrived.map_err(ReadError::Download),
-                () = progress.any_block(&self.blob) => stalled_at = deadline.min(Instant::now() + limit),
-                () = sleep_until(stalled_at) => return Err(ReadError::Stalled),
+            let stalled_at = deadline.min(Instant::now() + limit);
+            match timeout_at(stalled_at, &mut arrived).await {
+                Ok(arrived) => return arrived.map_err(ReadError::Download),
+                Err(_) if progress.progress().count() == count => return Err(ReadError::Stalled),
+                Err(_) if Instant::now() >= deadline => return Err(ReadError::Stalled),
+                Err(_) => count = progress.progress().count(),
             }
         }
     }

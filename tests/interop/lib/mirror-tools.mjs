@@ -1,0 +1,32 @@
+// Container tools that Debian does not have. The versions are in mirror/tools/*/go.mod.
+
+import { GoPrograms } from './go-programs.mjs'
+
+const inTools = (name, module, packages) => new GoPrograms({ folder: `mirror/tools/${name}`, module, packages, target: `mirror-tools/${name}` })
+
+const modules = [
+  inTools('containerd', 'github.com/containerd/containerd/v2', { containerd2: 'cmd/containerd', ctr2: 'cmd/ctr' }),
+  inTools('crane', 'github.com/google/go-containerregistry', { crane: 'cmd/crane' }),
+  inTools('distribution', 'github.com/distribution/distribution/v3', { registry3: 'cmd/registry' }),
+  inTools('olareg', 'github.com/olareg/olareg', { olareg: 'cmd/olareg' }),
+  inTools('regctl', 'github.com/regclient/regclient', { regctl: 'cmd/regctl' }),
+]
+const [containerd, crane, distribution, olareg, regctl] = modules
+
+/** The reason why the tests with these tools cannot run here; false when they can. */
+export const whyNoMirrorTools = modules.map((module) => module.whyMissing).find(Boolean) ?? false
+
+/** The paths of the programs, which `buildMirrorTools` builds. */
+export const mirrorTools = {
+  containerd2: containerd.path('containerd2'),
+  ctr2: containerd.path('ctr2'),
+  crane: crane.path('crane'),
+  olareg: olareg.path('olareg'),
+  registry3: distribution.path('registry3'),
+  regctl: regctl.path('regctl'),
+}
+
+/** Builds the tools unless they exist: takes minutes, most of them for containerd and the registry. */
+export async function buildMirrorTools() {
+  for (const module of modules) await module.build()
+}
