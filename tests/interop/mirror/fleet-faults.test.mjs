@@ -129,8 +129,7 @@ describe('a host that fails', () => {
     }
   })
 
-  const notAnnounced = 'a host that starts again does not know which hosts have the blobs that it coordinates'
-  it('fetches nothing from the registry that others have when it starts again without its blobs', { timeout: 60_000, todo: notAnnounced }, async () => {
+  it('fetches nothing from the registry that others have when it starts again without its blobs', { timeout: 60_000 }, async () => {
     await startFleet(3)
     const startedAt = performance.now()
     await newImage(Array.from({ length: 12 }, (_, index) => 1000 + index))

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
@@ -14,6 +15,8 @@ use crate::oci::{Algorithm, Digest};
 
 /// The ending of a list of blocks.
 const BLOCKS: &str = ".blocks";
+/// The number of the next file that is written.
+static WRITES: AtomicU64 = AtomicU64::new(0);
 /// The ending of a file that is being written.
 const UNFINISHED: &str = ".unfinished";
 
@@ -162,7 +165,9 @@ pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> Result<(), StoreError
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).context("create", folder)?;
     }
-    let unfinished = with_ending(path, UNFINISHED);
+    // Several requests may write one file at the same time, with the same content.
+    let number = WRITES.fetch_add(1, Ordering::Relaxed);
+    let unfinished = with_ending(path, &format!(".{number}{UNFINISHED}"));
     let write = || {
         let mut file = File::create(&unfinished)?;
         parts.iter().try_for_each(|part| file.write_all(part))?;
