@@ -18,7 +18,10 @@ const REGISTRY = 'registry.example'
 const LAYERS = [6 * MIB, 2 * MIB, 1000]
 /** Where the registry ends each body. */
 const CUT_BYTES = 400_000
-/** The longest pull while the registry never answers the mirror, which waits four seconds twice, and twice two. The rest is for a busy machine. */
+/**
+ * The longest pull while the registry never answers the mirror, which waits four seconds twice, and two seconds twice. The
+ * rest is for a busy machine.
+ */
 const PULL_MS_MAX = 30_000
 
 let folder
