@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use crate::catalog::Catalog;
 use crate::oci::Digest;
 use crate::pull::Pull;
@@ -33,10 +35,13 @@ pub(crate) enum AccessError {
 
 impl Access {
     /// Checks that a blob may be served under a repository. Returns its size, if it is known.
+    ///
+    /// `limit` is how long a registry may take to answer before an older answer holds.
     pub(crate) async fn check_blob(
         &self,
         pull: &Pull,
         digest: &Digest,
+        limit: Duration,
     ) -> Result<Option<u64>, AccessError> {
         let Pull { upstream, repository } = pull;
         let id = pull.id();
@@ -44,7 +49,12 @@ impl Access {
         if age.is_some_and(|age| age < self.ttl) {
             return Ok(self.catalog.size(&id, digest));
         }
-        match upstream.blob_size(repository, digest).await {
+        let asked = upstream.blob_size(repository, digest);
+        let answer = match self.offline_ok && age.is_some() {
+            true => timeout(limit, asked).await.unwrap_or_else(|_| Err(upstream.no_answer(limit))),
+            false => asked.await,
+        };
+        match answer {
             Ok(size) => {
                 self.catalog.note_member(&id, digest)?;
                 Ok(Some(size))

@@ -98,6 +98,11 @@ ${settings}
     return this.ctr('images', 'pull', ...options, '--hosts-dir', hosts, image)
   }
 
+  /** Fetches and verifies the content of an image, and does not unpack it. */
+  fetch(image) {
+    return this.ctr('content', 'fetch', '--hosts-dir', path.join(this.#folder, 'hosts.d'), image)
+  }
+
   /** Pulls an image as Kubernetes does, through the CRI plugin and the settings of config.toml. Returns its id. */
   pullAsKubernetes(image) {
     return pullImage(path.join(this.#folder, 'containerd.sock'), image)

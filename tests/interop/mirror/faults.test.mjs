@@ -7,14 +7,18 @@ import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+import { gzipSync } from 'node:zlib'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { startMirror } from '../lib/server.mjs'
 
 const MIB = 1 << 20
+const MANIFEST = 'application/vnd.oci.image.manifest.v1+json'
 /** The mirror answers 404 after two seconds without a byte; the rest is for a busy machine. */
 const FIRST_BYTE_MS_MAX = 6_000
+/** It answers without a manifest or list after four seconds. */
+const ANSWER_MS_MAX = 8_000
 /** The mirror cuts a response after five seconds without a byte. */
 const CUT_MS_MAX = 12_000
 
@@ -51,6 +55,12 @@ const newStore = () => path.join(folder, `store-${stores++}`)
 
 async function start(store = newStore(), args = []) {
   mirror = await startMirror(store, ['--upstream', faulty.url, ...args])
+}
+
+/** A manifest with one layer, which is its configuration too. */
+function manifestOf(layer) {
+  const descriptor = { mediaType: 'application/octet-stream', digest: digestOf(layer), size: layer.length }
+  return Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType: MANIFEST, config: descriptor, layers: [descriptor] }))
 }
 
 /** Reads a path to its end, or until the connection is cut. */
@@ -169,7 +179,7 @@ describe('a registry that fails', () => {
       return changed
     }
     const wrong = await layer()
-    assert.ok(wrong.isCut || !wrong.body.equals(image.layers[0]))
+    assert.ok(wrong.isCut, 'no whole blob with wrong bytes is sent')
     faulty.spoil = (_request, chunk) => chunk
     await mirror.stop()
     await start(store)
@@ -182,7 +192,7 @@ describe('a registry that fails', () => {
     const before = mirror.residentBytes()
     faulty.answer = (request, response) => {
       if (!request.url.includes('/manifests/')) return false
-      response.writeHead(200, { 'content-type': 'application/vnd.oci.image.manifest.v1+json' })
+      response.writeHead(200, { 'content-type': MANIFEST })
       const piece = Buffer.alloc(MIB, ' ')
       let left = 100
       const write = () => {
@@ -198,7 +208,7 @@ describe('a registry that fails', () => {
     assert.ok(mirror.residentBytes() - before < 40 * MIB)
     faulty.answer = (request, response) => {
       if (!request.url.includes('/manifests/')) return false
-      response.writeHead(200, { 'content-type': 'application/vnd.oci.image.manifest.v1+json' }).end('{}')
+      response.writeHead(200, { 'content-type': MANIFEST }).end('{}')
       return true
     }
     assert.equal((await manifest(image.digest)).status, 502)
@@ -220,6 +230,24 @@ describe('a registry that fails', () => {
     await start(newStore(), ['--allow-redirect', '127.0.0.0/8'])
     await manifest()
     assert.ok((await layer()).body.equals(image.layers[0]))
+  })
+
+  it('never unpacks what is compressed', async () => {
+    const bomb = gzipSync(Buffer.alloc(512 * MIB))
+    const compressed = { ...image, layers: [bomb], blobs: [bomb] }
+    await push(registry, 'app', 'bomb', { ...compressed, manifest: manifestOf(bomb) })
+    await start()
+    const before = mirror.residentBytes()
+    faulty.answer = (request, response) => {
+      if (!request.url.includes('/manifests/v1')) return false
+      response.writeHead(200, { 'content-type': MANIFEST, 'content-encoding': 'gzip', 'content-length': bomb.length })
+      response.end(request.method === 'HEAD' ? undefined : bomb)
+      return true
+    }
+    await manifest()
+    assert.equal((await manifest('bomb')).status, 200)
+    assert.ok((await layer({}, compressed)).body.equals(bomb))
+    assert.ok(mirror.residentBytes() - before < 40 * MIB)
   })
 
   it('serves an index that names itself like any other', async () => {
@@ -255,6 +283,30 @@ describe('a registry that is down', () => {
     await start(store, ['--tag-ttl', '0s', '--access-ttl', '0s'])
     assert.equal((await manifest()).status, 502)
     assert.equal((await layer()).status, 502)
+  })
+})
+
+describe('a registry that never answers', () => {
+  it('is replaced by the store if the settings say so', async () => {
+    await start(newStore(), ['--tag-ttl', '0s', '--access-ttl', '0s', '--offline-ok'])
+    await manifest()
+    assert.equal((await layer()).status, 200)
+    faulty.answer = () => true
+    const stored = await manifest()
+    assert.deepEqual([stored.status, stored.headers['watchfire-source']], [200, 'store'])
+    const blob = await layer()
+    assert.deepEqual([blob.status, blob.headers['watchfire-source']], [200, 'store'])
+    assert.ok(blob.body.equals(image.layers[0]))
+  })
+
+  it('does not hold a client that asks for a manifest or a list', async () => {
+    await start()
+    faulty.answer = () => true
+    for (const target of ['/v2/app/manifests/v1', `/v2/app/manifests/${image.digest}`, '/v2/app/tags/list', `/v2/app/referrers/${image.digest}`]) {
+      const { status, ms } = await read(target)
+      assert.equal(status, 502, target)
+      assert.ok(ms < ANSWER_MS_MAX, `${target}: answered after ${ms} ms`)
+    }
   })
 })
 

@@ -49,7 +49,9 @@ async fn open(
     request: &Parts,
     deadline: Instant,
 ) -> Result<Response, ApiError> {
-    let access = shared.access.check_blob(pull, digest).await;
+    // The other half of the time is for the blob.
+    let limit = deadline.saturating_duration_since(Instant::now()) / 2;
+    let access = shared.access.check_blob(pull, digest, limit).await;
     let size = access.map_err(|error| match error {
         AccessError::Upstream(error) => error.to_api_error(ErrorCode::BlobUnknown),
         AccessError::Store(error) => failed(&error),

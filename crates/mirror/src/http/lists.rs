@@ -4,16 +4,24 @@ use axum::body::Body;
 use axum::response::Response;
 use http::HeaderValue;
 use http::request::Parts;
+use tokio::time::timeout;
 
-use super::SOURCE;
+use super::{SOURCE, Shared};
 use crate::oci::{ApiError, ErrorCode};
 use crate::pull::Pull;
 
 /// Answers with the list of the registry. Its `Link` to the next page is relative, and so leads
 /// through the mirror again.
-pub(super) async fn answer(pull: &Pull, path: &str, request: &Parts) -> Result<Response, ApiError> {
+pub(super) async fn answer(
+    shared: &Shared,
+    pull: &Pull,
+    path: &str,
+    request: &Parts,
+) -> Result<Response, ApiError> {
     let query = forwarded_query(request.uri.query().unwrap_or_default());
-    let list = pull.upstream.list(&pull.repository, path, &query).await;
+    let limit = shared.answer_timeout();
+    let list = timeout(limit, pull.upstream.list(&pull.repository, path, &query)).await;
+    let list = list.unwrap_or_else(|_| Err(pull.upstream.no_answer(limit)));
     let (headers, body) = list.map_err(|error| error.to_api_error(ErrorCode::NameUnknown))?;
     let mut response = Response::new(Body::from(body));
     *response.headers_mut() = headers;

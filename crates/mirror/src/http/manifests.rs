@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::response::Response;
 use http::request::Parts;
 use http::{HeaderValue, header};
+use tokio::time::timeout;
 
 use super::{SOURCE, Shared};
 use crate::fleet::tag_key;
@@ -183,9 +184,21 @@ impl Lookup<'_> {
         Ok(Some((manifest, Source::Fleet(age))))
     }
 
-    /// Asks the registry for a manifest. It sends the manifest only if the store lacks it: a `HEAD`
-    /// request costs less, and Docker Hub does not count it as a pull. `stored` is that of a digest.
+    /// Asks the registry for a manifest. A registry that does not answer in time counts as down.
+    /// `stored` is the manifest of a digest.
     async fn ask_registry(
+        &self,
+        reference: &Reference,
+        stored: Option<&Manifest>,
+    ) -> Result<Manifest, Failure> {
+        let limit = self.shared.answer_timeout();
+        let answer = timeout(limit, self.request(reference, stored)).await;
+        answer.unwrap_or_else(|_| Err(self.pull.upstream.no_answer(limit).into()))
+    }
+
+    /// Requests a manifest. The registry sends the manifest only if the store lacks it: a `HEAD`
+    /// request costs less, and Docker Hub does not count it as a pull. `stored` is that of a digest.
+    async fn request(
         &self,
         reference: &Reference,
         stored: Option<&Manifest>,

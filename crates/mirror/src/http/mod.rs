@@ -59,6 +59,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// How long a client waits until the registry has answered a request that is not for a blob. The
+    /// first request for a repository may need a token, and a new manifest takes two requests.
+    fn answer_timeout(&self) -> Duration {
+        self.extend(self.settings.first_byte_timeout) * 2
+    }
+
     /// A timeout, which is longer while this host has too much work to answer in time.
     fn extend(&self, timeout: Duration) -> Duration {
         self.fleet.as_ref().map_or(timeout, |fleet| fleet.extend(timeout))
@@ -173,8 +179,6 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
         "/metrics" => return Ok(operator::metrics(shared).await),
         _ => {}
     }
-    let not_found = || ApiError::new(ErrorCode::NameUnknown, "this path is not served");
-    let resource = parse_path(path).ok_or_else(not_found)??;
     if !matches!(request.method, Method::GET | Method::HEAD) {
         let message = "a mirror only serves pulls: push to the registry itself";
         let allowed = HeaderValue::from_static("GET, HEAD");
@@ -182,6 +186,8 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
             ApiError::new(ErrorCode::Unsupported, message).with_header(header::ALLOW, allowed)
         );
     }
+    let not_found = || ApiError::new(ErrorCode::NameUnknown, "this path is not served");
+    let resource = parse_path(path).ok_or_else(not_found)??;
     match resource {
         Resource::Root => {
             let json = [(header::CONTENT_TYPE, "application/json")];
@@ -206,11 +212,11 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
             }
         }
         Resource::Tags(repository) => {
-            lists::answer(&shared.pull(request, &repository)?, "tags/list", request).await
+            lists::answer(shared, &shared.pull(request, &repository)?, "tags/list", request).await
         }
         Resource::Referrers(repository, digest) => {
             let path = format!("referrers/{digest}");
-            lists::answer(&shared.pull(request, &repository)?, &path, request).await
+            lists::answer(shared, &shared.pull(request, &repository)?, &path, request).await
         }
     }
 }

@@ -137,6 +137,12 @@ impl Upstream {
         }))
     }
 
+    /// The error for a request that this registry did not answer within `limit`.
+    pub fn no_answer(&self, limit: Duration) -> UpstreamError {
+        let registry = self.registry.name().to_owned();
+        UpstreamError::Unreachable { registry, cause: format!("no answer within {limit:?}") }
+    }
+
     /// Requests a manifest. `accept` is the client's list of media types.
     pub async fn manifest(
         &self,
