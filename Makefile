@@ -10,7 +10,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-browser bench-churn redraw soak test-proxies-long test-mirror clean tools mirror-tools swarm-tools
+.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror clean tools mirror-tools swarm-tools image-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,6 +128,13 @@ swarm-tools: ## Install what the swarm is compared with, when it is missing; bui
 	@cd tests/interop && node --input-type=module \
 	  -e "import { buildKubo } from './lib/kubo.mjs'; await buildKubo()"
 
+image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
+	@missing=; for tool in docker-registry:docker-registry skopeo:skopeo containerd:containerd runc:runc nginx:nginx-light tc:iproute2 unshare:util-linux mkfs.ext4:e2fsprogs losetup:mount; do \
+	  PATH="$$PATH:/usr/sbin:/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	[ -z "$$missing" ] || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+
 docs: docs-links ## Build the book in target/book; installs mdbook when it is missing
 	@command -v mdbook >/dev/null || $(CARGO) install mdbook --version 0.5.4 --locked --no-default-features --features search
 	mdbook build
@@ -174,6 +181,11 @@ bench-swarm: web swarm-tools ## A file from one to many, beside kubo and HTTP; w
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo ./target/release/watchfire-bench swarm $(ARGS)
 
+bench-images: web image-tools ## An image to many hosts, beside a registry and shared caches; writes docs/fleet/
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire-bench images $(ARGS)
+
 bench-browser: web tools tests/interop/node_modules/.package-lock.json ## A page from one browser to ten; writes docs/browser/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	node bench/browser/main.mjs $(ARGS)
@@ -183,7 +195,7 @@ bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200
 	node bench/churn/main.mjs $(ARGS)
 
 redraw: ## Draw pages and pictures of docs/ again from the stored results
-	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw $(wildcard docs/scale/*.json docs/swarm/*.json docs/browser/*.json)
+	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw $(wildcard docs/scale/*.json docs/swarm/*.json docs/fleet/*.json docs/browser/*.json)
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -31,10 +31,18 @@ pub enum Benchmark {
     Neighbour,
 }
 
+/// Hosts of a full run.
+const HOSTS: usize = 32;
+/// The same with shaped links. Hosts that are limited by their links and not by the processors of
+/// this machine must be few, or their links so slow that the registry alone needs hours.
+const HOSTS_WITH_EQUAL_LINKS: usize = 8;
+const HOSTS_WITH_SLOW_UPSTREAM: usize = 16;
+
 /// The size of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    pub hosts: usize,
+    /// `None`: the number of a full run.
+    pub hosts: Option<usize>,
     /// The part of each image, from 0 to 1.
     pub share: f64,
     /// The rate of all links of [`Benchmark::EqualLinks`], in Mbit/s.
@@ -72,6 +80,16 @@ impl Benchmark {
         }
     }
 
+    /// The hosts of a full run.
+    pub fn hosts(self) -> usize {
+        match self {
+            Benchmark::Unshaped | Benchmark::SmallLayers | Benchmark::Sizes => HOSTS,
+            Benchmark::EqualLinks => HOSTS_WITH_EQUAL_LINKS,
+            Benchmark::SlowUpstream => HOSTS_WITH_SLOW_UPSTREAM,
+            Benchmark::Neighbour => 2,
+        }
+    }
+
     fn images(self, share: f64) -> Vec<Image> {
         let part = |whole: u64| ((whole as f64 * share) as u64).max(1);
         let usual = |mib: u64| Image::Usual { bytes: part(mib * MIB) };
@@ -98,7 +116,7 @@ impl Benchmark {
     /// The cases of one round: all systems in turns, for each image.
     pub fn cases(self, size: Size, systems: &[System]) -> Vec<Case> {
         let is_warm = self == Benchmark::Neighbour;
-        let hosts = if is_warm { 2 } else { size.hosts };
+        let hosts = if is_warm { 2 } else { size.hosts.unwrap_or(self.hosts()) };
         let links = self.links(size);
         let images = self.images(size.share).into_iter();
         let of_image = |image| {
@@ -119,7 +137,7 @@ mod tests {
     use super::*;
 
     const SIZE: Size = Size {
-        hosts: 32,
+        hosts: None,
         share: 1.0,
         equal_mbit: 100.0,
         slow_upstream: Links { upstream_mbit: 50.0, host_mbit: 100.0 },
@@ -138,6 +156,8 @@ mod tests {
         let mib: Vec<u64> = cases.iter().map(|case| (case.image.bytes() + 6) / MIB).collect();
         assert_eq!(mib, [10, 10, 100, 100]);
         assert!(cases.iter().all(|case| case.hosts == 32 && !case.is_warm));
+        let fewer = Size { hosts: Some(4), ..SIZE };
+        assert!(Benchmark::Sizes.cases(fewer, &[System::Fleet]).iter().all(|case| case.hosts == 4));
         let small = Benchmark::SmallLayers.cases(SIZE, &[System::Fleet]);
         assert_eq!(small[0].image.layers(), [200_000; 200]);
     }

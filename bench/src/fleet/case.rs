@@ -7,10 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rustix::fs::statvfs;
 use serde::Serialize;
 
 use super::client::{Containerd, Pull};
+use super::disk::Disk;
 use super::host::Host;
 use super::image::Image;
 use super::links::Links;
@@ -27,13 +27,11 @@ use crate::swarm::peers::Logged;
 use crate::swarm::testbed::{Node, Rates, Testbed};
 
 const PAUSE: Duration = Duration::from_millis(10);
-/// Interval of the progress line.
-const SHOW_INTERVAL: Duration = Duration::from_millis(500);
-/// Disk space that stays free.
-const SPARE_BYTES: u64 = 3 << 30;
 /// Bytes that a host writes for each byte of an image: fetched, unpacked, and in its mirror.
-const FETCHED_AND_UNPACKED: f64 = 2.2;
+const FETCHED_AND_UNPACKED: f64 = 2.25;
 const MIRRORED: f64 = 1.0;
+/// Bytes that a host writes beside them for each layer: rounded up files, folders and metadata.
+const FILES_BYTES: u64 = 256 << 10;
 
 /// A system with an image and a number of hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +51,7 @@ pub struct Workspace {
     pub watchfire: Watchfire,
     /// The storage of the registry.
     pub registry: PathBuf,
-    /// The files of the current case; empty between cases.
+    /// Where the disk of the current case is mounted.
     pub folder: PathBuf,
     /// The logs of failed cases.
     pub failed: PathBuf,
@@ -110,14 +108,12 @@ impl Case {
     }
 
     pub fn run(&self, workspace: &Workspace, progress: &Progress) -> Result<Outcome> {
-        clear(&workspace.folder)?;
-        self.check_room(workspace)?;
+        progress.show(&format!("{self}: preparing its disk"));
+        let _disk = Disk::mount(&workspace.folder, self.written_bytes())?;
         let outcome = self.run_in(workspace, progress);
         if outcome.is_err() {
             self.keep_logs(workspace)?;
         }
-        progress.show(&format!("{self}: removing its files"));
-        clear(&workspace.folder)?;
         outcome
     }
 
@@ -141,22 +137,13 @@ impl Case {
         Ok(())
     }
 
-    fn check_room(&self, workspace: &Workspace) -> Result<()> {
-        let disk = statvfs(&workspace.folder)?;
-        let free = disk.f_bavail * disk.f_frsize;
+    /// The most bytes that all hosts write.
+    fn written_bytes(&self) -> u64 {
         let has_mirror = self.system.source() == Source::OwnMirror;
         let each = FETCHED_AND_UNPACKED + if has_mirror { MIRRORED } else { 0.0 };
+        let files = FILES_BYTES * self.image.layers().len() as u64;
         let images = self.hosts as f64 * each + MIRRORED;
-        let needed = (images * self.image.bytes() as f64) as u64 + SPARE_BYTES;
-        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-        ensure!(
-            needed <= free,
-            "the case may write {:.1} GiB, but {:.1} GiB of disk are free; free some, or use --percent \
-             or --hosts",
-            gib(needed),
-            gib(free)
-        );
-        Ok(())
+        (images * self.image.bytes() as f64) as u64 + self.hosts as u64 * files
     }
 
     fn run_in(&self, workspace: &Workspace, progress: &Progress) -> Result<Outcome> {
@@ -196,7 +183,7 @@ impl Case {
         let started_at = Instant::now();
         let pulls = hosts.iter().zip(engines).map(|(host, engine)| engine.pull(host, self.image));
         let mut pulls: Vec<Pull> = pulls.collect::<Result<_>>()?;
-        let mut shown_at: Option<Instant> = None;
+        let mut shown_at = started_at;
         loop {
             for (index, pull) in pulls.iter_mut().enumerate() {
                 let polled = pull.poll(started_at.elapsed());
@@ -213,10 +200,8 @@ impl Case {
                 pulls.len(),
                 timeout.as_secs()
             );
-            if shown_at.is_none_or(|at| at.elapsed() > SHOW_INTERVAL) {
-                progress.show(&format!("{self}: {fetched} fetched, {complete} unpacked"));
-                shown_at = Some(Instant::now());
-            }
+            let step = format!("{self}: {fetched} fetched, {complete} unpacked");
+            progress.show_long(&step, &mut shown_at);
             thread::sleep(PAUSE);
         }
         let after = counters()?;

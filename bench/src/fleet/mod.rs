@@ -7,6 +7,7 @@
 mod benchmark;
 mod case;
 mod client;
+mod disk;
 mod figures;
 mod host;
 mod image;
@@ -40,13 +41,11 @@ use crate::scale::{namespace, percent, watchfire_beside};
 use crate::swarm::memory_filler::MemoryFiller;
 use crate::swarm::sweeper::Sweeper;
 
-/// Hosts of a full run.
-const HOSTS: usize = 32;
 const HOSTS_MAX: usize = 200;
 /// Links of a full run, in Mbit/s.
 const EQUAL_MBIT: f64 = 50.0;
-const UPSTREAM_MBIT: f64 = 50.0;
-const HOST_MBIT: f64 = 100.0;
+const UPSTREAM_MBIT: f64 = 25.0;
+const HOST_MBIT: f64 = 50.0;
 /// A case that took longer is not repeated.
 const REPEATED_SECONDS_MAX: f64 = 300.0;
 /// Expected duration of a round, divided by that of the longest round before.
@@ -67,14 +66,15 @@ pub struct Settings {
     /// Check that everything works: small images, four hosts, fast links, one round.
     #[arg(long)]
     quick: bool,
-    /// Number of hosts; the benchmark `neighbour` always has two.
-    #[arg(long, default_value_t = HOSTS)]
-    hosts: usize,
+    /// Number of hosts; the benchmark `neighbour` always has two. By default 32, and fewer with
+    /// shaped links.
+    #[arg(long)]
+    hosts: Option<usize>,
     /// Most rounds of a benchmark; figures are medians over them.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Time limit of each benchmark in seconds: no round starts that would end later.
-    #[arg(long, default_value_t = 3_600)]
+    #[arg(long, default_value_t = 5_400)]
     time_limit: u64,
     /// Measure only these systems.
     #[arg(long, value_delimiter = ',')]
@@ -111,14 +111,13 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     eprintln!("{}", machine.sentence());
     let workspace = settings.workspace()?;
     let images = settings.out.canonicalize()?.join("images");
-    let _sweeper = Sweeper::watch(&[&workspace.folder, &workspace.registry, &images])?;
+    let _sweeper = Sweeper::watch(&[&workspace.registry, &images])?;
     let benchmarks = settings.benchmarks();
     let mut planned = Vec::new();
     for benchmark in benchmarks {
         let systems = settings.systems(benchmark, workspace.watchfire.has_fleet)?;
         planned.push((benchmark, benchmark.cases(settings.size(), &systems)));
     }
-    clear(&workspace.folder)?;
     clear(&workspace.registry)?;
     clear(&images)?;
     push_images(planned.iter().flat_map(|(_, cases)| cases), &images, &workspace)?;
@@ -166,17 +165,17 @@ impl Settings {
         if self.quick {
             self.percent = self.percent.min(10.0);
             self.rounds = 1;
-            self.hosts = self.hosts.min(4);
+            self.hosts = Some(self.hosts.unwrap_or(4).min(4));
         }
         self
     }
 
     fn check(&self) -> Result<()> {
-        let is_valid = (2..=HOSTS_MAX).contains(&self.hosts);
+        let is_valid = self.hosts.is_none_or(|hosts| (2..=HOSTS_MAX).contains(&hosts));
         ensure!(is_valid, "invalid --hosts: must be from 2 to {HOSTS_MAX}");
         let rates = [self.equal_mbit, self.upstream_mbit, self.host_mbit];
         ensure!(rates.iter().all(|mbit| *mbit >= 0.1), "invalid rate: must be at least 0.1 Mbit/s");
-        let programs: [(&str, &[&str]); 8] = [
+        let programs: [(&str, &[&str]); 10] = [
             ("docker-registry", &["--version"]),
             ("skopeo", &["--version"]),
             ("containerd", &["--version"]),
@@ -185,6 +184,8 @@ impl Settings {
             ("ip", &["-V"]),
             ("tc", &["-V"]),
             ("nsenter", &["--version"]),
+            ("losetup", &["--version"]),
+            ("mkfs.ext4", &["-V"]),
         ];
         programs.iter().try_for_each(|(program, arguments)| check_program(program, arguments))
     }
@@ -218,7 +219,7 @@ impl Settings {
     /// Whether this is a full run, whose pages go to `docs`. Slower or faster links are still one:
     /// they depend on the machine, and the page names them.
     fn is_whole(&self) -> bool {
-        self.percent >= 100.0 && self.only.is_empty() && self.hosts == HOSTS
+        self.percent >= 100.0 && self.only.is_empty() && self.hosts.is_none()
     }
 
     /// The command that repeats the run, for the page.
@@ -227,8 +228,8 @@ impl Settings {
         if self.percent < 100.0 {
             command += &format!(" --percent {}", self.percent);
         }
-        if self.hosts != HOSTS {
-            command += &format!(" --hosts {}", self.hosts);
+        if let Some(hosts) = self.hosts {
+            command += &format!(" --hosts {hosts}");
         }
         let rates: &[(&str, f64, f64)] = match benchmark {
             Benchmark::EqualLinks => &[("equal", self.equal_mbit, EQUAL_MBIT)],
@@ -369,4 +370,29 @@ impl Rounds {
 fn outcome_line(outcome: &Outcome) -> String {
     let (fetched, complete) = (outcome.last_fetched(), outcome.last_complete());
     format!("fetched after {fetched:.1} s, unpacked after {complete:.1} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_page_begins_with_the_heading() {
+        assert!(include_str!("../../../docs/fleet/README.md").starts_with(HEADING));
+    }
+
+    #[test]
+    fn the_heading_names_the_size_of_each_benchmark() {
+        let links = Links { upstream_mbit: UPSTREAM_MBIT, host_mbit: HOST_MBIT };
+        let size = Size { hosts: None, share: 1.0, equal_mbit: EQUAL_MBIT, slow_upstream: links };
+        for benchmark in Benchmark::ALL {
+            let row = format!("| `{benchmark}` |");
+            let row = HEADING.lines().find(|line| line.starts_with(&row)).unwrap();
+            let case = benchmark.cases(size, &[System::Fleet])[0];
+            assert!(case.is_warm || row.contains(&format!("| {} |", case.hosts)), "{row}");
+            for mbit in case.links.iter().flat_map(|links| [links.upstream_mbit, links.host_mbit]) {
+                assert!(row.contains(&format!("{mbit} Mbit/s")), "{row}");
+            }
+        }
+    }
 }

@@ -73,9 +73,7 @@ impl Results<'_> {
             );
         }
         for failure in self.failures {
-            // The log of the program follows, which is kept in a file.
-            let failure = failure.lines().next().unwrap_or_default();
-            report.figure("did not run", failure.replace('|', " "));
+            report.figure("did not run", in_short(failure));
         }
         report
     }
@@ -218,7 +216,8 @@ const MIRROR: &str = "A mirror listens on the loopback address of its host with 
      mirrors of a fleet know the first one when they start.";
 const CACHES: &str = "A shared cache is on the first host, behind the link of that host. nginx keeps \
      other requests for a blob waiting until it has the whole blob (`proxy_cache_lock`). The cache of \
-     docker-registry (`proxy.remoteurl`) has default settings.";
+     docker-registry 2.8 (`proxy.remoteurl`) has default settings. It asks the registry for each \
+     request that arrives before the blob is stored, and once more to store it.";
 const BYTES: &str = "Copies from the registry are the bytes of bodies in its log, divided by the size of \
      the image. Copies between hosts are all bytes that hosts sent on their links, except those to the \
      registry; they include headers and acknowledgements.";
@@ -233,6 +232,15 @@ const IMAGE: &str = "The image has layers of tar and gzip with files of 36 KB in
      of the files is text, and the others do not compress. Sizes are those of the compressed layers.";
 const NOT_MEASURED: &str = "Systems that need another client or a cluster are not measured: `nerdctl ipfs` \
      (no containerd client here speaks to kubo), Spegel, Dragonfly and Kraken.";
+
+/// An error without the log of its program, of which only the last line stays.
+fn in_short(failure: &str) -> String {
+    let mut lines = failure.lines();
+    let first = lines.next().unwrap_or_default();
+    let (what, _) = first.split_once("; last lines of the log").unwrap_or((first, ""));
+    let last = lines.next_back().map_or(String::new(), |last| format!(": {}", last.trim()));
+    format!("{what}{last}").replace('|', " ")
+}
 
 fn described(image: Image) -> String {
     let mib = number(image.bytes() as f64 / MIB, 0);
@@ -294,7 +302,7 @@ mod tests {
         let results = Results {
             benchmark,
             figures,
-            failures: &["nginx: it ended\nwhy".to_owned()],
+            failures: &["nginx: it ended; last lines of the log:\n    one\n    why".to_owned()],
             others_share: 0.5,
             is_whole: false,
             command: "make bench-images".to_owned(),
@@ -316,7 +324,7 @@ mod tests {
         assert_eq!(rows, [2, 1]);
         let columns = report.tables.iter().flat_map(|table| &table.rows).map(Vec::len);
         assert!(columns.clone().all(|columns| columns == HEADS.len()));
-        assert!(report.figures.iter().any(|figure| figure.value == "nginx: it ended"));
+        assert!(report.figures.iter().any(|figure| figure.value == "nginx: it ended: why"));
         assert_eq!(report.chart.panels.len(), 5);
     }
 

@@ -1,4 +1,4 @@
-//! A network namespace for the run, separate from the host's ports, limits and firewall.
+//! A namespace of network and mounts for the run, separate from the host's ports, limits and firewall.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -39,7 +39,10 @@ pub fn run_inside(make: &str, tcp_buckets: Option<u64>) -> Result<ExitCode> {
     );
     let before = tcp_buckets.map_or(Ok(None), raise_buckets)?;
     let mut command = guarded_command("unshare")?;
-    command.args(["--net", "--"]).arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
+    command
+        .args(["--net", "--mount", "--"])
+        .arg(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1));
     command.env(INSIDE, "1");
     let child = GuardedChild::spawn(&mut command);
     let started = child.and_then(|mut child| wait_until_isolated(&mut child).map(|()| child));

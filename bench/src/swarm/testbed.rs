@@ -120,6 +120,7 @@ impl Testbed {
                 command
             };
             batch(inside("ip"), &link_lines(node.address))?;
+            batch(inside("ip"), &neighbour_lines(index, links.len()))?;
             if rates.up_mbit.or(rates.down_mbit).is_some() {
                 batch(inside("ip"), &[segment_line(LINK)])?;
                 batch(Command::new("ip"), &[segment_line(&outer_end(index))])?;
@@ -166,6 +167,11 @@ fn bridged(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, (index / 250) as u8, 1 + (index % 250) as u8)
 }
 
+/// An address from the range for local use.
+fn hardware_address(index: usize) -> String {
+    format!("02:77:00:00:{:02x}:{:02x}", index / 250, index % 250)
+}
+
 fn outer_end(index: usize) -> String {
     format!("{BRIDGE}{index}")
 }
@@ -188,7 +194,10 @@ fn bridge_lines() -> Vec<String> {
 fn veth_lines(index: usize, process: u32) -> Vec<String> {
     let outer = outer_end(index);
     vec![
-        format!("link add {outer} type veth peer name {LINK} netns {process}"),
+        format!(
+            "link add {outer} type veth peer name {LINK} address {} netns {process}",
+            hardware_address(index)
+        ),
         format!("link set {outer} master {BRIDGE}"),
         format!("link set {outer} up"),
     ]
@@ -200,6 +209,17 @@ fn link_lines(address: Ipv4Addr) -> Vec<String> {
         format!("addr add {address}/16 dev {LINK}"),
         format!("link set {LINK} up"),
     ]
+}
+
+/// The hardware addresses of the other peers. All namespaces together may learn 1,024, which 33 peers
+/// exceed; given ones do not count.
+fn neighbour_lines(own: usize, peers: usize) -> Vec<String> {
+    let others = (0..peers).filter(|index| *index != own);
+    let line = |index| {
+        let (address, hardware) = (bridged(index), hardware_address(index));
+        format!("neigh add {address} lladdr {hardware} nud permanent dev {LINK}")
+    };
+    others.map(line).collect()
 }
 
 fn segment_line(device: &str) -> String {
@@ -257,6 +277,9 @@ mod tests {
     fn every_node_has_its_own_address_and_link() {
         let all: BTreeSet<_> = (0..1000).flat_map(|i| [loopback(i), bridged(i)]).collect();
         assert_eq!(all.len(), 2000);
+        let hardware: BTreeSet<_> = (0..1000).map(hardware_address).collect();
+        assert_eq!(hardware.len(), 1000);
+        assert_eq!(neighbour_lines(3, 33).len(), 32);
         assert!((0..1000).all(|i| loopback(i).is_loopback() && !bridged(i).is_loopback()));
         assert!(outer_end(999).len() < 16, "Linux allows no longer names");
     }
