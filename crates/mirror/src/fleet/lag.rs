@@ -4,28 +4,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use watchfire_p2p::Host;
 
 /// How often to look.
-const INTERVAL: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(100);
 /// The part of the lag that is left after each look, in thousandths. After five seconds without lag, a
 /// twentieth is left.
-const DECAY_PER_MILLE: u64 = 970;
+const DECAY_PER_MILLE: u64 = 940;
 /// The largest lag. A process that is later counts as gone.
 const LAG_MAX: Duration = Duration::from_secs(3);
 /// Timeouts are longer by so many lags: a message waits at both ends, in several threads.
 const LAGS: u32 = 4;
 
-/// How late timers of this process fire, at most and lately. On a machine with too much work all
-/// timeouts are longer, because hosts that are slow are not gone.
+/// How late this process handles events, at most and lately: from a timer to the answer of the thread
+/// that exchanges blocks. On a machine with too much work all timeouts are longer, because hosts that
+/// are slow are not gone.
 #[derive(Debug, Default)]
 pub(crate) struct Lag(AtomicU64);
 
 impl Lag {
-    /// Measures until the task is aborted.
-    pub(super) async fn measure(&self) {
+    /// Measures until the host stops.
+    pub(super) async fn measure(&self, host: &Host) {
         loop {
             let due_at = Instant::now() + INTERVAL;
             tokio::time::sleep_until(due_at).await;
+            if host.stats().await.is_err() {
+                return;
+            }
             self.note(due_at.elapsed());
         }
     }

@@ -229,8 +229,8 @@ impl Fleet {
         let mut tasks = fleet.tasks.lock();
         tasks.spawn(answers::answer_all(fleet.clone()));
         tasks.spawn(announcements::announce_all(fleet.clone()));
-        let lag = fleet.lag.clone();
-        tasks.spawn(async move { lag.measure().await });
+        let (lag, measured) = (fleet.lag.clone(), fleet.host.clone());
+        tasks.spawn(async move { lag.measure(&measured).await });
         for name in settings.join_dns {
             tasks.spawn(join_names(fleet.host.clone(), name));
         }

@@ -142,8 +142,16 @@ impl Blob {
     fn index_blocks(&self) {
         for block in 0..self.blocks() {
             if let Some(hash) = self.block_hash(block) {
-                self.index.insert(hash, &self.digest, block, self.block_range(block).1);
+                self.index_block(block, hash);
             }
+        }
+    }
+
+    /// Lets other hosts find a block by its hash. The hash of a blob of one block is its digest, which
+    /// is no secret, so such a blob is sent only to hosts that may have it.
+    fn index_block(&self, block: usize, hash: BlockHash) {
+        if self.blocks() > 1 {
+            self.index.insert(hash, &self.digest, block, self.block_range(block).1);
         }
     }
 
@@ -267,7 +275,7 @@ impl Blob {
             inner.checksums[block] = Some(checksum);
             self.advance_prefix(&mut inner, block, bytes)?;
             self.finish(folder, &mut inner)?;
-            self.index.insert(*hash, &self.digest, block, len);
+            self.index_block(block, *hash);
         }
         let state = inner.state;
         drop(inner);

@@ -152,6 +152,30 @@ fn a_full_store_removes_what_was_not_used_and_keeps_what_is_open() {
 }
 
 #[test]
+fn blocks_are_found_by_their_hash_unless_it_is_the_digest_of_a_blob() {
+    let scratch = Scratch::new("index");
+    let folder = scratch.folder();
+    let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+    let (large, small) = (content(1), b"small".to_vec());
+    for (bytes, order) in [(&large, &[0, 1, 2][..]), (&small, &[0])] {
+        let blob = blobs.open_partial(&Digest::sha256(bytes), bytes.len() as u64).unwrap();
+        assert_eq!(write_all(&folder, &blob, bytes, order), BlobState::Complete);
+    }
+    let hash = |bytes: &[u8]| {
+        let block = Block::raw(bytes::Bytes::copy_from_slice(bytes)).unwrap();
+        hash_of(block.cid()).unwrap()
+    };
+    let first = hash(block_of(&large, 0));
+    assert_eq!(blobs.block_len(&first), Some(BLOCK_BYTES as u64));
+    assert!(blobs.block(&first).unwrap().unwrap().bytes() == block_of(&large, 0));
+    assert_eq!(blobs.block_len(&hash(&small)), None);
+    assert!(blobs.block(&hash(&small)).unwrap().is_none());
+    blobs.remove(&Digest::sha256(&large)).unwrap();
+    assert!(blobs.block(&first).unwrap().is_none());
+    assert_eq!(blobs.block_len(&first), None);
+}
+
+#[test]
 fn a_store_has_one_process() {
     let scratch = Scratch::new("lock");
     let first = scratch.folder();
