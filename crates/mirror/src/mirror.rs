@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -18,6 +19,9 @@ use crate::requests::Requests;
 use crate::settings::MirrorSettings;
 use crate::store::{BlobTotals, Blobs, Folder, Manifests, StoreError};
 use crate::upstream::{CredentialFiles, CredentialsError, RedirectRules, Upstream, UpstreamError};
+
+/// How often to look for blobs that containerd has too.
+const COPIES_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Why a mirror cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +101,7 @@ impl Mirror {
             return Err(StartError::NoUpstream);
         }
         let folder = Folder::open(&settings.store)?;
+        let folder = folder.with_containerd(settings.containerd_blobs.clone());
         let blobs = Arc::new(Blobs::open(folder.clone(), settings.store_bytes_max)?);
         let catalog = Arc::new(Catalog::open(&folder)?);
         let upstreams = upstreams(&settings).await?;
@@ -130,6 +135,10 @@ impl Mirror {
             started_at: Instant::now(),
             settings,
         });
+        if shared.settings.containerd_blobs.is_some() {
+            // It ends with the store.
+            tokio::spawn(remove_copies(Arc::downgrade(shared.downloads.blobs())));
+        }
         let (stop, stopped) = watch::channel(false);
         let server = tokio::spawn(http::serve(listener, shared.clone(), stopped));
         Ok(RunningMirror { address, shared, stop, server })
@@ -167,6 +176,18 @@ impl RunningMirror {
         if let Some(fleet) = &self.shared.fleet {
             fleet.stop().await;
         }
+    }
+}
+
+/// Removes from time to time what containerd has too.
+async fn remove_copies(blobs: Weak<Blobs>) {
+    while let Some(blobs) = blobs.upgrade() {
+        let removed =
+            tokio::task::spawn_blocking(move || blobs.remove_copies_of_containerd()).await;
+        if let Ok(Err(error)) = removed {
+            tracing::warn!(%error, "cannot remove the blobs that containerd has too");
+        }
+        tokio::time::sleep(COPIES_INTERVAL).await;
     }
 }
 

@@ -18,6 +18,8 @@ pub struct MirrorSettings {
     pub upstreams: Vec<Registry>,
     /// The folder for blobs and manifests.
     pub store: PathBuf,
+    /// The folder `blobs` of containerd's content store, if its blobs are read in place.
+    pub containerd_blobs: Option<PathBuf>,
     /// The size of the store. When it is full, the least recently used blobs are removed.
     pub store_bytes_max: u64,
     /// Files with credentials for the registries.
@@ -49,6 +51,7 @@ impl Default for MirrorSettings {
             listen: SocketAddr::from(([127, 0, 0, 1], 5000)),
             upstreams: Vec::new(),
             store: PathBuf::from("/var/lib/watchfire/mirror"),
+            containerd_blobs: None,
             store_bytes_max: 50 << 30,
             credentials: Vec::new(),
             redirect_networks: Vec::new(),

@@ -41,6 +41,10 @@ struct Options {
     /// The folder for images (default: /var/lib/watchfire/mirror).
     #[arg(long, value_name = "DIR", env = "WATCHFIRE_MIRROR_STORE")]
     store: Option<PathBuf>,
+    /// Read blobs also from containerd's content store, and keep no second copy of them. It is
+    /// usually /var/lib/containerd/io.containerd.content.v1.content/blobs, which only root can read.
+    #[arg(long, value_name = "DIR", env = "WATCHFIRE_MIRROR_CONTAINERD_BLOBS")]
+    containerd_blobs: Option<PathBuf>,
     /// The size of the store in bytes (default: 50 GiB). When it is full, the blobs that were not
     /// used for the longest time are removed.
     #[arg(long, value_name = "BYTES", env = "WATCHFIRE_MIRROR_STORE_BYTES_MAX")]
@@ -141,6 +145,7 @@ impl Options {
             upstream: either(self.upstream, other.upstream),
             listen: self.listen.or(other.listen),
             store: self.store.or(other.store),
+            containerd_blobs: self.containerd_blobs.or(other.containerd_blobs),
             store_bytes_max: self.store_bytes_max.or(other.store_bytes_max),
             credentials: either(self.credentials, other.credentials),
             allow_redirect: either(self.allow_redirect, other.allow_redirect),
@@ -162,6 +167,7 @@ impl Options {
         let upstreams = self.upstream.iter().map(|text| text.parse::<Registry>());
         Ok(MirrorSettings {
             listen: self.listen.unwrap_or(default.listen),
+            containerd_blobs: self.containerd_blobs,
             upstreams: upstreams.collect::<Result<_, _>>()?,
             store: self.store.unwrap_or(default.store),
             store_bytes_max: self.store_bytes_max.unwrap_or(default.store_bytes_max),

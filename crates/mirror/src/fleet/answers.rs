@@ -209,7 +209,7 @@ async fn hashes(
     if !allows(fleet, from, &repositories, &digest.to_string(), access).await {
         return Response::Absent;
     }
-    match fleet.blobs.complete(digest) {
+    match fleet.blobs.find_complete(digest).await {
         Ok(Some(blob)) => {
             let (list, hashes) = of_complete(&blob, list, after);
             if hashes.is_empty() {
@@ -237,7 +237,7 @@ async fn blob(
     if !allows(fleet, from, &repositories, &digest.to_string(), access).await {
         return None;
     }
-    let blob = fleet.blobs.complete(digest).ok().flatten()?;
+    let blob = fleet.blobs.find_complete(digest).await.ok().flatten()?;
     if blob.size() > BLOCK_BYTES as u64 {
         return None;
     }
@@ -292,11 +292,20 @@ async fn allows(
 pub(super) fn all_keys(fleet: &Fleet) -> Vec<String> {
     let blobs = fleet.blobs.digests().into_iter();
     let blobs = blobs.filter(|digest| !fleet.blobs.has_part(digest)).map(|one| one.to_string());
+    let of_containerd = fleet.blobs.containerd_digests().unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot list the blobs of containerd");
+        Vec::new()
+    });
+    // Content that was not pulled through this mirror is not given away.
+    let of_containerd = of_containerd
+        .into_iter()
+        .filter(|digest| !fleet.catalog.repositories_with(digest).is_empty())
+        .map(|digest| digest.to_string());
     let tags = fleet
         .catalog
         .tags()
         .into_iter()
         .map(|(id, tag)| tag_key(&id.registry, id.repository.as_str(), &tag).to_string());
     let manifests = fleet.catalog.manifests().into_iter().map(|digest| digest.to_string());
-    blobs.chain(tags).chain(manifests).collect()
+    blobs.chain(of_containerd).chain(tags).chain(manifests).collect()
 }

@@ -56,7 +56,8 @@ async fn open(
         AccessError::Upstream(error) => error.to_api_error(ErrorCode::BlobUnknown),
         AccessError::Store(error) => failed(&error),
     })?;
-    let complete = shared.downloads.blobs().complete(digest).map_err(|error| failed(&error))?;
+    let complete = shared.downloads.blobs().find_complete(digest).await;
+    let complete = complete.map_err(|error| failed(&error))?;
     if let Some(blob) = complete {
         return respond(shared, blob, None, request, deadline).await;
     }

@@ -14,7 +14,7 @@ use watchfire_content::{Block, Checksum, Multihash};
 use super::block_index::{BlockIndex, cid_of};
 use super::block_list::{BlockHash, BlockList};
 use super::error::{IoContext as _, StoreError};
-use super::folder::Folder;
+use super::folder::{Folder, remove};
 use crate::oci::{Digest, Hasher};
 
 /// The size of a block. The last block of a blob may be shorter.
@@ -62,14 +62,24 @@ impl Blob {
         index: &Arc<BlockIndex>,
         digest: &Digest,
     ) -> Result<Option<Self>, StoreError> {
-        let path = folder.blob(digest);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).context("open", &path),
-        };
+        let own = folder.blob(digest);
+        let own_list = Folder::block_list(&own);
+        let of_containerd =
+            folder.containerd_blob(digest).map(|path| (path, folder.containerd_list(digest)));
+        let mut found = None;
+        for (path, list) in [Some((own, own_list)), of_containerd].into_iter().flatten() {
+            match File::open(&path) {
+                Ok(file) => {
+                    found = Some((file, path, list));
+                    break;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error).context("open", &path),
+            }
+        }
+        let Some((file, path, list_path)) = found else { return Ok(None) };
         let size = file.metadata().context("read", &path)?.len();
-        let list = BlockList::open(&Folder::block_list(&path), block_count(size))?;
+        let list = BlockList::open(&list_path, block_count(size))?;
         let is_listed = list.present() == list.len();
         let blob = Blob::new(index, digest, size, file, path, list);
         if !is_listed {
@@ -77,6 +87,8 @@ impl Blob {
             let mut inner = blob.inner.lock();
             blob.list_blocks(&mut inner)?;
             if inner.state == BlobState::Wrong {
+                // A whole list would make it right at the next time.
+                remove(&list_path)?;
                 return Ok(None);
             }
         }

@@ -24,6 +24,8 @@ const UNFINISHED: &str = ".unfinished";
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,
+    /// The blobs of containerd, which are read in place.
+    containerd: Option<Arc<PathBuf>>,
     _lock: Arc<File>,
 }
 
@@ -38,7 +40,7 @@ pub(super) struct FoundBlob {
 impl Folder {
     /// Opens a folder, and creates it if it does not exist.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        for part in ["blobs", "partial", "manifests", "repositories"] {
+        for part in ["blobs", "partial", "manifests", "repositories", "containerd"] {
             let path = root.join(part);
             fs::create_dir_all(&path).context("create", &path)?;
         }
@@ -51,10 +53,59 @@ impl Folder {
             .open(&path)
             .context("open", &path)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Folder { root: root.to_owned(), _lock: Arc::new(lock) }),
+            Ok(()) => {
+                let root = root.to_owned();
+                Ok(Folder { root, containerd: None, _lock: Arc::new(lock) })
+            }
             Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::InUse { path: root.to_owned() }),
             Err(error) => Err(error.into()).context("lock", &path),
         }
+    }
+
+    /// Reads blobs also from the content store of containerd: its folder `blobs`.
+    pub fn with_containerd(self, blobs: Option<PathBuf>) -> Self {
+        Folder { containerd: blobs.map(Arc::new), ..self }
+    }
+
+    /// The place of a blob in the content store of containerd, if it is used.
+    pub(super) fn containerd_blob(&self, digest: &Digest) -> Option<PathBuf> {
+        let blobs = self.containerd.as_ref()?;
+        Some(blobs.join(digest.algorithm().name()).join(digest.hex()))
+    }
+
+    /// The list of blocks of a blob in the content store of containerd.
+    pub(super) fn containerd_list(&self, digest: &Digest) -> PathBuf {
+        let name = format!("{}-{}", digest.algorithm().name(), digest.hex());
+        Folder::block_list(&self.root.join("containerd").join(name))
+    }
+
+    /// Removes the lists of blobs that containerd has no more.
+    pub(super) fn remove_old_containerd_lists(&self) -> Result<(), StoreError> {
+        for path in entries(&self.root.join("containerd"))? {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let digest = name.strip_suffix(BLOCKS).map(|name| name.replacen('-', ":", 1).parse());
+            let blob = match digest {
+                Some(Ok(digest)) => self.containerd_blob(&digest),
+                _ => None,
+            };
+            if blob.is_none_or(|blob| !blob.exists()) {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The blobs in the content store of containerd.
+    pub(super) fn containerd_digests(&self) -> Result<Vec<Digest>, StoreError> {
+        let Some(blobs) = &self.containerd else { return Ok(Vec::new()) };
+        let mut digests = Vec::new();
+        for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
+            for path in entries(&blobs.join(algorithm.name()))? {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                digests.extend(format!("{}:{name}", algorithm.name()).parse::<Digest>());
+            }
+        }
+        Ok(digests)
     }
 
     pub(super) fn blob(&self, digest: &Digest) -> PathBuf {

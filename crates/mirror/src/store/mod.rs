@@ -7,6 +7,7 @@
 //! partial/sha256-<hex>.blocks     the hashes of the blocks that it has
 //! manifests/sha256/ab/<hex>       a manifest, after a line with its media type
 //! repositories/<hash>             the tags and manifests of one repository
+//! containerd/sha256-<hex>.blocks  the hashes of the blocks of a blob that containerd has
 //! lock                            held by the process that uses the store
 //! ```
 
@@ -46,6 +47,8 @@ pub struct Blobs {
     folder: Folder,
     bytes_max: u64,
     index: Arc<BlockIndex>,
+    /// Held while a blob is opened, which may take a pass over its bytes.
+    opening: Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -77,26 +80,78 @@ impl Blobs {
             state.sizes.insert(found.digest, found.bytes);
         }
         let (index, state) = (Arc::default(), Mutex::new(state));
-        let blobs = Blobs { folder, bytes_max, index, state };
+        let blobs = Blobs { folder, bytes_max, index, opening: Mutex::default(), state };
         blobs.make_room(&mut blobs.state.lock(), 0)?;
         Ok(blobs)
     }
 
-    /// The blob, if the store has it completely.
+    /// The blob, if the store has it completely, or containerd has it. A blob without a list of its
+    /// blocks, such as a new one of containerd, is hashed first.
     pub fn complete(&self, digest: &Digest) -> Result<Option<Arc<Blob>>, StoreError> {
-        let mut state = self.state.lock();
-        if let Some(blob) = state.open.get(digest).and_then(Weak::upgrade) {
-            state.sizes.touch(digest);
+        if let Some(blob) = self.open_blob(digest) {
+            return Ok(Some(blob).filter(|blob| blob.state() == BlobState::Complete));
+        }
+        let _opening = self.opening.lock();
+        if let Some(blob) = self.open_blob(digest) {
             return Ok(Some(blob).filter(|blob| blob.state() == BlobState::Complete));
         }
         let Some(blob) = Blob::open_complete(&self.folder, &self.index, digest)? else {
             return Ok(None);
         };
         let blob = Arc::new(blob);
-        state.sizes.insert(digest.clone(), blob.size());
+        let mut state = self.state.lock();
+        if self.folder.blob(digest).exists() {
+            state.sizes.insert(digest.clone(), blob.size());
+        }
         state.open.insert(digest.clone(), Arc::downgrade(&blob));
         state.drop_closed();
         Ok(Some(blob))
+    }
+
+    /// The blob, if it is open. This counts as a use of it.
+    fn open_blob(&self, digest: &Digest) -> Option<Arc<Blob>> {
+        let mut state = self.state.lock();
+        let blob = state.open.get(digest).and_then(Weak::upgrade)?;
+        state.sizes.touch(digest);
+        Some(blob)
+    }
+
+    /// Like [`Blobs::complete`], on a thread that may wait for the disk.
+    pub async fn find_complete(
+        self: &Arc<Self>,
+        digest: &Digest,
+    ) -> Result<Option<Arc<Blob>>, StoreError> {
+        if let Some(blob) = self.open_blob(digest) {
+            return Ok(Some(blob).filter(|blob| blob.state() == BlobState::Complete));
+        }
+        let (blobs, name) = (self.clone(), digest.clone());
+        let opened = tokio::task::spawn_blocking(move || blobs.complete(&name)).await;
+        // It fails only if the call panicked, or while the runtime stops.
+        opened.unwrap_or(Ok(None))
+    }
+
+    /// Removes the blobs that containerd has too, unless they are open, and the lists of blobs that
+    /// containerd has no more.
+    pub fn remove_copies_of_containerd(&self) -> Result<(), StoreError> {
+        self.folder.remove_old_containerd_lists()?;
+        for digest in self.digests() {
+            let Some(path) = self.folder.containerd_blob(&digest) else { return Ok(()) };
+            let mut state = self.state.lock();
+            let is_open = state.open.get(&digest).is_some_and(|blob| blob.strong_count() > 0);
+            let own = std::fs::metadata(self.folder.blob(&digest)).map(|file| file.len());
+            let copy = std::fs::metadata(path).map(|file| file.len());
+            if !is_open && matches!((own, copy), (Ok(own), Ok(copy)) if own == copy) {
+                state.sizes.remove(&digest);
+                state.open.remove(&digest);
+                self.folder.remove_blob(&digest)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The blobs of containerd.
+    pub fn containerd_digests(&self) -> Result<Vec<Digest>, StoreError> {
+        self.folder.containerd_digests()
     }
 
     /// The blob as far as it is there. Makes room for it, and creates it when it is new.

@@ -176,6 +176,42 @@ fn blocks_are_found_by_their_hash_unless_it_is_the_digest_of_a_blob() {
 }
 
 #[test]
+fn blobs_of_containerd_are_read_in_place_and_not_kept_twice() {
+    let scratch = Scratch::new("containerd");
+    let theirs = scratch.0.join("theirs");
+    let folder = scratch.folder().with_containerd(Some(theirs.clone()));
+    let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+    let (bytes, other) = (content(1), content(2));
+    let digest = Digest::sha256(&bytes);
+    write_all(
+        &folder,
+        &blobs.open_partial(&digest, bytes.len() as u64).unwrap(),
+        &bytes,
+        &[0, 1, 2],
+    );
+    assert_eq!(blobs.totals().blobs, 1);
+
+    let place = |digest: &Digest| theirs.join("sha256").join(digest.hex());
+    std::fs::create_dir_all(theirs.join("sha256")).unwrap();
+    std::fs::write(place(&digest), &bytes).unwrap();
+    // Not what its name says: it is never read.
+    std::fs::write(place(&Digest::sha256(&other)), &bytes).unwrap();
+    blobs.remove_copies_of_containerd().unwrap();
+    assert_eq!((blobs.totals().blobs, folder.blob(&digest).exists()), (0, false));
+    let blob = blobs.complete(&digest).unwrap().unwrap();
+    assert!(blob.read_block(1).unwrap().unwrap() == block_of(&bytes, 1));
+    assert_eq!(blobs.totals().bytes, 0);
+    for _ in 0..2 {
+        assert!(blobs.complete(&Digest::sha256(&other)).unwrap().is_none());
+    }
+    std::fs::remove_file(place(&Digest::sha256(&other))).unwrap();
+    blobs.remove_copies_of_containerd().unwrap();
+    assert!(folder.containerd_list(&digest).exists());
+    blobs.remove(&digest).unwrap();
+    assert!(place(&digest).exists());
+}
+
+#[test]
 fn a_store_has_one_process() {
     let scratch = Scratch::new("lock");
     let first = scratch.folder();
