@@ -9,7 +9,8 @@ import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 
 import { Containerd, VERSION_2 } from '../lib/containerd.mjs'
-import { pullImage } from '../lib/fleet.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { PullError, pullImage } from '../lib/fleet.mjs'
 import { buildMirrorTools, mirrorTools, whyNoMirrorTools } from '../lib/mirror-tools.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { startMirror } from '../lib/server.mjs'
@@ -18,6 +19,7 @@ const run = promisify(execFile)
 const MIB = 1 << 20
 const REGISTRY = 'registry.example'
 const PULLS = 100
+const PULL_MS_MAX = 60_000
 const LAYERS = 1_000
 
 let folder
@@ -51,11 +53,21 @@ function assertOneCopy(image) {
   }
 }
 
+/** Pulls an image like an engine that tries again: on a busy machine the first byte may take longer than the mirror waits. */
+function pullPersistently(image) {
+  const pulled = () => pullImage(mirror.port, 'team/app', 'v1', image).then(() => true)
+  const isUnpulled = (error) => {
+    if (!(error instanceof PullError && error.status === 404)) throw error
+    return false
+  }
+  return waitUntil(() => pulled().catch(isUnpulled), 'the image is pulled', PULL_MS_MAX)
+}
+
 describe(`${PULLS} pulls of one image at once`, () => {
   it('read each blob from the registry once', async () => {
-    const image = makeImage([5 * MIB, 3 * MIB, MIB, 1000])
+    const image = makeImage([2 * MIB, MIB, 1000])
     await push(registry, 'team/app', 'v1', image)
-    await Promise.all(Array.from({ length: PULLS }, () => pullImage(mirror.port, 'team/app', 'v1', image)))
+    await Promise.all(Array.from({ length: PULLS }, () => pullPersistently(image)))
     assertOneCopy(image)
   })
 })
