@@ -1,10 +1,12 @@
 // Mirrors of several hosts pull an image together, and each byte leaves the registry once.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+import { promisify } from 'node:util'
 
 import { BridgedHosts } from '../lib/bridged-hosts.mjs'
 import { Containerd } from '../lib/containerd.mjs'
@@ -14,6 +16,7 @@ import { Podman } from '../lib/podman.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { TokenServer } from '../lib/token-server.mjs'
 
+const run = promisify(execFile)
 const MIB = 1 << 20
 /** How often the registry may send the bytes of a blob. */
 const COPIES_MAX = 1.05
@@ -187,6 +190,9 @@ describe('a fleet with credentials', () => {
   })
 })
 
+/** The file of a blob in the store of a host. */
+const blobFile = ({ store }, digest) => path.join(store, 'blobs', 'sha256', digest.slice(7, 9), digest.slice(7))
+
 describe('unmodified engines on 3 hosts', () => {
   const REGISTRY = 'registry.example'
   let bridged
@@ -242,6 +248,37 @@ describe('unmodified engines on 3 hosts', () => {
       })
     } finally {
       await Promise.all(engines.map((engine) => engine.stop()))
+    }
+  })
+
+  it('containerd keeps the only copy of a blob, and other hosts get it from there', { timeout: 120_000 }, async (t) => {
+    if (!bridged) return t.skip(problem)
+    await startOnHosts()
+    const [owner, other] = fleet.hosts
+    const root = path.join(folder, `containerd-blobs-${names++}`)
+    const engine = await Containerd.start(root, { within: bridged.hosts[0].within })
+    try {
+      engine.useMirrors(REGISTRY, 'http://127.0.0.1:1', [{ url: `http://127.0.0.1:${owner.mirror.port}`, capabilities: ['pull', 'resolve'] }])
+      const image = await newImage([3 * MIB, 1000])
+      await engine.pull(`${REGISTRY}/team/app:v1`)
+      upstream.isDown = true
+      await fleet.killHost(owner)
+      owner.args = ['--containerd-blobs', path.join(root, 'root/io.containerd.content.v1.content/blobs')]
+      await fleet.run(owner)
+      const own = () => image.layers.filter((blob) => existsSync(blobFile(owner, digestOf(blob))))
+      await waitUntil(() => own().length === 0, 'the mirror removes its copies')
+      await fleet.isConnected()
+      const [curl, ...within] = [...bridged.hosts[1].within, 'curl', '--silent', '--fail', '--retry', '5', '--retry-all-errors']
+      for (const blob of image.layers) {
+        const url = other.mirror.http(`/v2/team/app/manifests/v1`)
+        await run(curl, [...within, url])
+        const { stdout } = await run(curl, [...within, other.mirror.http(`/v2/team/app/blobs/${digestOf(blob)}`)], { encoding: 'buffer', maxBuffer: 8 * MIB })
+        assert.equal(digestOf(stdout), digestOf(blob))
+      }
+      assert.equal(own().length, 0)
+      assertFetchedOnce(image)
+    } finally {
+      await engine.stop()
     }
   })
 

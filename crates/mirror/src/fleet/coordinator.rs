@@ -33,6 +33,9 @@ const HOSTS_MAX: usize = 16_384;
 const TRANSFERS_PER_HOLDER_MAX: u32 = 4;
 /// Segments of the largest blob: 16 TiB.
 const SEGMENTS_MAX: u32 = 1 << 20;
+/// Segments of all blobs. When the limit is reached, blobs without a report for the longest time are
+/// forgotten.
+const ALL_SEGMENTS_MAX: usize = 1 << 23;
 
 /// The state of one host's download.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +76,8 @@ pub(crate) struct Assignment<P> {
 #[derive(Debug)]
 pub(crate) struct Coordinator<K, P> {
     blobs: HashMap<K, Blob<P>>,
+    /// Segments of all blobs, or more: those of forgotten blobs are subtracted late.
+    segments: usize,
     /// Leases of one blob at a time.
     leases_max: usize,
     rng: Rng,
@@ -108,6 +113,7 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
     pub(crate) fn new(leases_max: usize, seed: u64) -> Self {
         Coordinator {
             blobs: HashMap::new(),
+            segments: 0,
             leases_max: leases_max.max(1),
             rng: Rng::from_seed(seed),
         }
@@ -121,12 +127,13 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
         id: P,
         report: &Report,
     ) -> Assignment<P> {
-        self.make_room(key);
+        let segments = report.segments.min(SEGMENTS_MAX);
+        self.make_room(key, segments);
         let leases_max = self.leases_max;
         let blob = self.blobs.entry(key.clone()).or_insert_with(|| Blob::new(now));
         blob.sweep(now);
         blob.used_at = now;
-        blob.set_segments(report.segments.min(SEGMENTS_MAX));
+        blob.set_segments(segments);
         if !blob.update(now, id, report) {
             let report_within = REPORT_INTERVAL;
             return Assignment {
@@ -152,7 +159,7 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
 
     /// A host has the whole blob, and will for some time.
     pub(crate) fn handle_announcement(&mut self, now: Instant, key: &K, id: P) {
-        self.make_room(key);
+        self.make_room(key, 1);
         let blob = self.blobs.entry(key.clone()).or_insert_with(|| Blob::new(now));
         blob.sweep(now);
         blob.used_at = now;
@@ -194,14 +201,22 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
         self.blobs.len()
     }
 
-    fn make_room(&mut self, key: &K) {
-        if self.blobs.len() >= BLOBS_MAX && !self.blobs.contains_key(key) {
-            // A rare pass over all, which makes room for many.
-            let mut used: Vec<Instant> = self.blobs.values().map(|blob| blob.used_at).collect();
-            let (_, oldest, _) = used.select_nth_unstable(BLOBS_MAX / 10);
-            let oldest = *oldest;
-            self.blobs.retain(|_, blob| blob.used_at > oldest);
+    /// Makes room for a blob of so many segments.
+    fn make_room(&mut self, key: &K, segments: u32) {
+        let known = self.blobs.get(key).map_or(0, |blob| blob.holders.len());
+        let is_new = !self.blobs.contains_key(key);
+        self.segments += (segments as usize).saturating_sub(known);
+        let has_room = self.segments <= ALL_SEGMENTS_MAX;
+        if self.blobs.is_empty() || (has_room && (!is_new || self.blobs.len() < BLOBS_MAX)) {
+            return;
         }
+        // A rare pass over all, which makes room for many.
+        let mut used: Vec<Instant> = self.blobs.values().map(|blob| blob.used_at).collect();
+        let (_, median, _) = used.select_nth_unstable(self.blobs.len() / 2);
+        let median = *median;
+        self.blobs.retain(|other, blob| blob.used_at > median || other == key);
+        let kept = self.blobs.values().map(|blob| blob.holders.len()).sum::<usize>();
+        self.segments = kept + segments as usize;
     }
 }
 
@@ -527,6 +542,18 @@ mod tests {
         coordinator.handle_left(&"b", 1);
         coordinator.handle_left(&"b", 2);
         assert_eq!(coordinator.len(), 1);
+    }
+
+    #[test]
+    fn blobs_with_many_segments_replace_older_ones() {
+        let mut coordinator: Coordinator<u32, u32> = Coordinator::new(4, 1);
+        let huge = Report { segments: SEGMENTS_MAX, ..Report::default() };
+        for key in 0..100 {
+            let at = Instant::ZERO + SECOND * key;
+            coordinator.handle_report(at, &key, 1, &huge);
+            assert!(coordinator.len() <= ALL_SEGMENTS_MAX / SEGMENTS_MAX as usize);
+        }
+        assert!(coordinator.has(&99) && !coordinator.has(&0));
     }
 
     #[test]
