@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::server::{Installation, eventually, get, get_within, is_alive, signal};
+use crate::server::{Installation, eventually, get, get_within, is_alive, is_stopped, signal};
 
 #[test]
 fn a_stopped_process_is_missing_then_replaced_and_new_clients_go_elsewhere() {
@@ -20,6 +20,8 @@ fn stop_and_replace(slot: usize) {
     assert!(body.contains(r#""processes":{"missing":[],"of":2,"ok":true,"up":2}"#), "{body}");
     let (address, stopped) = (server.address, server.workers()[slot]);
     signal(stopped, "-STOP");
+    // Until the signal reaches them, its threads can take connections.
+    eventually("all threads are stopped", || is_stopped(stopped));
     let began = Instant::now();
     // A request that the stopped process gets is answered by the one that replaces it.
     let waiting: Vec<_> = (0..8)

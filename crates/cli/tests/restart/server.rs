@@ -184,6 +184,15 @@ pub fn signal(pid: u32, name: &str) {
     assert!(status.expect("kill runs").success());
 }
 
+/// Whether all threads of a process are stopped by a signal.
+pub fn is_stopped(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs");
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
 /// Whether a process runs. One that ended, but that its parent has not noticed, does not.
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -152,6 +152,10 @@ impl Upstream {
     ) -> Result<ManifestAnswer, UpstreamError> {
         let response = self.request_manifest(Method::GET, repository, reference, accept).await?;
         let media_type = self.media_type(&response)?;
+        if let Some(encoding) = response.headers().get(header::CONTENT_ENCODING) {
+            // Nothing is unpacked here, and the digest is that of the manifest itself.
+            return Err(self.invalid(format!("the manifest has the encoding {encoding:?}")));
+        }
         let bytes = self.read(response, MANIFEST_BYTES_MAX).await?;
         let digest = match reference {
             Reference::Digest(digest) if digest.is_of(&bytes) => digest.clone(),
