@@ -129,7 +129,7 @@ swarm-tools: ## Install what the swarm is compared with, when it is missing; bui
 	  -e "import { buildKubo } from './lib/kubo.mjs'; await buildKubo()"
 
 image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
-	@missing=; for tool in docker-registry:docker-registry skopeo:skopeo containerd:containerd runc:runc nginx:nginx-light tc:iproute2 unshare:util-linux mkfs.ext4:e2fsprogs losetup:mount; do \
+	@missing=; for tool in docker-registry:docker-registry skopeo:skopeo containerd:containerd runc:runc nginx:nginx-light tc:iproute2 unshare:util-linux mkfs.ext4:e2fsprogs losetup:mount sysctl:procps; do \
 	  PATH="$$PATH:/usr/sbin:/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
 	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \

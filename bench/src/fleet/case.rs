@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::client::{Containerd, Pull};
 use super::disk::Disk;
-use super::host::Host;
+use super::host::{Host, use_reno};
 use super::image::Image;
 use super::links::Links;
 use super::mirror::{self, MirrorFiles, Watchfire};
@@ -152,6 +152,7 @@ impl Case {
         let unlimited = || vec![Rates::default(); self.hosts + 1];
         let rates = self.links.map_or_else(unlimited, |links| links.rates(self.hosts));
         let testbed = Testbed::with_links(&rates)?;
+        testbed.leechers().iter().chain([testbed.seeder()]).try_for_each(use_reno)?;
         let hosts: Vec<Host<'_>> = testbed
             .leechers()
             .iter()

@@ -8,6 +8,16 @@ use anyhow::{Context, Result, ensure};
 
 use crate::swarm::testbed::Node;
 
+/// Uses the one congestion control that every machine allows in a namespace, instead of its default.
+pub fn use_reno(node: &Node) -> Result<()> {
+    let mut command = node.command("sysctl")?;
+    command.args(["-q", "-w", "net.ipv4.tcp_congestion_control=reno"]).stdin(Stdio::null());
+    let output = command.output().context("cannot run sysctl")?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "cannot set the congestion control: {}", stderr.trim());
+    Ok(())
+}
+
 /// A host of the fleet. Its mounts end with the node's namespace.
 pub struct Host<'a> {
     pub node: &'a Node,

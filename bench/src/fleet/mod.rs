@@ -175,7 +175,7 @@ impl Settings {
         ensure!(is_valid, "invalid --hosts: must be from 2 to {HOSTS_MAX}");
         let rates = [self.equal_mbit, self.upstream_mbit, self.host_mbit];
         ensure!(rates.iter().all(|mbit| *mbit >= 0.1), "invalid rate: must be at least 0.1 Mbit/s");
-        let programs: [(&str, &[&str]); 10] = [
+        let programs: [(&str, &[&str]); 11] = [
             ("docker-registry", &["--version"]),
             ("skopeo", &["--version"]),
             ("containerd", &["--version"]),
@@ -184,6 +184,7 @@ impl Settings {
             ("ip", &["-V"]),
             ("tc", &["-V"]),
             ("nsenter", &["--version"]),
+            ("sysctl", &["--version"]),
             ("losetup", &["--version"]),
             ("mkfs.ext4", &["-V"]),
         ];

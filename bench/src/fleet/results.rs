@@ -209,7 +209,7 @@ const UNSHAPED: &str = "No link has a rate limit. The limits are the processor a
      hosts share.";
 const SHAPED: &str = "A token bucket (HTB) limits both directions of each host's link and what the \
      registry sends, headers included. A host's downlink has a queue of 50 ms, and there is no added \
-     delay. The bound is that of Kumar and Ross, for bytes without headers.";
+     delay. The congestion control is reno. The bound is that of Kumar and Ross, for bytes without headers.";
 const WARM: &str = "The first host has pulled the image before the clock starts, and only the second \
      one is measured. A registry that is pulled from directly is on the first host.";
 const MIRROR: &str = "A mirror listens on the loopback address of its host with default settings. The \
