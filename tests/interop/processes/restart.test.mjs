@@ -93,6 +93,7 @@ describe('a process that does not respond', () => {
     await waitUntil(() => members.every(({ isJoined }) => isJoined()), 'all clients are joined', 4 * SOON_MS)
     assert.ok(lost().length < members.length, 'the clients of the other process stay')
     await assertAllHear(members, members[0], 1000)
-    assert.equal(await server.metric('watchfire_process_hangs_total'), 1)
+    // A process that answers late is missing in the metrics of that moment.
+    await waitUntil(async () => (await server.metric('watchfire_process_hangs_total')) === 1, 'the hang is counted')
   })
 })

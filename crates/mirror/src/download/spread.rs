@@ -102,6 +102,8 @@ pub(super) struct SpreadTask {
     fetching: JoinSet<(u32, Result<(), DownloadError>)>,
     neighbours: HashMap<PeerId, Neighbour>,
     asking: FuturesUnordered<Asking>,
+    /// The last progress of all hosts, as the coordinator told it.
+    fleet_progress: u64,
     /// When the registry failed, and how.
     upstream_failed: Option<(Instant, DownloadError)>,
     progress_at: Instant,
@@ -139,6 +141,7 @@ impl SpreadTask {
             fetching: JoinSet::new(),
             neighbours: HashMap::new(),
             asking: FuturesUnordered::new(),
+            fleet_progress: 0,
             upstream_failed: None,
             progress_at: Instant::now(),
             blocks_before: 0,
@@ -181,9 +184,7 @@ impl SpreadTask {
                 return Ok(());
             }
             let Ok(assignment) = asked else { continue };
-            if !assignment.hosts.is_empty() {
-                self.spread.progress.note();
-            }
+            self.note_progress(&assignment);
             if let Some(peer) = assignment.holder {
                 if let Some(bytes) = self.ask_for_small(peer).await {
                     self.write(0, &bytes).await?;
@@ -259,6 +260,7 @@ impl SpreadTask {
                     match asked {
                         Ok(assignment) => {
                             report_at = Instant::now() + assignment.report_within;
+                            self.note_progress(&assignment);
                             self.apply(&session, assignment).await?;
                         }
                         Err(error) => tracing::debug!(digest = %self.task.digest, %error, "no coordinator answers"),
@@ -325,8 +327,17 @@ impl SpreadTask {
             first: self.task.waiting.first(missing).map(|block| (block / SEGMENT_BLOCKS) as u32),
             wanted_hosts: NEIGHBOURS_MAX.saturating_sub(self.neighbours.len()) as u32,
             wants_holder: blob.blocks() == 1 && blob.state() == BlobState::Partial,
+            arrivals: self.spread.progress.here(),
             // The fleet adds it.
             lag_ms: 0,
+        }
+    }
+
+    /// The blob is on its way while any host gets something. Only what other hosts got counts here.
+    fn note_progress(&mut self, assignment: &Assignment<PeerId>) {
+        if assignment.progress > self.fleet_progress {
+            self.fleet_progress = assignment.progress;
+            self.spread.progress.note_elsewhere();
         }
     }
 

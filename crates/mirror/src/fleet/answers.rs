@@ -155,6 +155,7 @@ async fn assign(fleet: &Fleet, from: PeerId, digest: &Digest, report: &Report) -
             leases: assignment.leases,
             hosts: assignment.hosts.into_iter().map(|peer| fleet.contact(peer)).collect(),
             holder: assignment.holder.map(|peer| fleet.contact(peer)),
+            progress: assignment.progress,
             report_within_ms: assignment.report_within.as_millis() as u64,
         };
     }

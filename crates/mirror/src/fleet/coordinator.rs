@@ -55,6 +55,8 @@ pub(crate) struct Report {
     pub wanted_hosts: u32,
     /// The host needs a holder of the whole blob. Blobs of one block are sent as a whole.
     pub wants_holder: bool,
+    /// How often the host got something from the registry or from other hosts.
+    pub arrivals: u64,
     /// How late the host runs, in milliseconds. A late host keeps its leases longer.
     pub lag_ms: u64,
 }
@@ -68,6 +70,8 @@ pub(crate) struct Assignment<P> {
     pub hosts: Vec<P>,
     /// A host that has the whole blob.
     pub holder: Option<P>,
+    /// Grows while any host gets something: the registry or a holder sends, however slowly.
+    pub progress: u64,
     /// When to report again, at the latest.
     pub report_within: Duration,
 }
@@ -90,6 +94,8 @@ struct Blob<P> {
     /// How many hosts have each segment.
     holders: Vec<u32>,
     leases: BTreeMap<u32, P>,
+    /// Reports of hosts that had got something since the one before.
+    progress: u64,
     /// No segment before it is free, unless it was freed since.
     first_free: u32,
     swept_at: Instant,
@@ -101,6 +107,7 @@ struct Host<P> {
     id: P,
     expires_at: Instant,
     present: Vec<(u32, u32)>,
+    arrivals: u64,
     is_downloading: bool,
     /// Hosts that fetch the small blob from this one now.
     transfers: u32,
@@ -136,12 +143,8 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
         blob.set_segments(segments);
         if !blob.update(now, id, report) {
             let report_within = REPORT_INTERVAL;
-            return Assignment {
-                leases: Vec::new(),
-                hosts: Vec::new(),
-                holder: None,
-                report_within,
-            };
+            let (leases, hosts, holder, progress) = (Vec::new(), Vec::new(), None, blob.progress);
+            return Assignment { leases, hosts, holder, progress, report_within };
         }
         let leases = blob.lease(id, report, leases_max);
         let downloading = blob.hosts.iter().filter(|host| host.is_downloading).count();
@@ -154,7 +157,7 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
         blob.extend(now, id, 3 * report_within, extended(LEASE_TIME, lag));
         let hosts = blob.choose(id, report.wanted_hosts as usize, &mut self.rng);
         let holder = report.wants_holder.then(|| blob.choose_holder(id, &mut self.rng)).flatten();
-        Assignment { leases, hosts, holder, report_within }
+        Assignment { leases, hosts, holder, progress: blob.progress, report_within }
     }
 
     /// A host has the whole blob, and will for some time.
@@ -227,6 +230,7 @@ impl<P: Copy + Eq + Hash + Debug> Blob<P> {
             places: HashMap::new(),
             holders: Vec::new(),
             leases: BTreeMap::new(),
+            progress: 0,
             first_free: 0,
             swept_at: now,
             used_at: now,
@@ -261,6 +265,7 @@ impl<P: Copy + Eq + Hash + Debug> Blob<P> {
                     id,
                     expires_at: now,
                     present: Vec::new(),
+                    arrivals: 0,
                     is_downloading: true,
                     transfers: 0,
                     holder: None,
@@ -273,6 +278,10 @@ impl<P: Copy + Eq + Hash + Debug> Blob<P> {
         let before = std::mem::replace(&mut self.hosts[place].present, present.clone());
         self.count(&before, |holders| *holders -= 1);
         self.count(&present, |holders| *holders += 1);
+        let arrivals = std::mem::replace(&mut self.hosts[place].arrivals, report.arrivals);
+        if report.arrivals > arrivals {
+            self.progress += 1;
+        }
         let is_complete = present == [(0, segments)];
         self.hosts[place].is_downloading = !is_complete;
         if is_complete {
@@ -482,6 +491,18 @@ mod tests {
         assert_eq!(next.handle_report(Instant::ZERO, &"a", 1, &fetching).leases, [0, 1]);
         let claims = Report { fetching: vec![1, 2], wanted_leases: 0, ..report(4) };
         assert_eq!(next.handle_report(Instant::ZERO, &"a", 2, &claims).leases, [2]);
+    }
+
+    #[test]
+    fn hosts_hear_that_another_one_gets_bytes() {
+        let mut coordinator = coordinator();
+        let mut progress = |id, arrivals| {
+            let report = Report { arrivals, ..report(4) };
+            coordinator.handle_report(Instant::ZERO, &"a", id, &report).progress
+        };
+        assert_eq!((progress(1, 0), progress(2, 0)), (0, 0));
+        assert_eq!((progress(1, 5), progress(2, 0), progress(1, 5), progress(2, 0)), (1, 1, 1, 1));
+        assert_eq!((progress(1, 6), progress(2, 0)), (2, 2));
     }
 
     #[test]

@@ -92,6 +92,7 @@ pub(super) enum Response {
         leases: Vec<u32>,
         hosts: Vec<Contact>,
         holder: Option<Contact>,
+        progress: u64,
         report_within_ms: u64,
     },
     /// This host knows one that is closer to the digest.

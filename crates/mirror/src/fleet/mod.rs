@@ -335,11 +335,11 @@ impl Fleet {
             is_final,
         };
         match self.ask_coordinator(&digest.to_string(), request).await? {
-            (Response::Assignment { leases, hosts, holder, report_within_ms }, _) => {
+            (Response::Assignment { leases, hosts, holder, progress, report_within_ms }, _) => {
                 let hosts = hosts.into_iter().map(|host| self.note_contact(host)).collect();
                 let holder = holder.map(|host| self.note_contact(host));
                 let report_within = Duration::from_millis(report_within_ms.min(60_000));
-                Ok(Assignment { leases, hosts, holder, report_within })
+                Ok(Assignment { leases, hosts, holder, progress, report_within })
             }
             _ => Err(FleetError::Answer),
         }
