@@ -22,7 +22,7 @@ export function newFleetKey(file) {
   return file
 }
 
-/** What the mirror of a host tells about itself, which only programs on its host may ask. */
+/** The status of the mirror of a host. Only programs on that host may ask for it. */
 async function statusOf({ mirror, within }) {
   const [program, ...args] = [...within, 'curl', '--silent', '--show-error', '--fail', mirror.http('/status')]
   const { stdout } = await run(program, args, { timeout: SOON_MS })

@@ -26,7 +26,7 @@ const PULL_MS_MAX = 30_000
 
 let folder
 let registry
-/** What the mirror takes for the registry. */
+/** The server that the mirror uses as its registry. */
 let faulty
 let mirror
 let image

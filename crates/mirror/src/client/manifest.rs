@@ -1,4 +1,4 @@
-//! What a manifest names, and for which platforms.
+//! The content that a manifest names, and its platforms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -93,7 +93,7 @@ pub(super) struct NamedBlob {
     pub(super) bytes: Option<u64>,
 }
 
-/// What a manifest names.
+/// The content that a manifest names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// The manifests of an index that are for the platforms.

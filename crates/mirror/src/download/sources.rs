@@ -83,7 +83,7 @@ impl Sources {
                 HostAnswer::Hashes { count: count + new as u64 }
             }
             (Ok(Some(new)), _) => HostAnswer::Hashes { count: new as u64 },
-            // What it told before says more.
+            // The earlier answer says more.
             (Ok(None), HostAnswer::Hashes { count }) => HostAnswer::Hashes { count: *count },
             (Ok(None), _) => HostAnswer::Absent,
             (Err(error), _) => HostAnswer::Error { cause: error.to_string() },

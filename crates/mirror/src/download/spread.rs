@@ -24,7 +24,7 @@ use super::task::{Connection, Task};
 use crate::catalog::RepositoryId;
 use crate::fleet::{Assignment, Fleet, FleetError, KnownHashes, Learned, REPORT_INTERVAL, Report};
 use crate::store::{Blob, BlobState, cid_of, hash_of};
-use crate::upstream::UpstreamError;
+use crate::upstream::{Upstream, UpstreamError};
 
 /// Hosts that are asked for hashes at a time.
 const NEIGHBOURS_MAX: usize = 8;
@@ -60,13 +60,10 @@ impl Spread {
     pub(super) async fn wait<T>(
         &self,
         answer: impl Future<Output = Result<T, UpstreamError>>,
-        registry: &str,
+        upstream: &Upstream,
     ) -> Result<T, UpstreamError> {
         let limit = self.fleet.extend(LEASE_STALLED_AFTER);
-        timeout(limit, answer).await.unwrap_or_else(|_| {
-            let cause = format!("it sent no byte for {limit:?}");
-            Err(UpstreamError::Unreachable { registry: registry.to_owned(), cause })
-        })
+        timeout(limit, answer).await.unwrap_or_else(|_| Err(upstream.no_answer(limit)))
     }
 
     /// A block was written.
@@ -275,6 +272,10 @@ impl SpreadTask {
                     };
                     self.leases.remove(&segment);
                     report_at = Instant::now();
+                    if result.is_err() {
+                        // Their hashes may have become known meanwhile.
+                        self.want_known(&session, blocks_of(segment, self.connection.blocks)).await?;
+                    }
                     self.note_fetched(result)?;
                 }
                 Some((peer, answer)) = self.asking.next() => {
@@ -321,7 +322,7 @@ impl SpreadTask {
             wanted_leases: if is_failing {
                 0
             } else {
-                wanted_leases - wanted_leases.min(fetching.len() as u32)
+                wanted_leases.saturating_sub(fetching.len() as u32)
             },
             fetching,
             first: self.task.waiting.first(missing).map(|block| (block / SEGMENT_BLOCKS) as u32),
@@ -333,9 +334,9 @@ impl SpreadTask {
         }
     }
 
-    /// The blob is on its way while any host gets something. Only what other hosts got counts here.
+    /// The blob is on its way while any host gets something. Another coordinator counts anew.
     fn note_progress(&mut self, assignment: &Assignment<PeerId>) {
-        if assignment.progress > self.fleet_progress {
+        if assignment.progress != self.fleet_progress {
             self.fleet_progress = assignment.progress;
             self.spread.progress.note_elsewhere();
         }
@@ -403,6 +404,9 @@ impl SpreadTask {
                     (neighbour.list, neighbour.after) = (list, 0);
                 }
                 neighbour.after += hashes.len();
+                if hashes.is_empty() {
+                    pause = EMPTY_PAUSE;
+                }
                 neighbour.empty_answers = 0;
                 let mut wants = Vec::new();
                 for (block, hash) in hashes {

@@ -431,7 +431,7 @@ impl Connection {
         answer: impl Future<Output = Result<T, UpstreamError>>,
     ) -> Result<T, UpstreamError> {
         match &self.spread {
-            Some(spread) => spread.wait(answer, self.task.pull.upstream.registry().name()).await,
+            Some(spread) => spread.wait(answer, &self.task.pull.upstream).await,
             None => answer.await,
         }
     }

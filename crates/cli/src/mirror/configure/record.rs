@@ -13,7 +13,7 @@ use super::host::Host;
 const RECORD_MODE: u32 = 0o600;
 const FILE_MODE: u32 = 0o644;
 
-/// What `configure` replaced and created on a host.
+/// The files that `configure` replaced and created on a host.
 #[derive(Debug)]
 pub(super) struct Record {
     path: PathBuf,
