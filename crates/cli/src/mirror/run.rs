@@ -213,7 +213,9 @@ impl Options {
             listen,
             join: self.join.clone(),
             join_dns: self.join_dns.clone(),
-            key: read_swarm_key(key)?,
+            key: read_swarm_key(key).context(
+                "cannot join a fleet: no valid --fleet-key; make the file with `watchfire mirror key > FILE`",
+            )?,
             identity: Some(store.join("identity")),
             leases_per_blob: self.connections_per_blob.unwrap_or(default.connections_per_blob),
         }))
