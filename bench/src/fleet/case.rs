@@ -79,6 +79,8 @@ pub struct Outcome {
     pub upstream_wire_bytes: u64,
     /// Bytes that hosts sent to each other, including headers and acknowledgements.
     pub between_hosts_bytes: u64,
+    /// Bytes of blobs that hosts got twice from other hosts.
+    pub duplicate_bytes: u64,
     /// Peak memory of the mirror with the highest peak; of the shared cache if there is one.
     pub mirror_peak: u64,
     /// The same of containerd.
@@ -223,6 +225,13 @@ impl Case {
                 .chain(servers.cache.iter().map(Served::watched)),
         )?;
         let client_peak = peak(&mut engines.iter().map(Containerd::watched))?;
+        let duplicate_bytes = match self.system {
+            System::Fleet => {
+                let of = |host: &Host<'_>| workspace.watchfire.duplicate_bytes(host.node);
+                hosts.iter().map(of).sum::<Result<u64>>()?
+            }
+            _ => 0,
+        };
         let times = |at: fn(&Pull) -> Option<Duration>| {
             let mut seconds: Vec<f64> =
                 pulls.iter().filter_map(at).map(|at| at.as_secs_f64()).collect();
@@ -241,6 +250,7 @@ impl Case {
             upstream_bytes: used.upstream_bytes,
             upstream_wire_bytes: used.upstream_wire_bytes,
             between_hosts_bytes: used.between_hosts_bytes,
+            duplicate_bytes,
             mirror_peak,
             client_peak,
             load_before,

@@ -27,6 +27,8 @@ pub struct Figures {
     /// Copies of the image that the registry served, and that hosts sent to each other.
     pub upstream_copies: f64,
     pub host_copies: f64,
+    /// Of these, copies that hosts got twice.
+    pub duplicate_copies: f64,
     pub mirror_peak: f64,
     pub client_peak: f64,
     /// The load average of the machine before a round.
@@ -60,6 +62,7 @@ impl Figures {
             kernel_cpu: of(&|outcome| outcome.kernel_cpu),
             upstream_copies: of(&|outcome| outcome.upstream_bytes as f64 / image),
             host_copies: of(&|outcome| outcome.between_hosts_bytes as f64 / image),
+            duplicate_copies: of(&|outcome| outcome.duplicate_bytes as f64 / image),
             mirror_peak: most(&|outcome| outcome.mirror_peak)? as f64,
             client_peak: most(&|outcome| outcome.client_peak)? as f64,
             load_before: of(&|outcome| outcome.load_before),
@@ -109,6 +112,7 @@ pub mod tests {
             upstream_bytes: 300,
             upstream_wire_bytes: 310,
             between_hosts_bytes: 600,
+            duplicate_bytes: 60,
             mirror_peak: 10,
             client_peak: 20,
             load_before: 0.5,

@@ -64,6 +64,16 @@ impl Watchfire {
         }
         Logged::spawn(&mut command, files.stem)
     }
+
+    /// The bytes of blobs that the mirror of a host got twice from other hosts.
+    pub fn duplicate_bytes(&self, node: &Node) -> Result<u64> {
+        let url = format!("http://127.0.0.1:{PORT}");
+        let mut command = node.command(&self.program)?;
+        let output = command.args(["mirror", "status", "--json", "--mirror", &url]).output()?;
+        ensure!(output.status.success(), "`watchfire mirror status` failed");
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        Ok(status["fleet"]["duplicate_bytes"].as_u64().unwrap_or_default())
+    }
 }
 
 /// The files of a mirror.

@@ -370,7 +370,14 @@ impl Rounds {
 /// An outcome in a few words, for the progress.
 fn outcome_line(outcome: &Outcome) -> String {
     let (fetched, complete) = (outcome.last_fetched(), outcome.last_complete());
-    format!("fetched after {fetched:.1} s, unpacked after {complete:.1} s")
+    let mib = |bytes: u64| bytes >> 20;
+    format!(
+        "fetched after {fetched:.1} s, unpacked after {complete:.1} s; {} MiB from the registry, {} MiB \
+         between hosts, {} MiB of them twice",
+        mib(outcome.upstream_bytes),
+        mib(outcome.between_hosts_bytes),
+        mib(outcome.duplicate_bytes)
+    )
 }
 
 #[cfg(test)]

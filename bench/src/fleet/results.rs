@@ -220,7 +220,7 @@ const CACHES: &str = "A shared cache is on the first host, behind the link of th
      request that arrives before the blob is stored, and once more to store it.";
 const BYTES: &str = "Copies from the registry are the bytes of bodies in its log, divided by the size of \
      the image. Copies between hosts are all bytes that hosts sent on their links, except those to the \
-     registry; they include headers and acknowledgements.";
+     registry; they include headers and acknowledgements. In brackets: those that a host got twice.";
 const CPU: &str = "CPU time is that of all threads of all processes, also ended ones, from `/proc`, from \
      the start until the last host has unpacked the image. The client is containerd and `ctr`. \
      Writing to the disk itself is not counted.";
@@ -257,7 +257,7 @@ const HEADS: [&str; 10] = [
     "last / bound",
     "fetched and unpacked: first, median, last, s",
     "copies from the registry",
-    "copies between hosts",
+    "copies between hosts (twice)",
     "CPU-s per host, mirror + client",
     "CPU-s of servers / kernel threads",
     "most memory, mirror or cache / client, MiB",
@@ -277,7 +277,7 @@ fn row(figures: &Figures) -> Vec<String> {
         figures.times_bound().map_or(String::new(), |times| format!("{} x", number(times, 2))),
         times(figures.complete),
         number(figures.upstream_copies, 2),
-        number(figures.host_copies, 2),
+        format!("{} ({})", number(figures.host_copies, 2), number(figures.duplicate_copies, 2)),
         format!("{} + {}", number(figures.mirror_cpu, 2), number(figures.client_cpu, 2)),
         format!("{} / {}", number(figures.servers_cpu, 1), number(figures.kernel_cpu, 1)),
         format!("{mirror_peak} / {}", mib(figures.client_peak)),

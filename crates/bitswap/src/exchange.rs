@@ -239,6 +239,13 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
     }
 
+    /// Sets whether a session will want further blocks, whose CIDs are not known yet. Until no
+    /// session will, no block is requested from a second peer as in the endgame of a file.
+    pub fn set_growing(&mut self, now: Instant, session: SessionId, is_growing: bool) {
+        self.begin_input(now);
+        self.requester.set_growing(session, is_growing);
+    }
+
     /// Cancels wants of a session.
     pub fn cancel_wants<'a>(
         &mut self,

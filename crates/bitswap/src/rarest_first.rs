@@ -83,7 +83,7 @@ impl<P: Copy + Ord + std::fmt::Debug + Send> RequestStrategy<P> for RarestFirst<
             self.rebalanced_at = now;
             rebalance::rebalance(requester, now);
         }
-        let is_endgame = requester.wants.open_len() == 0 && !requester.has_no_wants();
+        let is_endgame = requester.is_endgame() && !requester.has_no_wants();
         if !is_endgame {
             self.endgame_check_at = None;
         } else if self.endgame_check_at.is_none() {

@@ -75,6 +75,8 @@ pub struct Requester<P> {
     pub(crate) unproven_requests: usize,
     /// How many more blocks this node lacks than other leechers do; `None` outside a swarm.
     pub(crate) blocks_behind: Option<usize>,
+    /// Sessions that will want further blocks.
+    pub(crate) growing_sessions: BTreeSet<SessionId>,
     pub(crate) progress: Progress,
     next_priority: i32,
     /// Not later than the first timeout of a peer. An arrival only delays the timeout.
@@ -110,6 +112,7 @@ impl<P: Copy + Ord> Requester<P> {
             unproven_requests: 0,
             blocks_behind: None,
             progress: Progress::new(&limits),
+            growing_sessions: BTreeSet::new(),
             next_priority: PRIORITY_MAX,
             next_timeout_at: None,
             limits,
@@ -218,6 +221,11 @@ impl<P: Copy + Ord> Requester<P> {
         }
     }
 
+    /// Whether all blocks that are still wanted are requested, and no further want is expected.
+    pub(crate) fn is_endgame(&self) -> bool {
+        self.wants.open_len() == 0 && self.growing_sessions.is_empty()
+    }
+
     pub(crate) fn has_no_wants(&self) -> bool {
         self.wants.is_empty()
     }
@@ -274,6 +282,16 @@ impl<P: Copy + Ord> Requester<P> {
             self.cancel_want(session, cid);
         }
         self.searches.stop_session(session);
+        self.growing_sessions.remove(&session);
+    }
+
+    /// Sets whether a session will want further blocks.
+    pub(crate) fn set_growing(&mut self, session: SessionId, is_growing: bool) {
+        if is_growing && self.searches.has_session(session) {
+            self.growing_sessions.insert(session);
+        } else {
+            self.growing_sessions.remove(&session);
+        }
     }
 
     pub(crate) fn missing_blocks(&self, session: SessionId) -> usize {

@@ -68,6 +68,10 @@ pub(crate) enum Command {
         session: SessionId,
         wants: Vec<Want>,
     },
+    SetGrowing {
+        session: SessionId,
+        is_growing: bool,
+    },
     CancelWants {
         session: SessionId,
         cids: Vec<Cid>,

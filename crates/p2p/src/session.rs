@@ -32,6 +32,13 @@ impl BlockSession {
         self.commands.send(command).await.map_err(|_| Stopped)
     }
 
+    /// Sets whether more blocks will be requested, whose CIDs are not known yet. Call it with `false`
+    /// after the last of them, so that slow peers do not delay the end.
+    pub async fn set_growing(&self, is_growing: bool) -> Result<(), Stopped> {
+        let command = Command::SetGrowing { session: self.id, is_growing };
+        self.commands.send(command).await.map_err(|_| Stopped)
+    }
+
     /// Cancels requests. A block that is on its way may still arrive.
     pub async fn cancel(&self, cids: Vec<Cid>) -> Result<(), Stopped> {
         let command = Command::CancelWants { session: self.id, cids };

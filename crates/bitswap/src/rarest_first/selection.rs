@@ -91,7 +91,8 @@ pub(super) fn is_too_slow_for<P: Copy + Ord>(
     at: u32,
 ) -> bool {
     let left = requester.wants.open_len() * requester.limits.block_bytes_estimate;
-    if left > requester.requested_bytes
+    if !requester.growing_sessions.is_empty()
+        || left > requester.requested_bytes
         || requester.wants.get(at).holders < 2
         || state.delivery.rate == 0
     {

@@ -38,7 +38,7 @@ pub(super) fn take_over_request<P: Copy + Ord>(
     } else {
         let per_mille = requester.limits.endgame_duplicates_per_mille as usize;
         let duplicates_max = (requester.progress.wanted_total * per_mille / 1000).max(1);
-        if requester.wants.open_len() > 0 || requester.progress.endgame_requests >= duplicates_max {
+        if !requester.is_endgame() || requester.progress.endgame_requests >= duplicates_max {
             return false;
         }
         requester.progress.endgame_requests += 1;
@@ -68,7 +68,7 @@ fn best_candidate<P: Copy + Ord>(
     if state.never_answered() {
         return None;
     }
-    let is_endgame = requester.wants.open_len() == 0;
+    let is_endgame = requester.is_endgame();
     let live = requester.wants.live();
     let available = ones(live.words(), |at| live.word(at) & state.blocks.has.word(at));
     let mut best: Option<Candidate<P>> = None;

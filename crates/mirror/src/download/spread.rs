@@ -107,6 +107,8 @@ pub(super) struct SpreadTask {
     blocks_before: usize,
     /// The block that a reader waits for, and since when.
     waited_for: Option<(usize, Instant)>,
+    /// Whether the exchange was told that more blocks will be requested.
+    is_growing: bool,
 }
 
 impl SpreadTask {
@@ -143,6 +145,7 @@ impl SpreadTask {
             progress_at: Instant::now(),
             blocks_before: 0,
             waited_for: None,
+            is_growing: false,
         }
     }
 
@@ -244,6 +247,11 @@ impl SpreadTask {
         loop {
             if self.is_over()? {
                 return Ok(());
+            }
+            let is_growing = !self.spread.known.is_complete();
+            if is_growing != self.is_growing {
+                self.is_growing = is_growing;
+                session.set_growing(is_growing).await.map_err(|_| DownloadError::Stopped)?;
             }
             tokio::select! {
                 () = sleep_until(report_at), if reporting.is_none() => {
@@ -352,6 +360,7 @@ impl SpreadTask {
             self.leases.keys().filter(|one| !assignment.leases.contains(one)).copied().collect();
         for segment in lost {
             if let Some(fetch) = self.leases.remove(&segment) {
+                tracing::debug!(digest = %self.task.digest, segment, "another host fetches a segment now");
                 fetch.abort();
                 self.connection.segments.lock().release(blocks_of(segment, self.connection.blocks));
                 self.want_known(session, blocks_of(segment, self.connection.blocks)).await?;

@@ -75,6 +75,12 @@ impl KnownHashes {
         Learned::New
     }
 
+    /// Whether the hash of every block is known.
+    pub(crate) fn is_complete(&self) -> bool {
+        let state = self.state.lock();
+        state.order.len() == state.hashes.len()
+    }
+
     /// The hash of a block.
     pub(crate) fn get(&self, block: usize) -> Option<[u8; 32]> {
         self.state.lock().hashes.get(block).copied().flatten()

@@ -206,6 +206,11 @@ impl Driver {
                     self.exchange.want(self.now(), session, wants);
                 }
             }
+            Command::SetGrowing { session, is_growing } => {
+                if self.sessions.is_open(session) {
+                    self.exchange.set_growing(self.now(), session, is_growing);
+                }
+            }
             Command::CancelWants { session, cids } => {
                 if self.sessions.is_open(session) {
                     self.exchange.cancel_wants(self.now(), session, &cids);
