@@ -16,13 +16,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tracker", &["types"]),
     ("sockets", &["types"]),
     ("bitswap", &["types", "content"]),
+    ("fleet", &["types"]),
     ("bus", &["types"]),
     ("store", &["content", "encryption"]),
     ("p2p", &["types", "content", "bitswap", "store"]),
     ("page-client", &["types", "content", "bitswap", "p2p"]),
-    ("sim", &["types", "content", "bitswap", "report"]),
+    ("sim", &["types", "content", "bitswap", "fleet", "report"]),
     ("stun", &["types"]),
-    ("mirror", &["types", "content", "bitswap", "store", "p2p"]),
+    ("mirror", &["types", "content", "bitswap", "fleet", "store", "p2p"]),
     ("workers", &["types"]),
     (
         "server",
@@ -60,7 +61,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-const PURE: &[&str] = &["types", "content", "encryption", "channels", "hub", "tracker", "bitswap"];
+const PURE: &[&str] =
+    &["types", "content", "encryption", "channels", "hub", "tracker", "bitswap", "fleet"];
 
 /// Dependencies that wait, generate random numbers, read clocks or open files.
 const IMPURE: &[&str] =

@@ -2,7 +2,6 @@
 
 mod error;
 mod progress;
-mod segments;
 mod sources;
 mod spread;
 mod task;

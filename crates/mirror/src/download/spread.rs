@@ -14,15 +14,15 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use watchfire_bitswap::Want;
 use watchfire_content::Block;
+use watchfire_fleet::{Assignment, Learned, REPORT_INTERVAL, Report, SEGMENT_BLOCKS, Segments};
 use watchfire_p2p::{BlockSession, PeerId, SessionEvent};
 
 use super::error::DownloadError;
 use super::progress::Progress;
-use super::segments::{SEGMENT_BLOCKS, Segments};
 use super::sources::HostAnswer;
 use super::task::{Connection, Task};
 use crate::catalog::RepositoryId;
-use crate::fleet::{Assignment, Fleet, FleetError, KnownHashes, Learned, REPORT_INTERVAL, Report};
+use crate::fleet::{Fleet, FleetError, KnownHashes};
 use crate::store::{Blob, BlobState, cid_of, hash_of};
 use crate::upstream::{Upstream, UpstreamError};
 

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use watchfire_content::Block;
+use watchfire_fleet::{SEGMENT_BLOCKS, Segments};
 
 use super::error::DownloadError;
 use super::progress::Progress;
-use super::segments::{SEGMENT_BLOCKS, Segments};
 use super::sources::Sources;
 use super::spread::{Spread, SpreadTask};
 use super::waiting::WaitingReaders;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use watchfire_fleet::ANNOUNCEMENT_TIME;
 
 use super::answers::all_keys;
-use super::coordinator::ANNOUNCEMENT_TIME;
 use super::message::{ANNOUNCEMENTS_MAX, Request};
 use super::{COORDINATOR_TIMEOUT, Fleet};
 

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
+use watchfire_fleet::Report;
 use watchfire_p2p::PeerId;
 
 use super::access::tag_key;
 use super::announcements::COORDINATORS;
-use super::coordinator::Report;
 use super::hashes::of_complete;
 use super::lookup::Lookup;
 use super::message::{ANNOUNCEMENTS_MAX, AccessProof, Contact, Request, Response, decode, encode};

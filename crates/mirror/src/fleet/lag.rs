@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use watchfire_fleet::{LAG_MAX, extended};
 use watchfire_p2p::Host;
 
 /// How often to look.
@@ -11,10 +12,6 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The part of the lag that is left after each look, in thousandths. After five seconds without lag, a
 /// twentieth is left.
 const DECAY_PER_MILLE: u64 = 940;
-/// The largest lag. A process that is later counts as gone.
-const LAG_MAX: Duration = Duration::from_secs(3);
-/// Timeouts are longer by so many lags: a message waits at both ends, in several threads.
-const LAGS: u32 = 4;
 
 /// How late this process handles events, at most and lately: from a timer to the answer of the thread
 /// that exchanges blocks. On a machine with too much work all timeouts are longer, because hosts that
@@ -50,11 +47,6 @@ impl Lag {
     pub(crate) fn extend(&self, timeout: Duration) -> Duration {
         extended(timeout, self.get())
     }
-}
-
-/// A timeout for a process with this lag.
-pub(super) fn extended(timeout: Duration, lag: Duration) -> Duration {
-    timeout + LAGS * lag.min(LAG_MAX)
 }
 
 #[cfg(test)]

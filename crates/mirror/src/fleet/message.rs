@@ -8,17 +8,15 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
+use watchfire_fleet::Report;
 use watchfire_p2p::{Multiaddr, PeerId};
 
-use super::coordinator::Report;
 use crate::oci::Digest;
 
 /// The largest request in bytes.
 pub(super) const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// The largest response in bytes: a manifest, or the hashes of the largest blob in one response.
 pub(super) const RESPONSE_BYTES_MAX: u32 = 5 << 20;
-/// Hashes of one response. Further ones follow with the next request.
-pub(super) const HASHES_MAX: usize = 16_384;
 /// Announcements of one request.
 pub(super) const ANNOUNCEMENTS_MAX: usize = 4_096;
 

@@ -1,7 +1,7 @@
 //! The fleet: the mirrors of many hosts, which fetch each blob once and give its blocks to each other
 //! while they are still fetching it themselves.
 //!
-//! - The host that is closest to a blob's digest coordinates it ([`coordinator`], [`lookup`]): it leases
+//! - The host that is closest to a blob's digest coordinates it ([`Coordinator`], [`lookup`]): it leases
 //!   segments to the hosts that fetch from the registry, and tells hosts about each other.
 //! - Hosts ask each other for the hashes of the blocks ([`hashes`]), and exchange the blocks over
 //!   Bitswap. A blob of one block is sent as a whole.
@@ -12,7 +12,6 @@
 mod access;
 mod announcements;
 mod answers;
-mod coordinator;
 mod hashes;
 mod lag;
 mod lookup;
@@ -31,14 +30,14 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use watchfire_content::Cid;
+use watchfire_fleet::{Assignment, Coordinator, Report};
 use watchfire_p2p::{
     AddressPart, BlockSession, Dht, Host, HostSettings, Multiaddr, PeerId, RequestSettings,
 };
 use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores};
 
 pub(crate) use access::tag_key;
-pub(crate) use coordinator::{Assignment, REPORT_INTERVAL, Report};
-pub(crate) use hashes::{KnownHashes, Learned};
+pub(crate) use hashes::KnownHashes;
 
 use crate::catalog::{Catalog, RepositoryId};
 use crate::oci::{Digest, Reference};
@@ -46,7 +45,6 @@ use crate::store::{Blobs, Manifest, Manifests, hash_of};
 use crate::upstream::Upstream;
 use access::Credentials;
 use announcements::Announcements;
-use coordinator::Coordinator;
 use lag::Lag;
 use lookup::Lookup;
 use message::{Contact, Request, Response, decode, encode};
@@ -252,7 +250,7 @@ impl Fleet {
             addresses: self.host.addresses().iter().map(ToString::to_string).collect(),
             known_hosts: self.lookup.known().await,
             connections: stats.connections,
-            coordinated_blobs: self.coordinator.lock().len(),
+            coordinated_blobs: self.coordinator.lock().blobs(),
             received_bytes: self.peer_bytes.load(Ordering::Relaxed),
             sent_bytes: stats.sent_block_bytes,
             duplicate_bytes: stats.duplicate_block_bytes,

@@ -5,24 +5,23 @@
 //! hosts that fetch the blob report to it. Its state is soft: the next reports rebuild it at another host
 //! when the coordinator is gone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use watchfire_types::{Instant, Rng};
 
-use super::lag::extended;
+use crate::lag::extended;
 
 /// How long a lease holds without a report. A host that is gone delays its segment for so long.
-pub(crate) const LEASE_TIME: Duration = Duration::from_millis(1800);
+pub const LEASE_TIME: Duration = Duration::from_millis(1800);
 /// The time from one report to the next in a small fleet.
-pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(500);
+pub const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// A host without leases reports so much less often for each host that fetches the blob.
 const INTERVAL_PER_HOST: Duration = Duration::from_micros(500);
 /// How long a host that has the whole blob is named without an announcement.
-pub(crate) const ANNOUNCEMENT_TIME: Duration = Duration::from_secs(12 * 60);
+pub const ANNOUNCEMENT_TIME: Duration = Duration::from_secs(12 * 60);
 /// Blobs that are coordinated. When the limit is reached, the one without a report for the longest time
 /// is forgotten.
 const BLOBS_MAX: usize = 100_000;
@@ -40,7 +39,7 @@ const ALL_SEGMENTS_MAX: usize = 1 << 23;
 /// The state of one host's download.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Report {
+pub struct Report {
     /// The number of segments of the blob.
     pub segments: u32,
     /// The segments that the host has completely, as ranges from the first to behind the last.
@@ -63,7 +62,7 @@ pub(crate) struct Report {
 
 /// The answer to a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Assignment<P> {
+pub struct Assignment<P> {
     /// All segments that the host fetches from the registry from now on.
     pub leases: Vec<u32>,
     /// Other hosts that fetch or have the blob.
@@ -78,8 +77,8 @@ pub(crate) struct Assignment<P> {
 
 /// The blobs that one host coordinates, for hosts with ids `P` and blobs with names `K`.
 #[derive(Debug)]
-pub(crate) struct Coordinator<K, P> {
-    blobs: HashMap<K, Blob<P>>,
+pub struct Coordinator<K, P> {
+    blobs: BTreeMap<K, Blob<P>>,
     /// Segments of all blobs, or more: those of forgotten blobs are subtracted late.
     segments: usize,
     /// Leases of one blob at a time.
@@ -90,7 +89,7 @@ pub(crate) struct Coordinator<K, P> {
 #[derive(Debug)]
 struct Blob<P> {
     hosts: Vec<Host<P>>,
-    places: HashMap<P, usize>,
+    places: BTreeMap<P, usize>,
     /// How many hosts have each segment.
     holders: Vec<u32>,
     leases: BTreeMap<u32, P>,
@@ -115,11 +114,11 @@ struct Host<P> {
     holder: Option<P>,
 }
 
-impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
+impl<K: Clone + Ord, P: Copy + Ord + Debug> Coordinator<K, P> {
     /// A coordinator without blobs. `seed` chooses the hosts that are named.
-    pub(crate) fn new(leases_max: usize, seed: u64) -> Self {
+    pub fn new(leases_max: usize, seed: u64) -> Self {
         Coordinator {
-            blobs: HashMap::new(),
+            blobs: BTreeMap::new(),
             segments: 0,
             leases_max: leases_max.max(1),
             rng: Rng::from_seed(seed),
@@ -127,7 +126,7 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
     }
 
     /// A host reports its download.
-    pub(crate) fn handle_report(
+    pub fn handle_report(
         &mut self,
         now: Instant,
         key: &K,
@@ -161,7 +160,7 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
     }
 
     /// A host has the whole blob, and will for some time.
-    pub(crate) fn handle_announcement(&mut self, now: Instant, key: &K, id: P) {
+    pub fn handle_announcement(&mut self, now: Instant, key: &K, id: P) {
         self.make_room(key, 1);
         let blob = self.blobs.entry(key.clone()).or_insert_with(|| Blob::new(now));
         blob.sweep(now);
@@ -175,7 +174,7 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
     }
 
     /// A host has left, or fetches the blob no more.
-    pub(crate) fn handle_left(&mut self, key: &K, id: P) {
+    pub fn handle_left(&mut self, key: &K, id: P) {
         if let Some(blob) = self.blobs.get_mut(key) {
             blob.remove(id);
             if blob.hosts.is_empty() {
@@ -185,12 +184,12 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
     }
 
     /// Whether any host is known for a blob.
-    pub(crate) fn has(&self, key: &K) -> bool {
+    pub fn has(&self, key: &K) -> bool {
         self.blobs.contains_key(key)
     }
 
     /// The hosts that have a whole blob, the most recently announced first.
-    pub(crate) fn holders(&self, key: &K, hosts_max: usize) -> Vec<P> {
+    pub fn holders(&self, key: &K, hosts_max: usize) -> Vec<P> {
         let Some(blob) = self.blobs.get(key) else { return Vec::new() };
         let segments = blob.holders.len() as u32;
         let mut holders: Vec<_> =
@@ -200,7 +199,7 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
     }
 
     /// The number of blobs.
-    pub(crate) fn len(&self) -> usize {
+    pub fn blobs(&self) -> usize {
         self.blobs.len()
     }
 
@@ -223,11 +222,11 @@ impl<K: Clone + Eq + Hash, P: Copy + Eq + Hash + Debug> Coordinator<K, P> {
     }
 }
 
-impl<P: Copy + Eq + Hash + Debug> Blob<P> {
+impl<P: Copy + Ord + Debug> Blob<P> {
     fn new(now: Instant) -> Self {
         Blob {
             hosts: Vec::new(),
-            places: HashMap::new(),
+            places: BTreeMap::new(),
             holders: Vec::new(),
             leases: BTreeMap::new(),
             progress: 0,
@@ -562,7 +561,7 @@ mod tests {
         coordinator.handle_report(Instant::ZERO, &"b", 1, &huge);
         coordinator.handle_left(&"b", 1);
         coordinator.handle_left(&"b", 2);
-        assert_eq!(coordinator.len(), 1);
+        assert_eq!(coordinator.blobs(), 1);
     }
 
     #[test]
@@ -572,7 +571,7 @@ mod tests {
         for key in 0..100 {
             let at = Instant::ZERO + SECOND * key;
             coordinator.handle_report(at, &key, 1, &huge);
-            assert!(coordinator.len() <= ALL_SEGMENTS_MAX / SEGMENTS_MAX as usize);
+            assert!(coordinator.blobs() <= ALL_SEGMENTS_MAX / SEGMENTS_MAX as usize);
         }
         assert!(coordinator.has(&99) && !coordinator.has(&0));
     }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Blocks of one request to an upstream registry.
-pub(super) const SEGMENT_BLOCKS: usize = 16;
+pub const SEGMENT_BLOCKS: usize = 16;
 
 /// Divides the missing blocks of a blob among several requests.
 ///
 /// A request fetches blocks in their order. It starts with the block that a reader waits for, or else
 /// with the first that nobody fetches.
 #[derive(Debug)]
-pub(super) struct Segments {
+pub struct Segments {
     /// For each block, whether it is there.
     present: Vec<bool>,
     /// The blocks that are being fetched.
@@ -19,17 +19,14 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    pub(super) fn new(present: Vec<bool>) -> Self {
+    /// The segments of a blob of which these blocks are there.
+    pub fn new(present: Vec<bool>) -> Self {
         Segments { present, claimed: BTreeSet::new() }
     }
 
     /// The next blocks to fetch, which the caller now fetches. `None`: others fetch all that are
     /// missing, or none is.
-    pub(super) fn claim(
-        &mut self,
-        wanted: Option<usize>,
-        blocks_max: usize,
-    ) -> Option<Range<usize>> {
+    pub fn claim(&mut self, wanted: Option<usize>, blocks_max: usize) -> Option<Range<usize>> {
         let is_free = |block: usize| !self.present[block] && !self.claimed.contains(&block);
         let wanted = wanted.filter(|block| *block < self.present.len() && is_free(*block));
         let start = wanted.or_else(|| (0..self.present.len()).find(|block| is_free(*block)))?;
@@ -40,7 +37,7 @@ impl Segments {
     }
 
     /// Claims the first run of free blocks in a range for which `is_wanted` is true.
-    pub(super) fn claim_within(
+    pub fn claim_within(
         &mut self,
         blocks: Range<usize>,
         is_wanted: impl Fn(usize) -> bool,
@@ -56,7 +53,7 @@ impl Segments {
 
     /// Claims one more block, behind those that a request fetches already. Returns whether it was
     /// free.
-    pub(super) fn extend(&mut self, block: usize) -> bool {
+    pub fn extend(&mut self, block: usize) -> bool {
         let is_free = self.present.get(block) == Some(&false) && !self.claimed.contains(&block);
         if is_free {
             self.claimed.insert(block);
@@ -65,17 +62,18 @@ impl Segments {
     }
 
     /// A claimed block was written.
-    pub(super) fn note_written(&mut self, block: usize) {
+    pub fn note_written(&mut self, block: usize) {
         self.claimed.remove(&block);
         self.present[block] = true;
     }
 
     /// Claimed blocks are not fetched any more.
-    pub(super) fn release(&mut self, blocks: Range<usize>) {
+    pub fn release(&mut self, blocks: Range<usize>) {
         self.claimed.retain(|block| !blocks.contains(block));
     }
 
-    pub(super) fn is_complete(&self) -> bool {
+    /// Whether no block is missing.
+    pub fn is_complete(&self) -> bool {
         self.present.iter().all(|present| *present)
     }
 }

@@ -1,0 +1,34 @@
+//! The decisions of a fleet of image mirrors: which host fetches which segment of a blob from the
+//! registry, and which hosts exchange its blocks.
+//!
+//! - A [`Coordinator`] leases segments to hosts, and names hosts to each other. Hosts send it a
+//!   [`Report`] and get an [`Assignment`].
+//! - A [`HashList`] has the hashes of a blob's blocks in the order in which a host learned them.
+//! - [`Segments`] are the parts of a blob that a host is fetching from the registry.
+//!
+//! `watchfire-mirror` runs them on real hosts, and `watchfire-sim` on simulated ones. Absent on
+//! purpose: requests to other hosts, the choice of the host that coordinates, and the blocks.
+//!
+//! ```
+//! use watchfire_fleet::{Coordinator, Report};
+//! use watchfire_types::Instant;
+//!
+//! let mut coordinator = Coordinator::new(4, 1);
+//! let report = Report { segments: 8, wanted_leases: 2, wanted_hosts: 8, ..Report::default() };
+//! let first = coordinator.handle_report(Instant::ZERO, &"layer", "host a", &report);
+//! assert_eq!(first.leases, [0, 1]);
+//! let second = coordinator.handle_report(Instant::ZERO, &"layer", "host b", &report);
+//! assert_eq!((second.leases, second.hosts), (vec![2, 3], vec!["host a"]));
+//! ```
+
+mod coordinator;
+mod hashes;
+mod lag;
+mod segments;
+
+pub use coordinator::{
+    ANNOUNCEMENT_TIME, Assignment, Coordinator, LEASE_TIME, REPORT_INTERVAL, Report,
+};
+pub use hashes::{COMPLETE_LIST, HASHES_MAX, HashList, Learned};
+pub use lag::{LAG_MAX, extended};
+pub use segments::{SEGMENT_BLOCKS, Segments};
