@@ -1,4 +1,4 @@
-//! How late this process runs.
+//! How late this process runs, and the answers of others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,9 +13,13 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// twentieth is left.
 const DECAY_PER_MILLE: u64 = 940;
 
+/// A request and its answer wait at both ends, so the lag is this part of the time between them.
+/// [`extended`] makes more than that time of it.
+const LAGS_PER_ROUND_TRIP: u32 = 3;
+
 /// How late this process handles events, at most and lately: from a timer to the answer of the thread
 /// that exchanges blocks. On a machine with too much work all timeouts are longer, because hosts that
-/// are slow are not gone.
+/// are slow are not gone. So they are while requests wait behind blocks on slow links.
 #[derive(Debug, Default)]
 pub(crate) struct Lag(AtomicU64);
 
@@ -30,6 +34,12 @@ impl Lag {
             }
             self.note(due_at.elapsed());
         }
+    }
+
+    /// A host has answered after this time, or has not answered for so long.
+    pub(super) fn note_round_trip(&self, time: Duration) {
+        let lag = u64::try_from((time.min(LAG_MAX) / LAGS_PER_ROUND_TRIP).as_micros());
+        self.0.fetch_max(lag.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn note(&self, lag: Duration) {
@@ -52,6 +62,14 @@ impl Lag {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn timeouts_grow_by_more_than_the_time_until_an_answer() {
+        let lag = Lag::default();
+        lag.note_round_trip(Duration::from_secs(1));
+        lag.note_round_trip(Duration::from_millis(1));
+        assert!(lag.extend(Duration::from_secs(1)) > Duration::from_millis(2300));
+    }
 
     #[test]
     fn the_lag_fades_and_is_bounded() {

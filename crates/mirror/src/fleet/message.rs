@@ -73,6 +73,17 @@ pub(super) enum Request {
     },
 }
 
+impl Request {
+    /// Whether the answer waits for nothing, and is short.
+    pub(super) fn is_answered_at_once(&self) -> bool {
+        match self {
+            Request::Report { report, .. } => !report.wants_holder,
+            Request::Leave { .. } | Request::Announce { .. } | Request::Holders { .. } => true,
+            Request::Hashes { .. } | Request::Blob { .. } | Request::Manifest { .. } => false,
+        }
+    }
+}
+
 /// Proof that a host has the same credentials for a registry as the receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AccessProof {

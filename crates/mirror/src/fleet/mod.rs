@@ -529,7 +529,12 @@ impl Fleet {
                 answer => answer,
             }
         };
-        let answer = match tokio::time::timeout(timeout, sent).await {
+        let asked_at = Instant::now();
+        let answer = tokio::time::timeout(timeout, sent).await;
+        if request.is_answered_at_once() {
+            self.lag.note_round_trip(asked_at.elapsed());
+        }
+        let answer = match answer {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 self.lookup.note_failed(peer);
