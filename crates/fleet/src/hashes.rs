@@ -60,6 +60,11 @@ impl HashList {
         self.order.len()
     }
 
+    /// Whether the hash of every block is known.
+    pub fn is_complete(&self) -> bool {
+        self.order.len() == self.hashes.len()
+    }
+
     /// The hash of a block.
     pub fn get(&self, block: usize) -> Option<[u8; 32]> {
         self.hashes.get(block).copied().flatten()

@@ -37,7 +37,7 @@ const WRITE_BUFFER_BYTES: usize = mux::FRAME_BYTES_MAX + mux::HEADER_BYTES;
 
 /// Unsent bytes of a socket in the kernel. Urgent messages cannot overtake them.
 #[cfg(target_os = "linux")]
-const UNSENT_BYTES: u32 = 256 * 1024;
+const UNSENT_BYTES: u32 = 64 * 1024;
 
 /// The transport of a host.
 pub(crate) fn build(
@@ -84,7 +84,7 @@ pub(crate) fn build(
 /// Keeps unsent data in the queues of this process, where urgent messages go first.
 fn limit_unsent_bytes(socket: &TcpStream) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    socket2::SockRef::from(socket).set_tcp_notsent_lowat(std::env::var("WF_UNSENT").ok().and_then(|v| v.parse().ok()).unwrap_or(UNSENT_BYTES))?;
+    socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
     #[cfg(not(target_os = "linux"))]
     let _ = socket;
     Ok(())

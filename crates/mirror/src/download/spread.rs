@@ -1,6 +1,6 @@
 //! Fetches a blob together with the other hosts of the fleet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -109,6 +109,8 @@ pub(super) struct SpreadTask {
     waited_for: Option<(usize, Instant)>,
     /// Whether the exchange was told that more blocks will be requested.
     is_growing: bool,
+    /// The blocks that were requested from other hosts and have not arrived from them.
+    wanted: BTreeSet<usize>,
 }
 
 impl SpreadTask {
@@ -146,6 +148,7 @@ impl SpreadTask {
             blocks_before: 0,
             waited_for: None,
             is_growing: false,
+            wanted: BTreeSet::new(),
         }
     }
 
@@ -294,7 +297,10 @@ impl SpreadTask {
                     Some(SessionEvent::Searching(_)) => {}
                     None => return Err(DownloadError::Stopped),
                 },
-                _ = tick.tick() => self.handle_tick().await,
+                _ = tick.tick() => {
+                    self.cancel_present(&session).await?;
+                    self.handle_tick().await;
+                }
             }
         }
     }
@@ -446,12 +452,13 @@ impl SpreadTask {
         Ok(())
     }
 
-    fn want(&self, block: usize, hash: [u8; 32]) -> Option<Want> {
+    fn want(&mut self, block: usize, hash: [u8; 32]) -> Option<Want> {
         let blob = &self.connection.blob;
         if blob.has_block(block) || self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32)) {
             return None;
         }
         let len = u32::try_from(blob.block_range(block).1).ok();
+        self.wanted.insert(block);
         Some(Want { len, ..Want::new(cid_of(hash)) })
     }
 
@@ -460,7 +467,8 @@ impl SpreadTask {
         session: &BlockSession,
         blocks: std::ops::Range<usize>,
     ) -> Result<(), DownloadError> {
-        let wants = blocks.filter_map(|block| self.want(block, self.spread.known.get(block)?));
+        let known = self.spread.known.clone();
+        let wants = blocks.filter_map(|block| self.want(block, known.get(block)?));
         let wants = wants.collect();
         session.want(wants).await.map_err(|_| DownloadError::Stopped)
     }
@@ -473,6 +481,7 @@ impl SpreadTask {
         self.task.sources.count_host(block.bytes().len());
         for place in self.spread.known.places(&hash) {
             let place = place as usize;
+            self.wanted.remove(&place);
             if self.connection.blob.has_block(place) {
                 continue;
             }
@@ -500,6 +509,22 @@ impl SpreadTask {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Cancels the requests for blocks that this host got from the registry meanwhile.
+    async fn cancel_present(&mut self, session: &BlockSession) -> Result<(), DownloadError> {
+        let blob = &self.connection.blob;
+        let present: Vec<usize> =
+            self.wanted.iter().copied().filter(|block| blob.has_block(*block)).collect();
+        if present.is_empty() {
+            return Ok(());
+        }
+        let mut cids = Vec::new();
+        for block in present {
+            self.wanted.remove(&block);
+            cids.extend(self.spread.known.get(block).map(cid_of));
+        }
+        session.cancel(cids).await.map_err(|_| DownloadError::Stopped)
     }
 
     /// Sees to the readers that wait for long.

@@ -43,8 +43,7 @@ impl KnownHashes {
 
     /// Whether the hash of every block is known.
     pub(crate) fn is_complete(&self) -> bool {
-        let state = self.state.lock();
-        state.order.len() == state.hashes.len()
+        self.hashes.lock().is_complete()
     }
 
     /// The hash of a block.

@@ -192,7 +192,6 @@ impl Fleet {
             }),
             // The coordinator names the hosts that have blocks.
             searches_providers: false,
-            leaves: false,
             exchange: watchfire_bitswap::Limits {
                 block_bytes_estimate: crate::store::BLOCK_BYTES,
                 ..watchfire_bitswap::Limits::default()
