@@ -28,6 +28,12 @@ pub struct FakeBlock {
     len: u32,
 }
 
+impl FakeBlock {
+    pub(crate) const fn new(cid: Cid, len: u32) -> Self {
+        FakeBlock { cid, len }
+    }
+}
+
 impl Payload for FakeBlock {
     fn cid(&self) -> &Cid {
         &self.cid
@@ -107,8 +113,7 @@ impl Dag {
 
     /// The index of the block with this CID; `None` if it is not in this file.
     pub(crate) fn find(&self, cid: &Cid) -> Option<u32> {
-        let number = cid.hash().digest().get(NUMBER_BYTES)?.try_into().ok()?;
-        let number = u32::from_le_bytes(number);
+        let number = number_of(cid)?;
         (self.blocks.get(number as usize)?.cid == *cid).then_some(number)
     }
 
@@ -128,8 +133,13 @@ impl Dag {
 /// The bytes of a digest that contain the block's number, so that it is found without a map.
 const NUMBER_BYTES: Range<usize> = 24..28;
 
+/// The number in the CID of a simulated block.
+pub(crate) fn number_of(cid: &Cid) -> Option<u32> {
+    Some(u32::from_le_bytes(cid.hash().digest().get(NUMBER_BYTES)?.try_into().ok()?))
+}
+
 /// A CID with a random digest, so that the order of CIDs does not depend on the order of blocks.
-fn random_cid(codec: Codec, number: u32, rng: &mut Rng) -> Cid {
+pub(crate) fn random_cid(codec: Codec, number: u32, rng: &mut Rng) -> Cid {
     let mut digest = [0; 32];
     for part in digest.chunks_exact_mut(8) {
         part.copy_from_slice(&rng.next_u64().to_le_bytes());

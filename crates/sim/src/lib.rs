@@ -1,4 +1,4 @@
-//! Swarms of exchanges on a simulated clock and network, from one seed.
+//! Swarms of exchanges, and fleets of image mirrors, on a simulated clock and network, from one seed.
 //!
 //! Each peer runs the [`watchfire_bitswap::Exchange`] of a real node. Only the clock, the network
 //! and the disk are simulated, and blocks are CIDs and lengths without bytes.
@@ -7,6 +7,7 @@
 //!   [`Report`] is a table, a chart, or JSON.
 //! - A [`Plan`] describes one simulation, peer by peer. [`run`] runs it: the same plan has the same
 //!   [`Outcome`] on every machine.
+//! - A [`FleetScenario`] does the same for hosts that fetch a container image as `watchfire-mirror` does.
 //! - A [`Network`] moves messages as TCP would over access links. It does not know swarms.
 //!
 //! ```
@@ -31,6 +32,7 @@
 //! ```
 
 mod dag;
+mod fleet;
 mod network;
 mod plan;
 mod report;
@@ -39,6 +41,10 @@ mod strategies;
 mod swarm;
 
 pub use dag::{FakeBlock, FileShape};
+pub use fleet::{
+    FleetBound, FleetOutcome, FleetPlan, FleetReport, FleetScenario, HostOutcome, HostPlan,
+    fleet_json, fleet_picture, fleet_table, run_fleet,
+};
 pub use network::{Access, Arrival, Host, Network, NetworkLimits, Path, Processors};
 pub use plan::{Attack, Bound, PeerPlan, Plan};
 pub use report::{Report, html, json, picture, table};

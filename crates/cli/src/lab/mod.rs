@@ -1,6 +1,13 @@
 //! `watchfire lab`: experiments.
 
 #[cfg(feature = "lab")]
+mod bar;
+#[cfg(feature = "lab")]
+mod fleet;
+#[cfg(not(feature = "lab"))]
+#[path = "not_built.rs"]
+mod fleet;
+#[cfg(feature = "lab")]
 mod swarm;
 #[cfg(not(feature = "lab"))]
 #[path = "not_built.rs"]
@@ -19,11 +26,15 @@ pub struct Arguments {
 enum Experiment {
     /// Simulate a swarm: how fast a file reaches every peer, compared with the least possible time.
     Swarm(swarm::Arguments),
+    /// Simulate a fleet of image mirrors: how often the registry sends an image, and how fast every
+    /// host has it.
+    Fleet(fleet::Arguments),
 }
 
 /// Run an experiment.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.experiment {
         Experiment::Swarm(arguments) => swarm::run(&arguments),
+        Experiment::Fleet(arguments) => fleet::run(&arguments),
     }
 }

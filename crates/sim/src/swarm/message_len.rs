@@ -18,7 +18,7 @@ const BLOCK_BYTES: usize = 18;
 const MESSAGE_BYTES: usize = 24;
 
 /// The length of a message on the wire. Each entry may be a few bytes off.
-pub(super) fn message_len(message: &Message<FakeBlock>, strategy: Strategy) -> u64 {
+pub(crate) fn message_len(message: &Message<FakeBlock>, strategy: Strategy) -> u64 {
     if strategy == Strategy::Watchfire {
         return leaves::encoded_len(message) as u64;
     }

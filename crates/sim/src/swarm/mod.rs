@@ -1,6 +1,6 @@
 //! A swarm of exchanges on a simulated clock and network.
 
-mod message_len;
+pub(crate) mod message_len;
 mod node;
 mod outcome;
 mod topology;

@@ -1,0 +1,63 @@
+//! The progress bar of a simulation.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use watchfire_sim::Progress;
+
+/// Shortest time between two drawings.
+const DRAW_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Cells of the progress bar.
+const BAR_CELLS: usize = 32;
+
+/// A progress bar in one line; it is drawn only on a terminal.
+#[derive(Default)]
+pub(super) struct Bar {
+    drawn_at: Option<Instant>,
+}
+
+impl Bar {
+    pub(super) fn draw(&mut self, name: &str, progress: Progress) {
+        if self.drawn_at.is_some_and(|at| at.elapsed() < DRAW_INTERVAL)
+            || !io::stderr().is_terminal()
+        {
+            return;
+        }
+        self.drawn_at = Some(Instant::now());
+        // The simulation continues when its output is closed.
+        let _ = write!(io::stderr(), "\r\x1b[2K{}", line(name, progress));
+    }
+
+    pub(super) fn clear(&self) {
+        if self.drawn_at.is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[2K");
+        }
+    }
+}
+
+fn line(name: &str, progress: Progress) -> String {
+    let Progress { now, part, finished, awaited } = progress;
+    let full = (part.clamp(0.0, 1.0) * BAR_CELLS as f64) as usize;
+    let mut line = format!("{name}  ");
+    line.extend(std::iter::repeat_n('█', full));
+    line.extend(std::iter::repeat_n('░', BAR_CELLS - full));
+    let (percent, at) = (part * 100.0, now.as_secs_f64());
+    write!(line, " {percent:>5.1} %  at {at:.2} s  {finished} of {awaited} have it all")
+        .expect("writing to a string cannot fail");
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_shows_the_progress_of_a_run() {
+        let now = Duration::from_millis(2500);
+        let line = line("a run", Progress { now, part: 0.5, finished: 3, awaited: 8 });
+        assert_eq!(line.matches('█').count(), BAR_CELLS / 2);
+        assert!(line.ends_with(" 50.0 %  at 2.50 s  3 of 8 have it all"), "{line}");
+    }
+}

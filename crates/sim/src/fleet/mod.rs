@@ -1,0 +1,18 @@
+//! Fleets of image mirrors on a simulated clock and network.
+//!
+//! Each host runs the [`watchfire_fleet::Coordinator`], the [`watchfire_fleet::HashList`]s and the
+//! [`watchfire_bitswap::Exchange`] of a real mirror. The driver around them is that of this simulation.
+
+mod host;
+mod image;
+mod outcome;
+mod plan;
+mod report;
+mod run;
+mod scenario;
+
+pub use outcome::{FleetOutcome, HostOutcome};
+pub use plan::{FleetBound, FleetPlan, HostPlan};
+pub use report::{FleetReport, fleet_json, fleet_picture, fleet_table};
+pub use run::run_fleet;
+pub use scenario::FleetScenario;

@@ -1,0 +1,92 @@
+//! The outcome of a simulated fleet.
+
+use std::time::Duration;
+
+use super::plan::FleetBound;
+
+/// The outcome of one simulation of a fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetOutcome {
+    /// Bytes of the layers that a host fetches.
+    pub bytes: u64,
+    /// Blocks of these layers.
+    pub blocks: usize,
+    /// The least possible time.
+    pub bound: FleetBound,
+    /// The hosts, in the order of the plan.
+    pub hosts: Vec<HostOutcome>,
+    /// Bytes of layers that the registry sent to each region.
+    pub registry_bytes: Vec<u64>,
+    /// Blocks of other hosts that a host received twice, in bytes.
+    pub duplicate_bytes: u64,
+    /// Bytes of blocks that hosts received from other hosts, and had not received before.
+    pub host_bytes: u64,
+    /// The most reports and announcements that one host received in one second.
+    pub requests_per_second_max: u32,
+    /// The most connections that one host had.
+    pub connections_max: usize,
+    /// Connections that were rejected because a host had too many.
+    pub rejected_connections: u64,
+    /// Layers that two or more hosts of one region coordinated, and how many hosts at most.
+    pub coordinators_max: usize,
+    /// When the simulation ended.
+    pub ended_at: Duration,
+    /// Broken rules. Empty in a healthy simulation.
+    pub violations: Vec<String>,
+}
+
+/// The outcome of one host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostOutcome {
+    /// The region of the host.
+    pub region: usize,
+    /// When it began to fetch the image.
+    pub started_at: Duration,
+    /// When it had the image; `None` if it never had it.
+    pub finished_at: Option<Duration>,
+    /// Whether the simulation waited for it.
+    pub is_awaited: bool,
+    /// When it got each block. Empty for most hosts of a large fleet.
+    pub received_at: Vec<Duration>,
+}
+
+impl FleetOutcome {
+    /// How long the awaited hosts that finished took, from the start of each, in order.
+    pub fn times(&self) -> Vec<Duration> {
+        let times = self.hosts.iter().filter(|host| host.is_awaited);
+        let mut times: Vec<Duration> =
+            times.filter_map(|host| Some(host.finished_at? - host.started_at)).collect();
+        times.sort_unstable();
+        times
+    }
+
+    /// The number of awaited hosts that never had the image.
+    pub fn unfinished(&self) -> usize {
+        self.hosts.iter().filter(|host| host.is_awaited && host.finished_at.is_none()).count()
+    }
+
+    /// The time of a host divided by the bound: 0.5 for the median host, 1 for the last. `None` if so
+    /// many did not finish.
+    pub fn times_the_bound(&self, share: f64) -> Option<f64> {
+        let times = self.times();
+        let awaited = times.len() + self.unfinished();
+        let at = ((awaited as f64 * share).ceil() as usize).max(1) - 1;
+        Some(times.get(at)?.as_secs_f64() / self.bound.seconds())
+    }
+
+    /// Copies that the registry sent to each region.
+    pub fn registry_copies(&self) -> Vec<f64> {
+        self.registry_bytes.iter().map(|bytes| *bytes as f64 / self.bytes as f64).collect()
+    }
+
+    /// The most copies that a region got from another region. The registry is in the first region, and
+    /// regions exchange nothing else.
+    pub fn copies_across_regions(&self) -> Option<f64> {
+        self.registry_copies().into_iter().skip(1).reduce(f64::max)
+    }
+
+    /// Bytes of duplicate blocks, relative to the bytes of useful ones from hosts.
+    pub fn duplicates(&self) -> f64 {
+        self.duplicate_bytes as f64 / self.host_bytes.max(1) as f64
+    }
+}
