@@ -317,6 +317,9 @@ describe('a mirror with other servers of files', { concurrency: true }, () => {
     }
     assert.deepEqual(front.requests.map(({ headers }) => headers.authorization ?? headers.cookie), ['Bearer secret', 'a=secret'])
     assert.deepEqual(store.requests.map(({ headers }) => [headers.authorization, headers.cookie]), [[undefined, undefined], [undefined, undefined]])
+    const head = await get(mirror, { method: 'HEAD', headers: { authorization: 'Bearer secret' } })
+    assert.deepEqual([head.status, head.headers['content-length'], head.headers['x-linked-etag']], [200, `${bytes.length}`, `"${hexOf(bytes)}"`])
+    assert.ok(store.requests.every(({ headers }) => headers.authorization === undefined))
     const { files, store: stored } = await (await fetch(`http://127.0.0.1:${mirror.port}/status`)).json()
     assert.deepEqual([files, stored.blobs], [[], 0])
   })

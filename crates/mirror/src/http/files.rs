@@ -14,7 +14,9 @@ use super::reader::{self, Content, ContentError, ReadError};
 use super::{SOURCE, Shared};
 use crate::download::{ContentSource, DownloadError};
 use crate::oci::{ApiError, ErrorCode};
-use crate::proxy::{Origin, OriginFile, Probe, ProxyPath, Version, end_to_end_headers, url_key};
+use crate::proxy::{
+    Origin, OriginFile, Probe, ProxyPath, Version, end_to_end_headers, total_length, url_key,
+};
 use crate::store::StoreError;
 use crate::upstream::UpstreamError;
 
@@ -215,16 +217,29 @@ impl Request<'_> {
                 headers.append(&name, value.clone());
             }
         }
-        let sent = self.origin.send(self.request.method.clone(), &self.url, &headers).await;
+        let is_head = self.request.method == Method::HEAD;
+        let sent = match is_head {
+            true => self.origin.head(&self.url, &headers).await,
+            false => self.origin.send(Method::GET, &self.url, &headers).await,
+        };
         let answer = sent.map_err(|error| error.to_api_error(ErrorCode::NameUnknown))?;
+        let mut status = answer.response.status();
         let mut headers = end_to_end_headers(answer.response.headers());
+        if is_head && status == StatusCode::PARTIAL_CONTENT {
+            // The answer to a request for one byte. `HEAD` has no ranges.
+            status = StatusCode::OK;
+            let range = headers.remove(header::CONTENT_RANGE);
+            headers.remove(header::CONTENT_LENGTH);
+            if let Some(length) = range.and_then(|range| total_length(&range)) {
+                headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+            }
+        }
         for name in OF_REDIRECT {
             if let Some(value) = answer.first.get(name) {
                 headers.insert(name, value.clone());
             }
         }
         headers.insert(SOURCE, HeaderValue::from_static("origin"));
-        let status = answer.response.status();
         let mut response = Response::new(Body::from_stream(answer.response.bytes_stream()));
         (*response.status_mut(), *response.headers_mut()) = (status, headers);
         Ok(response)

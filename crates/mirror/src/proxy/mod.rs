@@ -14,4 +14,4 @@ mod version;
 pub(crate) use files::Files;
 pub(crate) use origin::{Origin, OriginFile, Probe, end_to_end_headers};
 pub(crate) use path::{ProxyPath, parse_path};
-pub(crate) use version::{Version, url_key};
+pub(crate) use version::{Version, total_length, url_key};

@@ -107,14 +107,7 @@ impl Origin {
 
     /// Asks for the version of a file.
     pub(crate) async fn probe(&self, url: &Url) -> Result<Probe, UpstreamError> {
-        let mut answer = self.send(Method::HEAD, url, &stored_headers()).await?;
-        // Some servers refuse HEAD, such as stores whose URLs are signed for GET.
-        let is_refused = matches!(answer.response.status().as_u16(), 400 | 403 | 405 | 501);
-        if is_refused {
-            let mut headers = stored_headers();
-            headers.insert(header::RANGE, HeaderValue::from_static("bytes=0-0"));
-            answer = self.send(Method::GET, url, &headers).await?;
-        }
+        let answer = self.head(url, &stored_headers()).await?;
         let status = answer.response.status();
         match status.as_u16() {
             404 | 410 => return Ok(Probe::NotFound),
@@ -124,6 +117,22 @@ impl Origin {
         let last = answer.response.headers();
         let version = Version::of(url.as_str(), status, &answer.first, last);
         Ok(version.map_or(Probe::Unstored, Probe::File))
+    }
+
+    /// Asks for the headers of a resource. Some servers refuse `HEAD`, such as stores whose URLs are
+    /// signed for `GET`. They are asked for one byte, and the answer may have the status 206.
+    pub(crate) async fn head(
+        &self,
+        url: &Url,
+        headers: &HeaderMap,
+    ) -> Result<Answer, UpstreamError> {
+        let answer = self.send(Method::HEAD, url, headers).await?;
+        if !matches!(answer.response.status().as_u16(), 400 | 403 | 405 | 501) {
+            return Ok(answer);
+        }
+        let mut headers = headers.clone();
+        headers.insert(header::RANGE, HeaderValue::from_static("bytes=0-0"));
+        self.send(Method::GET, url, &headers).await
     }
 
     /// Sends a request, and follows redirects.

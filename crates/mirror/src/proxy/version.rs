@@ -82,9 +82,7 @@ impl Version {
         };
         let length = match status {
             StatusCode::OK => text(last, "content-length")?.parse().ok()?,
-            StatusCode::PARTIAL_CONTENT => {
-                text(last, "content-range")?.rsplit_once('/')?.1.parse().ok()?
-            }
+            StatusCode::PARTIAL_CONTENT => total_length(last.get(header::CONTENT_RANGE)?)?,
             _ => return None,
         };
         let linked = text(first, LINKED_ETAG).filter(|etag| is_strong(etag));
@@ -162,6 +160,11 @@ impl Version {
         headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers
     }
+}
+
+/// The size of the whole file from `Content-Range: bytes <start>-<end>/<size>`.
+pub(crate) fn total_length(range: &HeaderValue) -> Option<u64> {
+    range.to_str().ok()?.rsplit_once('/')?.1.parse().ok()
 }
 
 /// Seconds since 1970.
