@@ -291,6 +291,19 @@ describe('a mirror with other servers of files', { concurrency: true }, () => {
     const mirror = await mirrorOf(front, CDN)
     const { isCut, bytes } = await get(mirror)
     assert.ok(isCut && bytes.length < 3 * MIB, `${bytes.length} bytes`)
+    const error = errorOf(await get(mirror))
+    assert.equal(error.status, 502)
+    assert.match(error.message, /do not have the digest/)
+  })
+
+  it('passes a file through whose ETag only looks like a digest', { timeout: 30_000 }, async () => {
+    const bytes = randomBytes(3 * MIB)
+    const server = await startServer((request, response) => sendBytes(request, response, bytes, { etag: `"${hexOf('other')}"` }))
+    const mirror = await mirrorOf(server)
+    assert.ok((await get(mirror)).isCut)
+    const next = await get(mirror)
+    assert.deepEqual([next.status, next.headers['watchfire-source']], [200, 'origin'])
+    assert.ok(next.bytes.equals(bytes))
   })
 
   it('does not follow a redirect to its own host', { timeout: 30_000 }, async () => {

@@ -172,6 +172,7 @@ impl Request<'_> {
             Some(blob) => (blob, None),
             None => {
                 let (origin, files) = (self.origin.clone(), self.shared.files.clone());
+                let is_linked = version.is_linked();
                 let source = ContentSource::File(OriginFile { origin, files, version });
                 let started = async {
                     let mut download = self.shared.downloads.start(source, &key, Some(length))?;
@@ -180,11 +181,7 @@ impl Request<'_> {
                 match started.await {
                     Ok(started) => started,
                     // The server has the file nevertheless.
-                    Err(
-                        error @ (DownloadError::Store(_)
-                        | DownloadError::TooMany
-                        | DownloadError::WrongDigest),
-                    ) => {
+                    Err(error) if can_pass_through(&error, is_linked) => {
                         tracing::warn!(url = %self.url, %error, "cannot store a file; passing it through");
                         return self.pass_through().await;
                     }
@@ -288,6 +285,16 @@ impl<'a> Conditions<'a> {
                 || modified.is_some_and(|modified| value.as_bytes() == modified.as_bytes())
         });
         Conditions { status, range: headers.get(header::RANGE).filter(|_| is_current) }
+    }
+}
+
+/// Whether a file that cannot be stored is passed through. A linked `ETag` is the digest for certain;
+/// another one may look like a digest without being one.
+const fn can_pass_through(error: &DownloadError, is_linked: bool) -> bool {
+    match error {
+        DownloadError::Store(_) | DownloadError::TooMany => true,
+        DownloadError::WrongDigest => !is_linked,
+        DownloadError::Upstream(_) | DownloadError::Stopped => false,
     }
 }
 

@@ -140,9 +140,13 @@ impl Version {
         let is_same = |headers: &HeaderMap, name: &str, etag: &str| {
             headers.get(name).is_some_and(|value| value.as_bytes() == etag.as_bytes())
         };
-        let is_linked = self.headers.contains_key(LINKED_ETAG);
-        (!is_linked || is_same(first, LINKED_ETAG, &self.headers[LINKED_ETAG]))
+        (!self.is_linked() || is_same(first, LINKED_ETAG, &self.headers[LINKED_ETAG]))
             && self.body_etag.as_deref().is_none_or(|etag| is_same(last, "etag", etag))
+    }
+
+    /// Whether a redirect named the `ETag` of the file behind it.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.headers.contains_key(LINKED_ETAG)
     }
 
     /// The headers for clients.

@@ -49,6 +49,32 @@ fn write_all(folder: &Folder, blob: &Blob, bytes: &[u8], order: &[usize]) -> Blo
 }
 
 #[test]
+fn a_file_without_a_digest_is_complete_with_its_last_block() {
+    let scratch = Scratch::new("unchecked");
+    let folder = scratch.folder();
+    let (bytes, name) = (content(3), Digest::sha256(b"name"));
+    let size = bytes.len() as u64;
+    let open = |blobs: &Blobs, check| blobs.open_partial(&name, check, size).unwrap();
+    {
+        let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+        let blob = open(&blobs, Check::Blocks);
+        assert_eq!(write_all(&folder, &blob, &bytes, &[2, 0]), BlobState::Partial);
+    }
+    let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+    let blob = open(&blobs, Check::Blocks);
+    assert_eq!(blob.blocks_present(), 2);
+    assert_eq!(write_all(&folder, &blob, &bytes, &[1]), BlobState::Complete);
+    drop(blob);
+    assert!(blobs.complete(&name).unwrap().is_some());
+    // The digest of the content may be known, and differs from the name.
+    for (whole, state) in [(&bytes[..], BlobState::Complete), (b"other", BlobState::Wrong)] {
+        blobs.remove(&name).unwrap();
+        let blob = open(&blobs, Check::Whole(Digest::sha256(whole)));
+        assert_eq!(write_all(&folder, &blob, &bytes, &[1, 2, 0]), state);
+    }
+}
+
+#[test]
 fn blocks_in_any_order_make_a_blob() {
     let scratch = Scratch::new("order");
     let folder = scratch.folder();
