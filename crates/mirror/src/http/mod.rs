@@ -159,16 +159,15 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
             error.into_response()
         }
     };
-    let is_file = request.uri.path().starts_with("/proxy/");
-    let headers = response.headers_mut();
-    if !is_file {
+    // A file has the headers of its own server only.
+    if !request.uri.path().starts_with("/proxy/") {
+        let headers = response.headers_mut();
         headers.insert(API_VERSION, HeaderValue::from_static("registry/2.0"));
-    }
-    if !is_file
-        && let Some(namespace) = namespace::of_query(request.uri.query())
-        && let Ok(namespace) = HeaderValue::from_str(&namespace)
-    {
-        headers.insert(NAMESPACE, namespace);
+        if let Some(namespace) = namespace::of_query(request.uri.query())
+            && let Ok(namespace) = HeaderValue::from_str(&namespace)
+        {
+            headers.insert(NAMESPACE, namespace);
+        }
     }
     if is_head {
         *response.body_mut() = Body::empty();
