@@ -10,6 +10,8 @@
 //! - A client never waits long: without a first byte in time it gets 404, and asks the registry
 //!   itself.
 //!
+//! It also serves HTTP files of other servers, such as models: see [`MirrorSettings::proxy_hosts`].
+//!
 //! Absent on purpose: pushes, and any change of images.
 
 mod access;
@@ -21,6 +23,7 @@ mod http;
 mod metrics;
 mod mirror;
 pub mod oci;
+mod proxy;
 mod pull;
 mod requests;
 mod settings;
@@ -34,6 +37,6 @@ pub use mirror::{Mirror, MirrorStatus, RunningMirror, StartError};
 pub use requests::{RequestTotals, SourceTotals};
 pub use settings::MirrorSettings;
 pub use status::{
-    AskedHost, DownloadStatus, ImageStatus, RunningDownload, StatusReport, StoreStatus,
+    AskedHost, DownloadStatus, FileStatus, ImageStatus, RunningDownload, StatusReport, StoreStatus,
 };
 pub use store::{BlobTotals, StoreError};

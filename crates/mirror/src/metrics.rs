@@ -38,7 +38,9 @@ impl Collector for Exporter {
             None,
             MetricType::Counter,
         )?;
-        encode_requests(family, &[("manifest", requests.manifests), ("blob", requests.blobs)])?;
+        let kinds =
+            [("manifest", requests.manifests), ("blob", requests.blobs), ("file", requests.files)];
+        encode_requests(family, &kinds)?;
         writer.gauge("images", "Images that clients have pulled.", *image_count)?;
         writer.gauge("store_blobs", "Blobs in the store, complete or not.", store.blobs)?;
         writer.gauge("store_bytes", "The size of these blobs.", store.bytes)?;

@@ -15,6 +15,7 @@ use crate::catalog::Catalog;
 use crate::download::{DownloadTotals, Downloads};
 use crate::fleet::{Fleet, FleetStatus};
 use crate::http::{self, Shared};
+use crate::proxy::{Files, Origin};
 use crate::requests::Requests;
 use crate::settings::MirrorSettings;
 use crate::store::{BlobTotals, Blobs, Folder, Manifests, StoreError};
@@ -27,13 +28,21 @@ const COPIES_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// There is no registry to mirror.
-    #[error("cannot start the mirror: no upstream registry; name one with --upstream docker.io")]
+    #[error(
+        "cannot start the mirror: no upstream registry; name one with --upstream docker.io, or a server of files with --proxy-host"
+    )]
     NoUpstream,
     /// Two registries have one name.
     #[error(
         "cannot start the mirror: the registry {name} is named twice; keep one --upstream of it"
     )]
     SameName {
+        /// The name.
+        name: String,
+    },
+    /// Two servers of files have one name.
+    #[error("cannot start the mirror: the host {name} is named twice; keep one --proxy-host of it")]
+    SameProxyHost {
         /// The name.
         name: String,
     },
@@ -97,14 +106,16 @@ impl Mirror {
     /// Opens the store and listens.
     pub async fn start(self) -> Result<RunningMirror, StartError> {
         let settings = self.settings;
-        if settings.upstreams.is_empty() {
+        if settings.upstreams.is_empty() && settings.proxy_hosts.is_empty() {
             return Err(StartError::NoUpstream);
         }
         let folder = Folder::open(&settings.store)?;
         let folder = folder.with_containerd(settings.containerd_blobs.clone());
         let blobs = Arc::new(Blobs::open(folder.clone(), settings.store_bytes_max)?);
         let catalog = Arc::new(Catalog::open(&folder)?);
+        let files = Arc::new(Files::open(&folder)?);
         let upstreams = upstreams(&settings).await?;
+        let origins = origins(&settings)?;
         let connections = settings.connections_per_blob;
         let address = settings.listen;
         let failed = |error| StartError::Listen { address, error };
@@ -117,8 +128,15 @@ impl Mirror {
                 tokio::task::spawn_blocking(move || blobs_to_index.index_all());
                 let (blobs, manifests) = (blobs.clone(), manifests.clone());
                 Some(
-                    Fleet::start(fleet, upstreams.clone(), blobs, manifests, catalog.clone())
-                        .await?,
+                    Fleet::start(
+                        fleet,
+                        upstreams.clone(),
+                        blobs,
+                        manifests,
+                        catalog.clone(),
+                        files.clone(),
+                    )
+                    .await?,
                 )
             }
             None => None,
@@ -126,6 +144,8 @@ impl Mirror {
         let (ttl, offline_ok) = (settings.access_ttl, settings.offline_ok);
         let shared = Arc::new(Shared {
             upstreams,
+            origins,
+            files,
             manifests,
             access: Access { catalog: catalog.clone(), ttl, offline_ok },
             catalog,
@@ -206,6 +226,23 @@ async fn upstreams(settings: &MirrorSettings) -> Result<Vec<Arc<Upstream>>, Star
         upstreams.push(Arc::new(upstream));
     }
     Ok(upstreams)
+}
+
+fn origins(settings: &MirrorSettings) -> Result<Vec<Arc<Origin>>, StartError> {
+    if settings.proxy_hosts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let redirects = Arc::new(RedirectRules { allowed: settings.redirect_networks.clone() });
+    let tls = tls()?;
+    let mut origins: Vec<Arc<Origin>> = Vec::new();
+    for host in &settings.proxy_hosts {
+        let origin = Origin::new(host, redirects.clone(), tls.clone())?;
+        if origins.iter().any(|other| other.name() == origin.name()) {
+            return Err(StartError::SameProxyHost { name: origin.name().to_owned() });
+        }
+        origins.push(Arc::new(origin));
+    }
+    Ok(origins)
 }
 
 /// TLS with the certificates that the system trusts.

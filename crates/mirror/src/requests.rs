@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Kind {
     Manifest,
     Blob,
+    File,
 }
 
 /// The source of an answer.
@@ -25,6 +26,7 @@ pub(crate) enum Source {
 pub(crate) struct Requests {
     manifests: [AtomicU64; 4],
     blobs: [AtomicU64; 4],
+    files: [AtomicU64; 4],
 }
 
 /// The requests for manifests and blobs since the start.
@@ -34,6 +36,9 @@ pub struct RequestTotals {
     pub manifests: SourceTotals,
     /// Requests for blobs, without those that ask for the size only (`HEAD`).
     pub blobs: SourceTotals,
+    /// Requests for files of proxy hosts, without `HEAD`.
+    #[serde(default)]
+    pub files: SourceTotals,
 }
 
 /// Requests by the source of their answers.
@@ -43,7 +48,7 @@ pub struct SourceTotals {
     pub store: u64,
     /// The blob was being fetched with other hosts of the fleet, or another host had the manifest.
     pub fleet: u64,
-    /// The registry was asked.
+    /// The registry, or the server of the file, was asked.
     pub registry: u64,
     /// The answer was an error, also that the registry does not have the content.
     pub error: u64,
@@ -55,6 +60,7 @@ impl Requests {
         let counters = match kind {
             Kind::Manifest => &self.manifests,
             Kind::Blob => &self.blobs,
+            Kind::File => &self.files,
         };
         counters[source as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -69,6 +75,10 @@ impl Requests {
                 error: count(Source::Error),
             }
         };
-        RequestTotals { manifests: totals(&self.manifests), blobs: totals(&self.blobs) }
+        RequestTotals {
+            manifests: totals(&self.manifests),
+            blobs: totals(&self.blobs),
+            files: totals(&self.files),
+        }
     }
 }

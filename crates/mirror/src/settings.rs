@@ -16,6 +16,8 @@ pub struct MirrorSettings {
     pub listen: SocketAddr,
     /// The registries. A request that names none goes to the first.
     pub upstreams: Vec<Registry>,
+    /// The servers of files that are served below `/proxy/`. No other server is asked.
+    pub proxy_hosts: Vec<Registry>,
     /// The folder for blobs and manifests.
     pub store: PathBuf,
     /// The folder `blobs` of containerd's content store, if its blobs are read in place.
@@ -35,6 +37,9 @@ pub struct MirrorSettings {
     /// How long a client waits for the first byte. After it the client gets 404, and goes to the
     /// registry itself.
     pub first_byte_timeout: Duration,
+    /// How long a client waits for the first byte of a file. It is longer, because no client of files
+    /// goes to the server itself; the client gets 504.
+    pub file_first_byte_timeout: Duration,
     /// How long a client waits for the next byte. After it the connection is closed.
     pub progress_timeout: Duration,
     /// The requests that fetch one blob at once, if the registry sends ranges.
@@ -50,6 +55,7 @@ impl Default for MirrorSettings {
         MirrorSettings {
             listen: SocketAddr::from(([127, 0, 0, 1], 5000)),
             upstreams: Vec::new(),
+            proxy_hosts: Vec::new(),
             store: PathBuf::from("/var/lib/watchfire/mirror"),
             containerd_blobs: None,
             store_bytes_max: 50 << 30,
@@ -59,6 +65,7 @@ impl Default for MirrorSettings {
             access_ttl: Duration::from_secs(3600),
             offline_ok: false,
             first_byte_timeout: Duration::from_secs(2),
+            file_first_byte_timeout: Duration::from_secs(20),
             progress_timeout: Duration::from_secs(5),
             connections_per_blob: 4,
             fleet: None,

@@ -9,6 +9,8 @@ use crate::requests::RequestTotals;
 
 /// Images that a report names. `image_count` has the number of all.
 const IMAGES_MAX: usize = 1_000;
+/// Files that a report names. `file_count` has the number of all.
+const FILES_MAX: usize = 1_000;
 
 /// The state of a mirror: the JSON that `GET /status` answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,12 @@ pub struct StatusReport {
     pub image_count: u64,
     /// The first 1,000 images in the order of their names.
     pub images: Vec<ImageStatus>,
+    /// The number of files of proxy hosts.
+    #[serde(default)]
+    pub file_count: u64,
+    /// The first 1,000 files in the order of their URLs.
+    #[serde(default)]
+    pub files: Vec<FileStatus>,
     /// The store.
     pub store: StoreStatus,
     /// The downloads since the start.
@@ -39,6 +47,17 @@ pub struct ImageStatus {
     /// `<registry>/<repository>:<tag>`.
     pub name: String,
     /// The digest of its manifest.
+    pub digest: String,
+}
+
+/// A file of a proxy host that a client has requested.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStatus {
+    /// Its URL.
+    pub url: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The name of its version in the store.
     pub digest: String,
 }
 
@@ -73,7 +92,7 @@ pub struct DownloadStatus {
 pub struct RunningDownload {
     /// The blob.
     pub digest: String,
-    /// The repository for which the download was started, with its registry.
+    /// The repository for which the download was started, with its registry; or the URL of a file.
     pub repository: String,
     /// Seconds since its start.
     pub seconds: f64,
@@ -108,6 +127,12 @@ impl StatusReport {
         let blobs = shared.downloads.blobs().totals();
         let (image_count, images) = shared.catalog.first_images(IMAGES_MAX);
         let images = images.into_iter().map(|(name, digest)| ImageStatus { name, digest });
+        let (file_count, files) = shared.files.first(FILES_MAX);
+        let files = files.into_iter().map(|version| FileStatus {
+            url: version.url.clone(),
+            bytes: version.length,
+            digest: version.key().to_string(),
+        });
         let fleet = match &shared.fleet {
             Some(fleet) => Some(fleet.status().await),
             None => None,
@@ -117,6 +142,8 @@ impl StatusReport {
             uptime_seconds: shared.started_at.elapsed().as_secs_f64(),
             image_count: image_count as u64,
             images: images.collect(),
+            file_count: file_count as u64,
+            files: files.collect(),
             store: StoreStatus {
                 blobs: blobs.blobs,
                 bytes: blobs.bytes,

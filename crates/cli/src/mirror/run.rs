@@ -35,6 +35,10 @@ struct Options {
     /// no registry go to the first.
     #[arg(long, value_name = "REGISTRY", env = "WATCHFIRE_MIRROR_UPSTREAM", value_delimiter = ',')]
     upstream: Vec<String>,
+    /// A server of files, such as huggingface.co, a URL, or <name>=<URL>; can be repeated. Its files are
+    /// served at /proxy/<name>/. No other server is asked for files.
+    #[arg(long, value_name = "HOST", env = "WATCHFIRE_MIRROR_PROXY_HOST", value_delimiter = ',')]
+    proxy_host: Vec<String>,
     /// Listen on this address for container engines (default: 127.0.0.1:5000).
     #[arg(long, value_name = "ADDRESS", env = "WATCHFIRE_MIRROR_LISTEN")]
     listen: Option<SocketAddr>,
@@ -62,7 +66,8 @@ struct Options {
         value_delimiter = ','
     )]
     allow_redirect: Vec<IpNet>,
-    /// Serve the manifest of a tag for this long before asking the registry again (default: 1m).
+    /// Serve the manifest of a tag, or the version of a file, for this long before asking its server
+    /// again (default: 1m).
     #[arg(long, value_name = "TIME", env = "WATCHFIRE_MIRROR_TAG_TTL", value_parser = humantime::parse_duration)]
     #[serde(with = "humantime_serde::option")]
     tag_ttl: Option<Duration>,
@@ -143,6 +148,7 @@ impl Options {
         }
         Options {
             upstream: either(self.upstream, other.upstream),
+            proxy_host: either(self.proxy_host, other.proxy_host),
             listen: self.listen.or(other.listen),
             store: self.store.or(other.store),
             containerd_blobs: self.containerd_blobs.or(other.containerd_blobs),
@@ -165,10 +171,18 @@ impl Options {
         let default = MirrorSettings::default();
         let fleet = self.fleet()?;
         let upstreams = self.upstream.iter().map(|text| text.parse::<Registry>());
+        let proxy_hosts = self.proxy_host.iter().map(|text| {
+            text.parse::<Registry>().map_err(|_| {
+                anyhow::anyhow!(
+                    "invalid --proxy-host {text:?}: write a host such as huggingface.co, a URL such as https://models.example:8443, or <name>=<URL>"
+                )
+            })
+        });
         Ok(MirrorSettings {
             listen: self.listen.unwrap_or(default.listen),
             containerd_blobs: self.containerd_blobs,
             upstreams: upstreams.collect::<Result<_, _>>()?,
+            proxy_hosts: proxy_hosts.collect::<Result<_, _>>()?,
             store: self.store.unwrap_or(default.store),
             store_bytes_max: self.store_bytes_max.unwrap_or(default.store_bytes_max),
             credentials: self.credentials,
@@ -241,6 +255,11 @@ mod tests {
         assert!(toml::from_str::<Options>("upstrem = []").is_err());
         let bad = Options { upstream: vec!["a b".into()], ..Options::default() };
         assert!(bad.settings().is_err());
+        let proxy_host = vec!["a.example=http://127.0.0.1:1".into()];
+        let options = Options { proxy_host, ..Options::default() };
+        assert_eq!(options.settings().unwrap().proxy_hosts[0].name(), "a.example");
+        let bad = Options { proxy_host: vec!["http://a/b".into()], ..Options::default() };
+        assert!(bad.settings().unwrap_err().to_string().contains("--proxy-host \"http://a/b\""));
     }
 
     #[test]

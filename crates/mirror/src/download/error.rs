@@ -15,7 +15,7 @@ pub enum DownloadError {
     #[error(transparent)]
     Store(Arc<StoreError>),
     /// The registry sent other bytes.
-    #[error("the registry sent bytes that do not have the digest")]
+    #[error("the server sent bytes that do not have the digest")]
     WrongDigest,
     /// Too many blobs are being fetched.
     #[error("too many blobs are being fetched")]

@@ -1,5 +1,6 @@
 //! Fetches blobs, each once for all of its readers.
 
+mod content_source;
 mod error;
 mod progress;
 mod sources;
@@ -16,16 +17,15 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+pub(crate) use content_source::ContentSource;
 pub use error::DownloadError;
 pub use progress::Progress;
 pub use sources::HostAnswer;
 use sources::Sources;
 use waiting::WaitingReaders;
 
-use crate::catalog::RepositoryId;
 use crate::fleet::Fleet;
 use crate::oci::Digest;
-use crate::pull::Pull;
 use crate::status::{AskedHost, RunningDownload};
 use crate::store::{BLOCK_BYTES, Blob, BlobState, Blobs, Folder, StoreError};
 
@@ -82,8 +82,8 @@ pub struct Download {
     waiting: Arc<WaitingReaders>,
     progress: Arc<Progress>,
     sources: Arc<Sources>,
-    /// The repository for which the download was started.
-    repository: Arc<RepositoryId>,
+    /// The repository for which the download was started, or the URL of the file.
+    name: Arc<str>,
 }
 
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ impl Downloads {
     }
 
     fn status_of(&self, digest: &Digest, download: &Download) -> RunningDownload {
-        let Download { sources, repository, .. } = download;
+        let Download { sources, name, .. } = download;
         let blob = match &*download.phase.borrow() {
             Phase::Fetching(blob) => Some(blob.clone()),
             Phase::Opening | Phase::Failed(_) => None,
@@ -151,7 +151,7 @@ impl Downloads {
         });
         RunningDownload {
             digest: digest.to_string(),
-            repository: format!("{}/{}", repository.registry, repository.repository),
+            repository: name.to_string(),
             seconds: sources.started_at.elapsed().as_secs_f64(),
             bytes: blob.as_ref().map(|blob| blob.size()),
             // The last block may be shorter.
@@ -163,9 +163,9 @@ impl Downloads {
     }
 
     /// The running download of a blob, or a new one.
-    pub fn start(
+    pub(crate) fn start(
         self: &Arc<Self>,
-        pull: &Pull,
+        source: ContentSource,
         digest: &Digest,
         size: Option<u64>,
     ) -> Result<Download, DownloadError> {
@@ -188,13 +188,13 @@ impl Downloads {
             waiting: Arc::default(),
             progress: Arc::default(),
             sources: Arc::new(Sources::new()),
-            repository: Arc::new(pull.id()),
+            name: source.name().into(),
         };
         running.downloads.insert(digest.clone(), download.clone());
         drop(running);
         let task = task::Task {
             downloads: self.clone(),
-            pull: pull.clone(),
+            source,
             digest: digest.clone(),
             size,
             progress: download.progress.clone(),

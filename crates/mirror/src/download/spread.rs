@@ -17,6 +17,7 @@ use watchfire_content::Block;
 use watchfire_fleet::{Assignment, Learned, REPORT_INTERVAL, Report, SEGMENT_BLOCKS, Segments};
 use watchfire_p2p::{BlockSession, PeerId, SessionEvent};
 
+use super::content_source::ContentSource;
 use super::error::DownloadError;
 use super::progress::Progress;
 use super::sources::HostAnswer;
@@ -24,7 +25,7 @@ use super::task::{Connection, Task};
 use crate::catalog::RepositoryId;
 use crate::fleet::{Fleet, FleetError, KnownHashes};
 use crate::store::{Blob, BlobState, cid_of, hash_of};
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::UpstreamError;
 
 /// Hosts that are asked for hashes at a time.
 const NEIGHBOURS_MAX: usize = 8;
@@ -60,10 +61,10 @@ impl Spread {
     pub(super) async fn wait<T>(
         &self,
         answer: impl Future<Output = Result<T, UpstreamError>>,
-        upstream: &Upstream,
+        source: &ContentSource,
     ) -> Result<T, UpstreamError> {
         let limit = self.fleet.extend(LEASE_STALLED_AFTER);
-        timeout(limit, answer).await.unwrap_or_else(|_| Err(upstream.no_answer(limit)))
+        timeout(limit, answer).await.unwrap_or_else(|_| Err(source.no_answer(limit)))
     }
 
     /// A block was written.
@@ -91,7 +92,7 @@ struct Neighbour {
 pub(super) struct SpreadTask {
     task: Arc<Task>,
     fleet: Arc<Fleet>,
-    repository: RepositoryId,
+    repository: Option<RepositoryId>,
     connection: Connection,
     spread: Arc<Spread>,
     /// The segments that this host fetches from the registry.
@@ -122,7 +123,7 @@ impl SpreadTask {
     ) -> Self {
         let present: Vec<bool> = (0..blob.blocks()).map(|block| blob.has_block(block)).collect();
         let known = Arc::new(KnownHashes::new(&blob, fleet.new_list()));
-        let repository = task.pull.id();
+        let repository = task.source.repository();
         fleet.add_download(&task.digest, repository.clone(), known.clone());
         let spread = Arc::new(Spread { fleet: fleet.clone(), known, progress });
         let connection = Connection {
@@ -215,9 +216,10 @@ impl SpreadTask {
     async fn ask_for_small(&mut self, peer: PeerId) -> Option<Bytes> {
         let (digest, sources) = (&self.task.digest, &self.task.sources);
         sources.note_asked(peer);
-        let asked = self.fleet.ask_blob(peer, digest, &self.repository, SMALL_BLOB_TIMEOUT).await;
+        let asked =
+            self.fleet.ask_blob(peer, digest, self.repository.as_ref(), SMALL_BLOB_TIMEOUT).await;
         match asked {
-            Ok(Some(bytes)) if digest.is_of(&bytes) => {
+            Ok(Some(bytes)) if self.task.accepts(&bytes) => {
                 self.fleet.count_received(bytes.len());
                 sources.count_host(bytes.len());
                 sources.note_answer(peer, HostAnswer::Blob);
@@ -398,7 +400,7 @@ impl SpreadTask {
         let repository = self.repository.clone();
         self.asking.push(Box::pin(async move {
             tokio::time::sleep(pause).await;
-            (peer, fleet.ask_hashes(peer, &digest, &repository, list, after).await)
+            (peer, fleet.ask_hashes(peer, &digest, repository.as_ref(), list, after).await)
         }));
     }
 

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use watchfire_content::Block;
 use watchfire_fleet::{SEGMENT_BLOCKS, Segments};
 
+use super::content_source::ContentSource;
 use super::error::DownloadError;
 use super::progress::Progress;
 use super::sources::Sources;
@@ -20,8 +21,7 @@ use super::waiting::WaitingReaders;
 use super::{Downloads, Phase};
 use crate::fleet::Fleet;
 use crate::oci::{ByteRange, Digest};
-use crate::pull::Pull;
-use crate::store::{BLOCK_BYTES, Blob, BlobState};
+use crate::store::{BLOCK_BYTES, Blob, BlobState, Check};
 use crate::upstream::{BlobBody, UpstreamError};
 
 /// Failed requests in a row, without a new block, after which a blob is given up.
@@ -31,7 +31,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) struct Task {
     pub(super) downloads: Arc<Downloads>,
-    pub(super) pull: Pull,
+    pub(super) source: ContentSource,
     pub(super) digest: Digest,
     /// The size of the blob, if it is known.
     pub(super) size: Option<u64>,
@@ -82,10 +82,9 @@ impl Task {
     pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
         let task = Arc::new(self);
         if let Some(fleet) = task.downloads.fleet.clone() {
-            let Pull { upstream, repository } = &task.pull;
             let size = match task.size {
                 Some(size) => size,
-                None => upstream.blob_size(repository, &task.digest).await?,
+                None => task.source.size(&task.digest).await?,
             };
             if task.run_in_fleet(fleet, size, phase).await? {
                 return Ok(());
@@ -101,8 +100,7 @@ impl Task {
         size: u64,
         phase: &watch::Sender<Phase>,
     ) -> Result<bool, DownloadError> {
-        let (digest, downloads) = (self.digest.clone(), self.downloads.clone());
-        let blob = blocking(move || downloads.blobs.open_partial(&digest, size)).await??;
+        let blob = self.open_blob(size).await?;
         phase.send_replace(Phase::Fetching(blob.clone()));
         if blob.state() == BlobState::Partial {
             let progress = self.progress.clone();
@@ -124,6 +122,20 @@ impl Task {
         Ok(true)
     }
 
+    async fn open_blob(&self, size: u64) -> Result<Arc<Blob>, DownloadError> {
+        let (digest, downloads) = (self.digest.clone(), self.downloads.clone());
+        let check = self.source.check(&digest);
+        Ok(blocking(move || downloads.blobs.open_partial(&digest, check, size)).await??)
+    }
+
+    /// Whether these are the bytes of the blob, as far as their digest is known.
+    pub(super) fn accepts(&self, bytes: &[u8]) -> bool {
+        match self.source.check(&self.digest) {
+            Check::Whole(digest) => digest.is_of(bytes),
+            Check::Blocks => self.size == Some(bytes.len() as u64),
+        }
+    }
+
     /// Removes old blobs if the disk is full.
     fn free_space(&self, error: &DownloadError, size: u64) -> Result<(), DownloadError> {
         if let DownloadError::Store(cause) = error
@@ -141,9 +153,8 @@ impl Task {
     ) -> Result<(), DownloadError> {
         let task = self;
         let opened = task.open().await?;
-        let (digest, size) = (task.digest.clone(), opened.size());
-        let downloads = task.downloads.clone();
-        let blob = blocking(move || downloads.blobs.open_partial(&digest, size)).await??;
+        let size = opened.size();
+        let blob = task.open_blob(size).await?;
         phase.send_replace(Phase::Fetching(blob.clone()));
         if blob.state() == BlobState::Partial
             && let Err(error) = task.fetch_missing(&blob, opened).await
@@ -167,10 +178,7 @@ impl Task {
         let mut failures = 0;
         loop {
             let opened = match self.downloads.blobs.has_part(&self.digest) {
-                true => {
-                    let Pull { upstream, repository } = &self.pull;
-                    upstream.blob_size(repository, &self.digest).await.map(Opened::Size)
-                }
+                true => self.source.size(&self.digest).await.map(Opened::Size),
                 false => self.request_whole().await.map(Opened::Body),
             };
             match opened {
@@ -181,7 +189,7 @@ impl Task {
     }
 
     async fn request_whole(&self) -> Result<BlobBody, UpstreamError> {
-        self.pull.upstream.blob(&self.pull.repository, &self.digest, None).await
+        self.source.request(&self.digest, None).await
     }
 
     async fn fetch_missing(
@@ -314,15 +322,15 @@ impl Connection {
         let (start, _) = self.blob.block_range(blocks.start);
         let (last, len) = self.blob.block_range(blocks.end - 1);
         let range = ByteRange { start, end: last + len as u64 - 1 };
-        let Task { pull: Pull { upstream, repository }, digest, .. } = &*self.task;
-        let mut body = self.wait(upstream.blob(repository, digest, Some(range))).await?;
+        let Task { source, digest, .. } = &*self.task;
+        let mut body = self.wait(source.request(digest, Some(range))).await?;
         if !body.is_range && self.spread.is_some() && body.size == self.blob.size() {
             // A registry without ranges sends everything.
             self.segments.lock().release(blocks);
             return self.read_body(&mut body, 0..self.blocks, true).await;
         }
         if !body.is_range || body.size != self.blob.size() {
-            let registry = upstream.registry().name().to_owned();
+            let registry = source.server().to_owned();
             let cause = "it does not send the requested range".to_owned();
             return Err(UpstreamError::InvalidAnswer { registry, cause }.into());
         }
@@ -431,13 +439,13 @@ impl Connection {
         answer: impl Future<Output = Result<T, UpstreamError>>,
     ) -> Result<T, UpstreamError> {
         match &self.spread {
-            Some(spread) => spread.wait(answer, &self.task.pull.upstream).await,
+            Some(spread) => spread.wait(answer, &self.task.source).await,
             None => answer.await,
         }
     }
 
     fn short(&self) -> UpstreamError {
-        let registry = self.task.pull.upstream.registry().name().to_owned();
+        let registry = self.task.source.server().to_owned();
         UpstreamError::Unreachable { registry, cause: "the body ended early".into() }
     }
 }

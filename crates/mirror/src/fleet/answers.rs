@@ -18,6 +18,7 @@ use super::message::{ANNOUNCEMENTS_MAX, AccessProof, Contact, Request, Response,
 use super::{ANSWERS_MAX, Fleet};
 use crate::catalog::RepositoryId;
 use crate::oci::{Digest, Reference};
+use crate::proxy::url_key;
 use crate::store::BLOCK_BYTES;
 
 /// How long a host waits for a holder of a small blob.
@@ -105,6 +106,13 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
                 None => empty(Response::Absent),
             }
         }
+        Request::File { url } => empty(match fleet.files.get(&url) {
+            Some(version) => {
+                let age_seconds = version.age().as_secs();
+                Response::File { version: Box::new((*version).clone()), age_seconds }
+            }
+            None => Response::Absent,
+        }),
         Request::Manifest { registry, repository, reference, access } => {
             let found = manifest(fleet, from, &registry, &repository, &reference, access).await;
             found.unwrap_or_else(|| empty(Response::Absent))
@@ -192,7 +200,9 @@ async fn hashes(
 ) -> Response {
     let running = fleet.downloads.lock().get(digest).cloned();
     if let Some(download) = running {
-        if !allows(fleet, from, &[download.repository], &digest.to_string(), access).await {
+        if let Some(repository) = download.repository
+            && !allows(fleet, from, &[repository], &digest.to_string(), access).await
+        {
             return Response::Absent;
         }
         let known = download.known;
@@ -206,8 +216,7 @@ async fn hashes(
         };
         return Response::Hashes { list, hashes };
     }
-    let repositories = fleet.catalog.repositories_with(digest);
-    if !allows(fleet, from, &repositories, &digest.to_string(), access).await {
+    if !allows_blob(fleet, from, digest, access).await {
         return Response::Absent;
     }
     match fleet.blobs.find_complete(digest).await {
@@ -234,8 +243,7 @@ async fn blob(
     digest: &Digest,
     access: Option<&AccessProof>,
 ) -> Option<Bytes> {
-    let repositories = fleet.catalog.repositories_with(digest);
-    if !allows(fleet, from, &repositories, &digest.to_string(), access).await {
+    if !allows_blob(fleet, from, digest, access).await {
         return None;
     }
     let blob = fleet.blobs.find_complete(digest).await.ok().flatten()?;
@@ -278,6 +286,17 @@ async fn manifest(
     Some((head, manifest.bytes))
 }
 
+/// Whether a host may get stored content. Files are stored only if they are public.
+async fn allows_blob(
+    fleet: &Fleet,
+    from: PeerId,
+    digest: &Digest,
+    access: Option<&AccessProof>,
+) -> bool {
+    let repositories = fleet.catalog.repositories_with(digest);
+    fleet.files.has(digest) || allows(fleet, from, &repositories, &digest.to_string(), access).await
+}
+
 async fn allows(
     fleet: &Fleet,
     from: PeerId,
@@ -308,5 +327,6 @@ pub(super) fn all_keys(fleet: &Fleet) -> Vec<String> {
         .into_iter()
         .map(|(id, tag)| tag_key(&id.registry, id.repository.as_str(), &tag).to_string());
     let manifests = fleet.catalog.manifests().into_iter().map(|digest| digest.to_string());
-    blobs.chain(of_containerd).chain(tags).chain(manifests).collect()
+    let files = fleet.files.urls().into_iter().map(|url| url_key(&url).to_string());
+    blobs.chain(of_containerd).chain(tags).chain(manifests).chain(files).collect()
 }

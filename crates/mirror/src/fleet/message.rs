@@ -12,6 +12,7 @@ use watchfire_fleet::Report;
 use watchfire_p2p::{Multiaddr, PeerId};
 
 use crate::oci::Digest;
+use crate::proxy::Version;
 
 /// The largest request in bytes.
 pub(super) const REQUEST_BYTES_MAX: u32 = 1 << 20;
@@ -64,6 +65,8 @@ pub(super) enum Request {
         digest: Digest,
         access: Option<AccessProof>,
     },
+    /// The version of a file, while its server is down.
+    File { url: String },
     /// A manifest, while the registry is down.
     Manifest {
         registry: String,
@@ -114,6 +117,8 @@ pub(super) enum Response {
     Hashes { list: u64, hashes: Vec<BlockHash> },
     /// To [`Request::Blob`]. The body is the blob.
     Blob,
+    /// To [`Request::File`].
+    File { version: Box<Version>, age_seconds: u64 },
     /// To [`Request::Manifest`]. The body is the manifest.
     Manifest { digest: String, media_type: String, age_seconds: u64 },
     /// The receiver does not have it, or may not send it to this host.

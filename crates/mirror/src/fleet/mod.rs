@@ -41,6 +41,7 @@ pub(crate) use hashes::KnownHashes;
 
 use crate::catalog::{Catalog, RepositoryId};
 use crate::oci::{Digest, Reference};
+use crate::proxy::{Files, Version, url_key};
 use crate::store::{Blobs, Manifest, Manifests, hash_of};
 use crate::upstream::Upstream;
 use access::Credentials;
@@ -114,6 +115,7 @@ pub(crate) struct Fleet {
     blobs: Arc<Blobs>,
     manifests: Manifests,
     catalog: Arc<Catalog>,
+    files: Arc<Files>,
     started_at: Instant,
     peer_bytes: AtomicU64,
     lag: Arc<Lag>,
@@ -123,7 +125,8 @@ pub(crate) struct Fleet {
 /// A running download, for the requests of other hosts.
 #[derive(Clone, Debug)]
 struct Spreading {
-    repository: RepositoryId,
+    /// `None`: the content is public.
+    repository: Option<RepositoryId>,
     known: Arc<KnownHashes>,
 }
 
@@ -176,6 +179,7 @@ impl Fleet {
         blobs: Arc<Blobs>,
         manifests: Manifests,
         catalog: Arc<Catalog>,
+        files: Arc<Files>,
     ) -> Result<Arc<Self>, watchfire_p2p::StartError> {
         let host = HostSettings {
             listen: vec![multiaddr(settings.listen)],
@@ -217,6 +221,7 @@ impl Fleet {
             blobs,
             manifests,
             catalog,
+            files,
             started_at: Instant::now(),
             peer_bytes: AtomicU64::new(0),
             lag: Arc::default(),
@@ -271,7 +276,7 @@ impl Fleet {
     pub(crate) fn add_download(
         &self,
         digest: &Digest,
-        repository: RepositoryId,
+        repository: Option<RepositoryId>,
         known: Arc<KnownHashes>,
     ) {
         self.downloads.lock().insert(digest.clone(), Spreading { repository, known });
@@ -354,7 +359,7 @@ impl Fleet {
         &self,
         peer: PeerId,
         digest: &Digest,
-        repository: &RepositoryId,
+        repository: Option<&RepositoryId>,
         list: u64,
         after: usize,
     ) -> Result<Option<(u64, Vec<(u32, [u8; 32])>)>, FleetError> {
@@ -375,7 +380,7 @@ impl Fleet {
         &self,
         peer: PeerId,
         digest: &Digest,
-        repository: &RepositoryId,
+        repository: Option<&RepositoryId>,
         timeout: Duration,
     ) -> Result<Option<Bytes>, FleetError> {
         let access = self.prove(peer, &digest.to_string(), repository).await;
@@ -403,7 +408,7 @@ impl Fleet {
         let name = format!("{}/{}:{reference}", id.registry, id.repository);
         for host in hosts {
             let peer = self.note_contact(host);
-            let access = self.prove(peer, &name, id).await;
+            let access = self.prove(peer, &name, Some(id)).await;
             let request = Request::Manifest {
                 registry: id.registry.clone(),
                 repository: id.repository.to_string(),
@@ -424,7 +429,31 @@ impl Fleet {
         None
     }
 
-    /// Announces that this host has a blob or manifest, or the manifest of a tag.
+    /// Asks the fleet for the version of a file that a host got from its server most recently.
+    pub(crate) async fn find_version(&self, url: &str) -> Option<Version> {
+        let key = url_key(url);
+        let request = |is_final| Request::Holders { digest: key.clone(), is_final };
+        let asked = self.ask_coordinator(&key.to_string(), request).await;
+        let Ok((Response::Holders { hosts }, _)) = asked else { return None };
+        let mut found: Option<Version> = None;
+        for host in hosts {
+            let peer = self.note_contact(host);
+            let request = Request::File { url: url.to_owned() };
+            let answer = self.ask(peer, &request, COORDINATOR_TIMEOUT).await;
+            if let Ok((Response::File { version, age_seconds }, _)) = answer
+                && version.url == url
+                && version.is_valid()
+            {
+                let version = version.checked_before(Duration::from_secs(age_seconds));
+                if found.as_ref().is_none_or(|other| other.checked_at < version.checked_at) {
+                    found = Some(version);
+                }
+            }
+        }
+        found
+    }
+
+    /// Announces that this host has a blob or manifest, the manifest of a tag, or a file.
     pub(crate) fn announce(&self, key: &Digest) {
         self.announcements.add(key.to_string());
     }
@@ -433,8 +462,9 @@ impl Fleet {
         &self,
         to: PeerId,
         name: &str,
-        repository: &RepositoryId,
+        repository: Option<&RepositoryId>,
     ) -> Option<message::AccessProof> {
+        let repository = repository?;
         self.credentials.prove(self.host.peer_id(), to, name, repository).await
     }
 

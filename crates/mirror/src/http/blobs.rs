@@ -1,26 +1,22 @@
 //! Requests for blobs.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
-use futures::stream;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use tokio::time::{Instant, timeout_at};
 
+use super::reader::{self, Content, ContentError, ReadError};
 use super::{SOURCE, Shared};
 use crate::access::AccessError;
-use crate::download::{Download, DownloadError};
-use crate::oci::{ApiError, ByteRange, Digest, ErrorCode};
+use crate::download::{ContentSource, Download, DownloadError};
+use crate::oci::{ApiError, Digest, ErrorCode};
 use crate::pull::Pull;
-use crate::store::{BLOCK_BYTES, Blob, StoreError};
+use crate::store::{Blob, StoreError};
 
-/// The longest wait for one block, while others arrive, as a multiple of the wait without any.
-const WAIT_FACTOR: u32 = 4;
 /// A response that is due at the deadline is sent a little later.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
 
@@ -69,8 +65,9 @@ async fn open(
         let size = size.map_err(|error| error.to_api_error(ErrorCode::BlobUnknown))?;
         return Ok(head(digest, size));
     }
+    let source = ContentSource::Registry(pull.clone());
     let mut download =
-        shared.downloads.start(pull, digest, size).map_err(|error| download_failed(&error))?;
+        shared.downloads.start(source, digest, size).map_err(|error| download_failed(&error))?;
     let blob = download.blob().await.map_err(|error| download_failed(&error))?;
     respond(shared, blob, Some(download), request, deadline).await
 }
@@ -101,140 +98,23 @@ async fn respond(
     request: &Parts,
     deadline: Instant,
 ) -> Result<Response, ApiError> {
-    let size = blob.size();
-    let range = request.headers.get(header::RANGE).and_then(|range| range.to_str().ok());
-    let range = match range.map(|range| ByteRange::parse(range, size)).transpose() {
-        Ok(range) => range.flatten(),
-        Err(error) => {
-            let value = HeaderValue::from_str(&format!("bytes */{size}"));
+    let headers = headers(blob.digest(), blob.size());
+    let content = Content { blob, download, headers, server: "registry" };
+    let range = request.headers.get(header::RANGE);
+    let answer = reader::respond(shared, content, &request.method, range, deadline).await;
+    answer.map_err(|error| match error {
+        ContentError::Range(error) => {
+            let value = reader::unsatisfied_range(error.size);
             let error = ApiError::new(ErrorCode::RangeInvalid, error.to_string());
-            return Err(error
-                .with_header(header::CONTENT_RANGE, value.expect("digits are valid in a header")));
+            error.with_header(header::CONTENT_RANGE, value)
         }
-    };
-    let source = match (&download, &shared.fleet) {
-        (None, _) => "store",
-        (Some(_), Some(_)) => "fleet",
-        (Some(_), None) => "registry",
-    };
-    let whole = ByteRange { start: 0, end: size.saturating_sub(1) };
-    let bytes = range.unwrap_or(whole);
-    let length = if size == 0 { 0 } else { bytes.bytes() };
-    let mut headers = headers(blob.digest(), length);
-    headers.insert(SOURCE, HeaderValue::from_static(source));
-    let mut response = Response::new(Body::empty());
-    if range.is_some() {
-        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-        let value = format!("bytes {}-{}/{size}", bytes.start, bytes.end);
-        let value = HeaderValue::from_str(&value).expect("digits are valid in a header");
-        headers.insert(header::CONTENT_RANGE, value);
-    }
-    *response.headers_mut() = headers;
-    if request.method == Method::GET && size > 0 {
-        let (next, end) = (bytes.start, bytes.end);
-        let mut reader = Reader { shared: shared.clone(), blob, download, next, end };
-        // Without the first block there is nothing to promise the client, unless other hosts have it.
-        let first = match timeout_at(deadline, reader.next_bytes()).await {
-            Ok(first) => first.map_err(|error| match error {
-                ReadError::Download(error) => download_failed(&error),
-                ReadError::Store(error) => failed(&error),
-                ReadError::Stalled => ApiError::new(ErrorCode::BlobUnknown, error.to_string()),
-            })?,
-            Err(_) if reader.is_progressing() => None,
-            Err(_) => return Err(no_byte(shared.settings.first_byte_timeout)),
-        };
-        *response.body_mut() = body(first, reader);
-    }
-    Ok(response)
-}
-
-/// A body that starts with bytes which are in memory. A failure cuts the connection, because the
-/// status has been sent.
-fn body(first: Option<Bytes>, reader: Reader) -> Body {
-    Body::from_stream(stream::try_unfold((first, reader), |(first, mut reader)| async move {
-        let next = match first {
-            Some(bytes) => Some(bytes),
-            None => reader.next_bytes().await.map_err(|error| {
-                tracing::warn!(digest = %reader.blob.digest(), at = reader.next, %error, "cut a response");
-                io::Error::other(error)
-            })?,
-        };
-        Ok::<_, io::Error>(next.map(|bytes| (bytes, (None, reader))))
-    }))
-}
-
-/// Reads a range of a blob block by block, while it is being fetched.
-struct Reader {
-    shared: Arc<Shared>,
-    blob: Arc<Blob>,
-    /// The download, unless the blob is complete.
-    download: Option<Download>,
-    next: u64,
-    end: u64,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum ReadError {
-    #[error(transparent)]
-    Download(DownloadError),
-    #[error(transparent)]
-    Store(StoreError),
-    #[error("no further byte arrived in time")]
-    Stalled,
-}
-
-impl Reader {
-    /// The bytes of the next block that are in the range; `None` at its end.
-    async fn next_bytes(&mut self) -> Result<Option<Bytes>, ReadError> {
-        if self.next > self.end {
-            return Ok(None);
+        ContentError::Read(ReadError::Download(error)) => download_failed(&error),
+        ContentError::Read(ReadError::Store(error)) => failed(&error),
+        ContentError::Read(error @ ReadError::Stalled) => {
+            ApiError::new(ErrorCode::BlobUnknown, error.to_string())
         }
-        let index = (self.next / BLOCK_BYTES as u64) as usize;
-        if let Some(download) = &self.download {
-            self.wait_for(download.clone(), index).await?;
-        }
-        let blob = self.blob.clone();
-        let read = tokio::task::spawn_blocking(move || blob.read_block(index)).await;
-        let read = read.map_err(|_| ReadError::Download(DownloadError::Stopped))?;
-        let block = read.map_err(|error| self.store_failed(error))?.ok_or(ReadError::Stalled)?;
-        let (offset, len) = self.blob.block_range(index);
-        let from = (self.next - offset) as usize;
-        let to = len.min((self.end - offset + 1) as usize);
-        self.next = offset + to as u64;
-        Ok(Some(block.slice(from..to)))
-    }
-
-    /// Whether the rest of the blob is on its way.
-    fn is_progressing(&self) -> bool {
-        self.download.as_ref().is_some_and(|download| download.progress().count() > 0)
-    }
-
-    /// Waits for a block. The wait is bounded by the time without any new block, and as a whole.
-    async fn wait_for(&self, mut download: Download, block: usize) -> Result<(), ReadError> {
-        let limit = self.shared.extend(self.shared.settings.progress_timeout);
-        let progress = download.clone();
-        let mut count = progress.progress().count();
-        let mut arrived = std::pin::pin!(download.block(&self.blob, block));
-        let deadline = Instant::now() + limit * WAIT_FACTOR;
-        loop {
-            let stalled_at = deadline.min(Instant::now() + limit);
-            match timeout_at(stalled_at, &mut arrived).await {
-                Ok(arrived) => return arrived.map_err(ReadError::Download),
-                Err(_) if progress.progress().count() == count => return Err(ReadError::Stalled),
-                Err(_) if Instant::now() >= deadline => return Err(ReadError::Stalled),
-                Err(_) => count = progress.progress().count(),
-            }
-        }
-    }
-
-    /// Removes a damaged blob, so that the next request fetches it again.
-    fn store_failed(&self, error: StoreError) -> ReadError {
-        if matches!(error, StoreError::Damaged { .. }) {
-            let removed = self.shared.downloads.blobs().remove(self.blob.digest());
-            tracing::error!(%error, is_removed = removed.is_ok(), "a stored blob is damaged");
-        }
-        ReadError::Store(error)
-    }
+        ContentError::NoByte => no_byte(shared.settings.first_byte_timeout),
+    })
 }
 
 fn failed(error: &StoreError) -> ApiError {

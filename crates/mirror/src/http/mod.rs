@@ -1,10 +1,12 @@
 //! The HTTP side of the mirror.
 
 mod blobs;
+mod files;
 mod lists;
 mod manifests;
 mod namespace;
 mod operator;
+mod reader;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use crate::catalog::Catalog;
 use crate::download::Downloads;
 use crate::fleet::Fleet;
 use crate::oci::{ApiError, ErrorCode, Resource, parse_path};
+use crate::proxy::{Files, Origin};
 use crate::requests::{Kind, Requests, Source};
 use crate::settings::MirrorSettings;
 use crate::store::Manifests;
@@ -49,6 +52,8 @@ const SOURCE: &str = "watchfire-source";
 pub(crate) struct Shared {
     pub(crate) settings: MirrorSettings,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
+    pub(crate) origins: Vec<Arc<Origin>>,
+    pub(crate) files: Arc<Files>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) manifests: Manifests,
     pub(crate) access: Access,
@@ -154,12 +159,15 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
             error.into_response()
         }
     };
-    let headers = response.headers_mut();
-    headers.insert(API_VERSION, HeaderValue::from_static("registry/2.0"));
-    if let Some(namespace) = namespace::of_query(request.uri.query())
-        && let Ok(namespace) = HeaderValue::from_str(&namespace)
-    {
-        headers.insert(NAMESPACE, namespace);
+    // A file has the headers of its own server only.
+    if !request.uri.path().starts_with("/proxy/") {
+        let headers = response.headers_mut();
+        headers.insert(API_VERSION, HeaderValue::from_static("registry/2.0"));
+        if let Some(namespace) = namespace::of_query(request.uri.query())
+            && let Ok(namespace) = HeaderValue::from_str(&namespace)
+        {
+            headers.insert(NAMESPACE, namespace);
+        }
     }
     if is_head {
         *response.body_mut() = Body::empty();
@@ -185,6 +193,13 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
         return Err(
             ApiError::new(ErrorCode::Unsupported, message).with_header(header::ALLOW, allowed)
         );
+    }
+    if let Some(path) = crate::proxy::parse_path(&request.uri) {
+        let answer = files::answer(shared, path?, request).await;
+        return match request.method {
+            Method::GET => count(shared, Kind::File, answer),
+            _ => answer,
+        };
     }
     let not_found = || ApiError::new(ErrorCode::NameUnknown, "this path is not served");
     let resource = parse_path(path).ok_or_else(not_found)??;

@@ -42,8 +42,11 @@ impl Shared {
         {
             return Ok(pull(upstream, &rest));
         }
-        let upstream = self.upstreams.first().cloned();
-        Ok(pull(upstream.expect("a mirror starts with at least one registry"), repository))
+        let upstream = self.upstreams.first().cloned().ok_or_else(|| {
+            let message = "no registry is mirrored: name one with --upstream";
+            ApiError::new(ErrorCode::NameUnknown, message)
+        })?;
+        Ok(pull(upstream, repository))
     }
 }
 

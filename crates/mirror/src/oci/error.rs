@@ -34,6 +34,11 @@ pub enum ErrorCode {
     Unsupported,
     /// The upstream registry cannot be reached, or answered with an error.
     Unavailable,
+    /// The URL of a file is invalid. This code and the next are not of the specification: images have
+    /// no URLs, and their clients get 404 instead of a timeout.
+    UrlInvalid,
+    /// The server of a file sent nothing in time.
+    Timeout,
 }
 
 impl ErrorCode {
@@ -53,6 +58,8 @@ impl ErrorCode {
             ErrorCode::TooManyRequests => "TOOMANYREQUESTS",
             ErrorCode::Unsupported => "UNSUPPORTED",
             ErrorCode::Unavailable => "UNAVAILABLE",
+            ErrorCode::UrlInvalid => "URL_INVALID",
+            ErrorCode::Timeout => "TIMEOUT",
         }
     }
 
@@ -64,13 +71,15 @@ impl ErrorCode {
             ErrorCode::NameInvalid
             | ErrorCode::DigestInvalid
             | ErrorCode::TagInvalid
-            | ErrorCode::ManifestInvalid => StatusCode::BAD_REQUEST,
+            | ErrorCode::ManifestInvalid
+            | ErrorCode::UrlInvalid => StatusCode::BAD_REQUEST,
             ErrorCode::RangeInvalid => StatusCode::RANGE_NOT_SATISFIABLE,
             ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
             ErrorCode::Denied => StatusCode::FORBIDDEN,
             ErrorCode::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
             ErrorCode::Unsupported => StatusCode::METHOD_NOT_ALLOWED,
             ErrorCode::Unavailable => StatusCode::BAD_GATEWAY,
+            ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 }

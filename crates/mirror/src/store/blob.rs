@@ -31,10 +31,20 @@ pub enum BlobState {
     Wrong,
 }
 
+/// How the bytes of a blob are verified once all blocks are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// All bytes together must have this digest.
+    Whole(Digest),
+    /// Each block was verified when it arrived, and the digest of the whole is unknown.
+    Blocks,
+}
+
 /// One blob, shared by its readers and by the task that fetches it.
 #[derive(Debug)]
 pub struct Blob {
     digest: Arc<Digest>,
+    check: Check,
     size: u64,
     file: File,
     path: PathBuf,
@@ -81,7 +91,8 @@ impl Blob {
         let size = file.metadata().context("read", &path)?.len();
         let list = BlockList::open(&list_path, block_count(size))?;
         let is_listed = list.present() == list.len();
-        let blob = Blob::new(index, digest, size, file, path, list);
+        let check = Check::Whole(digest.clone());
+        let blob = Blob::new(index, digest, check, size, file, path, list);
         if !is_listed {
             // The list was lost: it is made again from the bytes, which are verified as a whole.
             let mut inner = blob.inner.lock();
@@ -102,6 +113,7 @@ impl Blob {
         folder: &Folder,
         index: &Arc<BlockIndex>,
         digest: &Digest,
+        check: Check,
         size: u64,
     ) -> Result<Self, StoreError> {
         let path = folder.partial(digest);
@@ -114,7 +126,7 @@ impl Blob {
             .context("open", &path)?;
         file.set_len(size).context("write", &path)?;
         let list = BlockList::open(&Folder::block_list(&path), block_count(size))?;
-        let blob = Blob::new(index, digest, size, file, path, list);
+        let blob = Blob::new(index, digest, check, size, file, path, list);
         let mut inner = blob.inner.lock();
         blob.verify_blocks(&mut inner)?;
         blob.finish(folder, &mut inner)?;
@@ -126,6 +138,7 @@ impl Blob {
     fn new(
         index: &Arc<BlockIndex>,
         digest: &Digest,
+        check: Check,
         size: u64,
         file: File,
         path: PathBuf,
@@ -135,12 +148,16 @@ impl Blob {
             checksums: vec![None; blocks.len()],
             blocks,
             state: BlobState::Partial,
-            prefix: Hasher::new(digest.algorithm()),
+            prefix: Hasher::new(match &check {
+                Check::Whole(whole) => whole.algorithm(),
+                Check::Blocks => digest.algorithm(),
+            }),
             prefix_blocks: 0,
         };
         let (digest, inner) = (Arc::new(digest.clone()), Mutex::new(inner));
         Blob {
             digest,
+            check,
             size,
             file,
             path,
@@ -309,23 +326,32 @@ impl Blob {
         block: usize,
         bytes: &[u8],
     ) -> Result<(), StoreError> {
-        if block != inner.prefix_blocks {
-            return Ok(());
-        }
-        inner.extend_prefix(bytes);
-        while inner.blocks.get(inner.prefix_blocks).is_some() {
-            inner.extend_prefix(&self.read_unverified(inner.prefix_blocks)?);
+        if self.check != Check::Blocks {
+            if block != inner.prefix_blocks {
+                return Ok(());
+            }
+            inner.extend_prefix(bytes);
+            while inner.blocks.get(inner.prefix_blocks).is_some() {
+                inner.extend_prefix(&self.read_unverified(inner.prefix_blocks)?);
+            }
         }
         self.compare_digest(inner);
         Ok(())
     }
 
-    /// Sets the state once the prefix has all blocks.
+    /// Sets the state once all blocks are there, and are hashed if the whole has a digest.
     fn compare_digest(&self, inner: &mut Inner) {
-        if inner.prefix_blocks == inner.blocks.len() {
-            let is_right = inner.prefix.clone().finish() == *self.digest;
-            inner.state = if is_right { BlobState::Complete } else { BlobState::Wrong };
-        }
+        let blocks = inner.blocks.len();
+        inner.state = match &self.check {
+            Check::Whole(whole) if inner.prefix_blocks == blocks => {
+                match inner.prefix.clone().finish() == *whole {
+                    true => BlobState::Complete,
+                    false => BlobState::Wrong,
+                }
+            }
+            Check::Blocks if inner.blocks.present() == blocks => BlobState::Complete,
+            Check::Whole(_) | Check::Blocks => return,
+        };
     }
 
     /// Moves a complete blob to its place, and removes a wrong one.

@@ -40,7 +40,7 @@ pub(super) struct FoundBlob {
 impl Folder {
     /// Opens a folder, and creates it if it does not exist.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        for part in ["blobs", "partial", "manifests", "repositories", "containerd"] {
+        for part in ["blobs", "partial", "manifests", "repositories", "containerd", "files"] {
             let path = root.join(part);
             fs::create_dir_all(&path).context("create", &path)?;
         }
@@ -124,6 +124,11 @@ impl Folder {
     /// The folder with a file for each repository.
     pub(crate) fn repositories(&self) -> PathBuf {
         self.root.join("repositories")
+    }
+
+    /// The folder with the version of each file of the proxy hosts.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.root.join("files")
     }
 
     fn sharded(&self, part: &str, digest: &Digest) -> PathBuf {

@@ -7,6 +7,7 @@
 //! partial/sha256-<hex>.blocks     the hashes of the blocks that it has
 //! manifests/sha256/ab/<hex>       a manifest, after a line with its media type
 //! repositories/<hash>             the tags and manifests of one repository
+//! files/<hash>                    the version of one file of a proxy host
 //! containerd/sha256-<hex>.blocks  the hashes of the blocks of a blob that containerd has
 //! lock                            held by the process that uses the store
 //! ```
@@ -25,7 +26,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use watchfire_content::Block;
 
-pub use blob::{BLOCK_BYTES, Blob, BlobState};
+pub use blob::{BLOCK_BYTES, Blob, BlobState, Check};
 pub use block_index::{BlockIndex, cid_of, hash_of};
 pub use block_list::BlockHash;
 pub use error::StoreError;
@@ -156,8 +157,14 @@ impl Blobs {
 
     /// The blob as far as it is there. Makes room for it, and creates it when it is new.
     ///
-    /// The caller fetches the missing blocks. Only one caller may fetch a blob at a time.
-    pub fn open_partial(&self, digest: &Digest, size: u64) -> Result<Arc<Blob>, StoreError> {
+    /// The caller fetches the missing blocks. Only one caller may fetch a blob at a time. A file of a
+    /// server is a blob with a [`Check`] of its own; its digest is only its name.
+    pub fn open_partial(
+        &self,
+        digest: &Digest,
+        check: Check,
+        size: u64,
+    ) -> Result<Arc<Blob>, StoreError> {
         if size > self.bytes_max {
             return Err(StoreError::LargerThanStore { bytes: size, bytes_max: self.bytes_max });
         }
@@ -173,7 +180,7 @@ impl Blobs {
         state.sizes.insert(digest.clone(), size);
         drop(state);
         // It may verify many blocks. The other blobs can be used meanwhile.
-        let blob = Arc::new(Blob::open_partial(&self.folder, &self.index, digest, size)?);
+        let blob = Arc::new(Blob::open_partial(&self.folder, &self.index, digest, check, size)?);
         self.state.lock().open.insert(digest.clone(), Arc::downgrade(&blob));
         Ok(blob)
     }

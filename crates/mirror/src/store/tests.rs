@@ -32,6 +32,11 @@ fn block_of(bytes: &[u8], block: usize) -> &[u8] {
     bytes.chunks(BLOCK_BYTES).nth(block).unwrap()
 }
 
+/// Opens a blob whose bytes must have its digest.
+fn open_partial(blobs: &Blobs, digest: &Digest, size: u64) -> Result<Arc<Blob>, StoreError> {
+    blobs.open_partial(digest, Check::Whole(digest.clone()), size)
+}
+
 fn write_all(folder: &Folder, blob: &Blob, bytes: &[u8], order: &[usize]) -> BlobState {
     let mut state = blob.state();
     for block in order {
@@ -44,6 +49,32 @@ fn write_all(folder: &Folder, blob: &Blob, bytes: &[u8], order: &[usize]) -> Blo
 }
 
 #[test]
+fn a_file_without_a_digest_is_complete_with_its_last_block() {
+    let scratch = Scratch::new("unchecked");
+    let folder = scratch.folder();
+    let (bytes, name) = (content(3), Digest::sha256(b"name"));
+    let size = bytes.len() as u64;
+    let open = |blobs: &Blobs, check| blobs.open_partial(&name, check, size).unwrap();
+    {
+        let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+        let blob = open(&blobs, Check::Blocks);
+        assert_eq!(write_all(&folder, &blob, &bytes, &[2, 0]), BlobState::Partial);
+    }
+    let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
+    let blob = open(&blobs, Check::Blocks);
+    assert_eq!(blob.blocks_present(), 2);
+    assert_eq!(write_all(&folder, &blob, &bytes, &[1]), BlobState::Complete);
+    drop(blob);
+    assert!(blobs.complete(&name).unwrap().is_some());
+    // The digest of the content may be known, and differs from the name.
+    for (whole, state) in [(&bytes[..], BlobState::Complete), (b"other", BlobState::Wrong)] {
+        blobs.remove(&name).unwrap();
+        let blob = open(&blobs, Check::Whole(Digest::sha256(whole)));
+        assert_eq!(write_all(&folder, &blob, &bytes, &[1, 2, 0]), state);
+    }
+}
+
+#[test]
 fn blocks_in_any_order_make_a_blob() {
     let scratch = Scratch::new("order");
     let folder = scratch.folder();
@@ -52,7 +83,7 @@ fn blocks_in_any_order_make_a_blob() {
         let bytes = content(seed);
         let digest = Digest::sha256(&bytes);
         assert!(blobs.complete(&digest).unwrap().is_none());
-        let blob = blobs.open_partial(&digest, bytes.len() as u64).unwrap();
+        let blob = open_partial(&blobs, &digest, bytes.len() as u64).unwrap();
         assert_eq!(write_all(&folder, &blob, &bytes, &order[..2]), BlobState::Partial);
         assert_eq!(write_all(&folder, &blob, &bytes, &order[2..]), BlobState::Complete);
         let blob = blobs.complete(&digest).unwrap().unwrap();
@@ -68,7 +99,7 @@ fn a_blob_with_wrong_bytes_is_removed() {
     let folder = scratch.folder();
     let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
     let (bytes, digest) = (content(1), Digest::sha256(b"other"));
-    let blob = blobs.open_partial(&digest, bytes.len() as u64).unwrap();
+    let blob = open_partial(&blobs, &digest, bytes.len() as u64).unwrap();
     assert_eq!(write_all(&folder, &blob, &bytes, &[0, 1, 2]), BlobState::Wrong);
     blobs.remove(&digest).unwrap();
     assert!(blobs.complete(&digest).unwrap().is_none());
@@ -83,14 +114,14 @@ fn another_process_goes_on_with_a_partial_blob_and_drops_its_damaged_blocks() {
     {
         let folder = scratch.folder();
         let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
-        let blob = blobs.open_partial(&digest, bytes.len() as u64).unwrap();
+        let blob = open_partial(&blobs, &digest, bytes.len() as u64).unwrap();
         write_all(&folder, &blob, &bytes, &[0, 2]);
         let file = File::options().write(true).open(folder.partial(&digest)).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, b"damage", 5).unwrap();
     }
     let folder = scratch.folder();
     let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
-    let blob = blobs.open_partial(&digest, bytes.len() as u64).unwrap();
+    let blob = open_partial(&blobs, &digest, bytes.len() as u64).unwrap();
     let present: Vec<_> = (0..3).map(|block| blob.has_block(block)).collect();
     assert_eq!(present, [false, false, true]);
     assert_eq!(write_all(&folder, &blob, &bytes, &[1, 0]), BlobState::Complete);
@@ -104,7 +135,7 @@ fn a_damaged_block_is_an_error_and_a_lost_list_is_made_again() {
     let folder = scratch.folder();
     {
         let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
-        let blob = blobs.open_partial(&digest, bytes.len() as u64).unwrap();
+        let blob = open_partial(&blobs, &digest, bytes.len() as u64).unwrap();
         write_all(&folder, &blob, &bytes, &[0, 1, 2]);
     }
     std::fs::remove_file(Folder::block_list(&folder.blob(&digest))).unwrap();
@@ -130,7 +161,7 @@ fn a_full_store_removes_what_was_not_used_and_keeps_what_is_open() {
     let size = bytes[0].len() as u64;
     let blobs = Blobs::open(folder.clone(), 3 * size).unwrap();
     let store = |one: usize| {
-        let blob = blobs.open_partial(&digests[one], size).unwrap();
+        let blob = open_partial(&blobs, &digests[one], size).unwrap();
         write_all(&folder, &blob, &bytes[one], &[0, 1, 2]);
         blob
     };
@@ -143,10 +174,10 @@ fn a_full_store_removes_what_was_not_used_and_keeps_what_is_open() {
     assert_eq!(kept, [true, true, false, true]);
     assert_eq!(blobs.totals().evicted, 1);
     drop(open);
-    let error = blobs.open_partial(&Digest::sha256(b"x"), 3 * size + 1).unwrap_err();
+    let error = open_partial(&blobs, &Digest::sha256(b"x"), 3 * size + 1).unwrap_err();
     assert!(matches!(error, StoreError::LargerThanStore { .. }), "{error}");
     let all: Vec<_> = [0, 1, 3].map(|one| blobs.complete(&digests[one]).unwrap()).into();
-    let error = blobs.open_partial(&Digest::sha256(b"x"), size).unwrap_err();
+    let error = open_partial(&blobs, &Digest::sha256(b"x"), size).unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
     drop(all);
 }
@@ -158,7 +189,7 @@ fn blocks_are_found_by_their_hash_unless_it_is_the_digest_of_a_blob() {
     let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
     let (large, small) = (content(1), b"small".to_vec());
     for (bytes, order) in [(&large, &[0, 1, 2][..]), (&small, &[0])] {
-        let blob = blobs.open_partial(&Digest::sha256(bytes), bytes.len() as u64).unwrap();
+        let blob = open_partial(&blobs, &Digest::sha256(bytes), bytes.len() as u64).unwrap();
         assert_eq!(write_all(&folder, &blob, bytes, order), BlobState::Complete);
     }
     let hash = |bytes: &[u8]| {
@@ -185,7 +216,7 @@ fn blobs_of_containerd_are_read_in_place_and_not_kept_twice() {
     let digest = Digest::sha256(&bytes);
     write_all(
         &folder,
-        &blobs.open_partial(&digest, bytes.len() as u64).unwrap(),
+        &open_partial(&blobs, &digest, bytes.len() as u64).unwrap(),
         &bytes,
         &[0, 1, 2],
     );
@@ -224,9 +255,9 @@ fn a_store_has_one_process() {
 fn an_empty_blob_is_complete_at_once() {
     let scratch = Scratch::new("empty");
     let blobs = Blobs::open(scratch.folder(), 1 << 30).unwrap();
-    let blob = blobs.open_partial(&Digest::sha256(b""), 0).unwrap();
+    let blob = open_partial(&blobs, &Digest::sha256(b""), 0).unwrap();
     assert_eq!((blob.state(), blob.blocks()), (BlobState::Complete, 0));
-    let wrong = blobs.open_partial(&Digest::sha256(b"x"), 0).unwrap();
+    let wrong = open_partial(&blobs, &Digest::sha256(b"x"), 0).unwrap();
     assert_eq!(wrong.state(), BlobState::Wrong);
 }
 

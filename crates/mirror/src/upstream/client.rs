@@ -23,11 +23,11 @@ use crate::oci::{ByteRange, Digest, Reference, Repository};
 pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
 /// The largest list of tags or referrers, and the largest answer of a token server.
 const LIST_BYTES_MAX: usize = 4 << 20;
-const REDIRECTS_MAX: usize = 5;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const REDIRECTS_MAX: usize = 5;
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest pause within an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-const USER_AGENT: &str = concat!("watchfire/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("watchfire/", env!("CARGO_PKG_VERSION"));
 const DIGEST_HEADER: &str = "docker-content-digest";
 
 /// One upstream registry.
@@ -69,13 +69,34 @@ pub struct BlobBody {
 }
 
 impl BlobBody {
+    /// The body of a response with a status of success. `range` is the requested one.
+    pub(crate) fn of(
+        response: Response,
+        range: Option<ByteRange>,
+        registry: &str,
+    ) -> Result<Self, UpstreamError> {
+        let is_range = response.status() == StatusCode::PARTIAL_CONTENT;
+        let size = match is_range {
+            true => content_range(response.headers(), range),
+            false => response.content_length(),
+        };
+        let registry = registry.to_owned();
+        let Some(size) = size else {
+            let cause = "the answer has neither Content-Length nor the requested range".to_owned();
+            return Err(UpstreamError::InvalidAnswer { registry, cause });
+        };
+        let accepts = response.headers().get(header::ACCEPT_RANGES);
+        let accepts_ranges = is_range || accepts.is_some_and(|unit| unit == "bytes");
+        Ok(BlobBody { size, is_range, accepts_ranges, response, registry })
+    }
+
     /// The next bytes; `None` at the end of the body.
     pub async fn next(&mut self) -> Result<Option<Bytes>, UpstreamError> {
         self.response.chunk().await.map_err(|error| unreachable(&self.registry, &error))
     }
 }
 
-fn unreachable(registry: &str, error: &reqwest::Error) -> UpstreamError {
+pub(crate) fn unreachable(registry: &str, error: &reqwest::Error) -> UpstreamError {
     let mut cause = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
@@ -219,18 +240,7 @@ impl Upstream {
             headers.insert(header::RANGE, range.expect("digits are valid in a header"));
         }
         let response = self.request(Method::GET, &path, repository, headers).await?;
-        let is_range = response.status() == StatusCode::PARTIAL_CONTENT;
-        let size = match is_range {
-            true => content_range(response.headers(), range),
-            false => response.content_length(),
-        };
-        let size = size.ok_or_else(|| {
-            self.invalid("the answer has neither Content-Length nor the requested range".into())
-        })?;
-        let accepts = response.headers().get(header::ACCEPT_RANGES);
-        let accepts_ranges = is_range || accepts.is_some_and(|unit| unit == "bytes");
-        let registry = self.registry.name().to_owned();
-        Ok(BlobBody { size, is_range, accepts_ranges, response, registry })
+        BlobBody::of(response, range, self.registry.name())
     }
 
     /// Requests a list: `tags/list` or `referrers/<digest>`. Returns its type, its link to the next

@@ -59,6 +59,12 @@ pub enum UpstreamError {
         /// The host.
         to: String,
     },
+    /// A file has another version than when its download began.
+    #[error("the file changed at {registry} while it was fetched: request it again")]
+    Changed {
+        /// The server.
+        registry: String,
+    },
     /// The answer breaks the protocol.
     #[error("invalid answer of {registry}: {cause}")]
     InvalidAnswer {
@@ -78,6 +84,7 @@ impl UpstreamError {
             UpstreamError::NotFound { .. }
             | UpstreamError::Refused { .. }
             | UpstreamError::RedirectRefused { .. }
+            | UpstreamError::Changed { .. }
             | UpstreamError::InvalidAnswer { .. } => false,
         }
     }
@@ -95,6 +102,7 @@ impl UpstreamError {
             UpstreamError::Status { .. }
             | UpstreamError::Unreachable { .. }
             | UpstreamError::RedirectRefused { .. }
+            | UpstreamError::Changed { .. }
             | UpstreamError::InvalidAnswer { .. } => ErrorCode::Unavailable,
         };
         let error = ApiError::new(code, self.to_string());

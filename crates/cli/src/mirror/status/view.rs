@@ -12,6 +12,8 @@ use crate::progress::{self, Step, show_seconds};
 
 /// Images that are shown; --json has more.
 const IMAGES_SHOWN: usize = 20;
+/// Files that are shown; --json has more.
+const FILES_SHOWN: usize = 20;
 /// Downloads that are shown; --json has all.
 const DOWNLOADS_SHOWN: usize = 20;
 /// The shortest time between two looks from which a rate is computed.
@@ -56,6 +58,9 @@ impl View {
             format!("Answers   manifests: {}", sources(&requests.manifests)),
             format!("          blobs: {}", sources(&requests.blobs)),
         ];
+        if report.file_count > 0 {
+            lines.push(format!("          files: {}", sources(&requests.files)));
+        }
         match &report.fleet {
             Some(fleet) => lines.extend(fleet_lines(fleet)),
             None => {
@@ -67,6 +72,13 @@ impl View {
             lines.push(format!("  {}  {}", image.name, short(&image.digest)));
         }
         lines.extend(more(IMAGES_SHOWN, report.image_count, "images"));
+        if report.file_count > 0 {
+            lines.push(format!("Files     {}", count(report.file_count)));
+        }
+        for file in report.files.iter().take(FILES_SHOWN) {
+            lines.push(format!("  {}  {}", file.url, binary_bytes(file.bytes)));
+        }
+        lines.extend(more(FILES_SHOWN, report.file_count, "files"));
         if !running.is_empty() {
             lines.push("Running downloads".into());
         }
@@ -221,6 +233,19 @@ mod tests {
             "    asked P3: failed: no answer within 10s",
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn files_are_shown_if_there_are_any() {
+        let mut report = report();
+        report.file_count = 1;
+        report.files = serde_json::from_value(serde_json::json!([
+            { "url": "https://a.example/b", "bytes": MIB, "digest": "sha256:0123456789abcdef" },
+        ]))
+        .unwrap();
+        let lines = View::default().lines(&report);
+        assert_eq!(lines[6], "          files: 0 from the store, 0 fleet, 0 registry, 0 errors");
+        assert_eq!(lines[10..12], ["Files     1", "  https://a.example/b  1.0 MiB"]);
     }
 
     #[test]

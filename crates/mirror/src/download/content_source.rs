@@ -1,0 +1,86 @@
+//! The server that has the bytes of a download.
+
+use std::time::Duration;
+
+use crate::catalog::RepositoryId;
+use crate::oci::{ByteRange, Digest};
+use crate::proxy::OriginFile;
+use crate::pull::Pull;
+use crate::store::Check;
+use crate::upstream::{BlobBody, UpstreamError};
+
+/// The server that has the bytes of a download.
+#[derive(Clone, Debug)]
+pub(crate) enum ContentSource {
+    /// A registry, for a blob.
+    Registry(Pull),
+    /// A server that is named as a proxy host, for a version of a file.
+    File(OriginFile),
+}
+
+impl ContentSource {
+    /// The name of the server.
+    pub(super) fn server(&self) -> &str {
+        match self {
+            ContentSource::Registry(pull) => pull.upstream.registry().name(),
+            ContentSource::File(file) => file.server(),
+        }
+    }
+
+    /// The repository with its registry, or the URL.
+    pub(super) fn name(&self) -> String {
+        match self {
+            ContentSource::Registry(pull) => {
+                let id = pull.id();
+                format!("{}/{}", id.registry, id.repository)
+            }
+            ContentSource::File(file) => file.version().url.clone(),
+        }
+    }
+
+    /// The repository whose credentials another host needs for the content. `None`: files are public.
+    pub(super) fn repository(&self) -> Option<RepositoryId> {
+        match self {
+            ContentSource::Registry(pull) => Some(pull.id()),
+            ContentSource::File(_) => None,
+        }
+    }
+
+    /// How to verify the content with this name.
+    pub(super) fn check(&self, digest: &Digest) -> Check {
+        match self {
+            ContentSource::Registry(_) => Check::Whole(digest.clone()),
+            ContentSource::File(file) => file.version().check(),
+        }
+    }
+
+    /// Asks for the size.
+    pub(super) async fn size(&self, digest: &Digest) -> Result<u64, UpstreamError> {
+        match self {
+            ContentSource::Registry(pull) => {
+                pull.upstream.blob_size(&pull.repository, digest).await
+            }
+            ContentSource::File(file) => Ok(file.version().length),
+        }
+    }
+
+    /// Requests the content, or a range of it. A server without ranges sends all.
+    pub(super) async fn request(
+        &self,
+        digest: &Digest,
+        range: Option<ByteRange>,
+    ) -> Result<BlobBody, UpstreamError> {
+        match self {
+            ContentSource::Registry(pull) => {
+                pull.upstream.blob(&pull.repository, digest, range).await
+            }
+            ContentSource::File(file) => file.request(range).await,
+        }
+    }
+
+    /// The error for a request that the server did not answer within `limit`.
+    pub(super) fn no_answer(&self, limit: Duration) -> UpstreamError {
+        let cause = format!("no answer within {limit:?}");
+        UpstreamError::Unreachable { registry: self.server().to_owned(), cause }
+    }
+}

@@ -1,0 +1,322 @@
+//! One version of a file.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde::{Deserialize, Serialize};
+
+use crate::oci::Digest;
+use crate::store::Check;
+
+/// The longest header that is kept with a version, in bytes.
+const HEADER_BYTES_MAX: usize = 4_096;
+/// The longest `ETag` that is a part of a version, in bytes.
+const ETAG_BYTES_MAX: usize = 256;
+/// The longest URL, which is a host and a path that the mirror accepts.
+const URL_BYTES_MAX: usize = 10_000;
+/// `ETag` and length of the file behind a redirect, as Hugging Face names them.
+const LINKED_ETAG: &str = "x-linked-etag";
+/// The headers that clients get with the file. Those of the first answer win: a redirect of Hugging Face
+/// tells what the store behind it does not know.
+const KEPT: [&str; 9] = [
+    "content-type",
+    "content-disposition",
+    "content-language",
+    "cache-control",
+    "last-modified",
+    "link",
+    "x-repo-commit",
+    LINKED_ETAG,
+    "x-linked-size",
+];
+/// Request headers by which an answer may vary, although the mirror keeps only one: it sends none of
+/// them for a file that it stores.
+const VARY_IGNORED: [&str; 7] = [
+    "origin",
+    "accept-encoding",
+    "authorization",
+    "cookie",
+    "range",
+    "access-control-request-headers",
+    "access-control-request-method",
+];
+
+/// One version of a file, as its server described it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Version {
+    /// The URL at the server, before redirects.
+    pub(crate) url: String,
+    /// The strong `ETag` for clients.
+    pub(crate) etag: String,
+    /// The size in bytes.
+    pub(crate) length: u64,
+    /// The strong `ETag` of the server that sends the bytes, if it has one: the server behind a redirect
+    /// may have an own one.
+    pub(crate) body_etag: Option<String>,
+    /// Further headers for clients.
+    pub(crate) headers: BTreeMap<String, String>,
+    /// When the server last said that it is the current version, in seconds since 1970.
+    pub(crate) checked_at: u64,
+}
+
+/// The key under which hosts of a fleet find the version of a file.
+pub(crate) fn url_key(url: &str) -> Digest {
+    Digest::sha256(format!("watchfire mirror file\0{url}").as_bytes())
+}
+
+impl Version {
+    /// The version that an answer describes. `first` is the answer of the URL itself, and `last` that
+    /// behind redirects. `None`: the answer cannot be stored.
+    pub(super) fn of(
+        url: &str,
+        status: StatusCode,
+        first: &HeaderMap,
+        last: &HeaderMap,
+    ) -> Option<Self> {
+        if [first, last].into_iter().any(is_private) || !is_one_representation(last) {
+            return None;
+        }
+        let text = |headers: &HeaderMap, name: &str| {
+            Some(headers.get(name)?.to_str().ok()?.trim().to_owned())
+        };
+        let length = match status {
+            StatusCode::OK => text(last, "content-length")?.parse().ok()?,
+            StatusCode::PARTIAL_CONTENT => total_length(last.get(header::CONTENT_RANGE)?)?,
+            _ => return None,
+        };
+        let linked = text(first, LINKED_ETAG).filter(|etag| is_strong(etag));
+        let body_etag = text(last, "etag").filter(|etag| is_strong(etag));
+        let etag = linked.or_else(|| body_etag.clone())?;
+        if body_etag.is_none() && content_digest(&etag).is_none() {
+            // Nothing would tell two versions of the bytes apart.
+            return None;
+        }
+        let kept = KEPT.into_iter().filter_map(|name| {
+            let value = text(first, name).or_else(|| text(last, name))?;
+            (value.len() <= HEADER_BYTES_MAX).then(|| (name.to_owned(), value))
+        });
+        let headers = kept.collect();
+        Some(Version { url: url.to_owned(), etag, length, body_etag, headers, checked_at: now() })
+    }
+
+    /// Whether the parts of a version of another host can be used.
+    pub(crate) fn is_valid(&self) -> bool {
+        let is_value =
+            |text: &String| text.len() <= HEADER_BYTES_MAX && HeaderValue::from_str(text).is_ok();
+        self.url.len() <= URL_BYTES_MAX
+            && is_strong(&self.etag)
+            && self.body_etag.as_deref().is_none_or(is_strong)
+            && self
+                .headers
+                .iter()
+                .all(|(name, value)| KEPT.contains(&name.as_str()) && is_value(value))
+    }
+
+    /// The name of the content in the store and in the fleet. It differs from all digests of content,
+    /// because no blob starts with this text.
+    pub(crate) fn key(&self) -> Digest {
+        let Version { url, etag, length, .. } = self;
+        Digest::sha256(format!("watchfire mirror version\0{url}\0{etag}\0{length}").as_bytes())
+    }
+
+    /// How to verify the content. An `ETag` of 64 hex digits is its SHA-256 digest.
+    pub(crate) fn check(&self) -> Check {
+        content_digest(&self.etag).map_or(Check::Blocks, Check::Whole)
+    }
+
+    /// The time since the server named this version.
+    pub(crate) fn age(&self) -> Duration {
+        Duration::from_secs(now().saturating_sub(self.checked_at))
+    }
+
+    /// The same version, which the server named so long ago.
+    pub(crate) fn checked_before(self, age: Duration) -> Self {
+        Version { checked_at: now().saturating_sub(age.as_secs()), ..self }
+    }
+
+    /// Whether the headers of an answer with the bytes are those of this version.
+    pub(super) fn is_of(&self, first: &HeaderMap, last: &HeaderMap) -> bool {
+        let is_same = |headers: &HeaderMap, name: &str, etag: &str| {
+            headers.get(name).is_some_and(|value| value.as_bytes() == etag.as_bytes())
+        };
+        (!self.is_linked() || is_same(first, LINKED_ETAG, &self.headers[LINKED_ETAG]))
+            && self.body_etag.as_deref().is_none_or(|etag| is_same(last, "etag", etag))
+    }
+
+    /// Whether a redirect named the `ETag` of the file behind it.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.headers.contains_key(LINKED_ETAG)
+    }
+
+    /// The headers for clients.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        let mut headers: HeaderMap = self
+            .headers
+            .iter()
+            .filter_map(|(name, value)| {
+                let name: HeaderName = name.parse().ok()?;
+                Some((name, HeaderValue::from_str(value).ok()?))
+            })
+            .collect();
+        let etag = HeaderValue::from_str(&self.etag).expect("an ETag is valid in a header");
+        headers.insert(header::ETAG, etag);
+        headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        headers
+    }
+}
+
+/// The size of the whole file from `Content-Range: bytes <start>-<end>/<size>`.
+pub(crate) fn total_length(range: &HeaderValue) -> Option<u64> {
+    range.to_str().ok()?.rsplit_once('/')?.1.parse().ok()
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Whether a text is one `ETag`, and not a weak one.
+fn is_strong(etag: &str) -> bool {
+    let inner = etag.strip_prefix('"').and_then(|etag| etag.strip_suffix('"'));
+    etag.len() <= ETAG_BYTES_MAX
+        && inner
+            .is_some_and(|inner| inner.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"'))
+}
+
+/// The SHA-256 digest that an `ETag` is.
+fn content_digest(etag: &str) -> Option<Digest> {
+    format!("sha256:{}", etag.trim_matches('"')).parse().ok()
+}
+
+/// Whether an answer is for one client only.
+fn is_private(headers: &HeaderMap) -> bool {
+    let directives = headers.get_all(header::CACHE_CONTROL);
+    let directives =
+        directives.iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let mut names = directives.map(|directive| {
+        let name = directive.split(|byte| *byte == b'=').next().unwrap_or_default();
+        name.trim_ascii().to_ascii_lowercase()
+    });
+    headers.contains_key(header::SET_COOKIE)
+        || names.any(|name| name == b"no-store" || name == b"private")
+}
+
+/// Whether all clients get the same bytes.
+fn is_one_representation(headers: &HeaderMap) -> bool {
+    let encoding = headers.get(header::CONTENT_ENCODING);
+    let vary = headers.get_all(header::VARY);
+    let mut vary = vary.iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    encoding.is_none_or(|encoding| encoding == "identity")
+        && vary.all(|name| {
+            let name = name.trim_ascii().to_ascii_lowercase();
+            VARY_IGNORED.iter().any(|ignored| ignored.as_bytes() == name) || name.is_empty()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHA: &str = "\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"";
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    fn of(pairs: &[(&'static str, &str)]) -> Option<Version> {
+        let headers = headers(pairs);
+        Version::of("http://a.example/b", StatusCode::OK, &headers, &headers)
+    }
+
+    #[test]
+    fn a_version_needs_a_strong_etag_and_a_length() {
+        let found = of(&[("etag", "\"a\""), ("content-length", "7"), ("x-other", "1")]).unwrap();
+        assert_eq!((found.etag.as_str(), found.length), ("\"a\"", 7));
+        assert_eq!(found.check(), Check::Blocks);
+        assert!(found.headers.is_empty() && found.is_valid());
+        let long = format!("\"{}\"", "a".repeat(300));
+        for (etag, length) in [
+            ("W/\"a\"", "7"),
+            ("a", "7"),
+            ("\"", "7"),
+            ("\"a\", \"b\"", "7"),
+            (long.as_str(), "7"),
+            ("\"a\"", "-7"),
+            ("\"a\"", ""),
+        ] {
+            assert_eq!(of(&[("etag", etag), ("content-length", length)]), None, "{etag} {length}");
+        }
+        assert_eq!(of(&[("content-length", "7")]), None);
+        assert_eq!(of(&[("etag", "\"a\"")]), None);
+    }
+
+    #[test]
+    fn answers_for_one_client_are_not_stored() {
+        let with = |name, value| of(&[("etag", "\"a\""), ("content-length", "7"), (name, value)]);
+        for (name, value) in [
+            ("set-cookie", "a=b"),
+            ("cache-control", "max-age=3, No-Store"),
+            ("cache-control", "private=\"x\""),
+            ("content-encoding", "gzip"),
+            ("vary", "Origin, Accept-Language"),
+            ("vary", "*"),
+        ] {
+            assert_eq!(with(name, value), None, "{name}: {value}");
+        }
+        for (name, value) in
+            [("cache-control", "public, max-age=3"), ("vary", "Origin, accept-encoding")]
+        {
+            assert!(with(name, value).is_some(), "{name}: {value}");
+        }
+        // The redirect is private, and the file behind it is not.
+        let last = headers(&[("etag", "\"a\""), ("content-length", "7")]);
+        let first = headers(&[("set-cookie", "a=b")]);
+        assert_eq!(Version::of("http://a", StatusCode::OK, &first, &last), None);
+    }
+
+    #[test]
+    fn the_first_answer_tells_the_etag_and_the_length_is_that_behind_the_redirect() {
+        let first = headers(&[
+            ("x-linked-etag", SHA),
+            ("x-repo-commit", "c0"),
+            ("etag", "\"of-the-redirect\""),
+            ("content-length", "300"),
+        ]);
+        let last = headers(&[
+            ("etag", "\"of-the-store\""),
+            ("content-range", "bytes 0-0/7"),
+            ("content-length", "1"),
+            ("content-type", "application/x"),
+        ]);
+        let version = Version::of("http://a", StatusCode::PARTIAL_CONTENT, &first, &last).unwrap();
+        assert_eq!((version.etag.as_str(), version.length), (SHA, 7));
+        assert_eq!(version.body_etag.as_deref(), Some("\"of-the-store\""));
+        assert_eq!(version.check(), Check::Whole(Digest::sha256(b"")));
+        let for_client = version.headers();
+        assert_eq!(for_client["x-repo-commit"], "c0");
+        assert_eq!(for_client["content-type"], "application/x");
+        assert_eq!(for_client["etag"], SHA);
+        assert!(version.is_of(&first, &last));
+        assert!(!version.is_of(&first, &headers(&[("etag", "\"newer\"")])));
+        assert!(!version.is_of(&headers(&[("x-linked-etag", "\"newer\"")]), &last));
+        assert!(!version.is_of(&first, &HeaderMap::new()));
+    }
+
+    #[test]
+    fn versions_have_different_keys() {
+        let version = of(&[("etag", "\"a\""), ("content-length", "7")]).unwrap();
+        let others = [
+            Version { url: "http://a.example/c".into(), ..version.clone() },
+            Version { etag: "\"b\"".into(), ..version.clone() },
+            Version { length: 8, ..version.clone() },
+        ];
+        for other in others {
+            assert_ne!(other.key(), version.key());
+        }
+        assert_eq!(Version { checked_at: 0, ..version.clone() }.key(), version.key());
+        assert_ne!(url_key(&version.url), version.key());
+        let bad = BTreeMap::from([("etag".to_owned(), "x\r\ny".to_owned())]);
+        assert!(!Version { headers: bad, ..version }.is_valid());
+    }
+}
