@@ -78,6 +78,8 @@ pub struct FleetSettings {
     pub join: Vec<SocketAddr>,
     /// Names with a port, whose addresses are hosts of the fleet.
     pub join_dns: Vec<String>,
+    /// Whether to find hosts of the local network by mDNS.
+    pub mdns: bool,
     /// The key of the fleet's private network.
     pub key: [u8; 32],
     /// The file of the host's key pair, which is created at the first start.
@@ -182,6 +184,7 @@ impl Fleet {
         let host = HostSettings {
             listen: vec![multiaddr(settings.listen)],
             bootstrap: settings.join.iter().copied().map(multiaddr).collect(),
+            local_discovery: settings.mdns,
             network_key: Some(settings.key),
             identity: settings.identity,
             dht: Dht::Server,
