@@ -17,6 +17,7 @@ mod hashes;
 mod lag;
 mod lookup;
 mod message;
+mod region;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -39,6 +40,7 @@ use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores};
 pub(crate) use access::tag_key;
 pub(crate) use coordinator::{Assignment, REPORT_INTERVAL, Report};
 pub(crate) use hashes::{KnownHashes, Learned};
+pub use region::{Region, RegionError};
 
 use crate::catalog::{Catalog, RepositoryId};
 use crate::oci::{Digest, Reference};
@@ -82,6 +84,9 @@ pub struct FleetSettings {
     pub mdns: bool,
     /// The key of the fleet's private network.
     pub key: [u8; 32],
+    /// The region of this host. Hosts of other regions are not a part of its fleet. `None`: the hosts
+    /// without a region are one fleet.
+    pub region: Option<Region>,
     /// The file of the host's key pair, which is created at the first start.
     pub identity: Option<PathBuf>,
     /// Segments of one blob that all hosts together fetch from the registry at a time.
@@ -120,6 +125,7 @@ pub(crate) struct Fleet {
     catalog: Arc<Catalog>,
     started_at: Instant,
     peer_bytes: AtomicU64,
+    region: Option<Region>,
     lag: Arc<Lag>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -138,6 +144,8 @@ pub struct FleetStatus {
     pub peer_id: String,
     /// The addresses of this host.
     pub addresses: Vec<String>,
+    /// The region of this host; `None` if it has none.
+    pub region: Option<String>,
     /// Hosts that this one knows.
     pub known_hosts: usize,
     /// Hosts that this one is connected to.
@@ -185,7 +193,10 @@ impl Fleet {
             listen: vec![multiaddr(settings.listen)],
             bootstrap: settings.join.iter().copied().map(multiaddr).collect(),
             local_discovery: settings.mdns,
-            network_key: Some(settings.key),
+            network_key: Some(match &settings.region {
+                Some(region) => region.network_key(&settings.key),
+                None => settings.key,
+            }),
             identity: settings.identity,
             dht: Dht::Server,
             dht_protocol: DHT_PROTOCOL.to_owned(),
@@ -225,6 +236,7 @@ impl Fleet {
             catalog,
             started_at: Instant::now(),
             peer_bytes: AtomicU64::new(0),
+            region: settings.region,
             lag: Arc::default(),
             tasks: Mutex::default(),
             host,
@@ -253,6 +265,7 @@ impl Fleet {
         FleetStatus {
             peer_id: self.host.peer_id().to_string(),
             addresses: self.host.addresses().iter().map(ToString::to_string).collect(),
+            region: self.region.as_ref().map(Region::to_string),
             known_hosts: self.lookup.known().await,
             connections: stats.connections,
             coordinated_blobs: self.coordinator.lock().len(),
