@@ -75,7 +75,8 @@ describe('mirrors with --mdns', () => {
   it('find a host that starts again', { timeout: 90_000 }, async (t) => {
     if (!bridged) return t.skip(problem)
     await newFleet('again')
-    const [first, second] = [await add(0), await add(1)]
+    const any = { address: '0.0.0.0' }
+    const [first, second] = [await add(0, any), await add(1, any)]
     await fleet.isConnected()
     await pullImageWithin(first, 'team/app', 'v1', image)
     await fleet.killHost(second)
