@@ -32,7 +32,7 @@ mod store;
 pub mod upstream;
 
 pub use download::{DownloadTotals, HostAnswer};
-pub use fleet::{FleetSettings, FleetStatus};
+pub use fleet::{FleetSettings, FleetStatus, Region, RegionError};
 pub use mirror::{Mirror, MirrorStatus, RunningMirror, StartError};
 pub use requests::{RequestTotals, SourceTotals};
 pub use settings::MirrorSettings;

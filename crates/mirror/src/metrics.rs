@@ -7,6 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::requests::SourceTotals;
@@ -67,7 +68,9 @@ impl Collector for Exporter {
         let help = "Bytes of blobs that this host sent to others.";
         writer.counter("fleet_sent_bytes", help, fleet.sent_bytes)?;
         let help = "Bytes of blobs that arrived twice.";
-        writer.counter("fleet_duplicate_bytes", help, fleet.duplicate_bytes)
+        writer.counter("fleet_duplicate_bytes", help, fleet.duplicate_bytes)?;
+        let Some(region) = &fleet.region else { return Ok(()) };
+        writer.info("region", "The region of this host.", ("name", region))
     }
 }
 
@@ -96,6 +99,13 @@ impl Writer<'_> {
         let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
         let kind = gauge.metric_type();
         gauge.encode(self.encoder.encode_descriptor(name, help, None, kind)?)
+    }
+
+    /// The name gets the suffix `_info`.
+    fn info(&mut self, name: &str, help: &str, label: (&str, &str)) -> fmt::Result {
+        let info = Info::new([label]);
+        let kind = info.metric_type();
+        info.encode(self.encoder.encode_descriptor(name, help, None, kind)?)
     }
 
     /// The name gets the suffix `_total`.

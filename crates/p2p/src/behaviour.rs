@@ -9,6 +9,8 @@ use libp2p::swarm::NetworkBehaviour;
 use libp2p::swarm::behaviour::toggle::Toggle;
 use libp2p::{StreamProtocol, identify, kad, ping};
 
+#[cfg(feature = "mdns")]
+use crate::host::local_discovery::{self, LocalDiscovery};
 use crate::requests::{self, RequestBehaviour};
 use crate::settings::{Dht, HostSettings};
 use crate::streams::{BitswapStreams, SupportedProtocols};
@@ -24,6 +26,8 @@ pub(crate) struct Behaviour {
     ping: ping::Behaviour,
     pub(crate) kad: Toggle<kad::Behaviour<MemoryStore>>,
     pub(crate) requests: Toggle<RequestBehaviour>,
+    #[cfg(feature = "mdns")]
+    pub(crate) mdns: LocalDiscovery,
 }
 
 impl Behaviour {
@@ -64,6 +68,8 @@ impl Behaviour {
             ping: ping::Behaviour::new(ping),
             kad: kad.into(),
             requests: settings.requests.as_ref().and_then(requests::behaviour).into(),
+            #[cfg(feature = "mdns")]
+            mdns: local_discovery::behaviour(settings, public.to_peer_id()),
         }
     }
 }

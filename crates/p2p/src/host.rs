@@ -10,6 +10,9 @@ mod external_peers;
 mod fetches;
 mod listeners;
 mod local_blocks;
+#[cfg(feature = "mdns")]
+pub(crate) mod local_discovery;
+mod local_peers;
 mod peer_numbers;
 mod requests;
 mod routing;

@@ -27,9 +27,10 @@
 //! ```
 //!
 //! Peers that are not on libp2p take part through an [`ExternalTransport`]. A [`FallbackSource`]
-//! obtains blocks that no store has.
+//! obtains blocks that no store has. With the feature `mdns`, a host can discover the peers of its
+//! local network.
 //!
-//! Absent on purpose: relays and hole punching, local discovery, HTTP.
+//! Absent on purpose: relays and hole punching, HTTP.
 
 mod behaviour;
 mod command;

@@ -50,6 +50,10 @@ pub struct HostSettings {
     /// Whether to search the DHT for providers of blocks that no connected peer has. Off for a host
     /// whose caller connects it to the peers that have the blocks.
     pub searches_providers: bool,
+    /// Whether to discover peers of the local network by mDNS, and to connect to some of them. It needs
+    /// an address in `listen` that is not a loopback address.
+    #[cfg(feature = "mdns")]
+    pub local_discovery: bool,
     /// Further addresses to announce, such as that of a router.
     pub announce: Vec<Multiaddr>,
     /// The limits on resources.
@@ -78,6 +82,8 @@ impl Default for HostSettings {
             dht: Dht::Off,
             dht_protocol: "/ipfs/kad/1.0.0".to_owned(),
             searches_providers: true,
+            #[cfg(feature = "mdns")]
+            local_discovery: false,
             announce: Vec::new(),
             limits: HostLimits::default(),
             exchange: watchfire_bitswap::Limits::default(),

@@ -23,7 +23,7 @@ export function newFleetKey(file) {
 }
 
 /** The status of the mirror of a host. Only programs on that host may ask for it. */
-async function statusOf({ mirror, within }) {
+export async function statusOf({ mirror, within }) {
   const [program, ...args] = [...within, 'curl', '--silent', '--show-error', '--fail', mirror.http('/status')]
   const { stdout } = await run(program, args, { timeout: SOON_MS })
   return JSON.parse(stdout)
@@ -34,6 +34,8 @@ export class Fleet {
   /** The hosts; each has its mirror, and the files and addresses with which it starts again. */
   hosts = []
   key
+  /** Whether a new host gets the addresses of others with `--join`. */
+  joins = true
   #folder
   #args
 
@@ -72,7 +74,7 @@ export class Fleet {
 
   /** Starts the mirror of a host, also after it was killed. */
   async run(host) {
-    const others = this.hosts.filter((other) => other !== host && other.mirror?.isRunning)
+    const others = this.joins ? this.hosts.filter((other) => other !== host && other.mirror?.isRunning) : []
     const join = others.slice(0, 3).flatMap(({ peer }) => ['--join', peer])
     const log = process.env.FLEET_LOGS ? ['--log-level', 'info,watchfire_mirror=debug'] : []
     const own = [...log, '--peer-listen', host.peer, '--fleet-key', host.key, ...join]
@@ -187,6 +189,25 @@ export async function pullImage(port, repository, tag, image, { connections = 3,
   }
   await Promise.all(Array.from({ length: connections }, pullBlobs))
   return { sources, pauseMs }
+}
+
+/** Pulls an image as `pullImage` does, by a program on the host of the mirror; returns the sources of its answers. */
+export async function pullImageWithin({ mirror, within }, repository, tag, image) {
+  const sources = new Set()
+  const get = async (target, digest) => {
+    const [program, ...args] = [...within, 'curl', '--silent', '--show-error', '--include', '--header', 'accept: */*', mirror.http(target)]
+    const { stdout } = await run(program, args, { timeout: SOON_MS, encoding: 'buffer', maxBuffer: 1 << 28 })
+    const end = stdout.indexOf('\r\n\r\n')
+    const head = stdout.subarray(0, end).toString()
+    const body = stdout.subarray(end + 4)
+    const status = Number(head.split(' ')[1])
+    if (status !== 200) throw new PullError(target, { status, text: body.toString() })
+    assert.equal(digestOf(body), digest)
+    sources.add(/^watchfire-source: (.*)$/im.exec(head)[1])
+  }
+  await get(`/v2/${repository}/manifests/${tag}`, image.digest)
+  for (const blob of new Set(image.blobs)) await get(`/v2/${repository}/blobs/${digestOf(blob)}`, digestOf(blob))
+  return sources
 }
 
 /** Pulls an image until it is complete, on a host that has just started and may not find what others have yet. */

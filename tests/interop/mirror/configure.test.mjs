@@ -128,6 +128,50 @@ describe('containerd', () => {
   })
 })
 
+describe('a containerd that imports its settings', () => {
+  const IMPORTS = 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
+  const PLUGIN = '[plugins."io.containerd.grpc.v1.cri".'
+
+  /** A host whose config.toml imports a file with this text. */
+  function importing(text) {
+    const root = newRoot()
+    mkdirSync(path.join(root, 'etc/containerd/conf.d'), { recursive: true })
+    writeFileSync(path.join(root, 'etc/containerd/config.toml'), IMPORTS)
+    writeFileSync(path.join(root, 'etc/containerd/conf.d/site.toml'), `version = 2\n${text}`)
+    return root
+  }
+
+  /** The folder of hosts.toml that containerd uses. */
+  async function usedPath(root) {
+    const [program, ...args] = [...within(root, 'containerd'), 'containerd', 'config', 'dump']
+    const { stdout } = await run(program, args)
+    return /^ *config_path = "(.*)"$/m.exec(stdout)[1]
+  }
+
+  it('keeps the folder that an imported file sets, and gets the hosts there', async () => {
+    const root = importing(`${PLUGIN}registry]\nconfig_path = "/etc/containerd/site"\n`)
+    const { stdout } = await configure(root, 'containerd', '--mirror', mirrorUrl())
+    assert.match(stdout, /Note: \/etc\/containerd\/conf\.d\/site\.toml sets config_path/)
+    assert.equal(readFileSync(path.join(root, 'etc/containerd/config.toml'), 'utf8'), IMPORTS)
+    assert.match(readFileSync(path.join(root, 'etc/containerd/site/_default/hosts.toml'), 'utf8'), /127\.0\.0\.1/)
+    assert.equal(await usedPath(root), '/etc/containerd/site')
+  })
+
+  it('has its own folder if the imported files set nothing of the plugin', async () => {
+    const root = importing('[debug]\nlevel = "info"\n')
+    const { stdout } = await configure(root, 'containerd', '--mirror', mirrorUrl())
+    assert.doesNotMatch(stdout, /Note/)
+    assert.equal(await usedPath(root), '/etc/containerd/certs.d')
+  })
+
+  it('is told that version 1 does not join the settings of two files', async () => {
+    const root = importing(`${PLUGIN}containerd]\ndefault_runtime_name = "other"\n`)
+    const { stdout } = await configure(root, 'containerd', '--mirror', mirrorUrl())
+    assert.match(stdout, /Note: .*site\.toml has settings of the CRI plugin too\. containerd 1 reads only those/)
+    assert.equal(await usedPath(root), '')
+  })
+})
+
 describe('podman, buildah and skopeo', () => {
   let root
 

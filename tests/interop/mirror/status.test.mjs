@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
 import { networkInterfaces, tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -286,6 +287,27 @@ describe('status', () => {
       assert.equal((await status(open)).fleet, null)
     } finally {
       await open.stop()
+    }
+  })
+})
+
+describe('a web page that makes its own name lead to this host', () => {
+  /** Asks for the status with a Host header, which `fetch` does not let a caller set. */
+  const statusAt = (host) => new Promise((resolve, reject) => {
+    const request = http.get({ host: '127.0.0.1', port: mirror.port, path: '/status', headers: { host }, agent: false }, async (response) => {
+      const chunks = []
+      for await (const chunk of response) chunks.push(chunk)
+      resolve({ code: response.statusCode, body: JSON.parse(Buffer.concat(chunks)) })
+    })
+    request.once('error', reject)
+  })
+
+  it('does not see the status, and programs of this host do', async () => {
+    for (const host of [`127.0.0.1:${mirror.port}`, `localhost:${mirror.port}`, '[::1]']) assert.equal((await statusAt(host)).code, 200, host)
+    for (const host of [`page.example:${mirror.port}`, 'localhost.page.example', '127.0.0.1.page.example']) {
+      const { code, body } = await statusAt(host)
+      assert.equal(code, 403, host)
+      assert.match(body.errors[0].message, /use an IP address or localhost/)
     }
   })
 })

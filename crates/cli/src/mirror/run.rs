@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use ipnet::IpNet;
 use serde::Deserialize;
 use watchfire_mirror::upstream::Registry;
-use watchfire_mirror::{FleetSettings, Mirror, MirrorSettings};
+use watchfire_mirror::{FleetSettings, Mirror, MirrorSettings, Region};
 use watchfire_p2p::read_swarm_key;
 use watchfire_server::LogSettings;
 
@@ -95,6 +95,13 @@ struct Options {
         value_delimiter = ','
     )]
     join_dns: Vec<String>,
+    /// Find hosts of the fleet on the local network by mDNS.
+    #[arg(long, env = "WATCHFIRE_MIRROR_MDNS", num_args = 0..=1, default_missing_value = "true")]
+    mdns: Option<bool>,
+    /// The region of this host, such as eu-west-1. It shares images only with hosts of its region, and
+    /// the registry sends each image once to each region.
+    #[arg(long, value_name = "NAME", env = "WATCHFIRE_MIRROR_REGION")]
+    region: Option<String>,
     /// The file with the key of the fleet, which `watchfire mirror key` makes. All hosts of a fleet
     /// have the same.
     #[arg(long, value_name = "FILE", env = "WATCHFIRE_MIRROR_FLEET_KEY")]
@@ -161,6 +168,8 @@ impl Options {
             peer_listen: self.peer_listen.or(other.peer_listen),
             join: either(self.join, other.join),
             join_dns: either(self.join_dns, other.join_dns),
+            mdns: self.mdns.or(other.mdns),
+            region: self.region.or(other.region),
             fleet_key: self.fleet_key.or(other.fleet_key),
             log_level: self.log_level.or(other.log_level),
             connections_per_blob: self.connections_per_blob.or(other.connections_per_blob),
@@ -204,6 +213,8 @@ impl Options {
             let unused = [
                 ("--join", !self.join.is_empty()),
                 ("--join-dns", !self.join_dns.is_empty()),
+                ("--mdns", self.mdns == Some(true)),
+                ("--region", self.region.is_some()),
                 ("--fleet-key", self.fleet_key.is_some()),
             ];
             if let Some((option, _)) = unused.iter().find(|(_, is_set)| *is_set) {
@@ -221,12 +232,22 @@ impl Options {
                 "cannot join a fleet: --join-dns {name:?} has no port; write {name}:5001, with the port of --peer-listen"
             );
         }
+        let mdns = self.mdns.unwrap_or(false);
+        if mdns && listen.ip().is_loopback() {
+            anyhow::bail!(
+                "cannot find hosts with --mdns: --peer-listen {listen} is reachable only from this host; use its address on the local network, or 0.0.0.0:{}",
+                listen.port()
+            );
+        }
+        let region = self.region.as_deref().map(str::parse::<Region>).transpose();
         let default = MirrorSettings::default();
         let store = self.store.clone().unwrap_or(default.store);
         Ok(Some(FleetSettings {
             listen,
             join: self.join.clone(),
             join_dns: self.join_dns.clone(),
+            mdns,
+            region: region.context("cannot join a fleet")?,
             key: read_swarm_key(key).context(
                 "cannot join a fleet: no valid --fleet-key; make the file with `watchfire mirror key > FILE`",
             )?,
@@ -277,5 +298,33 @@ mod tests {
             ..Options::default()
         };
         assert!(error(missing).contains("/nonexistent/key"));
+    }
+
+    #[test]
+    fn mdns_needs_an_address_that_other_hosts_reach_and_a_region_a_valid_name() {
+        let folder = std::env::temp_dir().join(format!("watchfire-run-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let key = folder.join("key");
+        std::fs::write(&key, format!("/key/swarm/psk/1.0.0/\n/base16/\n{}", "ab".repeat(32)))
+            .unwrap();
+        let options = |listen: &str| Options {
+            peer_listen: Some(listen.parse().unwrap()),
+            fleet_key: Some(key.clone()),
+            mdns: Some(true),
+            ..Options::default()
+        };
+        let fleet = |options: Options| options.settings().map(|settings| settings.fleet.unwrap());
+        let error = |options: Options| format!("{:#}", fleet(options).unwrap_err());
+        assert!(error(options("127.0.0.1:5001")).contains("0.0.0.0:5001"));
+        let spaced = Options { region: Some("eu west".into()), ..options("0.0.0.0:5001") };
+        assert!(error(spaced).contains("invalid region \"eu west\""));
+        let file: Options = toml::from_str("mdns = true\nregion = \"eu\"").unwrap();
+        let merged = Options { mdns: None, ..options("0.0.0.0:5001") }.over(file);
+        let found = fleet(merged).unwrap();
+        assert!(found.mdns);
+        assert_eq!(found.region, Some("eu".parse().unwrap()));
+        let alone = Options { region: Some("eu".into()), ..Options::default() };
+        assert!(format!("{:#}", alone.settings().unwrap_err()).contains("--region needs"));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -16,6 +16,7 @@ mod hashes;
 mod lag;
 mod lookup;
 mod message;
+mod region;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -38,6 +39,7 @@ use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores};
 
 pub(crate) use access::tag_key;
 pub(crate) use hashes::KnownHashes;
+pub use region::{Region, RegionError};
 
 use crate::catalog::{Catalog, RepositoryId};
 use crate::oci::{Digest, Reference};
@@ -77,8 +79,13 @@ pub struct FleetSettings {
     pub join: Vec<SocketAddr>,
     /// Names with a port, whose addresses are hosts of the fleet.
     pub join_dns: Vec<String>,
+    /// Whether to find hosts of the local network by mDNS.
+    pub mdns: bool,
     /// The key of the fleet's private network.
     pub key: [u8; 32],
+    /// The region of this host. Hosts of other regions are not a part of its fleet. `None`: the hosts
+    /// without a region are one fleet.
+    pub region: Option<Region>,
     /// The file of the host's key pair, which is created at the first start.
     pub identity: Option<PathBuf>,
     /// Segments of one blob that all hosts together fetch from the registry at a time.
@@ -118,6 +125,7 @@ pub(crate) struct Fleet {
     files: Arc<Files>,
     started_at: Instant,
     peer_bytes: AtomicU64,
+    region: Option<Region>,
     lag: Arc<Lag>,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -137,6 +145,8 @@ pub struct FleetStatus {
     pub peer_id: String,
     /// The addresses of this host.
     pub addresses: Vec<String>,
+    /// The region of this host; `None` if it has none.
+    pub region: Option<String>,
     /// Hosts that this one knows.
     pub known_hosts: usize,
     /// Hosts that this one is connected to.
@@ -184,7 +194,11 @@ impl Fleet {
         let host = HostSettings {
             listen: vec![multiaddr(settings.listen)],
             bootstrap: settings.join.iter().copied().map(multiaddr).collect(),
-            network_key: Some(settings.key),
+            local_discovery: settings.mdns,
+            network_key: Some(match &settings.region {
+                Some(region) => region.network_key(&settings.key),
+                None => settings.key,
+            }),
             identity: settings.identity,
             dht: Dht::Server,
             dht_protocol: DHT_PROTOCOL.to_owned(),
@@ -224,6 +238,7 @@ impl Fleet {
             files,
             started_at: Instant::now(),
             peer_bytes: AtomicU64::new(0),
+            region: settings.region,
             lag: Arc::default(),
             tasks: Mutex::default(),
             host,
@@ -252,6 +267,7 @@ impl Fleet {
         FleetStatus {
             peer_id: self.host.peer_id().to_string(),
             addresses: self.host.addresses().iter().map(ToString::to_string).collect(),
+            region: self.region.as_ref().map(Region::to_string),
             known_hosts: self.lookup.known().await,
             connections: stats.connections,
             coordinated_blobs: self.coordinator.lock().blobs(),

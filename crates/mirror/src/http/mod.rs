@@ -182,7 +182,7 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
         "/status" => {
             let client = request.extensions.get::<ClientAddress>().copied();
             let client = client.expect("every request has the address of its client").0;
-            return operator::status(shared, client).await;
+            return operator::status(shared, client, &request.headers).await;
         }
         "/metrics" => return Ok(operator::metrics(shared).await),
         _ => {}

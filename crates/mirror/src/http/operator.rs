@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
-use http::header;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, header};
 
 use super::Shared;
 use crate::metrics;
@@ -12,8 +13,13 @@ use crate::oci::{ApiError, ErrorCode};
 use crate::status::StatusReport;
 
 /// Answers `GET /status`, but only to programs of this host: the answer names images.
-pub(super) async fn status(shared: &Arc<Shared>, client: IpAddr) -> Result<Response, ApiError> {
+pub(super) async fn status(
+    shared: &Arc<Shared>,
+    client: IpAddr,
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
     check_local(client)?;
+    check_host(headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default())?;
     let report = StatusReport::of(shared).await;
     let json = serde_json::to_vec(&report).expect("a report has a JSON form");
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
@@ -35,9 +41,52 @@ fn check_local(client: IpAddr) -> Result<(), ApiError> {
     Err(ApiError::new(ErrorCode::Denied, message))
 }
 
+/// Refuses a request for a DNS name. A web page can make its own name lead to this host, and a browser
+/// would give it the answer.
+fn check_host(host: &[u8]) -> Result<(), ApiError> {
+    let is_allowed = |host: &str| {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        host.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+    };
+    if Authority::try_from(host).is_ok_and(|authority| is_allowed(authority.host())) {
+        return Ok(());
+    }
+    let message = format!(
+        "cannot show the status at the host {:?}: use an IP address or localhost, such as http://127.0.0.1:5000/status",
+        String::from_utf8_lossy(host)
+    );
+    Err(ApiError::new(ErrorCode::Denied, message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_status_is_not_shown_at_a_dns_name() {
+        for host in [
+            "127.0.0.1:5000",
+            "127.0.0.1",
+            "[::1]:5000",
+            "localhost:5000",
+            "LocalHost",
+            "192.0.2.1:1",
+        ] {
+            assert!(check_host(host.as_bytes()).is_ok(), "{host}");
+        }
+        for host in [
+            "",
+            "a.example",
+            "a.example:5000",
+            "127.0.0.1.a.example:5000",
+            "localhost.a.example",
+            "a b",
+            "é",
+        ] {
+            let error = check_host(host.as_bytes()).unwrap_err();
+            assert!(error.message.contains("IP address or localhost"), "{host}: {}", error.message);
+        }
+    }
 
     #[test]
     fn only_loopback_addresses_see_the_status() {

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::bootstrap::Bootstrap;
 use super::connection_trimmer::ConnectionTrimmer;
+use super::local_peers::LocalPeers;
 use crate::behaviour::{Behaviour, UNANSWERED_PINGS_MAX};
 use crate::error::ConnectError;
 use crate::settings::HostLimits;
@@ -19,6 +20,7 @@ type ConnectReply = oneshot::Sender<Result<PeerId, ConnectError>>;
 /// Dials and closes connections.
 pub(super) struct Connections {
     bootstrap: Bootstrap,
+    local: LocalPeers,
     trimmer: ConnectionTrimmer,
     dials: BTreeMap<ConnectionId, Dial>,
     /// For each peer that is being disconnected, the callers that wait for it.
@@ -35,8 +37,14 @@ struct Dial {
 }
 
 impl Connections {
-    pub(super) fn new(bootstrap: Vec<Multiaddr>, limits: &HostLimits, now: Instant) -> Self {
+    pub(super) fn new(
+        own: PeerId,
+        bootstrap: Vec<Multiaddr>,
+        limits: &HostLimits,
+        now: Instant,
+    ) -> Self {
         Connections {
+            local: LocalPeers::new(own),
             bootstrap: Bootstrap::new(bootstrap, now),
             trimmer: ConnectionTrimmer::new(limits.connections_max, limits.trim_grace_period),
             dials: BTreeMap::new(),
@@ -53,10 +61,16 @@ impl Connections {
 
     /// When to call [`Connections::handle_tick`].
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        self.bootstrap.next_wake()
+        [self.bootstrap.next_wake(), self.local.next_wake()].into_iter().flatten().min()
     }
 
-    /// Dials the bootstrap peers that are due.
+    /// The peers that were discovered on the local network.
+    #[cfg(feature = "mdns")]
+    pub(super) fn local_peers(&mut self) -> &mut LocalPeers {
+        &mut self.local
+    }
+
+    /// Dials the bootstrap peers and the discovered peers that are due.
     pub(super) fn handle_tick(&mut self, swarm: &mut Swarm<Behaviour>, now: Instant) {
         for address in self.bootstrap.due(now) {
             let options = DialOpts::from(address.clone());
@@ -64,6 +78,12 @@ impl Connections {
             match swarm.dial(options) {
                 Ok(()) => self.bootstrap.handle_dialled(&address, connection),
                 Err(_) => self.bootstrap.handle_failed(&address, now),
+            }
+        }
+        for (peer, addresses) in self.local.due(now, |peer| swarm.is_connected(peer)) {
+            let options = DialOpts::peer_id(peer).addresses(addresses).build();
+            if let Err(error) = swarm.dial(options) {
+                tracing::debug!(%peer, %error, "cannot dial a discovered peer");
             }
         }
     }

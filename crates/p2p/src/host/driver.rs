@@ -20,6 +20,8 @@ use super::external_peers::ExternalPeers;
 use super::fetches::Fetches;
 use super::listeners::{Listeners, PendingListeners, Ready};
 use super::local_blocks::LocalBlocks;
+#[cfg(feature = "mdns")]
+use super::local_discovery;
 use super::peer_numbers::{PeerNumber, PeerNumbers};
 use super::requests::Requests;
 use super::routing::{self, Routing};
@@ -67,13 +69,14 @@ impl Driver {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
         let now = Instant::now();
+        let own = *swarm.local_peer_id();
         Ok(Driver {
             swarm,
             routing: Routing::new(&settings),
             exchange: Exchange::new(settings.exchange, u64::from_le_bytes(seed)),
             clock: PausableClock::new(now),
             peer_numbers: PeerNumbers::default(),
-            connections: Connections::new(settings.bootstrap, &settings.limits, now),
+            connections: Connections::new(own, settings.bootstrap, &settings.limits, now),
             limits: settings.limits,
             listeners: Listeners::new(addresses),
             external_peers: ExternalPeers::default(),
@@ -401,6 +404,8 @@ impl Driver {
                 self.connections.handle_dial_error(connection_id, &error, Instant::now());
             }
             SwarmEvent::NewListenAddr { listener_id, address } => {
+                #[cfg(feature = "mdns")]
+                local_discovery::check_address(swarm, &address);
                 self.listeners.handle_new_address(swarm, listener_id, address);
             }
             SwarmEvent::ExpiredListenAddr { address, .. } => {
@@ -427,6 +432,11 @@ impl Driver {
             BehaviourEvent::Requests(event) => self.requests.handle_event(event),
             BehaviourEvent::Identify(event) => {
                 self.routing.handle_identify(&mut self.swarm, event);
+            }
+            #[cfg(feature = "mdns")]
+            BehaviourEvent::Mdns(event) => {
+                let peers = self.connections.local_peers();
+                local_discovery::handle_event(&mut self.swarm, peers, event, Instant::now());
             }
             BehaviourEvent::Ping(event) => self.connections.handle_ping(&mut self.swarm, event),
             _ => {}

@@ -8,6 +8,7 @@ use watchfire_mirror::upstream::Registry;
 
 use super::Plan;
 use super::host::Host;
+use super::imports::{self, Imported};
 
 /// The settings of the daemon.
 pub(super) const CONFIG: &str = "/etc/containerd/config.toml";
@@ -31,6 +32,8 @@ pub(super) fn plan(
         let shown = host.path(config).unwrap_or_else(|_| config.to_owned());
         format!("cannot change {}", shown.display())
     })?;
+    let imported = imports::find(host, config, text.as_deref().unwrap_or(""))?;
+    let edited = edited.after_imports(imported)?;
     plan.notes.extend(edited.note);
     // Without an edit the base is wanted: an earlier `configure` may have changed the file.
     if let Some(text) = edited.text.or(text) {
@@ -62,6 +65,35 @@ struct Edited {
     /// The folder of the files `hosts.toml`.
     certs: PathBuf,
     note: Option<String>,
+}
+
+impl Edited {
+    /// The outcome with the imported file that decides: `config_path` is not set twice.
+    fn after_imports(mut self, imported: Option<Imported>) -> anyhow::Result<Edited> {
+        let Some(Imported { path, config_path }) = imported else { return Ok(self) };
+        let path = path.display();
+        if let Some(paths) = config_path {
+            let certs = first_folder(&paths).with_context(|| format!("cannot use {path}"))?;
+            let note = format!("{path} sets config_path, so {CONFIG} stays as it is.");
+            return Ok(Edited { text: None, certs: certs.into(), note: Some(note) });
+        }
+        let added = self.text.is_some().then(|| {
+            format!(
+                "{path} has settings of the CRI plugin too. containerd 1 reads only those, so add config_path = \"{CERTS}\" to its registry settings there; containerd 2 joins both files."
+            )
+        });
+        self.note = self.note.or(added);
+        Ok(self)
+    }
+}
+
+/// The first folder of `config_path`.
+fn first_folder(paths: &str) -> anyhow::Result<&str> {
+    let first = paths.split(':').next().unwrap_or_default();
+    if !first.starts_with('/') {
+        bail!("config_path = {paths:?} does not start with an absolute path; set it to {CERTS:?}");
+    }
+    Ok(first)
 }
 
 /// Adds `config_path` to the settings of the CRI plugin, unless it is there.
@@ -116,15 +148,7 @@ fn edit_config(text: Option<&str>) -> anyhow::Result<Edited> {
     }
     match table.get("config_path").map(Item::as_str) {
         Some(Some("")) | None => {}
-        Some(Some(paths)) => {
-            let first = paths.split(':').next().unwrap_or_default();
-            if !first.starts_with('/') {
-                bail!(
-                    "config_path = {paths:?} does not start with an absolute path; set it to {CERTS:?}"
-                );
-            }
-            return Ok(kept(first, None));
-        }
+        Some(Some(paths)) => return Ok(kept(first_folder(paths)?, None)),
         Some(None) => bail!("config_path of the CRI plugin is not a text; set it to {CERTS:?}"),
     }
     match table.get_mut("config_path").and_then(Item::as_value_mut) {

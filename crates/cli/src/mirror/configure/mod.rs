@@ -5,6 +5,7 @@
 mod change;
 mod containerd;
 mod host;
+mod imports;
 mod podman;
 mod record;
 

@@ -117,8 +117,9 @@ fn sources(totals: &SourceTotals) -> String {
 }
 
 fn fleet_lines(fleet: &FleetStatus) -> [String; 3] {
+    let region = fleet.region.as_ref().map_or(String::new(), |name| format!(", region {name}"));
     [
-        format!("Fleet     {} at {}", fleet.peer_id, fleet.addresses.join(", ")),
+        format!("Fleet     {} at {}{region}", fleet.peer_id, fleet.addresses.join(", ")),
         format!(
             "          knows {} other hosts, connected to {}, coordinates {} blobs",
             count(fleet.known_hosts as u64),
