@@ -21,6 +21,14 @@
 //! assert_eq!((second.leases, second.hosts), (vec![2, 3], vec!["host a"]));
 //! ```
 
+/// Hosts that a host asks for hashes because the coordinator named them.
+pub const NEIGHBOURS_MAX: usize = 8;
+
+/// Hosts that a host asks for hashes in all. Beyond those that the coordinator named it asks back the
+/// hosts that ask it. Otherwise the last of many hosts that start together could have blocks of which
+/// no other host hears, because all had enough neighbours before.
+pub const ALL_NEIGHBOURS_MAX: usize = 2 * NEIGHBOURS_MAX;
+
 mod coordinator;
 mod hashes;
 mod lag;

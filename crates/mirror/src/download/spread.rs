@@ -10,11 +10,15 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use watchfire_bitswap::Want;
 use watchfire_content::Block;
-use watchfire_fleet::{Assignment, Learned, REPORT_INTERVAL, Report, SEGMENT_BLOCKS, Segments};
+use watchfire_fleet::{
+    ALL_NEIGHBOURS_MAX, Assignment, Learned, NEIGHBOURS_MAX, REPORT_INTERVAL, Report,
+    SEGMENT_BLOCKS, Segments,
+};
 use watchfire_p2p::{BlockSession, PeerId, SessionEvent};
 
 use super::content_source::ContentSource;
@@ -27,8 +31,8 @@ use crate::fleet::{Fleet, FleetError, KnownHashes};
 use crate::store::{Blob, BlobState, cid_of, hash_of};
 use crate::upstream::UpstreamError;
 
-/// Hosts that are asked for hashes at a time.
-const NEIGHBOURS_MAX: usize = 8;
+/// Hosts that asked for hashes and were not asked back yet.
+const ASKERS_MAX: usize = 32;
 /// Answers without a hash after which a neighbour is replaced.
 const EMPTY_ANSWERS_MAX: u32 = 5;
 /// Pause after such an answer.
@@ -99,6 +103,8 @@ pub(super) struct SpreadTask {
     leases: BTreeMap<u32, tokio::task::AbortHandle>,
     fetching: JoinSet<(u32, Result<(), DownloadError>)>,
     neighbours: HashMap<PeerId, Neighbour>,
+    /// Hosts that ask this one for hashes.
+    askers: mpsc::Receiver<PeerId>,
     asking: FuturesUnordered<Asking>,
     /// The last progress of all hosts, as the coordinator told it.
     fleet_progress: u64,
@@ -124,7 +130,8 @@ impl SpreadTask {
         let present: Vec<bool> = (0..blob.blocks()).map(|block| blob.has_block(block)).collect();
         let known = Arc::new(KnownHashes::new(&blob, fleet.new_list()));
         let repository = task.source.repository();
-        fleet.add_download(&task.digest, repository.clone(), known.clone());
+        let (asked, askers) = mpsc::channel(ASKERS_MAX);
+        fleet.add_download(&task.digest, repository.clone(), known.clone(), asked);
         let spread = Arc::new(Spread { fleet: fleet.clone(), known, progress });
         let connection = Connection {
             task: task.clone(),
@@ -142,6 +149,7 @@ impl SpreadTask {
             leases: BTreeMap::new(),
             fetching: JoinSet::new(),
             neighbours: HashMap::new(),
+            askers,
             asking: FuturesUnordered::new(),
             fleet_progress: 0,
             upstream_failed: None,
@@ -291,6 +299,7 @@ impl SpreadTask {
                     }
                     self.note_fetched(result)?;
                 }
+                Some(peer) = self.askers.recv() => self.add_neighbour(peer, ALL_NEIGHBOURS_MAX),
                 Some((peer, answer)) = self.asking.next() => {
                     self.learn(&session, peer, answer).await?;
                 }
@@ -384,12 +393,17 @@ impl SpreadTask {
             }
         }
         for peer in assignment.hosts {
-            if self.neighbours.len() < NEIGHBOURS_MAX && !self.neighbours.contains_key(&peer) {
-                self.neighbours.insert(peer, Neighbour::default());
-                self.ask_for_hashes(peer, Duration::ZERO);
-            }
+            self.add_neighbour(peer, NEIGHBOURS_MAX);
         }
         Ok(())
+    }
+
+    /// Asks one of at most so many neighbours for hashes, if it is not asked already.
+    fn add_neighbour(&mut self, peer: PeerId, neighbours_max: usize) {
+        if self.neighbours.len() < neighbours_max && !self.neighbours.contains_key(&peer) {
+            self.neighbours.insert(peer, Neighbour::default());
+            self.ask_for_hashes(peer, Duration::ZERO);
+        }
     }
 
     fn ask_for_hashes(&mut self, peer: PeerId, pause: Duration) {

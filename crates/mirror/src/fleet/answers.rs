@@ -205,6 +205,8 @@ async fn hashes(
         {
             return Response::Absent;
         }
+        // When the queue is full, a later request of this host adds it.
+        let _ = download.askers.try_send(from);
         let known = download.known;
         let waited = tokio::time::timeout(HASHES_WAIT, known.after(list, after)).await;
         let (list, hashes) = match waited {

@@ -82,7 +82,10 @@ impl Request {
         match self {
             Request::Report { report, .. } => !report.wants_holder,
             Request::Leave { .. } | Request::Announce { .. } | Request::Holders { .. } => true,
-            Request::Hashes { .. } | Request::Blob { .. } | Request::Manifest { .. } => false,
+            Request::Hashes { .. }
+            | Request::Blob { .. }
+            | Request::Manifest { .. }
+            | Request::File { .. } => false,
         }
     }
 }

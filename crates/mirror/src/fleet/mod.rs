@@ -27,13 +27,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use watchfire_content::Cid;
 use watchfire_fleet::{Assignment, Coordinator, Report};
 use watchfire_p2p::{
-    AddressPart, BlockSession, Dht, Host, HostSettings, Multiaddr, PeerId, RequestSettings,
+    AddressPart, BlockSession, Dht, Host, HostLimits, HostSettings, Multiaddr, PeerId,
+    RequestSettings,
 };
 use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores};
 
@@ -52,6 +53,11 @@ use lag::Lag;
 use lookup::Lookup;
 use message::{Contact, Request, Response, decode, encode};
 
+/// Connections with other hosts. All hosts that fetch a blob report to one host, so a fleet that starts
+/// together needs as many connections there.
+const CONNECTIONS_MAX: u32 = 4096;
+/// Handshakes in each direction at a time. Further ones are rejected, and tried again.
+const HANDSHAKES_MAX: u32 = 256;
 /// The protocol of the fleet's requests.
 const PROTOCOL: &str = "/watchfire/mirror/1.0.0";
 /// The protocol of the fleet's DHT.
@@ -136,6 +142,8 @@ struct Spreading {
     /// `None`: the content is public.
     repository: Option<RepositoryId>,
     known: Arc<KnownHashes>,
+    /// Receives the hosts that ask for hashes.
+    askers: mpsc::Sender<PeerId>,
 }
 
 /// The state of the fleet, as this host sees it.
@@ -208,6 +216,11 @@ impl Fleet {
                 response_bytes_max: message::RESPONSE_BYTES_MAX,
                 timeout: REQUEST_TIMEOUT,
             }),
+            limits: HostLimits {
+                connections_max: CONNECTIONS_MAX,
+                handshakes_max: HANDSHAKES_MAX,
+                ..HostLimits::default()
+            },
             // The coordinator names the hosts that have blocks.
             searches_providers: false,
             exchange: watchfire_bitswap::Limits {
@@ -294,8 +307,9 @@ impl Fleet {
         digest: &Digest,
         repository: Option<RepositoryId>,
         known: Arc<KnownHashes>,
+        askers: mpsc::Sender<PeerId>,
     ) {
-        self.downloads.lock().insert(digest.clone(), Spreading { repository, known });
+        self.downloads.lock().insert(digest.clone(), Spreading { repository, known, askers });
     }
 
     /// The download has ended.

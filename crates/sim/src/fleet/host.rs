@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use watchfire_bitswap::{Exchange, SessionId, Want};
-use watchfire_fleet::{Coordinator, HashList, Report, SEGMENT_BLOCKS};
+use watchfire_fleet::{Coordinator, HashList, NEIGHBOURS_MAX, Report, SEGMENT_BLOCKS};
 use watchfire_types::Instant;
 
 use super::image::{Image, Layer};
@@ -14,7 +14,6 @@ use crate::dag::FakeBlock;
 pub(super) type HostId = u32;
 
 /// Hosts that are asked for hashes at a time, as in the mirror.
-const NEIGHBOURS_MAX: usize = 8;
 /// Connections to the registry for one layer, as in the mirror's default settings.
 const CONNECTIONS_PER_BLOB: u32 = 4;
 
@@ -170,10 +169,10 @@ impl FleetHost {
         }
     }
 
-    /// Adds a neighbour. Returns whether it is new and there was room.
-    pub(super) fn add_neighbour(&mut self, layer: Layer, host: HostId) -> bool {
+    /// Adds one of at most so many neighbours. Returns whether it is new and there was room.
+    pub(super) fn add_neighbour(&mut self, layer: Layer, host: HostId, max: usize) -> bool {
         let Some(download) = self.downloads.get_mut(&layer) else { return false };
-        let has_room = download.neighbours.len() < NEIGHBOURS_MAX;
+        let has_room = download.neighbours.len() < max;
         if !has_room || download.neighbours.contains_key(&host) {
             return false;
         }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use watchfire_bitswap::{Exchange, Limits, Message, Output, Payload, Protocol};
 use watchfire_fleet::{
-    Assignment, COMPLETE_LIST, Coordinator, HashList, Learned, REPORT_INTERVAL, Report,
+    ALL_NEIGHBOURS_MAX, Assignment, COMPLETE_LIST, Coordinator, HashList, Learned, NEIGHBOURS_MAX,
+    REPORT_INTERVAL, Report,
 };
 use watchfire_types::{Instant, Rng};
 
@@ -339,6 +340,9 @@ impl<'a> Simulation<'a> {
                 let waiter =
                     Waiter { host: from, layer, list, after, expires_at: now + HASHES_WAIT };
                 self.answer_hashes(host, waiter);
+                if self.host(host).add_neighbour(layer, from, ALL_NEIGHBOURS_MAX) {
+                    self.ask_hashes(host, layer, from);
+                }
             }
             FleetMessage::Hashes { layer, answer } => self.learn(host, layer, from, answer),
             FleetMessage::AskRange { layer, blocks } => {
@@ -454,6 +458,7 @@ impl<'a> Simulation<'a> {
             let layer = one.next_layer;
             one.next_layer += 1;
             let session = one.exchange.start_session(now);
+            one.exchange.set_growing(now, session, true);
             let hashes = HashList::new(self.image.blocks_of(layer), u64::from(host));
             one.downloads.insert(
                 layer,
@@ -592,7 +597,7 @@ impl<'a> Simulation<'a> {
             }
         }
         for other in assignment.hosts {
-            if self.host(host).add_neighbour(layer, other) {
+            if self.host(host).add_neighbour(layer, other, NEIGHBOURS_MAX) {
                 self.ask_hashes(host, layer, other);
             }
         }
@@ -729,10 +734,13 @@ impl<'a> Simulation<'a> {
 
     /// New hashes are known. Waiting hosts get them soon.
     fn note_hashes(&mut self, host: HostId, layer: Layer) {
-        let at = self.now + HASHES_BATCH;
+        let (now, at) = (self.now, self.now + HASHES_BATCH);
         let one = self.host(host);
         let is_awaited = one.waiters.iter().any(|waiter| waiter.layer == layer);
         let Some(download) = one.downloads.get_mut(&layer) else { return };
+        if download.hashes.is_complete() {
+            one.exchange.set_growing(now, download.session, false);
+        }
         if is_awaited && !std::mem::replace(&mut download.is_batching, true) {
             self.set_timer(at, Timer::SendHashes(host, layer));
         }
@@ -915,7 +923,7 @@ impl<'a> Simulation<'a> {
                     let room = self.network.room(Host(one), Host(two)) as usize;
                     let one = self.host(one);
                     one.peers.insert(two);
-                    one.exchange.handle_connected(now, two, Protocol::V1_2);
+                    one.exchange.handle_connected(now, two, Protocol::Leaves);
                     one.exchange.handle_writable(now, two, room);
                     let peers = one.peers.len();
                     self.connections_max = self.connections_max.max(peers);
