@@ -251,8 +251,8 @@ impl FleetFile {
                         .map_or(usual.chunk_bytes_max, |chunk| chunk.0.clamp(1460, BLOCK_BYTES)),
                     ..usual
                 },
-                connections_max: mirror.connections_max.unwrap_or(256),
-                handshakes_max: mirror.handshakes_max.unwrap_or(64),
+                connections_max: mirror.connections_max.unwrap_or(4096),
+                handshakes_max: mirror.handshakes_max.unwrap_or(256),
                 leases_per_layer: mirror.leases_per_layer.unwrap_or(4),
                 noticed_after: Duration::from_secs(10),
                 time_max: or(self.time_max, Duration::from_secs(3600)),
