@@ -14,7 +14,7 @@ pub enum DownloadError {
     /// The store failed, or has no room.
     #[error(transparent)]
     Store(Arc<StoreError>),
-    /// The registry sent other bytes.
+    /// The registry, or the server of a file, sent other bytes.
     #[error("the server sent bytes that do not have the digest")]
     WrongDigest,
     /// Too many blobs are being fetched.

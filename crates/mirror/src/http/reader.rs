@@ -18,7 +18,7 @@ use crate::store::{BLOCK_BYTES, Blob, StoreError};
 /// The longest wait for one block, while others arrive, as a multiple of the wait without any.
 const WAIT_FACTOR: u32 = 4;
 
-/// What a response has the bytes of.
+/// The content of a response.
 pub(super) struct Content {
     pub(super) blob: Arc<Blob>,
     /// The download, unless the blob is complete.

@@ -4,16 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use reqwest::{Client, Response, Url};
+use reqwest::Url;
 use tokio::time::timeout;
 
 use super::files::Files;
 use super::version::Version;
 use crate::oci::ByteRange;
-use crate::upstream::{
-    BlobBody, CONNECT_TIMEOUT, GuardedResolver, NoPublicAddress, REDIRECTS_MAX, RedirectRules,
-    Registry, USER_AGENT, UpstreamError, unreachable,
-};
+use crate::upstream::{Answer, BlobBody, RedirectRules, Registry, ServerClient, UpstreamError};
 
 /// How long a server may take for the head of its answer to a range.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,24 +31,7 @@ const HOP_BY_HOP: [&str; 8] = [
 
 /// A server of files that the settings name.
 #[derive(Debug)]
-pub(crate) struct Origin {
-    name: String,
-    base: Url,
-    redirects: Arc<RedirectRules>,
-    /// Asks the server itself.
-    direct: Client,
-    /// Asks servers to which it redirects.
-    guarded: Client,
-}
-
-/// The answer of a server, behind its redirects.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    /// The headers of the first answer, which may be a redirect.
-    pub(crate) first: HeaderMap,
-    /// The last answer.
-    pub(crate) response: Response,
-}
+pub(crate) struct Origin(ServerClient);
 
 /// Whether a file can be stored.
 #[derive(Debug)]
@@ -71,38 +51,19 @@ impl Origin {
         redirects: Arc<RedirectRules>,
         tls: rustls::ClientConfig,
     ) -> Result<Self, UpstreamError> {
-        let failed = |error: reqwest::Error| unreachable(server.name(), &error);
-        let builder = || {
-            Client::builder()
-                .user_agent(USER_AGENT)
-                .redirect(reqwest::redirect::Policy::none())
-                .connect_timeout(CONNECT_TIMEOUT)
-                .read_timeout(READ_TIMEOUT)
-                .tls_backend_preconfigured(tls.clone())
-        };
-        let resolver = GuardedResolver { rules: redirects.clone() };
-        let base = Url::parse(server.base_url()).map_err(|error| UpstreamError::Unreachable {
-            registry: server.name().to_owned(),
-            cause: error.to_string(),
-        })?;
-        Ok(Origin {
-            name: server.name().to_ascii_lowercase(),
-            base,
-            redirects,
-            direct: builder().build().map_err(failed)?,
-            guarded: builder().dns_resolver(resolver).build().map_err(failed)?,
-        })
+        let name = server.name().to_ascii_lowercase();
+        ServerClient::new(&name, server.base_url(), redirects, tls, READ_TIMEOUT).map(Origin)
     }
 
     /// The host in the paths of requests, in lower case.
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        self.0.name()
     }
 
     /// The URL of a path and query. `None`: it would not be at this server.
     pub(crate) fn url(&self, target: &str) -> Option<Url> {
-        let base = self.base.as_str().trim_end_matches('/');
-        Url::parse(&format!("{base}{target}")).ok().filter(|url| self.is_own(url))
+        let base = self.0.base().as_str().trim_end_matches('/');
+        Url::parse(&format!("{base}{target}")).ok().filter(|url| self.0.is_own(url))
     }
 
     /// Asks for the version of a file.
@@ -142,66 +103,11 @@ impl Origin {
         url: &Url,
         headers: &HeaderMap,
     ) -> Result<Answer, UpstreamError> {
-        let mut url = url.clone();
-        let mut first = None;
-        for _ in 0..=REDIRECTS_MAX {
-            let mut headers = headers.clone();
-            let client = match &url {
-                url if self.is_own(url) => &self.direct,
-                url if self.redirects.allows_url(url) => {
-                    // Only the server itself receives what identifies the client.
-                    headers.remove(header::AUTHORIZATION);
-                    headers.remove(header::COOKIE);
-                    &self.guarded
-                }
-                url => return Err(self.redirect_refused(url)),
-            };
-            let sent = client.request(method.clone(), url.clone()).headers(headers).send().await;
-            let response = sent.map_err(|error| self.failed(&url, &error))?;
-            let first = first.get_or_insert_with(|| response.headers().clone());
-            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-                return Ok(Answer { first: std::mem::take(first), response });
-            }
-            let location = response.headers().get(header::LOCATION);
-            let location = location.and_then(|location| location.to_str().ok());
-            let location = location.and_then(|location| url.join(location).ok());
-            let location = location
-                .ok_or_else(|| self.invalid("a redirect without a valid Location".into()))?;
-            if url.scheme() == "https" && location.scheme() != "https" {
-                let host = location.host_str().unwrap_or_default();
-                return Err(self.invalid(format!("a redirect from https to http at {host}")));
-            }
-            url = location;
-        }
-        Err(self.invalid(format!("more than {REDIRECTS_MAX} redirects")))
-    }
-
-    fn is_own(&self, url: &Url) -> bool {
-        url.origin() == self.base.origin()
-    }
-
-    fn redirect_refused(&self, url: &Url) -> UpstreamError {
-        let to = url.host_str().unwrap_or_default().to_owned();
-        UpstreamError::RedirectRefused { registry: self.name.clone(), to }
-    }
-
-    fn failed(&self, url: &Url, error: &reqwest::Error) -> UpstreamError {
-        let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
-        while let Some(inner) = source {
-            if inner.is::<NoPublicAddress>() {
-                return self.redirect_refused(url);
-            }
-            source = inner.source();
-        }
-        unreachable(&self.name, error)
-    }
-
-    fn invalid(&self, cause: String) -> UpstreamError {
-        UpstreamError::InvalidAnswer { registry: self.name.clone(), cause }
+        self.0.send(method, url, headers).await
     }
 
     fn status_error(&self, status: StatusCode) -> UpstreamError {
-        let registry = self.name.clone();
+        let registry = self.name().to_owned();
         match status.as_u16() {
             404 | 410 => UpstreamError::NotFound { registry },
             429 => UpstreamError::TooManyRequests { registry, retry_after: None },
@@ -272,7 +178,7 @@ impl OriginFile {
 
     async fn request_version(&self, range: Option<ByteRange>) -> Result<BlobBody, UpstreamError> {
         let OriginFile { origin, version, .. } = self;
-        let url = Url::parse(&version.url).map_err(|error| origin.invalid(error.to_string()))?;
+        let url = Url::parse(&version.url).map_err(|error| origin.0.invalid(error.to_string()))?;
         let mut headers = stored_headers();
         if let Some(etag) = &version.body_etag {
             let etag = HeaderValue::from_str(etag);
@@ -282,7 +188,7 @@ impl OriginFile {
             let range = HeaderValue::from_str(&format!("bytes={start}-{end}"));
             headers.insert(header::RANGE, range.expect("digits are valid in a header"));
         }
-        let changed = || UpstreamError::Changed { registry: origin.name.clone() };
+        let changed = || UpstreamError::Changed { registry: origin.name().to_owned() };
         let Answer { first, response } = origin.send(Method::GET, &url, &headers).await?;
         match response.status() {
             StatusCode::OK | StatusCode::PARTIAL_CONTENT => {}
@@ -297,16 +203,16 @@ impl OriginFile {
             return Err(changed());
         }
         if response.headers().get(header::CONTENT_ENCODING).is_some_and(|one| one != "identity") {
-            return Err(origin.invalid("the file has an encoding that was not asked for".into()));
+            return Err(origin.0.invalid("the file has an encoding that was not asked for".into()));
         }
-        let body = BlobBody::of(response, range, &origin.name)?;
+        let body = BlobBody::of(response, range, origin.name())?;
         if body.size != version.length {
             let cause = format!(
                 "the file has {} bytes, and the server named {} before",
                 body.size, version.length
             );
             self.files.expire(version);
-            return Err(origin.invalid(cause));
+            return Err(origin.0.invalid(cause));
         }
         Ok(body)
     }

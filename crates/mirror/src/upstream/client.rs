@@ -7,15 +7,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use reqwest::{Client, Response, Url};
+use reqwest::{Response, Url};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::challenge::Challenge;
 use super::credentials::{Credential, CredentialFiles, CredentialsError};
 use super::error::UpstreamError;
-use super::guard::{GuardedResolver, RedirectRules};
+use super::guard::RedirectRules;
 use super::registry::Registry;
+use super::server::{ServerClient, unreachable};
 use super::tokens::{TokenAnswer, Tokens};
 use crate::oci::{ByteRange, Digest, Reference, Repository};
 
@@ -23,24 +24,16 @@ use crate::oci::{ByteRange, Digest, Reference, Repository};
 pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
 /// The largest list of tags or referrers, and the largest answer of a token server.
 const LIST_BYTES_MAX: usize = 4 << 20;
-pub(crate) const REDIRECTS_MAX: usize = 5;
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest pause within an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-pub(crate) const USER_AGENT: &str = concat!("watchfire/", env!("CARGO_PKG_VERSION"));
 const DIGEST_HEADER: &str = "docker-content-digest";
 
 /// One upstream registry.
 #[derive(Debug)]
 pub struct Upstream {
     registry: Registry,
-    base: Url,
+    server: ServerClient,
     credentials: CredentialFiles,
-    redirects: Arc<RedirectRules>,
-    /// Asks the registry itself.
-    direct: Client,
-    /// Asks servers that the registry named.
-    guarded: Client,
     tokens: Mutex<Tokens>,
 }
 
@@ -96,16 +89,6 @@ impl BlobBody {
     }
 }
 
-pub(crate) fn unreachable(registry: &str, error: &reqwest::Error) -> UpstreamError {
-    let mut cause = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        cause = inner.to_string();
-        source = inner.source();
-    }
-    UpstreamError::Unreachable { registry: registry.to_owned(), cause }
-}
-
 impl Upstream {
     /// The client of a registry. It sends nothing yet.
     ///
@@ -116,29 +99,9 @@ impl Upstream {
         redirects: Arc<RedirectRules>,
         tls: rustls::ClientConfig,
     ) -> Result<Self, UpstreamError> {
-        let failed = |error: reqwest::Error| unreachable(registry.name(), &error);
-        let builder = || {
-            Client::builder()
-                .user_agent(USER_AGENT)
-                .redirect(reqwest::redirect::Policy::none())
-                .connect_timeout(CONNECT_TIMEOUT)
-                .read_timeout(READ_TIMEOUT)
-                .tls_backend_preconfigured(tls.clone())
-        };
-        let resolver = GuardedResolver { rules: redirects.clone() };
-        let base = Url::parse(registry.base_url()).map_err(|error| {
-            let registry = registry.name().to_owned();
-            UpstreamError::Unreachable { registry, cause: error.to_string() }
-        })?;
-        Ok(Upstream {
-            base,
-            credentials,
-            redirects,
-            direct: builder().build().map_err(failed)?,
-            guarded: builder().dns_resolver(resolver).build().map_err(failed)?,
-            tokens: Mutex::default(),
-            registry,
-        })
+        let (name, url) = (registry.name(), registry.base_url());
+        let server = ServerClient::new(name, url, redirects, tls, READ_TIMEOUT)?;
+        Ok(Upstream { server, credentials, tokens: Mutex::default(), registry })
     }
 
     /// The registry.
@@ -175,13 +138,13 @@ impl Upstream {
         let media_type = self.media_type(&response)?;
         if let Some(encoding) = response.headers().get(header::CONTENT_ENCODING) {
             // Nothing is unpacked here, and the digest is that of the manifest itself.
-            return Err(self.invalid(format!("the manifest has the encoding {encoding:?}")));
+            return Err(self.server.invalid(format!("the manifest has the encoding {encoding:?}")));
         }
         let bytes = self.read(response, MANIFEST_BYTES_MAX).await?;
         let digest = match reference {
             Reference::Digest(digest) if digest.is_of(&bytes) => digest.clone(),
             Reference::Digest(digest) => {
-                return Err(self.invalid(format!("the manifest is not {digest}")));
+                return Err(self.server.invalid(format!("the manifest is not {digest}")));
             }
             Reference::Tag(_) => Digest::sha256(&bytes),
         };
@@ -223,7 +186,7 @@ impl Upstream {
         let response = self.request(Method::HEAD, &path, repository, HeaderMap::new()).await?;
         let length = response.headers().get(header::CONTENT_LENGTH);
         let size = length.and_then(|length| length.to_str().ok()?.parse().ok());
-        size.ok_or_else(|| self.invalid("the answer has no Content-Length".into()))
+        size.ok_or_else(|| self.server.invalid("the answer has no Content-Length".into()))
     }
 
     /// Requests a blob, or a range of it. A registry without ranges sends the whole blob.
@@ -274,7 +237,11 @@ impl Upstream {
         repository: &Repository,
         headers: HeaderMap,
     ) -> Result<Response, UpstreamError> {
-        let url = self.base.join(path).map_err(|error| self.invalid(error.to_string()))?;
+        let url = self
+            .server
+            .base()
+            .join(path)
+            .map_err(|error| self.server.invalid(error.to_string()))?;
         let authorization =
             self.tokens.lock().await.authorization(repository.as_str(), Instant::now());
         let mut response =
@@ -311,62 +278,18 @@ impl Upstream {
         headers: HeaderMap,
         authorization: Option<String>,
     ) -> Result<Response, UpstreamError> {
-        let mut url = url;
-        for _ in 0..=REDIRECTS_MAX {
-            let is_own = self.is_own(&url);
-            let client = self.client_for(&url)?;
-            let mut request = client.request(method.clone(), url.clone()).headers(headers.clone());
-            // Only the registry itself receives its token: a redirect to a store has its own.
-            if let Some(authorization) = authorization.as_ref().filter(|_| is_own) {
-                request = request.header(header::AUTHORIZATION, authorization);
-            }
-            let response = request.send().await.map_err(|error| self.failed(&url, &error))?;
-            if !response.status().is_redirection() {
-                return Ok(response);
-            }
-            let location = response.headers().get(header::LOCATION);
-            let location = location.and_then(|location| location.to_str().ok());
-            let location = location.and_then(|location| url.join(location).ok());
-            let location = location
-                .ok_or_else(|| self.invalid("a redirect without a valid Location".into()))?;
-            if url.scheme() == "https" && location.scheme() != "https" {
-                return Err(self.invalid(format!("a redirect from https to {location}")));
-            }
-            url = location;
+        let mut headers = headers;
+        if let Some(authorization) = authorization {
+            let value = HeaderValue::from_str(&authorization);
+            let value =
+                value.map_err(|_| self.server.invalid("a token that is no header".into()))?;
+            headers.insert(header::AUTHORIZATION, value);
         }
-        Err(self.invalid(format!("more than {REDIRECTS_MAX} redirects")))
-    }
-
-    fn is_own(&self, url: &Url) -> bool {
-        url.origin() == self.base.origin()
-    }
-
-    fn client_for(&self, url: &Url) -> Result<&Client, UpstreamError> {
-        match url {
-            url if self.is_own(url) => Ok(&self.direct),
-            url if self.redirects.allows_url(url) => Ok(&self.guarded),
-            url => Err(self.redirect_refused(url)),
+        let response = self.server.send(method, &url, &headers).await?.response;
+        if response.status().is_redirection() {
+            return Err(self.server.invalid("a redirect without a valid Location".into()));
         }
-    }
-
-    fn redirect_refused(&self, url: &Url) -> UpstreamError {
-        let to = url.host_str().unwrap_or_default().to_owned();
-        UpstreamError::RedirectRefused { registry: self.registry.name().to_owned(), to }
-    }
-
-    fn failed(&self, url: &Url, error: &reqwest::Error) -> UpstreamError {
-        let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
-        while let Some(inner) = source {
-            if inner.is::<super::guard::NoPublicAddress>() {
-                return self.redirect_refused(url);
-            }
-            source = inner.source();
-        }
-        unreachable(self.registry.name(), error)
-    }
-
-    fn invalid(&self, cause: String) -> UpstreamError {
-        UpstreamError::InvalidAnswer { registry: self.registry.name().to_owned(), cause }
+        Ok(response)
     }
 
     /// The `Authorization` header that the challenge of a response asks for. `None`: it asks for a
@@ -419,11 +342,12 @@ impl Upstream {
         scope: &str,
         credential: Option<Credential>,
     ) -> Result<(String, Duration), UpstreamError> {
-        let mut url = Url::parse(realm).map_err(|error| self.invalid(format!("realm: {error}")))?;
-        if self.base.scheme() == "https" && url.scheme() != "https" {
-            return Err(self.invalid(format!("the token server {url} does not use https")));
+        let mut url =
+            Url::parse(realm).map_err(|error| self.server.invalid(format!("realm: {error}")))?;
+        if self.server.base().scheme() == "https" && url.scheme() != "https" {
+            return Err(self.server.invalid(format!("the token server {url} does not use https")));
         }
-        let client = self.client_for(&url)?;
+        let client = self.server.client_for(&url)?;
         let service = service.unwrap_or_default();
         let request = match credential {
             Some(Credential::IdentityToken(token)) => {
@@ -451,7 +375,7 @@ impl Upstream {
                 }
             }
         };
-        let response = request.send().await.map_err(|error| self.failed(&url, &error))?;
+        let response = request.send().await.map_err(|error| self.server.failed(&url, &error))?;
         let status = response.status();
         if !status.is_success() {
             let registry = self.registry.name().to_owned();
@@ -466,7 +390,7 @@ impl Upstream {
         let answer = serde_json::from_slice::<TokenAnswer>(&body).ok();
         answer
             .and_then(TokenAnswer::into_parts)
-            .ok_or_else(|| self.invalid("the token server sent no token".into()))
+            .ok_or_else(|| self.server.invalid("the token server sent no token".into()))
     }
 
     async fn read(&self, response: Response, bytes_max: usize) -> Result<Bytes, UpstreamError> {
@@ -475,7 +399,7 @@ impl Upstream {
         let next = |error: reqwest::Error| unreachable(self.registry.name(), &error);
         while let Some(chunk) = response.chunk().await.map_err(next)? {
             if body.len() + chunk.len() > bytes_max {
-                return Err(self.invalid(format!("more than {bytes_max} bytes")));
+                return Err(self.server.invalid(format!("more than {bytes_max} bytes")));
             }
             body.extend_from_slice(&chunk);
         }
@@ -488,7 +412,7 @@ impl Upstream {
         let media_type = header.and_then(|header| header.split(';').next()).map(str::trim);
         match media_type.filter(|media_type| !media_type.is_empty()) {
             Some(media_type) => Ok(media_type.to_owned()),
-            None => Err(self.invalid("a manifest without a media type".into())),
+            None => Err(self.server.invalid("a manifest without a media type".into())),
         }
     }
 }

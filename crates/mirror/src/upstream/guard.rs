@@ -24,7 +24,7 @@ impl RedirectRules {
 
     /// Whether the host of a URL may be asked. The addresses of a host name are checked when it is
     /// resolved: see [`GuardedResolver`].
-    pub(crate) fn allows_url(&self, url: &Url) -> bool {
+    pub(super) fn allows_url(&self, url: &Url) -> bool {
         let is_http = matches!(url.scheme(), "http" | "https");
         let host = url.host_str().unwrap_or_default();
         let address = host.trim_start_matches('[').trim_end_matches(']').parse();
@@ -34,14 +34,14 @@ impl RedirectRules {
 
 /// Resolves host names to addresses that the rules allow.
 #[derive(Clone, Debug)]
-pub(crate) struct GuardedResolver {
-    pub(crate) rules: Arc<RedirectRules>,
+pub(super) struct GuardedResolver {
+    pub(super) rules: Arc<RedirectRules>,
 }
 
 /// A host name has no address that may be asked.
 #[derive(Debug, thiserror::Error)]
 #[error("{host} has no public address")]
-pub(crate) struct NoPublicAddress {
+pub(super) struct NoPublicAddress {
     host: String,
 }
 

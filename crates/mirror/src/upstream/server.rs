@@ -1,0 +1,162 @@
+//! The HTTP client of one server, which follows redirects only where the rules allow it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, Method, header};
+use reqwest::{Client, Response, Url};
+
+use super::error::UpstreamError;
+use super::guard::{GuardedResolver, NoPublicAddress, RedirectRules};
+
+const REDIRECTS_MAX: usize = 5;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const USER_AGENT: &str = concat!("watchfire/", env!("CARGO_PKG_VERSION"));
+
+/// The client of one server that the settings name: a registry, or a server of files.
+#[derive(Debug)]
+pub(crate) struct ServerClient {
+    name: String,
+    base: Url,
+    redirects: Arc<RedirectRules>,
+    /// Asks the server itself.
+    direct: Client,
+    /// Asks servers that the server named.
+    guarded: Client,
+}
+
+/// The answer of a server, behind its redirects.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The headers of the first answer, which may be a redirect.
+    pub(crate) first: HeaderMap,
+    /// The last answer.
+    pub(crate) response: Response,
+}
+
+impl ServerClient {
+    /// The client of a server. It sends nothing yet. `read_timeout` is the longest pause within an
+    /// answer.
+    ///
+    /// Fails if the certificates of the system cannot be used for TLS.
+    pub(crate) fn new(
+        name: &str,
+        base_url: &str,
+        redirects: Arc<RedirectRules>,
+        tls: rustls::ClientConfig,
+        read_timeout: Duration,
+    ) -> Result<Self, UpstreamError> {
+        let failed = |error: reqwest::Error| unreachable(name, &error);
+        let builder = || {
+            Client::builder()
+                .user_agent(USER_AGENT)
+                .redirect(reqwest::redirect::Policy::none())
+                .connect_timeout(CONNECT_TIMEOUT)
+                .read_timeout(read_timeout)
+                .tls_backend_preconfigured(tls.clone())
+        };
+        let resolver = GuardedResolver { rules: redirects.clone() };
+        let direct = builder().build().map_err(failed)?;
+        let guarded = builder().dns_resolver(resolver).build().map_err(failed)?;
+        let name = name.to_owned();
+        let base = Url::parse(base_url).map_err(|error| UpstreamError::Unreachable {
+            registry: name.clone(),
+            cause: error.to_string(),
+        })?;
+        Ok(ServerClient { name, base, redirects, direct, guarded })
+    }
+
+    /// The name of the server in errors.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The URL of the server.
+    pub(crate) fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// Whether a URL is at the server itself.
+    pub(crate) fn is_own(&self, url: &Url) -> bool {
+        url.origin() == self.base.origin()
+    }
+
+    /// The client for a URL that the server named.
+    pub(crate) fn client_for(&self, url: &Url) -> Result<&Client, UpstreamError> {
+        match url {
+            url if self.is_own(url) => Ok(&self.direct),
+            url if self.redirects.allows_url(url) => Ok(&self.guarded),
+            url => Err(self.redirect_refused(url)),
+        }
+    }
+
+    /// Sends a request, and follows redirects. Only the server itself receives `Authorization` and
+    /// `Cookie`: a redirect to a store has its own.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: &HeaderMap,
+    ) -> Result<Answer, UpstreamError> {
+        let mut url = url.clone();
+        let mut first = None;
+        for _ in 0..=REDIRECTS_MAX {
+            let mut headers = headers.clone();
+            if !self.is_own(&url) {
+                headers.remove(header::AUTHORIZATION);
+                headers.remove(header::COOKIE);
+            }
+            let request = self.client_for(&url)?.request(method.clone(), url.clone());
+            let sent = request.headers(headers).send().await;
+            let response = sent.map_err(|error| self.failed(&url, &error))?;
+            let first = first.get_or_insert_with(|| response.headers().clone());
+            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+                return Ok(Answer { first: std::mem::take(first), response });
+            }
+            let location = response.headers().get(header::LOCATION);
+            let location = location.and_then(|location| location.to_str().ok());
+            let location = location.and_then(|location| url.join(location).ok());
+            let location = location
+                .ok_or_else(|| self.invalid("a redirect without a valid Location".into()))?;
+            if url.scheme() == "https" && location.scheme() != "https" {
+                let host = location.host_str().unwrap_or_default();
+                return Err(self.invalid(format!("a redirect from https to http at {host}")));
+            }
+            url = location;
+        }
+        Err(self.invalid(format!("more than {REDIRECTS_MAX} redirects")))
+    }
+
+    /// The error for a request that failed.
+    pub(crate) fn failed(&self, url: &Url, error: &reqwest::Error) -> UpstreamError {
+        let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(inner) = source {
+            if inner.is::<NoPublicAddress>() {
+                return self.redirect_refused(url);
+            }
+            source = inner.source();
+        }
+        unreachable(&self.name, error)
+    }
+
+    /// The error for an answer that breaks the protocol.
+    pub(crate) fn invalid(&self, cause: String) -> UpstreamError {
+        UpstreamError::InvalidAnswer { registry: self.name.clone(), cause }
+    }
+
+    fn redirect_refused(&self, url: &Url) -> UpstreamError {
+        let to = url.host_str().unwrap_or_default().to_owned();
+        UpstreamError::RedirectRefused { registry: self.name.clone(), to }
+    }
+}
+
+/// The error for a server that cannot be reached, with its first cause.
+pub(crate) fn unreachable(server: &str, error: &reqwest::Error) -> UpstreamError {
+    let mut cause = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        cause = inner.to_string();
+        source = inner.source();
+    }
+    UpstreamError::Unreachable { registry: server.to_owned(), cause }
+}
