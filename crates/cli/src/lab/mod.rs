@@ -8,6 +8,8 @@ mod fleet;
 #[path = "not_built.rs"]
 mod fleet;
 #[cfg(feature = "lab")]
+mod simulation;
+#[cfg(feature = "lab")]
 mod swarm;
 #[cfg(not(feature = "lab"))]
 #[path = "not_built.rs"]
