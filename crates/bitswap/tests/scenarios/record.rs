@@ -71,6 +71,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// Sets whether the session will want more blocks. It is not a step of the record.
+    pub fn set_growing(&mut self, now: Instant, is_growing: bool) {
+        self.exchange.set_growing(now, self.session, is_growing);
+    }
+
     /// `changed_limits` has the limits that differ from the defaults.
     pub fn new(seed: u64, limits: Limits, changed_limits: Value) -> Self {
         let mut exchange = Exchange::new(limits, seed);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use watchfire_bitswap::{Limits, Message, Misbehaviour, WantKind};
+use watchfire_types::Instant;
 
 use super::check;
 use super::fake_swarm::{FakeBehaviour, FakeSwarm, MILLI, SECOND, presence};
@@ -223,6 +224,28 @@ fn the_last_requests_move_away_from_peers_that_serve_others() {
         "In the endgame, a request moves from a peer that sends nothing to an idle one.",
         &swarm.record,
     );
+}
+
+#[test]
+fn requests_of_a_session_that_will_want_more_blocks_stay_with_peers_that_serve_others() {
+    let seconds = |is_growing| {
+        let mut swarm = FakeSwarm::new(256 * KIB);
+        swarm.connect_at(1, FakeBehaviour::Honest, 0..18, 1000, 10 * MILLI);
+        swarm.connect_at(2, FakeBehaviour::Honest, 0..18, 1000, 10 * MILLI);
+        swarm.record.set_growing(Instant::ZERO, is_growing);
+        swarm.want(0..16);
+        swarm.run(60 * SECOND);
+        swarm.peers.get_mut(&1).expect("it is connected").behaviour = FakeBehaviour::Withholding;
+        let from = swarm.now;
+        swarm.want(16..18);
+        swarm.run(120 * SECOND);
+        assert_eq!(swarm.received.len(), 18);
+        (swarm.received.last().map_or(0, |(at, ..)| *at) - from) as f64 / SECOND as f64
+    };
+    // The same wants, but without more to come they are the last.
+    assert!(seconds(false) < 2.0, "{}", seconds(false));
+    // Only a timeout moves the request.
+    assert!(seconds(true) > 2.0, "{}", seconds(true));
 }
 
 #[test]
