@@ -94,3 +94,12 @@ fn each_of_two_regions_gets_one_copy() {
     assert_eq!(outcome.registry_copies().len(), 2);
     assert_one_copy(&outcome, 1.05);
 }
+
+#[test]
+fn a_host_that_starts_last_has_no_blocks_of_which_nobody_hears() {
+    // More hosts than a host asks, and more segments of one layer than leases.
+    let mut plan = plan(24);
+    plan.layers = vec![160 << 20];
+    let outcome = run(&plan);
+    assert_one_copy(&outcome, 1.05);
+}
