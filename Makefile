@@ -165,6 +165,7 @@ sim-pictures: ## Simulate the scenarios of docs/simulation in full; writes docs/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	for name in equal-32 slow-seeder fast-seeder third-leaves tenth-lies netflix-32 one-desk-32 slow-links home-links equal-1000; do \
 	  ./target/release/watchfire lab swarm examples/swarm/$$name.toml --picture docs/simulation/$$name.svg || exit; done
+	./target/release/watchfire lab fleet examples/fleet/image-32.toml --picture docs/simulation/image-32.svg
 
 bench: web ## Measure against the targets, side by side; writes docs/bench/
 	$(CARGO) build --release --workspace
