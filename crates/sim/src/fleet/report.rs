@@ -122,6 +122,7 @@ pub fn fleet_picture(report: &FleetReport) -> String {
     let drawn: Vec<&HostOutcome> =
         outcome.hosts.iter().filter(|host| !host.received_at.is_empty()).collect();
     let opacity = (8.0 / drawn.len().max(1) as f64).sqrt().clamp(0.2, 0.8);
+    let leaves = drawn.iter().any(|host| !host.is_awaited);
     let lines = drawn.iter().map(|host| {
         let colour = if host.is_awaited { Colour::Orange } else { Colour::Purple };
         let line = Line::left("", colour, completion(host, outcome.blocks));
@@ -145,7 +146,7 @@ pub fn fleet_picture(report: &FleetReport) -> String {
     let chart = Chart {
         label: format!("{}: share of the image that each host has, over time", scenario.name),
         panels: vec![panel],
-        notes: vec!["Purple: hosts that leave.".to_owned()],
+        notes: leaves.then(|| "Purple: hosts that leave.".to_owned()).into_iter().collect(),
     };
     chart.svg()
 }
