@@ -119,3 +119,15 @@ fn describe(error: &anyhow::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Arguments;
+
+    #[test]
+    fn the_arguments_of_all_commands_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -9,7 +9,7 @@ use super::simulation;
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    simulation: simulation::Arguments,
+    simulation: simulation::SimulationArguments,
 }
 
 /// Simulate a fleet. The exit code is 3 if a host that stays did not get the image.

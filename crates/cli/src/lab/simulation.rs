@@ -10,7 +10,7 @@ const FAILED: u8 = 3;
 
 /// Arguments of every simulation.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct SimulationArguments {
     /// The scenario file: nodes, links and the content; see docs/reference/swarm-scenarios.md.
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
@@ -25,7 +25,7 @@ pub struct Arguments {
     picture: Option<PathBuf>,
 }
 
-impl Arguments {
+impl SimulationArguments {
     /// The name of the scenario file for errors, and its text.
     pub fn read(&self) -> anyhow::Result<(String, String)> {
         let name = self.scenario.display().to_string();

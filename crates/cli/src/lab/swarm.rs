@@ -10,7 +10,7 @@ use super::simulation;
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    simulation: simulation::Arguments,
+    simulation: simulation::SimulationArguments,
     /// Write a report with charts to this file: one HTML page that needs no other file.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
