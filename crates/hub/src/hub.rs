@@ -123,6 +123,13 @@ impl<D> Hub<D> {
             .map_or(0, |topic| self.topics[topic].members.as_slice().len())
     }
 
+    /// The clients of all subscriptions to a topic, unordered.
+    pub fn clients_on(&self, topic: &str) -> impl Iterator<Item = u32> {
+        let topic = self.find_topic(self.hashing.hash_one(topic), topic);
+        let members = topic.map_or(&[][..], |topic| self.topics[topic].members.as_slice());
+        members.iter().map(|&member| self.subscriptions[member].client)
+    }
+
     /// The number of topics with a subscriber.
     pub fn topics(&self) -> usize {
         self.topics.len()

@@ -30,6 +30,18 @@ fn a_broadcast_reaches_each_subscriber_of_its_topic_once() {
 }
 
 #[test]
+fn the_clients_on_a_topic_are_those_that_joined_and_did_not_leave() {
+    let mut hub = hub();
+    let mut list = [Subscriptions::default(), Subscriptions::default(), Subscriptions::default()];
+    let first = hub.subscribe(0, &mut list[0], "a");
+    hub.subscribe(1, &mut list[1], "a");
+    hub.subscribe(2, &mut list[2], "b");
+    hub.unsubscribe(&mut list[0], first);
+    assert!(hub.clients_on("a").eq([1]));
+    assert_eq!(hub.clients_on("nobody's").count(), 0);
+}
+
+#[test]
 fn a_client_that_joins_after_a_broadcast_does_not_receive_it() {
     let mut hub = hub();
     let mut list = [Subscriptions::default(), Subscriptions::default()];

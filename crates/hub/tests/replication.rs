@@ -620,3 +620,19 @@ fn every_client_of_every_node_ends_up_with_the_same_state_through_any_churn() {
         "{shown_elsewhere} {clients_checked}"
     );
 }
+
+#[test]
+fn the_own_state_has_the_presences_of_this_node_only_and_notes_no_reader() {
+    let (mut here, _there, _alice) = two_nodes_with_alice();
+    let mut bob = PresenceOwner::default();
+    here.track(&mut bob, LOBBY, "bob", r#"{"n":2}"#).unwrap();
+    let own: Value = serde_json::from_str(&here.own_state(LOBBY)).unwrap();
+    assert!(own.as_object().unwrap().keys().eq(["bob"]));
+    assert_eq!((here.own_count(LOBBY), here.count(LOBBY), here.keys(LOBBY)), (1, 2, 2));
+    assert_eq!((here.own_state("rooms:attic"), here.own_count("rooms:attic")), ("{}".into(), 0));
+
+    // No client knows bob, so there is no leave to send.
+    here.untrack_all(&mut bob);
+    let (joins, leaves) = diff(&mut here).expect("alice joined");
+    assert!(joins.keys().eq(["alice"]) && leaves.is_empty(), "{joins:?} {leaves:?}");
+}

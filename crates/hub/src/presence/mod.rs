@@ -215,6 +215,25 @@ impl Presence {
         state
     }
 
+    /// This node's own presences of a topic, in the form of [`state`](Presence::state). Nothing is
+    /// recorded: use it for readers that receive no diffs.
+    pub fn own_state(&self, topic: &str) -> String {
+        let mut state = String::new();
+        write_by_key(self.own_versions(topic), &mut state);
+        state
+    }
+
+    /// The number of this node's own presences of a topic.
+    pub fn own_count(&self, topic: &str) -> usize {
+        self.own_versions(topic).count()
+    }
+
+    fn own_versions(&self, topic: &str) -> impl Iterator<Item = &Version> {
+        let slots = self.find_topic(topic).into_iter().flat_map(|topic| self.of_topic(topic));
+        let versions = slots.map(|slot| &self.entries[slot].version);
+        versions.filter(|version| self.is_own(version.reference()))
+    }
+
     /// The number of topics with changes that wait for a diff.
     pub fn changed(&self) -> usize {
         self.changed.len()
