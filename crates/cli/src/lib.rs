@@ -22,6 +22,7 @@ mod memory;
 mod mirror;
 mod page_clients;
 mod progress;
+mod publish;
 mod serve;
 mod serving;
 mod share;
@@ -64,6 +65,8 @@ enum Verb {
     Doctor(doctor::Arguments),
     /// Check whether a server answers; the exit code is 0 if it does.
     Health(health::Arguments),
+    /// Publish an event to the subscribers of a topic, through the HTTP API of a server.
+    Publish(publish::Arguments),
     /// A worker process of a load; `load` starts it.
     #[command(hide = true)]
     LoadWorker,
@@ -97,6 +100,7 @@ pub fn run() -> ExitCode {
         Verb::Lab(arguments) => lab::run(arguments),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Verb::Health(arguments) => health::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Verb::Publish(arguments) => publish::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::LoadWorker => load::work().map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -39,6 +39,7 @@
 
 mod addresses;
 mod admin;
+mod api;
 mod app;
 mod cluster;
 mod feature;
@@ -70,6 +71,7 @@ mod visitors;
 mod web_client;
 
 pub use admin::AdminError;
+pub use api::ApiKeyError;
 pub use app::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, Endpoint, HandleIn, Joined, Outcome,
     Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
@@ -82,9 +84,10 @@ pub use process::{raise_open_file_limit, stop_signal};
 pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
-    AcmeChallenge, AcmeSettings, AdminSettings, ChannelSettings, DhtRole, Layers, Limits,
-    LogFormat, LogSettings, P2pSettings, PageSettings, ProxyHeader, ServerSettings, Settings,
-    SettingsError, SitesSettings, SocketSettings, StunSettings, TlsSettings,
+    AcmeChallenge, AcmeSettings, AdminSettings, ApiKey, ApiListen, ApiScope, ApiSettings,
+    ChannelSettings, DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings, PageSettings,
+    ProxyHeader, ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings,
+    StunSettings, TlsSettings,
 };
 pub use sites::SitesError;
 pub use stun::StunError;

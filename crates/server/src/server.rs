@@ -19,6 +19,7 @@ use watchfire_types::NodeId;
 
 use crate::addresses::Addresses;
 use crate::admin::{self, AdminError, AdminListeners, AdminServer, DenyCalls, MetricsPage, Token};
+use crate::api::{ApiFeature, ApiKeyError, Keys};
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
 use crate::feature::Feature;
@@ -139,6 +140,9 @@ pub enum StartError {
     /// `admin.token` is too short.
     #[error("cannot use admin.token: it must have at least {TOKEN_BYTES_MIN} bytes")]
     ShortToken,
+    /// The keys of the HTTP API cannot be used.
+    #[error(transparent)]
+    Api(#[from] ApiKeyError),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -348,6 +352,13 @@ impl Server {
             }));
         }
 
+        let api = Keys::new(&settings)?.map(|keys| {
+            let (endpoint, presence) = (endpoint.clone(), presence.clone());
+            let (metrics, link) = (metrics.clone(), PartLink::new(&cluster));
+            Arc::new(ApiFeature::new(&settings, keys, has_pages, endpoint, presence, metrics, link))
+        });
+        features.extend(api.clone().map(|api| api as Arc<dyn Feature>));
+
         let socket_metrics = SocketMetrics::default();
         let stun_metrics = StunMetrics::default();
         let mut sources: Vec<Arc<dyn MetricSource>> = vec![
@@ -377,6 +388,11 @@ impl Server {
         let token = Token::new(&settings.admin.token);
         let deny_calls = DenyCalls { deny_list: deny_list.clone(), pages: pages.clone(), token };
         let admin_routes = admin::routes(metrics_page, has_pages.then_some(deny_calls));
+        let admin_routes = match &api {
+            Some(api) => admin_routes.merge(api.admin_routes()),
+            None => admin_routes,
+        };
+        let serves_api = api.is_some_and(|api| api.is_on_admin());
 
         let shared = Arc::new(Shared {
             limits: settings.limits.clone(),
@@ -421,7 +437,8 @@ impl Server {
             Some(inherited) => inherited,
             None => AdminListeners::open(&settings.admin, is_successor)?,
         };
-        let admin = AdminServer::start(admin_listeners, admin_routes, token, &shared.metrics)?;
+        let admin =
+            AdminServer::start(admin_listeners, admin_routes, token, serves_api, &shared.metrics)?;
         let stun = match has_pages {
             true => {
                 let serving = sockets.local_addrs();
@@ -635,6 +652,7 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
         return Err(StartError::ShortToken);
     }
+    Keys::new(settings)?;
     admin::check_listen(&settings.admin)?;
     Ok(())
 }

@@ -34,6 +34,7 @@ const ORDER: &[&str] = &[
     "visitors",
     "pages",
     "sprites",
+    "api",
     "admin",
     "gateway",
     // Run the features.

@@ -1,7 +1,8 @@
 //! A chat on Watchfire's channel server: rooms, presence, and a rule for accepting sockets.
 //!
 //! `cargo run -p chat -- 4001`, then point any Phoenix client at `ws://127.0.0.1:4001/socket`.
-//! `cargo run -p chat -- 4001 3` serves with three processes.
+//! `cargo run -p chat -- 4001 3` serves with three processes. With the variable `CHAT_API_KEY`, it has the
+//! HTTP API with this key.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -95,12 +96,17 @@ async fn main() -> anyhow::Result<()> {
         settings.server.processes =
             number.with_context(|| format!("invalid number of processes {processes:?}"))?;
     }
+    settings.api.key = std::env::var("CHAT_API_KEY").unwrap_or_default();
     let server = Server::new(settings)
         .channel("rooms:*", Rooms)
         .channel("presence:*", Lobby)
         .on_connect(|connect| match connect.params.map().contains_key("deny") {
             true => Err(Refused),
-            false => Ok(Connected::default()),
+            false => {
+                // The API ends the sockets and channels of an id.
+                let id = connect.params.text("user").map(|user| format!("users:{user}"));
+                Ok(Connected { id, ..Connected::default() })
+            }
         });
     let stop = async {
         // If signals cannot be received, it runs until it is killed.

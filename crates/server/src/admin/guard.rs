@@ -47,6 +47,8 @@ pub(super) struct Guard {
     /// The address on which it listens.
     pub address: SocketAddr,
     pub token: Token,
+    /// Whether the listener serves the API, whose requests have keys of their own.
+    pub serves_api: bool,
     pub metrics: Arc<Metrics>,
 }
 
@@ -66,14 +68,14 @@ enum Refused {
 }
 
 impl Guard {
-    fn check(&self, headers: &HeaderMap, local: IpAddr) -> Result<(), Refused> {
+    fn check(&self, path: &str, headers: &HeaderMap, local: IpAddr) -> Result<(), Refused> {
         let fetch_site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
         let is_other_site =
             fetch_site.is_some_and(|site| !matches!(site, b"none" | b"same-origin"));
         if is_other_site || headers.contains_key(header::ORIGIN) {
             return Err(Refused::Website);
         }
-        if self.token.is_in(headers) {
+        if self.token.is_in(headers) || (self.serves_api && path.starts_with("/api/")) {
             return Ok(());
         }
         if !self.address.ip().is_loopback() {
@@ -107,7 +109,7 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let local = request.extensions().get::<LocalAddress>().map_or(guard.address, |local| local.0);
-    let Err(refused) = guard.check(request.headers(), local.ip()) else {
+    let Err(refused) = guard.check(request.uri().path(), request.headers(), local.ip()) else {
         return next.run(request).await;
     };
     guard.metrics.refused("admin");
@@ -144,7 +146,8 @@ mod tests {
 
     fn guard(address: &str) -> Guard {
         let token = Token::new(TOKEN);
-        Guard { address: address.parse().unwrap(), token, metrics: Arc::default() }
+        let address = address.parse().unwrap();
+        Guard { address, token, serves_api: false, metrics: Arc::default() }
     }
 
     fn check(address: &str, headers: &[(&'static str, &str)]) -> Result<(), Refused> {
@@ -153,7 +156,7 @@ mod tests {
             map.append(*name, value.parse().unwrap());
         }
         let guard = guard(address);
-        guard.check(&map, guard.address.ip())
+        guard.check("/metrics", &map, guard.address.ip())
     }
 
     #[test]
@@ -216,6 +219,21 @@ mod tests {
             assert_eq!(check(address, &[("host", "watchfire.internal"), right]), Ok(()));
         }
         assert_eq!(check("127.0.0.1:1", &[("host", "watchfire.internal"), right]), Ok(()));
+    }
+
+    #[test]
+    fn requests_of_the_api_need_no_token_where_the_listener_serves_it() {
+        let mut guard = guard("192.0.2.1:4010");
+        let check = |guard: &Guard, path: &str, headers: &HeaderMap| {
+            guard.check(path, headers, guard.address.ip())
+        };
+        let mut headers = HeaderMap::new();
+        assert_eq!(check(&guard, "/api/info", &headers), Err(Refused::NoToken));
+        guard.serves_api = true;
+        assert_eq!(check(&guard, "/api/info", &headers), Ok(()));
+        assert_eq!(check(&guard, "/apis", &headers), Err(Refused::NoToken));
+        headers.insert("origin", "http://evil.example".parse().unwrap());
+        assert_eq!(check(&guard, "/api/info", &headers), Err(Refused::Website));
     }
 
     #[test]

@@ -78,8 +78,8 @@ impl AdminListeners {
                 Err(error) if is_default => {
                     tracing::warn!(
                         %address, %error,
-                        "cannot open the admin listener; running without metrics and admin calls. \
-                         Set admin.listen to another address, or to [] for none"
+                        "cannot open the admin listener; running without metrics, admin calls and an \
+                         API on it. Set admin.listen to another address, or to [] for none"
                     );
                 }
                 Err(source) => return Err(AdminError::Listen { address, source }),
@@ -126,10 +126,12 @@ pub(crate) struct AdminServer {
 
 impl AdminServer {
     /// Serves `routes` to the requests that the rules allow. Without a socket, there is no thread.
+    /// With `serves_api`, the requests of the API have keys of their own instead of the token.
     pub fn start(
         listeners: AdminListeners,
         routes: Router,
         token: Token,
+        serves_api: bool,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, AdminError> {
         let addresses = listeners.addresses();
@@ -142,7 +144,7 @@ impl AdminServer {
             listener.set_nonblocking(true)?;
             let _inside = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let rules = Arc::new(Guard { address, token, metrics: metrics.clone() });
+            let rules = Arc::new(Guard { address, token, serves_api, metrics: metrics.clone() });
             serving.push((listener, routes.clone().layer(from_fn_with_state(rules, guard))));
         }
         let (stop, stopped) = oneshot::channel();

@@ -13,6 +13,7 @@ use super::broadcast::Broadcast;
 use super::messages::Message;
 use super::parking::ParkedRequest;
 use super::payload::{Body, PayloadError};
+use super::question::{ShardAnswer, ShardQuestion, ShardQuestions};
 use super::reply::Reply;
 use super::sender::ClientSender;
 use super::shard_message::ShardMessage;
@@ -78,6 +79,19 @@ impl Endpoint {
     fn disconnect_here(&self, id: &str) {
         for shard in self.senders() {
             shard.send(ShardMessage::Disconnect { id: id.into() }).ok();
+        }
+    }
+
+    /// Asks every shard of this process. `on_all` gets their answers; `None` when the queue of a shard
+    /// is full.
+    pub(crate) fn ask_shards(
+        &self,
+        question: ShardQuestion,
+        on_all: impl FnOnce(Option<Vec<ShardAnswer>>) + Send + 'static,
+    ) {
+        let asked = ShardQuestions::new(question, self.senders().len(), on_all);
+        for shard in self.senders() {
+            shard.send(ShardMessage::Ask(asked.clone())).ok();
         }
     }
 

@@ -14,6 +14,7 @@ use super::broadcast::Broadcast;
 use super::connect::Connected;
 use super::parking::ParkedRequest;
 use super::payload::Body;
+use super::question::ShardQuestions;
 use super::reply::Reply;
 use crate::token::SessionId;
 
@@ -23,6 +24,8 @@ pub(crate) enum ShardMessage {
     Broadcast(Arc<Broadcast>),
     /// Close the sockets with this id.
     Disconnect { id: String },
+    /// Answer a question about this shard's clients.
+    Ask(Arc<ShardQuestions>),
     /// Push to one channel.
     Push { to: ChannelAddress, event: String, body: Body },
     /// Call one channel's `handle_info`.

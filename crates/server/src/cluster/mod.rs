@@ -22,7 +22,7 @@ mod requests;
 pub(crate) use balancing::Balancer;
 pub(crate) use handoff::receive_connections;
 pub(crate) use load::ProcessLoad;
-pub(crate) use part::{ClusterPart, PartLink, SendError};
+pub(crate) use part::{ClusterPart, PartLink, PendingResponse, SendError};
 pub(crate) use processes::{Cluster, PROCESSES_MAX, ProcessStarts};
 pub(crate) use receiver::Receiver;
 pub(crate) use reports::{REPORT_ENTRIES_MAX, ReportWaker, Reporter};

@@ -115,6 +115,28 @@ pub(crate) trait ClusterPart: Send + Sync {
     fn answer(&self, _request: &[u8]) -> Option<String> {
         None
     }
+
+    /// Handles a request. A part whose response takes time overrides this, and sends it later.
+    fn take_request(&self, request: &[u8], response: PendingResponse) {
+        if let Some(text) = self.answer(request) {
+            response.send(&text);
+        }
+    }
+}
+
+/// The response to a request of another process, which is sent later. When it is dropped, the other
+/// process waits until its timeout.
+pub(crate) struct PendingResponse {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) to: NodeId,
+    pub(super) number: u64,
+}
+
+impl PendingResponse {
+    /// Sends the response. A full queue drops it.
+    pub fn send(self, text: &str) {
+        self.cluster.respond(self.to, self.number, text);
+    }
 }
 
 /// The message was not sent: a queue was full, or its reader does not exist.

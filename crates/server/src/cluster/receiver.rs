@@ -7,7 +7,7 @@ use watchfire_bus::Handler;
 use watchfire_types::NodeId;
 
 use super::message::{self, CLUSTER, Message};
-use super::part::ClusterPart;
+use super::part::{ClusterPart, PendingResponse};
 use super::processes::Cluster;
 
 /// Receives from the other processes, on the thread of the bus.
@@ -66,8 +66,9 @@ impl Receiver {
         match postcard::from_bytes(body)? {
             Message::Load(loads) => self.cluster.note_loads(&loads),
             Message::Request { number, part, body } => {
-                if let Some(text) = self.part(part).and_then(|part| part.answer(body)) {
-                    self.cluster.respond(from, number, &text);
+                if let Some(part) = self.part(part) {
+                    let cluster = self.cluster.clone();
+                    part.take_request(body, PendingResponse { cluster, to: from, number });
                 }
             }
             Message::Response { number, text } => self.cluster.resolve(number, text),

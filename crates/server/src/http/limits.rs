@@ -8,7 +8,7 @@ use axum::{Json, Router};
 use http::{HeaderMap, header};
 use serde_json::{Value, json};
 
-use crate::settings::{P2pSettings, Settings};
+use crate::settings::{ApiSettings, P2pSettings, Settings};
 use crate::sites::SiteHosts;
 
 /// The response, which does not change, and the hosts of sites.
@@ -91,7 +91,29 @@ fn limits(settings: &Settings) -> Value {
     ];
     let report = Some(&settings.pages.report).filter(|report| !report.is_empty());
     let rooms = settings.channels.open_rooms;
-    json!({ "limits": to_json(&table), "p2p": p2p(&settings.p2p), "report": report, "rooms": rooms })
+    json!({
+        "limits": to_json(&table),
+        "p2p": p2p(&settings.p2p),
+        "api": api(&settings.api),
+        "report": report,
+        "rooms": rooms,
+    })
+}
+
+/// The limits of the HTTP API; `null` on a server without it.
+fn api(settings: &ApiSettings) -> Option<Value> {
+    #[rustfmt::skip] // A table.
+    let table: [(&str, u64, &str, &str); 4] = [
+        ("body_bytes_max", settings.body_bytes_max.into(), "bytes",
+            "The request gets 413: \"payload_too_large\"."),
+        ("requests_max", settings.requests_max.into(), "requests",
+            "The request gets 429: \"too_many\". Each process counts for itself."),
+        ("idempotency_keys_max", settings.idempotency_keys_max.into(), "keys",
+            "A request with a new Idempotency-Key gets 429: \"too_many\". Each process counts for itself."),
+        ("idempotency_bytes_max", settings.idempotency_bytes_max.into(), "bytes",
+            "A request with a new Idempotency-Key gets 429: \"too_many\". Each process counts for itself."),
+    ];
+    settings.is_on().then(|| to_json(&table))
 }
 
 /// The limits of the gateway; `null` on a server without a gateway.
@@ -133,6 +155,20 @@ mod tests {
             }
         }
         assert!(listed["p2p"].is_null(), "there is no gateway");
+    }
+
+    #[test]
+    fn every_limit_of_the_api_is_listed_when_it_is_on() {
+        let mut settings = Settings::default();
+        assert!(limits(&settings)["api"].is_null(), "there is no API");
+        settings.api.key = "0123456789abcdef".into();
+        let listed = limits(&settings);
+        for (name, value) in toml::Table::try_from(settings.api).unwrap() {
+            if value.is_integer() {
+                assert!(listed["api"][&name]["value"].is_u64(), "{name} is not listed");
+                assert!(listed["api"][&name]["when_reached"].is_string(), "{name}");
+            }
+        }
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Writes the counts that parts of the server keep for themselves.
 
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 /// A part of the server with counts of its own.
@@ -32,6 +34,20 @@ impl MetricWriter<'_> {
         let counter = ConstCounter::new(value);
         let kind = counter.metric_type();
         counter.encode(self.encoder.encode_descriptor(name, help, None, kind)?)
+    }
+
+    /// Writes counters with labels. The name gets the suffix `_total`.
+    pub fn counters<L>(
+        &mut self,
+        name: &str,
+        help: &str,
+        counters: &Family<L, Counter>,
+    ) -> fmt::Result
+    where
+        L: Clone + Eq + Hash + EncodeLabelSet,
+    {
+        let kind = counters.metric_type();
+        counters.encode(self.encoder.encode_descriptor(name, help, None, kind)?)
     }
 }
 

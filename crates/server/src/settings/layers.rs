@@ -15,7 +15,10 @@ const FILE_VARIABLE: &str = "WATCHFIRE_CONFIG";
 const NOT_SETTINGS: [&str; 3] =
     [FILE_VARIABLE, watchfire_workers::CONTROL_VARIABLE, watchfire_workers::PREDECESSOR_VARIABLE];
 /// The values of these settings are not printed.
-const SECRETS: &[&str] = &["admin.token"];
+const SECRETS: &[&str] = &["admin.token", "api.key"];
+const HIDDEN: &str = "(hidden)";
+/// The list of tables whose secrets are not printed, and the name of the secret in each table.
+const SECRET_TABLES: (&str, &str) = ("api.keys", "key");
 
 /// Collects settings in layers: the defaults, then each layer overrides those before it.
 ///
@@ -120,8 +123,12 @@ impl Layers {
     pub fn print(&self) -> String {
         let mut text = String::new();
         let mut current = String::new();
-        for (key, value) in entries(&self.table) {
+        for (key, mut value) in entries(&self.table) {
             let (section, name) = split(&key);
+            if let (true, Some(tables)) = (key == SECRET_TABLES.0, value.as_array_mut()) {
+                let tables = tables.iter_mut().filter_map(Value::as_table_mut);
+                tables.for_each(|table| drop(table.insert(SECRET_TABLES.1.into(), HIDDEN.into())));
+            }
             if section != current {
                 let between = if current.is_empty() { "" } else { "\n" };
                 let _ = writeln!(text, "{between}[{section}]");
@@ -129,7 +136,7 @@ impl Layers {
             }
             let source = self.sources.get(&key).map_or("default", String::as_str);
             let is_hidden = SECRETS.contains(&&key[..]) && value.as_str() != Some("");
-            let shown = if is_hidden { Value::from("(hidden)") } else { value };
+            let shown = if is_hidden { Value::from(HIDDEN) } else { value };
             let _ = writeln!(text, "{name} = {shown}  # {source}");
         }
         text
@@ -326,6 +333,27 @@ mod tests {
         }
         let again: Settings = toml::from_str(&text).expect("the output is a settings file");
         assert_eq!(again.socket, layers.settings().unwrap().socket);
+    }
+
+    #[test]
+    fn the_keys_of_the_api_are_read_from_each_layer_and_hidden() {
+        let mut layers = Layers::new();
+        let file =
+            "[[api.keys]]\nkey = \"0123456789abcdef\"\nname = \"shop\"\nscopes = [\"publish\"]";
+        layers.text("my.toml", file).unwrap();
+        let key = layers.settings().unwrap().api.keys.remove(0);
+        assert_eq!((&*key.key, &*key.name), ("0123456789abcdef", "shop"));
+        let text = layers.print();
+        assert!(text.contains("shop") && !text.contains("0123456789abcdef"), "{text}");
+        let again: Settings = toml::from_str(&text).expect("the output is a settings file");
+        assert_eq!(again.api.keys[0].scopes, [crate::settings::ApiScope::Publish]);
+
+        let list = "[{ key = \"fedcba9876543210\", name = \"crm\", scopes = [\"info\"] }]";
+        layers.environment([("WATCHFIRE_API_KEYS".to_owned(), list.to_owned())]).unwrap();
+        assert_eq!(layers.settings().unwrap().api.keys[0].name, "crm");
+        let error =
+            layers.assign("--set", "api.keys=[{ key = \"k\", name = \"n\", scopes = [\"x\"] }]");
+        assert!(error.unwrap_err().to_string().contains("unknown variant `x`"));
     }
 
     #[test]

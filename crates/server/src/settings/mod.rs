@@ -4,6 +4,7 @@
 //! one TOML file, the environment (`WATCHFIRE_LIMITS_FRAME_BYTES_MAX=65536`), and the command line.
 //! An unknown key is an error that names the nearest known key.
 
+mod api;
 mod channels;
 mod error;
 mod layers;
@@ -14,6 +15,7 @@ mod sections;
 mod sites;
 mod tls;
 
+pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use channels::ChannelSettings;
 pub use error::SettingsError;
 pub use layers::Layers;

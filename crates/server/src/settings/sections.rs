@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::api::ApiSettings;
 use super::channels::ChannelSettings;
 use super::limits::Limits;
 use super::p2p::P2pSettings;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub pages: PageSettings,
     /// The operator's listener.
     pub admin: AdminSettings,
+    /// The HTTP API for other programs.
+    pub api: ApiSettings,
     /// Limits on the resources of a client, address, page or shard.
     pub limits: Limits,
     /// Level and format of the log.

@@ -51,7 +51,8 @@ impl Shard {
         }
     }
 
-    fn stop(&mut self, sockets: &mut Sockets, key: u32, id: SubscriptionId) {
+    /// Ends a channel and tells its client that it is closed.
+    pub(super) fn stop(&mut self, sockets: &mut Sockets, key: u32, id: SubscriptionId) {
         let topic = self.hub.topic_of(id).to_owned();
         let join_ref = self.leave_channel(sockets, key, id);
         self.close_channel(sockets, key, &topic, &join_ref);

@@ -131,6 +131,11 @@ pub(super) fn id_topic(id: &str) -> String {
     format!("\0{id}")
 }
 
+/// Whether a topic of the hub is that of a socket's id.
+pub(super) fn is_id_topic(topic: &str) -> bool {
+    topic.starts_with('\0')
+}
+
 const _: () = assert!(size_of::<Client>() <= 48, "the record of a client grew");
 const _: () = assert!(size_of::<SubscriptionRecord>() <= 32, "the record of a joined channel grew");
 

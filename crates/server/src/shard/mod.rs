@@ -9,6 +9,7 @@
 //! - `calls` runs an application's callbacks, `relay` applies the effects that they requested;
 //! - `delivery` sends to one client, and broadcasts in slices;
 //! - `presence_rounds` selects the changes of presence to broadcast next;
+//! - `questions` answers questions about this shard's clients;
 //! - `longpoll` has the long-poll sessions, `parked` the requests that features park.
 //!
 //! # Slow readers
@@ -39,6 +40,7 @@ mod pending_joins;
 mod pending_messages;
 mod presence;
 mod presence_rounds;
+mod questions;
 mod receiving;
 mod refused_origins;
 mod relay;

@@ -14,7 +14,7 @@ use super::pending_messages::{
     PENDING_BYTES_MAX, PendingMessage, PendingMessages, TRY_AGAIN_LATER,
 };
 use super::state::Shard;
-use crate::app::ChannelAddress;
+use crate::app::{ChannelAddress, Reply};
 
 impl Shard {
     /// Whether a join of this client waits.
@@ -111,6 +111,39 @@ impl Shard {
             self.complete_join(sockets, address.subscription, &message, old);
             self.receive_pending(sockets, key, pending);
         }
+    }
+
+    /// Refuses a join that waits, as its channel would. Returns whether there was one.
+    pub(super) fn refuse_waiting_join(
+        &mut self,
+        sockets: &mut Sockets,
+        id: SubscriptionId,
+        reason: &str,
+    ) -> bool {
+        let record = self.record_mut(id);
+        if !matches!(record.used_by, Use::Joining(_)) {
+            return false;
+        }
+        let Use::Joining(joining) = std::mem::take(&mut record.used_by) else { return false };
+        let Joining { channel, join_ref, reference, payload, old } = *joining;
+        record.used_by = Use::Channel(channel);
+        let topic = self.hub.topic_of(id).to_owned();
+        let key = self.hub.client_of(id);
+        self.leave_channel(sockets, key, id);
+        let message = Message {
+            join_ref,
+            reference,
+            topic: (&*topic).into(),
+            event: watchfire_channels::event::JOIN.into(),
+            payload: payload.as_payload(),
+        };
+        let pending = self.pending_messages.remove(&key).unwrap_or_default();
+        self.answer(sockets, key, &message.join_ref, &message, &Reply::because(reason));
+        if let Some(old) = old {
+            self.close_left_channel(sockets, key, &topic, &old);
+        }
+        self.receive_pending(sockets, key, pending);
+        true
     }
 
     /// The number of the subscription that a topic still waits for, from an earlier subscriber of

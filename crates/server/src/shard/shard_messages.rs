@@ -14,6 +14,10 @@ impl Shard {
         match message {
             ShardMessage::Broadcast(broadcast) => self.queue(broadcast),
             ShardMessage::Disconnect { id } => self.disconnect(&id),
+            ShardMessage::Ask(asked) => {
+                let answer = self.answer_question(sockets, &asked.question);
+                asked.add(answer);
+            }
             ShardMessage::Push { to, event, body } => self.push(sockets, to, &event, &body),
             ShardMessage::Info { to, info } => self.call_handle_info(sockets, to, info),
             ShardMessage::Reply { to, reply } => self.reply(sockets, &to, &reply),
@@ -32,7 +36,7 @@ impl Shard {
     }
 
     /// Closes the sockets with an id, after the broadcasts that were queued before.
-    fn disconnect(&mut self, id: &str) {
+    pub(super) fn disconnect(&mut self, id: &str) {
         let topic = id_topic(id);
         self.queue(Arc::new(Broadcast::new(&topic, "disconnect", Body::EMPTY, None)));
     }

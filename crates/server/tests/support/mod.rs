@@ -58,6 +58,12 @@ impl Client {
         reference
     }
 
+    /// Sends a message in the format of V1.
+    pub fn send_v1(&mut self, topic: &str, event: &str, payload: Value) {
+        let message = json!({ "topic": topic, "event": event, "payload": payload, "ref": "1" });
+        self.socket.send(Message::text(message.to_string())).expect("the socket is open");
+    }
+
     /// Sends a binary push and returns its ref.
     pub fn send_bytes(&mut self, topic: &str, event: &str, data: &[u8]) -> String {
         let reference = self.next_ref.to_string();
@@ -111,6 +117,15 @@ impl Client {
                 let fields: usize = frame[1..4].iter().map(|len| usize::from(*len)).sum();
                 assert_eq!(frame[0], 0, "a push");
                 return frame[4 + fields..].to_vec();
+            }
+        }
+    }
+
+    /// The next binary frame. Drops earlier messages.
+    pub fn receive_frame(&mut self) -> Vec<u8> {
+        loop {
+            if let Message::Binary(frame) = self.socket.read().expect("a message arrives") {
+                return frame.to_vec();
             }
         }
     }

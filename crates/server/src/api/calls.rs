@@ -1,0 +1,195 @@
+//! Calls over HTTP: whose they are, what they ask for, and how many run.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+
+use super::error::{CallError, Code};
+use super::keys::{Key, Keys};
+use super::methods::{Run, find};
+use super::metrics::ApiMetrics;
+use super::processes::Processes;
+use super::publish::{PublishCall, PublishMethod};
+use super::repeats::Answer;
+use super::respond::respond;
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// The longest `Idempotency-Key`.
+const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
+/// The description of all calls, for programs.
+const OPENAPI: &str = include_str!("openapi.json");
+
+/// Answers calls.
+pub(super) struct Calls {
+    pub keys: Keys,
+    pub processes: Arc<Processes>,
+    pub metrics: ApiMetrics,
+    /// Bounds the calls that run at once, and with them the bodies in memory.
+    pub running: Semaphore,
+    pub body_bytes_max: usize,
+}
+
+/// The query of a call whose payload is binary.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BinaryTarget {
+    topic: String,
+    event: String,
+}
+
+pub(super) fn routes(calls: Arc<Calls>) -> Router {
+    Router::new()
+        .route("/api/openapi.json", get(async || respond(StatusCode::OK, OPENAPI.to_owned())))
+        .route("/api/{*method}", any(answer))
+        .with_state(calls)
+}
+
+async fn answer(State(calls): State<Arc<Calls>>, request: Request) -> Response {
+    let name = request.uri().path().strip_prefix("/api/").and_then(find).map(|method| method.name);
+    let result = calls.run(request).await;
+    let label = match &result {
+        Ok(Answer { is_replayed: false, .. }) => "ok",
+        Ok(Answer { is_replayed: true, .. }) => "replayed",
+        Err(error) => error.code.as_str(),
+    };
+    calls.metrics.count(name.unwrap_or("unknown"), label);
+    match result {
+        Ok(Answer { body, is_replayed }) => {
+            let mut response = respond(StatusCode::OK, body);
+            if is_replayed {
+                let value = HeaderValue::from_static("true");
+                response.headers_mut().insert(IDEMPOTENCY_REPLAYED, value);
+            }
+            response
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+impl Calls {
+    async fn run(&self, request: Request) -> Result<Answer, CallError> {
+        let (parts, body) = request.into_parts();
+        // Before the body is read: a stranger cannot fill the memory.
+        let key = self.keys.of_request(&parts.headers)?;
+        let path = parts.uri.path().strip_prefix("/api/").unwrap_or_default();
+        let Some(method) = find(path) else {
+            let message = format!("the API has no method {path:?}");
+            return Err(CallError::new(Code::UnknownMethod, message));
+        };
+        if parts.method != Verb::POST {
+            let message = "send the call with POST";
+            return Err(CallError::new(Code::MethodNotAllowed, message));
+        }
+        key.check(method.scope, method.name)?;
+        let _running = self.running.try_acquire().map_err(|_| {
+            let message = "api.requests_max requests run already; try again";
+            CallError::new(Code::TooMany, message)
+        })?;
+        let body = self.read(body).await?;
+        match method.run {
+            Run::Publish(method) => self.publish(key, method, &parts, &body).await,
+            Run::Ask(ask) => {
+                let body = json_of(&parts, &body)?;
+                let body = ask(&self.processes, body).await?;
+                Ok(Answer { body, is_replayed: false })
+            }
+        }
+    }
+
+    async fn read(&self, body: Body) -> Result<Bytes, CallError> {
+        to_bytes(body, self.body_bytes_max).await.map_err(|_| {
+            let max = self.body_bytes_max;
+            let message = format!("the body has more than {max} bytes (api.body_bytes_max)");
+            CallError::new(Code::PayloadTooLarge, message)
+        })
+    }
+
+    async fn publish(
+        &self,
+        key: &Key,
+        method: PublishMethod,
+        parts: &Parts,
+        body: &[u8],
+    ) -> Result<Answer, CallError> {
+        let is_binary = content_type(&parts.headers) == "application/octet-stream";
+        let target = is_binary.then(|| binary_target(method, parts)).transpose()?;
+        let binary = target.as_ref().map(|target| (&*target.topic, &*target.event));
+        let body = if is_binary { body } else { json_of(parts, body)? };
+        let call = PublishCall { method, binary, body };
+        match idempotency_key(&parts.headers)? {
+            None => self.processes.publish(&call),
+            Some(name) => {
+                let fingerprint = fingerprint(&call);
+                self.processes.publish_once(&key.name, name, fingerprint, call).await
+            }
+        }
+    }
+}
+
+/// The media type of a body, without its parameters.
+fn content_type(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    value.and_then(|value| value.split(';').next()).unwrap_or("").trim().to_ascii_lowercase()
+}
+
+/// The body of a call in JSON. No body is an object without members.
+fn json_of<'a>(parts: &Parts, body: &'a [u8]) -> Result<&'a [u8], CallError> {
+    let refuse = |message: String| Err(CallError::new(Code::BadRequest, message));
+    if parts.uri.query().is_some() {
+        return refuse("a query is for binary payloads only; write the call as JSON".into());
+    }
+    match &*content_type(&parts.headers) {
+        _ if body.is_empty() => Ok(b"{}"),
+        "application/json" => Ok(body),
+        other => refuse(format!(
+            "cannot read a body of type {other:?}: set Content-Type to application/json, or to \
+             application/octet-stream to publish bytes"
+        )),
+    }
+}
+
+fn binary_target(method: PublishMethod, parts: &Parts) -> Result<BinaryTarget, CallError> {
+    if method != PublishMethod::Publish {
+        let message = "only publish takes bytes (application/octet-stream); write the call as JSON";
+        return Err(CallError::new(Code::BadRequest, message));
+    }
+    let target = Query::<BinaryTarget>::try_from_uri(&parts.uri);
+    target.map(|Query(target)| target).map_err(|error| {
+        let message = format!(
+            "cannot read the query: {}; bytes are published with ?topic=…&event=…",
+            error.body_text()
+        );
+        CallError::new(Code::BadRequest, message)
+    })
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, CallError> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let name = value.to_str().unwrap_or("");
+    match (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&name.len()) {
+        true => Ok(Some(name)),
+        false => {
+            let message = format!(
+                "an Idempotency-Key has 1 to {IDEMPOTENCY_KEY_BYTES_MAX} visible characters"
+            );
+            Err(CallError::new(Code::BadRequest, message))
+        }
+    }
+}
+
+/// The hash of everything that a call says.
+fn fingerprint(call: &PublishCall<'_>) -> [u8; 32] {
+    let bytes = postcard::to_stdvec(call).expect("a call is plain data");
+    Sha256::digest(bytes).into()
+}

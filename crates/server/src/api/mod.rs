@@ -1,0 +1,132 @@
+//! The HTTP API: programs in any language publish to topics, and ask about them.
+//!
+//! `POST /api/<method>` with a key; [`methods`] is the table of methods. A call is answered by the
+//! process that receives it. That process asks the others about their own clients ([`processes`]).
+//! A request with an `Idempotency-Key` goes to the one process that decides about that key
+//! ([`repeats`]).
+
+mod calls;
+mod clients;
+mod error;
+mod info;
+mod keys;
+mod methods;
+mod metrics;
+mod names;
+mod own;
+mod params;
+mod presence;
+mod processes;
+mod publish;
+mod question;
+mod repeats;
+mod respond;
+mod topics;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant as SystemInstant;
+
+use axum::Router;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use watchfire_types::Instant;
+
+use self::calls::{Calls, routes};
+pub use self::keys::ApiKeyError;
+pub(crate) use self::keys::Keys;
+use self::metrics::ApiMetrics;
+use self::names::ReservedTopics;
+use self::own::OwnClients;
+use self::processes::Processes;
+use self::publish::Publisher;
+use self::repeats::{RepeatLimits, Repeats};
+use crate::app::Endpoint;
+use crate::cluster::{ClusterPart, PartLink};
+use crate::feature::Feature;
+use crate::metrics::{MetricWriter, Metrics};
+use crate::presence::ReplicatedPresence;
+use crate::settings::{ApiListen, Settings};
+
+/// The HTTP API, as a feature of the server.
+pub(crate) struct ApiFeature {
+    calls: Arc<Calls>,
+    listen: ApiListen,
+}
+
+impl ApiFeature {
+    pub fn new(
+        settings: &Settings,
+        keys: Keys,
+        has_pages: bool,
+        endpoint: Endpoint,
+        presence: Arc<ReplicatedPresence>,
+        metrics: Arc<Metrics>,
+        link: PartLink,
+    ) -> Self {
+        let api = &settings.api;
+        let body_bytes_max = api.body_bytes_max as usize;
+        let reserved = ReservedTopics { has_pages };
+        let publisher = Publisher { endpoint, metrics: metrics.clone(), reserved, body_bytes_max };
+        let repeats = Repeats::new(RepeatLimits {
+            period: api.idempotency_period,
+            keys_max: api.idempotency_keys_max as usize,
+            bytes_max: api.idempotency_bytes_max as usize,
+        });
+        let own = OwnClients {
+            publisher,
+            presence,
+            metrics,
+            repeats: Mutex::new(repeats),
+            started_at: SystemInstant::now(),
+        };
+        let count = if link.cluster().is_alone() { 1 } else { settings.server.processes };
+        let calls = Calls {
+            keys,
+            processes: Arc::new(Processes { link, own, count }),
+            metrics: ApiMetrics::default(),
+            running: Semaphore::new(api.requests_max as usize),
+            body_bytes_max,
+        };
+        ApiFeature { calls: Arc::new(calls), listen: api.listen }
+    }
+
+    /// Whether the operator's listener serves the API.
+    pub fn is_on_admin(&self) -> bool {
+        self.listen == ApiListen::Admin
+    }
+
+    /// The routes for the operator's listener; none if that one does not serve the API.
+    pub fn admin_routes(&self) -> Router {
+        self.routes_at(ApiListen::Admin)
+    }
+
+    fn routes_at(&self, listen: ApiListen) -> Router {
+        match self.listen == listen {
+            true => routes(self.calls.clone()),
+            false => Router::new(),
+        }
+    }
+}
+
+impl Feature for ApiFeature {
+    fn routes(self: Arc<Self>) -> Router {
+        self.routes_at(ApiListen::Public)
+    }
+
+    fn cluster_parts(&self) -> Vec<Arc<dyn ClusterPart>> {
+        vec![self.calls.processes.clone()]
+    }
+
+    fn handle_tick(&self, _: Instant) {
+        let own = &self.calls.processes.own;
+        own.repeats.lock().expire(own.now());
+    }
+
+    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        let (keys, bytes) = self.calls.processes.own.repeats.lock().size();
+        writer.gauge("api_idempotency_keys", "Answers kept for repeats", keys as u64)?;
+        writer.gauge("api_idempotency_bytes", "Bytes of answers kept for repeats", bytes as u64)?;
+        self.calls.metrics.write(writer)
+    }
+}

@@ -1,0 +1,112 @@
+//! Which topics, events and ids a caller may name.
+
+use watchfire_types::{TOPIC_BYTES_MAX, Topic};
+
+use super::error::{CallError, Code};
+
+/// The longest event: its length is one byte in a binary frame.
+const EVENT_BYTES_MAX: usize = 255;
+/// The longest id of a socket.
+const ID_BYTES_MAX: usize = 1_024;
+
+/// Topics of the protocol and of built-in features. Their state is the server's own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReservedTopics {
+    /// Whether the server has the features for pages.
+    pub has_pages: bool,
+}
+
+impl ReservedTopics {
+    /// Checks a topic that a caller names.
+    pub fn check(self, topic: &str) -> Result<(), CallError> {
+        let invalid = |message: String| Err(CallError::new(Code::TopicInvalid, message));
+        if let Err(error) = Topic::parse(topic) {
+            return invalid(error.to_string());
+        }
+        if topic.chars().any(char::is_control) {
+            return invalid(format!("the topic {topic:?} has control characters"));
+        }
+        match topic == "phoenix" || (self.has_pages && is_of_pages(topic)) {
+            true => invalid(format!("the server reserves the topic {topic:?} for itself")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn is_of_pages(topic: &str) -> bool {
+    topic == "site" || topic.starts_with("page:") || topic.starts_with("sprites:")
+}
+
+/// Checks an event that a caller publishes.
+pub(super) fn check_event(event: &str) -> Result<(), CallError> {
+    let invalid = |message: String| Err(CallError::new(Code::EventInvalid, message));
+    match event.len() {
+        0 => return invalid("an event cannot be empty".into()),
+        len if len > EVENT_BYTES_MAX => {
+            return invalid(format!("an event has at most {EVENT_BYTES_MAX} bytes, not {len}"));
+        }
+        _ => {}
+    }
+    if event.chars().any(char::is_control) {
+        return invalid(format!("the event {event:?} has control characters"));
+    }
+    match event.starts_with("phx_") {
+        true => invalid(format!("the protocol reserves events that begin with phx_: {event:?}")),
+        false => Ok(()),
+    }
+}
+
+/// Checks the id of a socket.
+pub(super) fn check_id(id: &str) -> Result<(), CallError> {
+    match (1..=ID_BYTES_MAX).contains(&id.len()) {
+        true => Ok(()),
+        false => {
+            let message = format!("an id has 1 to {ID_BYTES_MAX} bytes, not {}", id.len());
+            Err(CallError::new(Code::BadRequest, message))
+        }
+    }
+}
+
+const _: () = assert!(TOPIC_BYTES_MAX == EVENT_BYTES_MAX, "both have a length of one byte");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(checked: Result<(), CallError>) -> Option<Code> {
+        checked.err().map(|error| error.code)
+    }
+
+    #[test]
+    fn topics_of_the_server_and_bad_topics_are_refused() {
+        let (pages, none) =
+            (ReservedTopics { has_pages: true }, ReservedTopics { has_pages: false });
+        for topic in ["page:x", "sprites:x", "site"] {
+            assert_eq!(code(pages.check(topic)), Some(Code::TopicInvalid), "{topic}");
+            assert_eq!(code(none.check(topic)), None, "{topic} of an application");
+        }
+        for topic in ["phoenix", "", "a\0b", "a\nb", "\u{85}", &"t".repeat(256)] {
+            assert_eq!(code(none.check(topic)), Some(Code::TopicInvalid), "{topic:?}");
+        }
+        for topic in ["rooms:1", "pages:x", "site:1", "phoenix:1", "ü", &"t".repeat(255)] {
+            assert_eq!(code(pages.check(topic)), None, "{topic:?}");
+        }
+    }
+
+    #[test]
+    fn events_of_the_protocol_and_bad_events_are_refused() {
+        for event in ["", "phx_reply", "phx_", "a\u{7f}", &"e".repeat(256)] {
+            assert_eq!(code(check_event(event)), Some(Code::EventInvalid), "{event:?}");
+        }
+        for event in ["new_msg", "phx", "presence_diff", &"e".repeat(255)] {
+            assert_eq!(code(check_event(event)), None, "{event:?}");
+        }
+    }
+
+    #[test]
+    fn ids_have_a_bounded_length() {
+        assert_eq!(code(check_id("")), Some(Code::BadRequest));
+        assert_eq!(code(check_id(&"i".repeat(1_025))), Some(Code::BadRequest));
+        assert_eq!(code(check_id("users:1")), None);
+    }
+}

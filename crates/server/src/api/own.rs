@@ -1,0 +1,121 @@
+//! The answers of this process to questions about its own clients.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant as SystemInstant;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use watchfire_types::Instant;
+
+use super::publish::Publisher;
+use super::question::{PresenceCounts, ProcessInfo, Question};
+use super::repeats::{Repeats, RequestName};
+use crate::app::{ShardAnswer, ShardQuestion};
+use crate::metrics::Metrics;
+use crate::presence::ReplicatedPresence;
+
+/// Answers questions about the clients of this process.
+pub(super) struct OwnClients {
+    pub publisher: Publisher,
+    pub presence: Arc<ReplicatedPresence>,
+    pub metrics: Arc<Metrics>,
+    /// A request is decided while it is locked, so that two equal requests at the same time are done once.
+    pub repeats: Mutex<Repeats>,
+    pub started_at: SystemInstant,
+}
+
+impl OwnClients {
+    /// Answers a question, at once or from another thread. `None`: a shard is too busy.
+    pub fn answer(
+        &self,
+        question: &Question<'_>,
+        reply: impl FnOnce(Option<String>) + Send + 'static,
+    ) {
+        match *question {
+            Question::Presence { topic } => {
+                let state = self.presence.on(topic).own_state(topic);
+                reply(Some(state));
+            }
+            Question::PresenceStats { topic } => {
+                let presence = self.presence.on(topic);
+                let (keys, own_metas) = (presence.keys(topic), presence.own_count(topic));
+                drop(presence);
+                reply(Some(json(&PresenceCounts { keys, own_metas })));
+            }
+            Question::Topics { prefix, after, count } => {
+                let (prefix, after) = (prefix.to_owned(), after.to_owned());
+                let question = ShardQuestion::Topics { prefix, after, count };
+                self.publisher.endpoint.ask_shards(question, move |answers| {
+                    reply(answers.map(|answers| json(&first_topics(answers, count))));
+                });
+            }
+            Question::Disconnect { id } => {
+                let question = ShardQuestion::Disconnect { id: id.to_owned() };
+                self.publisher.endpoint.ask_shards(question, |answers| reply(answers.map(sum)));
+            }
+            Question::Unsubscribe { id, topic } => {
+                let (id, topic) = (id.to_owned(), topic.to_owned());
+                let question = ShardQuestion::Unsubscribe { id, topic };
+                self.publisher.endpoint.ask_shards(question, |answers| reply(answers.map(sum)));
+            }
+            Question::Info => reply(Some(json(&ProcessInfo {
+                clients: self.metrics.clients(),
+                topics: u64::try_from(self.metrics.topics.get()).unwrap_or(0),
+                uptime_seconds: self.started_at.elapsed().as_secs(),
+            }))),
+            Question::PublishOnce { caller, key, fingerprint, ref call } => {
+                let name = RequestName { caller: caller.to_owned(), key: key.to_owned() };
+                let run = || self.publisher.run(call);
+                let answer = self.repeats.lock().run(self.now(), name, fingerprint, run);
+                reply(Some(json(&answer)));
+            }
+        }
+    }
+
+    /// The time on the clock of this process.
+    pub fn now(&self) -> Instant {
+        Instant::ZERO + self.started_at.elapsed()
+    }
+}
+
+fn json(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).expect("answers have a JSON form")
+}
+
+fn sum(answers: Vec<ShardAnswer>) -> String {
+    let count = |answer| match answer {
+        ShardAnswer::Count(count) => count,
+        ShardAnswer::Topics(_) => 0,
+    };
+    answers.into_iter().map(count).sum::<u64>().to_string()
+}
+
+/// The first topics of all shards. Each shard has sent its own first ones, so none is missing.
+fn first_topics(answers: Vec<ShardAnswer>, count: usize) -> Vec<(String, u64)> {
+    let mut all = BTreeMap::new();
+    for answer in answers {
+        if let ShardAnswer::Topics(topics) = answer {
+            for (topic, subscribers) in topics {
+                *all.entry(topic).or_default() += subscribers;
+            }
+        }
+    }
+    all.into_iter().take(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_on_several_shards_has_the_sum_of_their_subscribers() {
+        let topics = |list: &[(&str, u64)]| {
+            ShardAnswer::Topics(list.iter().map(|(topic, n)| ((*topic).to_owned(), *n)).collect())
+        };
+        let answers = vec![topics(&[("a", 1), ("c", 2)]), topics(&[("b", 3), ("c", 4)])];
+        let merged = first_topics(answers, 3);
+        assert_eq!(merged, [("a".into(), 1), ("b".into(), 3), ("c".into(), 6)]);
+        assert_eq!(sum(vec![ShardAnswer::Count(2), ShardAnswer::Count(3)]), "5");
+    }
+}

@@ -1,0 +1,135 @@
+//! Questions to all processes of the server.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+use watchfire_types::NodeId;
+
+use super::error::{CallError, Code};
+use super::own::OwnClients;
+use super::publish::PublishCall;
+use super::question::Question;
+use super::repeats::Answer;
+use crate::cluster::{ClusterPart, PartLink, PendingResponse};
+
+/// How long the shards of this process have to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// All processes of the server, this one included.
+pub(super) struct Processes {
+    pub link: PartLink,
+    pub own: OwnClients,
+    /// The number of processes when all serve.
+    pub count: u16,
+}
+
+impl Processes {
+    /// Checks a topic that a caller names.
+    pub fn check_topic(&self, topic: &str) -> Result<(), CallError> {
+        self.own.publisher.reserved.check(topic)
+    }
+
+    /// Does a call that publishes.
+    pub fn publish(&self, call: &PublishCall<'_>) -> Result<Answer, CallError> {
+        let body = self.own.publisher.run(call)?.to_string();
+        Ok(Answer { body, is_replayed: false })
+    }
+
+    /// Asks every process. If one does not answer, the result is an error, but the others were asked.
+    pub async fn ask_all<T: DeserializeOwned>(
+        &self,
+        question: &Question<'_>,
+    ) -> Result<Vec<T>, CallError> {
+        let texts = self.ask_all_as_text(question).await?;
+        texts.iter().map(|text| read(text)).collect()
+    }
+
+    /// The same, with the answers as JSON.
+    pub async fn ask_all_as_text(&self, question: &Question<'_>) -> Result<Vec<String>, CallError> {
+        let cluster = self.link.cluster();
+        let others: Vec<NodeId> = cluster.others().map(|(node, _)| node).collect();
+        let mut answers = vec![self.ask_here(question).await];
+        for node in others {
+            match self.link.request(node, question).await {
+                Some(answer) => answers.push(Ok(answer)),
+                // A process that has ended has no clients.
+                None if !cluster.is_up(node) => {}
+                None => answers.push(Err(no_answer())),
+            }
+        }
+        answers.into_iter().collect()
+    }
+
+    /// Does a request that may be a repeat. One process decides about each name of a request.
+    pub async fn publish_once(
+        &self,
+        caller: &str,
+        key: &str,
+        fingerprint: [u8; 32],
+        call: PublishCall<'_>,
+    ) -> Result<Answer, CallError> {
+        let cluster = self.link.cluster();
+        let question = Question::PublishOnce { caller, key, fingerprint, call };
+        let decides = NodeId(self.deciding(caller, key));
+        let answer = if decides == cluster.me() {
+            self.ask_here(&question).await?
+        } else if cluster.others().any(|(node, _)| node == decides) {
+            self.link.request(decides, &question).await.ok_or_else(no_answer)?
+        } else {
+            return Err(no_answer());
+        };
+        read::<Result<Answer, CallError>>(&answer)?
+    }
+
+    /// The number of the process that decides. All processes compute the same one, whichever of them
+    /// are up: a repeat goes to the process that may know the first request.
+    fn deciding(&self, caller: &str, key: &str) -> u16 {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((caller, key));
+        u16::try_from(hash % u64::from(self.count.max(1))).expect("below the number of processes")
+    }
+
+    async fn ask_here(&self, question: &Question<'_>) -> Result<String, CallError> {
+        let (sender, answer) = oneshot::channel();
+        self.own.answer(question, move |answer| drop(sender.send(answer)));
+        match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+            Ok(Ok(Some(text))) => Ok(text),
+            Ok(Ok(None) | Err(_)) | Err(_) => Err(no_answer()),
+        }
+    }
+}
+
+fn no_answer() -> CallError {
+    let message = "a part of the server is too busy or restarts; try again";
+    CallError::new(Code::Unavailable, message)
+}
+
+fn read<T: DeserializeOwned>(answer: &str) -> Result<T, CallError> {
+    serde_json::from_str(answer).map_err(|error| {
+        // A bug, because the other process runs the same program.
+        tracing::error!(%error, "cannot read the answer of another process");
+        no_answer()
+    })
+}
+
+impl ClusterPart for Processes {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, _: NodeId, _: &[u8]) -> Result<(), postcard::Error> {
+        Ok(()) // There are requests only.
+    }
+
+    fn take_request(&self, request: &[u8], response: PendingResponse) {
+        match postcard::from_bytes(request) {
+            Ok(question) => self.own.answer(&question, move |answer| {
+                if let Some(text) = answer {
+                    response.send(&text);
+                }
+            }),
+            Err(error) => tracing::error!(%error, "cannot decode a question of another process"),
+        }
+    }
+}

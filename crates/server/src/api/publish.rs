@@ -1,0 +1,312 @@
+//! `publish`, `broadcast` and `batch`: messages to the subscribers of topics.
+//!
+//! Nothing here waits, so a publishing call runs as one step, in the process that decides whether
+//! it is a repeat.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::error::{CallError, Code};
+use super::names::{ReservedTopics, check_event};
+use super::params::parse;
+use crate::app::{Body, Endpoint};
+use crate::metrics::Metrics;
+
+/// Calls of one batch.
+const BATCH_CALLS_MAX: usize = 100;
+/// Messages that one request publishes, one for each topic. A shard's queue holds several times as
+/// many.
+const MESSAGES_MAX: usize = 1_000;
+/// Each topic has a message of its own. Together, the messages of one request have at most so many
+/// times the bytes of the largest body.
+const GROWTH_MAX: usize = 16;
+
+/// A method that publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum PublishMethod {
+    Publish,
+    Broadcast,
+    Batch,
+}
+
+/// A call of a publishing method, as its caller wrote it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct PublishCall<'a> {
+    pub method: PublishMethod,
+    /// Of a binary payload, which is the whole body: the topic and the event.
+    #[serde(borrow)]
+    pub binary: Option<(&'a str, &'a str)>,
+    pub body: &'a [u8],
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublishParams<'a> {
+    topic: String,
+    event: String,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BroadcastParams<'a> {
+    topics: Vec<String>,
+    event: String,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchParams<'a> {
+    #[serde(borrow)]
+    calls: Vec<&'a RawValue>,
+}
+
+/// One call of a batch.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum BatchCall<'a> {
+    #[serde(borrow)]
+    Publish(PublishParams<'a>),
+    #[serde(borrow)]
+    Broadcast(BroadcastParams<'a>),
+}
+
+/// One payload for some topics, checked.
+struct Publication {
+    topics: Vec<String>,
+    event: String,
+    body: Body,
+}
+
+/// How much more one request may publish.
+struct Allowance {
+    messages: usize,
+    bytes: usize,
+}
+
+/// Publishes messages.
+pub(super) struct Publisher {
+    pub endpoint: Endpoint,
+    pub metrics: Arc<Metrics>,
+    pub reserved: ReservedTopics,
+    pub body_bytes_max: usize,
+}
+
+impl Publisher {
+    /// Does a call. The response is JSON.
+    pub fn run(&self, call: &PublishCall<'_>) -> Result<Value, CallError> {
+        let mut allowance =
+            Allowance { messages: MESSAGES_MAX, bytes: GROWTH_MAX * self.body_bytes_max };
+        if let Some((topic, event)) = call.binary {
+            let body = Body::Binary(Bytes::copy_from_slice(call.body));
+            let publication = self.checked(vec![topic.into()], event.into(), body)?;
+            return self.publish(publication, &mut allowance);
+        }
+        match call.method {
+            PublishMethod::Publish => {
+                let publication = self.published(parse(call.body)?)?;
+                self.publish(publication, &mut allowance)
+            }
+            PublishMethod::Broadcast => {
+                let publication = self.broadcasted(parse(call.body)?)?;
+                self.publish(publication, &mut allowance)
+            }
+            PublishMethod::Batch => self.run_batch(parse(call.body)?, &mut allowance),
+        }
+    }
+
+    /// Does the calls of a batch in their order. A call that fails does not stop those after it.
+    fn run_batch(
+        &self,
+        batch: BatchParams<'_>,
+        allowance: &mut Allowance,
+    ) -> Result<Value, CallError> {
+        let calls = batch.calls.len();
+        if calls > BATCH_CALLS_MAX {
+            let message = format!("a batch has at most {BATCH_CALLS_MAX} calls, not {calls}");
+            return Err(CallError::new(Code::BadRequest, message));
+        }
+        let run = |call: &RawValue| {
+            let publication = match parse(call.get().as_bytes())? {
+                BatchCall::Publish(params) => self.published(params)?,
+                BatchCall::Broadcast(params) => self.broadcasted(params)?,
+            };
+            self.publish(publication, allowance)
+        };
+        let results = batch.calls.into_iter().map(run);
+        let results = results.map(|result| result.unwrap_or_else(|error| error.to_json()));
+        Ok(json!({ "results": results.collect::<Vec<Value>>() }))
+    }
+
+    fn published(&self, params: PublishParams<'_>) -> Result<Publication, CallError> {
+        let PublishParams { topic, event, payload } = params;
+        self.checked(vec![topic], event, json_body(payload))
+    }
+
+    fn broadcasted(&self, params: BroadcastParams<'_>) -> Result<Publication, CallError> {
+        let BroadcastParams { topics, event, payload } = params;
+        self.checked(topics, event, json_body(payload))
+    }
+
+    fn checked(
+        &self,
+        topics: Vec<String>,
+        event: String,
+        body: Body,
+    ) -> Result<Publication, CallError> {
+        if topics.is_empty() || topics.len() > MESSAGES_MAX {
+            let message =
+                format!("a broadcast has 1 to {MESSAGES_MAX} topics, not {}", topics.len());
+            return Err(CallError::new(Code::BadRequest, message));
+        }
+        topics.iter().try_for_each(|topic| self.reserved.check(topic))?;
+        check_event(&event)?;
+        let body = body.checked_object().map_err(|_| {
+            let message = "the payload is not a JSON object; clients receive objects or bytes only";
+            CallError::new(Code::PayloadInvalid, message)
+        })?;
+        Ok(Publication { topics, event, body })
+    }
+
+    /// Publishes to all topics, or to none if the request would publish too much.
+    fn publish(
+        &self,
+        publication: Publication,
+        allowance: &mut Allowance,
+    ) -> Result<Value, CallError> {
+        let Publication { topics, event, body } = publication;
+        let len = match &body {
+            Body::Json(text) => text.len(),
+            Body::Binary(bytes) => bytes.len(),
+        };
+        allowance.spend(topics.len(), len)?;
+        for topic in topics {
+            self.metrics.broadcasts.inc();
+            self.endpoint.broadcast(&topic, &event, body.clone()).expect("the payload was checked");
+        }
+        Ok(json!({}))
+    }
+}
+
+impl Allowance {
+    fn spend(&mut self, messages: usize, payload_bytes: usize) -> Result<(), CallError> {
+        let too_large = |message: String| Err(CallError::new(Code::PayloadTooLarge, message));
+        let Some(messages_left) = self.messages.checked_sub(messages) else {
+            return too_large(format!("a request publishes to at most {MESSAGES_MAX} topics"));
+        };
+        let Some(bytes_left) = self.bytes.checked_sub(messages * payload_bytes) else {
+            return too_large(format!(
+                "the payloads of all topics of a request have at most {GROWTH_MAX} times \
+                 api.body_bytes_max together; publish to fewer topics at a time"
+            ));
+        };
+        *self = Allowance { messages: messages_left, bytes: bytes_left };
+        Ok(())
+    }
+}
+
+fn json_body(payload: &RawValue) -> Body {
+    Body::Json(payload.get().to_owned().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Cluster, PartLink};
+
+    fn publisher() -> Publisher {
+        let link = PartLink::new(&Arc::new(Cluster::alone()));
+        Publisher {
+            endpoint: Endpoint::unconnected(link),
+            metrics: Arc::default(),
+            reserved: ReservedTopics { has_pages: true },
+            body_bytes_max: 1_000,
+        }
+    }
+
+    fn run(method: PublishMethod, body: &str) -> Result<Value, CallError> {
+        publisher().run(&PublishCall { method, binary: None, body: body.as_bytes() })
+    }
+
+    fn code(method: PublishMethod, body: &str) -> Code {
+        run(method, body).unwrap_err().code
+    }
+
+    #[test]
+    fn a_call_is_checked_before_anything_is_published() {
+        use PublishMethod::{Broadcast, Publish};
+        let good = r#"{"topic":"rooms:1","event":"new_msg","payload":{"n":1}}"#;
+        assert_eq!(run(Publish, good), Ok(json!({})));
+        for (body, expected) in [
+            ("", Code::BadRequest),
+            ("[]", Code::BadRequest),
+            (r#"{"topic":"t","event":"e"}"#, Code::BadRequest),
+            (r#"{"topic":1,"event":"e","payload":{}}"#, Code::BadRequest),
+            (r#"{"topic":"t","event":"e","payload":{},"more":1}"#, Code::BadRequest),
+            (r#"{"topic":"t","event":"e","payload":{}} x"#, Code::BadRequest),
+            (r#"{"topic":"page:1","event":"e","payload":{}}"#, Code::TopicInvalid),
+            (r#"{"topic":"t","event":"phx_close","payload":{}}"#, Code::EventInvalid),
+            (r#"{"topic":"t","event":"e","payload":"text"}"#, Code::PayloadInvalid),
+            (r#"{"topic":"t","event":"e","payload":null}"#, Code::PayloadInvalid),
+        ] {
+            assert_eq!(code(Publish, body), expected, "{body}");
+        }
+        let one_bad = r#"{"topics":["a","site"],"event":"e","payload":{}}"#;
+        assert_eq!(code(Broadcast, one_bad), Code::TopicInvalid);
+        let none = r#"{"topics":[],"event":"e","payload":{}}"#;
+        assert_eq!(code(Broadcast, none), Code::BadRequest);
+    }
+
+    #[test]
+    fn each_call_of_a_batch_has_its_own_result() {
+        let body = r#"{"calls":[
+            {"publish":{"topic":"a","event":"e","payload":{}}},
+            {"publish":{"topic":"site","event":"e","payload":{}}},
+            {"info":{}},
+            {"broadcast":{"topics":["a","b"],"event":"e","payload":{}}}
+        ]}"#;
+        let response = run(PublishMethod::Batch, body).unwrap();
+        let results = response["results"].as_array().unwrap();
+        let codes = results.iter().map(|result| result["error"]["code"].as_str());
+        let expected = [None, Some("topic_invalid"), Some("bad_request"), None];
+        assert!(codes.eq(expected), "{results:?}");
+    }
+
+    #[test]
+    fn a_request_publishes_a_bounded_number_of_messages_and_bytes() {
+        let topics = |count: usize| vec!["t"; count];
+        let broadcast = |count, payload: &str| json!({ "topics": topics(count), "event": "e", "payload": { "p": payload } });
+        let run_broadcast =
+            |count, payload| run(PublishMethod::Broadcast, &broadcast(count, payload).to_string());
+        assert!(run_broadcast(1_000, "").is_ok());
+        assert_eq!(run_broadcast(1_001, "").unwrap_err().code, Code::BadRequest);
+        let long = "p".repeat(100);
+        assert_eq!(run_broadcast(1_000, &long).unwrap_err().code, Code::PayloadTooLarge);
+
+        let calls = vec![json!({ "broadcast": broadcast(600, "") }); 2];
+        let response = run(PublishMethod::Batch, &json!({ "calls": calls }).to_string()).unwrap();
+        assert_eq!(response["results"][0], json!({}));
+        assert_eq!(response["results"][1]["error"]["code"], "payload_too_large");
+        let many = vec![json!({ "publish": {} }); 101];
+        let many = json!({ "calls": many }).to_string();
+        assert_eq!(code(PublishMethod::Batch, &many), Code::BadRequest);
+    }
+
+    #[test]
+    fn a_binary_payload_is_the_body() {
+        let call = |topic| PublishCall {
+            method: PublishMethod::Publish,
+            binary: Some((topic, "e")),
+            body: &[0, 255],
+        };
+        assert_eq!(publisher().run(&call("t")), Ok(json!({})));
+        assert_eq!(publisher().run(&call("")).unwrap_err().code, Code::TopicInvalid);
+    }
+}

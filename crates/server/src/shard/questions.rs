@@ -1,0 +1,66 @@
+//! Questions about this shard's clients, from other threads.
+
+use std::collections::BinaryHeap;
+
+use watchfire_sockets::Sockets;
+
+use super::client::{id_topic, is_id_topic};
+use super::state::Shard;
+use crate::app::{ShardAnswer, ShardQuestion};
+
+/// The reason for a join that waits while its channel is ended.
+const UNSUBSCRIBED: &str = "unsubscribed";
+
+impl Shard {
+    pub(super) fn answer_question(
+        &mut self,
+        sockets: &mut Sockets,
+        question: &ShardQuestion,
+    ) -> ShardAnswer {
+        match question {
+            ShardQuestion::Topics { prefix, after, count } => {
+                ShardAnswer::Topics(self.topics(prefix, after, *count))
+            }
+            ShardQuestion::Disconnect { id } => {
+                let sockets = self.hub.subscribers(&id_topic(id));
+                self.disconnect(id);
+                ShardAnswer::Count(sockets as u64)
+            }
+            ShardQuestion::Unsubscribe { id, topic } => {
+                ShardAnswer::Count(self.unsubscribe(sockets, id, topic))
+            }
+        }
+    }
+
+    /// The first topics, by name, that begin with `prefix` and come after `after`. Reads the names of
+    /// all topics, and keeps `count` of them.
+    fn topics(&self, prefix: &str, after: &str, count: usize) -> Vec<(String, u64)> {
+        let is_wanted = |(topic, _): &(&str, usize)| {
+            !is_id_topic(topic) && topic.starts_with(prefix) && *topic > after
+        };
+        let mut first = BinaryHeap::with_capacity(count + 1);
+        for topic in self.hub.topic_sizes().filter(is_wanted) {
+            first.push(topic);
+            if first.len() > count {
+                first.pop();
+            }
+        }
+        let first = first.into_sorted_vec().into_iter();
+        first.map(|(topic, subscribers)| (topic.to_owned(), subscribers as u64)).collect()
+    }
+
+    /// Ends the channels of the sockets with an id on a topic. Returns their number.
+    fn unsubscribe(&mut self, sockets: &mut Sockets, id: &str, topic: &str) -> u64 {
+        let clients: Vec<u32> = self.hub.clients_on(&id_topic(id)).collect();
+        let mut ended = 0;
+        for key in clients {
+            let Some(client) = self.clients.get(key as usize) else { continue };
+            let Some(channel) = self.hub.find(&client.subscriptions, topic) else { continue };
+            if !self.refuse_waiting_join(sockets, channel, UNSUBSCRIBED) {
+                self.stop(sockets, key, channel);
+            }
+            ended += 1;
+        }
+        ended
+    }
+}
