@@ -21,9 +21,10 @@ export const processesOfAll = Number(process.env.INTEROP_PROCESSES ?? 1)
 /** The setting with which `startWatchfire` has the rooms that any client may join. */
 export const ROOMS = { 'channels.open_rooms': true }
 
-/** Starts `examples/chat`. Its settings are the defaults; only port and processes can be chosen. */
-export function startChat({ port = 0, processes = processesOfAll } = {}) {
-  return start(binary('chat'), [String(port), String(processes)], /^chat listens on ws:\/\/127\.0\.0\.1:(\d+)\/socket$/)
+/** Starts `examples/chat`. Its settings are the defaults; only port, processes and the key of the HTTP API can be chosen. */
+export function startChat({ port = 0, processes = processesOfAll, apiKey = '' } = {}) {
+  const env = { CHAT_API_KEY: apiKey }
+  return start(binary('chat'), [String(port), String(processes)], /^chat listens on ws:\/\/127\.0\.0\.1:(\d+)\/socket$/, env)
 }
 
 /**
@@ -58,9 +59,9 @@ export function binary(name) {
   return found
 }
 
-/** Starts a program that prints a line with its port, which `pattern` captures. */
-export async function start(program, args, pattern) {
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment() })
+/** Starts a program that prints a line with its port, which `pattern` captures. `env` has further variables. */
+export async function start(program, args, pattern, env = {}) {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...environment(), ...env } })
   const server = new Server(child)
   const listening = new Promise((resolve, reject) => {
     createInterface({ input: child.stdout }).on('line', (line) => {

@@ -1,0 +1,328 @@
+// The HTTP API of a server of several processes, and stock clients that receive what it publishes.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { after, before, describe, it } from 'node:test'
+
+import { collectEvents, collectHook, connect, freshTopic, reply, variantsWhere } from '../lib/test-client.mjs'
+import { newest } from '../lib/phoenix-clients.mjs'
+import { ROOMS, binary, startChat, startWatchfire } from '../lib/server.mjs'
+import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
+import { RawWebSocket } from '../lib/raw-socket.mjs'
+import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
+import { API_KEY, api, callApi } from '../lib/http-api.mjs'
+
+const PROCESSES = 3
+/** Clients of one kind: enough that every process has some. */
+const CROWD = 8
+
+const websocket = variantsWhere((variant) => variant.library === newest && !variant.isPoll && variant.serializer === 2)[0]
+const v1 = variantsWhere((variant) => variant.library === newest && !variant.isPoll && variant.serializer === 1)[0]
+const longPoll = variantsWhere((variant) => variant.library === newest && variant.isPoll)[0]
+
+let server
+before(async () => (server = await startChat({ processes: PROCESSES, apiKey: API_KEY })))
+after(async () => {
+  await server.stop()
+  assertNeverClosedNormally()
+})
+
+/** Clients on a topic, and what they receive of an event. */
+async function crowd(t, variant, topic, event, count = CROWD) {
+  const members = []
+  for (let n = 0; n < count; n++) {
+    const client = connect(t, server, variant)
+    const channel = client.socket.channel(topic, {})
+    const inbox = collectEvents(channel, event)
+    assert.equal((await reply(channel.join())).status, 'ok')
+    members.push({ client, channel, inbox })
+  }
+  return members
+}
+
+const byNumber = (a, b) => a - b
+
+describe('publish', () => {
+  it('reaches each client once, over WebSocket and long poll, from whichever process has the call', async (t) => {
+    const topic = freshTopic()
+    const members = []
+    for (const variant of [websocket, v1, longPoll]) members.push(...(await crowd(t, variant, topic, 'note')))
+    const numbers = Array.from({ length: 12 }, (_, n) => n)
+    for (const n of numbers) assert.deepEqual(await api(server, 'publish', { topic, event: 'note', payload: { n } }), {})
+    for (const { inbox } of members) await inbox.take(numbers.length)
+    // A message that arrived twice would be there by now.
+    await api(server, 'publish', { topic, event: 'note', payload: { n: 12 } })
+    for (const { client, inbox } of members) {
+      await inbox.next(({ n }) => n === 12, `${client.variant.name} receives the last message`)
+      assert.deepEqual(inbox.all.map(({ n }) => n).toSorted(byNumber), [...numbers, 12], client.variant.name)
+    }
+  })
+
+  it('sends bytes as a binary broadcast to the clients that can read them', async (t) => {
+    const topic = freshTopic()
+    const readers = await crowd(t, websocket, topic, 'bin')
+    const others = [...(await crowd(t, v1, topic, 'bin', 2)), ...(await crowd(t, longPoll, topic, 'bin', 2))]
+    const notes = others.map(({ channel }) => collectEvents(channel, 'note'))
+    const bytes = Buffer.from(Uint8Array.from({ length: 256 }, (_, n) => n))
+    await api(server, `publish?topic=${encodeURIComponent(topic)}&event=bin`, bytes)
+    for (const { inbox } of readers) assert.deepEqual(Buffer.from(await inbox.next()), bytes)
+    await api(server, 'publish', { topic, event: 'note', payload: { after: 'bytes' } })
+    for (const inbox of notes) assert.deepEqual(await inbox.next(), { after: 'bytes' })
+    for (const { client, inbox } of others) {
+      assert.deepEqual([inbox.all, client.opened.all.length], [[], 1], client.variant.name)
+    }
+    for (const { inbox } of readers) assert.equal(inbox.all.length, 1)
+  })
+
+  it('reaches many topics by broadcast, and many calls by batch', async (t) => {
+    const topics = Array.from({ length: 5 }, () => freshTopic())
+    const members = []
+    for (const topic of topics) members.push(...(await crowd(t, websocket, topic, 'note', 2)))
+    await api(server, 'broadcast', { topics, event: 'note', payload: { n: 1 } })
+    const calls = topics.map((topic) => ({ publish: { topic, event: 'note', payload: { n: 2 } } }))
+    const { results } = await api(server, 'batch', { calls: [...calls, { publish: { topic: '', event: 'e', payload: {} } }] })
+    assert.deepEqual(results.slice(0, -1), topics.map(() => ({})))
+    assert.equal(results.at(-1).error.code, 'topic_invalid')
+    for (const { inbox } of members) assert.deepEqual((await inbox.take(2)).map(({ n }) => n).toSorted(byNumber), [1, 2])
+  })
+
+  it('is done once for all requests with the same Idempotency-Key', async (t) => {
+    const topic = freshTopic()
+    const members = await crowd(t, websocket, topic, 'note')
+    for (const name of ['order-1', 'order-2', 'order-3', 'order-4']) {
+      const headers = { 'Idempotency-Key': name }
+      const call = { topic, event: 'note', payload: { name } }
+      const answers = await Promise.all(Array.from({ length: 12 }, () => callApi(server, 'publish', call, { headers })))
+      assert.deepEqual(answers.map(({ status }) => status), answers.map(() => 200))
+      const first = answers.filter((answer) => answer.headers['idempotency-replayed'] !== 'true')
+      assert.equal(first.length, 1)
+      const other = await callApi(server, 'publish', { ...call, payload: {} }, { headers })
+      assert.deepEqual([other.status, other.body.error.code], [422, 'idempotency_conflict'])
+    }
+    for (const { inbox } of members) {
+      await inbox.take(4)
+      assert.equal(inbox.all.length, 4)
+    }
+  })
+
+  it('is done once when the process that decides about a repeat does not answer at first', async (t) => {
+    const own = await startChat({ processes: PROCESSES, apiKey: API_KEY })
+    t.after(() => own.kill())
+    const topic = freshTopic()
+    const inboxes = []
+    for (let n = 0; n < CROWD; n++) inboxes.push(collectEvents(await connect(t, own, websocket).join(topic), 'note'))
+    const names = Array.from({ length: 24 }, (_, n) => `name-${n}`)
+    const call = (name) =>
+      callApi(own, 'publish', { topic, event: 'note', payload: { name } }, { headers: { 'Idempotency-Key': name } })
+
+    const [stopped] = own.workers()
+    process.kill(stopped, 'SIGSTOP')
+    const answers = names.map(call)
+    // A connection to the stopped process gets no answer yet.
+    const refused = await Promise.any(answers.map(async (answer) => {
+      const { status, headers, body } = await answer
+      assert.equal(status, 503)
+      return { after: headers['retry-after'], code: body.error.code }
+    }))
+    assert.deepEqual(refused, { after: '1', code: 'unavailable' })
+    process.kill(stopped, 'SIGCONT')
+    for (const answer of answers) assert.ok([200, 503].includes((await answer).status))
+
+    for (const name of names) assert.equal((await call(name)).status, 200)
+    for (const inbox of inboxes) {
+      await inbox.take(names.length)
+      assert.deepEqual(inbox.all.map(({ name }) => name).toSorted(), names.toSorted())
+    }
+    await own.stop()
+  })
+
+  it('needs a key', async () => {
+    const call = { topic: freshTopic(), event: 'note', payload: {} }
+    for (const key of ['', 'another-key-than-the-tests']) {
+      const { status, body } = await callApi(server, 'publish', call, { key })
+      assert.deepEqual([status, body.error.code], [401, 'unauthorized'])
+    }
+  })
+})
+
+describe('presence', () => {
+  it('is that of a client, in every process', async (t) => {
+    const topic = freshTopic('presence')
+    const users = ['ada', 'ada', 'ben', 'eve', 'ü"🔥', ...Array.from({ length: CROWD }, (_, n) => `user ${n}`)]
+    const channels = []
+    for (const user of users) {
+      const channel = connect(t, server, websocket).socket.channel(topic, { user })
+      const presence = new newest.Presence(channel)
+      assert.equal((await reply(channel.join())).status, 'ok')
+      channels.push({ channel, presence })
+    }
+    channels[2].channel.push('away', {})
+    const { presence } = channels[0]
+    const keys = new Set(users)
+    const metasOf = (state) => Object.values(state).flatMap(({ metas }) => metas)
+    const isComplete = () => metasOf(presence.state).length === users.length && presence.state.ben.metas[0].status === 'away'
+    await waitUntil(isComplete, 'the client sees everyone')
+    const expected = comparable(presence.state)
+    for (let n = 0; n < 6; n++) {
+      const { presence: state } = await api(server, 'presence', { topic })
+      assert.deepEqual(comparable(state), expected)
+      const stats = await api(server, 'presence_stats', { topic })
+      assert.deepEqual(stats, { keys: keys.size, metas: users.length })
+    }
+    const empty = freshTopic('presence')
+    assert.deepEqual(await api(server, 'presence', { topic: empty }), { presence: {} })
+    assert.deepEqual(await api(server, 'presence_stats', { topic: empty }), { keys: 0, metas: 0 })
+  })
+})
+
+describe('the list of topics', () => {
+  it('has the subscribers of all processes, a page at a time', async (t) => {
+    const prefix = `${freshTopic()}-listed-`
+    const topics = ['a', 'b', 'c', 'd', 'e'].map((letter) => prefix + letter)
+    for (const topic of topics) await crowd(t, websocket, topic, 'note', 4)
+    const found = []
+    let cursor = null
+    do {
+      const page = await api(server, 'topics', { prefix, limit: 2, cursor })
+      found.push(...page.topics)
+      cursor = page.cursor
+    } while (cursor !== null)
+    assert.deepEqual(found, topics.map((topic) => ({ topic, subscribers: 4 })))
+  })
+
+  it('is counted in info, with the clients and processes', async (t) => {
+    await crowd(t, websocket, freshTopic(), 'note')
+    const info = await api(server, 'info', {})
+    assert.equal(info.processes, PROCESSES)
+    assert.ok(info.clients >= CROWD, `${info.clients} clients`)
+    await waitUntil(async () => (await api(server, 'info', {})).topics >= 1, 'the topic is counted')
+  })
+})
+
+/** Clients of one user, each joined to a topic. */
+async function tabs(t, user, topic) {
+  const opened = []
+  for (const variant of [websocket, websocket, websocket, longPoll, longPoll]) {
+    const client = connect(t, server, variant, { params: { user } })
+    const channel = await client.join(topic)
+    opened.push({ client, channel, closes: collectHook(channel, 'onClose') })
+  }
+  return opened
+}
+
+describe('unsubscribe', () => {
+  it('closes the channels of a user on one topic, and they stay away', async (t) => {
+    const [topic, kept] = [freshTopic(), freshTopic()]
+    const adas = await tabs(t, 'unsubscribed', topic)
+    for (const { client } of adas) await client.join(kept)
+    const [ben] = await tabs(t, 'stays', topic)
+    const notes = collectEvents(ben.channel, 'note')
+    const call = { id: 'users:unsubscribed', topic }
+    assert.deepEqual(await api(server, 'unsubscribe', call), { channels: adas.length })
+    for (const { client, channel, closes } of adas) {
+      await closes.next()
+      assert.equal(channel.state, 'closed')
+      assert.equal(client.socket.isConnected(), true)
+    }
+    assert.deepEqual(await api(server, 'unsubscribe', call), { channels: 0 })
+    await api(server, 'publish', { topic, event: 'note', payload: {} })
+    await notes.next()
+    const { topics } = await api(server, 'topics', { prefix: kept })
+    assert.deepEqual(topics, [{ topic: kept, subscribers: adas.length }])
+  })
+
+  it('refuses a join that waits for another process', async (t) => {
+    const own = await startChat({ processes: PROCESSES, apiKey: API_KEY })
+    t.after(() => own.kill())
+    const sockets = []
+    for (let n = 0; n < 12; n++) sockets.push(await RawWebSocket.open(t, own, { query: 'vsn=2.0.0&user=late' }))
+    for (const [n, socket] of sockets.entries()) await socket.join(`rooms:ready-${n}`)
+    const [stopped] = own.workers()
+    process.kill(stopped, 'SIGSTOP')
+    const topic = freshTopic()
+    for (const socket of sockets) socket.send(['2', '2', topic, 'phx_join', {}])
+    // Some of the calls reach a process that runs. It cannot ask the stopped one, and says so.
+    const calls = Array.from({ length: 12 }, () => callApi(own, 'unsubscribe', { id: 'users:late', topic }).catch(() => {}))
+    const replies = sockets.map((socket) => socket.receive(([, ref]) => ref === '2').catch(() => {}))
+    const refused = await Promise.any(replies.map(async (one) => {
+      const [, , , , payload] = await one
+      assert.equal(payload.status, 'error')
+      return payload.response
+    }))
+    assert.deepEqual(refused, { reason: 'unsubscribed' })
+    process.kill(stopped, 'SIGCONT')
+    await Promise.all([...calls, ...replies])
+  })
+})
+
+describe('disconnect', () => {
+  it('closes the sockets of a user, and no other', async (t) => {
+    const topic = freshTopic()
+    const adas = await tabs(t, 'disconnected', topic)
+    const [ben] = await tabs(t, 'connected', topic)
+    assert.deepEqual(await api(server, 'disconnect', { id: 'users:disconnected' }), { sockets: adas.length })
+    for (const { client } of adas) {
+      const { code } = await client.closed.next()
+      if (!client.variant.isPoll) assert.equal(code, 1001)
+      // A stock client connects again by itself.
+      await waitUntil(() => client.opened.all.length === 2, `${client.variant.name} reconnects`)
+    }
+    assert.equal(ben.client.closed.all.length, 0)
+  })
+})
+
+/** Runs `watchfire publish`, with this on its standard input. Returns its exit code and what it prints. */
+async function publish(args, { input = '', key = API_KEY } = {}) {
+  const env = { PATH: process.env.PATH, ...(key ? { WATCHFIRE_API_KEY: key } : {}) }
+  const child = spawn(binary('watchfire'), ['publish', ...args], { env })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (part) => (output += part))
+  child.stdin.on('error', () => {}).end(input)
+  const ended = new Promise((resolve) => child.once('close', resolve))
+  return { code: await withTimeout(ended, 'watchfire publish ends'), output }
+}
+
+describe('watchfire publish', () => {
+  it('publishes JSON and bytes, and says why it cannot', async (t) => {
+    const own = await startWatchfire({ processes: 1, settings: { ...ROOMS, 'api.key': API_KEY } })
+    t.after(() => own.kill())
+    const topic = freshTopic()
+    const channel = await connect(t, own, websocket).join(topic)
+    const [notes, bytes] = [collectEvents(channel, 'note'), collectEvents(channel, 'bin')]
+    const url = ['--url', own.http('')]
+
+    assert.deepEqual(await publish([topic, 'note', '{"n":1}', ...url]), { code: 0, output: '' })
+    assert.deepEqual(await publish([topic, 'note', '-', ...url], { input: '{"n":2}\n' }), { code: 0, output: '' })
+    const once = [topic, 'note', '{"n":3}', ...url, '--idempotency-key', 'once']
+    assert.equal((await publish(once)).code, 0)
+    assert.equal((await publish(once)).code, 0)
+    assert.equal((await publish([topic, 'bin', '--binary', '-', ...url], { input: Buffer.from([1, 2, 255]) })).code, 0)
+    assert.deepEqual(Buffer.from(await bytes.next()), Buffer.from([1, 2, 255]))
+    assert.deepEqual(notes.all, [{ n: 1 }, { n: 2 }, { n: 3 }])
+
+    const failures = [
+      [[topic, 'note', '{}', ...url], { key: '' }, /set WATCHFIRE_API_KEY/],
+      [[topic, 'note', '{}', ...url], { key: 'another-key-than-the-tests' }, /does not know this key/],
+      [['site', 'note', '{}', ...url], {}, /reserves the topic "site"/],
+      [[topic, 'note', '[1]', ...url], {}, /must be a JSON object/],
+      [[topic, 'note', '{}', '--url', 'http://127.0.0.1:1'], {}, /cannot reach http:\/\/127\.0\.0\.1:1/],
+    ]
+    for (const [args, options, reason] of failures) {
+      const { code, output } = await publish(args, options)
+      assert.equal(code, 1, output)
+      assert.match(output, reason)
+    }
+    assert.equal((await publish([topic, 'note', ...url])).code, 2, 'no payload')
+    await own.stop()
+  })
+})
+
+/**
+ * A presence state without the order of keys and metas. It is also without `phx_ref_prev`: that names a version which a
+ * client may have, and clients of another process may never have had it.
+ */
+function comparable(state) {
+  const plain = (list) => list.map(({ phx_ref_prev, ...meta }) => meta)
+  const metas = (list) => plain(list).toSorted((a, b) => (a.phx_ref < b.phx_ref ? -1 : 1))
+  return Object.fromEntries(Object.entries(state).map(([key, value]) => [key, { metas: metas(value.metas) }]))
+}
