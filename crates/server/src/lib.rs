@@ -41,6 +41,7 @@ mod addresses;
 mod admin;
 mod api;
 mod app;
+mod auth;
 mod cluster;
 mod feature;
 mod gateway;
@@ -55,6 +56,7 @@ mod process;
 mod proxies;
 mod restart;
 mod rooms;
+mod rules;
 mod run;
 mod seed;
 mod server;
@@ -76,6 +78,7 @@ pub use app::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, Endpoint, HandleIn, Joined, Outcome,
     Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
 };
+pub use auth::AuthError;
 pub use gateway::GatewayError;
 pub use logging::{LogError, start_logging};
 pub use multi_process::{RunError, Started};
@@ -85,9 +88,9 @@ pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     AcmeChallenge, AcmeSettings, AdminSettings, ApiKey, ApiListen, ApiScope, ApiSettings,
-    ChannelSettings, DhtRole, Layers, Limits, LogFormat, LogSettings, P2pSettings, PageSettings,
-    ProxyHeader, ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings,
-    StunSettings, TlsSettings,
+    AuthSettings, ChannelRule, ChannelSettings, DhtRole, JoinRule, Layers, Limits, LogFormat,
+    LogSettings, P2pSettings, PageSettings, ProxyHeader, PublishRule, RuleError, ServerSettings,
+    Settings, SettingsError, SitesSettings, SocketSettings, StunSettings, TlsSettings,
 };
 pub use sites::SitesError;
 pub use stun::StunError;

@@ -21,6 +21,7 @@ use crate::addresses::Addresses;
 use crate::admin::{self, AdminError, AdminListeners, AdminServer, DenyCalls, MetricsPage, Token};
 use crate::api::{ApiFeature, ApiKeyError, Keys};
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
+use crate::auth::{Auth, AuthError, JwksThread};
 use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
 use crate::feature::Feature;
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
@@ -34,8 +35,9 @@ use crate::pages::{
 use crate::presence::ReplicatedPresence;
 use crate::proxies::{NetworkError, TrustedProxies};
 use crate::rooms::RoomFeature;
+use crate::rules::RuleFeature;
 use crate::seed::Seed;
-use crate::settings::{ServerSettings, Settings, TOKEN_BYTES_MIN};
+use crate::settings::{RuleError, ServerSettings, Settings, TOKEN_BYTES_MIN};
 use crate::shard::{ConnectRules, RefusedOrigins, Shard, Shared};
 use crate::sites::{SiteHosts, SitesError};
 use crate::sprites::SpriteFeature;
@@ -116,6 +118,12 @@ pub enum StartError {
         /// Why it is invalid.
         source: PatternError,
     },
+    /// A rule of `channels.rules` is invalid.
+    #[error("channels.rules: {0}")]
+    Rule(#[from] RuleError),
+    /// The keys of clients' tokens cannot be used.
+    #[error("auth: {0}")]
+    Auth(#[from] AuthError),
     /// The settings of sites are invalid.
     #[error(transparent)]
     Sites(#[from] SitesError),
@@ -238,6 +246,7 @@ impl Server {
         check(settings)?;
         stun::announced(&settings.stun)?;
         DenyList::open(&settings.pages.deny_file)?;
+        Auth::open(&settings.auth)?;
         SiteHosts::new(&settings.sites)?;
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
@@ -262,6 +271,7 @@ impl Server {
         check(&settings)?;
         let announced = stun::announced(&settings.stun)?;
         let deny_list = Arc::new(DenyList::open(&settings.pages.deny_file)?);
+        let auth = Auth::open(&settings.auth)?.map(Arc::new);
         let sites = if has_pages { SiteHosts::new(&settings.sites)? } else { SiteHosts::none() };
         let origins = origins(&settings.socket.check_origin)?;
         let public_host = public_host(&settings.server.public_url)?;
@@ -347,10 +357,13 @@ impl Server {
             features.push(Arc::new(VisitorFeature {
                 metrics: metrics.clone(),
                 cluster: cluster.clone(),
-                sender,
+                sender: sender.clone(),
                 state: Mutex::default(),
             }));
         }
+        // Last, so that a topic of an application or of another feature stays theirs.
+        let rules = settings.channels.rules.clone();
+        features.push(Arc::new(RuleFeature::new(rules, auth.clone(), sender)));
 
         let api = Keys::new(&settings)?.map(|keys| {
             let (endpoint, presence) = (endpoint.clone(), presence.clone());
@@ -473,6 +486,10 @@ impl Server {
             TlsThread::start(setup, plan, open, sockets.local_addr(), orders)
         });
         let tls = tls.transpose()?;
+        let jwks = match &auth {
+            Some(auth) => JwksThread::start(auth)?,
+            None => None,
+        };
         let deny_watch = DenyListWatcher::start(&deny_list, move || pages.end_denied())
             .map_err(StartError::Thread)?;
         for act in on_start {
@@ -488,6 +505,7 @@ impl Server {
             admin,
             _stun: stun,
             _deny_watch: deny_watch,
+            _jwks: jwks,
             tls,
         })
     }
@@ -571,6 +589,8 @@ pub struct RunningServer {
     _stun: Option<watchfire_stun::Responder>,
     /// Watches the deny-list until it is dropped.
     _deny_watch: Option<DenyListWatcher>,
+    /// Fetches the keys of clients' tokens until it is dropped.
+    _jwks: Option<JwksThread>,
     /// Watches and orders certificates until it is dropped.
     tls: Option<TlsThread>,
 }
@@ -652,6 +672,7 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
         return Err(StartError::ShortToken);
     }
+    settings.channels.check(settings.auth.is_on())?;
     Keys::new(settings)?;
     admin::check_listen(&settings.admin)?;
     Ok(())

@@ -103,9 +103,10 @@ impl TokenKey {
     }
 }
 
-/// The token of a long-poll request: the header's, or else the query's.
+/// The token of a long-poll request: the header's, or else the last one of the query. A client appends
+/// it to the parameters of its application, which may have a `token` too.
 pub(crate) fn request_token<'a>(header: Option<&'a str>, query: &'a str) -> Option<&'a str> {
-    let in_query = || query.split('&').find_map(|pair| pair.strip_prefix("token="));
+    let in_query = || query.rsplit('&').find_map(|pair| pair.strip_prefix("token="));
     header.or_else(in_query).filter(|token| !token.is_empty())
 }
 

@@ -24,6 +24,7 @@ const ORDER: &[&str] = &[
     "cluster",
     "addresses",
     "presence",
+    "auth",
     "app",
     "feature",
     "stun",
@@ -31,6 +32,7 @@ const ORDER: &[&str] = &[
     "sites",
     // Features. A new one is a folder, a line here, and a line in `server.rs`.
     "rooms",
+    "rules",
     "visitors",
     "pages",
     "sprites",

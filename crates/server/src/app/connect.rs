@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use watchfire_channels::handshake::Params;
 
+use crate::auth::SocketToken;
+
 /// A client's request to connect.
 #[derive(Debug)]
 pub struct Connect<'a> {
@@ -25,6 +27,20 @@ pub struct Connected {
     pub id: Option<String>,
     /// Data of the application for this socket, read with [`crate::Socket::assigns`].
     pub assigns: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Connected {
+    /// Attaches a verified token, beside the application's data.
+    pub(crate) fn attach_token(&mut self, token: Arc<SocketToken>) {
+        let application = self.assigns.take();
+        self.assigns = Some(Arc::new(WithToken { application, token }));
+    }
+}
+
+/// The data of a socket that connected with a token. Others have no such record.
+pub(super) struct WithToken {
+    pub application: Option<Arc<dyn Any + Send + Sync>>,
+    pub token: Arc<SocketToken>,
 }
 
 /// A refused socket. The client gets status 403.

@@ -133,6 +133,8 @@ impl<C: Channel> AnyChannel for C {
 pub(crate) struct Registry {
     patterns: Patterns<u16>,
     channels: Vec<Arc<dyn AnyChannel>>,
+    /// The channels whose binary messages have limits of their own.
+    relays: Vec<u16>,
     pub on_connect: OnConnect,
 }
 
@@ -141,6 +143,7 @@ impl Default for Registry {
         Registry {
             patterns: Patterns::new(),
             channels: Vec::new(),
+            relays: Vec::new(),
             on_connect: Arc::new(|_| Ok(Connected::default())),
         }
     }
@@ -155,8 +158,25 @@ impl Registry {
         Ok(())
     }
 
-    /// The number of the channel that handles this topic.
+    /// Adds a channel whose binary messages have limits of their own. The limit of messages per
+    /// second does not apply to them.
+    pub fn add_relay(&mut self, pattern: &str, channel: impl Channel) -> Result<(), PatternError> {
+        self.add(pattern, channel)?;
+        self.relays.push(u16::try_from(self.channels.len() - 1).expect("`add` has checked it"));
+        Ok(())
+    }
+
+    /// Whether the channel was added with [`Registry::add_relay`].
+    pub fn is_relay(&self, number: u16) -> bool {
+        self.relays.contains(&number)
+    }
+
+    /// The number of the channel that handles this topic. `None` also for the topics of sockets'
+    /// ids, which begin with a zero byte.
     pub fn find(&self, topic: &str) -> Option<u16> {
+        if topic.starts_with('\0') {
+            return None;
+        }
         self.patterns.find(topic).copied()
     }
 

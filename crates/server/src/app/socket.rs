@@ -9,9 +9,11 @@ use watchfire_hub::TrackError;
 use watchfire_types::Instant;
 
 use super::address::{ChannelAddress, RelayKind, ReplyTo};
+use super::connect::WithToken;
 use super::endpoint::Endpoint;
 use super::payload::{Body, PayloadError};
 use super::reply::Reply;
+use crate::auth::SocketToken;
 use crate::presence::ReplicatedPresence;
 
 /// An action that a callback requested. The shard runs it after the callback returns, in order.
@@ -75,7 +77,16 @@ impl Socket<'_> {
 
     /// The data that the application attached to this socket when it connected.
     pub fn assigns<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.assigns.and_then(|assigns| assigns.downcast_ref())
+        let assigns = self.assigns?;
+        match assigns.downcast_ref::<WithToken>() {
+            Some(with_token) => with_token.application.as_ref()?.downcast_ref(),
+            None => assigns.downcast_ref(),
+        }
+    }
+
+    /// The token with which this socket connected.
+    pub(crate) fn token(&self) -> Option<&SocketToken> {
+        self.assigns?.downcast_ref::<WithToken>().map(|with_token| &*with_token.token)
     }
 
     /// Sends to this client only.

@@ -59,7 +59,7 @@ impl Feature for PageFeature {
                 stun: self.stun.clone(),
                 own_client_key: self.own_client_key.clone(),
             };
-            registry.add("page:*", channel).expect("the pattern is valid");
+            registry.add_relay("page:*", channel).expect("the pattern is valid");
         }
     }
 

@@ -1,10 +1,248 @@
 use serde::{Deserialize, Serialize};
+use watchfire_channels::{Pattern, PatternError};
 
-/// The built-in channels that are open to any client.
+/// The channels that the server has without an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChannelSettings {
     /// Whether any client may join the topics `rooms:*` and send to everyone there. The chat of the
     /// web client needs it.
     pub open_rooms: bool,
+    /// Channels by topic pattern. The first rule that matches a topic applies.
+    pub rules: Vec<ChannelRule>,
+}
+
+/// A channel for the topics of one pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChannelRule {
+    /// An exact topic, or a prefix with one `*` at the end.
+    pub pattern: String,
+    /// The clients that may join.
+    #[serde(default)]
+    pub join: JoinRule,
+    /// The senders of messages.
+    #[serde(default)]
+    pub publish: PublishRule,
+    /// Whether the server tracks the joined clients, and sends each the others.
+    #[serde(default)]
+    pub presence: bool,
+}
+
+/// The clients that may join the topics of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JoinRule {
+    /// Any client.
+    Anyone,
+    /// A client with a token that names the topic.
+    #[default]
+    Token,
+    /// No client. The rule closes a part of what a later rule opens.
+    Never,
+}
+
+/// The senders of the messages to the topics of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PublishRule {
+    /// The joined clients. If the rule needs a token to join, the token must allow it too.
+    Clients,
+    /// Only the server's own side: the HTTP API, or an application.
+    #[default]
+    Server,
+}
+
+/// Topics that the server has itself. A rule cannot match them.
+const BUILT_IN: [&str; 4] = ["page:*", "sprites:*", "site", "phoenix"];
+/// The topics of `channels.open_rooms`.
+const ROOMS: &str = "rooms:*";
+/// Rules are searched one after the other, so they are few.
+const RULES_MAX: usize = 1_000;
+
+/// Why a rule cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RuleError {
+    /// There are too many rules.
+    #[error("cannot use {rules} rules: there may be {RULES_MAX}; use patterns that end in *")]
+    TooMany {
+        /// The number of rules.
+        rules: usize,
+    },
+    /// The pattern has no valid form.
+    #[error("cannot use the pattern {pattern:?}: {source}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// The cause.
+        source: PatternError,
+    },
+    /// The pattern has a control character. Topics with such a character are the server's own.
+    #[error("cannot use the pattern {pattern:?}: it has a control character; remove it")]
+    ControlCharacter {
+        /// The pattern.
+        pattern: String,
+    },
+    /// Two rules have the same pattern.
+    #[error("cannot use the pattern {pattern:?} twice: remove one of the rules")]
+    Duplicate {
+        /// The pattern.
+        pattern: String,
+    },
+    /// The pattern matches a topic that the server has itself.
+    #[error(
+        "cannot use the pattern {pattern:?}: it overlaps the server's own topics {built_in:?}; use another prefix"
+    )]
+    BuiltIn {
+        /// The pattern.
+        pattern: String,
+        /// The pattern of the server's own topics.
+        built_in: &'static str,
+    },
+    /// The pattern matches a topic of `channels.open_rooms`.
+    #[error(
+        "cannot use the pattern {pattern:?} together with channels.open_rooms, which has the topics {ROOMS:?}: turn it off, or use another prefix"
+    )]
+    OpenRooms {
+        /// The pattern.
+        pattern: String,
+    },
+    /// A rule needs tokens, and the server has no key to verify them.
+    #[error(
+        "cannot use join = \"token\" of the pattern {pattern:?}: the section auth has no key; set one, or set join"
+    )]
+    NoKey {
+        /// The pattern.
+        pattern: String,
+    },
+}
+
+impl ChannelSettings {
+    /// Checks the rules. `has_keys`: the server can verify tokens.
+    pub(crate) fn check(&self, has_keys: bool) -> Result<(), RuleError> {
+        let rules = self.rules.len();
+        if rules > RULES_MAX {
+            return Err(RuleError::TooMany { rules });
+        }
+        for (index, rule) in self.rules.iter().enumerate() {
+            let pattern = rule.pattern.clone();
+            if let Err(source) = Pattern::parse(&pattern) {
+                return Err(RuleError::Pattern { pattern, source });
+            }
+            if pattern.contains(char::is_control) {
+                return Err(RuleError::ControlCharacter { pattern });
+            }
+            if self.rules[..index].iter().any(|earlier| earlier.pattern == pattern) {
+                return Err(RuleError::Duplicate { pattern });
+            }
+            if let Some(built_in) = BUILT_IN.into_iter().find(|own| overlaps(&pattern, own)) {
+                return Err(RuleError::BuiltIn { pattern, built_in });
+            }
+            if self.open_rooms && overlaps(&pattern, ROOMS) {
+                return Err(RuleError::OpenRooms { pattern });
+            }
+            if rule.join == JoinRule::Token && !has_keys {
+                return Err(RuleError::NoKey { pattern });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a topic exists that both patterns match.
+fn overlaps(a: &str, b: &str) -> bool {
+    match (a.strip_suffix('*'), b.strip_suffix('*')) {
+        (Some(a), Some(b)) => a.starts_with(b) || b.starts_with(a),
+        (Some(prefix), None) => b.starts_with(prefix),
+        (None, Some(prefix)) => a.starts_with(prefix),
+        (None, None) => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> ChannelSettings {
+        toml::from_str(text).expect("the settings parse")
+    }
+
+    fn check_of(patterns: &[&str]) -> Result<(), RuleError> {
+        let rules = patterns.iter().map(|pattern| format!("[[rules]]\npattern = \"{pattern}\"\n"));
+        parse(&rules.collect::<String>()).check(true)
+    }
+
+    #[test]
+    fn a_rule_is_closed_unless_it_says_otherwise() {
+        let settings = parse("[[rules]]\npattern = \"orders:*\"");
+        let rule = ChannelRule {
+            pattern: "orders:*".into(),
+            join: JoinRule::Token,
+            publish: PublishRule::Server,
+            presence: false,
+        };
+        assert_eq!(settings.rules, [rule]);
+        assert_eq!(settings.check(true), Ok(()));
+        let error = settings.check(false).unwrap_err();
+        assert_eq!(error, RuleError::NoKey { pattern: "orders:*".into() });
+    }
+
+    #[test]
+    fn a_rule_is_read_as_it_was_written() {
+        let settings = parse(
+            "[[rules]]\npattern = \"news\"\njoin = \"anyone\"\npublish = \"clients\"\npresence = true",
+        );
+        let text = toml::to_string(&settings).unwrap();
+        assert_eq!(parse(&text), settings);
+    }
+
+    #[test]
+    fn a_misspelt_key_or_value_of_a_rule_is_an_error() {
+        for rest in ["jion = \"anyone\"", "join = \"nobody\""] {
+            let text = format!("[[rules]]\npattern = \"news\"\n{rest}");
+            assert!(toml::from_str::<ChannelSettings>(&text).is_err(), "{rest}");
+        }
+        assert!(toml::from_str::<ChannelSettings>("[[rules]]\njoin = \"anyone\"").is_err());
+    }
+
+    #[test]
+    fn a_rule_cannot_match_a_topic_of_the_server() {
+        for (pattern, built_in) in [
+            ("page:*", "page:*"),
+            ("page:x", "page:*"),
+            ("pa*", "page:*"),
+            ("*", "page:*"),
+            ("sprites:a*", "sprites:*"),
+            ("site", "site"),
+            ("sit*", "site"),
+            ("phoenix", "phoenix"),
+        ] {
+            let expected = RuleError::BuiltIn { pattern: pattern.into(), built_in };
+            assert_eq!(check_of(&[pattern]), Err(expected), "{pattern}");
+        }
+        for pattern in ["page", "pages:*", "sites", "site:*", "phoenix:*", "rooms:*"] {
+            assert_eq!(check_of(&[pattern]), Ok(()), "{pattern}");
+        }
+        let settings = parse("open_rooms = true\n[[rules]]\npattern = \"rooms:lobby\"");
+        let error = settings.check(true).unwrap_err();
+        assert_eq!(error, RuleError::OpenRooms { pattern: "rooms:lobby".into() });
+    }
+
+    #[test]
+    fn rules_may_overlap_each_other_but_not_be_equal() {
+        assert_eq!(check_of(&["a:secret", "a:*", "a:b:*"]), Ok(()));
+        let error = check_of(&["a:*", "b", "a:*"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot use the pattern \"a:*\" twice: remove one of the rules"
+        );
+    }
+
+    #[test]
+    fn a_pattern_has_its_star_at_the_end_and_no_control_characters() {
+        let error = check_of(&["a:*:b"]).unwrap_err().to_string();
+        assert!(error.starts_with("cannot use the pattern \"a:*:b\":"), "{error}");
+        assert!(matches!(check_of(&[""]), Err(RuleError::Pattern { .. })));
+        assert!(matches!(check_of(&["\\u0000a"]), Err(RuleError::ControlCharacter { .. })));
+    }
 }

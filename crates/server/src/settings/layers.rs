@@ -15,7 +15,7 @@ const FILE_VARIABLE: &str = "WATCHFIRE_CONFIG";
 const NOT_SETTINGS: [&str; 3] =
     [FILE_VARIABLE, watchfire_workers::CONTROL_VARIABLE, watchfire_workers::PREDECESSOR_VARIABLE];
 /// The values of these settings are not printed.
-const SECRETS: &[&str] = &["admin.token", "api.key"];
+const SECRETS: &[&str] = &["admin.token", "api.key", "auth.hs256_secret"];
 const HIDDEN: &str = "(hidden)";
 /// The list of tables whose secrets are not printed, and the name of the secret in each table.
 const SECRET_TABLES: (&str, &str) = ("api.keys", "key");
@@ -321,12 +321,14 @@ mod tests {
         layers.text("my.toml", "[socket]\nidle_timeout = \"5s\"").unwrap();
         layers.environment([("WATCHFIRE_LOG_LEVEL".to_owned(), "debug".to_owned())]).unwrap();
         layers.assign("--set", "admin.token=0123456789abcdef").unwrap();
+        layers.assign("--set", "auth.hs256_secret=0123456789abcdef").unwrap();
         let text = layers.print();
         for line in [
             "[limits]",
             "idle_timeout = \"5s\"  # my.toml",
             "level = \"debug\"  # WATCHFIRE_LOG_LEVEL",
             "token = \"(hidden)\"  # --set",
+            "hs256_secret = \"(hidden)\"  # --set",
             "listen = [\"127.0.0.1:4000\"]  # default",
         ] {
             assert!(text.lines().any(|printed| printed == line), "{line} in {text}");
@@ -429,6 +431,22 @@ mod tests {
         assert!(error.to_string().ends_with("did you mean `tls.acme.domains`?"), "{error}");
         let error = layers.text("my.toml", "[tls.acne]\ndomains = []").unwrap_err();
         assert!(error.to_string().contains("no setting `tls.acne`"), "{error}");
+    }
+
+    #[test]
+    fn channel_rules_are_written_as_tables_or_in_one_line() {
+        let mut layers = Layers::new();
+        let text = "[[channels.rules]]\npattern = \"a\"\n[[channels.rules]]\npattern = \"b\"\npresence = true";
+        layers.text("my.toml", text).unwrap();
+        assert_eq!(layers.settings().unwrap().channels.rules.len(), 2);
+        let again: Settings =
+            toml::from_str(&layers.print()).expect("the output is a settings file");
+        assert_eq!(again.channels, layers.settings().unwrap().channels);
+
+        layers.assign("--set", "channels.rules=[{ pattern = \"c\", join = \"anyone\" }]").unwrap();
+        assert_eq!(layers.settings().unwrap().channels.rules[0].pattern, "c");
+        let error = layers.text("my.toml", "[[channels.rules]]\njoin = \"token\"").unwrap_err();
+        assert!(error.to_string().starts_with("my.toml: `channels.rules`:"), "{error}");
     }
 
     #[test]

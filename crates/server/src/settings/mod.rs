@@ -5,6 +5,7 @@
 //! An unknown key is an error that names the nearest known key.
 
 mod api;
+mod auth;
 mod channels;
 mod error;
 mod layers;
@@ -16,7 +17,8 @@ mod sites;
 mod tls;
 
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
-pub use channels::ChannelSettings;
+pub use auth::AuthSettings;
+pub use channels::{ChannelRule, ChannelSettings, JoinRule, PublishRule, RuleError};
 pub use error::SettingsError;
 pub use layers::Layers;
 pub use limits::Limits;

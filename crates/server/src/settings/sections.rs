@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::api::ApiSettings;
+use super::auth::AuthSettings;
 use super::channels::ChannelSettings;
 use super::limits::Limits;
 use super::p2p::P2pSettings;
@@ -21,8 +22,10 @@ pub struct Settings {
     pub server: ServerSettings,
     /// The channel sockets' mount, origins and timing.
     pub socket: SocketSettings,
-    /// The built-in channels that are open to any client.
+    /// The channels that the server has without an application.
     pub channels: ChannelSettings,
+    /// The keys and claims of clients' tokens.
+    pub auth: AuthSettings,
     /// TLS with a certificate from files or from an ACME server; plain HTTP with neither.
     pub tls: TlsSettings,
     /// Whether and where the server answers STUN.

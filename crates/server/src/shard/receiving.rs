@@ -58,14 +58,14 @@ impl Shard {
         let now = sockets.now();
         let client = &mut self.clients[key as usize];
         let found = self.hub.find(&client.subscriptions, &message.topic);
+        // The topic of the socket's id is not a channel, also for a client that guesses its name.
+        let found = found.filter(|id| !matches!(self.records[*id].used_by, Use::SocketId));
         let has_id = client.details.as_ref().is_some_and(|details| details.id.is_some());
         let joined = client.subscriptions.len() - usize::from(has_id);
         let join_ref = found.map(|id| match &self.records[id].used_by {
             Use::Channel(channel) => &channel.join_ref,
             Use::Joining(joining) => &joining.channel.join_ref,
-            Use::SocketId | Use::Free => {
-                unreachable!("no client can join the topic of a socket's id")
-            }
+            Use::SocketId | Use::Free => unreachable!("a found topic is joined"),
         });
         let limits = &self.shared.limits;
         let bounds =
@@ -73,7 +73,8 @@ impl Shard {
         let action = watchfire_channels::route(message, join_ref, joined, &bounds);
 
         let is_join = matches!(action, Action::Join | Action::Rejoin);
-        let is_relay = matches!(message.payload, Payload::Binary(_));
+        let is_relay = matches!(message.payload, Payload::Binary(_))
+            && found.is_some_and(|id| self.shared.registry.is_relay(self.records[id].number));
         let counts = !is_relay && !matches!(action, Action::Heartbeat);
         if counts && !client.rates.spend(now, is_join, limits) {
             self.shared.metrics.refused(if is_join {

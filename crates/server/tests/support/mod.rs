@@ -100,6 +100,14 @@ impl Client {
         }
     }
 
+    /// The next message; `None` if it is binary.
+    pub fn receive_text(&mut self) -> Option<Value> {
+        match self.socket.read().expect("a message arrives") {
+            Message::Text(text) => Some(serde_json::from_str(&text).expect("messages are JSON")),
+            _ => None,
+        }
+    }
+
     /// The payload of the next message of this event. Drops earlier messages.
     pub fn receive_event(&mut self, event: &str) -> Value {
         loop {

@@ -1,0 +1,150 @@
+//! The claims of a token.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use watchfire_channels::Pattern;
+
+use super::error::TokenRefusal;
+use crate::settings::AuthSettings;
+
+/// Patterns of one list in a token.
+const PATTERNS_MAX: usize = 100;
+/// The longest subject or id, in bytes. Both become names in the server.
+const NAME_BYTES_MAX: usize = 128;
+/// The latest end that a clock can show: the year 5138.
+const LATEST: f64 = 1e11;
+
+/// A client's identity and rights, from a valid token.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Grant {
+    pub subject: Box<str>,
+    /// The id of the socket, with which it can be disconnected.
+    pub id: Box<str>,
+    /// The end of the token and of the leeway, since the Unix epoch.
+    pub expires_at: Duration,
+    join: Vec<Pattern>,
+    publish: Vec<Pattern>,
+    /// The client's presence meta: an object.
+    pub meta: Value,
+}
+
+impl Grant {
+    /// Checks the claims of a token whose signature is valid. `now` is since the Unix epoch.
+    pub(super) fn of(
+        claims: Claims,
+        settings: &AuthSettings,
+        now: Duration,
+    ) -> Result<Grant, TokenRefusal> {
+        let Claims { sub, exp, nbf, iss, aud, channels, meta, id } = claims;
+        let is_name = |name: &str| {
+            let is_short = (1..=NAME_BYTES_MAX).contains(&name.len());
+            is_short && !name.contains(char::is_control)
+        };
+        let is_issuer = settings.issuer.is_empty() || iss.as_ref() == Some(&settings.issuer);
+        let is_audience = settings.audience.is_empty() || aud.contains(&settings.audience);
+        let begins_at = nbf.map(|date| date.0).unwrap_or_default();
+        let has_begun = begins_at <= now.saturating_add(settings.leeway);
+        let id = id.unwrap_or_else(|| format!("users:{sub}"));
+        if !(is_name(&sub) && is_name(&id) && is_issuer && is_audience && has_begun) {
+            return Err(TokenRefusal::Invalid);
+        }
+        let expires_at = exp.0.saturating_add(settings.leeway);
+        if expires_at <= now {
+            return Err(TokenRefusal::Expired);
+        }
+        Ok(Grant {
+            subject: sub.into(),
+            id: id.into(),
+            expires_at,
+            join: patterns(channels.join)?,
+            publish: patterns(channels.publish)?,
+            meta: Value::Object(meta),
+        })
+    }
+
+    /// Whether the token names this topic for joins.
+    pub fn may_join(&self, topic: &str) -> bool {
+        self.join.iter().any(|pattern| pattern.matches(topic))
+    }
+
+    /// Whether the token names this topic for messages.
+    pub fn may_publish(&self, topic: &str) -> bool {
+        self.publish.iter().any(|pattern| pattern.matches(topic))
+    }
+
+    /// The time until the token expires; zero when it has expired.
+    pub fn remaining(&self, now: Duration) -> Duration {
+        self.expires_at.saturating_sub(now)
+    }
+}
+
+fn patterns(texts: Vec<String>) -> Result<Vec<Pattern>, TokenRefusal> {
+    if texts.len() > PATTERNS_MAX {
+        return Err(TokenRefusal::Invalid);
+    }
+    let parse = |text: String| Pattern::parse(&text).map_err(|_| TokenRefusal::Invalid);
+    texts.into_iter().map(parse).collect()
+}
+
+/// The claims that the server reads. It ignores others.
+#[derive(Debug, Deserialize)]
+pub(super) struct Claims {
+    sub: String,
+    exp: NumericDate,
+    nbf: Option<NumericDate>,
+    iss: Option<String>,
+    #[serde(default)]
+    aud: Audience,
+    #[serde(default)]
+    channels: ChannelClaims,
+    #[serde(default)]
+    meta: Map<String, Value>,
+    id: Option<String>,
+}
+
+/// The topics of a token.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ChannelClaims {
+    join: Vec<String>,
+    publish: Vec<String>,
+}
+
+/// One audience or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for Audience {
+    fn default() -> Self {
+        Audience::Several(Vec::new())
+    }
+}
+
+impl Audience {
+    fn contains(&self, wanted: &str) -> bool {
+        match self {
+            Audience::One(audience) => audience == wanted,
+            Audience::Several(audiences) => audiences.iter().any(|audience| audience == wanted),
+        }
+    }
+}
+
+/// Seconds since the Unix epoch, possibly with a fraction (RFC 7519, 2).
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "f64")]
+struct NumericDate(Duration);
+
+impl TryFrom<f64> for NumericDate {
+    type Error = &'static str;
+
+    fn try_from(seconds: f64) -> Result<Self, Self::Error> {
+        let seconds = Duration::try_from_secs_f64(seconds.min(LATEST));
+        seconds.map(NumericDate).map_err(|_| "a date cannot be negative")
+    }
+}

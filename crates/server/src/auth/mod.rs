@@ -1,0 +1,21 @@
+//! Tokens (JWT, RFC 7519) with which clients authenticate, and the keys that verify them.
+//!
+//! [`Auth::verify`] turns a token into a [`Grant`]: a subject, and the topics that it may join and
+//! publish to. The key fixes the algorithm. A token can neither choose another one nor do without
+//! one. Keys come from the settings, and from a JWK set that a thread fetches ([`JwksThread`]); a
+//! verification never waits for it.
+
+mod claims;
+mod cryptography;
+mod error;
+mod jwks;
+mod keys;
+mod socket_token;
+mod verifier;
+
+pub(crate) use claims::Grant;
+pub use error::AuthError;
+pub(crate) use error::TokenRefusal;
+pub(crate) use jwks::JwksThread;
+pub(crate) use socket_token::SocketToken;
+pub(crate) use verifier::{Auth, TOKEN_BYTES_MAX};

@@ -1,0 +1,567 @@
+//! Verifies tokens with the server's keys.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Uri;
+use jsonwebtoken::Validation;
+use parking_lot::RwLock;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::claims::{Claims, Grant};
+use super::cryptography;
+use super::error::{AuthError, TokenRefusal};
+use super::keys::{Key, algorithm_of};
+use crate::settings::AuthSettings;
+
+/// The largest token. A larger one is refused before it is parsed.
+pub(crate) const TOKEN_BYTES_MAX: usize = 8 << 10;
+/// Keys with which one token is tried. Only tokens without a key id are tried with several.
+const TRIES_MAX: usize = 8;
+
+/// The server's keys, and its rules for the claims of tokens.
+pub(crate) struct Auth {
+    pub(super) settings: AuthSettings,
+    /// The keys of the settings.
+    own: Vec<Key>,
+    /// The keys of the JWK set.
+    fetched: RwLock<Arc<[Key]>>,
+    /// Notified when a token names a key that the server does not have.
+    pub(super) unknown_key: Notify,
+}
+
+impl Auth {
+    /// Reads the keys. `None`: the settings have no key.
+    pub fn open(settings: &AuthSettings) -> Result<Option<Auth>, AuthError> {
+        if !settings.is_on() {
+            return Ok(None);
+        }
+        cryptography::install();
+        jwks_uri(&settings.jwks_url)?;
+        let secret = secret(settings)?;
+        let mut own = Vec::new();
+        if let Some(secret) = secret {
+            let len = secret.len();
+            own.push(Key::of_secret(&secret).ok_or(AuthError::ShortSecret { len })?);
+        }
+        for path in &settings.public_key_files {
+            let keys = Key::of_pem(&read(path)?);
+            own.extend(keys.map_err(|reason| AuthError::PublicKey { path: path.clone(), reason })?);
+        }
+        Ok(Some(Auth {
+            settings: settings.clone(),
+            own,
+            fetched: RwLock::new(Vec::new().into()),
+            unknown_key: Notify::new(),
+        }))
+    }
+
+    /// The time since the Unix epoch.
+    pub fn now() -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    /// How long before its end a client is told that its token expires.
+    pub fn expiry_notice(&self) -> Duration {
+        self.settings.expiry_notice
+    }
+
+    /// Verifies a token. `now` is since the Unix epoch.
+    pub fn verify(&self, token: &str, now: Duration) -> Result<Grant, TokenRefusal> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(TokenRefusal::Invalid);
+        }
+        let head = Head::of(token).ok_or(TokenRefusal::Invalid)?;
+        let algorithm = algorithm_of(&head.alg).ok_or(TokenRefusal::Invalid)?;
+        // The server knows no extension, and RFC 7515, 4.1.11 requires to refuse unknown ones.
+        if head.crit.is_some() {
+            return Err(TokenRefusal::Invalid);
+        }
+        let fetched = self.fetched.read().clone();
+        let fits = |key: &&Key| {
+            let is_named = match (&head.kid, &key.id) {
+                (Some(wanted), Some(id)) => **wanted == **id,
+                _ => true,
+            };
+            is_named && key.algorithm == algorithm
+        };
+        let keys = self.own.iter().chain(&*fetched).filter(fits).take(TRIES_MAX);
+        let Some(claims) = keys.into_iter().find_map(|key| claims(token, key)) else {
+            let knows = |kid: &str| fetched.iter().any(|key| key.id.as_deref() == Some(kid));
+            if !self.settings.jwks_url.is_empty() && !head.kid.as_deref().is_some_and(knows) {
+                self.unknown_key.notify_one();
+            }
+            return Err(TokenRefusal::Invalid);
+        };
+        Grant::of(claims, &self.settings, now)
+    }
+
+    /// Replaces the keys of the JWK set.
+    pub(super) fn set_fetched(&self, keys: Vec<Key>) {
+        *self.fetched.write() = keys.into();
+    }
+}
+
+/// The claims of a token that this key has signed.
+fn claims(token: &str, key: &Key) -> Option<Claims> {
+    let mut validation = Validation::new(key.algorithm);
+    // `Grant::of` checks the claims, against the clock of its caller.
+    validation.validate_exp = false;
+    validation.validate_nbf = false;
+    validation.validate_aud = false;
+    validation.required_spec_claims.clear();
+    jsonwebtoken::decode(token, &key.decoding, &validation).ok().map(|token| token.claims)
+}
+
+/// The members of a token's head (RFC 7515, 4.1) that the server reads.
+#[derive(Deserialize)]
+struct Head {
+    alg: String,
+    kid: Option<String>,
+    crit: Option<Value>,
+}
+
+impl Head {
+    fn of(token: &str) -> Option<Head> {
+        let (head, _) = token.split_once('.')?;
+        serde_json::from_slice(&URL_SAFE_NO_PAD.decode(head).ok()?).ok()
+    }
+}
+
+/// The address of the JWK set; `None` if it is empty.
+pub(super) fn jwks_uri(url: &str) -> Result<Option<Uri>, AuthError> {
+    if url.is_empty() {
+        return Ok(None);
+    }
+    let is_usable = |uri: &Uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.host().is_some_and(|h| !h.is_empty())
+    };
+    let uri = url.parse().ok().filter(is_usable);
+    uri.map(Some).ok_or_else(|| AuthError::JwksUrl { url: url.to_owned() })
+}
+
+fn secret(settings: &AuthSettings) -> Result<Option<Vec<u8>>, AuthError> {
+    let AuthSettings { hs256_secret, hs256_secret_file, .. } = settings;
+    match (hs256_secret.is_empty(), hs256_secret_file.as_os_str().is_empty()) {
+        (true, true) => Ok(None),
+        (false, true) => Ok(Some(hs256_secret.clone().into_bytes())),
+        (false, false) => Err(AuthError::TwoSecrets),
+        (true, false) => {
+            let mut secret = read(hs256_secret_file)?;
+            // Editors and `echo` add a line break.
+            for end in [b'\n', b'\r'] {
+                if secret.last() == Some(&end) {
+                    secret.pop();
+                }
+            }
+            Ok(Some(secret))
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, AuthError> {
+    fs::read(path).map_err(|source| AuthError::Unreadable { path: path.into(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::keys_of_set;
+    use super::*;
+    use hmac::{Hmac, KeyInit, Mac};
+    use rcgen::{
+        KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, SigningKey,
+    };
+    use serde_json::json;
+    use sha2::Sha256;
+
+    const SECRET: &str = "an HS256 secret of 32 bytes or more";
+    const NOW: u64 = 1_700_000_000;
+
+    fn now() -> Duration {
+        Duration::from_secs(NOW)
+    }
+
+    fn settings() -> AuthSettings {
+        let leeway = Duration::ZERO;
+        AuthSettings { hs256_secret: SECRET.into(), leeway, ..AuthSettings::default() }
+    }
+
+    fn auth() -> Auth {
+        open(settings())
+    }
+
+    fn open(settings: AuthSettings) -> Auth {
+        Auth::open(&settings).expect("the settings are valid").expect("there is a key")
+    }
+
+    fn encode(part: &Value) -> String {
+        URL_SAFE_NO_PAD.encode(part.to_string())
+    }
+
+    fn signed(head: &Value, claims: &Value, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
+        let message = format!("{}.{}", encode(head), encode(claims));
+        let signature = URL_SAFE_NO_PAD.encode(sign(message.as_bytes()));
+        format!("{message}.{signature}")
+    }
+
+    fn hmac(secret: &[u8], message: &[u8]) -> Vec<u8> {
+        let mac = Hmac::<Sha256>::new_from_slice(secret).unwrap();
+        mac.chain_update(message).finalize().into_bytes().to_vec()
+    }
+
+    fn hs256(claims: &Value) -> String {
+        let head = json!({ "alg": "HS256", "typ": "JWT" });
+        signed(&head, claims, |message| hmac(SECRET.as_bytes(), message))
+    }
+
+    fn eddsa(key: &KeyPair, kid: Option<&str>, claims: &Value) -> String {
+        let head = json!({ "alg": "EdDSA", "kid": kid });
+        signed(&head, claims, |message| key.sign(message).unwrap())
+    }
+
+    fn claims() -> Value {
+        json!({
+            "sub": "42",
+            "exp": NOW + 60,
+            "channels": { "join": ["orders:*"], "publish": ["orders:42"] },
+            "meta": { "name": "Ada" },
+        })
+    }
+
+    /// The usual claims with one of another value. Null removes it.
+    fn claims_with(name: &str, value: Value) -> Value {
+        let mut claims = claims();
+        match value {
+            Value::Null => drop(claims.as_object_mut().unwrap().remove(name)),
+            value => claims[name] = value,
+        }
+        claims
+    }
+
+    fn verify(claims: &Value) -> Result<Grant, TokenRefusal> {
+        auth().verify(&hs256(claims), now())
+    }
+
+    fn pem_file(pem: &str) -> std::path::PathBuf {
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("watchfire-auth-{}-{number}.pem", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, pem).unwrap();
+        path
+    }
+
+    fn open_pem(pem: &str) -> Result<Option<Auth>, AuthError> {
+        let path = pem_file(pem);
+        let settings =
+            AuthSettings { public_key_files: vec![path.clone()], ..AuthSettings::default() };
+        let auth = Auth::open(&settings);
+        fs::remove_file(path).unwrap();
+        auth
+    }
+
+    #[test]
+    fn a_valid_token_names_a_client_and_its_topics() {
+        let grant = verify(&claims()).unwrap();
+        assert_eq!((&*grant.subject, &*grant.id), ("42", "users:42"));
+        assert_eq!(grant.meta, json!({ "name": "Ada" }));
+        assert!(grant.may_join("orders:7") && !grant.may_join("order:7"));
+        assert!(grant.may_publish("orders:42") && !grant.may_publish("orders:7"));
+        assert_eq!(grant.remaining(now()), Duration::from_secs(60));
+
+        let grant = verify(&claims_with("id", json!("team:7"))).unwrap();
+        assert_eq!(&*grant.id, "team:7");
+        let grant = verify(&claims_with("channels", Value::Null)).unwrap();
+        assert!(!grant.may_join("orders:7"));
+    }
+
+    #[test]
+    fn a_token_ends_with_the_second_of_its_exp() {
+        let exp = |seconds: u64| verify(&claims_with("exp", json!(seconds))).map(|_| ());
+        assert_eq!(exp(NOW - 1), Err(TokenRefusal::Expired));
+        assert_eq!(exp(NOW), Err(TokenRefusal::Expired));
+        assert_eq!(exp(NOW + 1), Ok(()));
+        assert!(verify(&claims_with("exp", json!(NOW as f64 + 0.5))).is_ok());
+        assert!(verify(&claims_with("exp", json!(1e300))).is_ok());
+
+        let lenient = open(AuthSettings { leeway: Duration::from_secs(5), ..settings() });
+        let token = |exp: u64| hs256(&claims_with("exp", json!(exp)));
+        assert!(lenient.verify(&token(NOW - 4), now()).is_ok());
+        assert_eq!(lenient.verify(&token(NOW - 5), now()), Err(TokenRefusal::Expired));
+    }
+
+    #[test]
+    fn a_token_whose_nbf_is_in_the_future_is_invalid() {
+        assert!(verify(&claims_with("nbf", json!(NOW))).is_ok());
+        assert_eq!(verify(&claims_with("nbf", json!(NOW + 1))), Err(TokenRefusal::Invalid));
+    }
+
+    #[test]
+    fn a_token_without_a_proper_claim_is_invalid() {
+        let many: Vec<String> = (0..=100).map(|number| format!("orders:{number}")).collect();
+        for (name, value) in [
+            ("sub", Value::Null),
+            ("sub", json!("")),
+            ("sub", json!(42)),
+            ("sub", json!("a\u{0}b")),
+            ("sub", json!("x".repeat(129))),
+            ("exp", Value::Null),
+            ("exp", json!("1800000000")),
+            ("exp", json!(-1)),
+            ("nbf", json!("soon")),
+            ("id", json!("")),
+            ("id", json!(["a"])),
+            ("meta", json!("text")),
+            ("channels", json!(["orders:*"])),
+            ("channels", json!({ "jion": ["orders:*"] })),
+            ("channels", json!({ "join": "orders:*" })),
+            ("channels", json!({ "join": ["ord*rs"] })),
+            ("channels", json!({ "join": [""] })),
+            ("channels", json!({ "publish": many })),
+        ] {
+            let refused = verify(&claims_with(name, value.clone()));
+            assert_eq!(refused, Err(TokenRefusal::Invalid), "{name}: {value}");
+        }
+        assert_eq!(verify(&json!("text")), Err(TokenRefusal::Invalid));
+    }
+
+    #[test]
+    fn the_issuer_and_the_audience_must_be_those_of_the_settings() {
+        let auth = open(AuthSettings { issuer: "me".into(), audience: "you".into(), ..settings() });
+        let verify = |iss: Value, aud: Value| {
+            let mut claims = claims_with("iss", iss);
+            claims["aud"] = aud;
+            auth.verify(&hs256(&claims), now()).map(|_| ())
+        };
+        assert_eq!(verify(json!("me"), json!("you")), Ok(()));
+        assert_eq!(verify(json!("me"), json!(["others", "you"])), Ok(()));
+        for (iss, aud) in [
+            (Value::Null, json!("you")),
+            (json!("other"), json!("you")),
+            (json!(["me"]), json!("you")),
+            (json!("me"), json!("others")),
+            (json!("me"), json!([])),
+            (json!("me"), json!({ "you": 1 })),
+        ] {
+            assert_eq!(verify(iss.clone(), aud.clone()), Err(TokenRefusal::Invalid), "{iss} {aud}");
+        }
+        let without = hs256(&claims_with("iss", json!("me")));
+        assert_eq!(auth.verify(&without, now()), Err(TokenRefusal::Invalid));
+    }
+
+    #[test]
+    fn a_text_that_is_not_a_token_is_invalid() {
+        let whole = hs256(&claims());
+        let [head, claims, signature] = whole.split('.').collect::<Vec<_>>()[..] else {
+            unreachable!("a token has three parts")
+        };
+        for text in [
+            "",
+            ".",
+            "..",
+            "...",
+            "a.b.c",
+            "é.é.é",
+            head,
+            &format!("{head}.{claims}"),
+            &format!("{head}.{claims}."),
+            &format!("{head}.{claims}.{signature}."),
+            &format!("{head}.{claims}.{signature}.{signature}"),
+            &format!("{head}.{claims}.{signature}="),
+            &format!("{head}.{claims}.!{signature}"),
+            &format!("!{head}.{claims}.{signature}"),
+            &format!("{head}.!{claims}.{signature}"),
+            &format!("{}.{claims}.{signature}", encode(&json!("text"))),
+            &format!("{}.{claims}.{signature}", URL_SAFE_NO_PAD.encode("[".repeat(4_000))),
+            &whole[1..],
+        ] {
+            assert_eq!(auth().verify(text, now()), Err(TokenRefusal::Invalid), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_changed_token_is_invalid() {
+        let token = hs256(&claims());
+        for position in 0..token.len() {
+            let mut changed = token.clone().into_bytes();
+            changed[position] = if changed[position] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            // The last character has bits that belong to no byte. A change of only these is refused.
+            assert_eq!(auth().verify(&changed, now()), Err(TokenRefusal::Invalid), "{changed}");
+        }
+    }
+
+    #[test]
+    fn a_token_over_the_bound_is_refused_before_it_is_parsed() {
+        let meta = |bytes: usize| hs256(&claims_with("meta", json!({ "a": "x".repeat(bytes) })));
+        assert!(auth().verify(&meta(4_000), now()).is_ok());
+        assert_eq!(auth().verify(&meta(8_000), now()), Err(TokenRefusal::Invalid));
+        assert_eq!(auth().verify(&meta(1 << 20), now()), Err(TokenRefusal::Invalid));
+    }
+
+    #[test]
+    fn a_token_cannot_do_without_a_signature() {
+        for alg in ["none", "None", "NONE", "", "HS384", "RS512", "hs256"] {
+            let head = json!({ "alg": alg });
+            for signature in [Vec::new(), hmac(SECRET.as_bytes(), b"")] {
+                let token = signed(&head, &claims(), |_| signature.clone());
+                assert_eq!(auth().verify(&token, now()), Err(TokenRefusal::Invalid), "{alg}");
+            }
+            let token = signed(&head, &claims(), |message| hmac(SECRET.as_bytes(), message));
+            assert_eq!(auth().verify(&token, now()), Err(TokenRefusal::Invalid), "{alg}");
+        }
+    }
+
+    #[test]
+    fn a_token_of_another_key_is_invalid() {
+        let head = json!({ "alg": "HS256" });
+        for secret in ["another HS256 secret of 32 bytes or more", ""] {
+            let token = signed(&head, &claims(), |message| hmac(secret.as_bytes(), message));
+            assert_eq!(auth().verify(&token, now()), Err(TokenRefusal::Invalid));
+        }
+    }
+
+    #[test]
+    fn a_public_key_is_never_a_secret() {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+        let pem = key.public_key_pem();
+        let auth = open_pem(&pem).unwrap().unwrap();
+        let raw = key.public_key_raw();
+        for secret in [pem.as_bytes(), pem.trim().as_bytes(), raw, b""] {
+            let head = json!({ "alg": "HS256" });
+            let token = signed(&head, &claims(), |message| hmac(secret, message));
+            assert_eq!(auth.verify(&token, now()), Err(TokenRefusal::Invalid));
+            // Nor does the name of its own algorithm make it one.
+            let head = json!({ "alg": "ES256" });
+            let token = signed(&head, &claims(), |message| hmac(secret, message));
+            assert_eq!(auth.verify(&token, now()), Err(TokenRefusal::Invalid));
+        }
+    }
+
+    #[test]
+    fn an_extension_that_the_token_requires_is_unknown() {
+        let head = json!({ "alg": "HS256", "crit": ["exp"] });
+        let token = signed(&head, &claims(), |message| hmac(SECRET.as_bytes(), message));
+        assert_eq!(auth().verify(&token, now()), Err(TokenRefusal::Invalid));
+    }
+
+    #[test]
+    fn an_ed25519_key_verifies_its_own_tokens_only() {
+        let [key, other] = [(); 2].map(|()| KeyPair::generate_for(&PKCS_ED25519).unwrap());
+        let auth = open_pem(&key.public_key_pem()).unwrap().unwrap();
+        assert!(auth.verify(&eddsa(&key, None, &claims()), now()).is_ok());
+        let refused = auth.verify(&eddsa(&other, None, &claims()), now());
+        assert_eq!(refused, Err(TokenRefusal::Invalid));
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_used_prevents_the_start() {
+        let reason = |pem: &str| match open_pem(pem) {
+            Err(AuthError::PublicKey { reason, .. }) => reason,
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("the key was accepted"),
+        };
+        let p384 = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).unwrap();
+        assert_eq!(reason(&p384.public_key_pem()), "its curve is not P-256");
+        assert!(reason(&p384.serialize_pem()).starts_with("there is no section BEGIN PUBLIC KEY"));
+        assert!(reason("text").starts_with("there is no section BEGIN PUBLIC KEY"));
+        let bad = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n";
+        assert_eq!(reason(bad), "it is not valid DER");
+
+        let refused = |settings: AuthSettings| Auth::open(&settings).err().unwrap().to_string();
+        let short = AuthSettings { hs256_secret: "x".repeat(31), ..AuthSettings::default() };
+        assert!(refused(short).contains("it has 31 bytes"));
+        let path = pem_file(&format!("{}\r\n", "x".repeat(31)));
+        let short = AuthSettings { hs256_secret_file: path.clone(), ..AuthSettings::default() };
+        assert!(refused(short.clone()).contains("it has 31 bytes"));
+        assert!(refused(AuthSettings { hs256_secret: SECRET.into(), ..short }).contains("both"));
+        fs::remove_file(path).unwrap();
+        for url in ["login", "ftp://a/b", "https://", "file:///etc/passwd"] {
+            let settings = AuthSettings { jwks_url: url.into(), ..AuthSettings::default() };
+            assert!(refused(settings).contains("auth.jwks_url"), "{url}");
+        }
+        assert!(Auth::open(&AuthSettings::default()).unwrap().is_none());
+    }
+
+    fn jwk(key: &KeyPair, kid: &str) -> Value {
+        let x = URL_SAFE_NO_PAD.encode(key.public_key_raw());
+        json!({ "kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x })
+    }
+
+    /// Whether a verification has asked for a fetch of the JWK set.
+    fn has_asked(auth: &Auth) -> bool {
+        let notified = std::pin::pin!(auth.unknown_key.notified());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        notified.poll(&mut context).is_ready()
+    }
+
+    #[test]
+    fn a_token_with_an_unknown_key_id_asks_for_a_fetch() {
+        let url = "https://localhost/jwks".to_owned();
+        let auth = open(AuthSettings { jwks_url: url, ..AuthSettings::default() });
+        let [old, new] = [(); 2].map(|()| KeyPair::generate_for(&PKCS_ED25519).unwrap());
+        let set = |keys: &[Value]| keys_of_set(json!({ "keys": keys }).to_string().as_bytes());
+        auth.set_fetched(set(&[jwk(&old, "old")]).unwrap());
+        assert!(auth.verify(&eddsa(&old, Some("old"), &claims()), now()).is_ok());
+        assert!(auth.verify(&eddsa(&old, None, &claims()), now()).is_ok());
+        assert!(!has_asked(&auth));
+
+        // A token of a known id with another signature is a forgery, and no reason to fetch.
+        let forged = auth.verify(&eddsa(&new, Some("old"), &claims()), now());
+        assert_eq!(forged, Err(TokenRefusal::Invalid));
+        assert!(!has_asked(&auth));
+
+        let token = eddsa(&new, Some("new"), &claims());
+        assert_eq!(auth.verify(&token, now()), Err(TokenRefusal::Invalid));
+        assert!(has_asked(&auth));
+        auth.set_fetched(set(&[jwk(&old, "old"), jwk(&new, "new")]).unwrap());
+        assert!(auth.verify(&token, now()).is_ok());
+        let swapped = auth.verify(&eddsa(&new, Some("old"), &claims()), now());
+        assert_eq!(swapped, Err(TokenRefusal::Invalid));
+    }
+
+    #[test]
+    fn other_kinds_of_keys_in_a_jwk_set_are_ignored() {
+        let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+        let with = |name: &str, value: Value| {
+            let mut jwk = jwk(&key, "a");
+            jwk[name] = value;
+            jwk
+        };
+        let secret = json!({ "kty": "oct", "alg": "HS256", "k": encode(&json!(SECRET)) });
+        let weak = json!({ "kty": "RSA", "n": "AQAB", "e": "AQAB" });
+        let curve = json!({ "kty": "EC", "crv": "P-384", "x": "AA", "y": "AA" });
+        for unusable in [
+            secret,
+            weak,
+            curve,
+            with("use", json!("enc")),
+            with("alg", json!("HS256")),
+            with("x", json!("AA")),
+            with("x", json!("!")),
+            with("crv", json!("Ed448")),
+            with("kid", json!(7)),
+            json!("text"),
+            json!({}),
+        ] {
+            let alone = json!({ "keys": [unusable] }).to_string();
+            assert!(keys_of_set(alone.as_bytes()).is_err(), "{alone}");
+            let among = json!({ "keys": [unusable, jwk(&key, "a")] }).to_string();
+            assert_eq!(keys_of_set(among.as_bytes()).unwrap().len(), 1, "{among}");
+        }
+        for named in ["EdDSA", "Ed25519"] {
+            let set = json!({ "keys": [with("alg", json!(named))] }).to_string();
+            assert_eq!(keys_of_set(set.as_bytes()).unwrap().len(), 1);
+        }
+        for body in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[]}"#, "<html>"] {
+            assert!(keys_of_set(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

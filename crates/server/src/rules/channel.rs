@@ -1,0 +1,320 @@
+//! The channel of one rule.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use watchfire_hub::TrackError;
+
+use super::expiries::{CheckToken, Expiries, ExpiryId};
+use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+use crate::auth::{Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenRefusal};
+use crate::settings::{ChannelRule, JoinRule, PublishRule};
+
+/// The event with which a client replaces its token.
+const REFRESH: &str = "refresh";
+/// The events of the server, and their prefixes. A client cannot send them to others.
+const RESERVED: [&str; 4] = [REFRESH, "phx_", "presence_", "token_"];
+
+/// The channel of one rule.
+pub(super) struct RuleChannel {
+    pub rule: ChannelRule,
+    /// `None`: the server reads no tokens.
+    pub auth: Option<Arc<Auth>>,
+    pub expiries: Arc<Expiries>,
+}
+
+/// A joined client with a token or a presence. Other clients have no state.
+pub(super) struct Member {
+    token: Option<MemberToken>,
+    /// The key under which the client is present.
+    presence_key: Option<Box<str>>,
+    /// The next check of the token, if the rule needs one.
+    expiry: Option<ExpiryId>,
+    /// Whether the client was told that the token expires.
+    is_notified: bool,
+}
+
+const _: () = assert!(size_of::<Option<Box<Member>>>() == 8, "stored once for each joined channel");
+
+/// The token of a joined client.
+enum MemberToken {
+    /// That of the socket, which its other channels use too.
+    OfSocket,
+    /// That of the join.
+    Own(Arc<Grant>),
+}
+
+impl MemberToken {
+    fn grant(&self, socket: &Socket<'_>) -> Option<Arc<Grant>> {
+        match self {
+            MemberToken::Own(grant) => Some(grant.clone()),
+            MemberToken::OfSocket => socket.token().map(SocketToken::grant),
+        }
+    }
+}
+
+impl Channel for RuleChannel {
+    type State = Option<Box<Member>>;
+
+    fn join(
+        &self,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Joined<Self::State>, Refusal> {
+        let refused = |refusal: TokenRefusal| Refusal::because(refusal.reason());
+        let token = self.admit(socket, payload).map_err(refused)?;
+        let is_plain = token.is_none() && !self.rule.presence;
+        let member = Member { token, presence_key: None, expiry: None, is_notified: false };
+        Ok(Joined::with((!is_plain).then(|| Box::new(member))))
+    }
+
+    fn joined(&self, member: &mut Self::State, socket: &mut Socket<'_>) {
+        let Some(member) = member else { return };
+        let grant = member.token.as_ref().and_then(|token| token.grant(socket));
+        if self.needs_token()
+            && let Some(grant) = &grant
+        {
+            self.schedule(member, grant, socket);
+        }
+        if self.rule.presence {
+            self.enter(member, grant.as_deref(), socket);
+        }
+    }
+
+    fn handle_in(
+        &self,
+        member: &mut Self::State,
+        socket: &mut Socket<'_>,
+        event: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn {
+        if event == REFRESH {
+            let reply = match self.refresh(member.as_deref_mut(), socket, payload) {
+                Ok(remaining) => Reply::ok(json!({ "expires_in": remaining.as_secs() })),
+                Err(refusal) => Reply::because(refusal.reason()),
+            };
+            return Ok(Outcome::Reply(reply));
+        }
+        if RESERVED.iter().any(|prefix| event.starts_with(prefix)) {
+            return Ok(Outcome::Reply(Reply::because("event_reserved")));
+        }
+        if let Err(refusal) = self.check_publish(member.as_deref(), socket) {
+            return Ok(Outcome::Reply(Reply::because(refusal.reason())));
+        }
+        let reply = match socket.broadcast(event, payload) {
+            Ok(()) => Reply::ok(json!({})),
+            Err(_) => Reply::because("payload_not_an_object"),
+        };
+        Ok(Outcome::Reply(reply))
+    }
+
+    fn handle_info(
+        &self,
+        member: &mut Self::State,
+        socket: &mut Socket<'_>,
+        info: Box<dyn Any + Send>,
+    ) -> HandleIn {
+        match member {
+            Some(member) if info.is::<CheckToken>() => self.check_token(member, socket),
+            _ => Ok(Outcome::NoReply),
+        }
+    }
+
+    fn leave(&self, member: Self::State, _: &mut Socket<'_>) {
+        if let Some(id) = member.and_then(|member| member.expiry) {
+            self.expiries.cancel(id);
+        }
+    }
+}
+
+impl RuleChannel {
+    fn needs_token(&self) -> bool {
+        self.rule.join == JoinRule::Token
+    }
+
+    /// Whether a client may join, and the token that it uses.
+    fn admit(
+        &self,
+        socket: &Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Option<MemberToken>, TokenRefusal> {
+        let token = match (&self.auth, self.rule.join) {
+            (_, JoinRule::Never) => return Err(TokenRefusal::Unauthorized),
+            (None, _) => None,
+            (Some(auth), _) => match token_of(payload)? {
+                Some(token) => {
+                    let grant = auth.verify(&token, Auth::now())?;
+                    Some(MemberToken::Own(Arc::new(grant)))
+                }
+                None => socket.token().map(|_| MemberToken::OfSocket),
+            },
+        };
+        let grant = token.as_ref().and_then(|token| token.grant(socket));
+        let is_expired = grant.as_deref().is_some_and(is_expired);
+        if !self.needs_token() {
+            // An expired token of the socket names nobody. The rule needs none.
+            return Ok(token.filter(|_| !is_expired));
+        }
+        let grant = grant.ok_or(TokenRefusal::Unauthorized)?;
+        if is_expired {
+            return Err(TokenRefusal::Expired);
+        }
+        grant.may_join(socket.topic()).then_some(token).ok_or(TokenRefusal::Unauthorized)
+    }
+
+    /// Whether a client may send to the others.
+    fn check_publish(
+        &self,
+        member: Option<&Member>,
+        socket: &Socket<'_>,
+    ) -> Result<(), TokenRefusal> {
+        if self.rule.publish == PublishRule::Server {
+            return Err(TokenRefusal::Unauthorized);
+        }
+        if !self.needs_token() {
+            return Ok(());
+        }
+        let grant = member.and_then(|member| member.token.as_ref()?.grant(socket));
+        let grant = grant.ok_or(TokenRefusal::Unauthorized)?;
+        if is_expired(&grant) {
+            return Err(TokenRefusal::Expired);
+        }
+        grant.may_publish(socket.topic()).then_some(()).ok_or(TokenRefusal::Unauthorized)
+    }
+
+    /// Replaces the token of this channel. If it is that of the socket, the other channels use the
+    /// new one too. Returns the time until the new token expires.
+    fn refresh(
+        &self,
+        member: Option<&mut Member>,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Duration, TokenRefusal> {
+        let (Some(auth), Some(member)) = (&self.auth, member) else {
+            return Err(TokenRefusal::Unauthorized);
+        };
+        let old = member.token.as_ref().and_then(|token| token.grant(socket));
+        let old = old.ok_or(TokenRefusal::Unauthorized)?;
+        let token = token_of(payload)?.ok_or(TokenRefusal::Invalid)?;
+        let now = Auth::now();
+        let new = Arc::new(auth.verify(&token, now)?);
+        // A channel keeps its user, and a socket the id by which it can be disconnected.
+        let is_same_client = old.subject == new.subject && old.id == new.id;
+        let may_stay = !self.needs_token() || new.may_join(socket.topic());
+        if !is_same_client || !may_stay {
+            return Err(TokenRefusal::Unauthorized);
+        }
+        if let Some(MemberToken::Own(grant)) = &mut member.token {
+            *grant = new.clone();
+        } else if let Some(of_socket) = socket.token() {
+            of_socket.replace(new.clone());
+        }
+        if self.needs_token() {
+            self.schedule(member, &new, socket);
+        }
+        if let (Some(key), true) = (&member.presence_key, old.meta != new.meta) {
+            log_untracked(socket.update_presence(key, new.meta.clone()));
+        }
+        Ok(new.remaining(now))
+    }
+
+    /// Acts when the token of a joined client expires soon, or has expired.
+    fn check_token(&self, member: &mut Member, socket: &mut Socket<'_>) -> HandleIn {
+        member.expiry = None;
+        let Some(grant) = member.token.as_ref().and_then(|token| token.grant(socket)) else {
+            return Ok(Outcome::NoReply);
+        };
+        // Another channel of the socket may have replaced the token.
+        let refusal = match is_expired(&grant) {
+            true => Some(TokenRefusal::Expired),
+            false => (!grant.may_join(socket.topic())).then_some(TokenRefusal::Unauthorized),
+        };
+        if let Some(refusal) = refusal {
+            socket.push("token_expired", json!({ "reason": refusal.reason() }))?;
+            // The client gets a `phx_close`, so it does not rejoin with the same token.
+            return Ok(Outcome::Stop);
+        }
+        let (remaining, notice) = (grant.remaining(Auth::now()), self.notice());
+        if remaining <= notice {
+            if !member.is_notified {
+                member.is_notified = true;
+                socket.push("token_expiring", json!({ "expires_in": remaining.as_secs() }))?;
+            }
+        } else {
+            member.is_notified = false;
+        }
+        self.schedule_check(member, remaining, socket);
+        Ok(Outcome::NoReply)
+    }
+
+    fn notice(&self) -> Duration {
+        self.auth.as_ref().map(|auth| auth.expiry_notice()).unwrap_or_default()
+    }
+
+    /// Schedules the first check of a new token.
+    fn schedule(&self, member: &mut Member, grant: &Grant, socket: &Socket<'_>) {
+        member.is_notified = false;
+        self.schedule_check(member, grant.remaining(Auth::now()), socket);
+    }
+
+    fn schedule_check(&self, member: &mut Member, remaining: Duration, socket: &Socket<'_>) {
+        if let Some(id) = member.expiry.take() {
+            self.expiries.cancel(id);
+        }
+        let until_notice =
+            if member.is_notified { remaining } else { remaining.saturating_sub(self.notice()) };
+        let channel = socket.address();
+        member.expiry = Some(self.expiries.schedule(socket.now(), until_notice, channel));
+    }
+
+    /// Makes the client present, and sends it the others.
+    fn enter(&self, member: &mut Member, grant: Option<&Grant>, socket: &mut Socket<'_>) {
+        let key = match grant {
+            Some(grant) => Some(grant.subject.clone()),
+            None => random_key(),
+        };
+        let meta = grant.map_or_else(|| json!({}), |grant| grant.meta.clone());
+        if let Some(key) = key {
+            match socket.track(&key, meta) {
+                Ok(()) => member.presence_key = Some(key),
+                error => log_untracked(error),
+            }
+        }
+        socket.push_presence_state();
+    }
+}
+
+fn is_expired(grant: &Grant) -> bool {
+    grant.remaining(Auth::now()).is_zero()
+}
+
+/// The presence key of a client without a token. `None`: the operating system returned no random
+/// bytes.
+fn random_key() -> Option<Box<str>> {
+    getrandom::u64().ok().map(|number| format!("{number:016x}").into())
+}
+
+fn log_untracked(result: Result<(), TrackError>) {
+    if let Err(error) = result {
+        tracing::debug!(%error, "presence not tracked");
+    }
+}
+
+/// The token in the payload of a join or a refresh. `None`: the payload has none.
+fn token_of(payload: Payload<'_>) -> Result<Option<String>, TokenRefusal> {
+    /// The token is not copied before its length is known.
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        token: Option<&'a RawValue>,
+    }
+    let Ok(Params { token: Some(token) }) = payload.json() else { return Ok(None) };
+    if token.get().len() > 2 * TOKEN_BYTES_MAX {
+        return Err(TokenRefusal::Invalid);
+    }
+    serde_json::from_str(token.get()).map(Some).map_err(|_| TokenRefusal::Invalid)
+}

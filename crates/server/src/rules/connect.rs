@@ -1,0 +1,29 @@
+//! Tokens in requests to connect.
+
+use std::sync::Arc;
+
+use crate::app::{Connect, OnConnect, Refused};
+use crate::auth::{Auth, SocketToken};
+
+/// The parameter with the token, for clients that cannot send it in the subprotocol.
+const PARAMETER: &str = "token";
+
+/// Verifies the token of a request to connect, if it has one, before the application's own rule. A
+/// socket without a token is accepted: it may join the topics that need none.
+pub(super) fn with_tokens(auth: Arc<Auth>, application: OnConnect) -> OnConnect {
+    Arc::new(move |connect: &Connect<'_>| {
+        let token = connect.auth_token.or_else(|| connect.params.text(PARAMETER));
+        let token = token.filter(|token| !token.is_empty());
+        let grant = token.map(|token| auth.verify(token, Auth::now())).transpose();
+        let grant = grant.map_err(|refusal| {
+            tracing::debug!(from = %connect.from, reason = refusal.reason(), "token refused");
+            Refused
+        })?;
+        let mut connected = application(connect)?;
+        if let Some(grant) = grant {
+            connected.id.get_or_insert_with(|| grant.id.clone().into());
+            connected.attach_token(Arc::new(SocketToken::new(grant)));
+        }
+        Ok(connected)
+    })
+}
