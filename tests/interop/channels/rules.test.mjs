@@ -1,0 +1,266 @@
+// Channels by rule, and clients that authenticate with tokens of npm `jose`.
+
+import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+
+import { SignJWT, UnsecuredJWT, exportJWK } from 'jose'
+
+import { collectEvents, collectHook, connect, freshTopic, reply, variants, variantsWhere } from '../lib/test-client.mjs'
+import { newest } from '../lib/phoenix-clients.mjs'
+import { Inbox, waitUntil } from '../lib/deadlines.mjs'
+import { startWatchfire } from '../lib/server.mjs'
+import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
+
+const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
+
+const RULES = [
+  '{ pattern = "news:*", join = "anyone" }',
+  '{ pattern = "orders:*", publish = "clients", presence = true }',
+  '{ pattern = "feed:*" }',
+]
+const SETTINGS = { 'socket.check_origin': 'any', 'channels.rules': `[${RULES.join(', ')}]`, 'auth.leeway': '0s' }
+
+/** Keys as operators have them, by the algorithm of their tokens. */
+const KEYS = {
+  RS256: generateKeyPairSync('rsa', { modulusLength: 2048 }),
+  ES256: generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+  EdDSA: generateKeyPairSync('ed25519'),
+}
+const SECRET = new TextEncoder().encode('an HS256 secret of 32 bytes or more')
+const pem = (key) => key.export({ type: 'spki', format: 'pem' })
+
+/** A token of a user. */
+function tokenOf(user, { alg = 'HS256', key = SECRET, kid, expiresIn = '1m', claims = {} } = {}) {
+  const channels = { join: ['orders:*', 'feed:*'], publish: ['orders:*'] }
+  const token = new SignJWT({ channels, meta: { name: user }, ...claims })
+  return token.setProtectedHeader({ alg, kid }).setSubject(user).setIssuedAt().setExpirationTime(expiresIn).sign(key)
+}
+
+describe('a server with rules', () => {
+  let server
+  let folder
+  before(async () => {
+    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-rules-'))
+    const files = Object.entries(KEYS).map(([name, { publicKey }]) => {
+      const file = path.join(folder, `${name}.pem`)
+      writeFileSync(file, pem(publicKey))
+      return file
+    })
+    const secretFile = path.join(folder, 'secret')
+    writeFileSync(secretFile, 'an HS256 secret of 32 bytes or more\n')
+    const keys = { 'auth.hs256_secret_file': secretFile, 'auth.public_key_files': files.join(',') }
+    server = await startWatchfire({ settings: { ...SETTINGS, ...keys, 'auth.expiry_notice': '2s' } })
+  })
+  after(async () => {
+    await server.stop()
+    rmSync(folder, { recursive: true })
+    assertNeverClosedNormally()
+  })
+
+  for (const [alg, { privateKey }] of Object.entries({ HS256: { privateKey: SECRET }, ...KEYS })) {
+    it(`accepts a token of ${alg}`, async (t) => {
+      const client = connect(t, server, newestWay, { params: { token: await tokenOf('ada', { alg, key: privateKey }) } })
+      await client.join(freshTopic('orders'))
+    })
+  }
+
+  it('refuses tokens that no key has signed', async (t) => {
+    const client = connect(t, server, newestWay)
+    const refused = async (token) => (await client.joinRefused(freshTopic('orders'), { token })).response
+    const claims = { channels: { join: ['orders:*'] } }
+    const unsecured = new UnsecuredJWT(claims).setSubject('ada').setExpirationTime('1m').encode()
+    const confused = await tokenOf('ada', { key: new TextEncoder().encode(pem(KEYS.RS256.publicKey)) })
+    const other = await tokenOf('ada', { alg: 'EdDSA', key: generateKeyPairSync('ed25519').privateKey })
+    for (const token of [unsecured, confused, other, 'text']) assert.deepEqual(await refused(token), { reason: 'token_invalid' })
+    const past = Math.floor(Date.now() / 1000) - 1
+    assert.deepEqual(await refused(await tokenOf('ada', { expiresIn: past })), { reason: 'token_expired' })
+  })
+
+  it('joins the topics that the token names', async (t) => {
+    const client = connect(t, server, newestWay, { params: { token: await tokenOf('ada', { claims: { channels: { join: ['orders:7', 'feed:a*'] } } }) } })
+    await client.join('orders:7')
+    await client.join('feed:abc')
+    await client.join(freshTopic('news'))
+    for (const topic of ['orders:8', 'feed:b']) assert.deepEqual(await client.joinRefused(topic), { status: 'error', response: { reason: 'unauthorized' } })
+  })
+
+  it('refuses messages to topics of the server', async (t) => {
+    const client = connect(t, server, newestWay, { params: { token: await tokenOf('ada') } })
+    for (const prefix of ['news', 'feed']) {
+      const channel = await client.join(freshTopic(prefix))
+      assert.deepEqual(await reply(channel.push('note', {})), { status: 'error', response: { reason: 'unauthorized' } })
+    }
+  })
+
+  for (const variant of variants) {
+    it(`${variant.name}: subscribers with tokens of their joins see each other and their messages`, async (t) => {
+      const topic = freshTopic('orders')
+      const join = async (user) => {
+        const client = connect(t, server, variant)
+        const channel = client.socket.channel(topic, { token: await tokenOf(user) })
+        const presence = new Inbox()
+        const seen = new variant.library.Presence(channel)
+        seen.onSync(() => presence.put(Object.fromEntries(seen.list((key, { metas }) => [key, metas.map(({ name }) => name)]))))
+        const notes = collectEvents(channel, 'note')
+        assert.equal((await reply(channel.join())).status, 'ok')
+        return { channel, presence, notes }
+      }
+      // The client 1.3 has no `Presence` objects.
+      if (variant.library.repeatsJoins) return t.skip('no Presence object')
+      const ada = await join('ada')
+      const bob = await join('bob')
+      const both = (state) => state.ada?.[0] === 'ada' && state.bob?.[0] === 'bob'
+      await ada.presence.next(both)
+      await bob.presence.next(both)
+      assert.deepEqual(await reply(ada.channel.push('note', { n: 1 })), { status: 'ok', response: {} })
+      for (const { notes } of [ada, bob]) assert.deepEqual(await notes.next(), { n: 1 })
+    })
+  }
+
+  for (const variant of variantsWhere(({ library }) => library.authenticates)) {
+    it(`${variant.name} connects with a token as authToken, and is refused with an invalid one`, async (t) => {
+      const client = connect(t, server, variant, { authToken: await tokenOf('ada') })
+      await client.join(freshTopic('orders'))
+      const refused = connect(t, server, variant, { authToken: 'text' })
+      await refused.errors.next()
+      assert.equal(refused.opened.all.length, 0)
+    })
+  }
+
+  it('a client that was refused connects once its parameters have a valid token', async (t) => {
+    let token = 'text'
+    const client = connect(t, server, newestWay, { params: () => ({ token }) })
+    assert.match((await client.errors.next()).message, /403/)
+    token = await tokenOf('ada')
+    await client.opened.next()
+    await client.join(freshTopic('orders'))
+  })
+
+  it('long poll: a client connects with a token among its parameters, and its session goes on', async (t) => {
+    const variant = variants.find(({ library, isPoll }) => library === newest && isPoll)
+    const client = connect(t, server, variant, { params: { token: await tokenOf('ada') } })
+    const channel = await client.join(freshTopic('orders'))
+    for (let n = 0; n < 3; n++) assert.equal((await reply(channel.push('note', { n }))).status, 'ok')
+    assert.equal(client.opened.all.length, 1)
+  })
+
+  it('a channel is closed at the end of its token, and the client does not rejoin', async (t) => {
+    const client = connect(t, server, newestWay)
+    const topic = freshTopic('orders')
+    const channel = client.socket.channel(topic, { token: await tokenOf('ada', { expiresIn: '3s' }) })
+    const [expiring, expired, closed] = [collectEvents(channel, 'token_expiring'), collectEvents(channel, 'token_expired'), collectHook(channel, 'onClose')]
+    assert.equal((await reply(channel.join())).status, 'ok')
+    const { expires_in: seconds } = await expiring.next()
+    assert.ok(seconds <= 2, `${seconds} seconds`)
+    assert.deepEqual(await expired.next(), { reason: 'token_expired' })
+    await closed.next()
+    // A new channel with a fresh token takes the place of the closed one.
+    await client.join(topic, { token: await tokenOf('ada') })
+    assert.deepEqual(client.joinsSent, [topic, topic])
+  })
+
+  it('a client that refreshes its token at the notice keeps all channels', async (t) => {
+    const client = connect(t, server, newestWay, { params: { token: await tokenOf('ada', { expiresIn: '3s' }) } })
+    const topics = [freshTopic('orders'), freshTopic('feed')]
+    const [channel, other] = await Promise.all(topics.map((topic) => client.join(topic)))
+    const closed = [channel, other].map((each) => collectHook(each, 'onClose'))
+    const refreshed = new Inbox()
+    channel.on('token_expiring', async () => refreshed.put(await reply(channel.push('refresh', { token: await tokenOf('ada') }))))
+    const { status, response } = await refreshed.next()
+    assert.equal(status, 'ok')
+    assert.ok(response.expires_in > 50, JSON.stringify(response))
+    // A channel with a token that ends later than the first one proves that its time is over.
+    const late = await client.join(freshTopic('orders'), { token: await tokenOf('ada', { expiresIn: '2s' }) })
+    await collectHook(late, 'onClose').next()
+    assert.deepEqual(closed.map(({ all }) => all), [[], []])
+    assert.equal((await reply(channel.push('note', {}))).status, 'ok')
+  })
+})
+
+describe('a server with a JWK set', () => {
+  let keys
+  let server
+  const set = { keys: [] }
+  let requests = 0
+  before(async () => {
+    keys = http.createServer((_, response) => {
+      requests += 1
+      response.end(JSON.stringify(set))
+    })
+    await new Promise((resolve) => keys.listen(0, '127.0.0.1', resolve))
+    await publish('first', KEYS.RS256)
+    const url = `http://127.0.0.1:${keys.address().port}/jwks.json`
+    server = await startWatchfire({ settings: { ...SETTINGS, 'auth.jwks_url': url, 'auth.jwks_retry': '100ms' } })
+  })
+  after(async () => {
+    await server.stop()
+    keys.close()
+    assertNeverClosedNormally()
+  })
+
+  /** Replaces the keys of the set. */
+  async function publish(kid, { publicKey }) {
+    set.keys = [{ ...(await exportJWK(publicKey)), kid, use: 'sig' }]
+  }
+
+  it('a stock client whose token has a new key joins after the server has fetched the set', async (t) => {
+    const join = async (kid, alg) => {
+      const client = connect(t, server, newestWay)
+      const channel = client.socket.channel(freshTopic('orders'), { token: await tokenOf('ada', { alg, kid, key: KEYS[alg].privateKey }) })
+      // The client repeats a refused join by itself.
+      const joined = new Promise((resolve) => channel.join().receive('ok', resolve))
+      await joined
+    }
+    await join('first', 'RS256')
+    await publish('second', KEYS.ES256)
+    await join('second', 'ES256')
+    await publish('third', KEYS.EdDSA)
+    await join('third', 'EdDSA')
+  })
+
+  it('tokens with invented keys cause few fetches', async (t) => {
+    const client = connect(t, server, newestWay)
+    const before = requests
+    const began = performance.now()
+    for (let n = 0; n < 30; n++) {
+      const token = await tokenOf('ada', { alg: 'EdDSA', kid: `invented-${n}`, key: KEYS.EdDSA.privateKey })
+      assert.deepEqual((await client.joinRefused(freshTopic('orders'), { token })).response, { reason: 'token_invalid' })
+    }
+    await waitUntil(() => requests > before, 'the server fetches the set')
+    const processes = Math.max(1, server.workers().length)
+    const most = processes * (Math.ceil((performance.now() - began) / 100) + 1)
+    assert.ok(requests - before <= most, `${requests - before} fetches, at most ${most}`)
+  })
+})
+
+describe('rules on several processes', () => {
+  let server
+  before(async () => (server = await startWatchfire({ processes: 2, settings: { ...SETTINGS, 'auth.hs256_secret': new TextDecoder().decode(SECRET) } })))
+  after(() => server.stop())
+
+  it('deliver messages and presence to the subscribers of every process', async (t) => {
+    const topic = freshTopic('orders')
+    const count = 12
+    const users = Array.from({ length: count }, (_, n) => `user-${n}`)
+    const members = await Promise.all(
+      users.map(async (user) => {
+        const client = connect(t, server, newestWay)
+        const channel = client.socket.channel(topic, { token: await tokenOf(user) })
+        const presence = new newest.Presence(channel)
+        const synced = new Inbox()
+        presence.onSync(() => synced.put(presence.list((key) => key).toSorted()))
+        const notes = collectEvents(channel, 'note')
+        assert.equal((await reply(channel.join())).status, 'ok')
+        return { channel, synced, notes }
+      }),
+    )
+    for (const { synced } of members) await synced.next((keys) => keys.length === count)
+    members[0].channel.push('note', { n: 1 })
+    for (const { notes } of members) assert.deepEqual(await notes.next(), { n: 1 })
+  })
+})
