@@ -87,7 +87,9 @@ pub enum ClaimError {
     )]
     OtherCluster,
     /// All numbers are in use.
-    #[error("the cluster has no room for {processes} more processes: all machines together may have {NODES_MAX}")]
+    #[error(
+        "the cluster has no room for {processes} more processes: all machines together may have {NODES_MAX}"
+    )]
     Full {
         /// The processes of this machine.
         processes: u16,
@@ -286,7 +288,11 @@ impl Claim {
             return true;
         }
         let is_first = self.starting.keys().all(|other| *other > self.incarnation);
-        is_first && self.machines.keys().all(|other| *other > self.incarnation && !self.is_settled(*other))
+        is_first
+            && self
+                .machines
+                .keys()
+                .all(|other| *other > self.incarnation && !self.is_settled(*other))
     }
 
     fn is_settled(&self, incarnation: u64) -> bool {
@@ -412,7 +418,8 @@ mod tests {
                                 }
                             }
                             Action::Welcome(incarnation, welcome) => {
-                                let to = self.claims.iter().position(|c| c.incarnation == incarnation);
+                                let to =
+                                    self.claims.iter().position(|c| c.incarnation == incarnation);
                                 self.send(to.unwrap(), Received::Welcome(welcome));
                             }
                             Action::Settled | Action::OtherCluster => {}

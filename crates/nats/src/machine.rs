@@ -53,7 +53,8 @@ impl Machine {
         let mut welcomes =
             subscribe(format!("{prefix}.machine.{incarnation}")).await.map_err(NatsError::from)?;
         let started = Clock::now();
-        let claim = Claim::new(Instant::ZERO, incarnation, processes, settings.key.as_deref(), random);
+        let claim =
+            Claim::new(Instant::ZERO, incarnation, processes, settings.key.as_deref(), random);
         let mut machine = Machine {
             client,
             prefix: prefix.clone(),

@@ -35,7 +35,9 @@ const SUBSCRIPTION_CAPACITY: usize = 8_192;
 #[derive(Debug, thiserror::Error)]
 pub enum NatsError {
     /// A prefix that is no subject.
-    #[error("cannot use cluster.prefix {prefix:?}: use letters, digits, - and _, and dots between parts")]
+    #[error(
+        "cannot use cluster.prefix {prefix:?}: use letters, digits, - and _, and dots between parts"
+    )]
     Prefix {
         /// The prefix.
         prefix: String,
@@ -93,7 +95,8 @@ impl NatsSettings {
             .event_callback(log);
         if let Some(path) = &self.credentials_file {
             let read = options.credentials_file(path).await;
-            options = read.map_err(|source| NatsError::Credentials { path: path.clone(), source })?;
+            options =
+                read.map_err(|source| NatsError::Credentials { path: path.clone(), source })?;
         }
         if let Some(path) = &self.root_certificates {
             options = options.add_root_certificates(path.clone());
@@ -121,7 +124,10 @@ async fn log(event: Event) {
         Event::Connected => tracing::info!("connected to NATS"),
         Event::Disconnected => tracing::warn!("the connection to NATS is lost; connecting again"),
         Event::SlowConsumer(subscription) => {
-            tracing::warn!(subscription, "messages from NATS are dropped: this process is too slow");
+            tracing::warn!(
+                subscription,
+                "messages from NATS are dropped: this process is too slow"
+            );
         }
         Event::ServerError(error) => tracing::error!(%error, "NATS refused a request"),
         event => tracing::debug!(%event, "NATS"),
@@ -134,7 +140,8 @@ mod tests {
 
     #[test]
     fn a_prefix_is_a_subject_without_wildcards() {
-        let check = |prefix: &str| NatsSettings { prefix: prefix.into(), ..Default::default() }.check();
+        let check =
+            |prefix: &str| NatsSettings { prefix: prefix.into(), ..Default::default() }.check();
         for prefix in ["watchfire", "a.b-c_9"] {
             assert!(check(prefix).is_ok(), "{prefix}");
         }

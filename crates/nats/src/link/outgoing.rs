@@ -93,7 +93,9 @@ mod tests {
 
         assert!(again(&mut outgoing, Ack { expected: 2, ..Ack::default() }).is_empty());
         assert!(!outgoing.has_room() && !outgoing.is_unacknowledged());
-        assert!(again(&mut outgoing, Ack { expected: 2, consumed: 1, ..Ack::default() }).is_empty());
+        assert!(
+            again(&mut outgoing, Ack { expected: 2, consumed: 1, ..Ack::default() }).is_empty()
+        );
         assert!(outgoing.has_room());
     }
 
