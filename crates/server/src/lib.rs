@@ -47,6 +47,7 @@ mod feature;
 mod gateway;
 mod http;
 mod logging;
+mod machines;
 mod memory;
 mod metrics;
 mod multi_process;
@@ -81,6 +82,7 @@ pub use app::{
 pub use auth::AuthError;
 pub use gateway::GatewayError;
 pub use logging::{LogError, start_logging};
+pub use machines::ClusterError;
 pub use multi_process::{RunError, Started};
 pub use pages::DenyFileError;
 pub use process::{raise_open_file_limit, stop_signal};
@@ -88,9 +90,10 @@ pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     AcmeChallenge, AcmeSettings, AdminSettings, ApiKey, ApiListen, ApiScope, ApiSettings,
-    AuthSettings, ChannelRule, ChannelSettings, DhtRole, JoinRule, Layers, Limits, LogFormat,
-    LogSettings, P2pSettings, PageSettings, ProxyHeader, PublishRule, RuleError, ServerSettings,
-    Settings, SettingsError, SitesSettings, SocketSettings, StunSettings, TlsSettings,
+    AuthSettings, ChannelRule, ChannelSettings, ClusterSettings, DhtRole, JoinRule, Layers, Limits,
+    LogFormat, LogSettings, P2pSettings, PageSettings, ProxyHeader, PublishRule, RuleError,
+    ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings, StunSettings,
+    TlsSettings,
 };
 pub use sites::SitesError;
 pub use stun::StunError;

@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use watchfire_bus::{BusLimits, LocalBus};
+use watchfire_nats::Machine;
 use watchfire_sockets::Listeners;
 use watchfire_types::NodeId;
 use watchfire_workers::{
@@ -29,6 +30,7 @@ use crate::admin::AdminListeners;
 use crate::cluster::{
     Balancer, Cluster, PROCESSES_MAX, ProcessStarts, Receiver, receive_connections,
 };
+use crate::machines::{self, ClusterError};
 use crate::restart::{Inherited, OpenError, Opened, report_ready};
 use crate::server::{ProcessRole, RunningServer, Server, StartError, cores, random_secret};
 use crate::service_manager;
@@ -65,6 +67,9 @@ pub enum RunError {
     /// The listeners of the service manager, or of the server to replace, cannot be used.
     #[error("cannot take over listeners: {0}")]
     Inherit(io::Error),
+    /// This machine is not part of the cluster.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// A call to the operating system failed.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -97,6 +102,10 @@ pub struct Started {
 struct StartupData {
     settings: Settings,
     secret: [u8; 32],
+    /// The node of the first worker; the others follow it.
+    first: u16,
+    /// The id of the cluster of machines; 0 on a server of one machine.
+    cluster: u64,
     addresses: Vec<SocketAddr>,
     /// The last of the worker's listeners are those of the operator.
     admin_listeners: usize,
@@ -174,13 +183,20 @@ pub(crate) async fn supervise_all(
     settings.server.listen = listen;
     let addresses = listeners.addresses().to_vec();
     let drain_period = settings.server.drain_period;
-    let secret = random_secret().map_err(StartError::NoRandomness)?;
+    let workers = u16::try_from(processes).expect("there are few processes");
+    let mut machine = machines::join(&settings.cluster, workers).await?;
+    let secret = match &machine {
+        Some(machine) => machine.secret(),
+        None => random_secret().map_err(StartError::NoRandomness)?,
+    };
     let admin_listeners =
         AdminListeners::open(&settings.admin, is_successor).map_err(StartError::Admin)?;
     let admin_addresses = admin_listeners.addresses();
     let startup_data = StartupData {
         settings,
         secret,
+        first: machine.as_ref().map_or(0, |machine| machine.first().0),
+        cluster: machine.as_ref().map_or(0, Machine::cluster),
         addresses: addresses.clone(),
         admin_listeners: admin_addresses.len(),
         sockets_per_shard: listeners.sockets_per_shard(),
@@ -202,7 +218,7 @@ pub(crate) async fn supervise_all(
     let unresponsive = Arc::new(Mutex::new(BTreeSet::new()));
     let noted = unresponsive.clone();
     let plan = Plan {
-        workers: u16::try_from(processes).expect("there are few processes"),
+        workers,
         listeners: shares,
         startup_data,
         command: Box::new(|_| same_command()),
@@ -219,8 +235,14 @@ pub(crate) async fn supervise_all(
             ..SupervisorLimits::default()
         },
     };
-    let (stopped, is_ready) = (Notify::new(), Notify::new());
+    let (stopped, is_ready, place_lost) = (Notify::new(), Notify::new(), Notify::new());
     let stop = async {
+        let stop = async {
+            tokio::select! {
+                () = stop => {}
+                () = place_lost.notified() => {}
+            }
+        };
         let mut stop = pin!(stop);
         // A restart before all processes serve would find a server that is half started.
         tokio::select! {
@@ -241,9 +263,21 @@ pub(crate) async fn supervise_all(
     };
     let supervision = supervise(plan, stop, kill);
     tokio::pin!(supervision);
+    let mut lost = None;
     loop {
         tokio::select! {
-            ended = &mut supervision => return Ok(ended.map(|_| ())?),
+            ended = &mut supervision => {
+                if let Some(machine) = machine {
+                    machine.leave().await;
+                }
+                ended?;
+                return lost.map_or(Ok(()), |error: ClusterError| Err(error.into()));
+            }
+            error = machines::place_lost(&mut machine), if lost.is_none() => {
+                tracing::error!(%error, "this machine stops");
+                lost = Some(error);
+                place_lost.notify_one();
+            }
             Some(()) = hangup.recv() => hangups.lock().pass_on(),
             Some(()) = all_ready.recv() => {
                 if let Some((started, server)) = started.take() {
@@ -332,23 +366,29 @@ pub(crate) async fn serve_as_worker(
     let admin_listeners =
         AdminListeners::from_descriptors(listeners.split_off(public)).map_err(StartError::Admin)?;
     server.set_settings(startup_data.settings);
-    let StartupData { addresses, sockets_per_shard, numbered, is_successor, .. } = startup_data;
+    let StartupData {
+        addresses, sockets_per_shard, numbered, is_successor, first, cluster, ..
+    } = startup_data;
+    let node = |slot: NodeId| NodeId(first + slot.0);
+    let me = node(slot);
     let inherited = Listeners::from_parts(addresses, sockets_per_shard, listeners)
         .map_err(|error| RunError::JoinSupervisor(io::Error::other(error)))?;
     let connections_max = server.settings().limits.sockets_max.into();
-    let balancer = balancer(server.settings(), &inherited, numbered);
-    let bus = Arc::new(LocalBus::start(slot, BusLimits::default())?);
+    let balancer = balancer(server.settings(), NodeId(first), &inherited, numbered);
+    let of_machine = first..first + server.settings().server.processes;
+    let cluster_settings = server.settings().cluster.clone();
+    let bus = Arc::new(LocalBus::start(me, BusLimits::default())?);
     let (lost, mut lost_links) = mpsc::unbounded_channel();
     let (receiving_bus, mut handoffs) = (bus.clone(), Vec::new());
     let buses: Vec<_> = links
         .into_iter()
         .map(|Link { to, bus, handoff }| {
-            handoffs.push((to, Arc::new(handoff)));
-            (to, bus)
+            handoffs.push((node(to), Arc::new(handoff)));
+            (node(to), bus)
         })
         .collect();
     let role = ProcessRole {
-        cluster: Cluster::among(bus.clone(), connections_max, balancer, starts),
+        cluster: Cluster::among(bus.clone(), of_machine.clone(), connections_max, balancer, starts),
         is_successor,
         secret: startup_data.secret,
         inherited: Some(inherited),
@@ -366,6 +406,8 @@ pub(crate) async fn serve_as_worker(
     for (to, handoff) in handoffs {
         receive_from(&mut receivers, &server, to, handoff);
     }
+    // Ends after the drain, so that clients hear of each other until then.
+    let _links = machines::link(&cluster_settings, me, of_machine.clone(), cluster, &bus).await?;
     control.ready()?;
     let mut loops = server.loop_watch();
     let mut heartbeats = tokio::time::interval(heartbeat_period);
@@ -378,14 +420,18 @@ pub(crate) async fn serve_as_worker(
             },
             order = control.next_order() => match order {
                 Order::Link(Link { to, bus: stream, handoff }) => {
-                    link(&bus, to, stream);
-                    receive_from(&mut receivers, &server, to, Arc::new(handoff));
+                    link(&bus, node(to), stream);
+                    receive_from(&mut receivers, &server, node(to), Arc::new(handoff));
                 }
                 Order::Unresponsive(nodes) => server.cluster().note_unresponsive(&nodes),
                 Order::Drain => break,
             },
-            Some(node) = lost_links.recv() => {
-                if let Err(error) = control.link_lost(node) {
+            Some(lost) = lost_links.recv() => {
+                // Links to other machines are opened again without the supervisor.
+                if !of_machine.contains(&lost.0) {
+                    continue;
+                }
+                if let Err(error) = control.link_lost(NodeId(lost.0 - first)) {
                     tracing::warn!(%error, "cannot report a lost link to the supervisor");
                 }
             }
@@ -409,6 +455,7 @@ pub(crate) async fn serve_as_worker(
 /// The balancer of new connections. `None`: the kernel spreads them over all listeners.
 fn balancer(
     settings: &Settings,
+    first: NodeId,
     listeners: &Listeners,
     numbered: Option<usize>,
 ) -> Option<Balancer> {
@@ -423,6 +470,7 @@ fn balancer(
     Some(Balancer {
         kernel,
         processes: settings.server.processes,
+        first,
         shards: settings.server.shards,
         sockets: u32::try_from(sockets).unwrap_or(u32::MAX),
         cores: cores(),

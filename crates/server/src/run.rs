@@ -2,15 +2,22 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use watchfire_bus::{BusLimits, LocalBus};
+use watchfire_nats::Machine;
 use watchfire_workers::join_supervisor;
 
+use crate::cluster::{Cluster, ProcessStarts, Receiver};
+use crate::machines;
 use crate::multi_process::{
     RunError, Started, is_stop_during_start, process_count, serve_as_worker, supervise_all,
 };
 use crate::restart::{Inherited, Opened, report_ready};
 use crate::server::{ProcessRole, Server, StartError, shards};
+use crate::settings::Settings;
 use crate::tls::TlsPlan;
 
 impl Server {
@@ -58,23 +65,71 @@ impl Server {
         let mut settings = self.settings().clone();
         settings.server.listen = listen;
         self.set_settings(settings);
-        let role = ProcessRole {
-            inherited: Some(listeners),
-            is_successor,
-            ..ProcessRole::alone().map_err(io::Error::other)?
+        let mut machine = machines::join(&self.settings().cluster, 1).await?;
+        let (role, bus) = match &machine {
+            None => (ProcessRole::alone().map_err(io::Error::other)?, None),
+            Some(machine) => {
+                let (role, bus) = role_in_cluster(machine, self.settings())?;
+                (role, Some(bus))
+            }
         };
+        let role = ProcessRole { inherited: Some(listeners), is_successor, ..role };
+        let cluster_settings = self.settings().cluster.clone();
         // The parts that reload something listen for it, too. Without them, it must not end the
         // process.
         let _hangup = signal(SignalKind::hangup())?;
         let server = self.start_as(role)?;
+        // Ends after the drain, so that clients hear of each other until then.
+        let _links = match (&machine, &bus) {
+            (Some(machine), Some(bus)) => {
+                let me = machine.first();
+                let of_machine = me.0..me.0 + 1;
+                machines::link(&cluster_settings, me, of_machine, machine.cluster(), bus).await?
+            }
+            _ => None,
+        };
         let addresses = server.addresses().to_vec();
         let admin_addresses = server.admin_addresses().to_vec();
         let address = addresses[0];
         started(&Started { address, addresses, admin_addresses, processes: 1 });
         report_ready(predecessor);
         let mut loops = server.loop_watch();
-        restarts.until_end(stop, || loops.stalled().is_empty()).await;
+        let end = tokio::select! {
+            () = restarts.until_end(stop, || loops.stalled().is_empty()) => Ok(()),
+            error = machines::place_lost(&mut machine) => {
+                tracing::error!(%error, "this machine stops");
+                Err(error.into())
+            }
+        };
         server.drain().await;
-        Ok(())
+        if let Some(machine) = machine {
+            machine.leave().await;
+        }
+        end
     }
+}
+
+/// The role of the only process of a machine among several.
+fn role_in_cluster(
+    machine: &Machine,
+    settings: &Settings,
+) -> io::Result<(ProcessRole, Arc<LocalBus>)> {
+    let me = machine.first();
+    let bus = Arc::new(LocalBus::start(me, BusLimits::default())?);
+    let receiving_bus = bus.clone();
+    // Links to other machines are opened again by themselves, so nobody waits for lost ones.
+    let (lost, _) = mpsc::unbounded_channel();
+    let of_machine = me.0..me.0 + 1;
+    let connections_max = settings.limits.sockets_max.into();
+    let starts = ProcessStarts::default();
+    let role = ProcessRole {
+        cluster: Cluster::among(bus.clone(), of_machine, connections_max, None, starts),
+        secret: machine.secret(),
+        on_parts: Box::new(move |cluster, parts| {
+            let cluster = cluster.clone();
+            receiving_bus.attach(Arc::new(Receiver { cluster, parts, lost }));
+        }),
+        ..ProcessRole::alone().map_err(io::Error::other)?
+    };
+    Ok((role, bus))
 }

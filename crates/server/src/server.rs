@@ -15,7 +15,6 @@ use watchfire_channels::longpoll::LongPollLimits;
 use watchfire_sockets::{
     Adopter, Listeners, LoopWatch, ProxyProtocol, SocketLimits, SocketServerSettings,
 };
-use watchfire_types::NodeId;
 
 use crate::addresses::Addresses;
 use crate::admin::{self, AdminError, AdminListeners, AdminServer, DenyCalls, MetricsPage, Token};
@@ -26,6 +25,7 @@ use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
 use crate::feature::Feature;
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
 use crate::http;
+use crate::machines::{self, ClusterError};
 use crate::memory::{MemoryReturn, ReturnMemory};
 use crate::metrics::{MetricSource, MetricWriter, Metrics, SocketMetrics};
 use crate::pages::{
@@ -142,6 +142,9 @@ pub enum StartError {
         /// The value of the setting.
         report: String,
     },
+    /// The settings of the cluster are invalid.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// The operator's listener cannot start.
     #[error(transparent)]
     Admin(#[from] AdminError),
@@ -313,7 +316,7 @@ impl Server {
         let addresses = Arc::new(Addresses::new(&settings.limits, processes, seed, link, waker));
         // One of several processes has the gateway; the others send it the state of their pages.
         let has_gateway = has_pages && settings.p2p.is_on();
-        let is_gateway = has_gateway && cluster.me() == NodeId(0);
+        let is_gateway = has_gateway && cluster.is_first_of_machine();
         let host_metrics = is_gateway.then(HostMetrics::default);
         let link = PartLink::new(&cluster);
         let availability = has_gateway.then(|| Arc::new(Availability::new(link, is_gateway)));
@@ -381,7 +384,7 @@ impl Server {
             Arc::new(stun_metrics.clone()),
         ];
         if let Some((open, ..)) = &tls {
-            sources.push(Arc::new(open.metrics(cluster.me() == NodeId(0))));
+            sources.push(Arc::new(open.metrics(cluster.is_first_of_machine())));
         }
         if let Some(host_metrics) = &host_metrics {
             sources.push(Arc::new(host_metrics.clone()));
@@ -462,7 +465,7 @@ impl Server {
         let stun = stun.map(|(responder, address)| {
             stun_metrics.0.set(responder.counters()).ok();
             let is_local = responder.addresses().iter().all(|at| at.ip().is_loopback());
-            if is_local && settings.stun.announce.is_empty() && cluster.me() == NodeId(0) {
+            if is_local && settings.stun.announce.is_empty() && cluster.is_first_of_machine() {
                 tracing::info!(
                     "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
                      and stun.announce to a public address"
@@ -482,7 +485,7 @@ impl Server {
         let gateway = gateway.transpose()?;
         let tls = tls.map(|(open, plan, setup)| {
             // One process orders certificates, like the gateway.
-            let orders = cluster.me() == NodeId(0);
+            let orders = cluster.is_first_of_machine();
             TlsThread::start(setup, plan, open, sockets.local_addr(), orders)
         });
         let tls = tls.transpose()?;
@@ -674,6 +677,7 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     }
     settings.channels.check(settings.auth.is_on())?;
     Keys::new(settings)?;
+    machines::nats_settings(&settings.cluster)?;
     admin::check_listen(&settings.admin)?;
     Ok(())
 }

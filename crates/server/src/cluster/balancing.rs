@@ -18,6 +18,8 @@ const SET_AGAIN_TICKS: u32 = 20;
 pub(crate) struct Balancer {
     pub kernel: ConnectionBalancer,
     pub processes: u16,
+    /// The node of the machine's first process.
+    pub first: NodeId,
     /// Event loops of each process.
     pub shards: u16,
     /// Sockets of each address; at least as many as there are event loops.
@@ -57,7 +59,8 @@ impl Balancer {
     fn listeners_of(&self, node: NodeId) -> impl Iterator<Item = u32> + use<> {
         let processes = u32::from(self.processes);
         let all_shards = processes * u32::from(self.shards);
-        let of_node = move |socket: &u32| socket % all_shards % processes == u32::from(node.0);
+        let slot = u32::from(node.0 - self.first.0);
+        let of_node = move |socket: &u32| socket % all_shards % processes == slot;
         (0..self.sockets).filter(of_node)
     }
 }
@@ -111,6 +114,7 @@ mod tests {
         let mut balancer = Balancer {
             kernel,
             processes: 3,
+            first: NodeId(0),
             shards: 2,
             sockets: 6,
             cores: 2,

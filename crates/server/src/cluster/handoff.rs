@@ -54,9 +54,10 @@ impl HandoffTargets {
     }
 
     /// Sends a connection from the process `me` to its owner, or to the emptiest process with room.
-    /// Returns it when no process takes it.
+    /// Returns it when no process takes it. `slot` gives a process's number on this machine.
     pub fn send<L: Iterator<Item = (NodeId, ProcessLoad)>>(
         &self,
+        slot: impl Fn(NodeId) -> u16,
         me: NodeId,
         to: HandoffTarget,
         mut connection: HandoffConnection,
@@ -69,6 +70,7 @@ impl HandoffTargets {
             HandoffTarget::LessLoaded => connections_max / 16 + ROOM_MIN,
             HandoffTarget::AnyWithRoom => 1,
         };
+        let bit = |node| 1_u64 << slot(node);
         connection.declined |= bit(me);
         let declined = connection.declined;
         let candidates = others().filter(|(node, _)| bit(*node) & declined == 0);
@@ -97,11 +99,6 @@ impl HandoffTargets {
         let label = postcard::to_stdvec(&label).expect("a label is plain data");
         link.send(fd.as_fd(), &label).map_err(|_| connection)
     }
-}
-
-/// The bit of a process in [`HandoffConnection::declined`], one for each of up to 64.
-fn bit(node: NodeId) -> u64 {
-    1 << node.0
 }
 
 /// Accepts the connections that another process sends through a link, until that process is gone.

@@ -1,5 +1,6 @@
 //! The processes of this server, as this one sees them.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use watchfire_bus::{Bus, Loss, Readiness};
+use watchfire_bus::{Bus, Loss, NODES_MAX, Readiness};
 use watchfire_sockets::{HandoffConnection, HandoffTarget};
 use watchfire_types::NodeId;
 use watchfire_workers::HandoffSocket;
@@ -26,9 +27,11 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The processes of this server.
 pub(crate) struct Cluster {
     me: NodeId,
+    /// The nodes of this machine's processes.
+    of_machine: Range<u16>,
     /// `None` in a server of one process.
     bus: Option<Arc<dyn Bus>>,
-    others: [Other; PROCESSES_MAX],
+    others: Box<[Other]>,
     parts: AtomicU8,
     ready_up_to: watch::Sender<u64>,
     requests: PendingRequests,
@@ -70,24 +73,35 @@ impl Other {
 impl Cluster {
     /// A server of one process.
     pub fn alone() -> Self {
-        Cluster::of(NodeId(0), None, None)
+        Cluster::of(NodeId(0), 0..1, None, None)
     }
 
-    /// One process among several.
+    /// One process among several. `of_machine` are the nodes of this machine's processes.
     pub fn among(
         bus: Arc<dyn Bus>,
+        of_machine: Range<u16>,
         connections_max: u64,
         balancer: Option<Balancer>,
         starts: ProcessStarts,
     ) -> Self {
-        Cluster { connections_max, starts, ..Cluster::of(bus.me(), Some(bus), balancer) }
+        Cluster {
+            connections_max,
+            starts,
+            ..Cluster::of(bus.me(), of_machine, Some(bus), balancer)
+        }
     }
 
-    fn of(me: NodeId, bus: Option<Arc<dyn Bus>>, balancer: Option<Balancer>) -> Self {
+    fn of(
+        me: NodeId,
+        of_machine: Range<u16>,
+        bus: Option<Arc<dyn Bus>>,
+        balancer: Option<Balancer>,
+    ) -> Self {
         Cluster {
             me,
+            of_machine,
             bus,
-            others: std::array::from_fn(|_| Other::default()),
+            others: (0..NODES_MAX).map(|_| Other::default()).collect(),
             parts: AtomicU8::new(CLUSTER),
             ready_up_to: watch::Sender::new(0),
             requests: PendingRequests::default(),
@@ -104,6 +118,16 @@ impl Cluster {
     /// The number of this process.
     pub fn me(&self) -> NodeId {
         self.me
+    }
+
+    /// Whether this process is the first of its machine, which does what one process has to do.
+    pub fn is_first_of_machine(&self) -> bool {
+        self.me.0 == self.of_machine.start
+    }
+
+    /// Whether a process is on this machine, so that connections can move there.
+    fn is_near(&self, node: NodeId) -> bool {
+        self.of_machine.contains(&node.0)
     }
 
     /// Whether this server has one process.
@@ -191,7 +215,7 @@ impl Cluster {
     pub fn report_load(&self, load: ProcessLoad) {
         let Some(bus) = &self.bus else { return };
         *self.load.lock() = load;
-        let mut loads: Vec<_> = self.others().collect();
+        let mut loads: Vec<_> = self.near_others().collect();
         let first = loads.first().map(|(node, _)| *node).filter(|first| *first < self.me);
         loads.insert(0, (self.me, load));
         let is_due = |loads: &[_]| self.reports.lock().is_due(loads, self.connections_max);
@@ -256,18 +280,31 @@ impl Cluster {
         all.filter(|(_, other)| other.responds()).map(|(node, other)| (node, *other.load.lock()))
     }
 
-    /// Notes which other processes do not respond. Until they respond again or are restarted, they
+    /// The other processes of this machine that are up and respond.
+    fn near_others(&self) -> impl Iterator<Item = (NodeId, ProcessLoad)> {
+        self.others().filter(|(node, _)| self.is_near(*node))
+    }
+
+    /// Whether requests can move to another process: it is up, and on this machine.
+    pub fn can_move_to(&self, node: NodeId) -> bool {
+        self.is_near(node) && self.is_up(node)
+    }
+
+    /// Notes which other processes of this machine do not respond, by their slots. Until they respond again or are restarted, they
     /// get no new connections and no requests.
-    pub fn note_unresponsive(&self, nodes: &[NodeId]) {
-        for (other, node) in self.others.iter().zip(0..) {
-            other.is_unresponsive.store(nodes.contains(&NodeId(node)), Ordering::Relaxed);
+    pub fn note_unresponsive(&self, slots: &[NodeId]) {
+        for (node, slot) in self.of_machine.clone().zip(0..) {
+            let is_unresponsive = slots.contains(&NodeId(slot));
+            let other = &self.others[usize::from(node)];
+            other.is_unresponsive.store(is_unresponsive, Ordering::Relaxed);
         }
     }
 
-    /// The processes among the first `count` that do not serve clients now.
-    pub fn missing(&self, count: u16) -> Vec<NodeId> {
+    /// The slots of this machine's processes that do not serve clients now.
+    pub fn missing(&self) -> Vec<u16> {
         let serves = |node| node == self.me || self.other(node).is_some_and(Other::responds);
-        (0..count).map(NodeId).filter(|node| !serves(*node)).collect()
+        let slots = self.of_machine.clone().zip(0..);
+        slots.filter(|(node, _)| !serves(NodeId(*node))).map(|(_, slot)| slot).collect()
     }
 
     /// How often this process was restarted.
@@ -304,7 +341,15 @@ impl Cluster {
         to: HandoffTarget,
         connection: HandoffConnection,
     ) -> Result<(), HandoffConnection> {
-        self.handoff.send(self.me, to, connection, || self.others(), self.connections_max)
+        let slot = |node: NodeId| node.0 - self.of_machine.start;
+        self.handoff.send(
+            slot,
+            self.me,
+            to,
+            connection,
+            || self.near_others(),
+            self.connections_max,
+        )
     }
 
     /// Sets the link for connections to a process.

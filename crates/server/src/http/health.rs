@@ -38,8 +38,7 @@ struct Condition {
 impl Health {
     /// All conditions; the server is ready when each is met.
     fn conditions(&self) -> Vec<Condition> {
-        let missing = self.cluster.missing(self.processes);
-        let missing: Vec<u16> = missing.into_iter().map(|node| node.0).collect();
+        let missing = self.cluster.missing();
         let up = usize::from(self.processes) - missing.len();
         vec![
             Condition {

@@ -15,7 +15,8 @@ const FILE_VARIABLE: &str = "WATCHFIRE_CONFIG";
 const NOT_SETTINGS: [&str; 3] =
     [FILE_VARIABLE, watchfire_workers::CONTROL_VARIABLE, watchfire_workers::PREDECESSOR_VARIABLE];
 /// The values of these settings are not printed.
-const SECRETS: &[&str] = &["admin.token", "api.key", "auth.hs256_secret"];
+const SECRETS: &[&str] =
+    &["admin.token", "api.key", "auth.hs256_secret", "cluster.key", "cluster.nats"];
 const HIDDEN: &str = "(hidden)";
 /// The list of tables whose secrets are not printed, and the name of the secret in each table.
 const SECRET_TABLES: (&str, &str) = ("api.keys", "key");
@@ -135,7 +136,9 @@ impl Layers {
                 section.clone_into(&mut current);
             }
             let source = self.sources.get(&key).map_or("default", String::as_str);
-            let is_hidden = SECRETS.contains(&&key[..]) && value.as_str() != Some("");
+            let is_empty =
+                value.as_str() == Some("") || value.as_array().is_some_and(Vec::is_empty);
+            let is_hidden = SECRETS.contains(&&key[..]) && !is_empty;
             let shown = if is_hidden { Value::from(HIDDEN) } else { value };
             let _ = writeln!(text, "{name} = {shown}  # {source}");
         }

@@ -7,6 +7,7 @@
 mod api;
 mod auth;
 mod channels;
+mod cluster;
 mod error;
 mod layers;
 mod limits;
@@ -19,6 +20,7 @@ mod tls;
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use auth::AuthSettings;
 pub use channels::{ChannelRule, ChannelSettings, JoinRule, PublishRule, RuleError};
+pub use cluster::ClusterSettings;
 pub use error::SettingsError;
 pub use layers::Layers;
 pub use limits::Limits;

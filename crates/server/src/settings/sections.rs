@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::api::ApiSettings;
 use super::auth::AuthSettings;
 use super::channels::ChannelSettings;
+use super::cluster::ClusterSettings;
 use super::limits::Limits;
 use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
@@ -26,6 +27,8 @@ pub struct Settings {
     pub channels: ChannelSettings,
     /// The keys and claims of clients' tokens.
     pub auth: AuthSettings,
+    /// The other machines of the server.
+    pub cluster: ClusterSettings,
     /// TLS with a certificate from files or from an ACME server; plain HTTP with neither.
     pub tls: TlsSettings,
     /// Whether and where the server answers STUN.

@@ -23,7 +23,7 @@ impl Shard {
         let token = request_token(header, head.query());
         if let Some(node) = token.and_then(TokenKey::node_of)
             && node != self.shared.cluster.me()
-            && self.shared.cluster.is_up(node)
+            && self.shared.cluster.can_move_to(node)
         {
             return Route::HandOff(node);
         }

@@ -77,7 +77,7 @@ impl Parking for Polling {
         let SlotToken { peer, node } = self.slot_tokens.open_slot(token)?;
         let cluster = self.grids.link.cluster();
         if node != cluster.me() {
-            return cluster.is_up(node).then_some(ParkRoute::HandOff(node));
+            return cluster.can_move_to(node).then_some(ParkRoute::HandOff(node));
         }
         Some(ParkRoute::Park { name: grid.into(), client: peer.0 })
     }
