@@ -87,8 +87,8 @@ pub(crate) async fn link(
     of_machine: Range<u16>,
     cluster: u64,
     bus: &Arc<LocalBus>,
-) -> Result<Option<Links>, ClusterError> {
+) -> Result<Option<Arc<Links>>, ClusterError> {
     let Some(nats) = nats_settings(settings)? else { return Ok(None) };
     let process = Process { me, of_machine, cluster };
-    Ok(Some(Links::start(nats, process, bus.clone()).await?))
+    Ok(Some(Arc::new(Links::start(nats, process, bus.clone()).await?)))
 }

@@ -407,7 +407,8 @@ pub(crate) async fn serve_as_worker(
         receive_from(&mut receivers, &server, to, handoff);
     }
     // Ends after the drain, so that clients hear of each other until then.
-    let _links = machines::link(&cluster_settings, me, of_machine.clone(), cluster, &bus).await?;
+    let links = machines::link(&cluster_settings, me, of_machine.clone(), cluster, &bus).await?;
+    links.as_ref().inspect(|links| server.cluster().set_links(links));
     control.ready()?;
     let mut loops = server.loop_watch();
     let mut heartbeats = tokio::time::interval(heartbeat_period);

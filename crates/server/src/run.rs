@@ -80,7 +80,7 @@ impl Server {
         let _hangup = signal(SignalKind::hangup())?;
         let server = self.start_as(role)?;
         // Ends after the drain, so that clients hear of each other until then.
-        let _links = match (&machine, &bus) {
+        let links = match (&machine, &bus) {
             (Some(machine), Some(bus)) => {
                 let me = machine.first();
                 let of_machine = me.0..me.0 + 1;
@@ -88,6 +88,7 @@ impl Server {
             }
             _ => None,
         };
+        links.as_ref().inspect(|links| server.cluster().set_links(links));
         let addresses = server.addresses().to_vec();
         let admin_addresses = server.admin_addresses().to_vec();
         let address = addresses[0];

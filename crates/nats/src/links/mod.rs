@@ -67,6 +67,10 @@ pub struct LinkTotals {
     pub sent: u64,
     /// Packets that were sent again.
     pub sent_again: u64,
+    /// Bytes of data that were sent, and sent again.
+    pub bytes_out: u64,
+    /// Bytes of data that were received, also twice.
+    pub bytes_in: u64,
 }
 
 /// The counters as the tasks of a process share them.
@@ -77,6 +81,8 @@ struct Counters {
     ended: AtomicU64,
     sent: AtomicU64,
     sent_again: AtomicU64,
+    bytes_out: AtomicU64,
+    bytes_in: AtomicU64,
 }
 
 /// Links of one process to those of other machines. They end when this is dropped.
@@ -128,13 +134,16 @@ impl Links {
 
     /// Counters since the start.
     pub fn totals(&self) -> LinkTotals {
-        let Counters { is_connected, links, ended, sent, sent_again } = &*self.counters;
+        let Counters { is_connected, links, ended, sent, sent_again, bytes_out, bytes_in } =
+            &*self.counters;
         LinkTotals {
             is_connected: is_connected.load(Ordering::Relaxed),
             links: links.load(Ordering::Relaxed),
             ended: ended.load(Ordering::Relaxed),
             sent: sent.load(Ordering::Relaxed),
             sent_again: sent_again.load(Ordering::Relaxed),
+            bytes_out: bytes_out.load(Ordering::Relaxed),
+            bytes_in: bytes_in.load(Ordering::Relaxed),
         }
     }
 }
@@ -273,6 +282,7 @@ impl Publisher {
     async fn data(&self, to: NodeId, link: u64, number: u64, bytes: &[u8]) {
         let body = crate::packet::Body::Data { number, bytes };
         self.counters.sent.fetch_add(1, Ordering::Relaxed);
+        self.counters.bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         // Fails only when the client is closed, as it is at the end of the process.
         self.client.publish(subject(&self.prefix, to), self.encode(link, body)).await.ok();
     }

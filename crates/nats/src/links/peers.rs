@@ -146,6 +146,10 @@ impl Peers {
                     self.publisher.control(from, link, Body::Close);
                     return;
                 };
+                if let Body::Data { bytes, .. } = packet.body {
+                    let bytes_in = &self.publisher.counters.bytes_in;
+                    bytes_in.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                }
                 match tunnel.receive(&packet.body) {
                     Ok(Some(ack)) => self.publisher.control(from, link, Body::Ack(ack)),
                     Ok(None) => {}

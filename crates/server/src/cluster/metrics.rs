@@ -15,6 +15,39 @@ impl MetricSource for Arc<Cluster> {
         ] {
             writer.counter(name, help, value)?;
         }
+        if let Some(totals) = self.link_totals() {
+            for (name, help, value) in [
+                (
+                    "nats_connected",
+                    "Processes with a connection to NATS",
+                    totals.is_connected.into(),
+                ),
+                ("cluster_links", "Links to processes of other machines", totals.links),
+            ] {
+                writer.gauge(name, help, value)?;
+            }
+            for (name, help, value) in [
+                (
+                    "cluster_links_ended",
+                    "Links to processes of other machines that ended",
+                    totals.ended,
+                ),
+                ("cluster_packets", "Messages with data that were sent over NATS", totals.sent),
+                ("cluster_bytes_sent", "Bytes of data that were sent over NATS", totals.bytes_out),
+                (
+                    "cluster_bytes_received",
+                    "Bytes of data that were received over NATS",
+                    totals.bytes_in,
+                ),
+                (
+                    "cluster_packets_again",
+                    "Messages that were sent again after a loss",
+                    totals.sent_again,
+                ),
+            ] {
+                writer.counter(name, help, value)?;
+            }
+        }
         let Some(totals) = self.bus().map(|bus| bus.totals()) else { return Ok(()) };
         writer.gauge(
             "bus_queued_bytes",

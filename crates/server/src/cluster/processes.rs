@@ -1,14 +1,15 @@
 //! The processes of this server, as this one sees them.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use watchfire_bus::{Bus, Loss, NODES_MAX, Readiness};
+use watchfire_nats::{LinkTotals, Links};
 use watchfire_sockets::{HandoffConnection, HandoffTarget};
 use watchfire_types::NodeId;
 use watchfire_workers::HandoffSocket;
@@ -44,6 +45,8 @@ pub(crate) struct Cluster {
     /// Connections that each process has room for.
     connections_max: u64,
     starts: ProcessStarts,
+    /// The links to other machines; empty on a server of one machine.
+    links: OnceLock<Weak<Links>>,
     is_draining: AtomicBool,
 }
 
@@ -111,6 +114,7 @@ impl Cluster {
             load: Mutex::default(),
             connections_max: u64::MAX,
             starts: ProcessStarts::default(),
+            links: OnceLock::new(),
             is_draining: AtomicBool::new(false),
         }
     }
@@ -281,7 +285,7 @@ impl Cluster {
     }
 
     /// The other processes of this machine that are up and respond.
-    fn near_others(&self) -> impl Iterator<Item = (NodeId, ProcessLoad)> {
+    pub fn near_others(&self) -> impl Iterator<Item = (NodeId, ProcessLoad)> {
         self.others().filter(|(node, _)| self.is_near(*node))
     }
 
@@ -305,6 +309,15 @@ impl Cluster {
         let serves = |node| node == self.me || self.other(node).is_some_and(Other::responds);
         let slots = self.of_machine.clone().zip(0..);
         slots.filter(|(node, _)| !serves(NodeId(*node))).map(|(_, slot)| slot).collect()
+    }
+
+    /// Sets the links to other machines, for the metrics.
+    pub fn set_links(&self, links: &Arc<Links>) {
+        self.links.set(Arc::downgrade(links)).ok();
+    }
+
+    pub(super) fn link_totals(&self) -> Option<LinkTotals> {
+        Some(self.links.get()?.upgrade()?.totals())
     }
 
     /// How often this process was restarted.

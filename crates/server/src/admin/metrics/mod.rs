@@ -33,10 +33,10 @@ impl MetricsPage {
         Router::new().route("/metrics", get(show)).with_state(self)
     }
 
-    /// The sums over all processes. A process that does not answer in time is missing, which
+    /// The sums over all processes of this machine. A process that does not answer in time is missing, which
     /// `watchfire_processes` shows.
     async fn render(&self) -> String {
-        let others: Vec<NodeId> = self.link.cluster().others().map(|(node, _)| node).collect();
+        let others: Vec<NodeId> = self.link.cluster().near_others().map(|(node, _)| node).collect();
         let mut texts = vec![self.render_here()];
         for node in others {
             texts.extend(self.link.request(node, &()).await);

@@ -1,0 +1,211 @@
+// Several machines on NATS appear to clients as one server, also when a machine or a NATS server dies.
+
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+
+import { collectEvents, connect, freshTopic, reply, variants } from '../lib/test-client.mjs'
+import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
+import { newest } from '../lib/phoenix-clients.mjs'
+import { startWatchfire } from '../lib/server.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+
+const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
+const RULES = '[{ pattern = "room:*", join = "anyone", publish = "clients", presence = true }]'
+/** A machine that is silent counts as gone after six seconds; the others notice it a little later. */
+const GONE_MS = 10_000
+
+let clusters = 0
+
+/** Starts machines; each entry of `ways` has the NATS URLs of one, and `processes` the number of its processes. */
+async function startMachines(ways, processes = ways.map(() => 1)) {
+  const prefix = `test.cluster-${++clusters}`
+  return Promise.all(
+    ways.map((urls, at) => {
+      const settings = { 'channels.rules': RULES, 'cluster.nats': JSON.stringify(urls), 'cluster.prefix': prefix, 'server.drain_period': '100ms' }
+      return startWatchfire({ settings, processes: processes[at] })
+    }),
+  )
+}
+
+/** A client of each machine, joined to the topic: its channel, messages and presence. */
+async function joinAll(t, machines, topic) {
+  return Promise.all(
+    machines.map(async (machine) => {
+      const client = connect(t, machine, newestWay)
+      const channel = client.socket.channel(topic, {})
+      const presence = new newest.Presence(channel)
+      const messages = collectEvents(channel, 'note')
+      const { status } = await reply(channel.join())
+      assert.equal(status, 'ok')
+      return { client, channel, presence, messages, keys: () => Object.keys(presence.state).toSorted() }
+    }),
+  )
+}
+
+/** Waits until all members see the same number of people. */
+async function untilAllSee(members, count, what, ms = GONE_MS) {
+  await waitUntil(() => members.every((member) => member.keys().length === count), what, ms)
+  for (const member of members) assert.deepEqual(member.keys(), members[0].keys())
+}
+
+/** Sends numbered notes, one each 5 ms, until it is stopped; returns how many. */
+function speak(channel, prefix) {
+  let isStopped = false
+  const run = (async () => {
+    let count = 0
+    while (!isStopped) {
+      channel.push('note', { text: `${prefix} ${count++}` })
+      await pause(5)
+    }
+    return count
+  })()
+  return () => {
+    isStopped = true
+    return run
+  }
+}
+
+/** Asserts that a member gets every note of a speaker, once and in order. */
+async function assertAllArrive(member, prefix, count) {
+  const texts = () => member.messages.all.map(({ text }) => text).filter((text) => text.startsWith(`${prefix} `))
+  await waitUntil(() => texts().length >= count, `${count} notes of ${prefix} arrive`)
+  assert.deepEqual(
+    texts(),
+    Array.from({ length: count }, (_, at) => `${prefix} ${at}`),
+  )
+}
+
+describe('a server of three machines', { skip: whyNoNats }, () => {
+  let nats
+  let machines
+  before(async () => {
+    await buildNats()
+    nats = await startNats(3)
+    const urls = nats.map(({ url }) => url)
+    machines = await startMachines([urls, urls, urls], [2, 1, 3])
+  })
+  after(async () => {
+    await Promise.all(machines.map((machine) => machine.stop()))
+    await Promise.all(nats.map((server) => server.kill()))
+  })
+
+  it('delivers messages and presence between machines', async (t) => {
+    const members = await joinAll(t, machines, freshTopic('room'))
+    await untilAllSee(members, 3, 'all see all three')
+    for (const [at, { channel }] of members.entries()) channel.push('note', { text: `from ${at}` })
+    for (const { messages } of members) {
+      const texts = (await messages.take(3)).map(({ text }) => text)
+      assert.deepEqual(texts.toSorted(), ['from 0', 'from 1', 'from 2'])
+    }
+    members[0].channel.leave()
+    await untilAllSee(members.slice(1), 2, 'the others see that it left')
+  })
+
+  it('sends no bytes of a topic to a machine without subscribers', async (t) => {
+    const topic = freshTopic('room')
+    const [speaker, listener] = await joinAll(t, machines.slice(0, 2), topic)
+    await untilAllSee([speaker, listener], 2, 'both see both')
+    const bytes = () => Promise.all(machines.map((machine) => machine.metric('watchfire_cluster_bytes_received_total')))
+    const before = await bytes()
+    for (let n = 0; n < 100; n++) speaker.channel.push('note', { text: 'x'.repeat(1_000), n })
+    await listener.messages.take(100)
+    const received = (await bytes()).map((now, at) => now - before[at])
+    // One copy to the one process of the second machine, and no more than load reports to the third.
+    assert(received[1] >= 100_000 && received[1] < 130_000, `${received} bytes`)
+    assert(received[2] < 5_000, `${received} bytes`)
+  })
+
+  it('has links between all machines, in its metrics', async (t) => {
+    await joinAll(t, machines, freshTopic('room'))
+    await waitUntil(
+      async () => (await Promise.all(machines.map((machine) => machine.metric('watchfire_cluster_links')))).every((links) => links > 0),
+      'each machine has links to the others',
+    )
+  })
+})
+
+describe('faults of a server of three machines', { skip: whyNoNats }, () => {
+  before(buildNats)
+
+  it('removes the clients of a machine that is killed, and loses no message of the others', async (t) => {
+    const nats = await startNats(3)
+    const urls = nats.map(({ url }) => url)
+    const machines = await startMachines([urls, urls, urls])
+    t.after(() => Promise.all([...machines.slice(0, 2).map((machine) => machine.stop()), ...nats.map((server) => server.kill())]))
+    const members = await joinAll(t, machines, freshTopic('room'))
+    await untilAllSee(members, 3, 'all see all three')
+    const stop = speak(members[0].channel, 'a')
+    await members[1].messages.take(50)
+    members[2].client.socket.disconnect()
+    machines[2].kill()
+    await untilAllSee(members.slice(0, 2), 2, 'the clients of the killed machine are gone')
+    await assertAllArrive(members[1], 'a', await stop())
+  })
+
+  it('loses no message when the NATS server in use is killed', async (t) => {
+    const nats = await startNats(3)
+    // Each machine uses another server first.
+    const ways = nats.map((_, at) => [...nats.slice(at), ...nats.slice(0, at)].map(({ url }) => url))
+    const machines = await startMachines(ways)
+    t.after(() => Promise.all([...machines.map((machine) => machine.stop()), ...nats.map((server) => server.kill())]))
+    const members = await joinAll(t, machines, freshTopic('room'))
+    await untilAllSee(members, 3, 'all see all three')
+    const stops = members.map(({ channel }, at) => speak(channel, `m${at}`))
+    for (const server of nats.slice(0, 2)) {
+      await members[2].messages.take(100)
+      await server.kill()
+    }
+    await pause(2_000)
+    const counts = await Promise.all(stops.map((stop) => stop()))
+    for (const member of members) {
+      for (const [at, count] of counts.entries()) await assertAllArrive(member, `m${at}`, count)
+    }
+    await untilAllSee(members, 3, 'all still see all three')
+  })
+
+  it('forgets a machine that hangs, and has it again afterwards', async (t) => {
+    const nats = await startNats(1)
+    const machines = await startMachines([[nats[0].url], [nats[0].url], [nats[0].url]])
+    t.after(() => Promise.all([...machines.map((machine) => machine.stop()), nats[0].kill()]))
+    const members = await joinAll(t, machines, freshTopic('room'))
+    await untilAllSee(members, 3, 'all see all three')
+    process.kill(machines[2].pid, 'SIGSTOP')
+    try {
+      await untilAllSee(members.slice(0, 2), 2, 'the clients of the machine that hangs are gone')
+    } finally {
+      process.kill(machines[2].pid, 'SIGCONT')
+    }
+    await untilAllSee(members, 3, 'all see all three again', 20_000)
+  })
+
+  it('has the same presence on all sides after a partition of twenty seconds', async (t) => {
+    const nats = await startNats(1)
+    const ways = await Promise.all([0, 1, 2].map(() => Cuttable.to(nats[0].port)))
+    const machines = await startMachines(ways.map(({ url }) => [url]))
+    t.after(() => Promise.all([...machines.map((machine) => machine.stop()), ...ways.map((way) => way.close()), nats[0].kill()]))
+    const topic = freshTopic('room')
+    const members = await joinAll(t, machines, topic)
+    await untilAllSee(members, 3, 'all see all three')
+    const start = performance.now()
+    ways[2].cut()
+    await untilAllSee(members.slice(0, 2), 2, 'one side sees its own')
+    await untilAllSee(members.slice(2), 1, 'the other side sees its own')
+    // Both sides change meanwhile.
+    const late = await joinAll(t, [machines[0], machines[2]], topic)
+    members[1].channel.leave()
+    await waitUntil(() => members[0].keys().length === 2 && members[2].keys().length === 2, 'each side sees its changes')
+    await pause(Math.max(0, 20_000 - (performance.now() - start)))
+    ways[2].open()
+    await untilAllSee([members[0], members[2], ...late], 4, 'all sides are one again', 20_000)
+  })
+
+  it('refuses a machine of another cluster with the same prefix', async (t) => {
+    const nats = await startNats(1)
+    const settings = { 'cluster.nats': JSON.stringify([nats[0].url]), 'cluster.prefix': 'test.keys' }
+    const machine = await startWatchfire({ settings: { ...settings, 'cluster.key': 'a key of the first cluster' }, processes: 1 })
+    t.after(() => Promise.all([machine.stop(), nats[0].kill()]))
+    const other = startWatchfire({ settings: { ...settings, 'cluster.key': 'a key of another cluster' }, processes: 1 })
+    await assert.rejects(other, /another cluster uses this prefix/)
+  })
+})

@@ -1,0 +1,117 @@
+// Real NATS servers that form a cluster, and connections to them that a test can cut.
+
+import { spawn } from 'node:child_process'
+import net from 'node:net'
+
+import { waitUntil, withTimeout } from './deadlines.mjs'
+import { GoPrograms } from './go-programs.mjs'
+
+const programs = new GoPrograms({
+  folder: 'nats',
+  module: 'github.com/nats-io/nats-server/v2',
+  packages: { 'nats-server': '' },
+  target: 'nats',
+})
+
+/** The reason why NATS cannot run here; false when it can. On the CI machine it must run. */
+export const whyNoNats = programs.whyMissing
+
+/** Builds nats-server unless it exists: takes some seconds and some megabytes of modules. */
+export const buildNats = () => programs.build()
+
+/** Starts servers that know each other; each has a URL. */
+export async function startNats(count) {
+  const ports = await freePorts(2 * count)
+  const [clients, routes] = [ports.slice(0, count), ports.slice(count)]
+  const known = routes.map((port) => `nats://127.0.0.1:${port}`).join(',')
+  const servers = clients.map((port, at) => {
+    const args = ['-a', '127.0.0.1', '-p', port, '--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${routes[at]}`, '--routes', known]
+    return new NatsServer(spawn(programs.path('nats-server'), args.map(String), { stdio: 'ignore' }), port)
+  })
+  await Promise.all(servers.map((server) => waitUntil(() => canConnect(server.port), 'a NATS server listens')))
+  return servers
+}
+
+class NatsServer {
+  #child
+  #ended
+
+  constructor(child, port) {
+    this.#child = child
+    this.port = port
+    this.url = `nats://127.0.0.1:${port}`
+    this.#ended = new Promise((resolve) => child.once('close', resolve).once('error', resolve))
+  }
+
+  /** Kills it at once. */
+  kill() {
+    this.#child.kill('SIGKILL')
+    return withTimeout(this.#ended, 'a NATS server ends')
+  }
+}
+
+/** A way to a NATS server that can be cut and opened again. */
+export class Cuttable {
+  #listener
+  #sockets = new Set()
+  #isCut = false
+
+  /** Listens on a free port, and passes connections on to this port. */
+  static async to(port) {
+    const cuttable = new Cuttable()
+    cuttable.#listener = net.createServer((near) => cuttable.#connect(near, port))
+    await new Promise((resolve) => cuttable.#listener.listen(0, '127.0.0.1', resolve))
+    cuttable.url = `nats://127.0.0.1:${cuttable.#listener.address().port}`
+    return cuttable
+  }
+
+  /** Ends all connections, and refuses new ones until `open` is called. */
+  cut() {
+    this.#isCut = true
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  open() {
+    this.#isCut = false
+  }
+
+  close() {
+    this.cut()
+    this.#listener.close()
+  }
+
+  #connect(near, port) {
+    if (this.#isCut) return near.destroy()
+    const far = net.connect(port, '127.0.0.1')
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ]) {
+      this.#sockets.add(from)
+      from.on('error', () => {})
+      from.on('close', () => {
+        this.#sockets.delete(from)
+        to.destroy()
+      })
+      from.pipe(to)
+    }
+  }
+}
+
+async function freePorts(count) {
+  const listeners = Array.from({ length: count }, () => net.createServer())
+  await Promise.all(listeners.map((listener) => new Promise((resolve) => listener.listen(0, '127.0.0.1', resolve))))
+  const ports = listeners.map((listener) => listener.address().port)
+  await Promise.all(listeners.map((listener) => new Promise((resolve) => listener.close(resolve))))
+  return ports
+}
+
+function canConnect(port) {
+  return new Promise((resolve) => {
+    const socket = net.connect(port, '127.0.0.1', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
+  })
+}
