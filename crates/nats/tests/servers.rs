@@ -141,6 +141,7 @@ fn wait_for_links(hosts: &[Host]) {
     });
 }
 
+#[ignore = "needs NATS servers: run `make test-cluster`"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broadcast_reaches_the_interested_machines_only() {
     let servers = start_servers(1);
@@ -167,6 +168,7 @@ async fn a_broadcast_reaches_the_interested_machines_only() {
     assert!(hosts[2].bus.totals().bytes_in - bytes_before < 1_000, "bytes without interest");
 }
 
+#[ignore = "needs NATS servers: run `make test-cluster`"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_message_is_lost_when_nats_servers_die() {
     let mut servers = start_servers(3);
@@ -195,6 +197,7 @@ async fn no_message_is_lost_when_nats_servers_die() {
     }
 }
 
+#[ignore = "needs NATS servers: run `make test-cluster`"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_stops_is_gone_at_once_and_a_silent_cluster_after_six_seconds() {
     let mut servers = start_servers(1);
@@ -218,6 +221,7 @@ async fn a_process_that_stops_is_gone_at_once_and_a_silent_cluster_after_six_sec
     assert!(after > Duration::from_secs(4) && after < Duration::from_secs(10), "{after:?}");
 }
 
+#[ignore = "needs NATS servers: run `make test-cluster`"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_with_another_key_or_prefix_is_not_linked() {
     let servers = start_servers(1);
@@ -233,6 +237,7 @@ async fn a_machine_with_another_key_or_prefix_is_not_linked() {
     assert!(one.bus.nodes().is_empty() && other.bus.nodes().is_empty());
 }
 
+#[ignore = "needs NATS servers: run `make test-cluster`"]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_larger_than_a_packet_arrive_whole() {
     let servers = start_servers(1);

@@ -19,6 +19,9 @@ export const whyNoNats = programs.whyMissing
 /** Builds nats-server unless it exists: takes some seconds and some megabytes of modules. */
 export const buildNats = () => programs.build()
 
+/** The path of the program. */
+export const natsServer = () => programs.path('nats-server')
+
 /** Starts servers that know each other; each has a URL. */
 export async function startNats(count) {
   const ports = await freePorts(2 * count)
