@@ -18,6 +18,7 @@ mod tls;
 
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use auth::AuthSettings;
+pub(crate) use channels::is_built_in;
 pub use channels::{ChannelRule, ChannelSettings, JoinRule, PublishRule, RuleError};
 pub use error::SettingsError;
 pub use layers::Layers;
