@@ -10,7 +10,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster clean tools mirror-tools swarm-tools image-tools
+.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster test-tutorials clean tools mirror-tools swarm-tools image-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,16 @@ test-cluster: tests/interop/node_modules/.package-lock.json ## Several machines 
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:cluster
 	NATS_SERVER="$$(cd tests/interop && node --input-type=module -e "import { natsServer } from './lib/nats.mjs'; console.log(natsServer())")" \
 	  $(CARGO) test $(LOCKED) -p watchfire-nats --test servers -- --ignored --test-threads=1
+
+test-tutorials: tools tests/interop/node_modules/.package-lock.json ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby; installs the languages that are missing
+	@missing=; for tool in uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go; do \
+	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	python3 -c 'import fastapi, jwt' 2>/dev/null || missing="$$missing python3-fastapi python3-jwt"; \
+	[ -z "$$missing" ] || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends $$missing; }
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli
+	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:tutorials
 
 test-kubo: ## A real kubo against our libp2p host; builds kubo once, with Go, which takes minutes
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p watchfire-p2p --bins --example host --example raw_peer

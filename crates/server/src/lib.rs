@@ -42,6 +42,7 @@ mod admin;
 mod api;
 mod app;
 mod auth;
+mod causes;
 mod cluster;
 mod feature;
 mod gateway;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const ORDER: &[&str] = &[
     // Without imports of the server.
     "settings",
+    "causes",
     "logging",
     "memory",
     "process",

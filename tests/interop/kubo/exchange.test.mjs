@@ -38,6 +38,8 @@ function file(bytes) {
 function distinctBytes(length) {
   const bytes = randomBytes(length)
   bytes[0] = files
+  // A last block of one byte is not that of another file, which a node may have already.
+  if (length > 1) bytes[length - 1] = 0x80 | files
   return bytes
 }
 

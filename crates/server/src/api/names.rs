@@ -3,6 +3,7 @@
 use watchfire_types::{TOPIC_BYTES_MAX, Topic};
 
 use super::error::{CallError, Code};
+use crate::settings::is_built_in;
 
 /// The longest event: its length is one byte in a binary frame.
 const EVENT_BYTES_MAX: usize = 255;
@@ -26,15 +27,11 @@ impl ReservedTopics {
         if topic.chars().any(char::is_control) {
             return invalid(format!("the topic {topic:?} has control characters"));
         }
-        match topic == "phoenix" || (self.has_pages && is_of_pages(topic)) {
+        match topic == "phoenix" || (self.has_pages && is_built_in(topic)) {
             true => invalid(format!("the server reserves the topic {topic:?} for itself")),
             false => Ok(()),
         }
     }
-}
-
-fn is_of_pages(topic: &str) -> bool {
-    topic == "site" || topic.starts_with("page:") || topic.starts_with("sprites:")
 }
 
 /// Checks an event that a caller publishes.

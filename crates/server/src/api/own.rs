@@ -1,6 +1,5 @@
 //! The answers of this process to questions about its own clients.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant as SystemInstant;
 
@@ -9,7 +8,7 @@ use serde::Serialize;
 use watchfire_types::Instant;
 
 use super::publish::Publisher;
-use super::question::{PresenceCounts, ProcessInfo, Question};
+use super::question::{PresenceCounts, ProcessInfo, Question, summed};
 use super::repeats::{Repeats, RequestName};
 use crate::app::{ShardAnswer, ShardQuestion};
 use crate::metrics::Metrics;
@@ -93,15 +92,11 @@ fn sum(answers: Vec<ShardAnswer>) -> String {
 
 /// The first topics of all shards. Each shard has sent its own first ones, so none is missing.
 fn first_topics(answers: Vec<ShardAnswer>, count: usize) -> Vec<(String, u64)> {
-    let mut all = BTreeMap::new();
-    for answer in answers {
-        if let ShardAnswer::Topics(topics) = answer {
-            for (topic, subscribers) in topics {
-                *all.entry(topic).or_default() += subscribers;
-            }
-        }
-    }
-    all.into_iter().take(count).collect()
+    let topics = answers.into_iter().flat_map(|answer| match answer {
+        ShardAnswer::Topics(topics) => topics,
+        ShardAnswer::Count(_) => Vec::new(),
+    });
+    summed(topics).into_iter().take(count).collect()
 }
 
 #[cfg(test)]

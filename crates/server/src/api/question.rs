@@ -1,5 +1,7 @@
 //! Questions to each process about its own clients.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::publish::PublishCall;
@@ -45,4 +47,13 @@ pub(super) struct ProcessInfo {
     pub clients: u64,
     pub topics: u64,
     pub uptime_seconds: u64,
+}
+
+/// The topics of several answers in order, each with the sum of its subscribers.
+pub(super) fn summed(topics: impl IntoIterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for (topic, subscribers) in topics {
+        *all.entry(topic).or_default() += subscribers;
+    }
+    all
 }

@@ -1,14 +1,12 @@
 //! `topics`: the topics that have subscribers, a page at a time.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::{CallError, Code};
 use super::params::parse;
 use super::processes::Processes;
-use super::question::Question;
+use super::question::{Question, summed};
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
@@ -46,10 +44,7 @@ pub(super) async fn topics(processes: &Processes, body: &[u8]) -> Result<String,
 
 /// The first topics of all processes. Each has sent its own first ones, so none is missing.
 fn page(answers: Vec<Vec<(String, u64)>>, limit: usize) -> Value {
-    let mut all: BTreeMap<String, u64> = BTreeMap::new();
-    for (topic, subscribers) in answers.into_iter().flatten() {
-        *all.entry(topic).or_default() += subscribers;
-    }
+    let all = summed(answers.into_iter().flatten());
     let has_more = all.len() > limit;
     let entry = |(topic, subscribers)| json!({ "topic": topic, "subscribers": subscribers });
     let topics: Vec<Value> = all.into_iter().take(limit).map(entry).collect();

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// What is handed over after so many of two shards have answered.
+    /// The answers that are handed over after so many of two shards have answered.
     fn after(answered: usize) -> Option<usize> {
         let (sender, answers) = mpsc::channel();
         let question = ShardQuestion::Disconnect { id: "users:1".into() };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use watchfire_channels::Pattern;
+use watchfire_hub::PresenceLimits;
 
 use super::error::TokenRefusal;
 use crate::settings::AuthSettings;
@@ -47,7 +48,10 @@ impl Grant {
         let begins_at = nbf.map(|date| date.0).unwrap_or_default();
         let has_begun = begins_at <= now.saturating_add(settings.leeway);
         let id = id.unwrap_or_else(|| format!("users:{sub}"));
-        if !(is_name(&sub) && is_name(&id) && is_issuer && is_audience && has_begun) {
+        let meta = Value::Object(meta);
+        let is_small = meta.to_string().len() <= PresenceLimits::default().meta_bytes_max;
+        let has_names = is_name(&sub) && is_name(&id);
+        if !(has_names && is_issuer && is_audience && has_begun && is_small) {
             return Err(TokenRefusal::Invalid);
         }
         let expires_at = exp.0.saturating_add(settings.leeway);
@@ -60,7 +64,7 @@ impl Grant {
             expires_at,
             join: patterns(channels.join)?,
             publish: patterns(channels.publish)?,
-            meta: Value::Object(meta),
+            meta,
         })
     }
 

@@ -23,6 +23,7 @@ use tokio::time::{sleep, timeout};
 use super::error::AuthError;
 use super::keys::{Key, keys_of_set};
 use super::verifier::{Auth, jwks_uri};
+use crate::causes::with_causes;
 
 /// The largest JWK set. A hundred keys take about 100 KB.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -109,15 +110,4 @@ async fn fetch(client: &HttpsClient, uri: Uri) -> Result<Vec<Key>, String> {
     let body = Limited::new(response.into_body(), BODY_BYTES_MAX).collect().await;
     let body = body.map_err(|error| with_causes(&*error))?.to_bytes();
     keys_of_set(&body).map_err(str::to_owned)
-}
-
-/// An error with all of its causes.
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -319,6 +319,7 @@ mod tests {
             ("id", json!("")),
             ("id", json!(["a"])),
             ("meta", json!("text")),
+            ("meta", json!({ "a": "x".repeat(4_100) })),
             ("channels", json!(["orders:*"])),
             ("channels", json!({ "jion": ["orders:*"] })),
             ("channels", json!({ "join": "orders:*" })),

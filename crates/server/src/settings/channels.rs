@@ -149,6 +149,14 @@ impl ChannelSettings {
     }
 }
 
+/// Whether the server has this topic itself.
+pub(crate) fn is_built_in(topic: &str) -> bool {
+    BUILT_IN.iter().any(|own| match own.strip_suffix('*') {
+        Some(prefix) => topic.starts_with(prefix),
+        None => topic == *own,
+    })
+}
+
 /// Whether a topic exists that both patterns match.
 fn overlaps(a: &str, b: &str) -> bool {
     match (a.strip_suffix('*'), b.strip_suffix('*')) {

@@ -19,6 +19,7 @@ mod tls;
 
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use auth::AuthSettings;
+pub(crate) use channels::is_built_in;
 pub use channels::{ChannelRule, ChannelSettings, JoinRule, PublishRule, RuleError};
 pub use cluster::ClusterSettings;
 pub use error::SettingsError;

@@ -17,6 +17,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 
 use super::plan::ca_certificates;
+use crate::causes::with_causes;
 
 /// The longest time of a request and its response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -87,15 +88,4 @@ impl HttpClient for AcmeHttpClient {
 
 fn other(message: &str) -> Error {
     Error::Other(message.into())
-}
-
-/// An error with all of its causes.
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -1,0 +1,3 @@
+module watchfire.example/backend
+
+go 1.21
