@@ -99,7 +99,7 @@ test-mirror: tools mirror-tools tests/interop/node_modules/.package-lock.json ##
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:mirror
 
-test-cluster: tests/interop/node_modules/.package-lock.json ## Several machines on real NATS servers; builds nats-server once, with Go
+test-cluster: web tools tests/interop/node_modules/.package-lock.json ## Several machines on real NATS servers, behind HAProxy; builds nats-server once, with Go
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:cluster
 	NATS_SERVER="$$(cd tests/interop && node --input-type=module -e "import { natsServer } from './lib/nats.mjs'; console.log(natsServer())")" \

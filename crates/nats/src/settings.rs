@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::{ConnectOptions, Event};
+use percent_encoding::percent_decode_str;
 
 /// How to connect to NATS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NatsSettings {
-    /// URLs such as `nats://user:password@host:4222` or `tls://host:4222`. The client uses another
-    /// server when one does not answer.
+    /// URLs such as `nats://user:password@host:4222`, `nats://token@host` or `tls://host:4222`. The
+    /// client uses another server when one does not answer.
     pub urls: Vec<String>,
     /// A file with credentials (`.creds`), if the servers need one.
     pub credentials_file: Option<PathBuf>,
-    /// PEM files with certificate authorities, besides those of the system.
+    /// A PEM file with certificate authorities, instead of those of the system.
     pub root_certificates: Option<PathBuf>,
     /// A client certificate and its key, as PEM files.
     pub client_certificate: Option<(PathBuf, PathBuf)>,
@@ -42,6 +43,9 @@ pub enum NatsError {
         /// The prefix.
         prefix: String,
     },
+    /// URLs with different users.
+    #[error("cannot use cluster.nats: all URLs must have the same user and password, or token")]
+    Users,
     /// The file with credentials.
     #[error("cannot read the NATS credentials {}: {source}", path.display())]
     Credentials {
@@ -76,16 +80,41 @@ impl NatsSettings {
             !part.is_empty()
                 && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         };
-        match self.prefix.split('.').all(is_part) {
-            true => Ok(()),
-            false => Err(NatsError::Prefix { prefix: self.prefix.clone() }),
+        if !self.prefix.split('.').all(is_part) {
+            return Err(NatsError::Prefix { prefix: self.prefix.clone() });
         }
+        self.user()?;
+        Ok(())
+    }
+
+    /// The user, or the token, that the URLs name. All of them name the same, because the client has
+    /// one for all servers, and reads none from the URLs.
+    fn user(&self) -> Result<Option<User>, NatsError> {
+        let mut users = self.urls.iter().map(|url| split_url(url).1);
+        let first = users.next().flatten();
+        if users.any(|user| user != first) {
+            return Err(NatsError::Users);
+        }
+        let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        Ok(first.map(|user| match user.split_once(':') {
+            Some((name, password)) => User::Named(decode(name), decode(password)),
+            None => User::Token(decode(user)),
+        }))
     }
 
     /// Opens a connection, which reconnects by itself for ever.
     pub(crate) async fn connect(&self, name: &str) -> Result<async_nats::Client, NatsError> {
         self.check()?;
-        let mut options = ConnectOptions::new()
+        // The client uses the provider of the process. It is set already if another connection was first.
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let options = match self.user()? {
+            Some(User::Named(name, password)) => {
+                ConnectOptions::with_user_and_password(name, password)
+            }
+            Some(User::Token(token)) => ConnectOptions::with_token(token),
+            None => ConnectOptions::new(),
+        };
+        let mut options = options
             .name(name)
             .connection_timeout(CONNECT_TIMEOUT)
             .ping_interval(PING_INTERVAL)
@@ -104,18 +133,31 @@ impl NatsSettings {
         if let Some((certificate, key)) = &self.client_certificate {
             options = options.add_client_certificate(certificate.clone(), key.clone());
         }
-        let connected = options.connect(self.urls.clone()).await;
-        connected.map_err(|source| NatsError::Connect { urls: self.public_urls(), source })
+        let urls = self.public_urls();
+        let connected = options.connect(urls.clone()).await;
+        connected.map_err(|source| NatsError::Connect { urls: urls.join(", "), source })
     }
 
-    /// The URLs without user names and passwords.
-    fn public_urls(&self) -> String {
-        let public = self.urls.iter().map(|url| match (url.find("://"), url.rfind('@')) {
-            (Some(scheme), Some(at)) => format!("{}{}", &url[..scheme + 3], &url[at + 1..]),
-            (None, Some(at)) => url[at + 1..].to_owned(),
-            (_, None) => url.clone(),
-        });
-        public.collect::<Vec<_>>().join(", ")
+    /// The URLs without users and passwords.
+    fn public_urls(&self) -> Vec<String> {
+        self.urls.iter().map(|url| split_url(url).0).collect()
+    }
+}
+
+/// The user that signs in at NATS.
+#[derive(Debug, PartialEq, Eq)]
+enum User {
+    /// A name and a password.
+    Named(String, String),
+    Token(String),
+}
+
+/// A URL without its user, and the user with the password, percent-encoded.
+fn split_url(url: &str) -> (String, Option<&str>) {
+    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
+    match rest.rsplit_once('@') {
+        Some((user, host)) => (format!("{scheme}{host}"), Some(user)),
+        None => (url.to_owned(), None),
     }
 }
 
@@ -150,10 +192,26 @@ mod tests {
         }
     }
 
+    fn with_urls(urls: &[&str]) -> NatsSettings {
+        let urls = urls.iter().map(|url| (*url).to_owned()).collect();
+        NatsSettings { urls, prefix: "watchfire".into(), ..Default::default() }
+    }
+
     #[test]
     fn errors_show_no_passwords() {
-        let urls = vec!["nats://ada:secret@one:4222".into(), "token@two".into(), "three".into()];
-        let settings = NatsSettings { urls, ..Default::default() };
-        assert_eq!(settings.public_urls(), "nats://one:4222, two, three");
+        let settings = with_urls(&["nats://ada:secret@one:4222", "token@two", "three"]);
+        assert_eq!(settings.public_urls(), ["nats://one:4222", "two", "three"]);
+    }
+
+    #[test]
+    fn urls_name_one_user() {
+        let user = |urls: &[&str]| with_urls(urls).user().ok().flatten();
+        let ada = User::Named("ada".into(), "a@b:c".into());
+        assert_eq!(user(&["nats://ada:a%40b:c@one", "tls://ada:a%40b:c@two:4222"]), Some(ada));
+        assert_eq!(user(&["nats://s3cr3t@one"]), Some(User::Token("s3cr3t".into())));
+        assert_eq!(user(&["nats://one", "two"]), None);
+        for urls in [&["nats://ada:a@one", "nats://ada:b@two"], &["nats://ada:a@one", "two"]] {
+            assert!(matches!(with_urls(urls).check(), Err(NatsError::Users)), "{urls:?}");
+        }
     }
 }

@@ -344,13 +344,14 @@ impl Server {
             own_client_key: own_client_key.clone(),
             is_served: has_pages,
         })];
+        let (sprites_link, api_link) = (PartLink::new(&cluster), PartLink::new(&cluster));
         if has_pages {
             features.push(Arc::new(SpriteFeature::new(
                 &settings,
                 TokenKey::new(secret),
                 seed,
                 sender.clone(),
-                PartLink::new(&cluster),
+                sprites_link,
                 addresses.clone(),
                 metrics.clone(),
             )));
@@ -370,7 +371,7 @@ impl Server {
 
         let api = Keys::new(&settings)?.map(|keys| {
             let (endpoint, presence) = (endpoint.clone(), presence.clone());
-            let (metrics, link) = (metrics.clone(), PartLink::new(&cluster));
+            let (metrics, link) = (metrics.clone(), api_link);
             Arc::new(ApiFeature::new(&settings, keys, has_pages, endpoint, presence, metrics, link))
         });
         features.extend(api.clone().map(|api| api as Arc<dyn Feature>));
@@ -402,7 +403,14 @@ impl Server {
         let metrics_page = Arc::new(MetricsPage::new(&metrics, sources, link));
         parts.push(metrics_page.clone());
         let token = Token::new(&settings.admin.token);
-        let deny_calls = DenyCalls { deny_list: deny_list.clone(), pages: pages.clone(), token };
+        let (link, deny_list_of_calls) = (PartLink::new(&cluster), deny_list.clone());
+        let deny_calls = Arc::new(DenyCalls {
+            deny_list: deny_list_of_calls,
+            pages: pages.clone(),
+            token,
+            link,
+        });
+        parts.push(deny_calls.clone());
         let admin_routes = admin::routes(metrics_page, has_pages.then_some(deny_calls));
         let admin_routes = match &api {
             Some(api) => admin_routes.merge(api.admin_routes()),

@@ -16,6 +16,7 @@ const ORDER: &[&str] = &[
     "service_manager",
     "small_listener",
     "restart",
+    "machines",
     "seed",
     "token",
     "web_client",

@@ -107,11 +107,11 @@ fn a_call_denies_a_page_at_once_and_changes_the_file() {
     let mut holder = Client::connect(&server);
     join(&mut holder, PAGE, "all");
     let response = admin(&server, "PUT", &format!("denied/{CID}"), TOKEN);
-    assert_eq!(response, (200, json!({ "denied": true, "changed": true })));
+    assert_eq!(response, (200, json!({ "denied": true, "changed": true, "failed": 0 })));
     assert_eq!(holder.receive_event("denied"), json!({}));
     assert_eq!(fs::read_to_string(&list.0).unwrap(), format!("# ours\n{CID}\n"));
     let again = admin(&server, "PUT", &format!("denied/{CID}"), TOKEN);
-    assert_eq!(again, (200, json!({ "denied": true, "changed": false })));
+    assert_eq!(again, (200, json!({ "denied": true, "changed": false, "failed": 0 })));
     assert_eq!(admin(&server, "GET", "denied", TOKEN), (200, json!({ "denied": 1 })));
     let one = admin(&server, "GET", &format!("denied/{CID}"), TOKEN);
     assert_eq!(one, (200, json!({ "denied": true })));

@@ -4,50 +4,11 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 
-import { collectEvents, connect, freshTopic, reply, variants } from '../lib/test-client.mjs'
+import { freshTopic } from '../lib/test-client.mjs'
+import { joinAll, startMachines, untilAllSee } from '../lib/machines.mjs'
 import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
-import { newest } from '../lib/phoenix-clients.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
-
-const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
-const RULES = '[{ pattern = "room:*", join = "anyone", publish = "clients", presence = true }]'
-/** A machine that is silent counts as gone after six seconds; the others notice it a little later. */
-const GONE_MS = 10_000
-
-let clusters = 0
-
-/** Starts machines; each entry of `ways` has the NATS URLs of one, and `processes` the number of its processes. */
-async function startMachines(ways, processes = ways.map(() => 1)) {
-  const prefix = `test.cluster-${++clusters}`
-  return Promise.all(
-    ways.map((urls, at) => {
-      const settings = { 'channels.rules': RULES, 'cluster.nats': JSON.stringify(urls), 'cluster.prefix': prefix, 'server.drain_period': '100ms' }
-      return startWatchfire({ settings, processes: processes[at] })
-    }),
-  )
-}
-
-/** A client of each machine, joined to the topic: its channel, messages and presence. */
-async function joinAll(t, machines, topic) {
-  return Promise.all(
-    machines.map(async (machine) => {
-      const client = connect(t, machine, newestWay)
-      const channel = client.socket.channel(topic, {})
-      const presence = new newest.Presence(channel)
-      const messages = collectEvents(channel, 'note')
-      const { status } = await reply(channel.join())
-      assert.equal(status, 'ok')
-      return { client, channel, presence, messages, keys: () => Object.keys(presence.state).toSorted() }
-    }),
-  )
-}
-
-/** Waits until all members see the same number of people. */
-async function untilAllSee(members, count, what, ms = GONE_MS) {
-  await waitUntil(() => members.every((member) => member.keys().length === count), what, ms)
-  for (const member of members) assert.deepEqual(member.keys(), members[0].keys())
-}
 
 /** Sends numbered notes, one each 5 ms, until it is stopped; returns how many. */
 function speak(channel, prefix) {
@@ -83,7 +44,7 @@ describe('a server of three machines', { skip: whyNoNats }, () => {
     await buildNats()
     nats = await startNats(3)
     const urls = nats.map(({ url }) => url)
-    machines = await startMachines([urls, urls, urls], [2, 1, 3])
+    machines = await startMachines([urls, urls, urls], { processes: [2, 1, 3] })
   })
   after(async () => {
     await Promise.all(machines.map((machine) => machine.stop()))

@@ -1,7 +1,10 @@
 // Real NATS servers that form a cluster, and connections to them that a test can cut.
 
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import net from 'node:net'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 
 import { waitUntil, withTimeout } from './deadlines.mjs'
 import { GoPrograms } from './go-programs.mjs'
@@ -22,17 +25,23 @@ export const buildNats = () => programs.build()
 /** The path of the program. */
 export const natsServer = () => programs.path('nats-server')
 
-/** Starts servers that know each other; each has a URL. */
-export async function startNats(count) {
+/** Starts servers that know each other; each has a URL. `more` are further arguments. */
+export async function startNats(count, more = []) {
   const ports = await freePorts(2 * count)
   const [clients, routes] = [ports.slice(0, count), ports.slice(count)]
   const known = routes.map((port) => `nats://127.0.0.1:${port}`).join(',')
   const servers = clients.map((port, at) => {
-    const args = ['-a', '127.0.0.1', '-p', port, '--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${routes[at]}`, '--routes', known]
+    const args = ['-a', '127.0.0.1', '-p', port, '--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${routes[at]}`, '--routes', known, ...more]
     return new NatsServer(spawn(programs.path('nats-server'), args.map(String), { stdio: 'ignore' }), port)
   })
   await Promise.all(servers.map((server) => waitUntil(() => canConnect(server.port), 'a NATS server listens')))
   return servers
+}
+
+/** Writes accounts of servers that accept credentials files only into a folder; returns the paths of both sides. */
+export async function writeCredentials(folder) {
+  await promisify(execFile)('go', ['run', './credentials', folder], { cwd: fileURLToPath(new URL('../nats', import.meta.url)) })
+  return { server: path.join(folder, 'server.conf'), user: path.join(folder, 'user.creds') }
 }
 
 class NatsServer {

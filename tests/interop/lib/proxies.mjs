@@ -12,6 +12,7 @@ import { certify } from './certificate.mjs'
 import { SOON_MS, waitUntil, withTimeout } from './deadlines.mjs'
 
 const GUIDE = new URL('../../../docs/how-to/proxy.md', import.meta.url)
+const GUIDE_OF_MACHINES = new URL('../../../docs/how-to/use-several-machines.md', import.meta.url)
 
 /** The names of the snippets. No resolver knows them. */
 export const APP = 'example.org'
@@ -65,10 +66,10 @@ export async function freePorts(count) {
   return ports
 }
 
-/** The only code block of the guide in that language. */
-function snippetOf(name) {
-  const blocks = [...readFileSync(GUIDE, 'utf8').matchAll(/^```([\w-]+)\n(.*?)^```$/gms)].filter(([, language]) => language === name)
-  assert.equal(blocks.length, 1, `docs/how-to/proxy.md has one snippet for ${name}`)
+/** The only code block of a guide in that language. */
+function snippetOf(name, guide = GUIDE) {
+  const blocks = [...readFileSync(guide, 'utf8').matchAll(/^```([\w-]+)\n(.*?)^```$/gms)].filter(([, language]) => language === name)
+  assert.equal(blocks.length, 1, `${guide} has one snippet for ${name}`)
   return blocks[0][2]
 }
 
@@ -78,21 +79,39 @@ function substitute(snippet, placeholder, replacement) {
   return snippet.replaceAll(placeholder, replacement)
 }
 
+/** A folder with the certificate of the snippets, which it returns too. */
+function certified(name) {
+  const folder = mkdtempSync(path.join(tmpdir(), `${name}-`))
+  const { cert, key } = certify(folder, [APP, `*.${SITES}`])
+  const certificate = readFileSync(cert, 'utf8')
+  writeFileSync(path.join(folder, 'watchfire.pem'), certificate + readFileSync(key, 'utf8'))
+  return { folder, certificate }
+}
+
+/** Puts the ports and the folder of the certificate into a snippet for nginx or HAProxy. */
+function substitutePorts(snippet, { http, https }) {
+  snippet = substitute(snippet, /(?<=^\s*(listen|bind) (\S*:)?)443\b/gm, https)
+  return substitute(snippet, /(?<=^\s*(listen|bind) (\S*:)?)80\b/gm, http)
+}
+
+/** Starts HAProxy in front of three machines, with the snippet of docs/how-to/use-several-machines.md. */
+export async function startBalancer(machines) {
+  const [http, https] = await freePorts(2)
+  const { folder, certificate } = certified('haproxy-machines')
+  let snippet = substitutePorts(snippetOf('haproxy-machines', GUIDE_OF_MACHINES), { http, https })
+  snippet = substitute(snippet, /\/etc\/ssl\/watchfire\//g, `${folder}/`)
+  for (const [at, { port }] of machines.entries()) snippet = substitute(snippet, new RegExp(`10\\.0\\.0\\.${at + 1}:4000`, 'g'), `127.0.0.1:${port}`)
+  return run(snippet, kinds.haproxy.command, { folder, certificate, ports: { http, https } })
+}
+
 /** Starts the proxy of that name in front of a server, on these ports. */
 export async function startProxy(name, server, { http, https }) {
   const { configuration, command } = kinds[name]
-  const folder = mkdtempSync(path.join(tmpdir(), `${name}-`))
-  const { cert, key } = certify(folder, [APP, `*.${SITES}`])
-  const both = path.join(folder, 'watchfire.pem')
-  const certificate = readFileSync(cert, 'utf8')
-  writeFileSync(both, certificate + readFileSync(key, 'utf8'))
+  const { folder, certificate } = certified(name)
 
   let snippet = substitute(snippetOf(name), /127\.0\.0\.1:4000/g, `${kinds[name].host ?? '127.0.0.1'}:${server.port}`)
   snippet = substitute(snippet, /\/etc\/ssl\/watchfire\//g, `${folder}/`)
-  if (name !== 'caddy') {
-    snippet = substitute(snippet, /(?<=^\s*(listen|bind) (\S*:)?)443\b/gm, https)
-    snippet = substitute(snippet, /(?<=^\s*(listen|bind) (\S*:)?)80\b/gm, http)
-  }
+  if (name !== 'caddy') snippet = substitutePorts(snippet, { http, https })
   const text = configuration(snippet, folder, { http, https })
   return run(text, command, { folder, certificate, ports: { http, https } })
 }

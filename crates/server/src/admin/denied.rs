@@ -9,31 +9,93 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
 use http::StatusCode;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use watchfire_content::{Cid, CidError};
+use watchfire_types::NodeId;
 
 use super::guard::{Token, not_the_operator, refuse};
+use crate::cluster::{ClusterPart, PartLink, PendingResponse};
 use crate::pages::{DenyFileError, DenyList, ReplicatedPages};
 
-/// The calls that read and change the deny-list.
+/// The calls that read and change the deny-list. A change is made on every machine of the server:
+/// each has a file of its own.
 pub(crate) struct DenyCalls {
     pub deny_list: Arc<DenyList>,
     pub pages: Arc<ReplicatedPages>,
     pub token: Token,
+    pub link: PartLink,
 }
+
+/// A change of the deny-list.
+#[derive(Serialize, Deserialize)]
+struct Change {
+    cid: String,
+    is_denied: bool,
+}
+
+/// The response of another process that has made a change.
+const DONE: &str = "done";
 
 impl DenyCalls {
     /// The routes. Without a token, there are none.
-    pub(super) fn routes(self) -> Router {
+    pub(super) fn routes(self: Arc<Self>) -> Router {
         if !self.token.is_set() {
             return Router::new();
         }
-        let calls = Arc::new(self);
         Router::new()
             .route("/admin/denied", get(count))
             .route("/admin/denied/{cid}", put(deny).delete(allow).get(is_denied))
-            .route_layer(middleware::from_fn_with_state(calls.clone(), authorize))
-            .with_state(calls)
+            .route_layer(middleware::from_fn_with_state(self.clone(), authorize))
+            .with_state(self)
+    }
+
+    /// Has every process of the other machines make a change. Returns how many did not.
+    async fn apply_elsewhere(&self, change: &Change) -> usize {
+        let mut failed = 0;
+        let others: Vec<NodeId> = self.link.cluster().far_others().collect();
+        for node in others {
+            let answer = self.link.request(node, change).await;
+            if answer.as_deref() != Some(DONE) {
+                let error = answer.as_deref().unwrap_or("no answer");
+                tracing::error!(%node, error, "another machine did not change its deny-list");
+                failed += 1;
+            }
+        }
+        failed
+    }
+}
+
+/// Changes the list of this machine, and removes the peers of blocked pages. Returns whether the list
+/// changed. Blocks on the file.
+fn apply(
+    list: &DenyList,
+    pages: &ReplicatedPages,
+    cid: &Cid,
+    is_denied: bool,
+) -> Result<bool, DenyFileError> {
+    let changed = if is_denied { list.add(cid) } else { list.remove(cid) }?;
+    pages.end_denied();
+    Ok(changed)
+}
+
+impl ClusterPart for DenyCalls {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, _: NodeId, _: &[u8]) -> Result<(), postcard::Error> {
+        Ok(()) // There are requests only.
+    }
+
+    fn take_request(&self, request: &[u8], response: PendingResponse) {
+        let Ok(Change { cid, is_denied }) = postcard::from_bytes(request) else { return };
+        let Ok(cid) = cid.parse::<Cid>() else { return };
+        let (list, pages) = (self.deny_list.clone(), self.pages.clone());
+        tokio::task::spawn_blocking(move || match apply(&list, &pages, &cid, is_denied) {
+            Ok(_) => response.send(DONE),
+            Err(error) => response.send(&error.to_string()),
+        });
     }
 }
 
@@ -65,21 +127,21 @@ async fn allow(State(calls): State<Arc<DenyCalls>>, Path(cid): Path<String>) -> 
     change(calls, cid, false).await
 }
 
-/// Changes the deny-list on a thread for blocking calls, and removes the peers of blocked pages.
+/// Changes the deny-list, here on a thread for blocking calls, then on the other machines.
 async fn change(calls: Arc<DenyCalls>, cid: String, is_denied: bool) -> Response {
     let cid = match cid.parse::<Cid>() {
         Ok(cid) => cid,
         Err(error) => return bad_cid(&error),
     };
-    let changing = calls.clone();
-    let changed = tokio::task::spawn_blocking(move || {
-        let list = &changing.deny_list;
-        let changed = if is_denied { list.add(&cid) } else { list.remove(&cid) }?;
-        changing.pages.end_denied();
-        Ok::<_, DenyFileError>(changed)
-    });
+    let change = Change { cid: cid.to_string(), is_denied };
+    let (list, pages) = (calls.deny_list.clone(), calls.pages.clone());
+    let changed = tokio::task::spawn_blocking(move || apply(&list, &pages, &cid, is_denied));
     match changed.await {
-        Ok(Ok(changed)) => Json(json!({ "denied": is_denied, "changed": changed })).into_response(),
+        Ok(Ok(changed)) => {
+            let failed = calls.apply_elsewhere(&change).await;
+            let answer = json!({ "denied": is_denied, "changed": changed, "failed": failed });
+            Json(answer).into_response()
+        }
         Ok(Err(error)) if !calls.deny_list.is_on() => {
             let message = "cannot change the deny-list: pages.deny_file is not set";
             tracing::warn!(%error, "{message}");

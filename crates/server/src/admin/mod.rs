@@ -25,7 +25,7 @@ pub(crate) use self::listener::{AdminListeners, AdminServer, check_listen};
 pub(crate) use self::metrics::MetricsPage;
 
 /// The routes of the operator. Without `calls`, there are none that change anything.
-pub(crate) fn routes(metrics_page: Arc<MetricsPage>, calls: Option<DenyCalls>) -> Router {
+pub(crate) fn routes(metrics_page: Arc<MetricsPage>, calls: Option<Arc<DenyCalls>>) -> Router {
     let calls = calls.map_or_else(Router::new, DenyCalls::routes);
     metrics_page.routes().merge(calls).fallback(async || (StatusCode::NOT_FOUND, NOT_FOUND))
 }

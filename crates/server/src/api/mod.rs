@@ -80,10 +80,9 @@ impl ApiFeature {
             repeats: Mutex::new(repeats),
             started_at: SystemInstant::now(),
         };
-        let count = if link.cluster().is_alone() { 1 } else { settings.server.processes };
         let calls = Calls {
             keys,
-            processes: Arc::new(Processes { link, own, count }),
+            processes: Arc::new(Processes { link, own }),
             metrics: ApiMetrics::default(),
             running: Semaphore::new(api.requests_max as usize),
             body_bytes_max,

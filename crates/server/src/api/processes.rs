@@ -1,6 +1,5 @@
 //! Questions to all processes of the server.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -21,8 +20,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Processes {
     pub link: PartLink,
     pub own: OwnClients,
-    /// The number of processes when all serve.
-    pub count: u16,
 }
 
 impl Processes {
@@ -72,22 +69,13 @@ impl Processes {
     ) -> Result<Answer, CallError> {
         let cluster = self.link.cluster();
         let question = Question::PublishOnce { caller, key, fingerprint, call };
-        let decides = NodeId(self.deciding(caller, key));
+        let decides = cluster.deciding((caller, key));
         let answer = if decides == cluster.me() {
             self.ask_here(&question).await?
-        } else if cluster.others().any(|(node, _)| node == decides) {
-            self.link.request(decides, &question).await.ok_or_else(no_answer)?
         } else {
-            return Err(no_answer());
+            self.link.request(decides, &question).await.ok_or_else(no_answer)?
         };
         read::<Result<Answer, CallError>>(&answer)?
-    }
-
-    /// The number of the process that decides. All processes compute the same one, whichever of them
-    /// are up: a repeat goes to the process that may know the first request.
-    fn deciding(&self, caller: &str, key: &str) -> u16 {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one((caller, key));
-        u16::try_from(hash % u64::from(self.count.max(1))).expect("below the number of processes")
     }
 
     async fn ask_here(&self, question: &Question<'_>) -> Result<String, CallError> {

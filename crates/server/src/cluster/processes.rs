@@ -1,5 +1,6 @@
 //! The processes of this server, as this one sees them.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -287,6 +288,20 @@ impl Cluster {
     /// The other processes of this machine that are up and respond.
     pub fn near_others(&self) -> impl Iterator<Item = (NodeId, ProcessLoad)> {
         self.others().filter(|(node, _)| self.is_near(*node))
+    }
+
+    /// The processes of other machines that are up and respond.
+    pub fn far_others(&self) -> impl Iterator<Item = NodeId> {
+        self.others().map(|(node, _)| node).filter(|node| !self.is_near(*node))
+    }
+
+    /// The process that decides about a key. All processes that see the same processes choose the
+    /// same one, and another one when that is gone.
+    pub fn deciding(&self, key: impl Hash) -> NodeId {
+        let rank =
+            |node: &NodeId| BuildHasherDefault::<DefaultHasher>::default().hash_one((&key, node.0));
+        let all = self.others().map(|(node, _)| node).chain([self.me]);
+        all.max_by_key(rank).expect("at least this process")
     }
 
     /// Whether requests can move to another process: it is up, and on this machine.

@@ -10,7 +10,7 @@ pub struct ClusterSettings {
     pub nats: Vec<String>,
     /// A NATS credentials file; empty for none.
     pub credentials_file: PathBuf,
-    /// A PEM file with certificate authorities besides those of the system; empty for none.
+    /// A PEM file with certificate authorities instead of those of the system; empty for none.
     pub root_certificates: PathBuf,
     /// A client certificate for NATS, as a PEM file, and its key; empty for none.
     pub client_certificate: PathBuf,

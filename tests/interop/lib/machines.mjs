@@ -1,0 +1,52 @@
+// Machines of one server on NATS, and clients that look at them from each.
+
+import assert from 'node:assert/strict'
+
+import { collectEvents, connect, reply, variants } from './test-client.mjs'
+import { newest } from './phoenix-clients.mjs'
+import { startWatchfire } from './server.mjs'
+import { waitUntil } from './deadlines.mjs'
+
+const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
+const RULES = '[{ pattern = "room:*", join = "anyone", publish = "clients", presence = true }]'
+/** A machine that is silent counts as gone after six seconds; the others notice it a little later. */
+const GONE_MS = 10_000
+
+let clusters = 0
+
+/**
+ * Starts machines; each entry of `ways` has the NATS URLs of one, `processes` the number of its processes, and `more` its
+ * further settings.
+ */
+export async function startMachines(ways, { processes = ways.map(() => 1), more = ways.map(() => ({})) } = {}) {
+  const prefix = `test.cluster-${++clusters}`
+  return Promise.all(
+    ways.map((urls, at) => {
+      const cluster = { 'cluster.nats': JSON.stringify(urls), 'cluster.prefix': prefix }
+      const settings = { 'channels.rules': RULES, 'server.drain_period': '100ms', ...cluster, ...more[at] }
+      return startWatchfire({ settings, processes: processes[at] })
+    }),
+  )
+}
+
+/** A client of each machine, joined to the topic: its channel, messages and presence. */
+export async function joinAll(t, machines, topic, way = newestWay) {
+  return Promise.all(
+    machines.map(async (machine) => {
+      const client = connect(t, machine, way)
+      const channel = client.socket.channel(topic, {})
+      const presence = new newest.Presence(channel)
+      const messages = collectEvents(channel, 'note')
+      const { status } = await reply(channel.join())
+      assert.equal(status, 'ok')
+      return { client, channel, presence, messages, keys: () => Object.keys(presence.state).toSorted() }
+    }),
+  )
+}
+
+/** Waits until all members see the same number of people. */
+export async function untilAllSee(members, count, what, ms = GONE_MS) {
+  await waitUntil(() => members.every((member) => member.keys().length === count), what, ms)
+  for (const member of members) assert.deepEqual(member.keys(), members[0].keys())
+}
+
