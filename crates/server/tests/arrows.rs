@@ -10,6 +10,7 @@ const ORDER: &[&str] = &[
     // Without imports of the server.
     "settings",
     "causes",
+    "https_connector",
     "logging",
     "memory",
     "process",
@@ -27,8 +28,10 @@ const ORDER: &[&str] = &[
     "presence",
     "auth",
     "app",
+    "hooks",
     "feature",
     "stun",
+    "machines",
     "tls",
     "sites",
     // Features. A new one is a folder, a line here, and a line in `server.rs`.

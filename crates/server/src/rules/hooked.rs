@@ -1,0 +1,247 @@
+//! The channel of a rule with hooks: a backend decides about joins and messages after the rule.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::Value;
+use watchfire_channels::Ref;
+
+use super::channel::{Member, RuleChannel};
+use crate::app::{Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+use crate::hooks::{
+    Allowed, Answered, ChannelId, HookRequest, Hooks, JoinTicket, LeaveNotice, Question, Recipient,
+    Slot, Verdict,
+};
+use crate::settings::Hook;
+
+/// Messages of one channel that wait for the backend. Further ones are refused.
+const MESSAGES_MAX: usize = 32;
+/// The reason for a message above that bound.
+const TOO_MANY_PENDING: &str = "too_many_pending";
+/// The reason for a payload above `hooks.body_bytes_max`.
+const PAYLOAD_TOO_LARGE: &str = "payload_too_large";
+
+/// The channel of a rule with hooks.
+pub(super) struct HookedChannel {
+    pub rule: RuleChannel,
+    pub hooks: Arc<Hooks>,
+}
+
+/// A joined client of such a channel.
+pub(super) struct HookedMember {
+    /// The state of the rule.
+    member: Option<Box<Member>>,
+    channel: ChannelId,
+    /// The presence meta of the backend's answer, until the client is present.
+    meta: Option<Value>,
+    /// Sent when the channel ends. `None`: the rule sends no notices.
+    _leave: Option<LeaveNotice>,
+    /// Messages of the client, in order. The backend is asked about the first.
+    messages: VecDeque<PendingMessage>,
+}
+
+/// A message that waits for the backend.
+struct PendingMessage {
+    event: Box<str>,
+    body: Body,
+    reference: Ref,
+    _slot: Slot,
+}
+
+impl Channel for HookedChannel {
+    type State = HookedMember;
+
+    fn join(
+        &self,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Joined<Self::State>, Refusal> {
+        // Also after the answer: the token may have expired meanwhile.
+        let member = self.rule.join(socket, payload)?.into_state();
+        let continued = socket.continued.take().and_then(|info| info.downcast::<Answered>().ok());
+        let (verdict, ticket) = match continued.map(|answered| *answered) {
+            Some(Answered { verdict, ticket: Some(ticket) }) => (verdict, ticket),
+            _ => self.begin_join(member.as_deref(), socket, payload)?,
+        };
+        let Allowed { meta, reply, .. } = match verdict {
+            Verdict::Allowed(allowed) => allowed,
+            Verdict::Denied(reason) => return Err(Refusal::because(&reason)),
+        };
+        let JoinTicket { channel, mut leave } = ticket;
+        if let Some(leave) = &mut leave {
+            leave.grant();
+        }
+        let messages = VecDeque::new();
+        let state = HookedMember { member, channel, meta, _leave: leave, messages };
+        Ok(Joined::with(state).response(reply.unwrap_or(Body::EMPTY)))
+    }
+
+    fn joined(&self, state: &mut Self::State, socket: &mut Socket<'_>) {
+        self.rule.begin(&mut state.member, state.meta.take(), socket);
+    }
+
+    fn handle_in(
+        &self,
+        state: &mut Self::State,
+        socket: &mut Socket<'_>,
+        event: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn {
+        if !self.has(Hook::Publish) {
+            return self.rule.handle_in(&mut state.member, socket, event, payload);
+        }
+        if let Some(reply) =
+            self.rule.answer_before_publish(&mut state.member, socket, event, payload)
+        {
+            return Ok(Outcome::Reply(reply));
+        }
+        let reason = match Body::from(payload).checked_object() {
+            Err(_) => "payload_not_an_object",
+            Ok(_) if self.is_too_large(payload) => PAYLOAD_TOO_LARGE,
+            Ok(_) if state.messages.len() >= MESSAGES_MAX => TOO_MANY_PENDING,
+            Ok(body) => return Ok(self.begin_message(state, socket, event, body)),
+        };
+        Ok(Outcome::Reply(Reply::because(reason)))
+    }
+
+    fn handle_info(
+        &self,
+        state: &mut Self::State,
+        socket: &mut Socket<'_>,
+        info: Box<dyn Any + Send>,
+    ) -> HandleIn {
+        let answered = match info.downcast::<Answered>() {
+            Ok(answered) => *answered,
+            Err(info) => return self.rule.handle_info(&mut state.member, socket, info),
+        };
+        if let Some(message) = state.messages.pop_front() {
+            let PendingMessage { event, body, reference, .. } = message;
+            let reply = self.decide(state, socket, &event, body, answered.verdict);
+            socket.reply_to_earlier(reference, reply);
+        }
+        self.ask_about_first(state, socket);
+        Ok(Outcome::NoReply)
+    }
+
+    fn leave(&self, state: Self::State, socket: &mut Socket<'_>) {
+        self.rule.leave(state.member, socket);
+    }
+}
+
+impl HookedChannel {
+    fn has(&self, hook: Hook) -> bool {
+        self.rule.rule.hooks.contains(&hook)
+    }
+
+    fn is_too_large(&self, payload: Payload<'_>) -> bool {
+        let len = match payload {
+            Payload::Json(text) => text.len(),
+            Payload::Binary(bytes) => bytes.len(),
+        };
+        len > self.hooks.payload_bytes_max()
+    }
+
+    /// Asks about a join, which then waits. Returns a decision that needs no answer.
+    fn begin_join(
+        &self,
+        member: Option<&Member>,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<(Verdict, JoinTicket), Refusal> {
+        if self.has(Hook::Join) && self.is_too_large(payload) {
+            return Err(Refusal::because(PAYLOAD_TOO_LARGE));
+        }
+        let grant = member.and_then(|member| member.grant(socket));
+        let request = HookRequest {
+            hook: Hook::Join,
+            topic: socket.topic(),
+            channel: ChannelId::new().ok_or_else(|| Refusal::because("no_random_bytes"))?,
+            user: grant.as_deref().map(|grant| &*grant.subject),
+            socket_id: socket.id,
+            address: socket.client_address(),
+            event: None,
+            payload: Some(payload),
+        };
+        let leave = self.has(Hook::Leave).then(|| self.hooks.leave_notice(&request));
+        let ticket = JoinTicket { channel: request.channel, leave };
+        if !self.has(Hook::Join) {
+            return Ok((Verdict::Allowed(Allowed::default()), ticket));
+        }
+        let Some(slot) = self.hooks.reserve(Hook::Join) else {
+            return Ok((self.hooks.without_backend(), ticket));
+        };
+        let recipient = Recipient::Join { channel: socket.address(), ticket, slot };
+        self.hooks.ask(Question::new(&request, recipient));
+        Err(Refusal::waits())
+    }
+
+    /// Queues a message for the backend, and asks about it if it is the first.
+    fn begin_message(
+        &self,
+        state: &mut HookedMember,
+        socket: &mut Socket<'_>,
+        event: &str,
+        body: Body,
+    ) -> Outcome {
+        let Some(slot) = self.hooks.reserve(Hook::Publish) else {
+            if state.messages.is_empty() {
+                let verdict = self.hooks.without_backend();
+                return Outcome::Reply(self.decide(state, socket, event, body, verdict));
+            }
+            // It may not overtake the messages that wait.
+            return Outcome::Reply(Reply::because(TOO_MANY_PENDING));
+        };
+        let reference = socket.reference.clone();
+        state.messages.push_back(PendingMessage {
+            event: event.into(),
+            body,
+            reference,
+            _slot: slot,
+        });
+        if state.messages.len() == 1 {
+            self.ask_about_first(state, socket);
+        }
+        Outcome::NoReply
+    }
+
+    fn ask_about_first(&self, state: &HookedMember, socket: &Socket<'_>) {
+        let Some(message) = state.messages.front() else { return };
+        let grant = state.member.as_ref().and_then(|member| member.grant(socket));
+        let request = HookRequest {
+            hook: Hook::Publish,
+            topic: socket.topic(),
+            channel: state.channel,
+            user: grant.as_deref().map(|grant| &*grant.subject),
+            socket_id: socket.id,
+            address: socket.client_address(),
+            event: Some(&message.event),
+            payload: Some(message.body.as_payload()),
+        };
+        self.hooks.ask(Question::new(&request, Recipient::Message(socket.address())));
+    }
+
+    /// Sends a message to the subscribers, or not. Returns the reply to its client.
+    fn decide(
+        &self,
+        state: &HookedMember,
+        socket: &mut Socket<'_>,
+        event: &str,
+        body: Body,
+        verdict: Verdict,
+    ) -> Reply {
+        let allowed = match verdict {
+            Verdict::Allowed(allowed) => allowed,
+            Verdict::Denied(reason) => return Reply::because(&reason),
+        };
+        // The token may have expired while the message waited.
+        if let Err(refusal) = self.rule.check_publish(state.member.as_deref(), socket) {
+            return Reply::because(refusal.reason());
+        }
+        if !allowed.is_silent {
+            let body = allowed.payload.unwrap_or(body);
+            socket.broadcast(event, body).expect("both payloads are objects or bytes");
+        }
+        Reply::ok(allowed.reply.unwrap_or(Body::EMPTY))
+    }
+}
