@@ -5,6 +5,7 @@ mod support;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,9 +15,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use support::{Client, metric, settings};
+use support::{Client, http, metric, settings};
 use watchfire_server::{
-    ChannelRule, Hook, JoinRule, OnFailure, PublishRule, RunningServer, Server, Settings,
+    Channel, ChannelRule, Connected, HandleIn, Hook, JoinRule, Joined, OnFailure, Outcome, Payload,
+    PublishRule, Refusal, RunningServer, Server, Settings, Socket,
 };
 
 const TOKEN_SECRET: &str = "an HS256 secret of 32 bytes or more";
@@ -242,7 +244,7 @@ fn a_join_waits_for_the_backend_while_other_channels_go_on() {
         1
     );
     assert_eq!(metric(&server, "watchfire_hooks_request_seconds_count{hook=\"join\"}"), 1);
-    assert_eq!(metric(&server, "watchfire_hooks_waiting"), 0);
+    wait_for(&server, "watchfire_hooks_waiting", 0);
 }
 
 #[test]
@@ -306,8 +308,10 @@ fn join_with(
     client.reply_to(&join)
 }
 
-/// Every way in which a backend fails.
-fn failures() -> Vec<(&'static str, Box<dyn FnOnce(Asked)>)> {
+type Failure = Box<dyn FnOnce(Asked)>;
+
+/// Every way in which a backend fails, with the outcome in metrics.
+fn failures() -> Vec<(&'static str, Failure)> {
     let long = format!("{{\"allow\":true,\"more\":\"{}\"}}", "x".repeat(100_000));
     vec![
         ("status", Box::new(|asked| asked.answer_with("500 Oops", "{\"allow\":true}"))),
@@ -371,7 +375,7 @@ fn a_backend_that_hangs_denies_after_the_timeout() {
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(10), "{took:?}");
     let name = "watchfire_hooks_requests_total{hook=\"join\",outcome=\"timeout\"}";
     assert_eq!(metric(&server, name), 3);
-    assert_eq!(metric(&server, "watchfire_hooks_waiting"), 0);
+    wait_for(&server, "watchfire_hooks_waiting", 0);
     let late = backend.next();
     late.allow();
 }
@@ -591,10 +595,29 @@ fn a_client_leaves_or_joins_again_while_its_join_waits() {
 }
 
 #[test]
-fn a_disconnected_user_gets_no_answer_and_an_unsubscribed_join_is_refused() {
+fn an_unsubscribed_join_is_refused_and_a_disconnected_client_leaves_nothing() {
     let backend = Backend::start();
-    let server = server_of(&backend);
+    let mut settings = hook_settings(&backend);
+    settings.api.key = "the key of the hooks test".replace(' ', "-");
+    let key = settings.api.key.clone();
+    let server = start(settings);
     let mut client = client_of(&server, "ada");
+    let join = client.send("rooms:1", "phx_join", json!({}));
+    let late = backend.next_of("join");
+    let body = json!({ "id": "users:ada", "topic": "rooms:1" }).to_string();
+    let response = http(
+        &server,
+        &format!(
+            "POST /api/unsubscribe HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             authorization: Bearer {key}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        ),
+    );
+    assert!(response.ends_with("{\"channels\":1}"), "{response}");
+    assert_eq!(reason(&client.reply_to(&join)), "unsubscribed");
+    late.answer(json!({ "allow": false }));
+
     client.send("rooms:1", "phx_join", json!({}));
     let asked = backend.next_of("join");
     server.endpoint().disconnect("users:ada");
@@ -633,6 +656,41 @@ fn expires_at(query: &str) -> u64 {
     let claims = query.split('.').nth(3).expect("a token has three parts");
     let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).unwrap()).unwrap();
     claims["exp"].as_u64().unwrap()
+}
+
+/// A channel that answers joins with the data of its application.
+struct Own;
+
+impl Channel for Own {
+    type State = ();
+
+    fn join(&self, socket: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        let user = socket.assigns::<String>().cloned();
+        Ok(Joined::with(()).response(json!({ "own": user })))
+    }
+
+    fn handle_in(&self, (): &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
+        Ok(Outcome::NoReply)
+    }
+}
+
+#[test]
+fn an_application_keeps_its_data_beside_the_token_and_the_address() {
+    let backend = Backend::start();
+    let server = Server::new(hook_settings(&backend))
+        .channel("own:*", Own)
+        .on_connect(|_| Ok(Connected { id: None, assigns: Some(Arc::new("me".to_owned())) }));
+    let server = server.start().unwrap();
+    let own = json!({ "status": "ok", "response": { "own": "me" } });
+    assert_eq!(Client::connect(&server).join("own:1", json!({})), own);
+    let mut client = client_of(&server, "ada");
+    assert_eq!(client.join("own:1", json!({})), own);
+    let join = client.send("rooms:1", "phx_join", json!({}));
+    let asked = backend.next_of("join");
+    assert_eq!(asked.body["user"], "ada");
+    assert_eq!(asked.body["socket"]["address"], "127.0.0.1");
+    asked.allow();
+    assert_eq!(client.reply_to(&join)["status"], "ok");
 }
 
 #[test]

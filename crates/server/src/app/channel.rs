@@ -96,11 +96,6 @@ impl<S> Joined<S> {
         Joined { state, response: Body::EMPTY }
     }
 
-    /// The state of the client.
-    pub(crate) fn into_state(self) -> S {
-        self.state
-    }
-
     /// Sets the response to the join.
     pub fn response(mut self, response: impl Into<Body>) -> Self {
         self.response = response.into();

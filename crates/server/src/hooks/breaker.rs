@@ -135,7 +135,9 @@ mod tests {
     #[test]
     fn one_request_decides_whether_it_closes() {
         let mut breaker = breaker();
-        (0..3).for_each(|_| drop(fail(&mut breaker, at(0))));
+        for _ in 0..3 {
+            fail(&mut breaker, at(0));
+        }
         let first = breaker.permit(at(5)).expect("one request is sent");
         assert_eq!(breaker.permit(at(5)), None, "only one");
         assert_eq!(breaker.record(at(6), first, false), None);
@@ -149,7 +151,9 @@ mod tests {
     fn requests_from_before_it_opened_change_nothing() {
         let mut breaker = breaker();
         let late = [(); 4].map(|()| breaker.permit(at(0)).unwrap());
-        (0..3).for_each(|_| drop(fail(&mut breaker, at(0))));
+        for _ in 0..3 {
+            fail(&mut breaker, at(0));
+        }
         assert_eq!(breaker.record(at(1), late[0], true), None);
         assert_eq!(breaker.permit(at(1)), None);
         let attempt = breaker.permit(at(5)).unwrap();

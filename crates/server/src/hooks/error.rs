@@ -37,7 +37,7 @@ pub enum HookError {
         source: std::io::Error,
     },
     /// A setting permits no request at all.
-    #[error("cannot use {name} = 0: set it to at least 1")]
+    #[error("cannot use {name} = 0: set it to a larger value")]
     Zero {
         /// The name of the setting.
         name: &'static str,

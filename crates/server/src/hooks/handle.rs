@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use http::Uri;
 use parking_lot::Mutex;
@@ -20,6 +21,9 @@ use super::request::HookRequest;
 use super::verdict::Verdict;
 use crate::metrics::MetricWriter;
 use crate::settings::{Hook, HookSettings};
+
+/// No backend thinks for longer. The bound keeps deadlines within the range of clocks.
+const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 
 /// A question in the queue of the thread. Its [`Slot`] bounds the queue.
 pub(super) struct QueuedQuestion {
@@ -55,12 +59,14 @@ impl Hooks {
         if !settings.is_on() {
             return Ok(None);
         }
-        for (name, value) in [
-            ("hooks.requests_max", settings.requests_max),
-            ("hooks.waiting_max", settings.waiting_max),
-            ("hooks.failures_max", settings.failures_max),
+        for (name, is_zero) in [
+            ("hooks.timeout", settings.timeout.is_zero()),
+            ("hooks.requests_max", settings.requests_max == 0),
+            ("hooks.waiting_max", settings.waiting_max == 0),
+            ("hooks.body_bytes_max", settings.body_bytes_max == 0),
+            ("hooks.failures_max", settings.failures_max == 0),
         ] {
-            if value == 0 {
+            if is_zero {
                 return Err(HookError::Zero { name });
             }
         }
@@ -70,7 +76,10 @@ impl Hooks {
         Ok(Some(Arc::new(Hooks {
             uri: uri(&settings.url)?,
             secret: secret(settings)?,
-            settings: settings.clone(),
+            settings: HookSettings {
+                timeout: settings.timeout.min(TIMEOUT_MAX),
+                ..settings.clone()
+            },
             notices: Arc::new(Notices {
                 tasks,
                 waiting: AtomicU32::new(0),

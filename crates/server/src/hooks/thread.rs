@@ -210,15 +210,16 @@ impl Sender {
     }
 
     fn log(&self, failure: Option<&Failure>, change: Option<Change>) {
-        let url = &self.hooks.uri;
+        // The rest of the URL may have secrets.
+        let host = self.hooks.uri.host();
         match (change, failure) {
-            (Some(Change::Closed), _) => tracing::info!(%url, "the backend answers again"),
+            (Some(Change::Closed), _) => tracing::info!(host, "the backend answers again"),
             (Some(Change::Opened), Some(failure)) => {
                 let retry_after = self.hooks.settings.retry_after;
-                tracing::warn!(%url, %failure, ?retry_after, "the backend failed; requests are stopped");
+                tracing::warn!(host, %failure, ?retry_after, "the backend failed; requests are stopped");
             }
             (_, Some(failure)) => {
-                tracing::debug!(%url, %failure, "a request to the backend failed")
+                tracing::debug!(host, %failure, "a request to the backend failed")
             }
             (_, None) => {}
         }
@@ -258,16 +259,18 @@ impl Sender {
 
     /// Sends a decision to the shard of its channel.
     async fn deliver(&self, recipient: Recipient, verdict: Verdict) {
-        let (to, mut message) = match recipient {
-            Recipient::Join { channel: to, mut ticket, slot: _slot } => {
+        // The slot of a join is free when its shard has the decision.
+        let (to, mut message, _slot) = match recipient {
+            Recipient::Join { channel: to, mut ticket, slot } => {
                 if let (Some(leave), Verdict::Allowed(_)) = (&mut ticket.leave, &verdict) {
                     leave.grant();
                 }
                 let info = Box::new(Answered { verdict, ticket: Some(ticket) });
-                (to, ShardMessage::ContinueJoin { to, info })
+                (to, ShardMessage::ContinueJoin { to, info }, Some(slot))
             }
             Recipient::Message(to) => {
-                (to, ShardMessage::Info { to, info: Box::new(Answered { verdict, ticket: None }) })
+                let info = Box::new(Answered { verdict, ticket: None });
+                (to, ShardMessage::Info { to, info }, None)
             }
         };
         // Without the decision, the channel would wait for ever.

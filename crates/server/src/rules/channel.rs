@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use watchfire_hub::TrackError;
 
 use super::expiries::{CheckToken, Expiries, ExpiryId};
-use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+use crate::app::{Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use crate::auth::{Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenRefusal};
 use crate::settings::{ChannelRule, JoinRule, PublishRule};
 
@@ -102,11 +102,7 @@ impl Channel for RuleChannel {
         if let Some(reply) = self.answer_before_publish(member, socket, event, payload) {
             return Ok(Outcome::Reply(reply));
         }
-        let reply = match socket.broadcast(event, payload) {
-            Ok(()) => Reply::ok(json!({})),
-            Err(_) => Reply::because("payload_not_an_object"),
-        };
-        Ok(Outcome::Reply(reply))
+        Ok(Outcome::Reply(self.publish(socket, event, payload)))
     }
 
     fn handle_info(
@@ -168,6 +164,19 @@ impl RuleChannel {
         }
         let refusal = self.check_publish(member.as_deref(), socket).err()?;
         Some(Reply::because(refusal.reason()))
+    }
+
+    /// Sends a client's message to the subscribers. Returns the reply to the client.
+    pub(super) fn publish(
+        &self,
+        socket: &mut Socket<'_>,
+        event: &str,
+        body: impl Into<Body>,
+    ) -> Reply {
+        match socket.broadcast(event, body) {
+            Ok(()) => Reply::ok(Body::EMPTY),
+            Err(_) => Reply::because("payload_not_an_object"),
+        }
     }
 
     fn needs_token(&self) -> bool {

@@ -34,7 +34,7 @@ pub(super) struct HookedMember {
     member: Option<Box<Member>>,
     channel: ChannelId,
     /// The presence meta of the backend's answer, until the client is present.
-    meta: Option<Value>,
+    meta: Option<Box<Value>>,
     /// Sent when the channel ends. `None`: the rule sends no notices.
     _leave: Option<LeaveNotice>,
     /// Messages of the client, in order. The backend is asked about the first.
@@ -58,7 +58,7 @@ impl Channel for HookedChannel {
         payload: Payload<'_>,
     ) -> Result<Joined<Self::State>, Refusal> {
         // Also after the answer: the token may have expired meanwhile.
-        let member = self.rule.join(socket, payload)?.into_state();
+        let Joined { state: member, response } = self.rule.join(socket, payload)?;
         let continued = socket.continued.take().and_then(|info| info.downcast::<Answered>().ok());
         let (verdict, ticket) = match continued.map(|answered| *answered) {
             Some(Answered { verdict, ticket: Some(ticket) }) => (verdict, ticket),
@@ -73,12 +73,13 @@ impl Channel for HookedChannel {
             leave.grant();
         }
         let messages = VecDeque::new();
+        let meta = meta.map(Box::new);
         let state = HookedMember { member, channel, meta, _leave: leave, messages };
-        Ok(Joined::with(state).response(reply.unwrap_or(Body::EMPTY)))
+        Ok(Joined::with(state).response(reply.unwrap_or(response)))
     }
 
     fn joined(&self, state: &mut Self::State, socket: &mut Socket<'_>) {
-        self.rule.begin(&mut state.member, state.meta.take(), socket);
+        self.rule.begin(&mut state.member, state.meta.take().map(|meta| *meta), socket);
     }
 
     fn handle_in(
@@ -238,10 +239,10 @@ impl HookedChannel {
         if let Err(refusal) = self.rule.check_publish(state.member.as_deref(), socket) {
             return Reply::because(refusal.reason());
         }
-        if !allowed.is_silent {
-            let body = allowed.payload.unwrap_or(body);
-            socket.broadcast(event, body).expect("both payloads are objects or bytes");
-        }
-        Reply::ok(allowed.reply.unwrap_or(Body::EMPTY))
+        let reply = match allowed.is_silent {
+            true => Reply::ok(Body::EMPTY),
+            false => self.rule.publish(socket, event, allowed.payload.unwrap_or(body)),
+        };
+        allowed.reply.map_or(reply, Reply::ok)
     }
 }
