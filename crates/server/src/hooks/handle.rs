@@ -48,8 +48,11 @@ pub(crate) struct Hooks {
     pub(super) notices: Arc<Notices>,
     /// Taken by the thread.
     pub(super) queues: Mutex<Option<Queues>>,
-    /// Slots in use.
+    /// Slots of questions in use.
     waiting: Arc<AtomicU32>,
+    /// Slots of messages behind others in use. They have a bound of their own, so that a client that
+    /// sends too fast takes no slot from the joins and first messages of others.
+    behind: Arc<AtomicU32>,
     started_at: std::time::Instant,
 }
 
@@ -91,6 +94,7 @@ impl Hooks {
             questions: asking,
             queues: Mutex::new(Some(Queues { questions, notices })),
             waiting: Arc::default(),
+            behind: Arc::default(),
             started_at: std::time::Instant::now(),
         })))
     }
@@ -105,13 +109,20 @@ impl Hooks {
         Verdict::without_backend(self.settings.on_failure)
     }
 
-    /// A slot for a join or a message that will wait. `None`: `hooks.waiting_max` of them wait.
+    /// A slot for a question. `None`: `hooks.waiting_max` joins and messages wait for an answer.
     pub fn reserve(&self, hook: Hook) -> Option<Slot> {
         if !add_up_to(&self.waiting, self.settings.waiting_max) {
             self.metrics.count(hook, "queue_full");
             return None;
         }
         Some(Slot(self.waiting.clone()))
+    }
+
+    /// A slot for a message that waits until its channel may ask about it. `None`:
+    /// `hooks.waiting_max` such messages wait.
+    pub fn reserve_behind(&self) -> Option<Slot> {
+        let is_counted = add_up_to(&self.behind, self.settings.waiting_max);
+        is_counted.then(|| Slot(self.behind.clone()))
     }
 
     /// Asks the backend.
@@ -137,7 +148,8 @@ impl Hooks {
         let is_open = u64::from(self.breaker.lock().is_open());
         let help = "Processes that send no requests, because the backend failed";
         writer.gauge("hooks_breakers_open", help, is_open)?;
-        let waiting = u64::from(self.waiting.load(Ordering::Relaxed));
+        let waiting = [&self.waiting, &self.behind].map(|count| count.load(Ordering::Relaxed));
+        let waiting = waiting.map(u64::from).iter().sum();
         writer.gauge("hooks_waiting", "Joins and messages that wait for the backend", waiting)
     }
 }

@@ -26,8 +26,8 @@ impl Question {
 pub(crate) enum Recipient {
     /// A join that waits.
     Join { channel: ChannelAddress, ticket: JoinTicket, slot: Slot },
-    /// A joined channel with a message that waits. The channel keeps the message and its slot.
-    Message(ChannelAddress),
+    /// A joined channel with a message that waits.
+    Message { channel: ChannelAddress, slot: Slot },
 }
 
 /// What belongs to a join while it waits.
@@ -44,7 +44,7 @@ pub(crate) struct Answered {
     pub ticket: Option<JoinTicket>,
 }
 
-/// The place of a join or a message that waits, until it is dropped.
+/// The place of a question, or of a message that waits, until it is dropped.
 pub(crate) struct Slot(pub(super) Arc<AtomicU32>);
 
 impl Drop for Slot {

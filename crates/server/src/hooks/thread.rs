@@ -259,18 +259,18 @@ impl Sender {
 
     /// Sends a decision to the shard of its channel.
     async fn deliver(&self, recipient: Recipient, verdict: Verdict) {
-        // The slot of a join is free when its shard has the decision.
+        // The slot is free when the shard has the decision.
         let (to, mut message, _slot) = match recipient {
             Recipient::Join { channel: to, mut ticket, slot } => {
                 if let (Some(leave), Verdict::Allowed(_)) = (&mut ticket.leave, &verdict) {
                     leave.grant();
                 }
                 let info = Box::new(Answered { verdict, ticket: Some(ticket) });
-                (to, ShardMessage::ContinueJoin { to, info }, Some(slot))
+                (to, ShardMessage::ContinueJoin { to, info }, slot)
             }
-            Recipient::Message(to) => {
+            Recipient::Message { channel: to, slot } => {
                 let info = Box::new(Answered { verdict, ticket: None });
-                (to, ShardMessage::Info { to, info }, None)
+                (to, ShardMessage::Info { to, info }, slot)
             }
         };
         // Without the decision, the channel would wait for ever.

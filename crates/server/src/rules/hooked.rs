@@ -46,7 +46,8 @@ struct PendingMessage {
     event: Box<str>,
     body: Body,
     reference: Ref,
-    _slot: Slot,
+    /// Of a message behind another.
+    slot: Option<Slot>,
 }
 
 impl Channel for HookedChannel {
@@ -97,13 +98,14 @@ impl Channel for HookedChannel {
         {
             return Ok(Outcome::Reply(reply));
         }
-        let reason = match Body::from(payload).checked_object() {
-            Err(_) => "payload_not_an_object",
-            Ok(_) if self.is_too_large(payload) => PAYLOAD_TOO_LARGE,
-            Ok(_) if state.messages.len() >= MESSAGES_MAX => TOO_MANY_PENDING,
-            Ok(body) => return Ok(self.begin_message(state, socket, event, body)),
-        };
-        Ok(Outcome::Reply(Reply::because(reason)))
+        // Before the payload is copied.
+        if self.is_too_large(payload) {
+            return Ok(Outcome::Reply(Reply::because(PAYLOAD_TOO_LARGE)));
+        }
+        Ok(match Body::from(payload).checked_object() {
+            Ok(body) => self.begin_message(state, socket, event, body),
+            Err(_) => Outcome::Reply(Reply::because("payload_not_an_object")),
+        })
     }
 
     fn handle_info(
@@ -116,12 +118,17 @@ impl Channel for HookedChannel {
             Ok(answered) => *answered,
             Err(info) => return self.rule.handle_info(&mut state.member, socket, info),
         };
-        if let Some(message) = state.messages.pop_front() {
-            let PendingMessage { event, body, reference, .. } = message;
-            let reply = self.decide(state, socket, &event, body, answered.verdict);
-            socket.reply_to_earlier(reference, reply);
+        self.decide_first(state, socket, answered.verdict);
+        // Without a slot for the next message, its decision needs no answer.
+        while !state.messages.is_empty() {
+            match self.hooks.reserve(Hook::Publish) {
+                Some(slot) => {
+                    self.ask_about_first(state, socket, slot);
+                    break;
+                }
+                None => self.decide_first(state, socket, self.hooks.without_backend()),
+            }
         }
-        self.ask_about_first(state, socket);
         Ok(Outcome::NoReply)
     }
 
@@ -177,7 +184,7 @@ impl HookedChannel {
         Err(Refusal::waits())
     }
 
-    /// Queues a message for the backend, and asks about it if it is the first.
+    /// Asks about a message, or lets it wait behind others.
     fn begin_message(
         &self,
         state: &mut HookedMember,
@@ -185,29 +192,34 @@ impl HookedChannel {
         event: &str,
         body: Body,
     ) -> Outcome {
-        let Some(slot) = self.hooks.reserve(Hook::Publish) else {
-            if state.messages.is_empty() {
-                let verdict = self.hooks.without_backend();
-                return Outcome::Reply(self.decide(state, socket, event, body, verdict));
-            }
-            // It may not overtake the messages that wait.
-            return Outcome::Reply(Reply::because(TOO_MANY_PENDING));
+        let is_first = state.messages.is_empty();
+        let has_room = state.messages.len() < MESSAGES_MAX;
+        let slot = match is_first {
+            true => self.hooks.reserve(Hook::Publish),
+            false => self.hooks.reserve_behind().filter(|_| has_room),
+        };
+        let Some(slot) = slot else {
+            return Outcome::Reply(match is_first {
+                true => self.decide(state, socket, event, body, self.hooks.without_backend()),
+                // It may not overtake the messages that wait.
+                false => Reply::because(TOO_MANY_PENDING),
+            });
         };
         let reference = socket.reference.clone();
-        state.messages.push_back(PendingMessage {
-            event: event.into(),
-            body,
-            reference,
-            _slot: slot,
-        });
-        if state.messages.len() == 1 {
-            self.ask_about_first(state, socket);
+        let message = PendingMessage { event: event.into(), body, reference, slot: None };
+        if is_first {
+            state.messages.push_back(message);
+            self.ask_about_first(state, socket, slot);
+        } else {
+            state.messages.push_back(PendingMessage { slot: Some(slot), ..message });
         }
         Outcome::NoReply
     }
 
-    fn ask_about_first(&self, state: &HookedMember, socket: &Socket<'_>) {
-        let Some(message) = state.messages.front() else { return };
+    /// Asks about the first message, which no longer waits behind another.
+    fn ask_about_first(&self, state: &mut HookedMember, socket: &Socket<'_>, slot: Slot) {
+        let Some(message) = state.messages.front_mut() else { return };
+        message.slot = None;
         let grant = state.member.as_ref().and_then(|member| member.grant(socket));
         let request = HookRequest {
             hook: Hook::Publish,
@@ -219,7 +231,16 @@ impl HookedChannel {
             event: Some(&message.event),
             payload: Some(message.body.as_payload()),
         };
-        self.hooks.ask(Question::new(&request, Recipient::Message(socket.address())));
+        let recipient = Recipient::Message { channel: socket.address(), slot };
+        self.hooks.ask(Question::new(&request, recipient));
+    }
+
+    /// Takes the first message, and replies to it.
+    fn decide_first(&self, state: &mut HookedMember, socket: &mut Socket<'_>, verdict: Verdict) {
+        let Some(message) = state.messages.pop_front() else { return };
+        let PendingMessage { event, body, reference, .. } = message;
+        let reply = self.decide(state, socket, &event, body, verdict);
+        socket.reply_to_earlier(reference, reply);
     }
 
     /// Sends a message to the subscribers, or not. Returns the reply to its client.

@@ -19,7 +19,8 @@ pub struct HookSettings {
     pub timeout: Duration,
     /// Requests of one process that run at once.
     pub requests_max: u32,
-    /// Joins and messages of one process that wait for an answer, and as many notices.
+    /// Joins and messages of one process that wait for an answer; as many messages behind those; and
+    /// as many notices.
     pub waiting_max: u32,
     /// Largest payload of a client in a request, and largest answer, in bytes.
     pub body_bytes_max: u32,
