@@ -3,11 +3,16 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHmac } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import http from 'node:http'
+import https from 'node:https'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
 import { collectEvents, connect, freshTopic, reply, variants, variantsWhere } from '../lib/test-client.mjs'
+import { certify } from '../lib/certificate.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
 import { Inbox, waitUntil } from '../lib/deadlines.mjs'
 import { freePorts } from '../lib/proxies.mjs'
@@ -27,11 +32,13 @@ class Backend {
   requests = new Inbox()
   decide = () => ({ allow: true })
 
-  static async start() {
+  /** Starts it; with a certificate for `localhost`, over HTTPS. */
+  static async start(tls) {
     const backend = new Backend()
-    backend.server = http.createServer((request, response) => backend.#answer(request, response))
+    const listener = (request, response) => backend.#answer(request, response)
+    backend.server = tls ? https.createServer(tls, listener) : http.createServer(listener)
     await new Promise((resolve) => backend.server.listen(0, '127.0.0.1', resolve))
-    backend.url = `http://127.0.0.1:${backend.server.address().port}/hooks`
+    backend.url = `${tls ? 'https://localhost' : 'http://127.0.0.1'}:${backend.server.address().port}/hooks`
     return backend
   }
 
@@ -150,6 +157,29 @@ describe('a server with hooks', () => {
     await replies.next((response) => response.reason === undefined)
     assert.equal((await reply(channel.push('note', {}))).status, 'ok')
   })
+})
+
+describe('a backend over HTTPS', () => {
+  for (const [name, isTrusted] of [
+    ['is asked if its certificate is trusted', true],
+    ['is not asked if its certificate is not trusted', false],
+  ]) {
+    it(name, async (t) => {
+      const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-hooks-'))
+      t.after(() => rmSync(folder, { recursive: true }))
+      const { cert, key } = certify(folder, ['localhost'])
+      const backend = await Backend.start({ cert: readFileSync(cert), key: readFileSync(key) })
+      t.after(() => backend.stop())
+      if (isTrusted) process.env.SSL_CERT_FILE = cert
+      const settings = { 'channels.rules': `[${RULES.join(', ')}]`, 'hooks.url': backend.url, 'hooks.secret': SECRET }
+      const server = await startWatchfire({ settings }).finally(() => delete process.env.SSL_CERT_FILE)
+      t.after(() => server.stop())
+      const channel = connect(t, server, newestWay).socket.channel('rooms:1')
+      const { status, response } = await reply(channel.join())
+      if (isTrusted) assert.equal(status, 'ok')
+      else assert.deepEqual([response.reason, backend.requests.all.length], ['backend_unavailable', 0])
+    })
+  }
 })
 
 describe('the example of a backend', () => {
