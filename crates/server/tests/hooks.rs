@@ -452,6 +452,35 @@ fn messages_of_a_channel_wait_for_each_other() {
 }
 
 #[test]
+fn an_allowed_message_reaches_the_subscribers_after_its_client_has_gone() {
+    let backend = Backend::start();
+    let server = server_of(&backend);
+    let (mut bob, _) = joined(&server, &backend, "rooms:1");
+    for (answer, expected) in [
+        (json!({ "allow": true }), Some("as it was")),
+        (json!({ "allow": true, "payload": { "n": "changed" } }), Some("changed")),
+        (json!({ "allow": true, "broadcast": false }), None),
+        (json!({ "allow": false }), None),
+    ] {
+        let (mut ada, _) = joined(&server, &backend, "rooms:1");
+        ada.send("rooms:1", "note", json!({ "n": "as it was" }));
+        // The backend is not asked about this one before it has decided about the first.
+        ada.send("rooms:1", "note", json!({ "n": "behind" }));
+        let asked = backend.next_of("publish");
+        drop(ada);
+        backend.next_of("leave").allow();
+        asked.answer(answer);
+        wait_for(&server, "watchfire_hooks_waiting", 0);
+        if let Some(expected) = expected {
+            assert_eq!(bob.receive_event("note")["n"], expected);
+        }
+    }
+    server.endpoint().broadcast("rooms:1", "note", json!({ "n": "last" })).unwrap();
+    assert_eq!(bob.receive_event("note")["n"], "last");
+    assert!(backend.has_none());
+}
+
+#[test]
 fn bytes_reach_the_backend_in_base64() {
     let backend = Backend::start();
     let server = server_of(&backend);
@@ -475,8 +504,8 @@ fn only_so_many_messages_of_a_channel_wait() {
     client.join("moderated:1", json!({}));
     client.join("moderated:2", json!({}));
     let refs: Vec<String> =
-        (0..40).map(|n| client.send("moderated:1", "note", json!({ "n": n }))).collect();
-    for refused in &refs[32..] {
+        (0..41).map(|n| client.send("moderated:1", "note", json!({ "n": n }))).collect();
+    for refused in &refs[33..] {
         assert_eq!(reason(&client.reply_to(refused)), "too_many_pending");
     }
     let large = json!({ "large": "x".repeat(70_000) });
@@ -484,7 +513,7 @@ fn only_so_many_messages_of_a_channel_wait() {
     assert_eq!(reason(&client.push("moderated:1", "note", json!([]))), "payload_not_an_object");
     assert_eq!(reason(&client.push("moderated:1", "presence_diff", json!({}))), "event_reserved");
     assert_eq!(reason(&client.join("quiet:1", large)), "payload_too_large");
-    assert_eq!(metric(&server, "watchfire_hooks_waiting"), 32);
+    assert_eq!(metric(&server, "watchfire_hooks_waiting"), 33);
     // The messages end with their channel. The question about the first is open.
     assert_eq!(client.push("moderated:1", "phx_leave", json!({}))["status"], "ok");
     wait_for(&server, "watchfire_hooks_waiting", 1);

@@ -22,7 +22,7 @@ use super::breaker::Change;
 use super::error::HookError;
 use super::handle::{Hooks, QueuedQuestion, Queues};
 use super::notices::NoticeTask;
-use super::question::{Answered, Question, Recipient};
+use super::question::{DecidedJoin, DecidedMessage, Question, Recipient};
 use super::request::ChannelId;
 use super::signature::signature;
 use super::verdict::Verdict;
@@ -265,11 +265,11 @@ impl Sender {
                 if let (Some(leave), Verdict::Allowed(_)) = (&mut ticket.leave, &verdict) {
                     leave.grant();
                 }
-                let info = Box::new(Answered { verdict, ticket: Some(ticket) });
+                let info = Box::new(DecidedJoin { verdict, ticket });
                 (to, ShardMessage::ContinueJoin { to, info }, slot)
             }
-            Recipient::Message { channel: to, slot } => {
-                let info = Box::new(Answered { verdict, ticket: None });
+            Recipient::Message { channel: to, message, slot } => {
+                let info = Box::new(DecidedMessage::new(message, verdict, self.endpoint.clone()));
                 (to, ShardMessage::Info { to, info }, slot)
             }
         };

@@ -5,18 +5,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
-use watchfire_channels::Ref;
 
 use super::channel::{Member, RuleChannel};
 use crate::app::{Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use crate::hooks::{
-    Allowed, Answered, ChannelId, HookRequest, Hooks, JoinTicket, LeaveNotice, Question, Recipient,
-    Slot, Verdict,
+    Allowed, ChannelId, ClientMessage, DecidedJoin, DecidedMessage, HookRequest, Hooks, JoinTicket,
+    LeaveNotice, Question, Recipient, Slot, Verdict,
 };
 use crate::settings::Hook;
 
-/// Messages of one channel that wait for the backend. Further ones are refused.
-const MESSAGES_MAX: usize = 32;
+/// Messages of one channel that wait behind the one that the backend is asked about. Further ones
+/// are refused.
+const BEHIND_MAX: usize = 32;
 /// The reason for a message above that bound.
 const TOO_MANY_PENDING: &str = "too_many_pending";
 /// The reason for a payload above `hooks.body_bytes_max`.
@@ -37,17 +37,10 @@ pub(super) struct HookedMember {
     meta: Option<Box<Value>>,
     /// Sent when the channel ends. `None`: the rule sends no notices.
     _leave: Option<LeaveNotice>,
-    /// Messages of the client, in order. The backend is asked about the first.
-    messages: VecDeque<PendingMessage>,
-}
-
-/// A message that waits for the backend.
-struct PendingMessage {
-    event: Box<str>,
-    body: Body,
-    reference: Ref,
-    /// Of a message behind another.
-    slot: Option<Slot>,
+    /// Whether the backend is asked about a message.
+    is_asking: bool,
+    /// The messages behind that one, in order, with their slots.
+    behind: VecDeque<(ClientMessage, Slot)>,
 }
 
 impl Channel for HookedChannel {
@@ -60,10 +53,11 @@ impl Channel for HookedChannel {
     ) -> Result<Joined<Self::State>, Refusal> {
         // Also after the answer: the token may have expired meanwhile.
         let Joined { state: member, response } = self.rule.join(socket, payload)?;
-        let continued = socket.continued.take().and_then(|info| info.downcast::<Answered>().ok());
-        let (verdict, ticket) = match continued.map(|answered| *answered) {
-            Some(Answered { verdict, ticket: Some(ticket) }) => (verdict, ticket),
-            _ => self.begin_join(member.as_deref(), socket, payload)?,
+        let continued =
+            socket.continued.take().and_then(|info| info.downcast::<DecidedJoin>().ok());
+        let DecidedJoin { verdict, ticket } = match continued {
+            Some(decided) => *decided,
+            None => self.begin_join(member.as_deref(), socket, payload)?,
         };
         let Allowed { meta, reply, .. } = match verdict {
             Verdict::Allowed(allowed) => allowed,
@@ -73,9 +67,15 @@ impl Channel for HookedChannel {
         if let Some(leave) = &mut leave {
             leave.grant();
         }
-        let messages = VecDeque::new();
         let meta = meta.map(Box::new);
-        let state = HookedMember { member, channel, meta, _leave: leave, messages };
+        let state = HookedMember {
+            member,
+            channel,
+            meta,
+            _leave: leave,
+            is_asking: false,
+            behind: VecDeque::new(),
+        };
         Ok(Joined::with(state).response(reply.unwrap_or(response)))
     }
 
@@ -103,7 +103,11 @@ impl Channel for HookedChannel {
             return Ok(Outcome::Reply(Reply::because(PAYLOAD_TOO_LARGE)));
         }
         Ok(match Body::from(payload).checked_object() {
-            Ok(body) => self.begin_message(state, socket, event, body),
+            Ok(body) => {
+                let reference = socket.reference.clone();
+                let (topic, event) = (socket.topic().into(), event.into());
+                self.begin_message(state, socket, ClientMessage { topic, event, body, reference })
+            }
             Err(_) => Outcome::Reply(Reply::because("payload_not_an_object")),
         })
     }
@@ -114,19 +118,22 @@ impl Channel for HookedChannel {
         socket: &mut Socket<'_>,
         info: Box<dyn Any + Send>,
     ) -> HandleIn {
-        let answered = match info.downcast::<Answered>() {
-            Ok(answered) => *answered,
+        let decided = match info.downcast::<DecidedMessage>() {
+            Ok(decided) => decided.take(),
             Err(info) => return self.rule.handle_info(&mut state.member, socket, info),
         };
-        self.decide_first(state, socket, answered.verdict);
-        // Without a slot for the next message, its decision needs no answer.
-        while !state.messages.is_empty() {
+        let Some((message, verdict)) = decided else { return Ok(Outcome::NoReply) };
+        state.is_asking = false;
+        self.decide_earlier(state, socket, message, verdict);
+        while !state.is_asking
+            && let Some((message, _)) = state.behind.pop_front()
+        {
             match self.hooks.reserve(Hook::Publish) {
-                Some(slot) => {
-                    self.ask_about_first(state, socket, slot);
-                    break;
+                Some(slot) => self.ask(state, socket, message, slot),
+                None => {
+                    let verdict = self.hooks.without_backend();
+                    self.decide_earlier(state, socket, message, verdict);
                 }
-                None => self.decide_first(state, socket, self.hooks.without_backend()),
             }
         }
         Ok(Outcome::NoReply)
@@ -156,7 +163,7 @@ impl HookedChannel {
         member: Option<&Member>,
         socket: &mut Socket<'_>,
         payload: Payload<'_>,
-    ) -> Result<(Verdict, JoinTicket), Refusal> {
+    ) -> Result<DecidedJoin, Refusal> {
         if self.has(Hook::Join) && self.is_too_large(payload) {
             return Err(Refusal::because(PAYLOAD_TOO_LARGE));
         }
@@ -174,13 +181,13 @@ impl HookedChannel {
         let leave = self.has(Hook::Leave).then(|| self.hooks.leave_notice(&request));
         let ticket = JoinTicket { channel: request.channel, leave };
         if !self.has(Hook::Join) {
-            return Ok((Verdict::Allowed(Allowed::default()), ticket));
+            return Ok(DecidedJoin { verdict: Verdict::Allowed(Allowed::default()), ticket });
         }
         let Some(slot) = self.hooks.reserve(Hook::Join) else {
-            return Ok((self.hooks.without_backend(), ticket));
+            return Ok(DecidedJoin { verdict: self.hooks.without_backend(), ticket });
         };
         let recipient = Recipient::Join { channel: socket.address(), ticket, slot };
-        self.hooks.ask(Question::new(&request, recipient));
+        self.hooks.ask(Question { hook: Hook::Join, body: request.to_json(), recipient });
         Err(Refusal::waits())
     }
 
@@ -189,37 +196,36 @@ impl HookedChannel {
         &self,
         state: &mut HookedMember,
         socket: &mut Socket<'_>,
-        event: &str,
-        body: Body,
+        message: ClientMessage,
     ) -> Outcome {
-        let is_first = state.messages.is_empty();
-        let has_room = state.messages.len() < MESSAGES_MAX;
-        let slot = match is_first {
-            true => self.hooks.reserve(Hook::Publish),
-            false => self.hooks.reserve_behind().filter(|_| has_room),
-        };
-        let Some(slot) = slot else {
-            return Outcome::Reply(match is_first {
-                true => self.decide(state, socket, event, body, self.hooks.without_backend()),
-                // It may not overtake the messages that wait.
-                false => Reply::because(TOO_MANY_PENDING),
-            });
-        };
-        let reference = socket.reference.clone();
-        let message = PendingMessage { event: event.into(), body, reference, slot: None };
-        if is_first {
-            state.messages.push_back(message);
-            self.ask_about_first(state, socket, slot);
-        } else {
-            state.messages.push_back(PendingMessage { slot: Some(slot), ..message });
+        if state.is_asking {
+            let has_room = state.behind.len() < BEHIND_MAX;
+            let Some(slot) = self.hooks.reserve_behind().filter(|_| has_room) else {
+                return Outcome::Reply(Reply::because(TOO_MANY_PENDING));
+            };
+            state.behind.push_back((message, slot));
+            return Outcome::NoReply;
         }
-        Outcome::NoReply
+        match self.hooks.reserve(Hook::Publish) {
+            Some(slot) => {
+                self.ask(state, socket, message, slot);
+                Outcome::NoReply
+            }
+            None => {
+                let ClientMessage { event, body, .. } = message;
+                let verdict = self.hooks.without_backend();
+                Outcome::Reply(self.decide(state, socket, &event, body, verdict))
+            }
+        }
     }
 
-    /// Asks about the first message, which no longer waits behind another.
-    fn ask_about_first(&self, state: &mut HookedMember, socket: &Socket<'_>, slot: Slot) {
-        let Some(message) = state.messages.front_mut() else { return };
-        message.slot = None;
+    fn ask(
+        &self,
+        state: &mut HookedMember,
+        socket: &Socket<'_>,
+        message: ClientMessage,
+        slot: Slot,
+    ) {
         let grant = state.member.as_ref().and_then(|member| member.grant(socket));
         let request = HookRequest {
             hook: Hook::Publish,
@@ -231,14 +237,21 @@ impl HookedChannel {
             event: Some(&message.event),
             payload: Some(message.body.as_payload()),
         };
-        let recipient = Recipient::Message { channel: socket.address(), slot };
-        self.hooks.ask(Question::new(&request, recipient));
+        let json = request.to_json();
+        let recipient = Recipient::Message { channel: socket.address(), message, slot };
+        self.hooks.ask(Question { hook: Hook::Publish, body: json, recipient });
+        state.is_asking = true;
     }
 
-    /// Takes the first message, and replies to it.
-    fn decide_first(&self, state: &mut HookedMember, socket: &mut Socket<'_>, verdict: Verdict) {
-        let Some(message) = state.messages.pop_front() else { return };
-        let PendingMessage { event, body, reference, .. } = message;
+    /// Decides about a message that waited, and replies to it.
+    fn decide_earlier(
+        &self,
+        state: &HookedMember,
+        socket: &mut Socket<'_>,
+        message: ClientMessage,
+        verdict: Verdict,
+    ) {
+        let ClientMessage { event, body, reference, .. } = message;
         let reply = self.decide(state, socket, &event, body, verdict);
         socket.reply_to_earlier(reference, reply);
     }
