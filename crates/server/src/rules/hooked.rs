@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::channel::{Member, RuleChannel};
 use crate::app::{Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+use crate::auth::Grant;
 use crate::hooks::{
     Allowed, ChannelId, ClientMessage, DecidedJoin, DecidedMessage, HookRequest, Hooks, JoinTicket,
     LeaveNotice, Question, Recipient, Slot, Verdict,
@@ -168,18 +169,11 @@ impl HookedChannel {
             return Err(Refusal::because(PAYLOAD_TOO_LARGE));
         }
         let grant = member.and_then(|member| member.grant(socket));
-        let request = HookRequest {
-            hook: Hook::Join,
-            topic: socket.topic(),
-            channel: ChannelId::new().ok_or_else(|| Refusal::because("no_random_bytes"))?,
-            user: grant.as_deref().map(|grant| &*grant.subject),
-            socket_id: socket.id,
-            address: socket.client_address(),
-            event: None,
-            payload: Some(payload),
-        };
+        let channel = ChannelId::new().ok_or_else(|| Refusal::because("no_random_bytes"))?;
+        let request = request(Hook::Join, channel, grant.as_deref(), socket);
+        let request = HookRequest { payload: Some(payload), ..request };
         let leave = self.has(Hook::Leave).then(|| self.hooks.leave_notice(&request));
-        let ticket = JoinTicket { channel: request.channel, leave };
+        let ticket = JoinTicket { channel, leave };
         if !self.has(Hook::Join) {
             return Ok(DecidedJoin { verdict: Verdict::Allowed(Allowed::default()), ticket });
         }
@@ -219,6 +213,7 @@ impl HookedChannel {
         }
     }
 
+    /// Asks about a message. The later ones wait behind it.
     fn ask(
         &self,
         state: &mut HookedMember,
@@ -228,14 +223,9 @@ impl HookedChannel {
     ) {
         let grant = state.member.as_ref().and_then(|member| member.grant(socket));
         let request = HookRequest {
-            hook: Hook::Publish,
-            topic: socket.topic(),
-            channel: state.channel,
-            user: grant.as_deref().map(|grant| &*grant.subject),
-            socket_id: socket.id,
-            address: socket.client_address(),
             event: Some(&message.event),
             payload: Some(message.body.as_payload()),
+            ..request(Hook::Publish, state.channel, grant.as_deref(), socket)
         };
         let json = request.to_json();
         let recipient = Recipient::Message { channel: socket.address(), message, slot };
@@ -278,5 +268,24 @@ impl HookedChannel {
             false => self.rule.publish(socket, event, allowed.payload.unwrap_or(body)),
         };
         allowed.reply.map_or(reply, Reply::ok)
+    }
+}
+
+/// A request about a client's channel, without an event and a payload.
+fn request<'a>(
+    hook: Hook,
+    channel: ChannelId,
+    grant: Option<&'a Grant>,
+    socket: &'a Socket<'_>,
+) -> HookRequest<'a> {
+    HookRequest {
+        hook,
+        topic: socket.topic(),
+        channel,
+        user: grant.map(|grant| &*grant.subject),
+        socket_id: socket.id,
+        address: socket.client_address(),
+        event: None,
+        payload: None,
     }
 }
