@@ -20,6 +20,7 @@ const ORDER: &[&str] = &[
     "seed",
     "token",
     "web_client",
+    "machines",
     // Used by every feature.
     "proxies",
     "metrics",
@@ -31,7 +32,6 @@ const ORDER: &[&str] = &[
     "hooks",
     "feature",
     "stun",
-    "machines",
     "tls",
     "sites",
     // Features. A new one is a folder, a line here, and a line in `server.rs`.

@@ -115,6 +115,8 @@ pub(super) struct Joining {
     pub join_ref: Ref,
     pub reference: Ref,
     pub payload: Body,
+    /// Whether the client's other messages wait too.
+    pub delays_client: bool,
     /// The earlier join that this one replaces, and that is closed after the reply.
     pub old: Option<JoinRef>,
 }

@@ -76,17 +76,27 @@ impl Shard {
         message: &Message<'_>,
         old: Option<JoinRef>,
     ) {
-        self.hold_join(id, message, old);
+        self.keep_join(id, message, old, true);
         self.joining.push_back((awaited, self.address(id)));
         self.pending_messages.entry(self.hub.client_of(id)).or_default();
     }
 
-    /// Keeps a join until it is continued.
+    /// Lets a join wait until its channel continues it.
     pub(super) fn hold_join(
         &mut self,
         id: SubscriptionId,
         message: &Message<'_>,
         old: Option<JoinRef>,
+    ) {
+        self.keep_join(id, message, old, false);
+    }
+
+    fn keep_join(
+        &mut self,
+        id: SubscriptionId,
+        message: &Message<'_>,
+        old: Option<JoinRef>,
+        delays_client: bool,
     ) {
         let record = self.record_mut(id);
         let Use::Channel(channel) = std::mem::take(&mut record.used_by) else {
@@ -97,6 +107,7 @@ impl Shard {
             join_ref: message.join_ref.clone(),
             reference: message.reference.clone(),
             payload: message.payload.into(),
+            delays_client,
             old,
         }));
     }
@@ -137,12 +148,12 @@ impl Shard {
         id: SubscriptionId,
         continued: Option<Box<dyn Any + Send>>,
     ) {
-        let Some(WaitingJoin { topic, join_ref, reference, payload, old }) = self.take_waiting(id)
-        else {
-            return;
-        };
-        let message = join_message(&topic, join_ref, reference, &payload);
-        self.complete_join(sockets, id, &message, old, continued);
+        if let Some(WaitingJoin { topic, join_ref, reference, payload, old, .. }) =
+            self.take_waiting(id)
+        {
+            let message = join_message(&topic, join_ref, reference, &payload);
+            self.complete_join(sockets, id, &message, old, continued);
+        }
     }
 
     /// Takes a join that waits out of its record. `None`: the channel is joined.
@@ -155,10 +166,10 @@ impl Shard {
                 return None;
             }
         };
-        let Joining { channel, join_ref, reference, payload, old } = joining;
+        let Joining { channel, join_ref, reference, payload, delays_client, old } = joining;
         record.used_by = Use::Channel(channel);
         let topic = self.hub.topic_of(id).to_owned();
-        Some(WaitingJoin { topic, join_ref, reference, payload, old })
+        Some(WaitingJoin { topic, join_ref, reference, payload, delays_client, old })
     }
 
     /// Refuses a join that waits, as its channel would. Returns whether there was one.
@@ -168,17 +179,12 @@ impl Shard {
         id: SubscriptionId,
         reason: &str,
     ) -> bool {
-        let address = self.address(id);
-        let Some(WaitingJoin { topic, join_ref, reference, payload, old }) = self.take_waiting(id)
-        else {
-            return false;
-        };
+        let Some(join) = self.take_waiting(id) else { return false };
+        let WaitingJoin { topic, join_ref, reference, payload, delays_client, old } = join;
         let key = self.hub.client_of(id);
         self.leave_channel(sockets, key, id);
         let message = join_message(&topic, join_ref, reference, &payload);
-        // A join that its channel let wait keeps no other messages.
-        let waits_for_processes = self.joining.iter().any(|(_, joining)| *joining == address);
-        let pending = waits_for_processes.then(|| self.pending_messages.remove(&key)).flatten();
+        let pending = delays_client.then(|| self.pending_messages.remove(&key)).flatten();
         self.answer(sockets, key, &message.join_ref, &message, &Reply::because(reason));
         if let Some(old) = old {
             self.close_left_channel(sockets, key, &topic, &old);
@@ -207,6 +213,7 @@ struct WaitingJoin {
     join_ref: Ref,
     reference: Ref,
     payload: Body,
+    delays_client: bool,
     old: Option<JoinRef>,
 }
 
