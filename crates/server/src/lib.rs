@@ -46,7 +46,9 @@ mod causes;
 mod cluster;
 mod feature;
 mod gateway;
+mod hooks;
 mod http;
+mod https_connector;
 mod logging;
 mod machines;
 mod memory;
@@ -82,6 +84,7 @@ pub use app::{
 };
 pub use auth::AuthError;
 pub use gateway::GatewayError;
+pub use hooks::HookError;
 pub use logging::{LogError, start_logging};
 pub use machines::ClusterError;
 pub use multi_process::{RunError, Started};
@@ -91,10 +94,10 @@ pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     AcmeChallenge, AcmeSettings, AdminSettings, ApiKey, ApiListen, ApiScope, ApiSettings,
-    AuthSettings, ChannelRule, ChannelSettings, ClusterSettings, DhtRole, JoinRule, Layers, Limits,
-    LogFormat, LogSettings, P2pSettings, PageSettings, ProxyHeader, PublishRule, RuleError,
-    ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings, StunSettings,
-    TlsSettings,
+    AuthSettings, ChannelRule, ChannelSettings, ClusterSettings, DhtRole, Hook, HookSettings,
+    JoinRule, Layers, Limits, LogFormat, LogSettings, OnFailure, P2pSettings, PageSettings,
+    ProxyHeader, PublishRule, RuleError, ServerSettings, Settings, SettingsError, SitesSettings,
+    SocketSettings, StunSettings, TlsSettings,
 };
 pub use sites::SitesError;
 pub use stun::StunError;

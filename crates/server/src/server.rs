@@ -24,6 +24,7 @@ use crate::auth::{Auth, AuthError, JwksThread};
 use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
 use crate::feature::Feature;
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
+use crate::hooks::{HookError, HookThread, Hooks};
 use crate::http;
 use crate::machines::{self, ClusterError};
 use crate::memory::{MemoryReturn, ReturnMemory};
@@ -124,6 +125,9 @@ pub enum StartError {
     /// The keys of clients' tokens cannot be used.
     #[error("auth: {0}")]
     Auth(#[from] AuthError),
+    /// The backend of hooks cannot be used.
+    #[error("hooks: {0}")]
+    Hooks(#[from] HookError),
     /// The settings of sites are invalid.
     #[error(transparent)]
     Sites(#[from] SitesError),
@@ -250,6 +254,7 @@ impl Server {
         stun::announced(&settings.stun)?;
         DenyList::open(&settings.pages.deny_file)?;
         Auth::open(&settings.auth)?;
+        Hooks::open(&settings.hooks)?;
         SiteHosts::new(&settings.sites)?;
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
@@ -275,6 +280,7 @@ impl Server {
         let announced = stun::announced(&settings.stun)?;
         let deny_list = Arc::new(DenyList::open(&settings.pages.deny_file)?);
         let auth = Auth::open(&settings.auth)?.map(Arc::new);
+        let hooks = Hooks::open(&settings.hooks)?;
         let sites = if has_pages { SiteHosts::new(&settings.sites)? } else { SiteHosts::none() };
         let origins = origins(&settings.socket.check_origin)?;
         let public_host = public_host(&settings.server.public_url)?;
@@ -367,7 +373,7 @@ impl Server {
         }
         // Last, so that a topic of an application or of another feature stays theirs.
         let rules = settings.channels.rules.clone();
-        features.push(Arc::new(RuleFeature::new(rules, auth.clone(), sender)));
+        features.push(Arc::new(RuleFeature::new(rules, auth.clone(), hooks.clone(), sender)));
 
         let api = Keys::new(&settings)?.map(|keys| {
             let (endpoint, presence) = (endpoint.clone(), presence.clone());
@@ -501,6 +507,7 @@ impl Server {
             Some(auth) => JwksThread::start(auth)?,
             None => None,
         };
+        let hooks = hooks.map(|hooks| HookThread::start(&hooks, &endpoint)).transpose()?;
         let deny_watch = DenyListWatcher::start(&deny_list, move || pages.end_denied())
             .map_err(StartError::Thread)?;
         for act in on_start {
@@ -517,6 +524,7 @@ impl Server {
             _stun: stun,
             _deny_watch: deny_watch,
             _jwks: jwks,
+            hooks,
             tls,
         })
     }
@@ -602,6 +610,8 @@ pub struct RunningServer {
     _deny_watch: Option<DenyListWatcher>,
     /// Fetches the keys of clients' tokens until it is dropped.
     _jwks: Option<JwksThread>,
+    /// Sends requests to the backend until it is dropped.
+    hooks: Option<HookThread>,
     /// Watches and orders certificates until it is dropped.
     tls: Option<TlsThread>,
 }
@@ -660,6 +670,9 @@ impl RunningServer {
         // Its address is free for the next server at once, as those of the public listeners are.
         self.admin.stop();
         self.sockets.drain(self.drain_period()).await;
+        if let Some(hooks) = self.hooks.take() {
+            hooks.finish().await;
+        }
     }
 
     /// The period over which a drain spreads its closes: `server.drain_period`, or less for few
@@ -684,6 +697,9 @@ fn check(settings: &Settings) -> Result<(), StartError> {
         return Err(StartError::ShortToken);
     }
     settings.channels.check(settings.auth.is_on())?;
+    for rule in &settings.channels.rules {
+        rule.check_hooks(settings.hooks.is_on())?;
+    }
     Keys::new(settings)?;
     machines::nats_settings(&settings.cluster)?;
     admin::check_listen(&settings.admin)?;

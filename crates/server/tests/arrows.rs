@@ -10,6 +10,7 @@ const ORDER: &[&str] = &[
     // Without imports of the server.
     "settings",
     "causes",
+    "https_connector",
     "logging",
     "memory",
     "process",
@@ -20,6 +21,7 @@ const ORDER: &[&str] = &[
     "seed",
     "token",
     "web_client",
+    "machines",
     // Used by every feature.
     "proxies",
     "metrics",
@@ -28,6 +30,7 @@ const ORDER: &[&str] = &[
     "presence",
     "auth",
     "app",
+    "hooks",
     "feature",
     "stun",
     "tls",

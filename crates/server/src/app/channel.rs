@@ -105,17 +105,31 @@ impl<S> Joined<S> {
 
 /// A refused join. The response gives the reason.
 #[derive(Clone, Debug)]
-pub struct Refusal(pub(crate) Body);
+pub struct Refusal(pub(crate) NotJoined);
+
+/// Why a join has not been accepted.
+#[derive(Clone, Debug)]
+pub(crate) enum NotJoined {
+    /// It is refused with this response.
+    Refused(Body),
+    /// It waits. The shard calls `join` again for [`super::ShardMessage::ContinueJoin`].
+    Waits,
+}
 
 impl Refusal {
     /// Refuses the join with `{"reason": reason}`.
     pub fn because(reason: &str) -> Self {
-        Refusal(Body::reason(reason))
+        Refusal(NotJoined::Refused(Body::reason(reason)))
     }
 
     /// Refuses the join with a response of the application's own.
     pub fn with(response: Value) -> Self {
-        Refusal(response.into())
+        Refusal(NotJoined::Refused(response.into()))
+    }
+
+    /// Lets the join wait. Only the server's own channels do so.
+    pub(crate) fn waits() -> Self {
+        Refusal(NotJoined::Waits)
     }
 }
 

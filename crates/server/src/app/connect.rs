@@ -1,7 +1,7 @@
 //! A client's request to connect, and the application's answer.
 
 use std::any::Any;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use watchfire_channels::handshake::Params;
@@ -35,12 +35,34 @@ impl Connected {
         let application = self.assigns.take();
         self.assigns = Some(Arc::new(WithToken { application, token }));
     }
+
+    /// Attaches the client's address, after the token.
+    pub(crate) fn attach_address(&mut self, address: IpAddr) {
+        let others = self.assigns.take();
+        self.assigns = Some(Arc::new(WithAddress { others, address }));
+    }
 }
 
 /// The data of a socket that connected with a token. Others have no such record.
 pub(super) struct WithToken {
     pub application: Option<Arc<dyn Any + Send + Sync>>,
     pub token: Arc<SocketToken>,
+}
+
+/// The data of a socket with its client's address, which the server keeps only for hooks.
+pub(super) struct WithAddress {
+    others: Option<Arc<dyn Any + Send + Sync>>,
+    pub address: IpAddr,
+}
+
+/// The data of a socket beside its client's address.
+pub(super) fn without_address(
+    assigns: &Arc<dyn Any + Send + Sync>,
+) -> Option<&Arc<dyn Any + Send + Sync>> {
+    match assigns.downcast_ref::<WithAddress>() {
+        Some(with_address) => with_address.others.as_ref(),
+        None => Some(assigns),
+    }
 }
 
 /// A refused socket. The client gets status 403.

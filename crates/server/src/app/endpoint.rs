@@ -159,6 +159,18 @@ impl Endpoint {
         sender.send(message).map_err(|_| SendError)
     }
 
+    /// Sends a message to one shard of this process. Returns it when the queue is full.
+    pub(crate) fn send_or_return(
+        &self,
+        shard: ShardId,
+        message: ShardMessage,
+    ) -> Result<(), ShardMessage> {
+        match self.senders().get(usize::from(shard.0)) {
+            Some(sender) => sender.send(message).map_err(|full| full.0),
+            None => Err(message),
+        }
+    }
+
     fn has_block(&self, address: ChannelAddress) -> bool {
         address.node == self.link.cluster().me()
     }

@@ -24,6 +24,7 @@ mod states;
 pub use address::ChannelAddress;
 pub(crate) use address::{RelayKind, ReplyTo};
 pub(crate) use broadcast::Broadcast;
+pub(crate) use channel::NotJoined;
 pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
 pub use connect::{Connect, Connected, Refused};
 pub(crate) use encoding::Encoded;

@@ -30,6 +30,8 @@ pub(crate) enum ShardMessage {
     Push { to: ChannelAddress, event: String, body: Body },
     /// Call one channel's `handle_info`.
     Info { to: ChannelAddress, info: Box<dyn Any + Send> },
+    /// Call the `join` of one channel again, whose join waits.
+    ContinueJoin { to: ChannelAddress, info: Box<dyn Any + Send> },
     /// Reply to one message.
     Reply { to: ReplyTo, reply: Reply },
     /// Send relayed data to one channel, and reply to its sender.

@@ -9,7 +9,7 @@ use watchfire_hub::TrackError;
 use watchfire_types::Instant;
 
 use super::address::{ChannelAddress, RelayKind, ReplyTo};
-use super::connect::WithToken;
+use super::connect::{WithAddress, WithToken, without_address};
 use super::endpoint::Endpoint;
 use super::payload::{Body, PayloadError};
 use super::reply::Reply;
@@ -27,6 +27,11 @@ pub(crate) enum Effect {
         event: String,
         body: Body,
         to_self: bool,
+    },
+    /// Replies to an earlier message of this client.
+    Reply {
+        to: ReplyTo,
+        reply: Reply,
     },
     /// Sends a binary push to one channel, and replies when its queue has taken or refused it.
     Relay {
@@ -47,6 +52,10 @@ pub struct Socket<'a> {
     /// The client's address, when limits per address apply to it.
     pub(crate) counted: Option<IpAddr>,
     pub(crate) reference: &'a watchfire_channels::Ref,
+    /// The id of the socket: see [`crate::Connected::id`].
+    pub(crate) id: Option<&'a str>,
+    /// Of a join that waited: the message that continues it.
+    pub(crate) continued: Option<Box<dyn Any + Send>>,
     pub(crate) assigns: Option<&'a Arc<dyn Any + Send + Sync>>,
     pub(crate) presence: &'a mut watchfire_hub::PresenceOwner,
     pub(crate) presences: &'a ReplicatedPresence,
@@ -77,7 +86,7 @@ impl Socket<'_> {
 
     /// The data that the application attached to this socket when it connected.
     pub fn assigns<T: Any + Send + Sync>(&self) -> Option<&T> {
-        let assigns = self.assigns?;
+        let assigns = without_address(self.assigns?)?;
         match assigns.downcast_ref::<WithToken>() {
             Some(with_token) => with_token.application.as_ref()?.downcast_ref(),
             None => assigns.downcast_ref(),
@@ -86,7 +95,13 @@ impl Socket<'_> {
 
     /// The token with which this socket connected.
     pub(crate) fn token(&self) -> Option<&SocketToken> {
-        self.assigns?.downcast_ref::<WithToken>().map(|with_token| &*with_token.token)
+        let assigns = without_address(self.assigns?)?;
+        assigns.downcast_ref::<WithToken>().map(|with_token| &*with_token.token)
+    }
+
+    /// The client's address, if the server keeps it: see [`crate::Connected::attach_address`].
+    pub(crate) fn client_address(&self) -> Option<IpAddr> {
+        Some(self.assigns?.downcast_ref::<WithAddress>()?.address)
     }
 
     /// Sends to this client only.
@@ -124,6 +139,12 @@ impl Socket<'_> {
 
     pub(crate) fn reply_to(&self) -> ReplyTo {
         ReplyTo { channel: self.address, reference: self.reference.clone() }
+    }
+
+    /// Replies to an earlier message of this client.
+    pub(crate) fn reply_to_earlier(&mut self, reference: watchfire_channels::Ref, reply: Reply) {
+        let to = ReplyTo { channel: self.address, reference };
+        self.effects.push(Effect::Reply { to, reply });
     }
 
     pub(crate) fn relay(&mut self, kind: RelayKind, to: ChannelAddress, data: Bytes) {

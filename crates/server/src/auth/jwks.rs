@@ -11,11 +11,8 @@ use std::time::Duration;
 use http::Uri;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Bytes;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -24,6 +21,7 @@ use super::error::AuthError;
 use super::keys::{Key, keys_of_set};
 use super::verifier::{Auth, jwks_uri};
 use crate::causes::with_causes;
+use crate::https_connector::{Connector, https_connector};
 
 /// The largest JWK set. A hundred keys take about 100 KB.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -85,19 +83,10 @@ async fn fetch_for_ever(auth: &Auth, uri: &Uri) {
     }
 }
 
-type HttpsClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
+type HttpsClient = Client<Connector, Empty<Bytes>>;
 
 fn client() -> Result<HttpsClient, String> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let connector =
-        HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
+    let connector = https_connector()?;
     // A connection would be idle until the next fetch.
     Ok(Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector))
 }

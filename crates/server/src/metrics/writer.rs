@@ -36,6 +36,20 @@ impl MetricWriter<'_> {
         counter.encode(self.encoder.encode_descriptor(name, help, None, kind)?)
     }
 
+    /// Writes a metric with labels.
+    pub fn family<L, M, C>(
+        &mut self,
+        name: &str,
+        help: &str,
+        family: &Family<L, M, C>,
+    ) -> fmt::Result
+    where
+        Family<L, M, C>: EncodeMetric,
+    {
+        let kind = family.metric_type();
+        family.encode(self.encoder.encode_descriptor(name, help, None, kind)?)
+    }
+
     /// Writes counters with labels. The name gets the suffix `_total`.
     pub fn counters<L>(
         &mut self,

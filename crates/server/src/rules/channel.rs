@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use watchfire_hub::TrackError;
 
 use super::expiries::{CheckToken, Expiries, ExpiryId};
-use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+use crate::app::{Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use crate::auth::{Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenRefusal};
 use crate::settings::{ChannelRule, JoinRule, PublishRule};
 
@@ -36,9 +36,19 @@ pub(super) struct Member {
     expiry: Option<ExpiryId>,
     /// Whether the client was told that the token expires.
     is_notified: bool,
+    /// Whether its presence meta is not that of the token.
+    has_own_meta: bool,
+}
+
+impl Member {
+    /// The rights of the client's token.
+    pub(super) fn grant(&self, socket: &Socket<'_>) -> Option<Arc<Grant>> {
+        self.token.as_ref()?.grant(socket)
+    }
 }
 
 const _: () = assert!(size_of::<Option<Box<Member>>>() == 8, "stored once for each joined channel");
+const _: () = assert!(size_of::<Member>() <= 64, "stored for each client with a token");
 
 /// The token of a joined client.
 enum MemberToken {
@@ -68,21 +78,18 @@ impl Channel for RuleChannel {
         let refused = |refusal: TokenRefusal| Refusal::because(refusal.reason());
         let token = self.admit(socket, payload).map_err(refused)?;
         let is_plain = token.is_none() && !self.rule.presence;
-        let member = Member { token, presence_key: None, expiry: None, is_notified: false };
+        let member = Member {
+            token,
+            presence_key: None,
+            expiry: None,
+            is_notified: false,
+            has_own_meta: false,
+        };
         Ok(Joined::with((!is_plain).then(|| Box::new(member))))
     }
 
     fn joined(&self, member: &mut Self::State, socket: &mut Socket<'_>) {
-        let Some(member) = member else { return };
-        let grant = member.token.as_ref().and_then(|token| token.grant(socket));
-        if self.needs_token()
-            && let Some(grant) = &grant
-        {
-            self.schedule(member, grant, socket);
-        }
-        if self.rule.presence {
-            self.enter(member, grant.as_deref(), socket);
-        }
+        self.begin(member, None, socket);
     }
 
     fn handle_in(
@@ -92,24 +99,10 @@ impl Channel for RuleChannel {
         event: &str,
         payload: Payload<'_>,
     ) -> HandleIn {
-        if event == REFRESH {
-            let reply = match self.refresh(member.as_deref_mut(), socket, payload) {
-                Ok(remaining) => Reply::ok(json!({ "expires_in": remaining.as_secs() })),
-                Err(refusal) => Reply::because(refusal.reason()),
-            };
+        if let Some(reply) = self.answer_before_publish(member, socket, event, payload) {
             return Ok(Outcome::Reply(reply));
         }
-        if RESERVED.iter().any(|prefix| event.starts_with(prefix)) {
-            return Ok(Outcome::Reply(Reply::because("event_reserved")));
-        }
-        if let Err(refusal) = self.check_publish(member.as_deref(), socket) {
-            return Ok(Outcome::Reply(Reply::because(refusal.reason())));
-        }
-        let reply = match socket.broadcast(event, payload) {
-            Ok(()) => Reply::ok(json!({})),
-            Err(_) => Reply::because("payload_not_an_object"),
-        };
-        Ok(Outcome::Reply(reply))
+        Ok(Outcome::Reply(self.publish(socket, event, payload)))
     }
 
     fn handle_info(
@@ -132,6 +125,60 @@ impl Channel for RuleChannel {
 }
 
 impl RuleChannel {
+    /// Begins a joined channel. `meta` is the client's presence meta, instead of that of its token.
+    pub(super) fn begin(
+        &self,
+        member: &mut Option<Box<Member>>,
+        meta: Option<Value>,
+        socket: &mut Socket<'_>,
+    ) {
+        let Some(member) = member else { return };
+        let grant = member.grant(socket);
+        if self.needs_token()
+            && let Some(grant) = &grant
+        {
+            self.schedule(member, grant, socket);
+        }
+        if self.rule.presence {
+            self.enter(member, grant.as_deref(), meta, socket);
+        }
+    }
+
+    /// The reply to a message that is not for the other clients: a refresh, or one that the rule
+    /// does not permit.
+    pub(super) fn answer_before_publish(
+        &self,
+        member: &mut Option<Box<Member>>,
+        socket: &mut Socket<'_>,
+        event: &str,
+        payload: Payload<'_>,
+    ) -> Option<Reply> {
+        if event == REFRESH {
+            return Some(match self.refresh(member.as_deref_mut(), socket, payload) {
+                Ok(remaining) => Reply::ok(json!({ "expires_in": remaining.as_secs() })),
+                Err(refusal) => Reply::because(refusal.reason()),
+            });
+        }
+        if RESERVED.iter().any(|prefix| event.starts_with(prefix)) {
+            return Some(Reply::because("event_reserved"));
+        }
+        let refusal = self.check_publish(member.as_deref(), socket).err()?;
+        Some(Reply::because(refusal.reason()))
+    }
+
+    /// Sends a client's message to the subscribers. Returns the reply to the client.
+    pub(super) fn publish(
+        &self,
+        socket: &mut Socket<'_>,
+        event: &str,
+        body: impl Into<Body>,
+    ) -> Reply {
+        match socket.broadcast(event, body) {
+            Ok(()) => Reply::ok(Body::EMPTY),
+            Err(_) => Reply::because("payload_not_an_object"),
+        }
+    }
+
     fn needs_token(&self) -> bool {
         self.rule.join == JoinRule::Token
     }
@@ -167,7 +214,7 @@ impl RuleChannel {
     }
 
     /// Whether a client may send to the others.
-    fn check_publish(
+    pub(super) fn check_publish(
         &self,
         member: Option<&Member>,
         socket: &Socket<'_>,
@@ -178,7 +225,7 @@ impl RuleChannel {
         if !self.needs_token() {
             return Ok(());
         }
-        let grant = member.and_then(|member| member.token.as_ref()?.grant(socket));
+        let grant = member.and_then(|member| member.grant(socket));
         let grant = grant.ok_or(TokenRefusal::Unauthorized)?;
         if is_expired(&grant) {
             return Err(TokenRefusal::Expired);
@@ -197,7 +244,7 @@ impl RuleChannel {
         let (Some(auth), Some(member)) = (&self.auth, member) else {
             return Err(TokenRefusal::Unauthorized);
         };
-        let old = member.token.as_ref().and_then(|token| token.grant(socket));
+        let old = member.grant(socket);
         let old = old.ok_or(TokenRefusal::Unauthorized)?;
         let token = token_of(payload)?.ok_or(TokenRefusal::Invalid)?;
         let now = Auth::now();
@@ -216,7 +263,8 @@ impl RuleChannel {
         if self.needs_token() {
             self.schedule(member, &new, socket);
         }
-        if let (Some(key), true) = (&member.presence_key, old.meta != new.meta) {
+        let has_new_meta = !member.has_own_meta && old.meta != new.meta;
+        if let (Some(key), true) = (&member.presence_key, has_new_meta) {
             log_untracked(socket.update_presence(key, new.meta.clone()));
         }
         Ok(new.remaining(now))
@@ -225,7 +273,7 @@ impl RuleChannel {
     /// Acts when the token of a joined client expires soon, or has expired.
     fn check_token(&self, member: &mut Member, socket: &mut Socket<'_>) -> HandleIn {
         member.expiry = None;
-        let Some(grant) = member.token.as_ref().and_then(|token| token.grant(socket)) else {
+        let Some(grant) = member.grant(socket) else {
             return Ok(Outcome::NoReply);
         };
         // Another channel of the socket may have replaced the token.
@@ -272,12 +320,20 @@ impl RuleChannel {
     }
 
     /// Makes the client present, and sends it the others.
-    fn enter(&self, member: &mut Member, grant: Option<&Grant>, socket: &mut Socket<'_>) {
+    fn enter(
+        &self,
+        member: &mut Member,
+        grant: Option<&Grant>,
+        meta: Option<Value>,
+        socket: &mut Socket<'_>,
+    ) {
         let key = match grant {
             Some(grant) => Some(grant.subject.clone()),
             None => random_key(),
         };
-        let meta = grant.map_or_else(|| json!({}), |grant| grant.meta.clone());
+        member.has_own_meta = meta.is_some();
+        let of_token = || grant.map_or_else(|| json!({}), |grant| grant.meta.clone());
+        let meta = meta.unwrap_or_else(of_token);
         if let Some(key) = key {
             match socket.track(&key, meta) {
                 Ok(()) => member.presence_key = Some(key),

@@ -1,4 +1,4 @@
-//! Tokens in requests to connect.
+//! Tokens in requests to connect, and the addresses of their clients.
 
 use std::sync::Arc;
 
@@ -24,6 +24,15 @@ pub(super) fn with_tokens(auth: Arc<Auth>, application: OnConnect) -> OnConnect 
             connected.id.get_or_insert_with(|| grant.id.clone().into());
             connected.attach_token(Arc::new(SocketToken::new(grant)));
         }
+        Ok(connected)
+    })
+}
+
+/// Keeps the client's address for requests to the backend.
+pub(super) fn with_addresses(others: OnConnect) -> OnConnect {
+    Arc::new(move |connect: &Connect<'_>| {
+        let mut connected = others(connect)?;
+        connected.attach_address(connect.from.ip());
         Ok(connected)
     })
 }

@@ -4,20 +4,27 @@
 //! A token comes with the request to connect, and then holds for all channels of the socket, or with
 //! a join, and then holds for that channel. When it expires, the server closes the channels that
 //! need it. A client replaces it with the event `refresh`.
+//!
+//! A rule may have hooks: then a backend decides about joins and messages after the rule (`hooked`).
 
 mod channel;
 mod connect;
 mod expiries;
+mod hooked;
 
+use std::fmt;
 use std::sync::Arc;
 
 use channel::RuleChannel;
 use expiries::Expiries;
+use hooked::HookedChannel;
 use watchfire_types::Instant;
 
 use crate::app::{Endpoint, Registry};
 use crate::auth::Auth;
 use crate::feature::Feature;
+use crate::hooks::Hooks;
+use crate::metrics::MetricWriter;
 use crate::settings::ChannelRule;
 
 /// The channels of `channels.rules`, as a feature of the server.
@@ -25,13 +32,20 @@ pub(crate) struct RuleFeature {
     rules: Vec<ChannelRule>,
     /// `None`: the server reads no tokens.
     auth: Option<Arc<Auth>>,
+    /// `None`: no rule has hooks.
+    hooks: Option<Arc<Hooks>>,
     expiries: Arc<Expiries>,
     endpoint: Arc<Endpoint>,
 }
 
 impl RuleFeature {
-    pub fn new(rules: Vec<ChannelRule>, auth: Option<Arc<Auth>>, endpoint: Arc<Endpoint>) -> Self {
-        RuleFeature { rules, auth, expiries: Arc::default(), endpoint }
+    pub fn new(
+        rules: Vec<ChannelRule>,
+        auth: Option<Arc<Auth>>,
+        hooks: Option<Arc<Hooks>>,
+        endpoint: Arc<Endpoint>,
+    ) -> Self {
+        RuleFeature { rules, auth, hooks, expiries: Arc::default(), endpoint }
     }
 }
 
@@ -40,14 +54,28 @@ impl Feature for RuleFeature {
         if let Some(auth) = &self.auth {
             registry.on_connect = connect::with_tokens(auth.clone(), registry.on_connect.clone());
         }
+        if self.rules.iter().any(|rule| !rule.hooks.is_empty()) {
+            registry.on_connect = connect::with_addresses(registry.on_connect.clone());
+        }
         for rule in &self.rules {
             let (auth, expiries) = (self.auth.clone(), self.expiries.clone());
             let channel = RuleChannel { rule: rule.clone(), auth, expiries };
-            registry.add(&rule.pattern, channel).expect("the patterns are checked at the start");
+            let added = match &self.hooks {
+                Some(hooks) if !rule.hooks.is_empty() => {
+                    let channel = HookedChannel { rule: channel, hooks: hooks.clone() };
+                    registry.add(&rule.pattern, channel)
+                }
+                _ => registry.add(&rule.pattern, channel),
+            };
+            added.expect("the patterns are checked at the start");
         }
     }
 
     fn handle_tick(&self, now: Instant) {
         self.expiries.notify_due(now, &self.endpoint);
+    }
+
+    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        self.hooks.as_ref().map_or(Ok(()), |hooks| hooks.write_metrics(writer))
     }
 }

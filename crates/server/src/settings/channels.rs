@@ -1,6 +1,8 @@
 use serde::{Deserialize, Serialize};
 use watchfire_channels::{Pattern, PatternError};
 
+use super::hooks::Hook;
+
 /// The channels that the server has without an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -27,6 +29,9 @@ pub struct ChannelRule {
     /// Whether the server tracks the joined clients, and sends each the others.
     #[serde(default)]
     pub presence: bool,
+    /// What the backend of `hooks.url` is asked and told.
+    #[serde(default)]
+    pub hooks: Vec<Hook>,
 }
 
 /// The clients that may join the topics of a rule.
@@ -107,6 +112,22 @@ pub enum RuleError {
         /// The pattern.
         pattern: String,
     },
+    /// A rule has hooks, and there is no backend.
+    #[error(
+        "cannot use the hooks of the pattern {pattern:?}: hooks.url is empty; set it, or remove the hooks"
+    )]
+    NoBackend {
+        /// The pattern.
+        pattern: String,
+    },
+    /// A rule asks the backend about messages that no client may send.
+    #[error(
+        "cannot use the hook \"publish\" of the pattern {pattern:?}: no client may send there; set publish = \"clients\", or remove the hook"
+    )]
+    NoPublisher {
+        /// The pattern.
+        pattern: String,
+    },
     /// A rule needs tokens, and the server has no key to verify them.
     #[error(
         "cannot use join = \"token\" of the pattern {pattern:?}: the section auth has no key; set one, or set join"
@@ -144,6 +165,20 @@ impl ChannelSettings {
             if rule.join == JoinRule::Token && !has_keys {
                 return Err(RuleError::NoKey { pattern });
             }
+        }
+        Ok(())
+    }
+}
+
+impl ChannelRule {
+    /// Checks the hooks. `has_backend`: there is a server that can be asked.
+    pub(crate) fn check_hooks(&self, has_backend: bool) -> Result<(), RuleError> {
+        let pattern = || self.pattern.clone();
+        if !self.hooks.is_empty() && !has_backend {
+            return Err(RuleError::NoBackend { pattern: pattern() });
+        }
+        if self.hooks.contains(&Hook::Publish) && self.publish == PublishRule::Server {
+            return Err(RuleError::NoPublisher { pattern: pattern() });
         }
         Ok(())
     }
@@ -188,6 +223,7 @@ mod tests {
             join: JoinRule::Token,
             publish: PublishRule::Server,
             presence: false,
+            hooks: vec![],
         };
         assert_eq!(settings.rules, [rule]);
         assert_eq!(settings.check(true), Ok(()));
@@ -205,8 +241,20 @@ mod tests {
     }
 
     #[test]
+    fn hooks_need_a_backend_and_messages_that_it_can_decide_about() {
+        let rule =
+            |rest: &str| parse(&format!("[[rules]]\npattern = \"a\"\n{rest}")).rules.remove(0);
+        let all = rule("publish = \"clients\"\nhooks = [\"join\", \"publish\", \"leave\"]");
+        assert_eq!(all.check_hooks(true), Ok(()));
+        assert_eq!(all.check_hooks(false), Err(RuleError::NoBackend { pattern: "a".into() }));
+        assert_eq!(rule("").check_hooks(false), Ok(()));
+        let silent = rule("hooks = [\"publish\"]");
+        assert_eq!(silent.check_hooks(true), Err(RuleError::NoPublisher { pattern: "a".into() }));
+    }
+
+    #[test]
     fn a_misspelt_key_or_value_of_a_rule_is_an_error() {
-        for rest in ["jion = \"anyone\"", "join = \"nobody\""] {
+        for rest in ["jion = \"anyone\"", "join = \"nobody\"", "hooks = [\"joins\"]"] {
             let text = format!("[[rules]]\npattern = \"news\"\n{rest}");
             assert!(toml::from_str::<ChannelSettings>(&text).is_err(), "{rest}");
         }

@@ -16,7 +16,7 @@ const NOT_SETTINGS: [&str; 3] =
     [FILE_VARIABLE, watchfire_workers::CONTROL_VARIABLE, watchfire_workers::PREDECESSOR_VARIABLE];
 /// The values of these settings are not printed.
 const SECRETS: &[&str] =
-    &["admin.token", "api.key", "auth.hs256_secret", "cluster.key", "cluster.nats"];
+    &["admin.token", "api.key", "auth.hs256_secret", "cluster.key", "cluster.nats", "hooks.secret"];
 const HIDDEN: &str = "(hidden)";
 /// The list of tables whose secrets are not printed, and the name of the secret in each table.
 const SECRET_TABLES: (&str, &str) = ("api.keys", "key");

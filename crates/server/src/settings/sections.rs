@@ -9,6 +9,7 @@ use super::api::ApiSettings;
 use super::auth::AuthSettings;
 use super::channels::ChannelSettings;
 use super::cluster::ClusterSettings;
+use super::hooks::HookSettings;
 use super::limits::Limits;
 use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
@@ -27,6 +28,8 @@ pub struct Settings {
     pub channels: ChannelSettings,
     /// The keys and claims of clients' tokens.
     pub auth: AuthSettings,
+    /// The backend that decides about joins and messages.
+    pub hooks: HookSettings,
     /// The other machines of the server.
     pub cluster: ClusterSettings,
     /// TLS with a certificate from files or from an ACME server; plain HTTP with neither.

@@ -6,7 +6,7 @@ use watchfire_channels::Ref;
 use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
 
-use super::client::{JoinedChannel, SubscriptionRecord, Use};
+use super::client::{JoinedChannel, SubscriptionRecord, Use, id_of_topic};
 use super::state::Shard;
 use crate::app::{
     AnyChannel, AnyStates, ChannelAddress, Crash, HandleIn, Outcome, ReplyTo, Socket, StateId,
@@ -69,8 +69,9 @@ impl Shard {
         let address = self.address(id);
         let Shard { shared, hub, clients, records, states, effects, .. } = self;
         let client = &clients[hub.client_of(id) as usize];
-        let assigns = client.details.as_ref().and_then(|details| details.assigns.as_ref());
-        let counted = client.details.as_ref().and_then(|details| details.counted);
+        let details = client.details.as_ref();
+        let assigns = details.and_then(|details| details.assigns.as_ref());
+        let counted = details.and_then(|details| details.counted);
         let record = &mut records[id];
         let number = record.number;
         let JoinedChannel { presence, .. } = joined(record);
@@ -80,6 +81,8 @@ impl Shard {
             address,
             counted,
             reference,
+            id: details.and_then(|details| details.id).map(|id| id_of_topic(hub.topic_of(id))),
+            continued: None,
             assigns,
             presence,
             presences: &shared.presence,

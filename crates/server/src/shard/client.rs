@@ -107,13 +107,16 @@ pub(super) enum Use {
     SocketId,
 }
 
-/// A join that waits until the other processes have sent their state of the topic.
+/// A join that waits: until the other processes have sent their state of the topic, or until its
+/// channel continues it.
 pub(super) struct Joining {
     pub channel: JoinedChannel,
     /// The refs and the payload of the join.
     pub join_ref: Ref,
     pub reference: Ref,
     pub payload: Body,
+    /// Whether the client's other messages wait too.
+    pub delays_client: bool,
     /// The earlier join that this one replaces, and that is closed after the reply.
     pub old: Option<JoinRef>,
 }
@@ -129,6 +132,11 @@ pub(super) struct JoinedChannel {
 /// The topic for a socket's id, which no client can join.
 pub(super) fn id_topic(id: &str) -> String {
     format!("\0{id}")
+}
+
+/// The id of a socket, from its topic.
+pub(super) fn id_of_topic(topic: &str) -> &str {
+    topic.strip_prefix('\0').unwrap_or(topic)
 }
 
 /// Whether a topic of the hub is that of a socket's id.

@@ -1,12 +1,14 @@
 //! Joins and leaves of channels, and clients that are gone.
 
+use std::any::Any;
+
 use watchfire_channels::{JoinRef, Message, Ref, Serializer};
 use watchfire_hub::{PresenceOwner, SubscriptionId};
 use watchfire_sockets::Sockets;
 
 use super::client::{JoinedChannel, Transport, Use};
 use super::state::Shard;
-use crate::app::{Crash, Outcome, Refusal, Reply, encoding};
+use crate::app::{Crash, NotJoined, Outcome, Refusal, Reply, encoding};
 
 impl Shard {
     /// Joins a client to a topic that it is not joined to. After a rejoin, `old` is the join that
@@ -25,21 +27,24 @@ impl Shard {
         let (id, awaited) = self.subscribe(key, &message.topic, join_ref, number);
         match awaited {
             Some(awaited) => self.defer_join(id, awaited, message, old),
-            None => self.complete_join(sockets, id, message, old),
+            None => self.complete_join(sockets, id, message, old, None),
         }
     }
 
-    /// Calls the channel's `join` and sends the reply.
+    /// Calls the channel's `join` and sends the reply, unless the channel lets the join wait.
+    /// `continued` is the message that continues a join that waited.
     pub(super) fn complete_join(
         &mut self,
         sockets: &mut Sockets,
         id: SubscriptionId,
         message: &Message<'_>,
         old: Option<JoinRef>,
+        continued: Option<Box<dyn Any + Send>>,
     ) {
         let key = self.hub.client_of(id);
         let result =
             self.with_socket(sockets, id, &message.reference, |channel, states, socket| {
+                socket.continued = continued;
                 channel.join(states, socket, message.payload)
             });
         let metrics = &self.shared.metrics;
@@ -49,7 +54,8 @@ impl Shard {
                 self.channel_mut(id).state = Some(state);
                 Reply::ok(response)
             }
-            Ok(Err(Refusal(response))) => {
+            Ok(Err(Refusal(NotJoined::Waits))) => return self.hold_join(id, message, old),
+            Ok(Err(Refusal(NotJoined::Refused(response)))) => {
                 metrics.refused("join_refused");
                 Reply::error(response)
             }

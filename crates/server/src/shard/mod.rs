@@ -5,7 +5,8 @@
 //!
 //! - `connecting` routes requests, and decides whether their clients may connect;
 //! - `receiving` decodes messages and applies the protocol's rules and the rate limits;
-//! - `joining` handles joins and leaves, `pending_joins` the joins that wait for other processes;
+//! - `joining` handles joins and leaves, `pending_joins` the joins that wait for other
+//!   processes or for their channel;
 //! - `calls` runs an application's callbacks, `relay` applies the effects that they requested;
 //! - `delivery` sends to one client, and broadcasts in slices;
 //! - `presence_rounds` selects the changes of presence to broadcast next;

@@ -1,11 +1,17 @@
-//! Joins that wait until the other processes have sent their state of the topic.
+//! Joins that wait: for the other processes, or for their channel.
 //!
 //! The first subscriber of a topic subscribes the process to it. The join gets its reply only after
 //! every other process has sent its state. A client with a reply therefore misses no later message,
 //! and finds all presences and peers. Messages that the client sends meanwhile are handled after
 //! the join, so that replies come in the order of the messages.
+//!
+//! A channel may let a join wait too, for a backend that decides about it. Such a wait may take
+//! seconds, so the client's other channels go on. On the topic of the join, the client can leave or
+//! join again; its other messages are refused.
 
-use watchfire_channels::{JoinRef, Message};
+use std::any::Any;
+
+use watchfire_channels::{JoinRef, Message, Ref};
 use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
 
@@ -14,7 +20,7 @@ use super::pending_messages::{
     PENDING_BYTES_MAX, PendingMessage, PendingMessages, TRY_AGAIN_LATER,
 };
 use super::state::Shard;
-use crate::app::{ChannelAddress, Reply};
+use crate::app::{Body, ChannelAddress, Reply};
 
 impl Shard {
     /// Whether a join of this client waits.
@@ -70,47 +76,100 @@ impl Shard {
         message: &Message<'_>,
         old: Option<JoinRef>,
     ) {
-        let address = self.address(id);
+        self.keep_join(id, message, old, true);
+        self.joining.push_back((awaited, self.address(id)));
+        self.pending_messages.entry(self.hub.client_of(id)).or_default();
+    }
+
+    /// Lets a join wait until its channel continues it.
+    pub(super) fn hold_join(
+        &mut self,
+        id: SubscriptionId,
+        message: &Message<'_>,
+        old: Option<JoinRef>,
+    ) {
+        self.keep_join(id, message, old, false);
+    }
+
+    fn keep_join(
+        &mut self,
+        id: SubscriptionId,
+        message: &Message<'_>,
+        old: Option<JoinRef>,
+        delays_client: bool,
+    ) {
         let record = self.record_mut(id);
         let Use::Channel(channel) = std::mem::take(&mut record.used_by) else {
-            unreachable!("the channel has just subscribed")
+            unreachable!("the channel has subscribed, and is not joined")
         };
         record.used_by = Use::Joining(Box::new(Joining {
             channel,
             join_ref: message.join_ref.clone(),
             reference: message.reference.clone(),
             payload: message.payload.into(),
+            delays_client,
             old,
         }));
-        self.joining.push_back((awaited, address));
-        self.pending_messages.entry(self.hub.client_of(id)).or_default();
     }
 
     /// Continues the joins whose topics are ready.
     pub(super) fn resume_joins(&mut self, sockets: &mut Sockets) {
         let up_to = self.shared.cluster.ready_up_to();
         while let Some((_, address)) = self.joining.pop_front_if(|(number, _)| *number <= up_to) {
-            // The client may have left or rejoined meanwhile.
-            let Some(record) = self.records.get_mut(address.subscription) else { continue };
-            if record.serial != address.serial || !matches!(record.used_by, Use::Joining(_)) {
-                continue;
-            }
-            let Use::Joining(joining) = std::mem::take(&mut record.used_by) else { continue };
-            let Joining { channel, join_ref, reference, payload, old } = *joining;
-            record.used_by = Use::Channel(channel);
-            let topic = self.hub.topic_of(address.subscription).to_owned();
-            let message = Message {
-                join_ref,
-                reference,
-                topic: topic.into(),
-                event: watchfire_channels::event::JOIN.into(),
-                payload: payload.as_payload(),
-            };
-            let key = self.hub.client_of(address.subscription);
+            let Some(key) = self.joining_client_at(address) else { continue };
             let pending = self.pending_messages.remove(&key).unwrap_or_default();
-            self.complete_join(sockets, address.subscription, &message, old);
+            self.resume_join(sockets, address.subscription, None);
             self.receive_pending(sockets, key, pending);
         }
+    }
+
+    /// Continues a join that its channel let wait.
+    pub(super) fn continue_join(
+        &mut self,
+        sockets: &mut Sockets,
+        to: ChannelAddress,
+        info: Box<dyn Any + Send>,
+    ) {
+        if self.joining_client_at(to).is_some() {
+            self.resume_join(sockets, to.subscription, Some(info));
+        }
+    }
+
+    /// The client of a join that still waits. It may have left, or joined again.
+    fn joining_client_at(&self, address: ChannelAddress) -> Option<u32> {
+        let record = self.records.get(address.subscription)?;
+        let waits = matches!(record.used_by, Use::Joining(_));
+        (waits && record.serial == address.serial).then(|| self.hub.client_of(address.subscription))
+    }
+
+    fn resume_join(
+        &mut self,
+        sockets: &mut Sockets,
+        id: SubscriptionId,
+        continued: Option<Box<dyn Any + Send>>,
+    ) {
+        if let Some(WaitingJoin { topic, join_ref, reference, payload, old, .. }) =
+            self.take_waiting(id)
+        {
+            let message = join_message(&topic, join_ref, reference, &payload);
+            self.complete_join(sockets, id, &message, old, continued);
+        }
+    }
+
+    /// Takes a join that waits out of its record. `None`: the channel is joined.
+    fn take_waiting(&mut self, id: SubscriptionId) -> Option<WaitingJoin> {
+        let record = self.record_mut(id);
+        let joining = match std::mem::take(&mut record.used_by) {
+            Use::Joining(joining) => *joining,
+            other => {
+                record.used_by = other;
+                return None;
+            }
+        };
+        let Joining { channel, join_ref, reference, payload, delays_client, old } = joining;
+        record.used_by = Use::Channel(channel);
+        let topic = self.hub.topic_of(id).to_owned();
+        Some(WaitingJoin { topic, join_ref, reference, payload, delays_client, old })
     }
 
     /// Refuses a join that waits, as its channel would. Returns whether there was one.
@@ -120,29 +179,17 @@ impl Shard {
         id: SubscriptionId,
         reason: &str,
     ) -> bool {
-        let record = self.record_mut(id);
-        if !matches!(record.used_by, Use::Joining(_)) {
-            return false;
-        }
-        let Use::Joining(joining) = std::mem::take(&mut record.used_by) else { return false };
-        let Joining { channel, join_ref, reference, payload, old } = *joining;
-        record.used_by = Use::Channel(channel);
-        let topic = self.hub.topic_of(id).to_owned();
+        let Some(join) = self.take_waiting(id) else { return false };
+        let WaitingJoin { topic, join_ref, reference, payload, delays_client, old } = join;
         let key = self.hub.client_of(id);
         self.leave_channel(sockets, key, id);
-        let message = Message {
-            join_ref,
-            reference,
-            topic: (&*topic).into(),
-            event: watchfire_channels::event::JOIN.into(),
-            payload: payload.as_payload(),
-        };
-        let pending = self.pending_messages.remove(&key).unwrap_or_default();
+        let message = join_message(&topic, join_ref, reference, &payload);
+        let pending = delays_client.then(|| self.pending_messages.remove(&key)).flatten();
         self.answer(sockets, key, &message.join_ref, &message, &Reply::because(reason));
         if let Some(old) = old {
             self.close_left_channel(sockets, key, &topic, &old);
         }
-        self.receive_pending(sockets, key, pending);
+        self.receive_pending(sockets, key, pending.unwrap_or_default());
         true
     }
 
@@ -157,5 +204,30 @@ impl Shard {
             (waits && self.hub.topic_of(address.subscription) == topic).then_some(number)
         };
         self.joining.iter().find_map(waits)
+    }
+}
+
+/// A join that waited, out of its record.
+struct WaitingJoin {
+    topic: String,
+    join_ref: Ref,
+    reference: Ref,
+    payload: Body,
+    delays_client: bool,
+    old: Option<JoinRef>,
+}
+
+fn join_message<'a>(
+    topic: &'a str,
+    join_ref: Ref,
+    reference: Ref,
+    payload: &'a Body,
+) -> Message<'a> {
+    Message {
+        join_ref,
+        reference,
+        topic: topic.into(),
+        event: watchfire_channels::event::JOIN.into(),
+        payload: payload.as_payload(),
     }
 }

@@ -119,6 +119,11 @@ impl Shard {
             }
             Action::Deliver => {
                 let id = found.expect("a message is delivered to a joined topic");
+                if matches!(self.records[id].used_by, Use::Joining(_)) {
+                    self.shared.metrics.refused("join_pending");
+                    let reply = Reply::because("join_pending");
+                    return self.answer(sockets, key, &message.join_ref, message, &reply);
+                }
                 self.call(sockets, id, &message.reference, |channel, states, state, socket| {
                     channel.handle_in(states, state, socket, &message.event, message.payload)
                 });

@@ -24,6 +24,7 @@ impl Shard {
                     let except = (!to_self).then_some(address);
                     self.broadcast(Broadcast::new(topic, &event, body, except));
                 }
+                Effect::Reply { to, reply } => self.reply(sockets, &to, &reply),
                 Effect::Relay { kind, to, data, ack } if self.has_block(to) => {
                     self.relay(sockets, kind, to, &data, ack);
                 }

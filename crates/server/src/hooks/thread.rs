@@ -1,0 +1,282 @@
+//! The thread that sends the requests.
+//!
+//! It sends `hooks.requests_max` requests at once: questions in their order, and notices when no
+//! question waits. So a crowd that leaves delays no join. `hooks.timeout` counts from the client's
+//! message on: a question that waited in the queue has less time, and none waits for longer.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{Method, Request, header};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::runtime::Builder;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::breaker::Change;
+use super::error::HookError;
+use super::handle::{Hooks, QueuedQuestion, Queues};
+use super::notices::NoticeTask;
+use super::question::{DecidedJoin, DecidedMessage, Question, Recipient};
+use super::request::ChannelId;
+use super::signature::signature;
+use super::verdict::Verdict;
+use crate::app::{Endpoint, ShardMessage};
+use crate::causes::with_causes;
+use crate::https_connector::{Connector, https_connector};
+use crate::settings::Hook;
+
+/// An idle connection is closed after this time, before common servers close it. A request on a
+/// connection that its server closes would fail.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long an answer waits when the queue of its shard is full.
+const SHARD_RETRY: Duration = Duration::from_millis(20);
+
+type HttpClient = Client<Connector, Full<Bytes>>;
+
+/// Sends requests to the backend until it is dropped.
+pub(crate) struct HookThread {
+    hooks: Arc<Hooks>,
+    _stop: oneshot::Sender<()>,
+}
+
+impl HookThread {
+    pub fn start(hooks: &Arc<Hooks>, endpoint: &Endpoint) -> Result<Self, HookError> {
+        let queues = hooks.queues.lock().take().expect("a process has one such thread");
+        let connector = https_connector().map_err(HookError::Tls)?;
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .build(connector);
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(HookError::Thread)?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let sender = Arc::new(Sender { hooks: hooks.clone(), endpoint: endpoint.clone(), client });
+        let run = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = send_queued(sender, queues) => {}
+                    // An error means that the handle was dropped.
+                    _ = stopped => {}
+                }
+            });
+            // Does not wait for a name that is being resolved.
+            runtime.shutdown_background();
+        };
+        thread::Builder::new().name("hooks".into()).spawn(run).map_err(HookError::Thread)?;
+        Ok(HookThread { hooks: hooks.clone(), _stop: stop })
+    }
+
+    /// Waits until the notices so far are sent, but not for longer than `hooks.timeout`.
+    pub async fn finish(self) {
+        let (sender, finished) = oneshot::channel();
+        self.hooks.notices.tasks.send(NoticeTask::Finish(sender)).ok();
+        timeout(self.hooks.settings.timeout, finished).await.ok();
+    }
+}
+
+async fn send_queued(sender: Arc<Sender>, mut queues: Queues) {
+    let requests_max = sender.hooks.settings.requests_max;
+    let places = Arc::new(Semaphore::new(requests_max as usize));
+    loop {
+        let place = places.clone().acquire_owned().await;
+        let place = place.expect("the semaphore is never closed");
+        let sender = sender.clone();
+        tokio::select! {
+            biased;
+            Some(QueuedQuestion { question, since }) = queues.questions.recv() => {
+                tokio::spawn(async move {
+                    let verdict = sender.ask(&question, since).await;
+                    drop(place);
+                    sender.deliver(question.recipient, verdict).await;
+                });
+            }
+            Some(task) = queues.notices.recv() => match task {
+                NoticeTask::Notify { body, since } => {
+                    tokio::spawn(async move {
+                        sender.notify(&body, since).await;
+                        drop(place);
+                    });
+                }
+                NoticeTask::Finish(finished) => {
+                    drop(place);
+                    let all = places.acquire_many(requests_max).await;
+                    drop(all.expect("the semaphore is never closed"));
+                    finished.send(()).ok();
+                }
+            },
+            // All senders are gone.
+            else => return,
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum Failure {
+    Timeout,
+    /// The backend cannot be reached, or closed the connection.
+    Unreachable(String),
+    Status(http::StatusCode),
+    BadAnswer(String),
+    /// The breaker is open, so no request was sent.
+    BreakerOpen,
+}
+
+impl Failure {
+    /// The outcome in metrics.
+    fn outcome(&self) -> &'static str {
+        match self {
+            Failure::Timeout => "timeout",
+            Failure::Unreachable(_) => "unreachable",
+            Failure::Status(_) => "status",
+            Failure::BadAnswer(_) => "bad_answer",
+            Failure::BreakerOpen => "breaker_open",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Timeout => f.write_str("no answer in time"),
+            Failure::Unreachable(cause) => f.write_str(cause),
+            Failure::Status(status) => write!(f, "the status is {status}"),
+            Failure::BadAnswer(cause) => write!(f, "the answer is invalid: {cause}"),
+            Failure::BreakerOpen => f.write_str("earlier requests failed"),
+        }
+    }
+}
+
+/// Sends requests, and their answers to the shards.
+struct Sender {
+    hooks: Arc<Hooks>,
+    endpoint: Endpoint,
+    client: HttpClient,
+}
+
+impl Sender {
+    async fn ask(&self, question: &Question, since: std::time::Instant) -> Verdict {
+        let Question { hook, body, .. } = question;
+        match self.exchange(*hook, body, since, Verdict::parse).await {
+            Ok(verdict) => {
+                let is_allowed = matches!(verdict, Verdict::Allowed(_));
+                self.hooks.metrics.count(*hook, if is_allowed { "allowed" } else { "denied" });
+                verdict
+            }
+            Err(failure) => {
+                self.hooks.metrics.count(*hook, failure.outcome());
+                self.hooks.without_backend()
+            }
+        }
+    }
+
+    async fn notify(&self, body: &str, since: std::time::Instant) {
+        let result = self.exchange(Hook::Leave, body, since, |_| Ok(())).await;
+        let outcome = result.map_or_else(|failure| failure.outcome(), |()| "sent");
+        self.hooks.metrics.count(Hook::Leave, outcome);
+        self.hooks.notices.done();
+    }
+
+    /// Sends a request, unless the breaker is open, and reads the answer.
+    async fn exchange<T>(
+        &self,
+        hook: Hook,
+        body: &str,
+        since: std::time::Instant,
+        read: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<T, Failure> {
+        let deadline = Instant::from_std(since) + self.hooks.settings.timeout;
+        // A question whose time ended in the queue says nothing about its own request.
+        if deadline <= Instant::now() {
+            return Err(Failure::Timeout);
+        }
+        let permit = self.hooks.breaker.lock().permit(self.hooks.now());
+        let permit = permit.ok_or(Failure::BreakerOpen)?;
+        let sent_at = Instant::now();
+        let answer = timeout_at(deadline, self.send(hook, body)).await;
+        self.hooks.metrics.took(hook, sent_at.elapsed());
+        let answer = answer.unwrap_or(Err(Failure::Timeout));
+        let result = answer.and_then(|answer| read(&answer).map_err(Failure::BadAnswer));
+        let is_success = result.is_ok();
+        let change = self.hooks.breaker.lock().record(self.hooks.now(), permit, is_success);
+        self.log(result.as_ref().err(), change);
+        result
+    }
+
+    fn log(&self, failure: Option<&Failure>, change: Option<Change>) {
+        // The rest of the URL may have secrets.
+        let host = self.hooks.uri.host();
+        match (change, failure) {
+            (Some(Change::Closed), _) => tracing::info!(host, "the backend answers again"),
+            (Some(Change::Opened), Some(failure)) => {
+                let retry_after = self.hooks.settings.retry_after;
+                tracing::warn!(host, %failure, ?retry_after, "the backend failed; requests are stopped");
+            }
+            (_, Some(failure)) => {
+                tracing::debug!(host, %failure, "a request to the backend failed")
+            }
+            (_, None) => {}
+        }
+    }
+
+    async fn send(&self, hook: Hook, body: &str) -> Result<Bytes, Failure> {
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        // The id is random like that of a channel.
+        let id = ChannelId::new().map(|id| id.to_string()).unwrap_or_default();
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(&self.hooks.uri)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("watchfire-request-id", id)
+            .header("watchfire-signature", signature(&self.hooks.secret, seconds, body))
+            .body(Full::from(body.to_owned()))
+            .expect("the parts of the request are valid");
+        let response = self.client.request(request).await;
+        let response = response.map_err(|error| Failure::Unreachable(with_causes(&error)))?;
+        let status = response.status();
+        let is_answer = match hook {
+            Hook::Leave => status.is_success(),
+            Hook::Join | Hook::Publish => status == http::StatusCode::OK,
+        };
+        if !is_answer {
+            return Err(Failure::Status(status));
+        }
+        let bytes_max = self.hooks.settings.body_bytes_max as usize;
+        match Limited::new(response.into_body(), bytes_max).collect().await {
+            Ok(body) => Ok(body.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(Failure::BadAnswer(format!("it has more than {bytes_max} bytes")))
+            }
+            Err(error) => Err(Failure::Unreachable(with_causes(&*error))),
+        }
+    }
+
+    /// Sends a decision to the shard of its channel.
+    async fn deliver(&self, recipient: Recipient, verdict: Verdict) {
+        // The slot is free when the shard has the decision.
+        let (to, mut message, _slot) = match recipient {
+            Recipient::Join { channel: to, mut ticket, slot } => {
+                if let (Some(leave), Verdict::Allowed(_)) = (&mut ticket.leave, &verdict) {
+                    leave.grant();
+                }
+                let info = Box::new(DecidedJoin { verdict, ticket });
+                (to, ShardMessage::ContinueJoin { to, info }, slot)
+            }
+            Recipient::Message { channel: to, message, slot } => {
+                let info = Box::new(DecidedMessage::new(message, verdict, self.endpoint.clone()));
+                (to, ShardMessage::Info { to, info }, slot)
+            }
+        };
+        // Without the decision, the channel would wait for ever.
+        while let Err(refused) = self.endpoint.send_or_return(to.shard, message) {
+            message = refused;
+            sleep(SHARD_RETRY).await;
+        }
+    }
+}

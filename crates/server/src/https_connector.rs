@@ -1,0 +1,23 @@
+//! Connections to HTTP servers of others, with or without TLS.
+
+use std::sync::Arc;
+
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use rustls::{ClientConfig, RootCertStore};
+
+/// Opens connections for requests over HTTP/1.1.
+pub(crate) type Connector = HttpsConnector<HttpConnector>;
+
+/// Opens connections to `http:` and `https:` addresses. Trusts the system's certificates.
+pub(crate) fn https_connector() -> Result<Connector, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build())
+}

@@ -1,0 +1,291 @@
+//! The channel of a rule with hooks: a backend decides about joins and messages after the rule.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::channel::{Member, RuleChannel};
+use crate::app::{Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+use crate::auth::Grant;
+use crate::hooks::{
+    Allowed, ChannelId, ClientMessage, DecidedJoin, DecidedMessage, HookRequest, Hooks, JoinTicket,
+    LeaveNotice, Question, Recipient, Slot, Verdict,
+};
+use crate::settings::Hook;
+
+/// Messages of one channel that wait behind the one that the backend is asked about. Further ones
+/// are refused.
+const BEHIND_MAX: usize = 32;
+/// The reason for a message above that bound.
+const TOO_MANY_PENDING: &str = "too_many_pending";
+/// The reason for a payload above `hooks.body_bytes_max`.
+const PAYLOAD_TOO_LARGE: &str = "payload_too_large";
+
+/// The channel of a rule with hooks.
+pub(super) struct HookedChannel {
+    pub rule: RuleChannel,
+    pub hooks: Arc<Hooks>,
+}
+
+/// A joined client of such a channel.
+pub(super) struct HookedMember {
+    /// The state of the rule.
+    member: Option<Box<Member>>,
+    channel: ChannelId,
+    /// The presence meta of the backend's answer, until the client is present.
+    meta: Option<Box<Value>>,
+    /// Sent when the channel ends. `None`: the rule sends no notices.
+    _leave: Option<LeaveNotice>,
+    /// Whether the backend is asked about a message.
+    is_asking: bool,
+    /// The messages behind that one, in order, with their slots.
+    behind: VecDeque<(ClientMessage, Slot)>,
+}
+
+impl Channel for HookedChannel {
+    type State = HookedMember;
+
+    fn join(
+        &self,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Joined<Self::State>, Refusal> {
+        // Also after the answer: the token may have expired meanwhile.
+        let Joined { state: member, response } = self.rule.join(socket, payload)?;
+        let continued =
+            socket.continued.take().and_then(|info| info.downcast::<DecidedJoin>().ok());
+        let DecidedJoin { verdict, ticket } = match continued {
+            Some(decided) => *decided,
+            None => self.begin_join(member.as_deref(), socket, payload)?,
+        };
+        let Allowed { meta, reply, .. } = match verdict {
+            Verdict::Allowed(allowed) => allowed,
+            Verdict::Denied(reason) => return Err(Refusal::because(&reason)),
+        };
+        let JoinTicket { channel, mut leave } = ticket;
+        if let Some(leave) = &mut leave {
+            leave.grant();
+        }
+        let meta = meta.map(Box::new);
+        let state = HookedMember {
+            member,
+            channel,
+            meta,
+            _leave: leave,
+            is_asking: false,
+            behind: VecDeque::new(),
+        };
+        Ok(Joined::with(state).response(reply.unwrap_or(response)))
+    }
+
+    fn joined(&self, state: &mut Self::State, socket: &mut Socket<'_>) {
+        self.rule.begin(&mut state.member, state.meta.take().map(|meta| *meta), socket);
+    }
+
+    fn handle_in(
+        &self,
+        state: &mut Self::State,
+        socket: &mut Socket<'_>,
+        event: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn {
+        if !self.has(Hook::Publish) {
+            return self.rule.handle_in(&mut state.member, socket, event, payload);
+        }
+        if let Some(reply) =
+            self.rule.answer_before_publish(&mut state.member, socket, event, payload)
+        {
+            return Ok(Outcome::Reply(reply));
+        }
+        // Before the payload is copied.
+        if self.is_too_large(payload) {
+            return Ok(Outcome::Reply(Reply::because(PAYLOAD_TOO_LARGE)));
+        }
+        Ok(match Body::from(payload).checked_object() {
+            Ok(body) => {
+                let reference = socket.reference.clone();
+                let (topic, event) = (socket.topic().into(), event.into());
+                self.begin_message(state, socket, ClientMessage { topic, event, body, reference })
+            }
+            Err(_) => Outcome::Reply(Reply::because("payload_not_an_object")),
+        })
+    }
+
+    fn handle_info(
+        &self,
+        state: &mut Self::State,
+        socket: &mut Socket<'_>,
+        info: Box<dyn Any + Send>,
+    ) -> HandleIn {
+        let decided = match info.downcast::<DecidedMessage>() {
+            Ok(decided) => decided.take(),
+            Err(info) => return self.rule.handle_info(&mut state.member, socket, info),
+        };
+        let Some((message, verdict)) = decided else { return Ok(Outcome::NoReply) };
+        state.is_asking = false;
+        self.decide_earlier(state, socket, message, verdict);
+        while !state.is_asking
+            && let Some((message, _)) = state.behind.pop_front()
+        {
+            match self.hooks.reserve(Hook::Publish) {
+                Some(slot) => self.ask(state, socket, message, slot),
+                None => {
+                    let verdict = self.hooks.without_backend();
+                    self.decide_earlier(state, socket, message, verdict);
+                }
+            }
+        }
+        Ok(Outcome::NoReply)
+    }
+
+    fn leave(&self, state: Self::State, socket: &mut Socket<'_>) {
+        self.rule.leave(state.member, socket);
+    }
+}
+
+impl HookedChannel {
+    fn has(&self, hook: Hook) -> bool {
+        self.rule.rule.hooks.contains(&hook)
+    }
+
+    fn is_too_large(&self, payload: Payload<'_>) -> bool {
+        let len = match payload {
+            Payload::Json(text) => text.len(),
+            Payload::Binary(bytes) => bytes.len(),
+        };
+        len > self.hooks.payload_bytes_max()
+    }
+
+    /// Asks about a join, which then waits. Returns a decision that needs no answer.
+    fn begin_join(
+        &self,
+        member: Option<&Member>,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<DecidedJoin, Refusal> {
+        if self.has(Hook::Join) && self.is_too_large(payload) {
+            return Err(Refusal::because(PAYLOAD_TOO_LARGE));
+        }
+        let grant = member.and_then(|member| member.grant(socket));
+        let channel = ChannelId::new().ok_or_else(|| Refusal::because("no_random_bytes"))?;
+        let request = request(Hook::Join, channel, grant.as_deref(), socket);
+        let request = HookRequest { payload: Some(payload), ..request };
+        let leave = self.has(Hook::Leave).then(|| self.hooks.leave_notice(&request));
+        let ticket = JoinTicket { channel, leave };
+        if !self.has(Hook::Join) {
+            return Ok(DecidedJoin { verdict: Verdict::Allowed(Allowed::default()), ticket });
+        }
+        let Some(slot) = self.hooks.reserve(Hook::Join) else {
+            return Ok(DecidedJoin { verdict: self.hooks.without_backend(), ticket });
+        };
+        let recipient = Recipient::Join { channel: socket.address(), ticket, slot };
+        self.hooks.ask(Question { hook: Hook::Join, body: request.to_json(), recipient });
+        Err(Refusal::waits())
+    }
+
+    /// Asks about a message, or lets it wait behind others.
+    fn begin_message(
+        &self,
+        state: &mut HookedMember,
+        socket: &mut Socket<'_>,
+        message: ClientMessage,
+    ) -> Outcome {
+        if state.is_asking {
+            let has_room = state.behind.len() < BEHIND_MAX;
+            let Some(slot) = self.hooks.reserve_behind().filter(|_| has_room) else {
+                return Outcome::Reply(Reply::because(TOO_MANY_PENDING));
+            };
+            state.behind.push_back((message, slot));
+            return Outcome::NoReply;
+        }
+        match self.hooks.reserve(Hook::Publish) {
+            Some(slot) => {
+                self.ask(state, socket, message, slot);
+                Outcome::NoReply
+            }
+            None => {
+                let ClientMessage { event, body, .. } = message;
+                let verdict = self.hooks.without_backend();
+                Outcome::Reply(self.decide(state, socket, &event, body, verdict))
+            }
+        }
+    }
+
+    /// Asks about a message. The later ones wait behind it.
+    fn ask(
+        &self,
+        state: &mut HookedMember,
+        socket: &Socket<'_>,
+        message: ClientMessage,
+        slot: Slot,
+    ) {
+        let grant = state.member.as_ref().and_then(|member| member.grant(socket));
+        let request = HookRequest {
+            event: Some(&message.event),
+            payload: Some(message.body.as_payload()),
+            ..request(Hook::Publish, state.channel, grant.as_deref(), socket)
+        };
+        let json = request.to_json();
+        let recipient = Recipient::Message { channel: socket.address(), message, slot };
+        self.hooks.ask(Question { hook: Hook::Publish, body: json, recipient });
+        state.is_asking = true;
+    }
+
+    /// Decides about a message that waited, and replies to it.
+    fn decide_earlier(
+        &self,
+        state: &HookedMember,
+        socket: &mut Socket<'_>,
+        message: ClientMessage,
+        verdict: Verdict,
+    ) {
+        let ClientMessage { event, body, reference, .. } = message;
+        let reply = self.decide(state, socket, &event, body, verdict);
+        socket.reply_to_earlier(reference, reply);
+    }
+
+    /// Sends a message to the subscribers, or not. Returns the reply to its client.
+    fn decide(
+        &self,
+        state: &HookedMember,
+        socket: &mut Socket<'_>,
+        event: &str,
+        body: Body,
+        verdict: Verdict,
+    ) -> Reply {
+        let allowed = match verdict {
+            Verdict::Allowed(allowed) => allowed,
+            Verdict::Denied(reason) => return Reply::because(&reason),
+        };
+        // The token may have expired while the message waited.
+        if let Err(refusal) = self.rule.check_publish(state.member.as_deref(), socket) {
+            return Reply::because(refusal.reason());
+        }
+        let reply = match allowed.is_silent {
+            true => Reply::ok(Body::EMPTY),
+            false => self.rule.publish(socket, event, allowed.payload.unwrap_or(body)),
+        };
+        allowed.reply.map_or(reply, Reply::ok)
+    }
+}
+
+/// A request about a client's channel, without an event and a payload.
+fn request<'a>(
+    hook: Hook,
+    channel: ChannelId,
+    grant: Option<&'a Grant>,
+    socket: &'a Socket<'_>,
+) -> HookRequest<'a> {
+    HookRequest {
+        hook,
+        topic: socket.topic(),
+        channel,
+        user: grant.map(|grant| &*grant.subject),
+        socket_id: socket.id,
+        address: socket.client_address(),
+        event: None,
+        payload: None,
+    }
+}

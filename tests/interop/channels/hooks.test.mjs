@@ -1,0 +1,208 @@
+// Hooks: a backend decides about the joins and messages of stock clients.
+
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { createHmac } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import http from 'node:http'
+import https from 'node:https'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+import { collectEvents, connect, freshTopic, reply, variants, variantsWhere } from '../lib/test-client.mjs'
+import { certify } from '../lib/certificate.mjs'
+import { newest } from '../lib/phoenix-clients.mjs'
+import { Inbox, waitUntil } from '../lib/deadlines.mjs'
+import { freePorts } from '../lib/proxies.mjs'
+import { startWatchfire } from '../lib/server.mjs'
+import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
+
+const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
+const SECRET = 'a secret of hooks of 32 bytes or more'
+const RULES = [
+  '{ pattern = "rooms:*", join = "anyone", publish = "clients", presence = true, hooks = ["join", "publish", "leave"] }',
+  '{ pattern = "plain:*", join = "anyone", publish = "clients" }',
+]
+const BACKEND = fileURLToPath(new URL('../../../examples/hooks/backend.mjs', import.meta.url))
+
+/** A backend. `decide` returns an answer, or a promise of one; an error becomes status 500. */
+class Backend {
+  requests = new Inbox()
+  decide = () => ({ allow: true })
+
+  /** Starts it; with a certificate for `localhost`, over HTTPS. */
+  static async start(tls) {
+    const backend = new Backend()
+    const listener = (request, response) => backend.#answer(request, response)
+    backend.server = tls ? https.createServer(tls, listener) : http.createServer(listener)
+    await new Promise((resolve) => backend.server.listen(0, '127.0.0.1', resolve))
+    backend.url = `${tls ? 'https://localhost' : 'http://127.0.0.1'}:${backend.server.address().port}/hooks`
+    return backend
+  }
+
+  async #answer(request, response) {
+    const chunks = await request.toArray()
+    const text = Buffer.concat(chunks).toString()
+    const [, time, signature] = /^t=(\d+),v1=(.*)$/.exec(request.headers['watchfire-signature'])
+    assert.equal(signature, createHmac('sha256', SECRET).update(`${time}.${text}`).digest('hex'))
+    const question = JSON.parse(text)
+    this.requests.put(question)
+    try {
+      response.end(JSON.stringify(await this.decide(question)))
+    } catch {
+      response.writeHead(500).end()
+    }
+  }
+
+  stop() {
+    this.server.close()
+    this.server.closeAllConnections()
+  }
+}
+
+describe('a server with hooks', () => {
+  let server
+  let backend
+  before(async () => {
+    backend = await Backend.start()
+    const hooks = { 'hooks.url': backend.url, 'hooks.secret': SECRET, 'hooks.failures_max': '3', 'hooks.retry_after': '200ms' }
+    server = await startWatchfire({ settings: { 'socket.check_origin': 'any', 'channels.rules': `[${RULES.join(', ')}]`, ...hooks } })
+  })
+  after(async () => {
+    await server.stop()
+    backend.stop()
+    assertNeverClosedNormally()
+  })
+
+  for (const variant of variantsWhere(() => true)) {
+    it(`lets the backend decide: ${variant.name}`, async (t) => {
+      const topic = freshTopic('rooms')
+      backend.decide = ({ hook, topic: asked, payload }) => {
+        if (hook === 'join') return asked === topic ? { allow: true, meta: { seat: payload.seat }, reply: { seat: payload.seat } } : { allow: false, reason: 'closed' }
+        if (hook === 'publish') return payload.text === 'bad' ? { allow: false, reason: 'not polite' } : { allow: true, payload: { text: `${payload.text}!` }, reply: { id: 7 } }
+        return {}
+      }
+      const client = connect(t, server, variant)
+      const channel = client.socket.channel(topic, { seat: 3 })
+      const presence = new newest.Presence(channel)
+      const messages = collectEvents(channel, 'message')
+      assert.deepEqual(await reply(channel.join()), { status: 'ok', response: { seat: 3 } })
+      await waitUntil(() => presence.list((_, { metas: [meta] }) => meta.seat).includes(3), 'the meta of the backend is present')
+      assert.deepEqual(await reply(channel.push('message', { text: 'good' })), { status: 'ok', response: { id: 7 } })
+      assert.deepEqual(await messages.next(), { text: 'good!' })
+      assert.deepEqual(await reply(channel.push('message', { text: 'bad' })), { status: 'error', response: { reason: 'not polite' } })
+      const joined = await backend.requests.next(({ hook, topic: asked }) => hook === 'join' && asked === topic)
+      channel.leave()
+      const left = await backend.requests.next(({ hook, topic: asked }) => hook === 'leave' && asked === topic)
+      assert.equal(left.channel, joined.channel)
+
+      const refused = client.socket.channel(freshTopic('rooms'))
+      assert.deepEqual(await reply(refused.join()), { status: 'error', response: { reason: 'closed' } })
+      refused.leave()
+    })
+  }
+
+  it('delays no other channel, and keeps messages in order', async (t) => {
+    const topic = freshTopic('rooms')
+    let open
+    const opened = new Promise((resolve) => (open = resolve))
+    backend.decide = async ({ hook, topic: asked }) => {
+      if (hook === 'join' && asked === topic) await opened
+      return { allow: true }
+    }
+    const client = connect(t, server, newestWay)
+    const room = client.socket.channel(topic)
+    const joined = reply(room.join())
+    const plain = client.socket.channel(freshTopic('plain'))
+    assert.equal((await reply(plain.join())).status, 'ok')
+    assert.equal((await reply(plain.push('note', {}))).status, 'ok')
+    open()
+    assert.equal((await joined).status, 'ok')
+
+    // The first messages take the longest. The listeners are clients of every process.
+    backend.decide = async ({ hook, payload }) => {
+      if (hook === 'publish') for (let turn = payload.n; turn < 20; turn += 1) await new Promise(setImmediate)
+      return { allow: true }
+    }
+    const listeners = await Promise.all(
+      Array.from({ length: 6 }, async () => {
+        const channel = connect(t, server, newestWay).socket.channel(topic)
+        const notes = collectEvents(channel, 'note')
+        assert.equal((await reply(channel.join())).status, 'ok')
+        return notes
+      }),
+    )
+    const notes = collectEvents(room, 'note')
+    for (let n = 0; n < 20; n += 1) room.push('note', { n })
+    for (const inbox of [notes, ...listeners]) for (let n = 0; n < 20; n += 1) assert.equal((await inbox.next()).n, n)
+  })
+
+  it('denies while the backend fails, and the client joins when it answers again', async (t) => {
+    const topic = freshTopic('rooms')
+    let isBroken = true
+    backend.decide = () => {
+      if (isBroken) throw new Error('broken')
+      return { allow: true }
+    }
+    const client = connect(t, server, newestWay)
+    const channel = client.socket.channel(topic)
+    const replies = new Inbox()
+    const join = channel.join()
+    join.receive('error', replies.put)
+    join.receive('ok', replies.put)
+    for (let n = 0; n < 5; n += 1) assert.deepEqual(await replies.next(), { reason: 'backend_unavailable' })
+    isBroken = false
+    await replies.next((response) => response.reason === undefined)
+    assert.equal((await reply(channel.push('note', {}))).status, 'ok')
+  })
+})
+
+describe('a backend over HTTPS', () => {
+  for (const [name, isTrusted] of [
+    ['is asked if its certificate is trusted', true],
+    ['is not asked if its certificate is not trusted', false],
+  ]) {
+    it(name, async (t) => {
+      const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-hooks-'))
+      t.after(() => rmSync(folder, { recursive: true }))
+      const { cert, key } = certify(folder, ['localhost'])
+      const backend = await Backend.start({ cert: readFileSync(cert), key: readFileSync(key) })
+      t.after(() => backend.stop())
+      if (isTrusted) process.env.SSL_CERT_FILE = cert
+      const settings = { 'channels.rules': `[${RULES.join(', ')}]`, 'hooks.url': backend.url, 'hooks.secret': SECRET }
+      const server = await startWatchfire({ settings }).finally(() => delete process.env.SSL_CERT_FILE)
+      t.after(() => server.stop())
+      const channel = connect(t, server, newestWay).socket.channel('rooms:1')
+      const { status, response } = await reply(channel.join())
+      if (isTrusted) assert.equal(status, 'ok')
+      else assert.deepEqual([response.reason, backend.requests.all.length], ['backend_unavailable', 0])
+    })
+  }
+})
+
+describe('the example of a backend', () => {
+  it('has rooms for two, in which nobody shouts', async (t) => {
+    const [port] = await freePorts(1)
+    const backend = spawn('node', [BACKEND], { env: { ...process.env, PORT: String(port), HOOKS_SECRET: SECRET }, stdio: 'ignore' })
+    t.after(() => backend.kill('SIGKILL'))
+    const url = `http://127.0.0.1:${port}/hooks`
+    await waitUntil(() => fetch(url, { method: 'POST' }).then(({ status }) => status === 401, () => false), 'the backend refuses what is not signed')
+    const server = await startWatchfire({ settings: { 'channels.rules': `[${RULES.join(', ')}]`, 'hooks.url': url, 'hooks.secret': SECRET } })
+    t.after(() => server.stop())
+    const [ada, bob, eve] = ['ada', 'bob', 'eve'].map((name) => connect(t, server, newestWay).socket.channel('rooms:1', { name }))
+    assert.deepEqual(await reply(ada.join()), { status: 'ok', response: { members: 1 } })
+    assert.deepEqual(await reply(bob.join()), { status: 'ok', response: { members: 2 } })
+    const heard = collectEvents(bob, 'message')
+    ada.push('message', { text: 'HELLO' })
+    assert.deepEqual(await heard.next(), { text: 'hello' })
+    const answers = new Inbox()
+    const join = eve.join()
+    join.receive('error', answers.put)
+    join.receive('ok', answers.put)
+    assert.deepEqual(await answers.next(), { reason: 'the room is full' })
+    ada.leave()
+    assert.deepEqual(await answers.next(({ members }) => members), { members: 2 })
+  })
+})
