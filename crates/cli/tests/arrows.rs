@@ -62,8 +62,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-const PURE: &[&str] =
-    &["types", "content", "encryption", "channels", "history", "hub", "tracker", "bitswap", "fleet"];
+const PURE: &[&str] = &[
+    "types",
+    "content",
+    "encryption",
+    "channels",
+    "history",
+    "hub",
+    "tracker",
+    "bitswap",
+    "fleet",
+];
 
 /// Dependencies that wait, generate random numbers, read clocks or open files.
 const IMPURE: &[&str] =
