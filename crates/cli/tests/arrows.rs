@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "types",
             "content",
             "channels",
+            "history",
             "hub",
             "tracker",
             "bitswap",

@@ -46,6 +46,7 @@ mod causes;
 mod cluster;
 mod feature;
 mod gateway;
+mod history;
 mod http;
 mod logging;
 mod machines;
@@ -91,10 +92,10 @@ pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     AcmeChallenge, AcmeSettings, AdminSettings, ApiKey, ApiListen, ApiScope, ApiSettings,
-    AuthSettings, ChannelRule, ChannelSettings, ClusterSettings, DhtRole, JoinRule, Layers, Limits,
-    LogFormat, LogSettings, P2pSettings, PageSettings, ProxyHeader, PublishRule, RuleError,
-    ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings, StunSettings,
-    TlsSettings,
+    AuthSettings, ByteSize, ChannelRule, ChannelSettings, ClusterSettings, DhtRole, HistoryRule,
+    JoinRule, Layers, Limits, LogFormat, LogSettings, P2pSettings, PageSettings, ProxyHeader,
+    PublishRule, RuleError, ServerSettings, Settings, SettingsError, SitesSettings, SocketSettings,
+    StunSettings, TlsSettings,
 };
 pub use sites::SitesError;
 pub use stun::StunError;

@@ -25,6 +25,7 @@ const ORDER: &[&str] = &[
     "cluster",
     "addresses",
     "presence",
+    "history",
     "auth",
     "app",
     "feature",

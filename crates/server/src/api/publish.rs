@@ -224,7 +224,7 @@ mod tests {
     fn publisher() -> Publisher {
         let link = PartLink::new(&Arc::new(Cluster::alone()));
         Publisher {
-            endpoint: Endpoint::unconnected(link),
+            endpoint: Endpoint::unconnected(link, None),
             metrics: Arc::default(),
             reserved: ReservedTopics { has_pages: true },
             body_bytes_max: 1_000,

@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use watchfire_history::{Message as KeptMessage, Position};
 use watchfire_sockets::ShardSender;
 use watchfire_types::{NodeId, ShardId};
 
 use super::address::{ChannelAddress, RelayKind, ReplyTo};
-use super::broadcast::Broadcast;
+use super::broadcast::{Broadcast, Placed};
 use super::messages::Message;
 use super::parking::ParkedRequest;
 use super::payload::{Body, PayloadError};
@@ -18,6 +19,7 @@ use super::reply::Reply;
 use super::sender::ClientSender;
 use super::shard_message::ShardMessage;
 use crate::cluster::{ClusterPart, PartLink, SendError};
+use crate::history::{History, LocalDelivery};
 
 /// A handle to the whole server, with all its processes: broadcasts, pushes and disconnects from
 /// any thread.
@@ -28,6 +30,42 @@ pub struct Endpoint {
     // Set once: channels get their handle before the shards start.
     shards: Arc<OnceLock<Box<[ShardSender<ShardMessage>]>>>,
     link: PartLink,
+    /// `None`: no topic has a history.
+    history: Option<Arc<History>>,
+}
+
+/// The shards of this process, for messages with positions.
+struct Shards(Arc<OnceLock<Box<[ShardSender<ShardMessage>]>>>);
+
+impl Shards {
+    fn senders(&self) -> &[ShardSender<ShardMessage>] {
+        self.0.get().map_or(&[], |shards| shards)
+    }
+}
+
+impl LocalDelivery for Shards {
+    fn deliver(&self, topic: &str, after: Position, position: Position, message: &KeptMessage) {
+        let body = Body::Json(String::from(&*message.payload).into());
+        let placed = Placed { after, position };
+        let broadcast = Arc::new(Broadcast::placed(topic, &message.event, body, placed));
+        for shard in self.senders() {
+            // A shard whose queue is full notices the gap.
+            shard.send(ShardMessage::Broadcast(broadcast.clone())).ok();
+        }
+    }
+
+    fn reset(&self, topic: &Arc<str>) {
+        for shard in self.senders() {
+            shard.send(ShardMessage::Reset { topic: topic.clone() }).ok();
+        }
+    }
+
+    fn ready(&self) {
+        for shard in self.senders() {
+            // A shard whose queue is full checks at its next tick.
+            shard.send(ShardMessage::Ready).ok();
+        }
+    }
 }
 
 impl fmt::Debug for Endpoint {
@@ -38,8 +76,12 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// A handle to a server whose shards have not started.
-    pub(crate) fn unconnected(link: PartLink) -> Self {
-        Endpoint { shards: Arc::default(), link }
+    pub(crate) fn unconnected(link: PartLink, history: Option<Arc<History>>) -> Self {
+        let shards = Arc::default();
+        if let Some(history) = &history {
+            history.connect(Shards(Arc::clone(&shards)));
+        }
+        Endpoint { shards, link, history }
     }
 
     /// Connects all clones of this handle to the shards. Later calls change nothing.
@@ -64,10 +106,20 @@ impl Endpoint {
         body: impl Into<Body>,
     ) -> Result<(), PayloadError> {
         let body = body.into().checked_object()?;
+        if let Some(history) = self.history_of(topic) {
+            let Body::Json(payload) = body else { return Err(PayloadError::BytesWithHistory) };
+            history.publish(topic, event, &payload);
+            return Ok(());
+        }
         let broadcast = Arc::new(Broadcast::new(topic, event, body, None));
         self.deliver(&broadcast, None);
         self.publish(&broadcast);
         Ok(())
+    }
+
+    /// The logs, if a topic has one.
+    pub(crate) fn history_of(&self, topic: &str) -> Option<&Arc<History>> {
+        self.history.as_ref().filter(|history| history.has(topic))
     }
 
     /// Closes every socket with an id: see [`crate::Connected::id`].

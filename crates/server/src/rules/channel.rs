@@ -105,6 +105,9 @@ impl Channel for RuleChannel {
         if let Err(refusal) = self.check_publish(member.as_deref(), socket) {
             return Ok(Outcome::Reply(Reply::because(refusal.reason())));
         }
+        if self.rule.history.is_some() && matches!(payload, Payload::Binary(_)) {
+            return Ok(Outcome::Reply(Reply::because("bytes_not_kept")));
+        }
         let reply = match socket.broadcast(event, payload) {
             Ok(()) => Reply::ok(json!({})),
             Err(_) => Reply::because("payload_not_an_object"),

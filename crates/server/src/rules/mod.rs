@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use channel::RuleChannel;
 use expiries::Expiries;
+use watchfire_history::Bounds;
 use watchfire_types::Instant;
 
 use crate::app::{Endpoint, Registry};
 use crate::auth::Auth;
 use crate::feature::Feature;
-use crate::settings::ChannelRule;
+use crate::settings::{ChannelRule, HistoryRule};
 
 /// The channels of `channels.rules`, as a feature of the server.
 pub(crate) struct RuleFeature {
@@ -35,6 +36,11 @@ impl RuleFeature {
     }
 }
 
+fn bounds(history: &HistoryRule) -> Bounds {
+    let bytes = usize::try_from(history.bytes.0).unwrap_or(usize::MAX);
+    Bounds { messages: history.messages as usize, age: history.age, bytes }
+}
+
 impl Feature for RuleFeature {
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
         if let Some(auth) = &self.auth {
@@ -43,7 +49,11 @@ impl Feature for RuleFeature {
         for rule in &self.rules {
             let (auth, expiries) = (self.auth.clone(), self.expiries.clone());
             let channel = RuleChannel { rule: rule.clone(), auth, expiries };
-            registry.add(&rule.pattern, channel).expect("the patterns are checked at the start");
+            let added = match &rule.history {
+                None => registry.add(&rule.pattern, channel),
+                Some(history) => registry.add_with_history(&rule.pattern, channel, bounds(history)),
+            };
+            added.expect("the patterns are checked at the start");
         }
     }
 

@@ -70,7 +70,18 @@ impl Shard {
         message: &Message<'_>,
         old: Option<JoinRef>,
     ) {
+        self.park_join(id, message, old);
         let address = self.address(id);
+        self.joining.push_back((awaited, address));
+    }
+
+    /// Keeps a join, and the messages that the client sends after it.
+    pub(super) fn park_join(
+        &mut self,
+        id: SubscriptionId,
+        message: &Message<'_>,
+        old: Option<JoinRef>,
+    ) {
         let record = self.record_mut(id);
         let Use::Channel(channel) = std::mem::take(&mut record.used_by) else {
             unreachable!("the channel has just subscribed")
@@ -82,7 +93,6 @@ impl Shard {
             payload: message.payload.into(),
             old,
         }));
-        self.joining.push_back((awaited, address));
         self.pending_messages.entry(self.hub.client_of(id)).or_default();
     }
 
@@ -90,27 +100,44 @@ impl Shard {
     pub(super) fn resume_joins(&mut self, sockets: &mut Sockets) {
         let up_to = self.shared.cluster.ready_up_to();
         while let Some((_, address)) = self.joining.pop_front_if(|(number, _)| *number <= up_to) {
-            // The client may have left or rejoined meanwhile.
-            let Some(record) = self.records.get_mut(address.subscription) else { continue };
-            if record.serial != address.serial || !matches!(record.used_by, Use::Joining(_)) {
+            if !self.is_parked_join(address) {
                 continue;
             }
-            let Use::Joining(joining) = std::mem::take(&mut record.used_by) else { continue };
-            let Joining { channel, join_ref, reference, payload, old } = *joining;
-            record.used_by = Use::Channel(channel);
-            let topic = self.hub.topic_of(address.subscription).to_owned();
-            let message = Message {
-                join_ref,
-                reference,
-                topic: topic.into(),
-                event: watchfire_channels::event::JOIN.into(),
-                payload: payload.as_payload(),
-            };
-            let key = self.hub.client_of(address.subscription);
-            let pending = self.pending_messages.remove(&key).unwrap_or_default();
-            self.complete_join(sockets, address.subscription, &message, old);
-            self.receive_pending(sockets, key, pending);
+            match self.lacks_log(&self.hub.topic_of(address.subscription).to_owned()) {
+                true => self.await_log(sockets, address.subscription),
+                false => self.resume_join(sockets, address),
+            }
         }
+    }
+
+    /// Whether a join still waits. The client may have left or rejoined meanwhile.
+    pub(super) fn is_parked_join(&self, address: ChannelAddress) -> bool {
+        let record = self.records.get(address.subscription);
+        record.is_some_and(|record| {
+            record.serial == address.serial && matches!(record.used_by, Use::Joining(_))
+        })
+    }
+
+    /// Continues a join that waits.
+    pub(super) fn resume_join(&mut self, sockets: &mut Sockets, address: ChannelAddress) {
+        let record = self.record_mut(address.subscription);
+        let Use::Joining(joining) = std::mem::take(&mut record.used_by) else {
+            unreachable!("the caller has checked it")
+        };
+        let Joining { channel, join_ref, reference, payload, old } = *joining;
+        record.used_by = Use::Channel(channel);
+        let topic = self.hub.topic_of(address.subscription).to_owned();
+        let message = Message {
+            join_ref,
+            reference,
+            topic: topic.into(),
+            event: watchfire_channels::event::JOIN.into(),
+            payload: payload.as_payload(),
+        };
+        let key = self.hub.client_of(address.subscription);
+        let pending = self.pending_messages.remove(&key).unwrap_or_default();
+        self.complete_join(sockets, address.subscription, &message, old);
+        self.receive_pending(sockets, key, pending);
     }
 
     /// Refuses a join that waits, as its channel would. Returns whether there was one.

@@ -73,12 +73,6 @@ impl SubscriptionRecords {
         let (piece, in_piece) = place(id);
         self.pieces.get(piece)?.records.get(in_piece)
     }
-
-    /// The same, mutable.
-    pub fn get_mut(&mut self, id: SubscriptionId) -> Option<&mut SubscriptionRecord> {
-        let (piece, in_piece) = place(id);
-        self.pieces.get_mut(piece)?.records.get_mut(in_piece)
-    }
 }
 
 fn place(id: SubscriptionId) -> (usize, usize) {
