@@ -1,5 +1,6 @@
 //! The log of one topic.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +74,7 @@ struct Epoch {
 /// A log, or its end, on its way to another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogImage {
+    generation: u32,
     epochs: Vec<Epoch>,
     last: u64,
     /// The last messages, with their ages in nanoseconds.
@@ -86,7 +88,7 @@ pub enum Comparison {
     Same,
     /// The other one is the beginning of this one.
     Older,
-    /// This one is the beginning of the other one.
+    /// This one is the beginning of the other one, or the other one replaces it.
     Newer,
     /// Each has messages that the other one lacks.
     Diverged,
@@ -99,6 +101,8 @@ pub enum Comparison {
 /// position. The log remembers where its epochs end.
 #[derive(Debug)]
 pub struct Log {
+    /// How often the copies of this topic's log diverged, so that it began again.
+    generation: u32,
     epochs: VecDeque<Epoch>,
     last: u64,
     bytes: usize,
@@ -109,7 +113,12 @@ impl Log {
     /// An empty log. The caller chooses a random epoch.
     pub fn new(epoch: u64) -> Self {
         let epochs = VecDeque::from([Epoch { id: epoch, before: 0 }]);
-        Log { epochs, last: 0, bytes: 0, messages: VecDeque::new() }
+        Log { generation: 0, epochs, last: 0, bytes: 0, messages: VecDeque::new() }
+    }
+
+    /// An empty log that replaces this one, because its copies diverged. It replaces all of them.
+    pub fn restarted(&self, epoch: u64) -> Self {
+        Log { generation: self.generation.saturating_add(1), ..Log::new(epoch) }
     }
 
     /// The position of the last message.
@@ -237,6 +246,7 @@ impl Log {
         let skipped = self.messages.len().saturating_sub(count);
         let age = |at: &Instant| u64::try_from(now.since(*at).as_nanos()).unwrap_or(u64::MAX);
         LogImage {
+            generation: self.generation,
             epochs: self.epochs.iter().copied().collect(),
             last: self.last,
             messages: self
@@ -250,7 +260,7 @@ impl Log {
 
     /// The log of an image. `None`: it is not the image of a log.
     pub fn of_image(now: Instant, image: LogImage) -> Option<Log> {
-        let LogImage { epochs, last, messages } = image;
+        let LogImage { generation, epochs, last, messages } = image;
         let is_ordered = epochs.is_sorted_by_key(|epoch| epoch.before);
         let is_valid = is_ordered
             && (1..=EPOCHS_MAX).contains(&epochs.len())
@@ -261,6 +271,7 @@ impl Log {
         }
         let at = |age: u64| Instant::from_nanos(now.as_nanos().saturating_sub(age));
         Some(Log {
+            generation,
             epochs: epochs.into(),
             last,
             bytes: messages.iter().map(|(_, message)| message.len()).sum(),
@@ -271,6 +282,11 @@ impl Log {
     /// Compares with the log of another process. Each epoch has one writer, which sends its messages
     /// in order, so of one epoch each process has a beginning.
     pub fn compare(&self, other: &Log) -> Comparison {
+        match self.generation.cmp(&other.generation) {
+            Ordering::Less => return Comparison::Newer,
+            Ordering::Greater => return Comparison::Older,
+            Ordering::Equal => {}
+        }
         match (self.is_blank(), other.is_blank()) {
             (_, true) if self.epochs == other.epochs => {}
             (true, false) => return Comparison::Newer,
@@ -303,9 +319,9 @@ impl Log {
         }
     }
 
-    /// Becomes a newer log that this one is the beginning of. Returns the messages that are new here
-    /// and still kept, and whether the messages between were dropped already.
-    pub fn extend(&mut self, newer: Log) -> (Vec<Positioned>, bool) {
+    /// Becomes a newer log that this one is the beginning of. Returns the messages that are new here.
+    /// `None`: some of them were dropped already.
+    pub fn extend(&mut self, newer: Log) -> Option<Vec<Positioned>> {
         let missed = newer.last - self.last;
         let known = usize::try_from(missed).unwrap_or(usize::MAX);
         let is_complete = known <= newer.messages.len();
@@ -321,7 +337,7 @@ impl Log {
             offset -= 1;
         }
         *self = newer;
-        (self.newest(known), is_complete)
+        is_complete.then(|| self.newest(known))
     }
 }
 
@@ -436,9 +452,9 @@ mod tests {
         let mut mine = log("1ab");
         let image = newer.image(at(5), Some(mine.position()));
         assert_eq!(image.messages.len(), 3);
-        let (new, is_complete) = mine.extend(Log::of_image(at(9), image).unwrap());
+        let new = mine.extend(Log::of_image(at(9), image).unwrap()).unwrap();
         let text: String = new.iter().map(|(_, message)| &*message.payload).collect();
-        assert_eq!((text.as_str(), is_complete), ("cde", true));
+        assert_eq!(text, "cde");
         assert_eq!(new[0].0, Position { epoch: 1, offset: 3 });
         assert_eq!(mine.compare(&newer), Comparison::Same);
         assert_eq!(since(&mine, Position { epoch: 0, offset: 0 }).unwrap(), "abcde");

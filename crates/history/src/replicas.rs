@@ -494,10 +494,17 @@ impl<E: Environment> Replicas<E> {
                 self.finish_claims(now);
             }
             _ if entry.claim.is_some() => self.merge(topic, log, comparison),
-            Comparison::Diverged if is_owner => {
-                entry.log = Some(log);
+            Comparison::Diverged | Comparison::Older if is_owner && !is_mine => {
+                // The owner has not seen messages that this process has: it has to know.
+                let image = entry.log.as_ref().map(|known| known.image(now, None));
                 entry.owner = Some(from);
-                self.outputs.push_back(Output::Reset { topic: topic.into() });
+                if comparison == Comparison::Diverged {
+                    entry.log = Some(log);
+                    self.outputs.push_back(Output::Reset { topic: topic.into() });
+                }
+                if let Some(image) = image {
+                    self.send(from, Packet::Log { topic: topic.into(), is_owner: false, image });
+                }
             }
             Comparison::Newer => {
                 entry.owner = is_owner.then_some(from);
@@ -531,14 +538,18 @@ impl<E: Environment> Replicas<E> {
             entry.log = Some(newer);
             return;
         };
-        let was_blank = log.is_blank();
         let mut after = log.position();
-        let is_same_log = newer.contains(after);
-        let (new, is_complete) = log.extend(newer);
-        if !is_complete || (was_blank && !is_same_log) {
+        let new = match newer.contains(after) {
+            true => log.extend(newer),
+            false => {
+                *log = newer;
+                None
+            }
+        };
+        let Some(new) = new else {
             self.outputs.push_back(Output::Reset { topic: topic.into() });
             return;
-        }
+        };
         for (position, message) in new {
             self.outputs.push_back(Output::Deliver {
                 topic: topic.into(),
@@ -673,9 +684,12 @@ impl<E: Environment> Replicas<E> {
             self.totals.diverged_logs += 1;
             self.outputs.push_back(Output::Reset { topic: topic.clone() });
         }
-        if is_new {
-            entry.log = Some(Log::new(epoch));
+        match &entry.log {
+            Some(log) if entry.is_diverged => entry.log = Some(log.restarted(epoch)),
+            Some(_) => {}
+            None => entry.log = Some(Log::new(epoch)),
         }
+        entry.is_diverged = false;
         if is_new || entry.has_changed {
             let image = entry.log.as_ref().expect("it has a log").image(now, None);
             let packet = Packet::Log { topic: (**topic).into(), is_owner: true, image };

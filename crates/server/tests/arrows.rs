@@ -19,6 +19,7 @@ const ORDER: &[&str] = &[
     "seed",
     "token",
     "web_client",
+    "machines",
     // Used by every feature.
     "proxies",
     "metrics",
