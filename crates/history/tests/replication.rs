@@ -177,7 +177,9 @@ impl Simulation {
     }
 
     fn arrive(&mut self, from: usize, at: usize) {
-        let Some(frame) = self.links.get_mut(&(from, at)).and_then(VecDeque::pop_front) else { return };
+        let Some(frame) = self.links.get_mut(&(from, at)).and_then(VecDeque::pop_front) else {
+            return;
+        };
         let now = self.now;
         let node = self.nodes[at].as_mut().expect("a link has two ends");
         let sender = NodeId(from as u16);
@@ -287,7 +289,8 @@ impl Simulation {
         // With several clients on a node, a log that is ahead of the queue serves all of them.
         client.position = Some(log.position());
         client.node = Some(at);
-        node.queued = node.queued.filter(|_| self.clients.iter().filter(|c| c.node == Some(at)).count() > 1);
+        node.queued =
+            node.queued.filter(|_| self.clients.iter().filter(|c| c.node == Some(at)).count() > 1);
         let position = self.clients[number].position;
         let queued = self.nodes[at].as_mut().unwrap().queued.get_or_insert(position.unwrap());
         assert_eq!(Some(*queued), position, "the log is delivered as soon as it grows");
@@ -342,7 +345,9 @@ impl Simulation {
                 }
             }
             let mut arrivals = 0;
-            while let Some(key) = self.links.iter().find(|(_, l)| !l.is_empty()).map(|(key, _)| *key) {
+            while let Some(key) =
+                self.links.iter().find(|(_, l)| !l.is_empty()).map(|(key, _)| *key)
+            {
                 self.arrive(key.0, key.1);
                 arrivals += 1;
                 assert!(arrivals < 10_000, "the processes never come to rest");
@@ -359,7 +364,9 @@ impl Simulation {
             for _ in 0..20 {
                 self.now += Duration::from_millis(400);
                 self.join(client, at);
-                while let Some(key) = self.links.iter().find(|(_, l)| !l.is_empty()).map(|(k, _)| *k) {
+                while let Some(key) =
+                    self.links.iter().find(|(_, l)| !l.is_empty()).map(|(k, _)| *k)
+                {
                     self.arrive(key.0, key.1);
                 }
             }
@@ -390,7 +397,10 @@ impl Simulation {
                 let is_alive = |(at, life): &(usize, u32)| {
                     self.nodes[*at].as_ref().is_some_and(|node| node.life == *life)
                 };
-                assert!(!self.delivered[id].iter().any(is_alive), "{id} was delivered by a survivor");
+                assert!(
+                    !self.delivered[id].iter().any(is_alive),
+                    "{id} was delivered by a survivor"
+                );
             }
         }
     }

@@ -172,6 +172,13 @@ impl Publisher {
             let message = "the payload is not a JSON object; clients receive objects or bytes only";
             CallError::new(Code::PayloadInvalid, message)
         })?;
+        if let (Body::Binary(_), Some(topic)) =
+            (&body, topics.iter().find(|topic| self.endpoint.history_of(topic).is_some()))
+        {
+            let message =
+                format!("the topic {topic:?} has a history, which keeps JSON objects only");
+            return Err(CallError::new(Code::PayloadInvalid, message));
+        }
         Ok(Publication { topics, event, body })
     }
 

@@ -145,11 +145,6 @@ impl History {
         self.replicas.lock().log(topic).map(|log| Excerpt::of(log, wanted))
     }
 
-    /// The process that should own a topic.
-    pub fn owner_of(&self, topic: &str) -> NodeId {
-        self.replicas.lock().owner_of(topic)
-    }
-
     /// A shard has its first joined client of a topic.
     pub fn add_shard(&self, topic: &str) {
         self.with(|replicas, now| replicas.add_shard(now, topic));
