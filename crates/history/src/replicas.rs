@@ -438,7 +438,13 @@ impl<E: Environment> Replicas<E> {
         let log = entry.log.as_mut().expect("an owner has a log");
         let after = log.position();
         let position = log.push(now, &bounds, epoch, message.clone());
+        let was_idle = now.since(entry.used_at) > IDLE_PERIOD / 2;
         entry.used_at = now;
+        if was_idle {
+            // The deputy may have dropped its copy.
+            entry.deputy = None;
+            self.appoint_deputy(&topic);
+        }
         self.count(&topic);
         let packet =
             Packet::Append { topic: (*topic).into(), after, epoch, message: message.clone() };

@@ -1,10 +1,12 @@
 //! A handle to the whole server, from any thread.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use watchfire_history::{Message as KeptMessage, Position};
 use watchfire_sockets::ShardSender;
 use watchfire_types::{NodeId, ShardId};
@@ -35,28 +37,53 @@ pub struct Endpoint {
 }
 
 /// The shards of this process, for messages with positions.
-struct Shards(Arc<OnceLock<Box<[ShardSender<ShardMessage>]>>>);
+struct Shards {
+    senders: Arc<OnceLock<Box<[ShardSender<ShardMessage>]>>>,
+    /// Shards whose queue was full, and the topics of which they have missed messages.
+    lagging: Mutex<BTreeSet<(ShardId, Arc<str>)>>,
+}
 
 impl Shards {
     fn senders(&self) -> &[ShardSender<ShardMessage>] {
-        self.0.get().map_or(&[], |shards| shards)
+        self.senders.get().map_or(&[], |shards| shards)
+    }
+
+    fn send(&self, shard: &ShardSender<ShardMessage>, topic: &Arc<str>, message: ShardMessage) {
+        if shard.send(message).is_err() {
+            self.lagging.lock().insert((shard.shard(), topic.clone()));
+        }
     }
 }
 
 impl LocalDelivery for Shards {
-    fn deliver(&self, topic: &str, after: Position, position: Position, message: &KeptMessage) {
+    fn deliver(
+        &self,
+        topic: &Arc<str>,
+        after: Position,
+        position: Position,
+        message: &KeptMessage,
+    ) {
         let body = Body::Json(String::from(&*message.payload).into());
         let placed = Placed { after, position };
         let broadcast = Arc::new(Broadcast::placed(topic, &message.event, body, placed));
         for shard in self.senders() {
-            // A shard whose queue is full notices the gap.
-            shard.send(ShardMessage::Broadcast(broadcast.clone())).ok();
+            self.send(shard, topic, ShardMessage::Broadcast(broadcast.clone()));
         }
     }
 
     fn reset(&self, topic: &Arc<str>) {
         for shard in self.senders() {
-            shard.send(ShardMessage::Reset { topic: topic.clone() }).ok();
+            self.send(shard, topic, ShardMessage::Reset { topic: topic.clone() });
+        }
+    }
+
+    fn retry(&self) {
+        let lagging = std::mem::take(&mut *self.lagging.lock());
+        for (shard, topic) in lagging {
+            let sender = self.senders().iter().find(|sender| sender.shard() == shard);
+            if let Some(sender) = sender {
+                self.send(sender, &topic, ShardMessage::Reset { topic: topic.clone() });
+            }
         }
     }
 
@@ -79,7 +106,7 @@ impl Endpoint {
     pub(crate) fn unconnected(link: PartLink, history: Option<Arc<History>>) -> Self {
         let shards = Arc::default();
         if let Some(history) = &history {
-            history.connect(Shards(Arc::clone(&shards)));
+            history.connect(Shards { senders: Arc::clone(&shards), lagging: Mutex::default() });
         }
         Endpoint { shards, link, history }
     }

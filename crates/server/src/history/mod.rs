@@ -31,13 +31,16 @@ type BoundsOf = Box<dyn Fn(&str) -> Option<Bounds> + Send + Sync>;
 /// Brings messages to the shards of this process.
 pub(crate) trait LocalDelivery: Send + Sync {
     /// Sends a message to the subscribers of its topic. `after` is the position of the message before.
-    fn deliver(&self, topic: &str, after: Position, position: Position, message: &Message);
+    fn deliver(&self, topic: &Arc<str>, after: Position, position: Position, message: &Message);
 
     /// Ends the channels of the subscribers of a topic: they have missed messages.
     fn reset(&self, topic: &Arc<str>);
 
     /// A log exists now that joins may wait for.
     fn ready(&self);
+
+    /// Ends the channels of topics of which a shard has missed messages, because its queue was full.
+    fn retry(&self);
 }
 
 /// The logs of this process.
@@ -163,6 +166,9 @@ impl History {
     /// Does what is due. Called ten times a second.
     pub fn handle_tick(&self) {
         self.with(Replicas::handle_tick);
+        if let Some(local) = self.local.get() {
+            local.retry();
+        }
     }
 
     /// Runs an action, and does what the replicas want after it. The lock is held meanwhile: what they
