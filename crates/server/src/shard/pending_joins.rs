@@ -103,7 +103,7 @@ impl Shard {
             if !self.is_parked_join(address) {
                 continue;
             }
-            match self.lacks_log(&self.hub.topic_of(address.subscription).to_owned()) {
+            match self.lacks_log(self.hub.topic_of(address.subscription)) {
                 true => self.await_log(sockets, address.subscription),
                 false => self.resume_join(sockets, address),
             }
