@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("content", &[]),
     ("encryption", &[]),
     ("channels", &["types"]),
+    ("history", &["types"]),
     ("hub", &["types"]),
     ("tracker", &["types"]),
     ("sockets", &["types"]),
@@ -32,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "types",
             "content",
             "channels",
+            "history",
             "hub",
             "tracker",
             "bitswap",
@@ -63,8 +65,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-const PURE: &[&str] =
-    &["types", "content", "encryption", "channels", "hub", "tracker", "bitswap", "fleet"];
+const PURE: &[&str] = &[
+    "types",
+    "content",
+    "encryption",
+    "channels",
+    "history",
+    "hub",
+    "tracker",
+    "bitswap",
+    "fleet",
+];
 
 /// Dependencies that wait, generate random numbers, read clocks or open files.
 const IMPURE: &[&str] =

@@ -46,6 +46,7 @@ mod causes;
 mod cluster;
 mod feature;
 mod gateway;
+mod history;
 mod hooks;
 mod http;
 mod https_connector;
@@ -94,10 +95,10 @@ pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     AcmeChallenge, AcmeSettings, AdminSettings, ApiKey, ApiListen, ApiScope, ApiSettings,
-    AuthSettings, ChannelRule, ChannelSettings, ClusterSettings, DhtRole, Hook, HookSettings,
-    JoinRule, Layers, Limits, LogFormat, LogSettings, OnFailure, P2pSettings, PageSettings,
-    ProxyHeader, PublishRule, RuleError, ServerSettings, Settings, SettingsError, SitesSettings,
-    SocketSettings, StunSettings, TlsSettings,
+    AuthSettings, ByteSize, ChannelRule, ChannelSettings, ClusterSettings, DhtRole, HistoryRule,
+    Hook, HookSettings, JoinRule, Layers, Limits, LogFormat, LogSettings, OnFailure, P2pSettings,
+    PageSettings, ProxyHeader, PublishRule, RuleError, ServerSettings, Settings, SettingsError,
+    SitesSettings, SocketSettings, StunSettings, TlsSettings,
 };
 pub use sites::SitesError;
 pub use stun::StunError;

@@ -24,6 +24,7 @@ use crate::auth::{Auth, AuthError, JwksThread};
 use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
 use crate::feature::Feature;
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
+use crate::history::{History, HistorySource};
 use crate::hooks::{HookError, HookThread, Hooks};
 use crate::http;
 use crate::machines::{self, ClusterError};
@@ -307,7 +308,13 @@ impl Server {
 
         // Every process creates its links in this order: see `PartLink::new`.
         let cluster = Arc::new(cluster);
-        let endpoint = Endpoint::unconnected(PartLink::new(&cluster));
+        let has_history = settings.channels.rules.iter().any(|rule| rule.history.is_some());
+        let history = has_history.then(|| {
+            let memory_bytes_max = settings.channels.history_bytes_max;
+            let memory_bytes_max = usize::try_from(memory_bytes_max).unwrap_or(usize::MAX);
+            Arc::new(History::new(PartLink::new(&cluster), random_seed, memory_bytes_max))
+        });
+        let endpoint = Endpoint::unconnected(PartLink::new(&cluster), history.clone());
         let sender = Arc::new(endpoint.clone());
         let metrics = Arc::new(Metrics::default());
         let link = PartLink::new(&cluster);
@@ -399,11 +406,18 @@ impl Server {
         let mut added_routes = routes;
         let mut parts: Vec<Arc<dyn ClusterPart>> =
             vec![Arc::new(endpoint.clone()), presence.clone(), addresses.clone()];
+        if let Some(history) = &history {
+            parts.push(history.clone());
+            sources.push(Arc::new(HistorySource(history.clone())));
+        }
         for feature in &features {
             feature.clone().register_channels(&mut registry);
             added_routes = added_routes.merge(feature.clone().routes());
             sources.push(Arc::new(FeatureMetrics(feature.clone())));
             parts.extend(feature.cluster_parts());
+        }
+        if let Some(history) = &history {
+            history.set_topics(registry.histories());
         }
         let link = PartLink::new(&cluster);
         let metrics_page = Arc::new(MetricsPage::new(&metrics, sources, link));
@@ -445,6 +459,7 @@ impl Server {
             cluster: cluster.clone(),
             endpoint: endpoint.clone(),
             presence,
+            history,
             metrics,
             addresses,
             memory: MemoryReturn::new(return_memory),

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use support::{Client, http, metric, settings};
 use watchfire_server::{
-    Channel, ChannelRule, Connected, HandleIn, Hook, JoinRule, Joined, OnFailure, Outcome, Payload,
-    PublishRule, Refusal, RunningServer, Server, Settings, Socket,
+    Channel, ChannelRule, Connected, HandleIn, HistoryRule, Hook, JoinRule, Joined, OnFailure,
+    Outcome, Payload, PublishRule, Refusal, RunningServer, Server, Settings, Socket,
 };
 
 const TOKEN_SECRET: &str = "an HS256 secret of 32 bytes or more";
@@ -128,6 +128,7 @@ fn hook_settings(backend: &Backend) -> Settings {
         publish: PublishRule::Clients,
         presence: pattern != "quiet:*",
         hooks: hooks.to_vec(),
+        history: (pattern == "kept:*").then(HistoryRule::default),
     };
     let all = [Hook::Join, Hook::Publish, Hook::Leave];
     let mut settings = settings();
@@ -141,6 +142,7 @@ fn hook_settings(backend: &Backend) -> Settings {
         rule("quiet:*", JoinRule::Anyone, &[Hook::Join]),
         rule("moderated:*", JoinRule::Anyone, &[Hook::Publish]),
         rule("counted:*", JoinRule::Anyone, &[Hook::Leave]),
+        rule("kept:*", JoinRule::Anyone, &[Hook::Join, Hook::Publish]),
         rule("plain:*", JoinRule::Anyone, &[]),
     ];
     settings
@@ -245,6 +247,39 @@ fn a_join_waits_for_the_backend_while_other_channels_go_on() {
     );
     assert_eq!(metric(&server, "watchfire_hooks_request_seconds_count{hook=\"join\"}"), 1);
     wait_for(&server, "watchfire_hooks_waiting", 0);
+}
+
+#[test]
+fn the_history_has_what_the_backend_let_through_and_a_join_recovers_it_after_the_answer() {
+    let backend = Backend::start();
+    let server = server_of(&backend);
+    let mut writer = Client::connect(&server);
+    let join = writer.send("kept:1", "phx_join", json!({}));
+    backend.next_of("join").allow();
+    let position = writer.reply_to(&join)["response"]["position"].clone();
+    let messages = [
+        json!({ "allow": true, "payload": { "n": "first" } }),
+        json!({ "allow": false, "reason": "spam" }),
+        json!({ "allow": true }),
+    ];
+    for (n, answer) in messages.into_iter().enumerate() {
+        let push = writer.send("kept:1", "note", json!({ "n": n }));
+        backend.next_of("publish").answer(answer);
+        writer.reply_to(&push);
+    }
+
+    let mut reader = Client::connect(&server);
+    let join = reader.send("kept:1", "phx_join", json!({ "history": { "after": position } }));
+    let asked = backend.next_of("join");
+    // Written while the join waits: recovered, and not sent twice.
+    server.endpoint().broadcast("kept:1", "note", json!({ "n": "meanwhile" })).unwrap();
+    asked.answer(json!({ "allow": true, "reply": { "seat": 7 } }));
+    let response = reader.reply_to(&join)["response"].clone();
+    assert_eq!((&response["recovered"], &response["seat"]), (&json!(true), &json!(7)));
+    server.endpoint().broadcast("kept:1", "note", json!({ "n": "last" })).unwrap();
+    for n in [json!("first"), json!(2), json!("meanwhile"), json!("last")] {
+        assert_eq!(reader.receive_event("note"), json!({ "n": n }));
+    }
 }
 
 #[test]

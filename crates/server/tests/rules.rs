@@ -22,7 +22,7 @@ use watchfire_server::{
 const SECRET: &str = "an HS256 secret of 32 bytes or more";
 
 fn rule(pattern: &str, join: JoinRule, publish: PublishRule, presence: bool) -> ChannelRule {
-    ChannelRule { pattern: pattern.into(), join, publish, presence, hooks: Vec::new() }
+    ChannelRule { pattern: pattern.into(), join, publish, presence, hooks: vec![], history: None }
 }
 
 fn rule_settings() -> Settings {

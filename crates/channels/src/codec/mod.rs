@@ -138,12 +138,35 @@ pub fn encode_broadcast(
     broadcast: &Broadcast<'_>,
     out: &mut Vec<u8>,
 ) -> Result<Kind, EncodeError> {
+    encode_broadcast_with_ref(serializer, broadcast, &Ref::NULL, out)
+}
+
+/// Appends a broadcast with a ref to `out`. phoenix.js gives the ref to the listeners of the event. It
+/// must not be a number, because a client could take it for the ref of its heartbeat. Bytes are sent
+/// without the ref, because their frame has none.
+///
+/// ```
+/// use watchfire_channels::{Broadcast, Payload, Ref, Serializer};
+///
+/// let mut out = Vec::new();
+/// let broadcast = Broadcast { topic: "rooms:lobby", event: "msg", payload: Payload::Json("{}") };
+/// let reference = Ref::from_text("k3f9:17").unwrap();
+/// watchfire_channels::encode_broadcast_with_ref(Serializer::V2, &broadcast, &reference, &mut out)?;
+/// assert_eq!(out, br#"[null,"k3f9:17","rooms:lobby","msg",{}]"#);
+/// # Ok::<(), watchfire_channels::EncodeError>(())
+/// ```
+pub fn encode_broadcast_with_ref(
+    serializer: Serializer,
+    broadcast: &Broadcast<'_>,
+    reference: &Ref,
+    out: &mut Vec<u8>,
+) -> Result<Kind, EncodeError> {
     let &Broadcast { topic, event, payload } = broadcast;
     match (serializer, payload) {
-        (Serializer::V1, Payload::Json(json)) => v1::encode(&Ref::NULL, topic, event, json, out),
+        (Serializer::V1, Payload::Json(json)) => v1::encode(reference, topic, event, json, out),
         (Serializer::V1, Payload::Binary(_)) => return Err(EncodeError::BinaryOverV1),
         (Serializer::V2, Payload::Json(json)) => {
-            v2::encode(&Ref::NULL, &Ref::NULL, topic, event, json, out);
+            v2::encode(&Ref::NULL, reference, topic, event, json, out);
         }
         (Serializer::V2, Payload::Binary(data)) => {
             binary::encode_broadcast(broadcast, data, out)?;

@@ -172,6 +172,13 @@ impl Publisher {
             let message = "the payload is not a JSON object; clients receive objects or bytes only";
             CallError::new(Code::PayloadInvalid, message)
         })?;
+        if let (Body::Binary(_), Some(topic)) =
+            (&body, topics.iter().find(|topic| self.endpoint.history_of(topic).is_some()))
+        {
+            let message =
+                format!("the topic {topic:?} has a history, which keeps JSON objects only");
+            return Err(CallError::new(Code::PayloadInvalid, message));
+        }
         Ok(Publication { topics, event, body })
     }
 
@@ -224,7 +231,7 @@ mod tests {
     fn publisher() -> Publisher {
         let link = PartLink::new(&Arc::new(Cluster::alone()));
         Publisher {
-            endpoint: Endpoint::unconnected(link),
+            endpoint: Endpoint::unconnected(link, None),
             metrics: Arc::default(),
             reserved: ReservedTopics { has_pages: true },
             body_bytes_max: 1_000,

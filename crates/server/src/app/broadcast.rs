@@ -4,10 +4,19 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use watchfire_channels::Serializer;
+use watchfire_history::Position;
 
 use super::address::ChannelAddress;
 use super::encoding::{self, Encoded};
 use super::payload::Body;
+
+/// The place of a message in the log of its topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// The position of the message before it.
+    pub after: Position,
+    pub position: Position,
+}
 
 /// A message to every subscriber of a topic.
 #[derive(Debug)]
@@ -17,6 +26,8 @@ pub(crate) struct Broadcast {
     pub body: Body,
     /// The one subscriber that does not get the message.
     pub except: Option<ChannelAddress>,
+    /// `None` on a topic without a history.
+    pub placed: Option<Box<Placed>>,
     frames: [OnceLock<Option<Bytes>>; 2],
     messages: [OnceLock<Option<Bytes>>; 2],
 }
@@ -28,9 +39,15 @@ impl Broadcast {
             event: event.into(),
             body,
             except,
+            placed: None,
             frames: Default::default(),
             messages: Default::default(),
         }
+    }
+
+    /// A message of a topic with a history.
+    pub fn placed(topic: &str, event: &str, body: Body, placed: Placed) -> Self {
+        Broadcast { placed: Some(Box::new(placed)), ..Broadcast::new(topic, event, body, None) }
     }
 
     /// The WebSocket frame with its header. `None` when this serializer cannot carry the body.
@@ -48,7 +65,8 @@ impl Broadcast {
     }
 
     fn encode(&self, serializer: Serializer) -> Option<Encoded> {
-        encoding::broadcast(serializer, &self.topic, &self.event, self.body.as_payload())
+        let position = self.placed.as_ref().map(|placed| placed.position);
+        encoding::broadcast(serializer, &self.topic, &self.event, self.body.as_payload(), position)
     }
 }
 
@@ -68,6 +86,21 @@ mod tests {
             broadcast.message(Serializer::V2).unwrap().as_ref(),
             br#""[null,null,\"t\",\"e\",{\"n\":1}]""#
         );
+    }
+
+    #[test]
+    fn a_position_is_the_ref_and_other_broadcasts_have_none() {
+        let position = |offset| Position { epoch: 35, offset };
+        let placed = Placed { after: position(6), position: position(7) };
+        let body = Body::from(serde_json::json!({}));
+        let broadcast = Broadcast::placed("t", "e", body.clone(), placed);
+        let frame = |broadcast: &Broadcast, serializer| {
+            String::from_utf8(broadcast.frame(serializer).unwrap()[2..].to_vec()).unwrap()
+        };
+        assert_eq!(frame(&broadcast, Serializer::V2), r#"[null,"z:7","t","e",{}]"#);
+        assert!(frame(&broadcast, Serializer::V1).contains(r#""ref":"z:7""#));
+        let plain = Broadcast::new("t", "e", body, None);
+        assert_eq!(frame(&plain, Serializer::V2), r#"[null,null,"t","e",{}]"#);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use watchfire_channels::{EncodeError, JoinRef, Kind, Message, Payload, Ref, Refusal, Serializer};
 
+use watchfire_history::Position;
+
 use super::reply::Reply;
 
 /// A message in one serializer's format, without a frame header.
@@ -12,6 +14,11 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
+    /// The bytes of the message.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The message as a whole WebSocket frame.
     pub fn into_frame(self) -> Bytes {
         match self.kind {
@@ -54,16 +61,22 @@ fn len(payload: Payload<'_>) -> usize {
     }
 }
 
-/// Encodes a message to every subscriber of a topic. `None`: this serializer cannot carry the body.
+/// Encodes a message to every subscriber of a topic; on a topic with a history, with its position.
+/// `None`: this serializer cannot carry the body.
 pub(crate) fn broadcast(
     serializer: Serializer,
     topic: &str,
     event: &str,
     payload: Payload<'_>,
+    position: Option<Position>,
 ) -> Option<Encoded> {
     let broadcast = watchfire_channels::Broadcast { topic, event, payload };
-    encoded(ENVELOPE_BYTES + len(payload), |out| {
-        watchfire_channels::encode_broadcast(serializer, &broadcast, out)
+    encoded(ENVELOPE_BYTES + len(payload), |out| match position {
+        None => watchfire_channels::encode_broadcast(serializer, &broadcast, out),
+        Some(position) => {
+            let reference = Ref::from_text(&position.to_string()).expect("a position is short");
+            watchfire_channels::encode_broadcast_with_ref(serializer, &broadcast, &reference, out)
+        }
     })
 }
 

@@ -1,15 +1,18 @@
 //! A handle to the whole server, from any thread.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
+use watchfire_history::{Message as KeptMessage, Position};
 use watchfire_sockets::ShardSender;
 use watchfire_types::{NodeId, ShardId};
 
 use super::address::{ChannelAddress, RelayKind, ReplyTo};
-use super::broadcast::Broadcast;
+use super::broadcast::{Broadcast, Placed};
 use super::messages::Message;
 use super::parking::ParkedRequest;
 use super::payload::{Body, PayloadError};
@@ -18,6 +21,7 @@ use super::reply::Reply;
 use super::sender::ClientSender;
 use super::shard_message::ShardMessage;
 use crate::cluster::{ClusterPart, PartLink, SendError};
+use crate::history::{History, LocalDelivery};
 
 /// A handle to the whole server, with all its processes: broadcasts, pushes and disconnects from
 /// any thread.
@@ -28,6 +32,67 @@ pub struct Endpoint {
     // Set once: channels get their handle before the shards start.
     shards: Arc<OnceLock<Box<[ShardSender<ShardMessage>]>>>,
     link: PartLink,
+    /// `None`: no topic has a history.
+    history: Option<Arc<History>>,
+}
+
+/// The shards of this process, for messages with positions.
+struct Shards {
+    senders: Arc<OnceLock<Box<[ShardSender<ShardMessage>]>>>,
+    /// Shards whose queue was full, and the topics of which they have missed messages.
+    lagging: Mutex<BTreeSet<(ShardId, Arc<str>)>>,
+}
+
+impl Shards {
+    fn senders(&self) -> &[ShardSender<ShardMessage>] {
+        self.senders.get().map_or(&[], |shards| shards)
+    }
+
+    fn send(&self, shard: &ShardSender<ShardMessage>, topic: &Arc<str>, message: ShardMessage) {
+        if shard.send(message).is_err() {
+            self.lagging.lock().insert((shard.shard(), topic.clone()));
+        }
+    }
+}
+
+impl LocalDelivery for Shards {
+    fn deliver(
+        &self,
+        topic: &Arc<str>,
+        after: Position,
+        position: Position,
+        message: &KeptMessage,
+    ) {
+        let body = Body::Json(String::from(&*message.payload).into());
+        let placed = Placed { after, position };
+        let broadcast = Arc::new(Broadcast::placed(topic, &message.event, body, placed));
+        for shard in self.senders() {
+            self.send(shard, topic, ShardMessage::Broadcast(broadcast.clone()));
+        }
+    }
+
+    fn reset(&self, topic: &Arc<str>) {
+        for shard in self.senders() {
+            self.send(shard, topic, ShardMessage::Reset { topic: topic.clone() });
+        }
+    }
+
+    fn retry(&self) {
+        let lagging = std::mem::take(&mut *self.lagging.lock());
+        for (shard, topic) in lagging {
+            let sender = self.senders().iter().find(|sender| sender.shard() == shard);
+            if let Some(sender) = sender {
+                self.send(sender, &topic, ShardMessage::Reset { topic: topic.clone() });
+            }
+        }
+    }
+
+    fn ready(&self) {
+        for shard in self.senders() {
+            // A shard whose queue is full checks at its next tick.
+            shard.send(ShardMessage::Ready).ok();
+        }
+    }
 }
 
 impl fmt::Debug for Endpoint {
@@ -38,8 +103,12 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     /// A handle to a server whose shards have not started.
-    pub(crate) fn unconnected(link: PartLink) -> Self {
-        Endpoint { shards: Arc::default(), link }
+    pub(crate) fn unconnected(link: PartLink, history: Option<Arc<History>>) -> Self {
+        let shards = Arc::default();
+        if let Some(history) = &history {
+            history.connect(Shards { senders: Arc::clone(&shards), lagging: Mutex::default() });
+        }
+        Endpoint { shards, link, history }
     }
 
     /// Connects all clones of this handle to the shards. Later calls change nothing.
@@ -64,10 +133,20 @@ impl Endpoint {
         body: impl Into<Body>,
     ) -> Result<(), PayloadError> {
         let body = body.into().checked_object()?;
+        if let Some(history) = self.history_of(topic) {
+            let Body::Json(payload) = body else { return Err(PayloadError::BytesWithHistory) };
+            history.publish(topic, event, &payload);
+            return Ok(());
+        }
         let broadcast = Arc::new(Broadcast::new(topic, event, body, None));
         self.deliver(&broadcast, None);
         self.publish(&broadcast);
         Ok(())
+    }
+
+    /// The logs, if a topic has one.
+    pub(crate) fn history_of(&self, topic: &str) -> Option<&Arc<History>> {
+        self.history.as_ref().filter(|history| history.has(topic))
     }
 
     /// Closes every socket with an id: see [`crate::Connected::id`].

@@ -12,6 +12,9 @@ pub enum PayloadError {
     /// Pushes and broadcasts carry JSON objects or bytes.
     #[error("cannot send the payload: a push or broadcast carries a JSON object or bytes")]
     NotAnObject,
+    /// A topic with a history keeps JSON only.
+    #[error("cannot send bytes: the topic has a history, which keeps JSON objects only")]
+    BytesWithHistory,
 }
 
 /// A payload that an application sends: JSON text or bytes.

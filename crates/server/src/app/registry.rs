@@ -1,10 +1,12 @@
 //! The channels of a server, by topic pattern.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use watchfire_channels::{PatternError, Patterns, Payload};
+use watchfire_history::Bounds;
 
 use super::channel::{Channel, Crash, HandleIn, Refusal};
 use super::connect::{Connect, Connected, Refused};
@@ -135,6 +137,8 @@ pub(crate) struct Registry {
     channels: Vec<Arc<dyn AnyChannel>>,
     /// The channels whose binary messages have limits of their own.
     relays: Vec<u16>,
+    /// The bounds of the channels whose topics have a history.
+    histories: BTreeMap<u16, Bounds>,
     pub on_connect: OnConnect,
 }
 
@@ -144,6 +148,7 @@ impl Default for Registry {
             patterns: Patterns::new(),
             channels: Vec::new(),
             relays: Vec::new(),
+            histories: BTreeMap::new(),
             on_connect: Arc::new(|_| Ok(Connected::default())),
         }
     }
@@ -164,6 +169,25 @@ impl Registry {
         self.add(pattern, channel)?;
         self.relays.push(u16::try_from(self.channels.len() - 1).expect("`add` has checked it"));
         Ok(())
+    }
+
+    /// Adds a channel whose topics have a history.
+    pub fn add_with_history(
+        &mut self,
+        pattern: &str,
+        channel: impl Channel,
+        bounds: Bounds,
+    ) -> Result<(), PatternError> {
+        self.add(pattern, channel)?;
+        let number = u16::try_from(self.channels.len() - 1).expect("`add` has checked it");
+        self.histories.insert(number, bounds);
+        Ok(())
+    }
+
+    /// Which topics have a history, and its bounds. The result does not keep the channels.
+    pub fn histories(&self) -> impl Fn(&str) -> Option<Bounds> + Send + Sync + 'static {
+        let (patterns, histories) = (self.patterns.clone(), self.histories.clone());
+        move |topic| histories.get(patterns.find(topic)?).copied()
     }
 
     /// Whether the channel was added with [`Registry::add_relay`].

@@ -22,6 +22,8 @@ use crate::token::SessionId;
 pub(crate) enum ShardMessage {
     /// Send this to the topic's subscribers on this shard.
     Broadcast(Arc<Broadcast>),
+    /// The subscribers on this shard have missed messages of this topic, which has a history.
+    Reset { topic: Arc<str> },
     /// Close the sockets with this id.
     Disconnect { id: String },
     /// Answer a question about this shard's clients.
@@ -36,7 +38,7 @@ pub(crate) enum ShardMessage {
     Reply { to: ReplyTo, reply: Reply },
     /// Send relayed data to one channel, and reply to its sender.
     Relay { kind: RelayKind, to: ChannelAddress, data: Bytes, ack: ReplyTo },
-    /// Topics that joins wait for are ready.
+    /// Topics, or logs, that joins wait for are ready.
     Ready,
     /// Answer a parked request.
     Wake(ParkedRequest),

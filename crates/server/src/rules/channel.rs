@@ -162,8 +162,11 @@ impl RuleChannel {
         if RESERVED.iter().any(|prefix| event.starts_with(prefix)) {
             return Some(Reply::because("event_reserved"));
         }
-        let refusal = self.check_publish(member.as_deref(), socket).err()?;
-        Some(Reply::because(refusal.reason()))
+        if let Err(refusal) = self.check_publish(member.as_deref(), socket) {
+            return Some(Reply::because(refusal.reason()));
+        }
+        let is_not_kept = self.rule.history.is_some() && matches!(payload, Payload::Binary(_));
+        is_not_kept.then(|| Reply::because("bytes_not_kept"))
     }
 
     /// Sends a client's message to the subscribers. Returns the reply to the client.

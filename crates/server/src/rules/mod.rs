@@ -18,14 +18,16 @@ use std::sync::Arc;
 use channel::RuleChannel;
 use expiries::Expiries;
 use hooked::HookedChannel;
+use watchfire_channels::PatternError;
+use watchfire_history::Bounds;
 use watchfire_types::Instant;
 
-use crate::app::{Endpoint, Registry};
+use crate::app::{Channel, Endpoint, Registry};
 use crate::auth::Auth;
 use crate::feature::Feature;
 use crate::hooks::Hooks;
 use crate::metrics::MetricWriter;
-use crate::settings::ChannelRule;
+use crate::settings::{ChannelRule, HistoryRule};
 
 /// The channels of `channels.rules`, as a feature of the server.
 pub(crate) struct RuleFeature {
@@ -49,6 +51,22 @@ impl RuleFeature {
     }
 }
 
+fn bounds(history: &HistoryRule) -> Bounds {
+    let bytes = usize::try_from(history.bytes.0).unwrap_or(usize::MAX);
+    Bounds { messages: history.messages as usize, age: history.age, bytes }
+}
+
+fn add(
+    registry: &mut Registry,
+    rule: &ChannelRule,
+    channel: impl Channel,
+) -> Result<(), PatternError> {
+    match &rule.history {
+        Some(history) => registry.add_with_history(&rule.pattern, channel, bounds(history)),
+        None => registry.add(&rule.pattern, channel),
+    }
+}
+
 impl Feature for RuleFeature {
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
         if let Some(auth) = &self.auth {
@@ -63,9 +81,9 @@ impl Feature for RuleFeature {
             let added = match &self.hooks {
                 Some(hooks) if !rule.hooks.is_empty() => {
                     let channel = HookedChannel { rule: channel, hooks: hooks.clone() };
-                    registry.add(&rule.pattern, channel)
+                    add(registry, rule, channel)
                 }
-                _ => registry.add(&rule.pattern, channel),
+                _ => add(registry, rule, channel),
             };
             added.expect("the patterns are checked at the start");
         }

@@ -1,10 +1,13 @@
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use watchfire_channels::{Pattern, PatternError};
 
+use super::byte_size::ByteSize;
 use super::hooks::Hook;
 
 /// The channels that the server has without an application.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChannelSettings {
     /// Whether any client may join the topics `rooms:*` and send to everyone there. The chat of the
@@ -12,6 +15,15 @@ pub struct ChannelSettings {
     pub open_rooms: bool,
     /// Channels by topic pattern. The first rule that matches a topic applies.
     pub rules: Vec<ChannelRule>,
+    /// The memory of the messages that one process keeps of all topics with a history, in bytes. Over
+    /// it, the process drops the messages of the topics that were not used for the longest time.
+    pub history_bytes_max: u64,
+}
+
+impl Default for ChannelSettings {
+    fn default() -> Self {
+        ChannelSettings { open_rooms: false, rules: Vec::new(), history_bytes_max: 64 << 20 }
+    }
 }
 
 /// A channel for the topics of one pattern.
@@ -32,6 +44,9 @@ pub struct ChannelRule {
     /// What the backend of `hooks.url` is asked and told.
     #[serde(default)]
     pub hooks: Vec<Hook>,
+    /// The messages that the server keeps of each topic. `None`: it keeps none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistoryRule>,
 }
 
 /// The clients that may join the topics of a rule.
@@ -57,6 +72,42 @@ pub enum PublishRule {
     #[default]
     Server,
 }
+
+/// The bounds of a topic's history. The server drops the oldest message first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HistoryRule {
+    /// Messages of one topic.
+    pub messages: u32,
+    /// The age of a message.
+    #[serde(with = "humantime_serde")]
+    pub age: Duration,
+    /// Bytes of one topic's messages.
+    pub bytes: ByteSize,
+}
+
+impl Default for HistoryRule {
+    fn default() -> Self {
+        HistoryRule { messages: 100, age: Duration::from_secs(300), bytes: ByteSize(1 << 20) }
+    }
+}
+
+impl HistoryRule {
+    /// The first field that has no valid value.
+    fn invalid_field(&self) -> Option<&'static str> {
+        let invalid = [
+            ("messages", !(1..=HISTORY_MESSAGES_MAX).contains(&self.messages)),
+            ("age", self.age.is_zero() || self.age > HISTORY_AGE_MAX),
+            ("bytes", !(1..=HISTORY_BYTES_MAX).contains(&self.bytes.0)),
+        ];
+        invalid.into_iter().find_map(|(field, is_invalid)| is_invalid.then_some(field))
+    }
+}
+
+/// A log travels between processes in one message, so it is not large.
+const HISTORY_MESSAGES_MAX: u32 = 100_000;
+const HISTORY_BYTES_MAX: u64 = 8 << 20;
+const HISTORY_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// Topics that the server has itself. A rule cannot match them.
 const BUILT_IN: [&str; 4] = ["page:*", "sprites:*", "site", "phoenix"];
@@ -128,6 +179,16 @@ pub enum RuleError {
         /// The pattern.
         pattern: String,
     },
+    /// A bound of the history is zero or too high.
+    #[error(
+        "cannot use history.{field} of the pattern {pattern:?}: it must be above zero, and messages at most {HISTORY_MESSAGES_MAX}, age 30 days, bytes 8MiB; for no history, leave history out"
+    )]
+    History {
+        /// The pattern of the rule.
+        pattern: String,
+        /// The field.
+        field: &'static str,
+    },
     /// A rule needs tokens, and the server has no key to verify them.
     #[error(
         "cannot use join = \"token\" of the pattern {pattern:?}: the section auth has no key; set one, or set join"
@@ -161,6 +222,9 @@ impl ChannelSettings {
             }
             if self.open_rooms && overlaps(&pattern, ROOMS) {
                 return Err(RuleError::OpenRooms { pattern });
+            }
+            if let Some(field) = rule.history.as_ref().and_then(HistoryRule::invalid_field) {
+                return Err(RuleError::History { pattern, field });
             }
             if rule.join == JoinRule::Token && !has_keys {
                 return Err(RuleError::NoKey { pattern });
@@ -224,6 +288,7 @@ mod tests {
             publish: PublishRule::Server,
             presence: false,
             hooks: vec![],
+            history: None,
         };
         assert_eq!(settings.rules, [rule]);
         assert_eq!(settings.check(true), Ok(()));
@@ -253,8 +318,37 @@ mod tests {
     }
 
     #[test]
+    fn a_history_has_three_bounds() {
+        let text = |history: &str| {
+            format!("[[rules]]\npattern = \"news\"\njoin = \"anyone\"\nhistory = {{ {history} }}")
+        };
+        let settings = parse(&text("messages = 7, age = \"1m\", bytes = \"2MiB\""));
+        let expected =
+            HistoryRule { messages: 7, age: Duration::from_secs(60), bytes: ByteSize(2 << 20) };
+        assert_eq!(settings.rules[0].history, Some(expected));
+        assert_eq!(parse(&toml::to_string(&settings).unwrap()), settings);
+        assert_eq!(parse(&text("")).rules[0].history, Some(HistoryRule::default()));
+        for (field, value) in [
+            ("messages", "0"),
+            ("messages", "100001"),
+            ("age", "\"0s\""),
+            ("age", "\"31days\""),
+            ("bytes", "0"),
+            ("bytes", "\"9MiB\""),
+        ] {
+            let error = parse(&text(&format!("{field} = {value}"))).check(true).unwrap_err();
+            assert_eq!(error, RuleError::History { pattern: "news".into(), field });
+        }
+    }
+
+    #[test]
     fn a_misspelt_key_or_value_of_a_rule_is_an_error() {
-        for rest in ["jion = \"anyone\"", "join = \"nobody\"", "hooks = [\"joins\"]"] {
+        for rest in [
+            "jion = \"anyone\"",
+            "join = \"nobody\"",
+            "hooks = [\"joins\"]",
+            "history = { mesages = 1 }",
+        ] {
             let text = format!("[[rules]]\npattern = \"news\"\n{rest}");
             assert!(toml::from_str::<ChannelSettings>(&text).is_err(), "{rest}");
         }

@@ -6,6 +6,7 @@
 
 mod api;
 mod auth;
+mod byte_size;
 mod channels;
 mod cluster;
 mod error;
@@ -20,8 +21,9 @@ mod tls;
 
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use auth::AuthSettings;
+pub use byte_size::ByteSize;
 pub(crate) use channels::is_built_in;
-pub use channels::{ChannelRule, ChannelSettings, JoinRule, PublishRule, RuleError};
+pub use channels::{ChannelRule, ChannelSettings, HistoryRule, JoinRule, PublishRule, RuleError};
 pub use cluster::ClusterSettings;
 pub use error::SettingsError;
 pub use hooks::{Hook, HookSettings, OnFailure};

@@ -41,7 +41,7 @@ impl Shard {
 
     /// Delivers some of the queued broadcasts. Returns whether more wait.
     pub(super) fn deliver_slice(&mut self, sockets: &mut Sockets, budget: usize) -> bool {
-        let Shard { hub, clients, records, shared, id, .. } = self;
+        let Shard { hub, clients, records, shared, id, history, .. } = self;
         let mut delivered = 0;
         let mut ended = Vec::new();
         let more = hub.deliver(budget, |subscription, client, broadcast| {
@@ -65,6 +65,11 @@ impl Shard {
                     && address.serial == record.serial
             };
             if broadcast.except.as_ref().is_some_and(is_recipient) {
+                return;
+            }
+            if let Some(placed) = &broadcast.placed
+                && history.has(subscription, placed.position)
+            {
                 return;
             }
             delivered += 1;

@@ -71,6 +71,7 @@ impl SocketHandler for Shard {
 
     fn handle_tick(&mut self, sockets: &mut Sockets, now: Instant) {
         self.resume_joins(sockets);
+        self.resume_awaiting(sockets);
         self.sweep_sessions(sockets, now);
         self.sweep_parked(sockets, now);
         self.count_topics();
@@ -80,6 +81,7 @@ impl SocketHandler for Shard {
             self.shared.memory.handle_tick(now, connections);
             let load = ProcessLoad { clients, connections };
             self.shared.cluster.report_load(load);
+            self.shared.history.iter().for_each(|history| history.handle_tick());
             self.begin_presence_round(now);
             self.broadcast_presence(now);
             self.shared.features.iter().for_each(|feature| feature.handle_tick(now));

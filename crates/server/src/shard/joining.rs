@@ -27,6 +27,9 @@ impl Shard {
         let (id, awaited) = self.subscribe(key, &message.topic, join_ref, number);
         match awaited {
             Some(awaited) => self.defer_join(id, awaited, message, old),
+            None if self.lacks_log(&message.topic) => {
+                self.defer_until_log(sockets, id, message, old);
+            }
             None => self.complete_join(sockets, id, message, old, None),
         }
     }
@@ -48,7 +51,7 @@ impl Shard {
                 channel.join(states, socket, message.payload)
             });
         let metrics = &self.shared.metrics;
-        let reply = match result {
+        let mut reply = match result {
             Ok(Ok((state, response))) => {
                 metrics.joins.inc();
                 self.channel_mut(id).state = Some(state);
@@ -69,10 +72,15 @@ impl Shard {
         if !is_in {
             self.leave_channel(sockets, key, id);
         }
+        let replay = if is_in { self.replay(sockets, id, message) } else { None };
+        if let Some(replay) = &replay {
+            replay.add_to(&mut reply);
+        }
         self.answer(sockets, key, &message.join_ref, message, &reply);
         if let Some(old) = old {
             self.close_left_channel(sockets, key, &message.topic, &old);
         }
+        self.send_replay(sockets, key, replay);
         if is_in {
             self.call(sockets, id, &message.reference, |channel, states, state, socket| {
                 channel.joined(states, state, socket).map(|()| Outcome::NoReply)
@@ -127,6 +135,7 @@ impl Shard {
             self.shared.presence.on(&topic).untrack_all(&mut channel.presence);
         }
         self.hub.unsubscribe(&mut self.clients[key as usize].subscriptions, id);
+        self.leave_history(id, &topic);
         self.shared.metrics.channels.dec();
         if !self.shared.cluster.is_alone() && self.hub.subscribers(&topic) == 0 {
             self.shared.cluster.unsubscribe(&topic);

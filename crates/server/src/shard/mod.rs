@@ -11,6 +11,7 @@
 //! - `delivery` sends to one client, and broadcasts in slices;
 //! - `presence_rounds` selects the changes of presence to broadcast next;
 //! - `questions` answers questions about this shard's clients;
+//! - `history` replays missed messages at a join, on topics with a history;
 //! - `longpoll` has the long-poll sessions, `parked` the requests that features park.
 //!
 //! # Slow readers
@@ -33,6 +34,8 @@ mod connect_rules;
 mod connecting;
 mod delivery;
 mod event_loop;
+mod history;
+mod history_topics;
 mod joining;
 mod longpoll;
 mod parked;

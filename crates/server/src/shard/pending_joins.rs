@@ -76,8 +76,18 @@ impl Shard {
         message: &Message<'_>,
         old: Option<JoinRef>,
     ) {
-        self.keep_join(id, message, old, true);
+        self.park_join(id, message, old);
         self.joining.push_back((awaited, self.address(id)));
+    }
+
+    /// Lets a join wait, and the messages that the client sends after it.
+    pub(super) fn park_join(
+        &mut self,
+        id: SubscriptionId,
+        message: &Message<'_>,
+        old: Option<JoinRef>,
+    ) {
+        self.keep_join(id, message, old, true);
         self.pending_messages.entry(self.hub.client_of(id)).or_default();
     }
 
@@ -116,11 +126,22 @@ impl Shard {
     pub(super) fn resume_joins(&mut self, sockets: &mut Sockets) {
         let up_to = self.shared.cluster.ready_up_to();
         while let Some((_, address)) = self.joining.pop_front_if(|(number, _)| *number <= up_to) {
-            let Some(key) = self.joining_client_at(address) else { continue };
-            let pending = self.pending_messages.remove(&key).unwrap_or_default();
-            self.resume_join(sockets, address.subscription, None);
-            self.receive_pending(sockets, key, pending);
+            if self.joining_client_at(address).is_none() {
+                continue;
+            }
+            match self.lacks_log(self.hub.topic_of(address.subscription)) {
+                true => self.await_log(sockets, address.subscription),
+                false => self.resume_parked(sockets, address),
+            }
         }
+    }
+
+    /// Continues a join, unless it no longer waits, and then handles the client's later messages.
+    pub(super) fn resume_parked(&mut self, sockets: &mut Sockets, address: ChannelAddress) {
+        let Some(key) = self.joining_client_at(address) else { return };
+        let pending = self.pending_messages.remove(&key).unwrap_or_default();
+        self.resume_join(sockets, address.subscription, None);
+        self.receive_pending(sockets, key, pending);
     }
 
     /// Continues a join that its channel let wait.
@@ -136,7 +157,7 @@ impl Shard {
     }
 
     /// The client of a join that still waits. It may have left, or joined again.
-    fn joining_client_at(&self, address: ChannelAddress) -> Option<u32> {
+    pub(super) fn joining_client_at(&self, address: ChannelAddress) -> Option<u32> {
         let record = self.records.get(address.subscription)?;
         let waits = matches!(record.used_by, Use::Joining(_));
         (waits && record.serial == address.serial).then(|| self.hub.client_of(address.subscription))

@@ -21,6 +21,13 @@ impl Shard {
             match effect {
                 Effect::Push { event, body } => self.push(sockets, address, &event, &body),
                 Effect::Broadcast { event, body, to_self } => {
+                    if let Some(history) = self.shared.endpoint.history_of(topic)
+                        && let Body::Json(payload) = &body
+                    {
+                        self.shared.metrics.broadcasts.inc();
+                        history.publish(topic, &event, payload);
+                        continue;
+                    }
                     let except = (!to_self).then_some(address);
                     self.broadcast(Broadcast::new(topic, &event, body, except));
                 }

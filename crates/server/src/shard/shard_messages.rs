@@ -12,7 +12,11 @@ impl Shard {
     /// Handles a message from another thread.
     pub(super) fn handle_shard_message(&mut self, sockets: &mut Sockets, message: ShardMessage) {
         match message {
+            ShardMessage::Broadcast(broadcast) if broadcast.placed.is_some() => {
+                self.queue_placed(sockets, broadcast);
+            }
             ShardMessage::Broadcast(broadcast) => self.queue(broadcast),
+            ShardMessage::Reset { topic } => self.reset_topic(sockets, &topic),
             ShardMessage::Disconnect { id } => self.disconnect(&id),
             ShardMessage::Ask(asked) => {
                 let answer = self.answer_question(sockets, &asked.question);
@@ -25,7 +29,10 @@ impl Shard {
             ShardMessage::Relay { kind, to, data, ack } => {
                 self.relay(sockets, kind, to, &data, ack)
             }
-            ShardMessage::Ready => self.resume_joins(sockets),
+            ShardMessage::Ready => {
+                self.resume_joins(sockets);
+                self.resume_awaiting(sockets);
+            }
             ShardMessage::Wake(request) => self.answer_parked(sockets, request),
             ShardMessage::OpenSession { serializer, connected, counted, token } => {
                 self.open_session(sockets.now(), serializer, connected, counted, token);

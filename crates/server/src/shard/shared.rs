@@ -10,6 +10,7 @@ use crate::addresses::Addresses;
 use crate::app::{Endpoint, Parking, Registry};
 use crate::cluster::Cluster;
 use crate::feature::Feature;
+use crate::history::History;
 use crate::memory::MemoryReturn;
 use crate::metrics::Metrics;
 use crate::presence::ReplicatedPresence;
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub cluster: Arc<Cluster>,
     pub endpoint: Endpoint,
     pub presence: Arc<ReplicatedPresence>,
+    /// `None`: no topic has a history.
+    pub history: Option<Arc<History>>,
     pub metrics: Arc<Metrics>,
     pub addresses: Arc<Addresses>,
     pub memory: MemoryReturn,

@@ -1,0 +1,16 @@
+//! The recent messages of topics, by epoch and offset, replicated between processes.
+//!
+//! [`Log`] keeps the messages of one topic. [`Replicas`] is one process's part of the replication: one
+//! process owns each topic and writes its log, and every process with subscribers has a copy.
+//!
+//! Absent on purpose: clocks, I/O and subscribers.
+
+mod log;
+mod packet;
+mod position;
+mod replicas;
+
+pub use log::{Bounds, Comparison, Log, LogImage, Message, Positioned};
+pub use packet::Packet;
+pub use position::{InvalidPosition, Position};
+pub use replicas::{Environment, Output, Replicas, Totals};

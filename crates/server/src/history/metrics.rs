@@ -1,0 +1,65 @@
+//! The metrics of the logs.
+
+use std::fmt;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use watchfire_history::Totals;
+
+use crate::metrics::MetricWriter;
+
+/// The outcome of a join that asked for missed messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recovery {
+    /// The client got all of them.
+    Recovered,
+    /// The log does not have all of them, or the position is not one of the log.
+    Lost,
+    /// They do not fit into the client's queue.
+    TooLarge,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct HistoryMetrics {
+    recoveries: Family<Labels, Counter>,
+}
+
+impl HistoryMetrics {
+    pub fn count(&self, recovery: Recovery) {
+        let outcome = match recovery {
+            Recovery::Recovered => "recovered",
+            Recovery::Lost => "lost",
+            Recovery::TooLarge => "too_large",
+        };
+        self.recoveries.get_or_create(&Labels { outcome }).inc();
+    }
+
+    pub fn write(&self, totals: &Totals, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        let Totals { logs, messages, memory_bytes, .. } = *totals;
+        writer.gauge("history_logs", "Topics with a log in this process", logs as u64)?;
+        writer.gauge("history_messages", "Messages kept in this process", messages as u64)?;
+        writer.gauge("history_bytes", "Memory of all logs", memory_bytes as u64)?;
+        writer.counter(
+            "history_dropped_logs",
+            "Logs that lost their messages because of channels.history_bytes_max",
+            totals.dropped_logs,
+        )?;
+        writer.counter(
+            "history_dropped_publishes",
+            "Messages that were dropped because no process owned their topic in time",
+            totals.dropped_publishes,
+        )?;
+        writer.counter(
+            "history_diverged_logs",
+            "Logs that began again because two processes wrote at once",
+            totals.diverged_logs,
+        )?;
+        writer.counters("history_recoveries", "Joins with a position", &self.recoveries)
+    }
+}

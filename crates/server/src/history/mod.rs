@@ -1,0 +1,262 @@
+//! The recent messages of topics with a history, and their replication between processes.
+//!
+//! `watchfire_history::Replicas` decides; this folder carries its packets over the bus and its messages
+//! to the shards. Everything happens under one lock, so that messages reach the shards and the other
+//! processes in the order of their positions.
+
+mod metrics;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant as SystemInstant};
+
+use parking_lot::Mutex;
+use watchfire_history::{
+    Bounds, Environment, Log, Message, Output, Packet, Position, Positioned, Replicas,
+};
+use watchfire_types::{Instant, NodeId};
+
+use self::metrics::HistoryMetrics;
+pub(crate) use self::metrics::Recovery;
+use crate::cluster::{Cluster, ClusterPart, PartLink};
+use crate::metrics::{MetricSource, MetricWriter};
+
+/// How long a process among several waits for links to the others before it owns its first topic.
+const SETTLE_PERIOD: Duration = Duration::from_millis(500);
+
+/// The topics with a history, by name.
+type BoundsOf = Box<dyn Fn(&str) -> Option<Bounds> + Send + Sync>;
+
+/// Brings messages to the shards of this process.
+pub(crate) trait LocalDelivery: Send + Sync {
+    /// Sends a message to the subscribers of its topic. `after` is the position of the message before.
+    fn deliver(&self, topic: &Arc<str>, after: Position, position: Position, message: &Message);
+
+    /// Ends the channels of the subscribers of a topic: they have missed messages.
+    fn reset(&self, topic: &Arc<str>);
+
+    /// A log exists now that joins may wait for.
+    fn ready(&self);
+
+    /// Ends the channels of topics of which a shard has missed messages, because its queue was full.
+    fn retry(&self);
+}
+
+/// The logs of this process.
+pub(crate) struct History {
+    link: PartLink,
+    started_at: SystemInstant,
+    bounds_of: Arc<OnceLock<BoundsOf>>,
+    local: OnceLock<Box<dyn LocalDelivery>>,
+    replicas: Mutex<Replicas<Topics>>,
+    metrics: HistoryMetrics,
+}
+
+/// What the replicas have to know of this process.
+struct Topics {
+    bounds_of: Arc<OnceLock<BoundsOf>>,
+    cluster: Arc<Cluster>,
+}
+
+impl Environment for Topics {
+    fn bounds(&self, topic: &str) -> Option<Bounds> {
+        self.bounds_of.get()?(topic)
+    }
+
+    fn is_subscribed(&self, topic: &str) -> bool {
+        self.cluster.is_subscribed(topic)
+    }
+}
+
+/// The messages that a client asks for when it joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// None.
+    Nothing,
+    /// All after a position. `None`: the client's text is not a position.
+    After(Option<Position>),
+    /// The last ones.
+    Last(usize),
+}
+
+/// A log as it is at one moment.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Excerpt {
+    /// The last position.
+    pub position: Position,
+    /// The messages after a position, or the last ones. `None`: some after the position are missing.
+    pub messages: Option<Vec<Positioned>>,
+}
+
+impl Excerpt {
+    fn of(log: &Log, wanted: Wanted) -> Excerpt {
+        let messages = match wanted {
+            Wanted::Nothing => Some(Vec::new()),
+            Wanted::After(position) => position.and_then(|position| log.since(position)),
+            Wanted::Last(count) => Some(log.newest(count)),
+        };
+        Excerpt { position: log.position(), messages }
+    }
+}
+
+impl History {
+    pub fn new(link: PartLink, seed: u64, memory_bytes_max: usize) -> Self {
+        let bounds_of = Arc::<OnceLock<BoundsOf>>::default();
+        let cluster = link.cluster().clone();
+        let settle = if cluster.is_alone() { Duration::ZERO } else { SETTLE_PERIOD };
+        let (me, settled_at) = (cluster.me(), Instant::ZERO + settle);
+        let topics = Topics { bounds_of: bounds_of.clone(), cluster };
+        History {
+            link,
+            started_at: SystemInstant::now(),
+            bounds_of,
+            local: OnceLock::new(),
+            replicas: Mutex::new(Replicas::new(me, topics, seed, memory_bytes_max, settled_at)),
+            metrics: HistoryMetrics::default(),
+        }
+    }
+
+    /// Sets which topics have a history, once the channels are known.
+    pub fn set_topics(&self, bounds_of: impl Fn(&str) -> Option<Bounds> + Send + Sync + 'static) {
+        self.bounds_of.set(Box::new(bounds_of)).ok();
+    }
+
+    /// Sets the shards of this process.
+    pub fn connect(&self, local: impl LocalDelivery + 'static) {
+        self.local.set(Box::new(local)).ok();
+    }
+
+    /// Whether a topic has a history.
+    pub fn has(&self, topic: &str) -> bool {
+        self.bounds_of.get().is_some_and(|bounds_of| bounds_of(topic).is_some())
+    }
+
+    /// Publishes a message to the subscribers of all processes.
+    pub fn publish(&self, topic: &str, event: &str, payload: &str) {
+        let message = Message { event: event.into(), payload: payload.into() };
+        self.with(|replicas, now| replicas.publish(now, topic, message));
+    }
+
+    /// Whether a topic has a log. If not, it is being made, and `LocalDelivery::ready` follows.
+    pub fn open(&self, topic: &str) -> bool {
+        self.with(|replicas, now| replicas.open(now, topic))
+    }
+
+    /// Reads a log. `None`: the topic has none here.
+    pub fn read(&self, topic: &str, wanted: Wanted) -> Option<Excerpt> {
+        self.replicas.lock().log(topic).map(|log| Excerpt::of(log, wanted))
+    }
+
+    /// A shard has its first joined client of a topic.
+    pub fn add_shard(&self, topic: &str) {
+        self.with(|replicas, now| replicas.add_shard(now, topic));
+    }
+
+    /// The last client of a shard has left a topic.
+    pub fn remove_shard(&self, topic: &str) {
+        self.with(|replicas, now| replicas.remove_shard(now, topic));
+    }
+
+    /// Counts the outcome of a join.
+    pub fn count(&self, recovery: Recovery) {
+        self.metrics.count(recovery);
+    }
+
+    /// Does what is due. Called ten times a second.
+    pub fn handle_tick(&self) {
+        self.with(Replicas::handle_tick);
+        if let Some(local) = self.local.get() {
+            local.retry();
+        }
+    }
+
+    /// Runs an action, and does what the replicas want after it. The lock is held meanwhile: what they
+    /// want goes to queues, which never wait.
+    fn with<T>(&self, act: impl FnOnce(&mut Replicas<Topics>, Instant) -> T) -> T {
+        let now = Instant::ZERO + self.started_at.elapsed();
+        let mut replicas = self.replicas.lock();
+        let result = act(&mut replicas, now);
+        let mut unsent = VecDeque::new();
+        while let Some(output) = replicas.poll_output() {
+            unsent.extend(self.apply(output));
+        }
+        for (topic, message) in unsent {
+            replicas.hold(now, &topic, message);
+        }
+        result
+    }
+
+    /// Does what the replicas want. Returns a message that could not be sent to its owner.
+    fn apply(&self, output: Output) -> Option<(String, Message)> {
+        let cluster = self.link.cluster();
+        match output {
+            Output::Send { to, packet: packet @ Packet::Publish { .. } } => {
+                if self.link.send(to, &packet).is_err()
+                    && let Packet::Publish { topic, message } = packet
+                {
+                    return Some((topic, message));
+                }
+            }
+            Output::Send { to, packet } => self.link.send_state(to, &packet),
+            Output::Publish { topic, packet } => self.link.publish_state(&topic, || packet),
+            // Nobody waits for the subscription, so it does not matter when it is ready.
+            Output::Subscribe { topic } => drop(cluster.subscribe(&topic)),
+            Output::Unsubscribe { topic } => cluster.unsubscribe(&topic),
+            Output::Deliver { topic, after, position, message } => {
+                if let Some(local) = self.local.get() {
+                    local.deliver(&topic, after, position, &message);
+                }
+            }
+            Output::Reset { topic } => {
+                if let Some(local) = self.local.get() {
+                    local.reset(&topic);
+                }
+            }
+            Output::Ready => {
+                if let Some(local) = self.local.get() {
+                    local.ready();
+                }
+            }
+        }
+        None
+    }
+}
+
+impl ClusterPart for History {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, from: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
+        let packet = postcard::from_bytes(message)?;
+        self.with(|replicas, now| replicas.receive(now, from, packet));
+        Ok(())
+    }
+
+    fn introduce_to(&self, node: NodeId, topic: &str) {
+        self.with(|replicas, now| replicas.introduce_to(now, node, topic));
+    }
+
+    fn forget(&self, topic: &str) {
+        self.with(|replicas, _| replicas.forget(topic));
+    }
+
+    fn node_up(&self, node: NodeId) {
+        self.with(|replicas, now| replicas.node_up(now, node));
+    }
+
+    fn node_down(&self, node: NodeId) {
+        self.with(|replicas, now| replicas.node_down(now, node));
+    }
+}
+
+/// The sizes and counts of the logs, for `/metrics`.
+pub(crate) struct HistorySource(pub Arc<History>);
+
+impl MetricSource for HistorySource {
+    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        let totals = self.0.replicas.lock().totals();
+        self.0.metrics.write(&totals, writer)
+    }
+}
