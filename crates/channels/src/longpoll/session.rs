@@ -178,6 +178,11 @@ impl LongPoll {
         self.queued_bytes
     }
 
+    /// The number of messages that wait for a poll.
+    pub fn queued_messages(&self) -> usize {
+        self.queued.len()
+    }
+
     /// Answers the parked poll, if any, with all queued messages.
     fn answer_poll(&mut self, now: Instant, out: &mut Vec<Output>) {
         let State::Parked { connection } = self.state else { return };

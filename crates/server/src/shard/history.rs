@@ -133,7 +133,8 @@ impl Shard {
             // A message is a JSON string there, so its quotes are escaped.
             Transport::LongPoll(session) => {
                 let queued = session.state.queued_bytes() as usize;
-                messages.len() <= limits.longpoll_frames_max as usize / 2
+                let frames = session.state.queued_messages() + messages.len();
+                frames <= limits.longpoll_frames_max as usize / 2
                     && queued + 2 * bytes <= limits.longpoll_bytes_max as usize / 2
             }
         }

@@ -69,6 +69,7 @@ impl Shard {
             }
         };
         let is_in = self.channel_mut(id).state.is_some();
+        let address = self.address(id);
         if !is_in {
             self.leave_channel(sockets, key, id);
         }
@@ -77,11 +78,15 @@ impl Shard {
             replay.add_to(&mut reply);
         }
         self.answer(sockets, key, &message.join_ref, message, &reply);
+        // A full long-poll session ends with any message, and its client with it.
+        if self.clients.get(key as usize).is_none() {
+            return;
+        }
         if let Some(old) = old {
             self.close_left_channel(sockets, key, &message.topic, &old);
         }
         self.send_replay(sockets, key, replay);
-        if is_in {
+        if is_in && self.client_at(address).is_some() {
             self.call(sockets, id, &message.reference, |channel, states, state, socket| {
                 channel.joined(states, state, socket).map(|()| Outcome::NoReply)
             });
