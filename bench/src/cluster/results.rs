@@ -132,7 +132,8 @@ impl Results<'_> {
         let others = format!("{:.0} % of the machine", self.others_share * 100.0);
         report.figure("used by other programs meanwhile", others);
         for failure in &self.rounds.failures {
-            report.figure("did not run", failure.replace(['\n', '|'], " "));
+            let cause = failure.lines().next().unwrap_or_default().replace('|', " ");
+            report.figure("did not run", cause);
         }
         report
     }
@@ -270,7 +271,7 @@ fn delivery_table(title: &str, medians: &[Medians], of: fn(&Medians) -> Delivery
             micros(delivery.server_micros),
             micros(delivery.engine_micros),
             micros(delivery.both()),
-            format!("{} B", number(delivery.engine_bytes, 0)),
+            bytes(delivery.engine_bytes),
         ]
     };
     let heads = [
@@ -365,6 +366,7 @@ fn targets(medians: &[Medians], broadcasts: &Broadcasts) -> Vec<Target> {
 fn chart(medians: &[Medians], machine: &Machine) -> Chart {
     let bars = |of: fn(&Medians) -> Option<f64>| {
         let bars = medians.iter().filter_map(|one| Some((one.system, of(one)?)));
+        let bars = bars.filter(|(_, value)| value.is_finite());
         bars.map(|(system, value)| Bar {
             name: system.to_string(),
             colour: system.colour(),
@@ -405,15 +407,22 @@ fn chart(medians: &[Medians], machine: &Machine) -> Chart {
 }
 
 fn micros(value: f64) -> String {
-    format!("{} us", number(value, 2))
+    cell(value, 2, "us")
 }
 
 fn seconds(value: f64) -> String {
-    format!("{} s", number(value, 1))
+    cell(value, 1, "s")
 }
 
 fn bytes(value: f64) -> String {
-    format!("{} B", number(value, 0))
+    cell(value, 0, "B")
+}
+
+fn cell(value: f64, decimals: usize, unit: &str) -> String {
+    if value.is_nan() {
+        return "did not run".to_owned();
+    }
+    format!("{} {unit}", number(value, decimals))
 }
 
 #[cfg(test)]
