@@ -207,12 +207,13 @@ impl Results<'_> {
             format!(
                 "A machine is one server process; {MACHINES} of them, the engine and the clients are on \
                  one real machine, in a network namespace. So CPU time contains the work of the \
-                 kernel for the receiver. CPU times, bytes and memory are reliable there; times \
-                 until something has happened also depend on what else the machine does."
+                 kernel for the receiver. Bytes are reliable there. CPU times differ by a tenth and \
+                 more between rounds when other programs use the machine, and times until something \
+                 has happened differ most."
             ),
             "Each system has its default settings, except these. Watchfire: `cluster.nats`, two rules \
              with `publish = \"clients\"`, one of them with `presence = true`, a longer idle timeout, \
-             and no limit of joins and messages. Centrifugo: the NATS broker, or the Redis engine; \
+             and a higher limit of joins. Centrifugo: the NATS broker, or the Redis engine; \
              log level `error`. Socket.IO: WebSocket only, no compression, `NODE_ENV=production`, the \
              adapter for sharded Pub/Sub with a Redis channel for each room. Pings of the servers are \
              off. NATS is one server without a cluster. Redis writes nothing to disk."
