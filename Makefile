@@ -6,11 +6,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 INTEROP_PROFILE ?= serve
+CENTRIFUGO_VERSION := v6.9.1
 ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster test-tutorials clean tools mirror-tools swarm-tools image-tools
+.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -151,6 +152,17 @@ image-tools: ## Install the registry, the container engine and the proxy of benc
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
 
+cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a cluster is compared with, when it is missing; builds nats-server and Centrifugo once, with Go
+	@missing=; for tool in redis-server:redis-server ss:iproute2 unshare:util-linux; do \
+	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	[ -z "$$missing" ] || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+	@cd tests/interop && node --input-type=module -e "import { buildNats } from './lib/nats.mjs'; await buildNats()"
+	@[ -x target/centrifugo/$(CENTRIFUGO_VERSION)/centrifugo ] || \
+	  GOBIN=$(CURDIR)/target/centrifugo/$(CENTRIFUGO_VERSION) go install github.com/centrifugal/centrifugo/v6@$(CENTRIFUGO_VERSION)
+	@cd bench/peers && npm ci --no-audit --no-fund
+
 docs: docs-links ## Build the book in target/book; installs mdbook when it is missing
 	@command -v mdbook >/dev/null || $(CARGO) install mdbook --version 0.5.4 --locked --no-default-features --features search
 	mdbook build
@@ -192,6 +204,11 @@ scale: web ## Prove it with a million sockets on this machine; writes docs/scale
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo ./target/release/watchfire-bench scale $(ARGS)
+
+bench-cluster: web cluster-tools ## Three machines, beside Centrifugo and Socket.IO; writes docs/scale/cluster.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire-bench cluster $(ARGS)
 
 bench-swarm: web swarm-tools ## A file from one to many, beside kubo and HTTP; writes docs/swarm/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench

@@ -1,6 +1,6 @@
 //! `make bench`: the cost of a socket, measured from outside the server, beside other servers.
-//! `make scale`, `make bench-swarm` and `make bench-images`: very many sockets, how a file spreads,
-//! and how an image reaches many hosts.
+//! `make scale`, `make bench-cluster`, `make bench-swarm` and `make bench-images`: very many sockets,
+//! several machines, how a file spreads, and how an image reaches many hosts.
 //!
 //! One program, several processes. `targets` starts a server (Watchfire, the baseline `bare` of
 //! this crate, or an npm server) and the `client` that opens the sockets. Nothing here links a
@@ -8,6 +8,7 @@
 
 mod bare;
 mod client;
+mod cluster;
 mod fleet;
 mod limits;
 mod log;
@@ -49,6 +50,8 @@ enum Verb {
     Swarm(swarm::Settings),
     /// Measure how a container image reaches many hosts, beside a registry and shared caches.
     Images(fleet::Settings),
+    /// Measure several machines that form one server, beside Centrifugo and Socket.IO.
+    Cluster(cluster::Settings),
     /// Open sockets by JSON commands on stdin, and report as JSON lines on stdout.
     #[command(hide = true)]
     Client,
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Verb::Scale(settings) => scale::run(&settings),
         Verb::Swarm(settings) => swarm::run(&settings),
         Verb::Images(settings) => fleet::run(&settings),
+        Verb::Cluster(settings) => cluster::run(&settings),
         Verb::Draw(settings) => report::draw(&settings),
         Verb::Client => client::run().map(|()| ExitCode::SUCCESS),
         Verb::ParentDeathGuard(guard) => guard.become_program().map(|never| match never {}),

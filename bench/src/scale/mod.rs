@@ -6,12 +6,12 @@
 
 mod benchmarks;
 mod client;
-mod client_processes;
+pub mod client_processes;
 pub mod clock;
 pub mod kernel;
 pub mod namespace;
-mod orders;
-mod requirements;
+pub mod orders;
+pub mod requirements;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use self::orders::Kind;
 use crate::report;
 
 /// The introduction of the page over all benchmarks.
-const HEADING: &str = "# Watchfire at scale\n\nWritten by `make scale`; each benchmark has a page of its own. Both ends of \
+const HEADING: &str = "# Watchfire at scale\n\nWritten by `make scale` and `make bench-cluster`; each benchmark has a page of its own. Both ends of \
      every connection are on one machine, in a network namespace. So CPU time contains the work of \
      the kernel for the receiver, and memory is that of both ends unless the page says otherwise.\n\n";
 
@@ -91,8 +91,15 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
             }
         }
     }
-    report::write_summary(HEADING, &Benchmark::ALL, &settings.docs, &settings.out)?;
+    write_summary(&settings.docs, &settings.out)?;
     Ok(ended)
+}
+
+/// Write the page over all benchmarks. That of several machines has a command of its own.
+pub fn write_summary(docs: &Path, out: &Path) -> Result<()> {
+    let mut names: Vec<_> = Benchmark::ALL.iter().map(Benchmark::to_string).collect();
+    names.push(crate::cluster::NAME.to_owned());
+    report::write_summary(HEADING, &names, docs, out)
 }
 
 /// The Watchfire program in the folder of this program.

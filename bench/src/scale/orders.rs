@@ -20,6 +20,21 @@ pub enum Kind {
     Requests,
     /// Visitors of a page: they fetch its files, then open a websocket.
     Visitors,
+    /// Websockets of one of several protocols, joined to topics of several machines.
+    Members,
+}
+
+/// The protocol of a member's websocket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wire {
+    /// Phoenix V2, JSON.
+    #[default]
+    Phoenix,
+    /// Centrifugo's bidirectional protocol, JSON.
+    Centrifugo,
+    /// Socket.IO 4.
+    SocketIo,
 }
 
 /// The addresses of a client process.
@@ -82,6 +97,27 @@ pub enum Order {
     },
     /// Visitors: make this process's share of the visits of a day.
     Day(Day),
+    /// Members: open `count` sockets to the first server. Socket `i` joins the topic `prefix` with
+    /// the number `(first + i) % topics`. When the server ends, they go to the other servers.
+    Enter {
+        wire: Wire,
+        prefix: String,
+        first: u32,
+        count: u32,
+        topics: u32,
+        opening_max: u32,
+    },
+    /// Members: each socket joins `each` further topics, all different in this process.
+    JoinMore {
+        prefix: String,
+        each: u32,
+    },
+    /// Members: the first `slots` sockets send messages in turns, at an interval.
+    Publish {
+        slots: u32,
+        messages: u32,
+        every_ns: u64,
+    },
     /// Report the durations since the last report, and reset them.
     Report,
     /// Close all clients.

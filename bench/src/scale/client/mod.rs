@@ -1,12 +1,14 @@
 //! The client processes. Each is one thread with one epoll. It executes the orders from stdin, and
 //! reports its status on stdout.
 
+mod members;
 mod net;
 pub mod page_content;
 mod requests;
 mod sockets;
 mod throwers;
 mod visitors;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -35,6 +37,7 @@ pub fn run(kind: Kind) -> Result<()> {
         Kind::Throwers => run_clients(&mut throwers::Throwers::default()),
         Kind::Requests => run_clients(&mut requests::Requests::default()),
         Kind::Visitors => run_clients(&mut visitors::Visitors::default()),
+        Kind::Members => run_clients(&mut members::Members::default()),
     };
     match result {
         Ok(()) => Ok(()),

@@ -108,6 +108,14 @@ impl Net {
         &mut self.poller
     }
 
+    /// A choice of a server that is not the first one, unless there is only one.
+    pub fn other_server(&self, choice: u32) -> u32 {
+        match self.servers.len() as u32 {
+            0 | 1 => 0,
+            servers => 1 + choice % (servers - 1),
+        }
+    }
+
     /// Begin to connect for `owner`; `choice` selects the server, modulo their number.
     pub fn connect(&mut self, owner: u32, choice: u32) -> Result<ConnId> {
         let server = *self

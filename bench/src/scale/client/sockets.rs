@@ -16,9 +16,9 @@ const HEARTBEAT_EVERY_NS: u64 = 30_000_000_000;
 /// Interval of turns, so that heartbeats are spread evenly over time.
 const HEARTBEAT_TURN_NS: u64 = 20_000_000;
 /// Retry delays of phoenix.js in milliseconds, after the first failure, the second, and so on.
-const RETRY_MILLIS: [u64; 10] = [10, 50, 100, 150, 200, 250, 500, 1000, 2000, 5000];
+pub const RETRY_MILLIS: [u64; 10] = [10, 50, 100, 150, 200, 250, 500, 1000, 2000, 5000];
 /// The timeout of phoenix.js for a connection and a join.
-const JOIN_TIMEOUT_NS: u64 = 10_000_000_000;
+pub const JOIN_TIMEOUT_NS: u64 = 10_000_000_000;
 /// Bytes of a broadcast frame.
 const FRAME_BYTES: usize = 100;
 

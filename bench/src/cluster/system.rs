@@ -1,0 +1,261 @@
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::parent_death_guard::guarded_command;
+use crate::scale::orders::Wire;
+use watchfire_report::Colour;
+
+/// The key of the HTTP APIs, which report presence.
+pub const API_KEY: &str = "the-key-of-the-benchmark";
+
+/// The first part of topics without presence, and of those with it.
+pub const PLAIN: &str = "plain";
+pub const SEEN: &str = "seen";
+
+/// The version that `make` builds. A program that Go installs does not know its own.
+pub const CENTRIFUGO_VERSION: &str = "v6.9.1";
+
+/// The compared systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum System {
+    /// `watchfire serve` with `cluster.nats`.
+    Watchfire,
+    /// Centrifugo with its NATS broker.
+    CentrifugoNats,
+    /// Centrifugo with its Redis engine.
+    CentrifugoRedis,
+    /// Socket.IO with the sharded Redis adapter.
+    SocketIo,
+}
+
+/// The program that carries messages between machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Nats,
+    Redis,
+}
+
+/// The paths of all programs.
+pub struct Programs {
+    pub watchfire: PathBuf,
+    pub centrifugo: PathBuf,
+    pub nats_server: PathBuf,
+    pub redis_server: PathBuf,
+    pub peers: PathBuf,
+    /// Folder for logs and configuration files.
+    pub out: PathBuf,
+}
+
+impl Engine {
+    pub const fn port(self) -> u16 {
+        match self {
+            Engine::Nats => 4_222,
+            Engine::Redis => 6_379,
+        }
+    }
+
+    pub fn command(self, programs: &Programs) -> Result<Command> {
+        let port = self.port().to_string();
+        Ok(match self {
+            Engine::Nats => {
+                let mut command = guarded_command(&programs.nats_server)?;
+                command.args(["-a", "127.0.0.1", "-p", &port]);
+                command
+            }
+            // Nothing is written to disk.
+            Engine::Redis => {
+                let mut command = guarded_command(&programs.redis_server)?;
+                command.args(["--bind", "127.0.0.1", "--port", &port]);
+                command.args(["--save", "", "--appendonly", "no"]);
+                command
+            }
+        })
+    }
+}
+
+impl System {
+    pub const ALL: [System; 4] =
+        [System::Watchfire, System::CentrifugoNats, System::CentrifugoRedis, System::SocketIo];
+
+    /// Its name on the command line and in JSON.
+    pub fn key(self) -> String {
+        self.to_possible_value().expect("no system is hidden").get_name().to_owned()
+    }
+
+    pub const fn engine(self) -> Engine {
+        match self {
+            System::Watchfire | System::CentrifugoNats => Engine::Nats,
+            System::CentrifugoRedis | System::SocketIo => Engine::Redis,
+        }
+    }
+
+    pub const fn wire(self) -> Wire {
+        match self {
+            System::Watchfire => Wire::Phoenix,
+            System::CentrifugoNats | System::CentrifugoRedis => Wire::Centrifugo,
+            System::SocketIo => Wire::SocketIo,
+        }
+    }
+
+    /// Whether it knows the members of a topic on all machines.
+    pub const fn has_presence(self) -> bool {
+        matches!(self, System::Watchfire | System::CentrifugoRedis)
+    }
+
+    pub const fn colour(self) -> Colour {
+        match self {
+            System::Watchfire => Colour::Orange,
+            System::CentrifugoNats => Colour::Blue,
+            System::CentrifugoRedis => Colour::Purple,
+            System::SocketIo => Colour::Green,
+        }
+    }
+
+    /// The command of one machine.
+    pub fn command(self, programs: &Programs, address: SocketAddr) -> Result<Command> {
+        let port = address.port().to_string();
+        match self {
+            System::Watchfire => {
+                let nats = format!(r#"cluster.nats=["nats://127.0.0.1:{}"]"#, Engine::Nats.port());
+                watchfire(programs, address, &["--set", &nats])
+            }
+            System::CentrifugoNats | System::CentrifugoRedis => {
+                let file = programs.out.join(format!("{}-{port}.json", self.key()));
+                std::fs::write(&file, self.centrifugo_settings(address).to_string())
+                    .with_context(|| format!("cannot write {}", file.display()))?;
+                let mut command = guarded_command(&programs.centrifugo)?;
+                command.arg("--config").arg(file);
+                Ok(command)
+            }
+            System::SocketIo => {
+                let mut command = guarded_command("node")?;
+                command.arg(programs.peers.join("socket.io-redis.mjs")).arg(port);
+                command.arg(Engine::Redis.port().to_string()).env("NODE_ENV", "production");
+                Ok(command)
+            }
+        }
+    }
+
+    fn centrifugo_settings(self, address: SocketAddr) -> serde_json::Value {
+        let namespace = |name: &str, presence: bool| {
+            serde_json::json!({
+                "name": name, "presence": presence,
+                "allow_subscribe_for_client": true, "allow_subscribe_for_anonymous": true,
+                "allow_publish_for_subscriber": true, "allow_publish_for_anonymous": true,
+            })
+        };
+        let mut settings = serde_json::json!({
+            "http_server": { "address": address.ip().to_string(), "port": address.port() },
+            "log": { "level": "error" },
+            "usage_stats": { "disabled": true },
+            "http_api": { "key": API_KEY },
+            "client": {
+                "allow_anonymous_connect_without_token": true,
+                // No ping falls into a measurement this way.
+                "ping_interval": "600s", "pong_timeout": "60s",
+            },
+            "channel": { "namespaces": [namespace(PLAIN, false), namespace(SEEN, true)] },
+        });
+        let (member, value) = match self.engine() {
+            Engine::Nats => {
+                let url = format!("nats://127.0.0.1:{}", Engine::Nats.port());
+                let nats = serde_json::json!({ "url": url });
+                ("broker", serde_json::json!({ "enabled": true, "type": "nats", "nats": nats }))
+            }
+            Engine::Redis => {
+                let url = format!("redis://127.0.0.1:{}", Engine::Redis.port());
+                let redis = serde_json::json!({ "address": [url] });
+                ("engine", serde_json::json!({ "type": "redis", "redis": redis }))
+            }
+        };
+        settings[member] = value;
+        settings
+    }
+}
+
+/// The command of `watchfire serve` with both kinds of topics.
+pub fn watchfire(programs: &Programs, address: SocketAddr, more: &[&str]) -> Result<Command> {
+    let rule = |kind: &str, presence: bool| {
+        format!(
+            r#"{{ pattern = "{kind}:*", join = "anyone", publish = "clients", presence = {presence} }}"#
+        )
+    };
+    let rules = format!("channels.rules=[{}, {}]", rule(PLAIN, false), rule(SEEN, true));
+    let key = format!("api.key={API_KEY}");
+    let mut command = guarded_command(&programs.watchfire)?;
+    command.args(["serve", "--listen", &address.to_string(), "--set", &rules, "--set", &key]);
+    for setting in
+        ["admin.listen=[]", "socket.idle_timeout=30m", "limits.joins_per_second_per_socket=10000"]
+    {
+        command.args(["--set", setting]);
+    }
+    command.args(more);
+    Ok(command)
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            System::Watchfire => "Watchfire, NATS",
+            System::CentrifugoNats => "Centrifugo, NATS",
+            System::CentrifugoRedis => "Centrifugo, Redis",
+            System::SocketIo => "Socket.IO, Redis",
+        })
+    }
+}
+
+/// The versions of the programs, for the page.
+pub fn versions(programs: &Programs) -> Result<String> {
+    let run = |program: &Path, argument: &str| -> Result<String> {
+        let output = Command::new(program).arg(argument).output();
+        let output = output.with_context(|| {
+            format!("cannot run {}; make bench-cluster installs it", program.display())
+        })?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut words = text.split_whitespace().map(|word| word.trim_start_matches(['v', '=']));
+        let version = words.find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+        Ok(version.unwrap_or("unknown").trim_end_matches([',', ';']).to_owned())
+    };
+    run(&programs.centrifugo, "version")?; // only whether it runs
+    let peers = std::fs::read_to_string(programs.peers.join("package.json"))?;
+    let peers: serde_json::Value = serde_json::from_str(&peers)?;
+    let npm = |name: &str| peers["dependencies"][name].as_str().unwrap_or("unknown").to_owned();
+    let redis = Command::new(&programs.redis_server).arg("--version").output();
+    let redis = redis.context("cannot run redis-server; make bench-cluster installs it")?;
+    let redis = String::from_utf8_lossy(&redis.stdout).into_owned();
+    let redis =
+        redis.split_whitespace().find_map(|word| word.strip_prefix("v=")).unwrap_or("unknown");
+    Ok(format!(
+        "Centrifugo {}, Socket.IO {} with @socket.io/redis-adapter {} and redis {} on Node {}, \
+         nats-server {}, Redis {redis}",
+        CENTRIFUGO_VERSION.trim_start_matches('v'),
+        npm("socket.io"),
+        npm("@socket.io/redis-adapter"),
+        npm("redis"),
+        run(Path::new("node"), "--version")?,
+        run(&programs.nats_server, "--version")?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn centrifugo_uses_the_engine_of_the_system() {
+        let address = "127.0.0.1:4000".parse().unwrap();
+        let nats = System::CentrifugoNats.centrifugo_settings(address);
+        assert_eq!(nats["broker"]["type"], "nats");
+        assert!(nats["engine"].is_null());
+        let redis = System::CentrifugoRedis.centrifugo_settings(address);
+        assert_eq!(redis["engine"]["type"], "redis");
+        assert!(redis["channel"]["namespaces"][1]["presence"].as_bool().unwrap());
+    }
+}
