@@ -384,8 +384,11 @@ impl Server {
 
         let api = Keys::new(&settings)?.map(|keys| {
             let (endpoint, presence) = (endpoint.clone(), presence.clone());
-            let (metrics, link) = (metrics.clone(), api_link);
-            Arc::new(ApiFeature::new(&settings, keys, has_pages, endpoint, presence, metrics, link))
+            let (metrics, history, link) = (metrics.clone(), history.clone(), api_link);
+            let (settings, pages) = (&settings, has_pages);
+            Arc::new(ApiFeature::new(
+                settings, keys, pages, endpoint, presence, metrics, history, link,
+            ))
         });
         features.extend(api.clone().map(|api| api as Arc<dyn Feature>));
 

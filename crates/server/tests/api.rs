@@ -8,8 +8,9 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 use support::{Client, admin_address, http, http_to, metric, settings};
 use watchfire_server::{
-    ApiKey, ApiKeyError, ApiListen, ApiScope, Channel, Connected, HandleIn, Joined, Outcome,
-    Payload, Refusal, Reply, RunningServer, Server, Settings, Socket, StartError,
+    ApiKey, ApiKeyError, ApiListen, ApiScope, Channel, ChannelRule, Connected, HandleIn,
+    HistoryRule, JoinRule, Joined, Outcome, Payload, PublishRule, Refusal, Reply, RunningServer,
+    Server, Settings, Socket, StartError,
 };
 
 const KEY: &str = "a-key-with-every-scope";
@@ -47,6 +48,14 @@ impl Channel for Rooms {
 fn api_settings() -> Settings {
     let mut settings = settings();
     settings.api.key = KEY.into();
+    settings.channels.rules = vec![ChannelRule {
+        pattern: "news:*".into(),
+        join: JoinRule::Anyone,
+        publish: PublishRule::Server,
+        presence: false,
+        hooks: Vec::new(),
+        history: Some(HistoryRule::default()),
+    }];
     let scopes = vec![ApiScope::Presence, ApiScope::Info];
     settings.api.keys = vec![ApiKey { key: READER.into(), name: "reader".into(), scopes }];
     settings
@@ -445,6 +454,7 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str) -> Result<()
                     Some("array") => value.is_array(),
                     Some("string") => value.is_string(),
                     Some("integer") => value.is_i64() || value.is_u64(),
+                    Some("boolean") => value.is_boolean(),
                     Some("null") => value.is_null(),
                     _ => panic!("unknown type {name}"),
                 };
@@ -528,6 +538,41 @@ fn a_value_of_another_form_is_found() {
     assert!(!is_of(json!({ "a": [], "b": 1 })));
 }
 
+#[test]
+fn the_history_of_a_topic_is_read_a_page_at_a_time() {
+    let server = start();
+    for n in 1..=5 {
+        let call = json!({ "topic": "news:1", "event": "note", "payload": { "n": n } });
+        ok(&server, "publish", &call);
+    }
+    let numbers = |answer: &Value| -> Vec<u64> {
+        let messages = answer["messages"].as_array().unwrap().iter();
+        messages.map(|message| message["payload"]["n"].as_u64().unwrap()).collect()
+    };
+    let last = ok(&server, "history", &json!({ "topic": "news:1", "limit": 4 }));
+    assert_eq!(numbers(&last), [2, 3, 4, 5]);
+    assert_eq!(last["recovered"], json!(false));
+    let after = &last["messages"][0]["position"];
+    let page = ok(&server, "history", &json!({ "topic": "news:1", "after": after, "limit": 2 }));
+    assert_eq!((numbers(&page), &page["recovered"]), (vec![3, 4], &json!(true)));
+    let after = &page["position"];
+    let rest = ok(&server, "history", &json!({ "topic": "news:1", "after": after }));
+    assert_eq!((numbers(&rest), &rest["position"]), (vec![5], &last["position"]));
+
+    for after in ["zz:1", "-1", "", "a:99999999999999999999"] {
+        let lost = ok(&server, "history", &json!({ "topic": "news:1", "after": after }));
+        assert_eq!((numbers(&lost), &lost["recovered"]), (vec![], &json!(false)), "{after:?}");
+    }
+    for (call_of, code) in [
+        (json!({ "topic": "rooms:1" }), "topic_invalid"),
+        (json!({ "topic": "news:1", "limit": 0 }), "bad_request"),
+        (json!({ "topic": "news:1", "limit": 1_001 }), "bad_request"),
+        (json!({}), "bad_request"),
+    ] {
+        assert_eq!(call(&server, "history", &call_of).code(), code, "{call_of}");
+    }
+}
+
 /// Sends every example of `openapi.json`, and compares the answers with their schemas and examples.
 #[test]
 fn the_examples_of_the_description_work() {
@@ -539,6 +584,9 @@ fn the_examples_of_the_description_work() {
     ada.join("rooms:lobby", json!({}));
     ben.join("rooms:lobby", json!({}));
     ada.join("presence:lobby", json!({}));
+    let headline =
+        json!({ "topic": "news:today", "event": "headline", "payload": { "text": "hello" } });
+    ok(&server, "publish", &headline);
 
     // The last calls end what the others ask about.
     let order = [
@@ -547,6 +595,7 @@ fn the_examples_of_the_description_work() {
         "batch",
         "presence",
         "presence_stats",
+        "history",
         "topics",
         "info",
         "unsubscribe",
@@ -569,7 +618,7 @@ fn the_examples_of_the_description_work() {
             for value in [&answer, expected] {
                 check(&document, &part(received)["schema"], value, "the answer").expect(method);
             }
-            if !["presence", "info"].contains(&method) {
+            if !["presence", "history", "info"].contains(&method) {
                 assert_eq!(&answer, expected, "{method}: {name}");
             }
             examples += 1;

@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use anyhow::{Context as _, bail};
 use serde_json::json;
 use watchfire_server::{
-    Channel, Connected, Crash, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, Server,
-    Settings, Socket, Started,
+    Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Outcome,
+    Payload, PublishRule, Refusal, Refused, Reply, Server, Settings, Socket, Started,
 };
 
 /// `rooms:*`: anyone may join.
@@ -96,6 +96,15 @@ async fn main() -> anyhow::Result<()> {
         settings.server.processes =
             number.with_context(|| format!("invalid number of processes {processes:?}"))?;
     }
+    // `news:*` is a channel without code: only the server publishes, and late clients get what they missed.
+    settings.channels.rules = vec![ChannelRule {
+        pattern: "news:*".into(),
+        join: JoinRule::Anyone,
+        publish: PublishRule::Server,
+        presence: false,
+        hooks: Vec::new(),
+        history: Some(HistoryRule::default()),
+    }];
     settings.api.key = std::env::var("CHAT_API_KEY").unwrap_or_default();
     let server = Server::new(settings)
         .channel("rooms:*", Rooms)

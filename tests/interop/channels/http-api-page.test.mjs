@@ -12,7 +12,7 @@ import { API_KEY } from '../lib/http-api.mjs'
 
 const PAGE = new URL('../../../docs/reference/http-api.md', import.meta.url)
 /** Members whose values differ from run to run. */
-const CHANGING = new Set(['phx_ref', 'version', 'processes', 'topics of info', 'uptime_seconds'])
+const CHANGING = new Set(['phx_ref', 'position', 'version', 'processes', 'topics of info', 'uptime_seconds'])
 
 const websocket = variantsWhere((variant) => variant.library === newest && !variant.isPoll && variant.serializer === 2)[0]
 

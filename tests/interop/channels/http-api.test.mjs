@@ -175,6 +175,23 @@ describe('presence', () => {
   })
 })
 
+describe('the history of a topic', () => {
+  it('is the same in all processes', async () => {
+    const topic = freshTopic('news')
+    for (let n = 0; n < 20; n++) await api(server, 'publish', { topic, event: 'note', payload: { n } })
+    const all = await waitUntil(async () => {
+      const answer = await api(server, 'history', { topic })
+      return answer.messages.length === 20 && answer
+    }, 'all twenty are kept')
+    assert.deepEqual(all.messages.map(({ payload }) => payload.n).toSorted((a, b) => a - b), Array.from({ length: 20 }, (_, n) => n))
+    // Each call may reach another process.
+    for (let call = 0; call < 10; call++) assert.deepEqual(await api(server, 'history', { topic }), all)
+    const after = all.messages[14].position
+    const rest = await api(server, 'history', { topic, after })
+    assert.deepEqual(rest, { messages: all.messages.slice(15), position: all.position, recovered: true })
+  })
+})
+
 describe('the list of topics', () => {
   it('has the subscribers of all processes, a page at a time', async (t) => {
     const prefix = `${freshTopic()}-listed-`

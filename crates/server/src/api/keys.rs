@@ -10,8 +10,13 @@ use crate::settings::{ApiListen, ApiScope, ApiSettings, Settings, TOKEN_BYTES_MI
 
 /// The name of `api.key`.
 const NAME_OF_SHORT_FORM: &str = "api.key";
-const EVERY_SCOPE: [ApiScope; 4] =
-    [ApiScope::Publish, ApiScope::Presence, ApiScope::Disconnect, ApiScope::Info];
+const EVERY_SCOPE: [ApiScope; 5] = [
+    ApiScope::Publish,
+    ApiScope::Presence,
+    ApiScope::History,
+    ApiScope::Disconnect,
+    ApiScope::Info,
+];
 
 /// Why the settings of the API cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

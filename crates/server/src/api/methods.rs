@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use super::clients::{disconnect, unsubscribe};
 use super::error::CallError;
+use super::history::history;
 use super::info::info;
 use super::presence::{presence, presence_stats};
 use super::processes::Processes;
@@ -38,6 +39,7 @@ pub(super) const METHODS: &[Method] = &[
     Method { name: "batch", scope: ApiScope::Publish, run: Run::Publish(PublishMethod::Batch) },
     Method { name: "presence", scope: ApiScope::Presence, run: Run::Ask(|all, call| Box::pin(presence(all, call))) },
     Method { name: "presence_stats", scope: ApiScope::Presence, run: Run::Ask(|all, call| Box::pin(presence_stats(all, call))) },
+    Method { name: "history", scope: ApiScope::History, run: Run::Ask(|all, call| Box::pin(history(all, call))) },
     Method { name: "disconnect", scope: ApiScope::Disconnect, run: Run::Ask(|all, call| Box::pin(disconnect(all, call))) },
     Method { name: "unsubscribe", scope: ApiScope::Disconnect, run: Run::Ask(|all, call| Box::pin(unsubscribe(all, call))) },
     Method { name: "topics", scope: ApiScope::Info, run: Run::Ask(|all, call| Box::pin(topics(all, call))) },

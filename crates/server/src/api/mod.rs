@@ -8,7 +8,9 @@
 mod calls;
 mod clients;
 mod error;
+mod history;
 mod info;
+mod kept_messages;
 mod keys;
 mod methods;
 mod metrics;
@@ -44,6 +46,7 @@ use self::repeats::{RepeatLimits, Repeats};
 use crate::app::Endpoint;
 use crate::cluster::{ClusterPart, PartLink};
 use crate::feature::Feature;
+use crate::history::History;
 use crate::metrics::{MetricWriter, Metrics};
 use crate::presence::ReplicatedPresence;
 use crate::settings::{ApiListen, Settings};
@@ -62,6 +65,7 @@ impl ApiFeature {
         endpoint: Endpoint,
         presence: Arc<ReplicatedPresence>,
         metrics: Arc<Metrics>,
+        history: Option<Arc<History>>,
         link: PartLink,
     ) -> Self {
         let api = &settings.api;
@@ -77,6 +81,7 @@ impl ApiFeature {
             publisher,
             presence,
             metrics,
+            history,
             repeats: Mutex::new(repeats),
             started_at: SystemInstant::now(),
         };

@@ -7,10 +7,12 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use watchfire_types::Instant;
 
+use super::kept_messages;
 use super::publish::Publisher;
 use super::question::{PresenceCounts, ProcessInfo, Question, summed};
 use super::repeats::{Repeats, RequestName};
 use crate::app::{ShardAnswer, ShardQuestion};
+use crate::history::History;
 use crate::metrics::Metrics;
 use crate::presence::ReplicatedPresence;
 
@@ -19,6 +21,8 @@ pub(super) struct OwnClients {
     pub publisher: Publisher,
     pub presence: Arc<ReplicatedPresence>,
     pub metrics: Arc<Metrics>,
+    /// `None`: no topic has a history.
+    pub history: Option<Arc<History>>,
     /// A request is decided while it is locked, so that two equal requests at the same time are done once.
     pub repeats: Mutex<Repeats>,
     pub started_at: SystemInstant,
@@ -57,6 +61,13 @@ impl OwnClients {
                 let (id, topic) = (id.to_owned(), topic.to_owned());
                 let question = ShardQuestion::Unsubscribe { id, topic };
                 self.publisher.endpoint.ask_shards(question, |answers| reply(answers.map(sum)));
+            }
+            Question::History { topic, after, limit } => {
+                reply(
+                    self.history
+                        .as_deref()
+                        .map(|all| kept_messages::answer(all, topic, after, limit)),
+                );
             }
             Question::Info => reply(Some(json(&ProcessInfo {
                 clients: self.metrics.clients(),

@@ -59,6 +59,20 @@ impl Processes {
         answers.into_iter().collect()
     }
 
+    /// The process that writes the log of a topic. `None`: the topic has no history.
+    pub fn history_owner(&self, topic: &str) -> Option<NodeId> {
+        let history = self.own.history.as_ref().filter(|history| history.has(topic))?;
+        Some(history.owner_of(topic))
+    }
+
+    /// Asks one process.
+    pub async fn ask(&self, node: NodeId, question: &Question<'_>) -> Result<String, CallError> {
+        match node == self.link.cluster().me() {
+            true => self.ask_here(question).await,
+            false => self.link.request(node, question).await.ok_or_else(no_answer),
+        }
+    }
+
     /// Does a request that may be a repeat. One process decides about each name of a request.
     pub async fn publish_once(
         &self,
@@ -69,12 +83,7 @@ impl Processes {
     ) -> Result<Answer, CallError> {
         let cluster = self.link.cluster();
         let question = Question::PublishOnce { caller, key, fingerprint, call };
-        let decides = cluster.deciding((caller, key));
-        let answer = if decides == cluster.me() {
-            self.ask_here(&question).await?
-        } else {
-            self.link.request(decides, &question).await.ok_or_else(no_answer)?
-        };
+        let answer = self.ask(cluster.deciding((caller, key)), &question).await?;
         read::<Result<Answer, CallError>>(&answer)?
     }
 

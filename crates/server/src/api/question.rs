@@ -19,6 +19,8 @@ pub(super) enum Question<'a> {
     Disconnect { id: &'a str },
     /// The number of channels that are ended.
     Unsubscribe { id: &'a str, topic: &'a str },
+    /// The answer of a `history` call.
+    History { topic: &'a str, after: Option<&'a str>, limit: u32 },
     /// [`ProcessInfo`]
     Info,
     /// A request that may be a repeat: `Result<Answer, CallError>`.

@@ -148,6 +148,11 @@ impl History {
         self.replicas.lock().log(topic).map(|log| Excerpt::of(log, wanted))
     }
 
+    /// The process that writes the log of a topic, or is about to.
+    pub fn owner_of(&self, topic: &str) -> NodeId {
+        self.replicas.lock().owner_of(topic)
+    }
+
     /// A shard has its first joined client of a topic.
     pub fn add_shard(&self, topic: &str) {
         self.with(|replicas, now| replicas.add_shard(now, topic));

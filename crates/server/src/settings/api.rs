@@ -45,6 +45,8 @@ pub enum ApiScope {
     Publish,
     /// `presence` and `presence_stats`.
     Presence,
+    /// `history`.
+    History,
     /// `disconnect` and `unsubscribe`.
     Disconnect,
     /// `info` and `topics`.
