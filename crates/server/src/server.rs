@@ -18,7 +18,7 @@ use watchfire_sockets::{
 
 use crate::addresses::Addresses;
 use crate::admin::{self, AdminError, AdminListeners, AdminServer, DenyCalls, MetricsPage, Token};
-use crate::api::{ApiFeature, ApiKeyError, Keys};
+use crate::api::{ApiFeature, ApiKeyError, AskedParts, Keys};
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::auth::{Auth, AuthError, JwksThread};
 use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
@@ -383,12 +383,13 @@ impl Server {
         features.push(Arc::new(RuleFeature::new(rules, auth.clone(), hooks.clone(), sender)));
 
         let api = Keys::new(&settings)?.map(|keys| {
-            let (endpoint, presence) = (endpoint.clone(), presence.clone());
-            let (metrics, history, link) = (metrics.clone(), history.clone(), api_link);
-            let (settings, pages) = (&settings, has_pages);
-            Arc::new(ApiFeature::new(
-                settings, keys, pages, endpoint, presence, metrics, history, link,
-            ))
+            let parts = AskedParts {
+                endpoint: endpoint.clone(),
+                presence: presence.clone(),
+                metrics: metrics.clone(),
+                history: history.clone(),
+            };
+            Arc::new(ApiFeature::new(&settings, keys, has_pages, parts, api_link))
         });
         features.extend(api.clone().map(|api| api as Arc<dyn Feature>));
 

@@ -57,17 +57,24 @@ pub(crate) struct ApiFeature {
     listen: ApiListen,
 }
 
+/// The parts of the server that the API asks.
+pub(crate) struct AskedParts {
+    pub endpoint: Endpoint,
+    pub presence: Arc<ReplicatedPresence>,
+    pub metrics: Arc<Metrics>,
+    /// `None`: no topic has a history.
+    pub history: Option<Arc<History>>,
+}
+
 impl ApiFeature {
     pub fn new(
         settings: &Settings,
         keys: Keys,
         has_pages: bool,
-        endpoint: Endpoint,
-        presence: Arc<ReplicatedPresence>,
-        metrics: Arc<Metrics>,
-        history: Option<Arc<History>>,
+        parts: AskedParts,
         link: PartLink,
     ) -> Self {
+        let AskedParts { endpoint, presence, metrics, history } = parts;
         let api = &settings.api;
         let body_bytes_max = api.body_bytes_max as usize;
         let reserved = ReservedTopics { has_pages };
