@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 
-import { freshTopic } from '../lib/test-client.mjs'
-import { joinAll, startMachines, untilAllSee } from '../lib/machines.mjs'
+import { connect, freshTopic, reply } from '../lib/test-client.mjs'
+import { joinAll, newestWay, startMachines, untilAllSee } from '../lib/machines.mjs'
 import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
@@ -159,6 +159,49 @@ describe('faults of a server of three machines', { skip: whyNoNats }, () => {
     await pause(Math.max(0, 20_000 - (performance.now() - start)))
     ways[2].open()
     await untilAllSee([members[0], members[2], ...late], 4, 'all sides are one again', 20_000)
+  })
+
+  it('a client that was cut off gets what it missed on another machine, although one machine was killed meanwhile', async (t) => {
+    const nats = await startNats(1)
+    const machines = await startMachines([[nats[0].url], [nats[0].url], [nats[0].url]])
+    t.after(() => Promise.all([...machines.slice(0, 2).map((machine) => machine.stop()), nats[0].kill()]))
+    // Enough topics that each machine writes the logs of some.
+    const topics = Array.from({ length: 12 }, () => freshTopic('kept'))
+    const speakers = await Promise.all(topics.map(async (topic) => (await joinAll(t, [machines[0]], topic))[0]))
+    /** Joins a topic after a position; collects the numbers of its notes, and the last position. */
+    const follow = async (machine, topic, seen) => {
+      const client = connect(t, machine, newestWay)
+      const channel = client.socket.channel(topic, { history: { after: seen.position } })
+      channel.on('note', ({ n }, position) => {
+        seen.numbers.push(n)
+        seen.position = position
+      })
+      const { status, response } = await reply(channel.join())
+      assert.equal(status, 'ok')
+      seen.position ??= response.position
+      return { client, response }
+    }
+    const all = topics.map(() => ({ numbers: [], position: null }))
+    const speak = (from, to) => {
+      for (let n = from; n < to; n++) for (const { channel } of speakers) channel.push('note', { n })
+    }
+    const haveAll = (count) => waitUntil(() => all.every(({ numbers }) => numbers.length >= count), `all have ${count} notes`)
+
+    const first = await Promise.all(topics.map((topic, at) => follow(machines[2], topic, all[at])))
+    speak(0, 20)
+    await haveAll(20)
+    for (const { client } of first) client.socket.disconnect()
+    speak(20, 40)
+    // A message that nobody has received yet may be lost with the machine.
+    await waitUntil(() => speakers.every(({ messages }) => messages.all.length === 40), 'another machine has delivered all notes')
+    machines[2].kill()
+    const gone = async () => (await machines[0].metric('watchfire_cluster_links')) === 1
+    await waitUntil(gone, 'the first machine has noticed the loss')
+    const again = await Promise.all(topics.map((topic, at) => follow(machines[1], topic, all[at])))
+    assert.deepEqual(again.map(({ response }) => response.recovered), topics.map(() => true))
+    speak(40, 60)
+    await haveAll(60)
+    for (const { numbers } of all) assert.deepEqual(numbers, Array.from({ length: 60 }, (_, n) => n))
   })
 
   it('refuses a machine of another cluster with the same prefix', async (t) => {

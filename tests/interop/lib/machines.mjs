@@ -7,8 +7,9 @@ import { newest } from './phoenix-clients.mjs'
 import { startWatchfire } from './server.mjs'
 import { waitUntil } from './deadlines.mjs'
 
-const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
-const RULES = '[{ pattern = "room:*", join = "anyone", publish = "clients", presence = true }]'
+export const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
+const RULES = `[{ pattern = "room:*", join = "anyone", publish = "clients", presence = true },
+  { pattern = "kept:*", join = "anyone", publish = "clients", history = { messages = 10_000 } }]`
 /** A machine that is silent counts as gone after six seconds; the others notice it a little later. */
 const GONE_MS = 10_000
 
