@@ -79,7 +79,7 @@ pub struct Killed {
     pub return_micros: f64,
 }
 
-/// What a measurement needs.
+/// The setting of a measurement.
 pub struct Bench<'a> {
     pub programs: &'a Programs,
     pub sizes: Sizes,

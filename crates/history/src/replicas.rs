@@ -34,7 +34,7 @@ const CLAIM_TOPICS_MAX: usize = 500;
 /// Ticks in which every log is checked once for expired messages.
 const SWEEP_TICKS: usize = 50;
 
-/// What the replicas have to know of their process.
+/// The facts that the replicas need about their process.
 pub trait Environment: Send {
     /// The bounds of a topic's log. `None`: the topic has no history.
     fn bounds(&self, topic: &str) -> Option<Bounds>;

@@ -67,7 +67,7 @@ pub(crate) struct Welcome {
     pub secret: Option<[u8; 32]>,
 }
 
-/// What the driver has to do.
+/// The next step of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Send(MachineMessage),

@@ -15,7 +15,7 @@ pub(crate) struct Packet<'a> {
     pub body: Body<'a>,
 }
 
-/// What a packet says about its link.
+/// The content of a packet, for its link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Body<'a> {
     /// The sender wants this link.
@@ -28,7 +28,7 @@ pub(crate) enum Body<'a> {
         number: u64,
         bytes: &'a [u8],
     },
-    /// What the sender has received.
+    /// The packets that the sender has received.
     Ack(Ack),
     /// How many packets with data the sender has sent. The receiver answers with an
     /// [`Body::Ack`], so a lost packet is noticed even if no other follows it.
@@ -37,7 +37,7 @@ pub(crate) enum Body<'a> {
     Close,
 }
 
-/// What one side of a link has received.
+/// The packets that one side of a link has received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ack {
     /// The number of the packet that is expected next: all before it have arrived.

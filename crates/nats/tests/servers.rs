@@ -68,7 +68,7 @@ fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// What a process has seen.
+/// The events that a process has seen.
 #[derive(Default)]
 struct Seen {
     messages: Vec<(NodeId, Vec<u8>)>,

@@ -5,7 +5,7 @@ use crate::packet::Ack;
 /// Packets after which an acknowledgement is due, for a sender whose window is small beside them.
 const ACK_PACKETS: u64 = 32;
 
-/// What one side has received.
+/// The packets that one side has received.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     expected: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Incoming {
     is_gap_reported: bool,
 }
 
-/// What to do with a packet.
+/// The next step for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// Its bytes are the next ones.

@@ -53,7 +53,7 @@ pub(crate) struct History {
     metrics: HistoryMetrics,
 }
 
-/// What the replicas have to know of this process.
+/// The facts that the replicas need about this process.
 struct Topics {
     bounds_of: Arc<OnceLock<BoundsOf>>,
     cluster: Arc<Cluster>,

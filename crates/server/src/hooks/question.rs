@@ -28,7 +28,7 @@ pub(crate) enum Recipient {
     Message { channel: ChannelAddress, message: ClientMessage, slot: Slot },
 }
 
-/// What belongs to a join while it waits.
+/// The parts of a join that waits.
 pub(crate) struct JoinTicket {
     pub channel: ChannelId,
     /// `None`: the rule sends no such notice.

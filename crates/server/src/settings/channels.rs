@@ -41,7 +41,7 @@ pub struct ChannelRule {
     /// Whether the server tracks the joined clients, and sends each the others.
     #[serde(default)]
     pub presence: bool,
-    /// What the backend of `hooks.url` is asked and told.
+    /// The questions and notices that the backend of `hooks.url` gets.
     #[serde(default)]
     pub hooks: Vec<Hook>,
     /// The messages that the server keeps of each topic. `None`: it keeps none.

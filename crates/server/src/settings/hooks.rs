@@ -44,7 +44,7 @@ pub enum OnFailure {
     Allow,
 }
 
-/// What the server sends to the backend about the channels of a rule.
+/// A question or notice to the backend about the channels of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hook {
