@@ -4,9 +4,9 @@ use anyhow::{Result, bail, ensure};
 
 use super::Durations;
 use super::net::{Clients, ConnId, End, Net};
-use super::sockets::{JOIN_TIMEOUT_NS, RETRY_MILLIS};
+use super::sockets::{JOIN_TIMEOUT_NS, RETRY_MILLIS, put_upgrade};
 use super::wire::Event;
-use crate::message::{self, WEBSOCKET_ACCEPT, WEBSOCKET_KEY};
+use crate::message::{self, WEBSOCKET_ACCEPT};
 use crate::scale::clock::now_ns;
 use crate::scale::orders::{Order, Status, Wire};
 use watchfire_report::Snapshot;
@@ -120,12 +120,9 @@ impl Clients for Members {
 
     fn connected(&mut self, net: &mut Net, conn: ConnId, owner: u32) -> Result<()> {
         self.slots[owner as usize].stage = Stage::Upgrading;
-        let request = format!(
-            "GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {WEBSOCKET_KEY}\r\n\r\n",
-            self.wire.path()
-        );
-        if !net.send(conn, request.as_bytes()) {
+        self.out.clear();
+        put_upgrade(self.wire.path(), &mut self.out);
+        if !net.send(conn, &self.out) {
             net.close(conn);
             self.failed(net, owner, |status| &mut status.reset);
         }
@@ -158,11 +155,7 @@ impl Clients for Members {
     }
 
     fn ended(&mut self, net: &mut Net, owner: u32, end: End) -> Result<()> {
-        self.failed(net, owner, |status| match end {
-            End::Refused => &mut status.refused,
-            End::Closed => &mut status.turned_away,
-            End::Reset => &mut status.reset,
-        });
+        self.failed(net, owner, |status| end.counter(status));
         Ok(())
     }
 

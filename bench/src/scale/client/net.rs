@@ -39,6 +39,17 @@ pub enum End {
     Reset,
 }
 
+impl End {
+    /// The counter of this cause.
+    pub fn counter(self, status: &mut Status) -> &mut u64 {
+        match self {
+            End::Refused => &mut status.refused,
+            End::Closed => &mut status.turned_away,
+            End::Reset => &mut status.reset,
+        }
+    }
+}
+
 struct Conn {
     socket: Option<Socket>,
     /// The owner, as chosen by the clients that opened it.

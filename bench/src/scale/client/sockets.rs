@@ -7,7 +7,7 @@ use super::Durations;
 use super::net::{Clients, ConnId, End, Net};
 use crate::message::{self, WEBSOCKET_ACCEPT, WEBSOCKET_KEY};
 use crate::scale::clock::now_ns;
-use crate::scale::orders::{Order, Status};
+use crate::scale::orders::{Order, Status, Wire};
 use watchfire_report::Snapshot;
 use watchfire_types::Rng;
 
@@ -148,7 +148,7 @@ impl Clients for Sockets {
     fn connected(&mut self, net: &mut Net, conn: ConnId, owner: u32) -> Result<()> {
         self.slots[owner as usize].stage = Stage::Upgrading;
         self.out.clear();
-        put_upgrade(&mut self.out);
+        put_upgrade(Wire::Phoenix.path(), &mut self.out);
         if !net.send(conn, &self.out) {
             net.close(conn);
             self.failed(net, owner, |status| &mut status.reset);
@@ -178,11 +178,7 @@ impl Clients for Sockets {
     }
 
     fn ended(&mut self, net: &mut Net, owner: u32, end: End) -> Result<()> {
-        self.failed(net, owner, |status| match end {
-            End::Refused => &mut status.refused,
-            End::Closed => &mut status.turned_away,
-            End::Reset => &mut status.reset,
-        });
+        self.failed(net, owner, |status| end.counter(status));
         Ok(())
     }
 
@@ -397,9 +393,9 @@ impl Slot {
 }
 
 /// The upgrade request of a websocket.
-pub fn put_upgrade(out: &mut Vec<u8>) {
+pub fn put_upgrade(path: &str, out: &mut Vec<u8>) {
     let request = format!(
-        "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n\
          Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
          Sec-WebSocket-Key: {WEBSOCKET_KEY}\r\n\r\n"
     );

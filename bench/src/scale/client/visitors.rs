@@ -8,7 +8,7 @@ use super::page_content::{self, PEER_ID_BYTES, Received};
 use super::sockets::put_upgrade;
 use crate::message;
 use crate::scale::clock::now_ns;
-use crate::scale::orders::{Day, Order, Status};
+use crate::scale::orders::{Day, Order, Status, Wire};
 use serde_json::Value;
 use watchfire_content::Cid;
 use watchfire_report::Snapshot;
@@ -101,7 +101,7 @@ impl Clients for Visitors {
         let visit = &mut self.visits[owner as usize];
         if visit.stage == Stage::Upgrading {
             self.out.clear();
-            put_upgrade(&mut self.out);
+            put_upgrade(Wire::Phoenix.path(), &mut self.out);
             net.send(conn, &self.out);
         } else {
             let cid = &self.day.as_ref().context("no day")?.cid;
