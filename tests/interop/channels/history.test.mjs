@@ -80,7 +80,7 @@ function cutOff({ socket: { conn }, variant }) {
   conn.close()
 }
 
-/** What a client lacks of 1, 2, …, or has twice or in another order. */
+/** The numbers from 1 on that a client lacks, and those that it has twice or in another order. */
 const faults = (notes, last) => {
   const missing = Array.from({ length: last }, (_, index) => index + 1).filter((n) => !notes.includes(n))
   const disorder = notes.filter((n, index) => index > 0 && n <= notes[index - 1])

@@ -157,17 +157,22 @@ impl Default for Registry {
 impl Registry {
     /// Adds a channel. The first pattern that matches a topic wins.
     pub fn add(&mut self, pattern: &str, channel: impl Channel) -> Result<(), PatternError> {
+        self.insert(pattern, channel).map(drop)
+    }
+
+    /// Adds a channel. Returns its number.
+    fn insert(&mut self, pattern: &str, channel: impl Channel) -> Result<u16, PatternError> {
         let number = u16::try_from(self.channels.len()).expect("fewer than 65,536 patterns");
         self.patterns.register(pattern, number)?;
         self.channels.push(Arc::new(channel));
-        Ok(())
+        Ok(number)
     }
 
     /// Adds a channel whose binary messages have limits of their own. The limit of messages per
     /// second does not apply to them.
     pub fn add_relay(&mut self, pattern: &str, channel: impl Channel) -> Result<(), PatternError> {
-        self.add(pattern, channel)?;
-        self.relays.push(u16::try_from(self.channels.len() - 1).expect("`add` has checked it"));
+        let number = self.insert(pattern, channel)?;
+        self.relays.push(number);
         Ok(())
     }
 
@@ -178,8 +183,7 @@ impl Registry {
         channel: impl Channel,
         bounds: Bounds,
     ) -> Result<(), PatternError> {
-        self.add(pattern, channel)?;
-        let number = u16::try_from(self.channels.len() - 1).expect("`add` has checked it");
+        let number = self.insert(pattern, channel)?;
         self.histories.insert(number, bounds);
         Ok(())
     }

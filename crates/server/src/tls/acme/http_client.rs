@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Request;
@@ -13,11 +12,11 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 
 use super::plan::ca_certificates;
 use crate::causes::with_causes;
+use crate::https_connector::{system_roots, tls_config};
 
 /// The longest time of a request and its response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,9 +32,7 @@ pub(super) struct AcmeHttpClient {
 
 impl AcmeHttpClient {
     pub fn new(ca_file: Option<&Path>) -> Result<Self, String> {
-        let mut roots = RootCertStore::empty();
-        let system = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(system.certs);
+        let mut roots = system_roots();
         if let Some(path) = ca_file {
             let own = ca_certificates(path).map_err(|error| error.to_string())?;
             for certificate in own {
@@ -49,14 +46,8 @@ impl AcmeHttpClient {
                 "the system has no trusted certificates; install ca-certificates, or set tls.acme.ca_file".into(),
             );
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(config)
+            .with_tls_config(tls_config(roots)?)
             .https_only()
             .enable_http1()
             .build();
