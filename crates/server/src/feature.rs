@@ -9,11 +9,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
+use watchfire_sockets::SocketServer;
 use watchfire_types::Instant;
 
-use crate::app::{Parking, Registry};
-use crate::cluster::ClusterPart;
-use crate::metrics::MetricWriter;
+use crate::addresses::Addresses;
+use crate::app::{Endpoint, Parking, Registry, ShardMessage};
+use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
+use crate::metrics::{MetricWriter, Metrics};
+use crate::proxies::TrustedProxies;
+use crate::seed::Seed;
+use crate::settings::Settings;
 
 /// One feature of the server. Each method has a default that adds nothing.
 pub(crate) trait Feature: Send + Sync {
@@ -42,4 +47,36 @@ pub(crate) trait Feature: Send + Sync {
     fn write_metrics(&self, _writer: &mut MetricWriter<'_>) -> fmt::Result {
         Ok(())
     }
+}
+
+/// The parts of a server on which the features of pages are built.
+pub(crate) struct Foundation<'a> {
+    pub settings: &'a Settings,
+    /// Known only to the processes of the server.
+    pub secret: [u8; 32],
+    pub seed: Seed,
+    pub sender: &'a Arc<Endpoint>,
+    pub cluster: &'a Arc<Cluster>,
+    pub addresses: &'a Arc<Addresses>,
+    pub metrics: &'a Arc<Metrics>,
+    pub report_waker: ReportWaker,
+    /// A server without pages has them too, so that the links of all other parts have the same
+    /// numbers on every machine.
+    pub page_links: [PartLink; 4],
+}
+
+/// A server whose event loops run.
+pub(crate) struct Started<'a> {
+    pub settings: &'a Settings,
+    pub sockets: &'a SocketServer<ShardMessage>,
+    pub proxies: &'a TrustedProxies,
+    pub websocket_path: &'a str,
+    /// The processes of the server on this machine.
+    pub processes: u32,
+    /// Whether this process is the first of its machine.
+    pub is_first: bool,
+    /// Whether other processes of the server listen on the same addresses.
+    pub is_shared: bool,
+    /// Whether another server runs until this one is ready.
+    pub is_successor: bool,
 }

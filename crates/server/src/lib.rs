@@ -37,29 +37,50 @@
 //!
 //! The server is not a store. It keeps data from clients only until it has forwarded them.
 
+// What only an absent feature uses stays, so that the code of the others has no conditions.
+#![cfg_attr(
+    not(all(feature = "cluster", feature = "hooks", feature = "jwt", feature = "pages")),
+    allow(dead_code, unused_imports)
+)]
+
 mod addresses;
 mod admin;
 mod api;
 mod app;
 mod auth;
+#[cfg(any(feature = "hooks", feature = "jwt", feature = "tls"))]
 mod causes;
 mod cluster;
 mod feature;
+#[cfg(feature = "pages")]
 mod gateway;
+mod hangups;
 mod history;
 mod hooks;
 mod http;
+#[cfg(any(feature = "hooks", feature = "jwt", feature = "tls"))]
 mod https_connector;
+#[cfg(feature = "logging")]
 mod logging;
 mod machines;
 mod memory;
 mod metrics;
 mod multi_process;
+#[cfg(not(feature = "cluster"))]
+#[path = "without/nats.rs"]
+mod nats;
+#[cfg(feature = "pages")]
+mod page_features;
+#[cfg(not(feature = "pages"))]
+#[path = "without/page_features.rs"]
+mod page_features;
+#[cfg(feature = "pages")]
 mod pages;
 mod presence;
 mod process;
 mod proxies;
 mod restart;
+#[cfg(feature = "pages")]
 mod rooms;
 mod rules;
 mod run;
@@ -68,14 +89,30 @@ mod server;
 mod service_manager;
 mod settings;
 mod shard;
+#[cfg(feature = "pages")]
+mod sites;
+#[cfg(not(feature = "pages"))]
+#[path = "without/sites.rs"]
 mod sites;
 mod small_listener;
+#[cfg(feature = "pages")]
 mod sprites;
+#[cfg(feature = "pages")]
 mod stun;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "without/tls.rs"]
 mod tls;
 mod token;
+#[cfg(feature = "pages")]
 mod visitors;
+#[cfg(feature = "pages")]
 mod web_client;
+mod without;
+
+#[cfg(feature = "cluster")]
+use watchfire_nats as nats;
 
 pub use admin::AdminError;
 pub use api::ApiKeyError;
@@ -84,11 +121,15 @@ pub use app::{
     Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
 };
 pub use auth::AuthError;
+#[cfg(feature = "pages")]
 pub use gateway::GatewayError;
 pub use hooks::HookError;
+#[cfg(feature = "logging")]
 pub use logging::{LogError, start_logging};
 pub use machines::ClusterError;
 pub use multi_process::{RunError, Started};
+pub use page_features::PagesError;
+#[cfg(feature = "pages")]
 pub use pages::DenyFileError;
 pub use process::{raise_open_file_limit, stop_signal};
 pub use proxies::NetworkError;
@@ -96,11 +137,17 @@ pub use server::{RunningServer, Server, StartError};
 pub use settings::{
     AcmeChallenge, AcmeSettings, AdminSettings, ApiKey, ApiListen, ApiScope, ApiSettings,
     AuthSettings, ByteSize, ChannelRule, ChannelSettings, ClusterSettings, DhtRole, HistoryRule,
-    Hook, HookSettings, JoinRule, Layers, Limits, LogFormat, LogSettings, OnFailure, P2pSettings,
-    PageSettings, ProxyHeader, PublishRule, RuleError, ServerSettings, Settings, SettingsError,
-    SitesSettings, SocketSettings, StunSettings, TlsSettings,
+    Hook, HookSettings, JoinRule, Limits, LogFormat, LogSettings, OnFailure, P2pSettings,
+    PageSettings, ProxyHeader, PublishRule, RuleError, ServerSettings, Settings, SitesSettings,
+    SocketSettings, StunSettings, TlsSettings,
 };
+#[cfg(feature = "settings-file")]
+pub use settings::{Layers, SettingsError};
+#[cfg(feature = "pages")]
 pub use sites::SitesError;
+#[cfg(feature = "pages")]
 pub use stun::StunError;
+#[cfg(feature = "tls")]
 pub use tls::{AcmeSetupError, DomainError, TlsStartError};
 pub use watchfire_hub::TrackError;
+pub use without::NotBuilt;

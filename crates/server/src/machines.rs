@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use watchfire_bus::LocalBus;
-use watchfire_nats::{JoinError, Links, Machine, NatsError, NatsSettings, Process};
 use watchfire_types::NodeId;
 
+use crate::nats::{JoinError, Links, Machine, NatsError, NatsSettings, Process};
 use crate::settings::ClusterSettings;
 
 /// A key that others could guess is no secret.

@@ -19,7 +19,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use watchfire_bus::{BusLimits, LocalBus};
-use watchfire_nats::Machine;
 use watchfire_sockets::Listeners;
 use watchfire_types::NodeId;
 use watchfire_workers::{
@@ -30,12 +29,14 @@ use crate::admin::AdminListeners;
 use crate::cluster::{
     Balancer, Cluster, PROCESSES_MAX, ProcessStarts, Receiver, receive_connections,
 };
+use crate::hangups::Hangups;
 use crate::machines::{self, ClusterError};
+use crate::nats::Machine;
 use crate::restart::{Inherited, OpenError, Opened, report_ready};
 use crate::server::{ProcessRole, RunningServer, Server, StartError, cores, random_secret};
 use crate::service_manager;
 use crate::settings::Settings;
-use crate::tls::{Hangups, TlsPlan};
+use crate::tls::TlsPlan;
 
 /// Open files of a process besides its clients: listeners, links to the other processes, files.
 const DESCRIPTORS_RESERVED: u64 = 512;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use watchfire_bus::{BusLimits, LocalBus};
-use watchfire_nats::Machine;
 use watchfire_workers::join_supervisor;
 
 use crate::cluster::{Cluster, ProcessStarts, Receiver};
@@ -15,6 +14,7 @@ use crate::machines;
 use crate::multi_process::{
     RunError, Started, is_stop_during_start, process_count, serve_as_worker, supervise_all,
 };
+use crate::nats::Machine;
 use crate::restart::{Inherited, Opened, report_ready};
 use crate::server::{ProcessRole, Server, StartError, shards};
 use crate::settings::Settings;

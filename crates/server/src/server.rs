@@ -3,12 +3,11 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::Uri;
 use axum::Router;
-use parking_lot::Mutex;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use watchfire_channels::longpoll::LongPollLimits;
@@ -17,36 +16,28 @@ use watchfire_sockets::{
 };
 
 use crate::addresses::Addresses;
-use crate::admin::{self, AdminError, AdminListeners, AdminServer, DenyCalls, MetricsPage, Token};
+use crate::admin::{self, AdminError, AdminListeners, AdminServer, MetricsPage, Token};
 use crate::api::{ApiFeature, ApiKeyError, AskedParts, Keys};
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::auth::{Auth, AuthError, JwksThread};
-use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
-use crate::feature::Feature;
-use crate::gateway::{Gateway, GatewayError, HostMetrics};
+use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker, Reporter};
+use crate::feature::{Feature, Foundation, Started};
 use crate::history::{History, HistorySource};
 use crate::hooks::{HookError, HookThread, Hooks};
 use crate::http;
 use crate::machines::{self, ClusterError};
 use crate::memory::{MemoryReturn, ReturnMemory};
 use crate::metrics::{MetricSource, MetricWriter, Metrics, SocketMetrics};
-use crate::pages::{
-    Availability, DenyFileError, DenyList, DenyListWatcher, OwnClientKey, PageFeature, PageRules,
-    ReplicatedPages,
-};
+use crate::page_features::{PageFeatures, PagesError, RunningPages, site_hosts};
 use crate::presence::ReplicatedPresence;
 use crate::proxies::{NetworkError, TrustedProxies};
-use crate::rooms::RoomFeature;
 use crate::rules::RuleFeature;
 use crate::seed::Seed;
 use crate::settings::{RuleError, ServerSettings, Settings, TOKEN_BYTES_MIN};
 use crate::shard::{ConnectRules, RefusedOrigins, Shard, Shared};
-use crate::sites::{SiteHosts, SitesError};
-use crate::sprites::SpriteFeature;
-use crate::stun::{self, StunError, StunMetrics};
+use crate::sites::SiteHosts;
 use crate::tls::{TlsPlan, TlsStartError, TlsThread, TlsThreadSetup};
 use crate::token::TokenKey;
-use crate::visitors::VisitorFeature;
 
 /// The longest time that a drain spends on each client.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
@@ -129,18 +120,9 @@ pub enum StartError {
     /// The backend of hooks cannot be used.
     #[error("hooks: {0}")]
     Hooks(#[from] HookError),
-    /// The settings of sites are invalid.
+    /// The features of pages cannot start.
     #[error(transparent)]
-    Sites(#[from] SitesError),
-    /// STUN cannot be answered.
-    #[error(transparent)]
-    Stun(#[from] StunError),
-    /// The gateway cannot start.
-    #[error("p2p: {0}")]
-    Gateway(#[from] GatewayError),
-    /// The deny-list cannot be used.
-    #[error("pages.deny_file: {0}")]
-    DenyFile(#[from] DenyFileError),
+    Pages(#[from] PagesError),
     /// `pages.report` is not an address that a browser can open.
     #[error("cannot use pages.report {report:?}: it must begin with https://, http:// or mailto:")]
     Report {
@@ -237,6 +219,7 @@ impl Server {
 
     /// Serves the web client, and the topics `page:*`, `sprites:*` and `site`; with
     /// `channels.open_rooms`, also `rooms:*`.
+    #[cfg(feature = "pages")]
     pub fn with_pages(mut self) -> Self {
         self.has_pages = true;
         self
@@ -252,11 +235,11 @@ impl Server {
     pub fn check(&self) -> Result<Vec<String>, StartError> {
         let settings = &self.settings;
         check(settings)?;
-        stun::announced(&settings.stun)?;
-        DenyList::open(&settings.pages.deny_file)?;
+        if self.has_pages {
+            PageFeatures::check(settings)?;
+        }
         Auth::open(&settings.auth)?;
         Hooks::open(&settings.hooks)?;
-        SiteHosts::new(&settings.sites)?;
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
         proxy_protocol(&settings.server, &trusted_proxies(&settings.server)?)?;
@@ -278,11 +261,9 @@ impl Server {
         } = self;
         bad_pattern.map_or(Ok(()), Err)?;
         check(&settings)?;
-        let announced = stun::announced(&settings.stun)?;
-        let deny_list = Arc::new(DenyList::open(&settings.pages.deny_file)?);
         let auth = Auth::open(&settings.auth)?.map(Arc::new);
         let hooks = Hooks::open(&settings.hooks)?;
-        let sites = if has_pages { SiteHosts::new(&settings.sites)? } else { SiteHosts::none() };
+        let sites = if has_pages { site_hosts(&settings)? } else { SiteHosts::none() };
         let origins = origins(&settings.socket.check_origin)?;
         let public_host = public_host(&settings.server.public_url)?;
         let proxies = trusted_proxies(&settings.server)?;
@@ -327,57 +308,29 @@ impl Server {
         let link = PartLink::new(&cluster);
         let waker = report_waker.clone();
         let addresses = Arc::new(Addresses::new(&settings.limits, processes, seed, link, waker));
-        // One of several processes has the gateway; the others send it the state of their pages.
-        let has_gateway = has_pages && settings.p2p.is_on();
-        let is_gateway = has_gateway && cluster.is_first_of_machine();
-        let host_metrics = is_gateway.then(HostMetrics::default);
-        let link = PartLink::new(&cluster);
-        let availability = has_gateway.then(|| Arc::new(Availability::new(link, is_gateway)));
-        let own_client_key = OwnClientKey::new()?;
-        let pages = Arc::new(ReplicatedPages::new(
-            PageRules::from(&settings),
-            seed,
-            sender.clone(),
-            PartLink::new(&cluster),
-            availability.clone(),
-            deny_list.clone(),
-            report_waker,
-        ));
-        if !cluster.is_alone() {
-            report_wakes.start(&[addresses.clone(), pages.clone()]).map_err(StartError::Thread)?;
-        }
-        let stun_address = Arc::<OnceLock<_>>::default();
-
-        let mut features: Vec<Arc<dyn Feature>> = vec![Arc::new(PageFeature {
-            pages: pages.clone(),
-            availability: availability.clone(),
-            metrics: metrics.clone(),
-            limits: settings.limits.clone(),
-            stun: stun_address.clone(),
-            own_client_key: own_client_key.clone(),
-            is_served: has_pages,
-        })];
-        let (sprites_link, api_link) = (PartLink::new(&cluster), PartLink::new(&cluster));
-        if has_pages {
-            features.push(Arc::new(SpriteFeature::new(
-                &settings,
-                TokenKey::new(secret),
+        let page_links = std::array::from_fn(|_| PartLink::new(&cluster));
+        let api_link = PartLink::new(&cluster);
+        let page_features = has_pages.then(|| {
+            PageFeatures::new(Foundation {
+                settings: &settings,
+                secret,
                 seed,
-                sender.clone(),
-                sprites_link,
-                addresses.clone(),
-                metrics.clone(),
-            )));
-            if settings.channels.open_rooms {
-                features.push(Arc::new(RoomFeature));
-            }
-            features.push(Arc::new(VisitorFeature {
-                metrics: metrics.clone(),
-                cluster: cluster.clone(),
-                sender: sender.clone(),
-                state: Mutex::default(),
-            }));
+                sender: &sender,
+                cluster: &cluster,
+                addresses: &addresses,
+                metrics: &metrics,
+                report_waker,
+                page_links,
+            })
+        });
+        let page_features = page_features.transpose()?;
+        if !cluster.is_alone() {
+            let mut reporters: Vec<Arc<dyn Reporter>> = vec![addresses.clone()];
+            reporters.extend(page_features.as_ref().map(PageFeatures::reporter));
+            report_wakes.start(&reporters).map_err(StartError::Thread)?;
         }
+        let mut features: Vec<Arc<dyn Feature>> = Vec::new();
+        features.extend(page_features.iter().flat_map(PageFeatures::features).cloned());
         // Last, so that a topic of an application or of another feature stays theirs.
         let rules = settings.channels.rules.clone();
         features.push(Arc::new(RuleFeature::new(rules, auth.clone(), hooks.clone(), sender)));
@@ -394,19 +347,15 @@ impl Server {
         features.extend(api.clone().map(|api| api as Arc<dyn Feature>));
 
         let socket_metrics = SocketMetrics::default();
-        let stun_metrics = StunMetrics::default();
         let mut sources: Vec<Arc<dyn MetricSource>> = vec![
             Arc::new(cluster.clone()),
             Arc::new(PresenceMetrics(presence.clone())),
             Arc::new(socket_metrics.clone()),
-            Arc::new(stun_metrics.clone()),
         ];
         if let Some((open, ..)) = &tls {
-            sources.push(Arc::new(open.metrics(cluster.is_first_of_machine())));
+            sources.push(open.metrics(cluster.is_first_of_machine()));
         }
-        if let Some(host_metrics) = &host_metrics {
-            sources.push(Arc::new(host_metrics.clone()));
-        }
+        sources.extend(page_features.iter().flat_map(PageFeatures::metric_sources));
         let mut added_routes = routes;
         let mut parts: Vec<Arc<dyn ClusterPart>> =
             vec![Arc::new(endpoint.clone()), presence.clone(), addresses.clone()];
@@ -427,15 +376,9 @@ impl Server {
         let metrics_page = Arc::new(MetricsPage::new(&metrics, sources, link));
         parts.push(metrics_page.clone());
         let token = Token::new(&settings.admin.token);
-        let (link, deny_list_of_calls) = (PartLink::new(&cluster), deny_list.clone());
-        let deny_calls = Arc::new(DenyCalls {
-            deny_list: deny_list_of_calls,
-            pages: pages.clone(),
-            token,
-            link,
-        });
-        parts.push(deny_calls.clone());
-        let admin_routes = admin::routes(metrics_page, has_pages.then_some(deny_calls));
+        parts.extend(page_features.as_ref().map(PageFeatures::cluster_part));
+        let page_calls = page_features.as_ref().map(PageFeatures::admin_routes);
+        let admin_routes = admin::routes(metrics_page, page_calls.unwrap_or_default());
         let admin_routes = match &api {
             Some(api) => admin_routes.merge(api.admin_routes()),
             None => admin_routes,
@@ -488,34 +431,17 @@ impl Server {
         };
         let admin =
             AdminServer::start(admin_listeners, admin_routes, token, serves_api, &shared.metrics)?;
-        let stun = match has_pages {
-            true => {
-                let serving = sockets.local_addrs();
-                stun::open(&settings.stun, announced, serving, inherits_listeners, processes)?
-            }
-            false => None,
+        let started = Started {
+            settings: &settings,
+            sockets: &sockets,
+            proxies: &shared.proxies,
+            websocket_path: &websocket_path,
+            processes,
+            is_first: cluster.is_first_of_machine(),
+            is_shared: inherits_listeners,
+            is_successor,
         };
-        let stun = stun.map(|(responder, address)| {
-            stun_metrics.0.set(responder.counters()).ok();
-            let is_local = responder.addresses().iter().all(|at| at.ip().is_loopback());
-            if is_local && settings.stun.announce.is_empty() && cluster.is_first_of_machine() {
-                tracing::info!(
-                    "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
-                     and stun.announce to a public address"
-                );
-                shared.proxies.note_local_stun();
-            }
-            stun_address.set(address).ok();
-            responder
-        });
-        let gateway = availability.zip(host_metrics).map(|(availability, host_metrics)| {
-            availability.subscribe();
-            let adopter = sockets.adopter();
-            let (p2p, key) = (&settings.p2p, own_client_key);
-            let retries = is_successor;
-            Gateway::start(p2p, websocket_path, key, availability, adopter, host_metrics, retries)
-        });
-        let gateway = gateway.transpose()?;
+        let pages = page_features.map(|features| features.start(&started)).transpose()?;
         let tls = tls.map(|(open, plan, setup)| {
             // One process orders certificates, like the gateway.
             let orders = cluster.is_first_of_machine();
@@ -527,21 +453,17 @@ impl Server {
             None => None,
         };
         let hooks = hooks.map(|hooks| HookThread::start(&hooks, &endpoint)).transpose()?;
-        let deny_watch = DenyListWatcher::start(&deny_list, move || pages.end_denied())
-            .map_err(StartError::Thread)?;
         for act in on_start {
             act(&endpoint);
         }
         Ok(RunningServer {
-            gateway,
+            pages,
             sockets,
             endpoint,
             cluster,
             metrics: shared.metrics.clone(),
             drain_period: settings.server.drain_period,
             admin,
-            _stun: stun,
-            _deny_watch: deny_watch,
             _jwks: jwks,
             hooks,
             tls,
@@ -614,8 +536,8 @@ pub(crate) fn random_secret() -> Result<[u8; 32], getrandom::Error> {
 
 /// A running server, which stops when it is dropped.
 pub struct RunningServer {
-    /// Dropped before the event loops, through which its page clients connect.
-    gateway: Option<Gateway>,
+    /// Dropped before the event loops, through which the page clients of its gateway connect.
+    pages: Option<RunningPages>,
     sockets: watchfire_sockets::SocketServer<ShardMessage>,
     endpoint: Endpoint,
     cluster: Arc<Cluster>,
@@ -623,10 +545,6 @@ pub struct RunningServer {
     drain_period: Duration,
     /// Answers the operator until it is dropped.
     admin: AdminServer,
-    /// Answers until it is dropped.
-    _stun: Option<watchfire_stun::Responder>,
-    /// Watches the deny-list until it is dropped.
-    _deny_watch: Option<DenyListWatcher>,
     /// Fetches the keys of clients' tokens until it is dropped.
     _jwks: Option<JwksThread>,
     /// Sends requests to the backend until it is dropped.
@@ -685,7 +603,9 @@ impl RunningServer {
     /// [`RunningServer::drain_period`].
     pub async fn drain(mut self) {
         self.cluster.begin_drain();
-        drop(self.gateway.take());
+        if let Some(pages) = &mut self.pages {
+            pages.stop_gateway();
+        }
         // Its address is free for the next server at once, as those of the public listeners are.
         self.admin.stop();
         self.sockets.drain(self.drain_period()).await;

@@ -17,6 +17,7 @@ const ORDER: &[&str] = &[
     "service_manager",
     "small_listener",
     "restart",
+    "hangups",
     "machines",
     "seed",
     "token",
@@ -44,6 +45,7 @@ const ORDER: &[&str] = &[
     "api",
     "admin",
     "gateway",
+    "page_features",
     // Run the features.
     "shard",
     "http",

@@ -76,6 +76,10 @@ mod settings;
 mod shard;
 mod shard_sender;
 mod shard_sockets;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "without_tls.rs"]
 mod tls;
 mod wire;
 
@@ -93,4 +97,6 @@ pub use server::{SocketServer, StartError, start};
 pub use settings::{ProxyProtocol, SocketServerSettings, TlsFiles};
 pub use shard_sender::{ShardQueueFull, ShardSender};
 pub use shard_sockets::{OfferError, SendError, Sockets};
-pub use tls::{Certificate, Certificates, FindChallenge, TlsError};
+pub use tls::Certificates;
+#[cfg(feature = "tls")]
+pub use tls::{Certificate, FindChallenge, TlsError};

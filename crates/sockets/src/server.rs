@@ -55,6 +55,7 @@ pub enum StartError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// TLS cannot be configured.
+    #[cfg(feature = "tls")]
     #[error("cannot configure TLS: {0}")]
     Tls(#[from] rustls::Error),
     /// The system could not create a thread, an epoll or a runtime.

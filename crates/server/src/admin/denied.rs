@@ -39,7 +39,7 @@ const DONE: &str = "done";
 
 impl DenyCalls {
     /// The routes. Without a token, there are none.
-    pub(super) fn routes(self: Arc<Self>) -> Router {
+    pub fn routes(self: Arc<Self>) -> Router {
         if !self.token.is_set() {
             return Router::new();
         }

@@ -8,6 +8,7 @@
 //! [`routes`].
 
 mod connections;
+#[cfg(feature = "pages")]
 mod denied;
 mod guard;
 mod listener;
@@ -18,15 +19,15 @@ use std::sync::Arc;
 use axum::Router;
 use http::StatusCode;
 
+#[cfg(feature = "pages")]
 pub(crate) use self::denied::DenyCalls;
 pub(crate) use self::guard::Token;
 pub use self::listener::AdminError;
 pub(crate) use self::listener::{AdminListeners, AdminServer, check_listen};
 pub(crate) use self::metrics::MetricsPage;
 
-/// The routes of the operator. Without `calls`, there are none that change anything.
-pub(crate) fn routes(metrics_page: Arc<MetricsPage>, calls: Option<Arc<DenyCalls>>) -> Router {
-    let calls = calls.map_or_else(Router::new, DenyCalls::routes);
+/// The routes of the operator: the metrics, and calls.
+pub(crate) fn routes(metrics_page: Arc<MetricsPage>, calls: Router) -> Router {
     metrics_page.routes().merge(calls).fallback(async || (StatusCode::NOT_FOUND, NOT_FOUND))
 }
 

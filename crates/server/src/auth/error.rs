@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
-use super::keys::SECRET_BYTES_MIN;
+/// The least length of an HS256 secret, in bytes (RFC 7518, 3.2).
+pub(super) const SECRET_BYTES_MIN: usize = 32;
 
 /// Why the settings of `auth` cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,10 @@ pub enum AuthError {
     /// The thread that fetches the JWK set cannot start.
     #[error("cannot start the thread that fetches auth.jwks_url: {0}")]
     Thread(std::io::Error),
+    /// This program was built without tokens.
+    #[cfg(not(feature = "jwt"))]
+    #[error(transparent)]
+    NotBuilt(#[from] crate::without::NotBuilt),
 }
 
 /// Why a token gives a client no access. A client gets one of these reasons, and no details.

@@ -11,8 +11,8 @@ use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-/// The least length of an HS256 secret (RFC 7518, 3.2).
-pub(super) const SECRET_BYTES_MIN: usize = 32;
+use super::error::SECRET_BYTES_MIN;
+
 /// The least length of an RSA modulus (RFC 7518, 3.3). Shorter keys can be factored.
 const RSA_BYTES_MIN: usize = 256;
 /// The longest RSA modulus that the cryptography verifies.

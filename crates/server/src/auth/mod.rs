@@ -6,16 +6,27 @@
 //! verification never waits for it.
 
 mod claims;
+#[cfg(feature = "jwt")]
 mod cryptography;
 mod error;
+#[cfg(feature = "jwt")]
 mod jwks;
+#[cfg(feature = "jwt")]
 mod keys;
 mod socket_token;
+#[cfg(feature = "jwt")]
 mod verifier;
+#[cfg(not(feature = "jwt"))]
+#[path = "../without/jwt.rs"]
+mod without_jwt;
 
 pub(crate) use claims::Grant;
 pub use error::AuthError;
 pub(crate) use error::TokenRefusal;
+#[cfg(feature = "jwt")]
 pub(crate) use jwks::JwksThread;
 pub(crate) use socket_token::SocketToken;
+#[cfg(feature = "jwt")]
 pub(crate) use verifier::{Auth, TOKEN_BYTES_MAX};
+#[cfg(not(feature = "jwt"))]
+pub(crate) use without_jwt::{Auth, JwksThread, TOKEN_BYTES_MAX};

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use watchfire_bus::{Bus, Loss, NODES_MAX, Readiness};
-use watchfire_nats::{LinkTotals, Links};
 use watchfire_sockets::{HandoffConnection, HandoffTarget};
 use watchfire_types::NodeId;
 use watchfire_workers::HandoffSocket;
@@ -20,6 +19,7 @@ use super::handoff::HandoffTargets;
 use super::load::{LoadReports, ProcessLoad};
 use super::message::{self, CLUSTER, Message};
 use super::requests::PendingRequests;
+use crate::nats::{LinkTotals, Links};
 
 /// The most processes that one server may have.
 pub(crate) const PROCESSES_MAX: usize = 64;

@@ -48,4 +48,8 @@ pub enum HookError {
     /// The TLS of the requests cannot be set up.
     #[error("cannot set up TLS for hooks.url: {0}")]
     Tls(String),
+    /// This program was built without hooks.
+    #[cfg(not(feature = "hooks"))]
+    #[error(transparent)]
+    NotBuilt(#[from] crate::without::NotBuilt),
 }

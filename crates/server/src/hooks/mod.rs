@@ -16,6 +16,10 @@ mod notices;
 mod question;
 mod request;
 mod signature;
+#[cfg(feature = "hooks")]
+mod thread;
+#[cfg(not(feature = "hooks"))]
+#[path = "../without/hook_thread.rs"]
 mod thread;
 mod verdict;
 

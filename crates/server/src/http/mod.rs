@@ -1,6 +1,10 @@
 //! The HTTP routes of the server itself: long poll, limits, health, and the app's shell. The
 //! routes of features are merged in by `server.rs`.
 
+#[cfg(feature = "pages")]
+mod app_shell;
+#[cfg(not(feature = "pages"))]
+#[path = "../without/app_shell.rs"]
 mod app_shell;
 mod health;
 mod limits;
@@ -11,13 +15,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::middleware::{from_fn_with_state, map_request_with_state};
+use axum::middleware::map_request_with_state;
 use http::header;
 
 use crate::proxies::{RequestedHost, TrustedProxies};
 use crate::settings::Settings;
 use crate::shard::Shared;
-use crate::sites::{SiteShell, restrict_site_hosts};
 
 /// All routes: the server's own, those of features, and those of an application.
 pub(crate) fn router(
@@ -35,8 +38,7 @@ pub(crate) fn router(
     // The layers apply to all routes, those of an application included.
     let mut router = router.merge(added);
     if with_pages {
-        let shell = SiteShell { hosts: shared.sites.clone(), metrics: shared.metrics.clone() };
-        router = router.layer(from_fn_with_state(shell, restrict_site_hosts));
+        router = app_shell::restrict_sites(router, shared);
     }
     router.layer(map_request_with_state(shared.proxies.clone(), name_client))
 }

@@ -44,23 +44,19 @@ pub(crate) struct PageFeature {
     /// Where browsers reach STUN; empty while nothing answers there.
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
-    /// Whether clients can join pages on this server.
-    pub is_served: bool,
 }
 
 impl Feature for PageFeature {
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
-        if self.is_served {
-            let channel = PageChannel {
-                pages: self.pages.clone(),
-                metrics: self.metrics.clone(),
-                relay_frame_bytes_max: self.limits.relay_frame_bytes_max,
-                signal_bytes_max: self.limits.signal_bytes_max,
-                stun: self.stun.clone(),
-                own_client_key: self.own_client_key.clone(),
-            };
-            registry.add_relay("page:*", channel).expect("the pattern is valid");
-        }
+        let channel = PageChannel {
+            pages: self.pages.clone(),
+            metrics: self.metrics.clone(),
+            relay_frame_bytes_max: self.limits.relay_frame_bytes_max,
+            signal_bytes_max: self.limits.signal_bytes_max,
+            stun: self.stun.clone(),
+            own_client_key: self.own_client_key.clone(),
+        };
+        registry.add_relay("page:*", channel).expect("the pattern is valid");
     }
 
     fn cluster_parts(&self) -> Vec<Arc<dyn ClusterPart>> {

@@ -9,8 +9,10 @@ mod auth;
 mod byte_size;
 mod channels;
 mod cluster;
+#[cfg(feature = "settings-file")]
 mod error;
 mod hooks;
+#[cfg(feature = "settings-file")]
 mod layers;
 mod limits;
 mod p2p;
@@ -25,8 +27,10 @@ pub use byte_size::ByteSize;
 pub(crate) use channels::is_built_in;
 pub use channels::{ChannelRule, ChannelSettings, HistoryRule, JoinRule, PublishRule, RuleError};
 pub use cluster::ClusterSettings;
+#[cfg(feature = "settings-file")]
 pub use error::SettingsError;
 pub use hooks::{Hook, HookSettings, OnFailure};
+#[cfg(feature = "settings-file")]
 pub use layers::Layers;
 pub use limits::Limits;
 pub use p2p::{DhtRole, P2pSettings};

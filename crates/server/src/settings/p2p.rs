@@ -1,7 +1,12 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "pages")]
 use watchfire_p2p::{Dht, Multiaddr};
+
+/// Without a gateway, nobody parses addresses.
+#[cfg(not(feature = "pages"))]
+type Multiaddr = String;
 
 /// The gateway to libp2p peers, such as kubo. It is off while `listen` and `bootstrap` are empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +49,7 @@ pub enum DhtRole {
     Server,
 }
 
+#[cfg(feature = "pages")]
 impl From<DhtRole> for Dht {
     fn from(role: DhtRole) -> Dht {
         match role {

@@ -10,7 +10,6 @@
 mod acme;
 mod expiry;
 mod files;
-mod hangup;
 mod metrics;
 mod plan;
 mod redirect;
@@ -18,7 +17,6 @@ mod reload;
 mod thread;
 
 pub use acme::{AcmeSetupError, DomainError};
-pub(crate) use hangup::Hangups;
 pub(crate) use plan::TlsPlan;
 pub use plan::TlsStartError;
 pub(crate) use thread::{TlsThread, TlsThreadSetup};

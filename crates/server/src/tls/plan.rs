@@ -12,6 +12,7 @@ use super::expiry::Validity;
 use super::files::FileVersions;
 use super::metrics::{TlsCounts, TlsMetrics};
 use super::redirect::{RedirectListener, RedirectRules};
+use crate::metrics::MetricSource;
 use crate::settings::{AcmeChallenge, Settings};
 
 /// Why TLS cannot start.
@@ -88,8 +89,8 @@ pub(crate) struct OpenCertificates {
 
 impl OpenCertificates {
     /// The metrics of certificates. `is_first`: this is the first process of the server.
-    pub fn metrics(&self, is_first: bool) -> TlsMetrics {
-        TlsMetrics::new(self.certificates.clone(), self.counts.clone(), is_first)
+    pub fn metrics(&self, is_first: bool) -> Arc<dyn MetricSource> {
+        Arc::new(TlsMetrics::new(self.certificates.clone(), self.counts.clone(), is_first))
     }
 }
 

@@ -21,7 +21,6 @@ use axum::Router;
 use mio::Events;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Sleep, sleep};
-use tokio_rustls::TlsAcceptor;
 use watchfire_types::{Instant, ShardId};
 
 use self::accept::Acceptors;
@@ -36,7 +35,7 @@ use crate::handoff::Moved;
 use crate::http::{Lender, Next, Returned, Returns};
 use crate::limits::SocketLimits;
 use crate::shard_sockets::{Sockets, socket_of};
-use crate::tls::TlsTerminator;
+use crate::tls::{TlsAcceptor, TlsTerminator};
 
 /// Events taken from the epoll in one turn; HTTP runs between two turns.
 const EVENTS_PER_TURN: usize = 256;
@@ -164,13 +163,11 @@ impl<M: Send + 'static> Prepared<M> {
         let (shard, limits, counters) =
             (threads.shard, threads.limits.clone(), threads.counters.clone());
         let returns = Rc::new(Returns::default());
-        let tls = acceptor.map(|acceptor| TlsTerminator {
-            acceptor,
-            returns: returns.clone(),
-            limits: limits.clone(),
-            counters: counters.clone(),
-            shard,
-        });
+        let terminator = |acceptor| {
+            let (returns, limits) = (returns.clone(), limits.clone());
+            TlsTerminator::new(acceptor, returns, limits, counters.clone(), shard)
+        };
+        let tls = acceptor.map(terminator);
         let lender = Lender {
             router,
             returns: returns.clone(),

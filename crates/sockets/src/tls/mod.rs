@@ -18,7 +18,6 @@ use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use watchfire_types::ShardId;
 
@@ -27,6 +26,8 @@ use crate::counters::SocketCounters;
 use crate::handoff::ClientAddress;
 use crate::http::{Next, Returned, Returns};
 use crate::limits::SocketLimits;
+
+pub(crate) use tokio_rustls::TlsAcceptor;
 
 pub use certificate::{Certificate, TlsError};
 pub use certificates::{Certificates, FindChallenge};
@@ -57,14 +58,24 @@ pub(crate) fn acceptor(certificates: Arc<Certificates>) -> Result<TlsAcceptor, r
 /// Terminates TLS for the clients of a shard.
 #[derive(Clone)]
 pub(crate) struct TlsTerminator {
-    pub(crate) acceptor: TlsAcceptor,
-    pub(crate) returns: Rc<Returns>,
-    pub(crate) limits: Arc<SocketLimits>,
-    pub(crate) counters: Arc<SocketCounters>,
-    pub(crate) shard: ShardId,
+    acceptor: TlsAcceptor,
+    returns: Rc<Returns>,
+    limits: Arc<SocketLimits>,
+    counters: Arc<SocketCounters>,
+    shard: ShardId,
 }
 
 impl TlsTerminator {
+    pub(crate) fn new(
+        acceptor: TlsAcceptor,
+        returns: Rc<Returns>,
+        limits: Arc<SocketLimits>,
+        counters: Arc<SocketCounters>,
+        shard: ShardId,
+    ) -> Self {
+        TlsTerminator { acceptor, returns, limits, counters, shard }
+    }
+
     /// Do the TLS handshake in a task of this thread, then give the shard a socket with the
     /// decrypted stream.
     pub(crate) fn receive(&self, fd: OwnedFd, peer: SocketAddr, counted: CountedConnection) {

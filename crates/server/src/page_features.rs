@@ -1,0 +1,243 @@
+//! What [`Server::with_pages`](crate::Server::with_pages) adds to a server: pages, sprites, rooms,
+//! the count of visitors, the deny-list, the gateway and STUN.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use parking_lot::Mutex;
+
+use crate::admin::{DenyCalls, Token};
+use crate::cluster::{ClusterPart, Reporter};
+use crate::feature::{Feature, Foundation, Started};
+use crate::gateway::{Gateway, GatewayError, HostMetrics};
+use crate::metrics::MetricSource;
+use crate::pages::{
+    Availability, DenyFileError, DenyList, DenyListWatcher, OwnClientKey, PageFeature, PageRules,
+    ReplicatedPages,
+};
+use crate::rooms::RoomFeature;
+use crate::settings::Settings;
+use crate::sites::{SiteHosts, SitesError};
+use crate::sprites::SpriteFeature;
+use crate::stun::{self, Announced, StunError, StunMetrics};
+use crate::token::TokenKey;
+use crate::visitors::VisitorFeature;
+
+/// Why a server with pages cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum PagesError {
+    /// The settings of sites are invalid.
+    #[error(transparent)]
+    Sites(#[from] SitesError),
+    /// STUN cannot be answered.
+    #[error(transparent)]
+    Stun(#[from] StunError),
+    /// The gateway cannot start.
+    #[error("p2p: {0}")]
+    Gateway(#[from] GatewayError),
+    /// The deny-list cannot be used.
+    #[error("pages.deny_file: {0}")]
+    DenyFile(#[from] DenyFileError),
+    /// The thread that watches the deny-list cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// The operating system returned no random bytes.
+    #[error("cannot generate a key: the operating system returned no random bytes: {0}")]
+    NoRandomness(#[from] getrandom::Error),
+}
+
+/// The hosts of sites.
+pub(crate) fn site_hosts(settings: &Settings) -> Result<SiteHosts, PagesError> {
+    Ok(SiteHosts::new(&settings.sites)?)
+}
+
+/// The features of pages, before the server has started.
+pub(crate) struct PageFeatures {
+    pages: Arc<ReplicatedPages>,
+    availability: Option<Arc<Availability>>,
+    deny_list: Arc<DenyList>,
+    deny_calls: Arc<DenyCalls>,
+    own_client_key: OwnClientKey,
+    /// `None`: this process has no gateway.
+    host_metrics: Option<HostMetrics>,
+    announced: Option<Announced>,
+    stun_address: Arc<OnceLock<Announced>>,
+    stun_metrics: StunMetrics,
+    features: Vec<Arc<dyn Feature>>,
+}
+
+impl PageFeatures {
+    /// Checks the settings, without starting anything.
+    pub fn check(settings: &Settings) -> Result<(), PagesError> {
+        stun::announced(&settings.stun)?;
+        DenyList::open(&settings.pages.deny_file)?;
+        site_hosts(settings)?;
+        Ok(())
+    }
+
+    pub fn new(foundation: Foundation<'_>) -> Result<Self, PagesError> {
+        let Foundation {
+            settings,
+            secret,
+            seed,
+            sender,
+            cluster,
+            addresses,
+            metrics,
+            report_waker,
+            page_links: [availability_link, pages_link, sprites_link, deny_link],
+        } = foundation;
+        let announced = stun::announced(&settings.stun)?;
+        let deny_list = Arc::new(DenyList::open(&settings.pages.deny_file)?);
+        // One of several processes has the gateway; the others send it the state of their pages.
+        let has_gateway = settings.p2p.is_on();
+        let is_gateway = has_gateway && cluster.is_first_of_machine();
+        let availability =
+            has_gateway.then(|| Arc::new(Availability::new(availability_link, is_gateway)));
+        let own_client_key = OwnClientKey::new()?;
+        let pages = Arc::new(ReplicatedPages::new(
+            PageRules::from(settings),
+            seed,
+            sender.clone(),
+            pages_link,
+            availability.clone(),
+            deny_list.clone(),
+            report_waker,
+        ));
+        let stun_address = Arc::<OnceLock<_>>::default();
+        let mut features: Vec<Arc<dyn Feature>> = vec![
+            Arc::new(PageFeature {
+                pages: pages.clone(),
+                availability: availability.clone(),
+                metrics: metrics.clone(),
+                limits: settings.limits.clone(),
+                stun: stun_address.clone(),
+                own_client_key: own_client_key.clone(),
+            }),
+            Arc::new(SpriteFeature::new(
+                settings,
+                TokenKey::new(secret),
+                seed,
+                sender.clone(),
+                sprites_link,
+                addresses.clone(),
+                metrics.clone(),
+            )),
+        ];
+        if settings.channels.open_rooms {
+            features.push(Arc::new(RoomFeature));
+        }
+        features.push(Arc::new(VisitorFeature {
+            metrics: metrics.clone(),
+            cluster: cluster.clone(),
+            sender: sender.clone(),
+            state: Mutex::default(),
+        }));
+        Ok(PageFeatures {
+            availability,
+            deny_calls: Arc::new(DenyCalls {
+                deny_list: deny_list.clone(),
+                pages: pages.clone(),
+                token: Token::new(&settings.admin.token),
+                link: deny_link,
+            }),
+            pages,
+            deny_list,
+            own_client_key,
+            host_metrics: is_gateway.then(HostMetrics::default),
+            announced,
+            stun_address,
+            stun_metrics: StunMetrics::default(),
+            features,
+        })
+    }
+
+    pub fn features(&self) -> &[Arc<dyn Feature>] {
+        &self.features
+    }
+
+    /// The part that reports what changed to the other processes.
+    pub fn reporter(&self) -> Arc<dyn Reporter> {
+        self.pages.clone()
+    }
+
+    pub fn metric_sources(&self) -> Vec<Arc<dyn MetricSource>> {
+        let mut sources: Vec<Arc<dyn MetricSource>> = vec![Arc::new(self.stun_metrics.clone())];
+        if let Some(host_metrics) = &self.host_metrics {
+            sources.push(Arc::new(host_metrics.clone()));
+        }
+        sources
+    }
+
+    /// The replicated state beside that of the features.
+    pub fn cluster_part(&self) -> Arc<dyn ClusterPart> {
+        self.deny_calls.clone()
+    }
+
+    /// The operator's calls about pages.
+    pub fn admin_routes(&self) -> Router {
+        self.deny_calls.clone().routes()
+    }
+
+    /// Starts the responder of STUN, the gateway, and the watch over the deny-list.
+    pub fn start(self, started: &Started<'_>) -> Result<RunningPages, PagesError> {
+        let stun = self.start_stun(started)?;
+        let PageFeatures { pages, availability, deny_list, own_client_key, host_metrics, .. } =
+            self;
+        let gateway = availability.zip(host_metrics).map(|(availability, host_metrics)| {
+            availability.subscribe();
+            Gateway::start(
+                &started.settings.p2p,
+                started.websocket_path.to_owned(),
+                own_client_key,
+                availability,
+                started.sockets.adopter(),
+                host_metrics,
+                started.is_successor,
+            )
+        });
+        let deny_watch = DenyListWatcher::start(&deny_list, move || pages.end_denied());
+        Ok(RunningPages {
+            gateway: gateway.transpose()?,
+            _stun: stun,
+            _deny_watch: deny_watch.map_err(PagesError::Thread)?,
+        })
+    }
+
+    fn start_stun(
+        &self,
+        started: &Started<'_>,
+    ) -> Result<Option<watchfire_stun::Responder>, PagesError> {
+        let Started { settings, sockets, .. } = started;
+        let serving = sockets.local_addrs();
+        let announced = self.announced.clone();
+        let opened =
+            stun::open(&settings.stun, announced, serving, started.is_shared, started.processes)?;
+        let Some((responder, address)) = opened else { return Ok(None) };
+        self.stun_metrics.0.set(responder.counters()).ok();
+        let is_local = responder.addresses().iter().all(|at| at.ip().is_loopback());
+        if is_local && settings.stun.announce.is_empty() && started.is_first {
+            tracing::info!(
+                "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
+                 and stun.announce to a public address"
+            );
+            started.proxies.note_local_stun();
+        }
+        self.stun_address.set(address).ok();
+        Ok(Some(responder))
+    }
+}
+
+/// The threads of pages, which end when this is dropped.
+pub(crate) struct RunningPages {
+    gateway: Option<Gateway>,
+    _stun: Option<watchfire_stun::Responder>,
+    _deny_watch: Option<DenyListWatcher>,
+}
+
+impl RunningPages {
+    /// Ends the gateway, whose page clients are clients of the event loops.
+    pub fn stop_gateway(&mut self) {
+        self.gateway.take();
+    }
+}
