@@ -11,7 +11,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test test-restart quick check audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web test test-restart quick check features audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,11 +50,16 @@ check: web docs-links ## Formatting, lints and documentation
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
 	CARGO="$(CARGO)" tests/audit.sh rules
 
+features: ## Check the library with each of its features alone
+	for feature in "" cluster embed hooks jwt logging pages settings-file tls; do \
+	  RUSTFLAGS="-D warnings" $(CARGO) check $(LOCKED) --quiet -p watchfire-server --no-default-features --features "$$feature" || exit 1; done
+
 audit: ## Check licences, sources and known vulnerabilities of all dependencies; installs cargo-deny when it is missing
 	CARGO="$(CARGO)" tests/audit.sh
 
 test-package: web tests/interop/node_modules/.package-lock.json ## Build a channel server from the packages that crates.io would get
-	cd tests/interop && CARGO="$(CARGO)" npm run test:package
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli
+	cd tests/interop && CARGO="$(CARGO)" INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:package
 
 rust-test: web ## The Rust tests, fuzz targets with their seeds among them
 	$(CARGO) test $(LOCKED) --workspace --quiet
@@ -63,7 +68,7 @@ web-test: web ## The web client's types, tests and weight
 	cd web && npm run typecheck && npm test && npm run weigh
 
 interop: web tools tests/interop/node_modules/.package-lock.json ## Real clients and real browsers against our server
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat -p watchfire-p2p --bins --example host --example raw_peer
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat -p nested -p watchfire-p2p --bins --example host --example raw_peer
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm test
 
 dist: web ## Pack a release in dist/: archive, Debian package, container image; DIST_BINARY packs a built program

@@ -20,6 +20,7 @@ mod load;
 mod memory;
 #[cfg(feature = "mirror")]
 mod mirror;
+mod new;
 mod page_clients;
 mod progress;
 mod publish;
@@ -67,6 +68,8 @@ enum Verb {
     Health(health::Arguments),
     /// Publish an event to the subscribers of a topic, through the HTTP API of a server.
     Publish(publish::Arguments),
+    /// Write a project with a channel server of its own, in Rust.
+    New(new::Arguments),
     /// A worker process of a load; `load` starts it.
     #[command(hide = true)]
     LoadWorker,
@@ -101,6 +104,7 @@ pub fn run() -> ExitCode {
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),
         Verb::Health(arguments) => health::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::Publish(arguments) => publish::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Verb::New(arguments) => new::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::LoadWorker => load::work().map(|()| ExitCode::SUCCESS),
     };
     match result {

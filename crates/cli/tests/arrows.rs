@@ -47,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "stun",
         ],
     ),
+    ("watchfire", &["server"]),
     ("load", &["types", "report"]),
     (
         "cli",

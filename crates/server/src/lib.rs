@@ -51,6 +51,7 @@ mod auth;
 #[cfg(any(feature = "hooks", feature = "jwt", feature = "tls"))]
 mod causes;
 mod cluster;
+mod embedded;
 mod feature;
 #[cfg(feature = "pages")]
 mod gateway;
@@ -121,6 +122,7 @@ pub use app::{
     Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
 };
 pub use auth::AuthError;
+pub use embedded::{EmbeddedServer, Refused as ConnectionRefused};
 #[cfg(feature = "pages")]
 pub use gateway::GatewayError;
 pub use hooks::HookError;

@@ -16,7 +16,7 @@ use crate::multi_process::{
 };
 use crate::nats::Machine;
 use crate::restart::{Inherited, Opened, report_ready};
-use crate::server::{ProcessRole, Server, StartError, shards};
+use crate::server::{ProcessRole, Server, StartError, check_listen, shards};
 use crate::settings::Settings;
 use crate::tls::TlsPlan;
 
@@ -42,6 +42,7 @@ impl Server {
             Err(error) if is_stop_during_start(&error) => return Ok(()),
             Err(error) => return Err(RunError::JoinSupervisor(error)),
         }
+        check_listen(&self.settings().server)?;
         let inherited = Inherited::receive().map_err(RunError::Inherit)?;
         match process_count(self.settings()) {
             1 => self.run_alone(inherited, stop, started).await,

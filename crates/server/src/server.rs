@@ -72,6 +72,17 @@ pub enum StartError {
     /// A listener or a system limit.
     #[error(transparent)]
     Sockets(#[from] watchfire_sockets::StartError),
+    /// `server.listen` is empty.
+    #[error("cannot start without an address: set server.listen")]
+    NoAddress,
+    /// An embedded server has settings for a listener of its own.
+    #[error(
+        "cannot embed a server with {setting}: the application has the listener, and decides about it"
+    )]
+    Embedded {
+        /// The setting, or the section of settings.
+        setting: &'static str,
+    },
     /// An entry of `socket.check_origin` is not an origin.
     #[error("socket.check_origin: {0}")]
     Origin(#[from] OriginPatternError),
@@ -227,6 +238,7 @@ impl Server {
 
     /// Opens the listeners and starts the shards, in this process only: see [`Server::run`].
     pub fn start(self) -> Result<RunningServer, StartError> {
+        check_listen(&self.settings.server)?;
         self.start_as(ProcessRole::alone()?)
     }
 
@@ -234,6 +246,7 @@ impl Server {
     /// server would do about TLS, a line for each part.
     pub fn check(&self) -> Result<Vec<String>, StartError> {
         let settings = &self.settings;
+        check_listen(&settings.server)?;
         check(settings)?;
         if self.has_pages {
             PageFeatures::check(settings)?;
@@ -619,6 +632,13 @@ impl RunningServer {
     pub fn drain_period(&self) -> Duration {
         let clients = u32::try_from(self.clients()).unwrap_or(u32::MAX);
         self.drain_period.min(DRAIN_PACE.saturating_mul(clients))
+    }
+}
+
+pub(crate) fn check_listen(server: &ServerSettings) -> Result<(), StartError> {
+    match server.listen.is_empty() {
+        true => Err(StartError::NoAddress),
+        false => Ok(()),
     }
 }
 

@@ -50,6 +50,7 @@ const ORDER: &[&str] = &[
     "shard",
     "http",
     "server",
+    "embedded",
     "multi_process",
     "run",
 ];

@@ -48,9 +48,9 @@ pub struct SocketServer<M> {
 /// The reason why a socket server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The settings name no address, or the inherited listeners hold no socket.
-    #[error("no address to listen on")]
-    NoAddress,
+    /// The inherited listeners hold no socket.
+    #[error("the listeners of another process hold no socket")]
+    NoListener,
     /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -83,12 +83,14 @@ pub fn start<T: SocketHandler>(
     };
     let (addresses, listeners) = listeners.into_shards();
     let shards = listeners.len();
-    if addresses.is_empty() || shards == 0 {
-        return Err(StartError::NoAddress);
+    if shards == 0 {
+        return Err(StartError::NoListener);
     }
 
     // Before the threads exist, because it would pause them.
-    grow_descriptor_table(listeners[0][0].as_fd(), limits.sockets_max);
+    if let Some(listener) = listeners[0].first() {
+        grow_descriptor_table(listener.as_fd(), limits.sockets_max);
+    }
     let counters = Arc::new(SocketCounters::new(shards));
     let ids = (0..shards).map(|shard| ShardId(shard as u16));
     let (shard_senders, message_receivers): (Vec<_>, Vec<_>) = ids

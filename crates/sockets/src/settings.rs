@@ -12,7 +12,8 @@ use crate::tls::Certificates;
 /// The addresses to listen on, the number of shards and the limits.
 #[derive(Debug)]
 pub struct SocketServerSettings {
-    /// Addresses to listen on. Port 0 takes one free port for all shards and addresses.
+    /// Addresses to listen on. Port 0 takes one free port for all shards and addresses. Without an
+    /// address, the shards serve the connections that [`Adopter`](crate::Adopter) gives them.
     pub listen: Vec<SocketAddr>,
     /// Event loops, each a thread with its own listener; 0 for one per core.
     pub shards: usize,

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context as _, bail};
 use serde_json::json;
-use watchfire_server::{
+use watchfire::{
     Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Outcome,
     Payload, PublishRule, Refusal, Refused, Reply, Server, Settings, Socket, Started,
 };
@@ -119,7 +119,7 @@ async fn main() -> anyhow::Result<()> {
         });
     let stop = async {
         // If signals cannot be received, it runs until it is killed.
-        if watchfire_server::stop_signal().await.is_err() {
+        if watchfire::stop_signal().await.is_err() {
             std::future::pending().await
         }
     };

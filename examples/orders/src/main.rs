@@ -1,6 +1,6 @@
 //! The channel of `docs/tutorial/channels.md`: clients of one order exchange notes.
 
-use watchfire_server::{
+use watchfire::{
     Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Server, Settings, Socket,
 };
 
@@ -33,7 +33,7 @@ impl Channel for Orders {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::new(Settings::default()).channel("orders:*", Orders);
     let stop = async {
-        watchfire_server::stop_signal().await.ok();
+        watchfire::stop_signal().await.ok();
     };
     server.run(stop, |started| println!("ws://{}/socket", started.address)).await?;
     Ok(())

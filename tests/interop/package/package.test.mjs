@@ -1,15 +1,14 @@
-// A project outside the workspace that uses the packages, as they would be on crates.io. Its program is that of the
-// tutorial docs/tutorial/channels.md.
+// A project outside the workspace that uses the packages, as they would be on crates.io: the one that `watchfire new` writes.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
-import { start } from '../lib/server.mjs'
+import { binary, start } from '../lib/server.mjs'
 import { collectEvents, connect, variants } from '../lib/test-client.mjs'
 
 const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
@@ -33,42 +32,18 @@ function unpackAll(folder) {
   })
 }
 
-/** The program of the tutorial, on a free port instead of 4000, and with the pages of the web client. */
-function tutorialProgram() {
-  const text = readFileSync(path.join(REPOSITORY, 'docs/tutorial/channels.md'), 'utf8')
-  const program = /^```rust\n(.*?)^```$/ms.exec(text)[1]
-  const server = 'Server::new(Settings::default())'
-  assert(program.includes(server), `the tutorial has no ${server}`)
-  return program.replace(server, `{
-        let mut settings = Settings::default();
-        settings.server.listen = vec!["127.0.0.1:0".parse()?];
-        Server::new(settings).with_pages()
-    }`)
-}
-
+/** The project that `watchfire new` writes, with the packages in place of those on crates.io. */
 function writeProject(folder, packages) {
+  execFileSync(binary('watchfire'), ['new', folder])
   const patches = packages.map((each) => `${each.name} = { path = ${JSON.stringify(each.folder)} }`)
   const workspace = readFileSync(path.join(REPOSITORY, 'Cargo.toml'), 'utf8')
-  const version = /^version = "(.*)"$/m.exec(workspace)[1]
   // With the profile of the workspace, what the workspace built of other crates is used again.
   const profile = workspace.split(/^(?=\[)/m).filter((section) => section.startsWith('[profile.dev'))
-  const manifest = `[package]
-name = "outside"
-version = "1.0.0"
-edition = "2024"
-
-[dependencies]
-watchfire-server = "${version}"
-serde_json = "1"
-tokio = { version = "1", features = ["macros", "rt"] }
-
+  appendFileSync(path.join(folder, 'Cargo.toml'), `
 [patch.crates-io]
 ${patches.join('\n')}
 
-${profile.join('')}`
-  mkdirSync(path.join(folder, 'src'), { recursive: true })
-  writeFileSync(path.join(folder, 'Cargo.toml'), manifest)
-  writeFileSync(path.join(folder, 'src/main.rs'), tutorialProgram())
+${profile.join('')}`)
   // The same releases of all other crates as in the workspace.
   cpSync(path.join(REPOSITORY, 'Cargo.lock'), path.join(folder, 'Cargo.lock'))
 }
@@ -85,26 +60,34 @@ describe('the packages', () => {
     const project = path.join(folder, 'outside')
     writeProject(project, packages)
     cargo(['build', '--quiet', '--target-dir', TARGET], project)
-    server = await start(path.join(TARGET, 'debug/outside'), [], /^ws:\/\/127\.0\.0\.1:(\d+)\/socket$/)
+    server = await start(path.join(TARGET, 'debug/outside'), ['127.0.0.1:0'], /^ws:\/\/127\.0\.0\.1:(\d+)\/socket$/)
   })
   after(async () => {
     await server?.stop()
     if (folder) rmSync(folder, { recursive: true })
   })
 
-  it('run the channel of the tutorial', async (t) => {
+  it('run the channel of the project', async (t) => {
     const [variant] = variants
-    const writer = await connect(t, server, variant).join('orders:7')
-    const notes = collectEvents(await connect(t, server, variant).join('orders:7'), 'note')
-    const reply = new Promise((resolve) => writer.push('note', { text: 'two eggs' }).receive('ok', resolve))
-    assert.deepEqual(await reply, { order: 7 })
-    assert.deepEqual(await notes.next(), { text: 'two eggs' })
+    const writer = await connect(t, server, variant).join('rooms:lobby', { user: 'ada' })
+    const messages = collectEvents(await connect(t, server, variant).join('rooms:lobby', { user: 'bo' }), 'new_msg')
+    const reply = new Promise((resolve) => writer.push('new_msg', { text: 'two eggs' }).receive('ok', resolve))
+    assert.deepEqual(await reply, {})
+    assert.deepEqual(await messages.next(), { user: 'ada', text: 'two eggs' })
   })
 
-  it('contain the web client', async () => {
-    const response = await fetch(server.http('/'))
-    assert.equal(response.status, 200)
-    assert.equal(await response.text(), readFileSync(path.join(REPOSITORY, 'web/dist/index.html'), 'utf8'))
+  it('add at most 110 crates to a program of channels alone', () => {
+    const lines = cargo(['tree', '--prefix', 'none', '--no-dedupe', '--edges', 'normal,build'], path.join(folder, 'outside'))
+    const crates = new Set(lines.trim().split('\n').map((line) => line.split(' ').slice(0, 2).join(' ')))
+    assert(crates.size <= 110, `${crates.size} crates`)
+    assert(![...crates].some((name) => name.startsWith('libp2p')), 'libp2p is among them')
+  })
+
+  it('contain the web client', () => {
+    const { folder: serverPackage } = packages.find(({ name }) => name === 'watchfire-server')
+    const [packed, built] = [path.join(serverPackage, 'web-client'), path.join(REPOSITORY, 'web/dist')]
+    assert.deepEqual(readdirSync(packed, { recursive: true }).sort(), readdirSync(built, { recursive: true }).sort())
+    assert.equal(readFileSync(path.join(packed, 'index.html'), 'utf8'), readFileSync(path.join(built, 'index.html'), 'utf8'))
   })
 
   it('contain a readme and both licences, and no tests', () => {
