@@ -70,6 +70,7 @@ mod multi_process;
 #[cfg(not(feature = "cluster"))]
 #[path = "without/nats.rs"]
 mod nats;
+mod not_built;
 #[cfg(feature = "pages")]
 mod page_features;
 #[cfg(not(feature = "pages"))]
@@ -110,7 +111,6 @@ mod token;
 mod visitors;
 #[cfg(feature = "pages")]
 mod web_client;
-mod without;
 
 #[cfg(feature = "cluster")]
 use watchfire_nats as nats;
@@ -130,6 +130,7 @@ pub use hooks::HookError;
 pub use logging::{LogError, start_logging};
 pub use machines::ClusterError;
 pub use multi_process::{RunError, Started};
+pub use not_built::NotBuilt;
 pub use page_features::PagesError;
 #[cfg(feature = "pages")]
 pub use pages::DenyFileError;
@@ -152,4 +153,3 @@ pub use stun::StunError;
 #[cfg(feature = "tls")]
 pub use tls::{AcmeSetupError, DomainError, TlsStartError};
 pub use watchfire_hub::TrackError;
-pub use without::NotBuilt;

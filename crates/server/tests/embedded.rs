@@ -98,6 +98,7 @@ fn a_router_passes_on_long_polls_and_refusals() {
 fn an_application_counts_as_the_address_of_its_client() {
     let mut settings = settings();
     settings.limits.sockets_per_address_max = 1;
+    settings.limits.loopback_limited = true;
     let server = embed(settings);
     let address = serve(server.router());
     let url = format!("ws://{address}/socket/websocket?vsn=2.0.0");

@@ -47,7 +47,7 @@ pub enum AuthError {
     /// This program was built without tokens.
     #[cfg(not(feature = "jwt"))]
     #[error(transparent)]
-    NotBuilt(#[from] crate::without::NotBuilt),
+    NotBuilt(#[from] crate::not_built::NotBuilt),
 }
 
 /// Why a token gives a client no access. A client gets one of these reasons, and no details.

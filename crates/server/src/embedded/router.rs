@@ -32,7 +32,7 @@ impl EmbeddedServer {
     ///
     /// The address of a client is that of [`ConnectInfo`], when the application provides it
     /// (`into_make_service_with_connect_info`). Without it, every client has the address 127.0.0.1,
-    /// so `limits.sockets_per_address_max` applies to all of them together.
+    /// and no limit for addresses applies.
     pub fn router(&self) -> Router {
         Router::new()
             .route(&format!("{}/websocket", self.socket_path), any(forward))

@@ -51,5 +51,5 @@ pub enum HookError {
     /// This program was built without hooks.
     #[cfg(not(feature = "hooks"))]
     #[error(transparent)]
-    NotBuilt(#[from] crate::without::NotBuilt),
+    NotBuilt(#[from] crate::not_built::NotBuilt),
 }

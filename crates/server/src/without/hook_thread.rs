@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::HookError;
 use super::handle::Hooks;
 use crate::app::Endpoint;
-use crate::without::NotBuilt;
+use crate::not_built::NotBuilt;
 
 pub(crate) enum HookThread {}
 

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::claims::Grant;
 use super::error::{AuthError, TokenRefusal};
+use crate::not_built::NotBuilt;
 use crate::settings::AuthSettings;
-use crate::without::NotBuilt;
 
 pub(crate) const TOKEN_BYTES_MAX: usize = 0;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use watchfire_bus::LocalBus;
 use watchfire_types::NodeId;
 
-use crate::without::NotBuilt;
+use crate::not_built::NotBuilt;
 
 const NOT_BUILT: NotBuilt = NotBuilt { setting: "cluster.nats", feature: "cluster" };
 

@@ -7,9 +7,9 @@ use axum::Router;
 use crate::cluster::{ClusterPart, Reporter};
 use crate::feature::{Feature, Foundation, Started};
 use crate::metrics::MetricSource;
+use crate::not_built::NotBuilt;
 use crate::settings::Settings;
 use crate::sites::SiteHosts;
-use crate::without::NotBuilt;
 
 /// A server with pages cannot start.
 #[derive(Debug, thiserror::Error)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use watchfire_sockets::Certificates;
 
 use crate::metrics::MetricSource;
+use crate::not_built::NotBuilt;
 use crate::settings::Settings;
-use crate::without::NotBuilt;
 
-pub use crate::without::NotBuilt as TlsStartError;
+pub use crate::not_built::NotBuilt as TlsStartError;
 
 pub(crate) enum TlsPlan {}
 

@@ -1,8 +1,5 @@
-//! What stands in for a part of the server in a build without its feature.
-//!
-//! Each file has the interface of one part: [`nats`](crate::nats), `tls`, `jwt`, the thread of
-//! `hooks`, and `pages`. Most of its types have no value. A setting that needs the part is an
-//! error at the start: [`NotBuilt`].
+//! The error of a setting that needs a part which this program does not have. The files in `without/`
+//! stand in for such parts.
 
 /// A setting needs a part that this program does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
