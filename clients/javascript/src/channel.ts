@@ -129,12 +129,16 @@ export class Channel {
   }
 
   /**
-   * Sends a message, and resolves with the server's answer. It waits while the channel is interrupted. It is rejected with a
-   * `RefusedError` when the server refuses the message, or does not answer within `timeout` milliseconds (by default, that of the client).
+   * Sends a message, and resolves with the server's answer. It waits while there is no connection. It is rejected
+   * with a `RefusedError` when the server refuses the message, or does not answer within `timeout` milliseconds. The default is that of
+   * the client.
    */
   push(event: string, payload: object = {}, timeout?: number): Promise<unknown> {
     const phoenix = this.#phoenix
-    if (!phoenix) return Promise.reject(new Error(`cannot push ${event} to ${this.topic}: the channel is not joined; call join() first`))
+    if (!phoenix) {
+      const cause = this.#isWanted ? 'it waits for a new token; push again when its status is joined' : 'it is not joined; call join() first'
+      return Promise.reject(new Error(`cannot push ${event} to ${this.topic}: ${cause}`))
+    }
     return new Promise((resolve, reject) => {
       const request = `push ${event} to ${this.topic}`
       phoenix
@@ -194,9 +198,9 @@ export class Channel {
     this.#tokenRefusals = 0
     this.#expiryReason = undefined
     this.#joining = undefined
+    joining?.resolve(reply)
     this.#setStatus({ kind: 'joined', recovered })
     if (!recovered) for (const listener of this.#onReload) listener({ isFirst })
-    joining?.resolve(reply)
   }
 
   #handleRefusal(response: unknown): void {
@@ -247,8 +251,8 @@ export class Channel {
     this.#isWanted = false
     this.#socket.topics.delete(this.topic)
     phoenix?.leave()
-    this.#setStatus({ kind: 'closed', reason })
     joining?.reject(new RefusedError(`join ${this.topic}`, response, reason))
+    this.#setStatus({ kind: 'closed', reason })
   }
 
   #setStatus(status: ChannelStatus): void {

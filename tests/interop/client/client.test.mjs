@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 import { SignJWT } from 'jose'
@@ -196,6 +197,7 @@ describe('the client', () => {
       for (const channel of channels) assert.deepEqual(await channel.push('note', { n: 1 }), {})
       for (const { statuses } of all) assert.deepEqual(statuses.all, [{ kind: 'joined', recovered: false }])
       assert.deepEqual(errors.all, [])
+      // Each channel gets a notice, and both may share a call.
       assert.ok(ends.length === 2 || ends.length === 3, `getToken was called ${ends.length} times`)
     })
 
@@ -215,6 +217,7 @@ describe('the client', () => {
       await publish(topic, 1, 1)
       assert.match((await errors.next()).message, /^cannot get a token: the backend is away/)
       await seen.statuses.next(is('interrupted'))
+      await assert.rejects(channel.push('note'), /it waits for a new token/)
       await publish(topic, 2, 10)
       isBackendUp = true
       assert.deepEqual(await seen.statuses.next(is('joined')), { kind: 'joined', recovered: true })
@@ -241,7 +244,13 @@ describe('the client', () => {
 
     it('a channel that is joined after the token of the connection has expired gets a fresh one', async (t) => {
       let calls = 0
-      const { client, errors } = connect(t, { getToken: () => tokenOf('ada', ++calls === 1 ? '4s' : '1m') })
+      const { client, errors } = connect(t, {
+        getToken: async () => {
+          calls += 1
+          if (calls > 1) await pause(500) // Longer than several attempts to join.
+          return tokenOf('ada', calls === 1 ? '4s' : '1m')
+        },
+      })
       await client.channel(freshTopic('news')).join()
       const end = Date.now() + 4_500
       await waitUntil(() => Date.now() > end, 'the token has expired')
