@@ -11,7 +11,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web test test-restart quick check features audit test-package docs docs-links pictures rust-test web-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web client test test-restart quick check features audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,16 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	cd web && npm run build
 	@touch $@
 
-test: check rust-test web-test interop test-package ## Run all tests, as CI does
+client: clients/javascript/dist/index.js ## Build the npm package @watchfire/client
+
+clients/javascript/node_modules/.package-lock.json: clients/javascript/package.json clients/javascript/package-lock.json
+	cd clients/javascript && npm ci --no-audit --no-fund
+	@touch $@
+
+clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.json clients/javascript/tsconfig.json $(wildcard clients/javascript/src/*.ts)
+	cd clients/javascript && npm run build
+
+test: check rust-test web-test client-test interop test-package ## Run all tests, as CI does
 	@command -v go >/dev/null || ls target/kubo/*/ipfs >/dev/null 2>&1 || \
 	  echo "skipped: the tests with kubo (tests/interop/kubo, tests/interop/gateway): Go is not installed"
 	@command -v go >/dev/null || ls target/pebble/*/pebble >/dev/null 2>&1 || \
@@ -67,7 +76,10 @@ rust-test: web ## The Rust tests, fuzz targets with their seeds among them
 web-test: web ## The web client's types, tests and weight
 	cd web && npm run typecheck && npm test && npm run weigh
 
-interop: web tools tests/interop/node_modules/.package-lock.json ## Real clients and real browsers against our server
+client-test: client ## The client's pure parts, and the contents of its package
+	cd clients/javascript && npm test
+
+interop: web client tools tests/interop/node_modules/.package-lock.json ## Real clients and real browsers against our server
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat -p nested -p watchfire-p2p --bins --example host --example raw_peer
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm test
 
@@ -238,4 +250,4 @@ redraw: ## Draw pages and pictures of docs/ again from the stored results
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf dist web/dist web/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules
+	rm -rf dist web/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules
