@@ -1,7 +1,7 @@
 //! An axum application whose channels are below `/realtime`.
 //!
 //! `cargo run -p nested -- 4001`, then point a Phoenix client at
-//! `ws://127.0.0.1:4001/realtime/socket`. `POST /notes/42` sends its body to the topic `notes:42`.
+//! `ws://127.0.0.1:4001/realtime/socket`. `POST /notes/42` sends its body as a note to the topic `notes:42`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -9,7 +9,7 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use serde_json::Value;
+use serde_json::json;
 use watchfire::{
     Channel, Endpoint, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Server, Settings,
     Socket, stop_signal,
@@ -37,7 +37,7 @@ impl Channel for Notes {
 }
 
 async fn note(State(endpoint): State<Endpoint>, Path(id): Path<u64>, text: String) -> StatusCode {
-    match endpoint.broadcast(&format!("notes:{id}"), "note", Value::from(text)) {
+    match endpoint.broadcast(&format!("notes:{id}"), "note", json!({ "text": text })) {
         Ok(()) => StatusCode::NO_CONTENT,
         Err(_) => StatusCode::SERVICE_UNAVAILABLE,
     }

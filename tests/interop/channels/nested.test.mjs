@@ -26,7 +26,7 @@ describe('a server inside an axum application', () => {
 
       const sent = await fetch(app.http(`/notes/${number}`), { method: 'POST', body: 'from the application' })
       assert.equal(sent.status, 204)
-      assert.equal(await notes.next(), 'from the application')
+      assert.deepEqual(await notes.next(), { text: 'from the application' })
     })
   }
 
