@@ -481,7 +481,11 @@ impl Server {
             of_shards.endpoint.connect(shards);
             Shard::new(id, of_shards.clone(), random_seed ^ u64::from(id.0))
         })?;
-        shared.metrics.sockets.set(cluster.me().0, sockets.counters());
+        shared.metrics.sockets.set(
+            cluster.me().0,
+            sockets.counters(),
+            sockets.limits().sockets_max as u64,
+        );
         let admin_listeners = match admin_listeners {
             Some(inherited) => inherited,
             None => AdminListeners::open(&settings.admin, is_successor)?,

@@ -22,10 +22,8 @@ pub(crate) use process::ProcessMetrics;
 pub(crate) use shard::ShardMetrics;
 use shard::{BROADCAST_TIMES, FAN_OUT_SIZES, FAN_OUTS, JOIN_TIMES, Pick, RELAY_TIMES, TIMES};
 pub(crate) use sockets::SocketMetrics;
+use writer::NANOS_PER_SECOND;
 pub(crate) use writer::{Exporter, MetricSource, MetricWriter};
-
-/// The divisor of histograms of times, which count nanoseconds.
-const NANOS_PER_SECOND: f64 = 1e9;
 
 /// The reason for a refusal or a drop, from a closed set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -5,8 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use watchfire_sockets::SocketCounters;
 
-use super::NANOS_PER_SECOND;
-use super::writer::MetricWriter;
+use super::writer::{MetricWriter, NANOS_PER_SECOND};
 
 /// The counters of the socket server; empty until it runs.
 #[derive(Clone, Default)]
@@ -17,6 +16,7 @@ struct Running {
     /// The number of this process among those of the server.
     process: u16,
     counters: Arc<SocketCounters>,
+    connections_max: u64,
 }
 
 impl fmt::Debug for SocketMetrics {
@@ -27,8 +27,8 @@ impl fmt::Debug for SocketMetrics {
 
 impl SocketMetrics {
     /// Reports these counters from now on.
-    pub fn set(&self, process: u16, counters: Arc<SocketCounters>) {
-        self.0.set(Running { process, counters }).ok();
+    pub fn set(&self, process: u16, counters: Arc<SocketCounters>, connections_max: u64) {
+        self.0.set(Running { process, counters, connections_max }).ok();
     }
 
     /// Connections and messages that the socket server refused or dropped, by reason.
@@ -47,7 +47,9 @@ impl SocketMetrics {
     }
 
     pub(super) fn write(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
-        let Some(Running { process, counters }) = self.0.get() else { return Ok(()) };
+        let Some(Running { process, counters, connections_max }) = self.0.get() else {
+            return Ok(());
+        };
         let totals = counters.totals();
         let in_a_state = totals.websockets_now + totals.parked_now + totals.http_now;
         writer.gauges(
@@ -64,6 +66,7 @@ impl SocketMetrics {
         )?;
         let largest = counters.queued_bytes_largest();
         for (name, help, value) in [
+            ("connections_max", "Limit of open connections", *connections_max),
             ("queued_bytes", "Bytes queued for slow readers", totals.queued_bytes_now),
             ("queued_bytes_max", "Bytes in the largest queue of a socket", largest),
             ("partial_bytes", "Bytes of half-received messages", totals.partial_bytes_now),

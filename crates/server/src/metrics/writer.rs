@@ -12,6 +12,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use watchfire_sockets::HistogramTotals;
 
+/// The divisor of histograms of times, which count nanoseconds.
+pub(super) const NANOS_PER_SECOND: f64 = 1e9;
+
 /// A part of the server with counts of its own.
 pub(crate) trait MetricSource: Send + Sync {
     /// Writes the current counts. Called for each request of `/metrics`.
