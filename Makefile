@@ -11,7 +11,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web client test test-restart quick check features audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web client test test-restart quick check features audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster test-observe test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,6 +122,13 @@ test-cluster: web tools tests/interop/node_modules/.package-lock.json ## Several
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:cluster
 	NATS_SERVER="$$(cd tests/interop && node --input-type=module -e "import { natsServer } from './lib/nats.mjs'; console.log(natsServer())")" \
 	  $(CARGO) test $(LOCKED) -p watchfire-nats --test servers -- --ignored --test-threads=1
+
+test-observe: web tests/interop/node_modules/.package-lock.json ## A real Prometheus on a real server: rules, alerts and the dashboard; installs Prometheus when it is missing
+	@command -v prometheus >/dev/null && command -v promtool >/dev/null || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends prometheus; }
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli
+	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:observe
 
 test-tutorials: tools tests/interop/node_modules/.package-lock.json ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby; installs the languages that are missing
 	@missing=; for tool in uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go; do \

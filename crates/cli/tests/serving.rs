@@ -98,7 +98,10 @@ fn the_address_of_the_metrics_is_printed_and_any_process_answers() {
             stream.write_all(request.as_bytes()).expect("it is sent");
             let mut response = String::new();
             stream.read_to_string(&mut response).expect("text");
-            assert!(response.contains("watchfire_channels_websockets 0"), "{response}");
+            assert!(
+                response.contains("watchfire_channels_clients{transport=\"websocket\"} 0"),
+                "{response}"
+            );
         }
         signal(&child, "-TERM");
         assert!(wait(child).0);

@@ -46,7 +46,8 @@ fn subscriptions(topics: u32) {
     let bytes = (resident_bytes() - idle) / CLIENTS as usize;
     hub.broadcast("rooms:lobby", ()).expect("no delivery waits");
     let mut sum = 0;
-    let deliver = timed(|| while hub.deliver(2_000, |_, client, ()| sum += u64::from(client)) {});
+    let deliver =
+        timed(|| while hub.deliver(2_000, |_, client, ()| sum += u64::from(client), |(), _| {}) {});
     black_box(sum);
     let leave = timed(|| {
         for list in &mut clients {

@@ -37,20 +37,21 @@ impl<D> FanOut<D> {
         *self = FanOut::new();
     }
 
-    /// The position of the next member to serve, and its delivery.
-    pub fn next_member(&mut self) -> Option<(u32, &D)> {
-        self.drop_finished();
+    /// The position of the next member to serve, and its delivery. See [`FanOut::drop_finished`].
+    pub fn next_member(&mut self, finished: &mut impl FnMut(D, u32)) -> Option<(u32, &D)> {
+        self.drop_finished(finished);
         let first = self.waiting.front()?;
         let position = self.cursor;
         self.cursor += 1;
         Some((position, &first.delivery))
     }
 
-    /// Drops the deliveries that all their members have received.
-    pub fn drop_finished(&mut self) {
-        while self.waiting.front().is_some_and(|first| first.end <= self.cursor) {
-            self.waiting.pop_front();
+    /// Removes the deliveries that all their members have received. `finished` gets each, with the
+    /// number of members that have not left since.
+    pub fn drop_finished(&mut self, finished: &mut impl FnMut(D, u32)) {
+        while let Some(first) = self.waiting.pop_front_if(|first| first.end <= self.cursor) {
             self.cursor = 0;
+            finished(first.delivery, first.end);
         }
     }
 
@@ -104,7 +105,9 @@ mod tests {
         }
 
         fn serve(&mut self) -> Option<(char, &'static str)> {
-            self.fan_out.next_member().map(|(at, delivery)| (self.members[at as usize], *delivery))
+            self.fan_out
+                .next_member(&mut |_, _| {})
+                .map(|(at, delivery)| (self.members[at as usize], *delivery))
         }
 
         fn serve_all(&mut self) -> String {

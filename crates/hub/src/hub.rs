@@ -185,16 +185,19 @@ impl<D> Hub<D> {
     /// Topics take turns of 64 visits, so a large topic does not delay small ones. On one topic,
     /// each subscriber receives deliveries in the order of their broadcasts. Subscriptions and
     /// broadcasts may change between two calls.
+    ///
+    /// `finished` gets each delivery that all its subscribers have received, and their number.
     pub fn deliver(
         &mut self,
         budget: usize,
         mut visit: impl FnMut(SubscriptionId, u32, &D),
+        mut finished: impl FnMut(D, u32),
     ) -> bool {
         let mut budget = budget;
         while budget > 0 {
             let Some(&topic) = self.turns.front() else { break };
             let visits = budget.min(TURN_VISITS);
-            let visited = self.take_turn(topic, visits, &mut visit);
+            let visited = self.take_turn(topic, visits, &mut visit, &mut finished);
             // A turn without a visit also costs one, so that a slice of work is bounded.
             budget -= visited.max(1);
             self.turns.pop_front();
@@ -214,6 +217,7 @@ impl<D> Hub<D> {
         topic: u32,
         visits: usize,
         visit: &mut impl FnMut(SubscriptionId, u32, &D),
+        finished: &mut impl FnMut(D, u32),
     ) -> usize {
         // The topic may be forgotten. Then its fan-out is empty.
         let members = self.topics.get(topic).map_or(&[][..], |topic| topic.members.as_slice());
@@ -221,12 +225,12 @@ impl<D> Hub<D> {
         let before = fan_out.len();
         let mut visited = 0;
         while visited < visits {
-            let Some((position, delivery)) = fan_out.next_member() else { break };
+            let Some((position, delivery)) = fan_out.next_member(finished) else { break };
             let member = members[position as usize];
             visit(SubscriptionId(member), self.subscriptions[member].client, delivery);
             visited += 1;
         }
-        fan_out.drop_finished();
+        fan_out.drop_finished(finished);
         self.waiting -= before - fan_out.len();
         visited
     }

@@ -19,7 +19,7 @@
 //! assert_eq!(hub.broadcast("rooms:lobby", "hello"), Ok(true));
 //! hub.unsubscribe(&mut bob, bobs);
 //! let mut delivered = Vec::new();
-//! while hub.deliver(1_000, |_, client, delivery| delivered.push((client, *delivery))) {}
+//! while hub.deliver(1_000, |_, client, delivery| delivered.push((client, *delivery)), |_, _| {}) {}
 //! assert_eq!(delivered, [(1, "hello")]);
 //! ```
 

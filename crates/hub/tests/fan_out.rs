@@ -12,7 +12,8 @@ fn hub() -> Hub<u64> {
 /// Runs all deliveries; returns pairs of client and delivery.
 fn deliver_all(hub: &mut Hub<u64>) -> Vec<(u32, u64)> {
     let mut delivered = Vec::new();
-    while hub.deliver(1_000, |_, client, &delivery| delivered.push((client, delivery))) {}
+    while hub.deliver(1_000, |_, client, &delivery| delivered.push((client, delivery)), |_, _| {}) {
+    }
     delivered
 }
 
@@ -26,7 +27,7 @@ fn a_broadcast_reaches_each_subscriber_of_its_topic_once() {
     assert_eq!(hub.broadcast("a", 1), Ok(true));
     assert_eq!(hub.broadcast("nobody's", 2), Ok(false));
     assert_eq!(deliver_all(&mut hub), [(0, 1), (1, 1)]);
-    assert_eq!((hub.waiting(), hub.deliver(1, |_, _, _| {})), (0, false));
+    assert_eq!((hub.waiting(), hub.deliver(1, |_, _, _| {}, |_, _| {})), (0, false));
 }
 
 #[test]
@@ -76,6 +77,25 @@ fn a_hub_that_everyone_left_delivers_nothing() {
 }
 
 #[test]
+fn a_delivery_finishes_when_its_last_subscriber_has_it() {
+    let mut hub = hub();
+    let mut lists: [Subscriptions; 3] = Default::default();
+    let ids: Vec<_> =
+        lists.iter_mut().zip(0..).map(|(list, client)| hub.subscribe(client, list, "t")).collect();
+    hub.broadcast("t", 1).unwrap();
+    hub.broadcast("t", 2).unwrap();
+    let mut finished = Vec::new();
+    let mut deliver = |hub: &mut Hub<u64>, budget| {
+        hub.deliver(budget, |_, _, _| {}, |delivery, to| finished.push((delivery, to)))
+    };
+    assert!(deliver(&mut hub, 2));
+    assert!(deliver(&mut hub, 1));
+    hub.unsubscribe(&mut lists[0], ids[0]);
+    assert!(!deliver(&mut hub, 100));
+    assert_eq!(finished, [(1, 3), (2, 2)]);
+}
+
+#[test]
 fn a_large_topic_does_not_delay_a_small_one() {
     let mut hub = hub();
     let mut crowd: Vec<Subscriptions> = (0..10_000).map(|_| Subscriptions::default()).collect();
@@ -87,7 +107,7 @@ fn a_large_topic_does_not_delay_a_small_one() {
     hub.broadcast("huge", 1).unwrap();
     hub.broadcast("small", 2).unwrap();
     let mut delivered = Vec::new();
-    assert!(hub.deliver(100, |_, client, &delivery| delivered.push((client, delivery))));
+    assert!(hub.deliver(100, |_, client, &delivery| delivered.push((client, delivery)), |_, _| {}));
     assert_eq!(delivered.len(), 100);
     assert!(delivered.contains(&(99_999, 2)));
 }
@@ -184,11 +204,15 @@ impl Model {
 
     fn deliver(&mut self, hub: &mut Hub<u64>, budget: usize) -> bool {
         let mut visits = 0;
-        let more = hub.deliver(budget, |id, client, &delivery| {
-            visits += 1;
-            let (owner, _, queue) = self.live.get_mut(&id).expect("it is subscribed");
-            assert_eq!((*owner, queue.pop_front()), (client, Some(delivery)));
-        });
+        let more = hub.deliver(
+            budget,
+            |id, client, &delivery| {
+                visits += 1;
+                let (owner, _, queue) = self.live.get_mut(&id).expect("it is subscribed");
+                assert_eq!((*owner, queue.pop_front()), (client, Some(delivery)));
+            },
+            |_, _| {},
+        );
         assert!(visits <= budget);
         assert!(more || hub.waiting() == 0);
         more

@@ -27,7 +27,7 @@ use crate::hooks::{HookError, HookThread, Hooks};
 use crate::http;
 use crate::machines::{self, ClusterError};
 use crate::memory::{MemoryReturn, ReturnMemory};
-use crate::metrics::{MetricSource, MetricWriter, Metrics, SocketMetrics};
+use crate::metrics::{MetricSource, MetricWriter, Metrics};
 use crate::page_features::{PageFeatures, PagesError, RunningPages, site_hosts};
 use crate::presence::ReplicatedPresence;
 use crate::proxies::{NetworkError, TrustedProxies};
@@ -359,11 +359,11 @@ impl Server {
         });
         features.extend(api.clone().map(|api| api as Arc<dyn Feature>));
 
-        let socket_metrics = SocketMetrics::default();
         let mut sources: Vec<Arc<dyn MetricSource>> = vec![
+            Arc::new(BuildInfo),
+            metrics.clone(),
             Arc::new(cluster.clone()),
             Arc::new(PresenceMetrics(presence.clone())),
-            Arc::new(socket_metrics.clone()),
         ];
         if let Some((open, ..)) = &tls {
             sources.push(open.metrics(cluster.is_first_of_machine()));
@@ -386,7 +386,7 @@ impl Server {
             history.set_topics(registry.histories());
         }
         let link = PartLink::new(&cluster);
-        let metrics_page = Arc::new(MetricsPage::new(&metrics, sources, link));
+        let metrics_page = Arc::new(MetricsPage::new(sources, link));
         parts.push(metrics_page.clone());
         let token = Token::new(&settings.admin.token);
         parts.extend(page_features.as_ref().map(PageFeatures::cluster_part));
@@ -437,7 +437,11 @@ impl Server {
             of_shards.endpoint.connect(shards);
             Shard::new(id, of_shards.clone(), random_seed ^ u64::from(id.0))
         })?;
-        socket_metrics.0.set(sockets.counters()).ok();
+        shared.metrics.sockets.set(
+            cluster.me().0,
+            sockets.counters(),
+            sockets.limits().sockets_max as u64,
+        );
         let admin_listeners = match admin_listeners {
             Some(inherited) => inherited,
             None => AdminListeners::open(&settings.admin, is_successor)?,
@@ -528,6 +532,16 @@ struct FeatureMetrics(Arc<dyn Feature>);
 impl MetricSource for FeatureMetrics {
     fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
         self.0.write_metrics(writer)
+    }
+}
+
+/// The version of the server.
+struct BuildInfo;
+
+impl MetricSource for BuildInfo {
+    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        let labels = [("version", env!("CARGO_PKG_VERSION"))];
+        writer.info("build_info", "The version of the server", &labels)
     }
 }
 

@@ -56,7 +56,7 @@ fn the_public_port_has_neither_metrics_nor_admin_calls() {
     // An application without pages has them on the same listener only.
     let application = Server::new(support::settings()).start().expect("the server starts");
     assert!(get(&application, "/metrics").starts_with("HTTP/1.1 404"));
-    assert_eq!(metric(&application, "watchfire_channels_websockets"), 0);
+    assert_eq!(metric(&application, r#"watchfire_channels_clients{transport="websocket"}"#), 0);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn the_operator_is_answered_while_the_event_loops_are_busy() {
     let mut client = Client::connect(&server);
     let reference = client.send("blocking", "phx_join", serde_json::json!({}));
     blocked.recv_timeout(DEADLINE).expect("the only event loop is blocked");
-    assert_eq!(metric(&server, "watchfire_channels_websockets"), 1);
+    assert_eq!(metric(&server, r#"watchfire_channels_clients{transport="websocket"}"#), 1);
     proceed.send(()).expect("the event loop waits");
     assert_eq!(client.reply_to(&reference)["status"], "ok");
 }
@@ -179,7 +179,7 @@ fn garbage_and_long_heads_are_refused_and_the_listener_stays_up() {
         let is_refused = response.is_empty() || response.starts_with(b"HTTP/1.1 4");
         assert!(is_refused, "{:?}", String::from_utf8_lossy(&response));
     }
-    assert_eq!(metric(&server, "watchfire_channels_websockets"), 0);
+    assert_eq!(metric(&server, r#"watchfire_channels_clients{transport="websocket"}"#), 0);
     assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
 }
 
@@ -196,7 +196,7 @@ fn many_idle_connections_do_not_keep_the_operator_out() {
         }
         idle.push(stream);
     }
-    assert_eq!(metric(&server, "watchfire_channels_websockets"), 0);
+    assert_eq!(metric(&server, r#"watchfire_channels_clients{transport="websocket"}"#), 0);
     // The oldest are closed, so that their number is bounded.
     let started = Instant::now();
     for stream in &mut idle[..200] {
@@ -206,5 +206,5 @@ fn many_idle_connections_do_not_keep_the_operator_out() {
     }
     let mut client = Client::connect(&server);
     assert_eq!(client.push("phoenix", "heartbeat", serde_json::json!({}))["status"], "ok");
-    assert_eq!(metric(&server, "watchfire_channels_websockets"), 1);
+    assert_eq!(metric(&server, r#"watchfire_channels_clients{transport="websocket"}"#), 1);
 }

@@ -618,7 +618,7 @@ fn each_granted_join_has_one_notice_of_its_end() {
     client.send("rooms:1", "phx_join", json!({}));
     let asked = backend.next_of("join");
     drop(client);
-    wait_for(&server, "watchfire_channels_websockets", 0);
+    wait_for(&server, r#"watchfire_channels_clients{transport="websocket"}"#, 0);
     let channel = asked.body["channel"].clone();
     asked.allow();
     expect_leave(&channel, |asked| asked.answer_with("200 OK", "any text"));

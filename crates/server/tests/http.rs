@@ -44,8 +44,11 @@ fn metrics_count_clients_joins_and_refusals() {
     let mut client = Client::connect(&server);
     client.join("rooms:lobby", serde_json::json!({}));
     client.join("unknown", serde_json::json!({}));
-    assert_eq!(support::metric(&server, "watchfire_channels_websockets"), 1);
-    assert_eq!(support::metric(&server, "watchfire_channels_joins_total"), 1);
+    assert_eq!(support::metric(&server, r#"watchfire_channels_clients{transport="websocket"}"#), 1);
+    assert_eq!(
+        support::metric(&server, r#"watchfire_channels_joins_total{outcome="accepted"}"#),
+        1
+    );
     let refused = r#"watchfire_refusals_total{reason="unmatched_topic"}"#;
     assert_eq!(support::metric(&server, refused), 1);
     assert!(support::metrics(&server).ends_with("# EOF\n"));

@@ -97,8 +97,8 @@ fn a_sites_host_serves_nothing_else() {
     let as_worker = ["GET /.watchfire/shell HTTP/1.1", &host, "service-worker: script"];
     assert_eq!(status(&request(&server, &as_worker).0), "404");
     assert!(metric(&server, r#"watchfire_refusals_total{reason="site"}"#) > 80);
-    assert_eq!(metric(&server, "watchfire_channels_websockets"), 0);
-    assert_eq!(metric(&server, "watchfire_channels_longpolls"), 0);
+    assert_eq!(metric(&server, r#"watchfire_channels_clients{transport="websocket"}"#), 0);
+    assert_eq!(metric(&server, r#"watchfire_channels_clients{transport="longpoll"}"#), 0);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_site_cannot_pass_for_the_app_with_a_forwarding_header() {
             assert_eq!(status(&head), "404", "{forwarded}, {target}: {head}");
         }
     }
-    assert_eq!(metric(&server, "watchfire_channels_longpolls"), 0);
+    assert_eq!(metric(&server, r#"watchfire_channels_clients{transport="longpoll"}"#), 0);
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl WaitingPoll {
 }
 
 fn wait_until_parked(server: &RunningServer, polls: u64) {
-    while metric(server, "watchfire_sockets_parked_polls") != polls {
+    while metric(server, r#"watchfire_sockets_connections{state="parked"}"#) != polls {
         std::thread::yield_now();
     }
 }

@@ -1,25 +1,55 @@
 //! Counters of the shards, for metrics.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use tokio::runtime::RuntimeMetrics;
 use watchfire_types::ShardId;
 
 use crate::close_cause::CloseCause;
+use crate::histogram::{Histogram, HistogramTotals};
+use crate::outbound::Outbound;
+
+/// Bounds of [`SocketHistograms::http_times`], in nanoseconds: from 0.5 ms to 10 s.
+const HTTP_TIMES: &[u64] = &[
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    1_000_000_000,
+    10_000_000_000,
+];
+
+/// Bounds of [`SocketHistograms::queue_ages`], in tenths of a second.
+const QUEUE_AGES: &[u64] = &[1, 2, 5, 10, 20, 50, 100, 200, 300, 600];
 
 /// A counter, or a gauge.
 ///
 /// Any thread may read it. Only its shard's thread writes it, so a plain store is enough. A locked
 /// addition would cost as much as twenty other instructions.
-#[derive(Default)]
-pub(crate) struct Count(AtomicU64);
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
 
 impl Count {
-    pub(crate) fn add(&self, n: u64) {
+    /// Add `n`.
+    pub fn add(&self, n: u64) {
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }
 
-    pub(crate) fn sub(&self, n: u64) {
+    /// Subtract `n`.
+    pub fn sub(&self, n: u64) {
         self.0.store(self.get().wrapping_sub(n), Ordering::Relaxed);
+    }
+
+    /// Replace the value.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
     }
 
     /// Add 1 from any thread. A count that uses this must not use `add` or `sub`.
@@ -27,7 +57,8 @@ impl Count {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self) -> u64 {
+    /// The current value.
+    pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -37,7 +68,12 @@ macro_rules! counts {
         /// One shard's counts. Aligned, so that shards do not share a cache line.
         #[derive(Default)]
         #[repr(align(128))]
-        pub(crate) struct ShardCounters { $(pub(crate) $name: Count,)* }
+        pub(crate) struct ShardCounters {
+            $(pub(crate) $name: Count,)*
+            /// Bytes in the largest queue of a socket, at the last sweep.
+            pub(crate) queued_bytes_largest: Count,
+            pub(crate) histograms: ShardHistograms,
+        }
 
         /// The sums of all shards' counts. Names ending in `_now` are gauges, the others are
         /// counters.
@@ -123,7 +159,37 @@ counts! {
     closes_drained,
 }
 
+/// One shard's histograms.
+pub(crate) struct ShardHistograms {
+    pub(crate) http_times: Histogram,
+    queue_ages: Histogram,
+}
+
+impl Default for ShardHistograms {
+    fn default() -> Self {
+        ShardHistograms {
+            http_times: Histogram::new(HTTP_TIMES),
+            queue_ages: Histogram::new(QUEUE_AGES),
+        }
+    }
+}
+
+/// The sums of all shards' histograms.
+#[derive(Clone, Debug)]
+pub struct SocketHistograms {
+    /// From the head of a request to that of the router's response, in nanoseconds.
+    pub http_times: HistogramTotals,
+    /// From the first byte that the kernel did not take to the end of a socket's queue, in tenths
+    /// of a second.
+    pub queue_ages: HistogramTotals,
+}
+
 impl ShardCounters {
+    /// Count the end of a socket's queue.
+    pub(crate) fn queue_ended(&self, queue: &Outbound, tick: u32) {
+        self.histograms.queue_ages.observe(u64::from(tick.wrapping_sub(queue.began())));
+    }
+
     pub(crate) fn closed(&self, cause: CloseCause) {
         let count = match cause {
             CloseCause::ByPeer => &self.closes_by_peer,
@@ -141,15 +207,44 @@ impl ShardCounters {
 /// The counts of all shards; read them with [`SocketCounters::totals`].
 pub struct SocketCounters {
     shards: Box<[ShardCounters]>,
+    /// Measured by tokio.
+    runtimes: Box<[OnceLock<RuntimeMetrics>]>,
 }
 
 impl SocketCounters {
     pub(crate) fn new(shards: usize) -> Self {
-        SocketCounters { shards: (0..shards).map(|_| ShardCounters::default()).collect() }
+        SocketCounters {
+            shards: (0..shards).map(|_| ShardCounters::default()).collect(),
+            runtimes: (0..shards).map(|_| OnceLock::new()).collect(),
+        }
     }
 
     pub(crate) fn shard(&self, shard: ShardId) -> &ShardCounters {
         &self.shards[usize::from(shard.0)]
+    }
+
+    pub(crate) fn set_runtime(&self, shard: ShardId, runtime: RuntimeMetrics) {
+        self.runtimes[usize::from(shard.0)].set(runtime).ok();
+    }
+
+    /// How long each shard's event loop has worked, and not waited for events.
+    pub fn busy_times(&self) -> impl Iterator<Item = Duration> {
+        let busy = |runtime: &RuntimeMetrics| runtime.worker_total_busy_duration(0);
+        self.runtimes.iter().map(move |runtime| runtime.get().map_or(Duration::ZERO, busy))
+    }
+
+    /// Bytes in the largest queue of a socket, at the last sweep over all sockets. It takes a second.
+    pub fn queued_bytes_largest(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.queued_bytes_largest.get()).max().unwrap_or(0)
+    }
+
+    /// Add up the histograms of all shards.
+    pub fn histograms(&self) -> SocketHistograms {
+        let histograms = || self.shards.iter().map(|shard| &shard.histograms);
+        SocketHistograms {
+            http_times: HistogramTotals::of(HTTP_TIMES, histograms().map(|h| &h.http_times)),
+            queue_ages: HistogramTotals::of(QUEUE_AGES, histograms().map(|h| &h.queue_ages)),
+        }
     }
 
     /// Connections of all shards.

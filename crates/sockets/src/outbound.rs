@@ -20,6 +20,8 @@ pub(crate) struct Outbound {
     /// Bytes of the first frame that are already sent.
     sent: usize,
     bytes: usize,
+    /// The tick at which the queue began.
+    began: u32,
     /// The tick at which the kernel last accepted bytes.
     progressed: u32,
 }
@@ -28,12 +30,17 @@ impl Outbound {
     /// Begin a queue with a frame whose first `sent` bytes are already written.
     pub(crate) fn begin(frame: Bytes, sent: usize, tick: u32) -> Self {
         let bytes = cost(&frame) - sent;
-        Outbound { frames: VecDeque::from([frame]), sent, bytes, progressed: tick }
+        Outbound { frames: VecDeque::from([frame]), sent, bytes, began: tick, progressed: tick }
     }
 
     /// Unsent bytes, including the overhead of each frame, so that many tiny frames count fully.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The tick at which the queue began.
+    pub(crate) fn began(&self) -> u32 {
+        self.began
     }
 
     /// The tick at which the kernel last accepted bytes.

@@ -120,6 +120,7 @@ pub fn start<T: SocketHandler>(
             Shard::<T>::prepare(threads, listeners, acceptor, proxies, messages)?
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        counters.set_runtime(id, runtime.metrics());
         let (router, make, shard_senders) = (router.clone(), make.clone(), shard_senders.clone());
         let ended = ended_sender.clone();
         thread::Builder::new().name(format!("shard-{}", id.0)).spawn(move || {

@@ -297,7 +297,7 @@ test('a hostile site makes no WebRTC call', async (t) => {
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
   await Promise.any([ended, called])
   await Promise.allSettled([ended, called])
-  assert.equal(await server.metric('watchfire_channels_websockets'), 2, 'the app lost its connections')
+  assert.equal(await server.metric('watchfire_channels_clients', 'transport="websocket"'), 2, 'the app lost its connections')
   await assertNothingSent(t, leakDetector, suspect, DNS_HOSTS)
 })
 

@@ -70,7 +70,7 @@ describe('a restart', { concurrency: true }, () => {
     const socket = await RawWebSocket.open(t, server)
     const session = await LongPollSession.open(server)
     const waiting = session.get()
-    await waitUntil(async () => (await server.metric('watchfire_sockets_parked_polls')) > 0, 'the GET waits')
+    await waitUntil(async () => (await server.metric('watchfire_sockets_connections', 'state="parked"')) > 0, 'the GET waits')
     server.terminate()
     assert.equal((await withTimeout(waiting, 'the parked GET is answered')).status, 500)
     await assert.rejects(session.get(), 'the server still listens')

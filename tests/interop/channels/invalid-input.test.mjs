@@ -65,7 +65,7 @@ class Bystander {
   }
 }
 
-const slowCloses = () => server.metric('watchfire_sockets_closes_slow_total')
+const slowCloses = () => server.metric('watchfire_sockets_closes_total', 'reason="slow"')
 
 /** Sends input on a socket of its own; returns how the server closes that socket. */
 async function endOf(t, send, at = server) {
@@ -271,7 +271,7 @@ describe('frames', () => {
   })
 
   itUnnoticedByOthers('a socket that dies in the middle of a frame is removed', async (t) => {
-    const open = async () => server.metric('watchfire_sockets_websockets')
+    const open = async () => server.metric('watchfire_sockets_connections', 'state="websocket"')
     const before = await open()
     const sockets = await Promise.all(Array.from({ length: 20 }, () => RawWebSocket.open(t, server)))
     for (const socket of sockets) socket.write(Buffer.concat([frameHead(opcode.text, 5_000_000), Buffer.alloc(100_000)]))
@@ -392,7 +392,7 @@ describe('a server with low limits', () => {
 
   const counting = { skip: processesOfAll > 1 && 'each process counts for itself' }
   it('bounds the sockets per address, and accepts more when some have closed', counting, async (t) => {
-    const open = async () => narrow.metric('watchfire_sockets_websockets')
+    const open = async () => narrow.metric('watchfire_sockets_connections', 'state="websocket"')
     await waitUntil(async () => (await open()) === 0, 'the sockets of other tests are gone')
     const sockets = await Promise.all(Array.from({ length: 30 }, () => RawWebSocket.open(t, narrow)))
     const upgrade = { path: '/socket/websocket?vsn=2.0.0', headers: upgradeHeaders() }

@@ -57,7 +57,7 @@ describe('three machines behind HAProxy', { skip: whyNoNats }, () => {
     return PageDriver.inContext(machines[0], context, balancer.origin)
   }
   /** How many WebSockets each machine has. */
-  const sockets = () => Promise.all(machines.map((machine) => machine.metric('watchfire_channels_websockets')))
+  const sockets = () => Promise.all(machines.map((machine) => machine.metric('watchfire_channels_clients', 'transport="websocket"')))
 
   it('a page passes from a tab on one machine to tabs on the others, and a denial on one machine ends it on all', async (t) => {
     const [holder, ...visitors] = [await newVisitor(t), await newVisitor(t), await newVisitor(t)]

@@ -104,7 +104,7 @@ describe('a server of several processes', () => {
 
   it('adds up its processes at /metrics', async (t) => {
     await crowd(t, server)
-    await waitUntil(async () => (await server.metric('watchfire_channels_websockets')) === CROWD, 'all sockets counted')
+    await waitUntil(async () => (await server.metric('watchfire_channels_clients', 'transport="websocket"')) === CROWD, 'all sockets counted')
     assert.equal(await server.metric('watchfire_processes'), PROCESSES)
   })
 

@@ -110,8 +110,8 @@ describe('a server that requires a PROXY header', () => {
       socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
       await assert.rejects(readResponse(socket), /the connection ended before a response/)
     }
-    const count = (name) => server.metric(`watchfire_sockets_proxy_${name}_total`)
-    await waitUntil(async () => (await count('header_errors')) === 2 && (await count('untrusted')) === 1, 'all are counted')
+    const count = (reason) => server.metric('watchfire_refusals_total', `reason="${reason}"`)
+    await waitUntil(async () => (await count('proxy_header')) === 2 && (await count('proxy_untrusted')) === 1, 'all are counted')
     assert.equal(server.stderr.split('\n').filter((line) => line.includes('server.proxy_protocol')).length, 1, server.stderr)
     assert.equal(await statusOf(t, from('127.0.0.9')), 101)
   })

@@ -71,7 +71,7 @@ impl OwnClients {
             }
             Question::Info => reply(Some(json(&ProcessInfo {
                 clients: self.metrics.clients(),
-                topics: u64::try_from(self.metrics.topics.get()).unwrap_or(0),
+                topics: self.metrics.topics(),
                 uptime_seconds: self.started_at.elapsed().as_secs(),
             }))),
             Question::PublishOnce { caller, key, fingerprint, ref call } => {

@@ -1,6 +1,7 @@
 //! A message to a whole topic, encoded once per wire format and shared by every subscriber.
 
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use bytes::Bytes;
 use watchfire_channels::Serializer;
@@ -28,6 +29,8 @@ pub(crate) struct Broadcast {
     pub except: Option<ChannelAddress>,
     /// `None` on a topic without a history.
     pub placed: Option<Box<Placed>>,
+    /// When this process published or received it.
+    pub published: Instant,
     frames: [OnceLock<Option<Bytes>>; 2],
     messages: [OnceLock<Option<Bytes>>; 2],
 }
@@ -40,6 +43,7 @@ impl Broadcast {
             body,
             except,
             placed: None,
+            published: Instant::now(),
             frames: Default::default(),
             messages: Default::default(),
         }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use watchfire_history::{Message as KeptMessage, Position};
 use watchfire_sockets::ShardSender;
-use watchfire_types::{NodeId, ShardId};
+use watchfire_types::{Instant, NodeId, ShardId};
 
 use super::address::{ChannelAddress, RelayKind, ReplyTo};
 use super::broadcast::{Broadcast, Placed};
@@ -210,9 +210,10 @@ impl Endpoint {
         to: ChannelAddress,
         data: Bytes,
         ack: ReplyTo,
+        arrived: Option<Instant>,
     ) -> Result<(), SendError> {
         if self.has_block(to) {
-            return self.send_to(to.shard, ShardMessage::Relay { kind, to, data, ack });
+            return self.send_to(to.shard, ShardMessage::Relay { kind, to, data, ack, arrived });
         }
         let message = Message::Relay { kind, to: to.into(), data: &data, ack: (&ack).into() };
         self.link.send(to.node, &message)
@@ -294,7 +295,7 @@ impl ClusterPart for Endpoint {
             Message::Relay { kind, to, data, ack } => {
                 let ack = ack.to_owned();
                 let data = Bytes::copy_from_slice(data);
-                if self.relay(kind, to.into(), data, ack.clone()).is_err() {
+                if self.relay(kind, to.into(), data, ack.clone(), None).is_err() {
                     self.reply(ack, Reply::peer_busy());
                 }
             }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use watchfire_channels::Serializer;
 use watchfire_channels::longpoll::{BodyError, Status};
+use watchfire_types::Instant;
 
 use super::address::{ChannelAddress, RelayKind, ReplyTo};
 use super::broadcast::Broadcast;
@@ -36,8 +37,15 @@ pub(crate) enum ShardMessage {
     ContinueJoin { to: ChannelAddress, info: Box<dyn Any + Send> },
     /// Reply to one message.
     Reply { to: ReplyTo, reply: Reply },
-    /// Send relayed data to one channel, and reply to its sender.
-    Relay { kind: RelayKind, to: ChannelAddress, data: Bytes, ack: ReplyTo },
+    /// Send relayed data to one channel, and reply to its sender. It arrived at this time, unless it
+    /// is from another process.
+    Relay {
+        kind: RelayKind,
+        to: ChannelAddress,
+        data: Bytes,
+        ack: ReplyTo,
+        arrived: Option<Instant>,
+    },
     /// Topics, or logs, that joins wait for are ready.
     Ready,
     /// Answer a parked request.

@@ -1,20 +1,28 @@
 //! Counts of the whole server, and reports of the counts of its parts.
 //!
-//! [`Metrics`] holds what the shards count. A feature counts for itself and reports through
-//! [`MetricSource`] when `/metrics` is requested.
+//! [`Metrics`] has the counts of each shard, which only that shard's thread writes. They are added
+//! up when `/metrics` is requested. A feature counts for itself and reports through
+//! [`MetricSource`].
 
+mod process;
+mod shard;
 mod sockets;
 mod writer;
 
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::fmt;
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use watchfire_sockets::{Count, HistogramTotals};
 
+pub(crate) use process::ProcessMetrics;
+pub(crate) use shard::ShardMetrics;
+use shard::{BROADCAST_TIMES, FAN_OUT_SIZES, FAN_OUTS, JOIN_TIMES, Pick, RELAY_TIMES, TIMES};
 pub(crate) use sockets::SocketMetrics;
+use writer::NANOS_PER_SECOND;
 pub(crate) use writer::{Exporter, MetricSource, MetricWriter};
 
 /// The reason for a refusal or a drop, from a closed set.
@@ -23,47 +31,41 @@ struct Reason {
     reason: &'static str,
 }
 
-/// Counts of the whole server. Updates take no lock, except for those with a label.
+/// Counts of the whole server.
 #[derive(Debug, Default)]
-pub struct Metrics {
-    websockets: Gauge<i64, AtomicI64>,
-    longpolls: Gauge<i64, AtomicI64>,
-    /// Accepted joins.
-    pub(crate) joins: Counter<u64, AtomicU64>,
-    /// Messages from clients.
-    pub(crate) messages: Counter<u64, AtomicU64>,
-    /// Broadcasts published by this process, whatever the number of subscribers.
-    pub(crate) broadcasts: Counter<u64, AtomicU64>,
-    /// Broadcast messages given to a socket or session.
-    pub(crate) deliveries: Counter<u64, AtomicU64>,
-    /// Relayed segments that the queue of their destination took.
-    pub(crate) relayed_frames: Counter<u64, AtomicU64>,
-    /// The bytes of those segments.
-    pub(crate) relayed_bytes: Counter<u64, AtomicU64>,
-    /// Relayed signals that the queue of their destination took.
-    pub(crate) signals: Counter<u64, AtomicU64>,
+pub(crate) struct Metrics {
+    /// In the order of their start.
+    shards: RwLock<Vec<Arc<ShardMetrics>>>,
+    /// The counters of the socket server.
+    pub(crate) sockets: SocketMetrics,
+    /// Broadcasts that other threads than those of shards published.
+    pub(crate) broadcasts: Counter,
     /// Channels that an application's panic or error ended.
-    pub(crate) crashes: Counter<u64, AtomicU64>,
-    /// Channels that are joined now.
-    pub(crate) channels: Gauge<i64, AtomicI64>,
-    /// Topics that have a subscriber now. A topic on several shards counts once for each.
-    pub(crate) topics: Gauge<i64, AtomicI64>,
+    pub(crate) crashes: Counter,
     refusals: Family<Reason, Counter>,
 }
 
 impl Metrics {
+    /// The counts of a new shard.
+    pub(crate) fn add_shard(&self) -> Arc<ShardMetrics> {
+        let shard = Arc::<ShardMetrics>::default();
+        self.shards.write().push(shard.clone());
+        shard
+    }
+
+    fn sum(&self, count: impl Fn(&ShardMetrics) -> &Count) -> u64 {
+        self.shards.read().iter().map(|shard| count(shard).get()).sum()
+    }
+
     /// WebSockets and long-poll sessions that are open now.
-    pub fn clients(&self) -> u64 {
-        let clients = self.websockets.get() + self.longpolls.get();
-        u64::try_from(clients).unwrap_or(0)
+    pub(crate) fn clients(&self) -> u64 {
+        let shards = self.shards.read();
+        shards.iter().map(|shard| shard.websockets_now.get() + shard.longpolls_now.get()).sum()
     }
 
-    pub(crate) fn opened(&self, is_websocket: bool) {
-        if is_websocket { &self.websockets } else { &self.longpolls }.inc();
-    }
-
-    pub(crate) fn closed(&self, is_websocket: bool) {
-        if is_websocket { &self.websockets } else { &self.longpolls }.dec();
+    /// Topics that have a subscriber now. A topic on several shards counts once for each.
+    pub(crate) fn topics(&self) -> u64 {
+        self.sum(|shard| &shard.topics_now)
     }
 
     /// Counts a refusal or a drop. `reason` is one of a closed set.
@@ -71,28 +73,96 @@ impl Metrics {
         self.refusals.get_or_create(&Reason { reason }).inc();
     }
 
-    /// Registers everything that is counted here.
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register("channels_websockets", "Open WebSockets", self.websockets.clone());
-        registry.register("channels_longpolls", "Open long-poll sessions", self.longpolls.clone());
-        registry.register("refusals", "Refusals and drops by reason", self.refusals.clone());
-        registry.register("channels_joined", "Joined channels", self.channels.clone());
-        registry.register(
-            "hub_topics",
-            "Topics with a subscriber, once for each shard",
-            self.topics.clone(),
-        );
-        for (name, help, counter) in [
-            ("channels_joins", "Accepted joins", &self.joins),
-            ("channels_messages", "Messages from clients", &self.messages),
-            ("channels_crashes", "Channels that crashed", &self.crashes),
-            ("hub_broadcasts", "Broadcasts published", &self.broadcasts),
-            ("hub_deliveries", "Broadcast messages given to a subscriber", &self.deliveries),
-            ("pages_relayed_frames", "Frames relayed between peers", &self.relayed_frames),
-            ("pages_relayed_bytes", "Bytes relayed between peers", &self.relayed_bytes),
-            ("pages_signals", "Signals relayed between peers", &self.signals),
+    fn write_histogram(
+        &self,
+        writer: &mut MetricWriter<'_>,
+        name: &str,
+        help: &str,
+        (bounds, pick, divisor): (&'static [u64], Pick, f64),
+    ) -> fmt::Result {
+        let shards = self.shards.read();
+        let totals = HistogramTotals::of(bounds, shards.iter().map(|shard| pick(shard)));
+        writer.histogram(name, help, &totals, divisor)
+    }
+}
+
+impl MetricSource for Metrics {
+    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        writer.gauges(
+            "channels_clients",
+            "Open WebSockets and long-poll sessions",
+            "transport",
+            &[
+                ("websocket", self.sum(|shard| &shard.websockets_now)),
+                ("longpoll", self.sum(|shard| &shard.longpolls_now)),
+            ],
+        )?;
+        let joined = self.sum(|shard| &shard.channels_now);
+        writer.gauge("channels_joined", "Joined channels", joined)?;
+        let help = "Topics with a subscriber, once for each shard";
+        writer.gauge("hub_topics", help, self.topics())?;
+        writer.counters_by(
+            "channels_joins",
+            "Joins that a channel decided about",
+            "outcome",
+            &[
+                ("accepted", self.sum(|shard| &shard.joins_accepted)),
+                ("refused", self.sum(|shard| &shard.joins_refused)),
+                ("crashed", self.sum(|shard| &shard.joins_crashed)),
+            ],
+        )?;
+        let broadcasts = self.sum(|shard| &shard.broadcasts) + self.broadcasts.get();
+        let delivered = "Broadcast messages given to a subscriber";
+        for (name, help, value) in [
+            ("channels_messages", "Messages from clients", self.sum(|shard| &shard.messages)),
+            ("channels_crashes", "Channels that crashed", self.crashes.get()),
+            ("hub_broadcasts", "Broadcasts published", broadcasts),
+            ("hub_deliveries", delivered, self.sum(|shard| &shard.deliveries)),
+            (
+                "pages_relayed_frames",
+                "Frames relayed between peers",
+                self.sum(|shard| &shard.relayed_frames),
+            ),
+            (
+                "pages_relayed_bytes",
+                "Bytes relayed between peers",
+                self.sum(|shard| &shard.relayed_bytes),
+            ),
+            ("pages_signals", "Signals relayed between peers", self.sum(|shard| &shard.signals)),
         ] {
-            registry.register(name, help, counter.clone());
+            writer.counter(name, help, value)?;
         }
+        for (name, help, histogram) in [
+            (
+                "channels_join_seconds",
+                "Time from a join to its reply",
+                (TIMES, JOIN_TIMES, NANOS_PER_SECOND),
+            ),
+            (
+                "hub_broadcast_seconds",
+                "Time from a broadcast to the last write of a shard",
+                (TIMES, BROADCAST_TIMES, NANOS_PER_SECOND),
+            ),
+            (
+                "hub_fan_out_subscribers",
+                "Subscribers of a broadcast on a shard",
+                (FAN_OUTS, FAN_OUT_SIZES, 1.0),
+            ),
+            (
+                "pages_relay_seconds",
+                "Time from relayed data to its destination's queue",
+                (TIMES, RELAY_TIMES, NANOS_PER_SECOND),
+            ),
+        ] {
+            self.write_histogram(writer, name, help, histogram)?;
+        }
+        writer.counters_and(
+            "refusals",
+            "Refusals and drops by reason",
+            "reason",
+            &self.sockets.refusals(),
+            &self.refusals,
+        )?;
+        self.sockets.write(writer)
     }
 }

@@ -5,42 +5,78 @@ use std::sync::{Arc, OnceLock};
 
 use watchfire_sockets::SocketCounters;
 
-use super::writer::{MetricSource, MetricWriter};
+use super::writer::{MetricWriter, NANOS_PER_SECOND};
 
 /// The counters of the socket server; empty until it runs.
 #[derive(Clone, Default)]
-pub(crate) struct SocketMetrics(pub Arc<OnceLock<Arc<SocketCounters>>>);
+pub(crate) struct SocketMetrics(Arc<OnceLock<Running>>);
 
-impl MetricSource for SocketMetrics {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
-        let Some(totals) = self.0.get().map(|counters| counters.totals()) else { return Ok(()) };
+/// The counters of a running socket server.
+struct Running {
+    /// The number of this process among those of the server.
+    process: u16,
+    counters: Arc<SocketCounters>,
+    connections_max: u64,
+}
+
+impl fmt::Debug for SocketMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SocketMetrics of process {:?}", self.0.get().map(|running| running.process))
+    }
+}
+
+impl SocketMetrics {
+    /// Reports these counters from now on.
+    pub fn set(&self, process: u16, counters: Arc<SocketCounters>, connections_max: u64) {
+        self.0.set(Running { process, counters, connections_max }).ok();
+    }
+
+    /// Connections and messages that the socket server refused or dropped, by reason.
+    pub(super) fn refusals(&self) -> Vec<(&'static str, u64)> {
+        let Some(Running { counters, .. }) = self.0.get() else { return Vec::new() };
+        let totals = counters.totals();
+        vec![
+            ("sockets_max", totals.accept_refusals),
+            ("proxy_untrusted", totals.proxy_untrusted),
+            ("proxy_header", totals.proxy_header_errors),
+            ("tls_handshake", totals.tls_failures),
+            ("request_head", totals.head_errors),
+            ("partial_bytes", totals.partial_refusals),
+            ("shard_queue", totals.shard_queue_drops),
+        ]
+    }
+
+    pub(super) fn write(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        let Some(Running { process, counters, connections_max }) = self.0.get() else {
+            return Ok(());
+        };
+        let totals = counters.totals();
+        let in_a_state = totals.websockets_now + totals.parked_now + totals.http_now;
+        writer.gauges(
+            "sockets_connections",
+            "Open connections by what they do",
+            "state",
+            &[
+                ("websocket", totals.websockets_now),
+                ("parked", totals.parked_now),
+                ("http", totals.http_now),
+                // The counts are read one after the other, so a sum may be ahead of its parts.
+                ("other", totals.connections_now.saturating_sub(in_a_state)),
+            ],
+        )?;
+        let largest = counters.queued_bytes_largest();
         for (name, help, value) in [
-            ("connections", "Open connections of any kind", totals.connections_now),
-            ("websockets", "Open WebSockets", totals.websockets_now),
-            ("parked_polls", "Parked long polls", totals.parked_now),
-            ("http_requests_running", "HTTP requests that have no response yet", totals.http_now),
+            ("connections_max", "Limit of open connections", *connections_max),
             ("queued_bytes", "Bytes queued for slow readers", totals.queued_bytes_now),
+            ("queued_bytes_max", "Bytes in the largest queue of a socket", largest),
             ("partial_bytes", "Bytes of half-received messages", totals.partial_bytes_now),
         ] {
             writer.gauge(&format!("sockets_{name}"), help, value)?;
         }
         for (name, help, value) in [
             ("accepts", "Connections accepted", totals.accepts),
-            ("accept_refusals", "Connections closed because of a limit", totals.accept_refusals),
-            (
-                "proxy_untrusted",
-                "Connections with a PROXY header closed because their address is not trusted",
-                totals.proxy_untrusted,
-            ),
-            (
-                "proxy_header_errors",
-                "Connections closed because of an invalid or late PROXY header",
-                totals.proxy_header_errors,
-            ),
-            ("tls_failures", "TLS handshakes that failed", totals.tls_failures),
             ("http_requests", "HTTP requests given to the router", totals.http_requests),
             ("moves", "Connections moved to another shard", totals.moves),
-            ("head_errors", "Request heads that could not be parsed", totals.head_errors),
             ("websockets_opened", "WebSockets opened", totals.websockets),
             ("polls_parked", "Long polls parked", totals.parked),
             ("received_bytes", "Bytes read from clients' sockets", totals.bytes_in),
@@ -48,22 +84,49 @@ impl MetricSource for SocketMetrics {
             ("messages", "Whole WebSocket messages received", totals.messages),
             ("frames", "Frames accepted for sending", totals.deliveries),
             ("queued_frames", "Frames that waited in a queue", totals.queued_frames),
-            (
-                "shard_queue_drops",
-                "Messages to a shard that its full queue dropped",
-                totals.shard_queue_drops,
-            ),
-            ("partial_refusals", "Sockets closed at partial_bytes_max", totals.partial_refusals),
-            ("closes_by_peer", "Sockets closed by their client", totals.closes_by_peer),
-            ("closes_by_us", "Sockets closed by the server", totals.closes_by_us),
-            ("closes_protocol", "Sockets closed for a protocol error", totals.closes_protocol),
-            ("closes_too_big", "Sockets closed at frame_bytes_max", totals.closes_too_big),
-            ("closes_idle", "Sockets closed as idle", totals.closes_idle),
-            ("closes_slow", "Sockets closed as too slow", totals.closes_slow),
-            ("closes_drained", "Sockets closed by a drain", totals.closes_drained),
         ] {
             writer.counter(&format!("sockets_{name}"), help, value)?;
         }
-        Ok(())
+        writer.counters_by(
+            "sockets_closes",
+            "Sockets that ended, by reason",
+            "reason",
+            &[
+                ("client", totals.closes_by_peer),
+                ("server", totals.closes_by_us),
+                ("protocol", totals.closes_protocol),
+                ("too_big", totals.closes_too_big),
+                ("idle", totals.closes_idle),
+                ("slow", totals.closes_slow),
+                ("drained", totals.closes_drained),
+            ],
+        )?;
+        let shards = counters.busy_times().enumerate();
+        let busy: Vec<_> = shards
+            .map(|(shard, busy)| {
+                (
+                    [("process", process.to_string()), ("shard", shard.to_string())],
+                    busy.as_secs_f64(),
+                )
+            })
+            .collect();
+        writer.seconds_by(
+            "sockets_shard_busy_seconds",
+            "Time in which an event loop did not wait",
+            &busy,
+        )?;
+        let histograms = counters.histograms();
+        writer.histogram(
+            "sockets_http_seconds",
+            "Time from a request to the head of its response",
+            &histograms.http_times,
+            NANOS_PER_SECOND,
+        )?;
+        writer.histogram(
+            "sockets_queue_seconds",
+            "Time in which a socket had a queue",
+            &histograms.queue_ages,
+            10.0,
+        )
     }
 }

@@ -119,6 +119,7 @@ pub(super) struct Joining {
     pub delays_client: bool,
     /// The earlier join that this one replaces, and that is closed after the reply.
     pub old: Option<JoinRef>,
+    pub arrived: Instant,
 }
 
 /// A client's join to a topic.

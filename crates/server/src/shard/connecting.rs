@@ -95,7 +95,7 @@ impl Shard {
         connected: Connected,
         counted: Option<IpAddr>,
     ) -> u32 {
-        self.shared.metrics.opened(matches!(transport, Transport::WebSocket(_)));
+        self.metrics.clients_now(matches!(transport, Transport::WebSocket(_))).add(1);
         let key = self.clients.insert(Client {
             transport,
             subscriptions: Subscriptions::default(),

@@ -6,7 +6,7 @@ use watchfire_channels::longpoll::{BINARY_REFUSAL, Input};
 use watchfire_channels::{JoinRef, Message, Ref, Serializer};
 use watchfire_sockets::Sockets;
 
-use super::client::{Client, Transport, Use};
+use super::client::{Client, Transport, Use, is_id_topic};
 use super::session::SessionState;
 use super::shared::Shared;
 use super::state::Shard;
@@ -25,7 +25,7 @@ impl Shard {
 
     /// Sends to every subscriber of a topic at this process.
     pub(super) fn broadcast_here(&mut self, broadcast: Arc<Broadcast>) {
-        self.shared.metrics.broadcasts.inc();
+        self.metrics.broadcasts.add(1);
         self.shared.endpoint.deliver(&broadcast, Some(self.id));
         self.queue(broadcast);
     }
@@ -41,10 +41,10 @@ impl Shard {
 
     /// Delivers some of the queued broadcasts. Returns whether more wait.
     pub(super) fn deliver_slice(&mut self, sockets: &mut Sockets, budget: usize) -> bool {
-        let Shard { hub, clients, records, shared, id, history, .. } = self;
+        let Shard { hub, clients, records, shared, metrics, id, history, .. } = self;
         let mut delivered = 0;
         let mut ended = Vec::new();
-        let more = hub.deliver(budget, |subscription, client, broadcast| {
+        let visit = |subscription, client, broadcast: &Arc<Broadcast>| {
             let record = &records[subscription];
             match record.used_by {
                 Use::SocketId => {
@@ -78,8 +78,13 @@ impl Shard {
             {
                 ended.push(client);
             }
+        };
+        let more = hub.deliver(budget, visit, |broadcast, subscribers| {
+            if subscribers > 0 && !is_id_topic(&broadcast.topic) {
+                metrics.broadcast_took(broadcast.published.elapsed(), subscribers);
+            }
         });
-        shared.metrics.deliveries.inc_by(delivered);
+        metrics.deliveries.add(delivered);
         for key in ended {
             self.end_session(sockets, key);
         }

@@ -74,7 +74,7 @@ impl SocketHandler for Shard {
         self.resume_awaiting(sockets);
         self.sweep_sessions(sockets, now);
         self.sweep_parked(sockets, now);
-        self.count_topics();
+        self.metrics.topics_now.set(self.hub.topics() as u64);
         if self.is_first() {
             let clients = self.shared.metrics.clients();
             let connections = sockets.connections();

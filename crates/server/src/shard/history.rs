@@ -46,7 +46,7 @@ impl Shard {
         message: &Message<'_>,
         old: Option<JoinRef>,
     ) {
-        self.park_join(id, message, old);
+        self.park_join(sockets.now(), id, message, old);
         self.await_log(sockets, id);
     }
 

@@ -5,6 +5,7 @@ use std::any::Any;
 use watchfire_channels::{JoinRef, Message, Ref, Serializer};
 use watchfire_hub::{PresenceOwner, SubscriptionId};
 use watchfire_sockets::Sockets;
+use watchfire_types::Instant;
 
 use super::client::{JoinedChannel, Transport, Use};
 use super::state::Shard;
@@ -26,16 +27,19 @@ impl Shard {
         let join_ref = JoinRef::of(message);
         let (id, awaited) = self.subscribe(key, &message.topic, join_ref, number);
         match awaited {
-            Some(awaited) => self.defer_join(id, awaited, message, old),
+            Some(awaited) => self.defer_join(sockets.now(), id, awaited, message, old),
             None if self.lacks_log(&message.topic) => {
                 self.defer_until_log(sockets, id, message, old);
             }
-            None => self.complete_join(sockets, id, message, old, None),
+            None => {
+                let arrived = sockets.now();
+                self.complete_join(sockets, id, message, old, None, arrived)
+            }
         }
     }
 
     /// Calls the channel's `join` and sends the reply, unless the channel lets the join wait.
-    /// `continued` is the message that continues a join that waited.
+    /// `continued` is the message that continues a join that waited. The join arrived at `arrived`.
     pub(super) fn complete_join(
         &mut self,
         sockets: &mut Sockets,
@@ -43,6 +47,7 @@ impl Shard {
         message: &Message<'_>,
         old: Option<JoinRef>,
         continued: Option<Box<dyn Any + Send>>,
+        arrived: Instant,
     ) {
         let key = self.hub.client_of(id);
         let result =
@@ -50,20 +55,22 @@ impl Shard {
                 socket.continued = continued;
                 channel.join(states, socket, message.payload)
             });
-        let metrics = &self.shared.metrics;
         let mut reply = match result {
             Ok(Ok((state, response))) => {
-                metrics.joins.inc();
+                self.metrics.joins_accepted.add(1);
                 self.channel_mut(id).state = Some(state);
                 Reply::ok(response)
             }
-            Ok(Err(Refusal(NotJoined::Waits))) => return self.hold_join(id, message, old),
+            Ok(Err(Refusal(NotJoined::Waits))) => {
+                return self.hold_join(arrived, id, message, old);
+            }
             Ok(Err(Refusal(NotJoined::Refused(response)))) => {
-                metrics.refused("join_refused");
+                self.metrics.joins_refused.add(1);
                 Reply::error(response)
             }
             Err(Crash(reason)) => {
-                metrics.crashes.inc();
+                self.shared.metrics.crashes.inc();
+                self.metrics.joins_crashed.add(1);
                 tracing::warn!(topic = %message.topic, reason, "join crashed");
                 Reply::because("join crashed")
             }
@@ -78,6 +85,7 @@ impl Shard {
             replay.add_to(&mut reply);
         }
         self.answer(sockets, key, &message.join_ref, message, &reply);
+        self.metrics.join_took(sockets.elapsed(arrived));
         // A full long-poll session ends with any message, and its client with it.
         if self.clients.get(key as usize).is_none() {
             return;
@@ -104,7 +112,7 @@ impl Shard {
         let id = self.hub.subscribe(key, &mut client.subscriptions, topic);
         let channel = JoinedChannel { join_ref, presence: PresenceOwner::default(), state: None };
         self.records.open(id, number, Use::Channel(channel));
-        self.shared.metrics.channels.inc();
+        self.metrics.channels_now.add(1);
         // The first subscriber of a shard subscribes the process.
         let cluster = &self.shared.cluster;
         let is_first = !cluster.is_alone() && self.hub.subscribers(topic) == 1;
@@ -141,7 +149,7 @@ impl Shard {
         }
         self.hub.unsubscribe(&mut self.clients[key as usize].subscriptions, id);
         self.leave_history(id, &topic);
-        self.shared.metrics.channels.dec();
+        self.metrics.channels_now.sub(1);
         if !self.shared.cluster.is_alone() && self.hub.subscribers(&topic) == 0 {
             self.shared.cluster.unsubscribe(&topic);
         }
@@ -196,6 +204,6 @@ impl Shard {
         }
         self.pending_messages.remove(&key);
         let client = self.clients.remove(key);
-        self.shared.metrics.closed(matches!(client.transport, Transport::WebSocket(_)));
+        self.metrics.clients_now(matches!(client.transport, Transport::WebSocket(_))).sub(1);
     }
 }

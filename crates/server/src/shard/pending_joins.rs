@@ -14,6 +14,7 @@ use std::any::Any;
 use watchfire_channels::{JoinRef, Message, Ref};
 use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
+use watchfire_types::Instant;
 
 use super::client::{Joining, Transport, Use};
 use super::pending_messages::{
@@ -71,38 +72,42 @@ impl Shard {
     /// Defers a join until the other processes have sent their state of the topic.
     pub(super) fn defer_join(
         &mut self,
+        arrived: Instant,
         id: SubscriptionId,
         awaited: u64,
         message: &Message<'_>,
         old: Option<JoinRef>,
     ) {
-        self.park_join(id, message, old);
+        self.park_join(arrived, id, message, old);
         self.joining.push_back((awaited, self.address(id)));
     }
 
     /// Lets a join wait, and the messages that the client sends after it.
     pub(super) fn park_join(
         &mut self,
+        arrived: Instant,
         id: SubscriptionId,
         message: &Message<'_>,
         old: Option<JoinRef>,
     ) {
-        self.keep_join(id, message, old, true);
+        self.keep_join(arrived, id, message, old, true);
         self.pending_messages.entry(self.hub.client_of(id)).or_default();
     }
 
     /// Lets a join wait until its channel continues it.
     pub(super) fn hold_join(
         &mut self,
+        arrived: Instant,
         id: SubscriptionId,
         message: &Message<'_>,
         old: Option<JoinRef>,
     ) {
-        self.keep_join(id, message, old, false);
+        self.keep_join(arrived, id, message, old, false);
     }
 
     fn keep_join(
         &mut self,
+        arrived: Instant,
         id: SubscriptionId,
         message: &Message<'_>,
         old: Option<JoinRef>,
@@ -119,6 +124,7 @@ impl Shard {
             payload: message.payload.into(),
             delays_client,
             old,
+            arrived,
         }));
     }
 
@@ -169,11 +175,11 @@ impl Shard {
         id: SubscriptionId,
         continued: Option<Box<dyn Any + Send>>,
     ) {
-        if let Some(WaitingJoin { topic, join_ref, reference, payload, old, .. }) =
+        if let Some(WaitingJoin { topic, join_ref, reference, payload, old, arrived, .. }) =
             self.take_waiting(id)
         {
             let message = join_message(&topic, join_ref, reference, &payload);
-            self.complete_join(sockets, id, &message, old, continued);
+            self.complete_join(sockets, id, &message, old, continued, arrived);
         }
     }
 
@@ -187,10 +193,11 @@ impl Shard {
                 return None;
             }
         };
-        let Joining { channel, join_ref, reference, payload, delays_client, old } = joining;
+        let Joining { channel, join_ref, reference, payload, delays_client, old, arrived } =
+            joining;
         record.used_by = Use::Channel(channel);
         let topic = self.hub.topic_of(id).to_owned();
-        Some(WaitingJoin { topic, join_ref, reference, payload, delays_client, old })
+        Some(WaitingJoin { topic, join_ref, reference, payload, delays_client, old, arrived })
     }
 
     /// Refuses a join that waits, as its channel would. Returns whether there was one.
@@ -201,12 +208,14 @@ impl Shard {
         reason: &str,
     ) -> bool {
         let Some(join) = self.take_waiting(id) else { return false };
-        let WaitingJoin { topic, join_ref, reference, payload, delays_client, old } = join;
+        let WaitingJoin { topic, join_ref, reference, payload, delays_client, old, arrived } = join;
         let key = self.hub.client_of(id);
         self.leave_channel(sockets, key, id);
         let message = join_message(&topic, join_ref, reference, &payload);
         let pending = delays_client.then(|| self.pending_messages.remove(&key)).flatten();
         self.answer(sockets, key, &message.join_ref, &message, &Reply::because(reason));
+        self.metrics.joins_refused.add(1);
+        self.metrics.join_took(sockets.elapsed(arrived));
         if let Some(old) = old {
             self.close_left_channel(sockets, key, &topic, &old);
         }
@@ -236,6 +245,7 @@ struct WaitingJoin {
     payload: Body,
     delays_client: bool,
     old: Option<JoinRef>,
+    arrived: Instant,
 }
 
 fn join_message<'a>(

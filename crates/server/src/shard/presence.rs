@@ -39,7 +39,7 @@ impl Shard {
                 self.presence_rounds.late.push((shard, diff.clone()));
             }
         }
-        self.shared.metrics.broadcasts.inc();
+        self.metrics.broadcasts.add(1);
         self.queue(diff);
     }
 }

@@ -54,7 +54,7 @@ impl Shard {
     }
 
     fn receive(&mut self, sockets: &mut Sockets, key: u32, message: &Message<'_>) {
-        self.shared.metrics.messages.inc();
+        self.metrics.messages.add(1);
         let now = sockets.now();
         let client = &mut self.clients[key as usize];
         let found = self.hub.find(&client.subscriptions, &message.topic);

@@ -1,6 +1,7 @@
 //! Effects that callbacks requested, and relayed data between two clients.
 
 use watchfire_sockets::{OfferError, Sockets};
+use watchfire_types::Instant;
 
 use super::client::Transport;
 use super::state::Shard;
@@ -24,7 +25,7 @@ impl Shard {
                     if let Some(history) = self.shared.endpoint.history_of(topic)
                         && let Body::Json(payload) = &body
                     {
-                        self.shared.metrics.broadcasts.inc();
+                        self.metrics.broadcasts.add(1);
                         history.publish(topic, &event, payload);
                         continue;
                     }
@@ -33,10 +34,16 @@ impl Shard {
                 }
                 Effect::Reply { to, reply } => self.reply(sockets, &to, &reply),
                 Effect::Relay { kind, to, data, ack } if self.has_block(to) => {
-                    self.relay(sockets, kind, to, &data, ack);
+                    let arrived = sockets.now();
+                    self.relay(sockets, kind, to, &data, ack, Some(arrived));
                 }
                 Effect::Relay { kind, to, data, ack } => {
-                    if self.shared.endpoint.relay(kind, to, data, ack.clone()).is_err() {
+                    if self
+                        .shared
+                        .endpoint
+                        .relay(kind, to, data, ack.clone(), Some(sockets.now()))
+                        .is_err()
+                    {
                         self.reply(sockets, &ack, &Reply::peer_busy());
                     }
                 }
@@ -46,6 +53,7 @@ impl Shard {
     }
 
     /// Sends relayed data to its destination, and replies to the sender whether the queue took it.
+    /// `arrived` is `None` for data from another process, whose clock is another one.
     pub(super) fn relay(
         &mut self,
         sockets: &mut Sockets,
@@ -53,8 +61,9 @@ impl Shard {
         to: ChannelAddress,
         data: &[u8],
         ack: ReplyTo,
+        arrived: Option<Instant>,
     ) {
-        let reply = self.offer(sockets, kind, to, data);
+        let reply = self.offer(sockets, kind, to, data, arrived);
         if self.has_block(ack.channel) {
             self.reply(sockets, &ack, &reply);
         } else {
@@ -68,6 +77,7 @@ impl Shard {
         kind: RelayKind,
         to: ChannelAddress,
         data: &[u8],
+        arrived: Option<Instant>,
     ) -> Reply {
         let Some(key) = self.client_at(to) else {
             self.shared.metrics.refused("relay_peer_gone");
@@ -93,12 +103,15 @@ impl Shard {
         };
         match sockets.offer(socket, &message.into_frame(), queued_bytes_max) {
             Ok(()) => {
+                if let Some(arrived) = arrived {
+                    self.metrics.relay_took(sockets.elapsed(arrived));
+                }
                 match kind {
                     RelayKind::Segment => {
-                        self.shared.metrics.relayed_frames.inc();
-                        self.shared.metrics.relayed_bytes.inc_by(data.len() as u64);
+                        self.metrics.relayed_frames.add(1);
+                        self.metrics.relayed_bytes.add(data.len() as u64);
                     }
-                    RelayKind::Signal => drop(self.shared.metrics.signals.inc()),
+                    RelayKind::Signal => self.metrics.signals.add(1),
                 }
                 Reply::ok(Body::EMPTY)
             }

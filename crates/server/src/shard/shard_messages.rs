@@ -26,8 +26,8 @@ impl Shard {
             ShardMessage::Info { to, info } => self.call_handle_info(sockets, to, info),
             ShardMessage::ContinueJoin { to, info } => self.continue_join(sockets, to, info),
             ShardMessage::Reply { to, reply } => self.reply(sockets, &to, &reply),
-            ShardMessage::Relay { kind, to, data, ack } => {
-                self.relay(sockets, kind, to, &data, ack)
+            ShardMessage::Relay { kind, to, data, ack, arrived } => {
+                self.relay(sockets, kind, to, &data, ack, arrived)
             }
             ShardMessage::Ready => {
                 self.resume_joins(sockets);

@@ -15,11 +15,13 @@ use super::presence_rounds::PresenceRounds;
 use super::shared::Shared;
 use super::subscriptions::SubscriptionRecords;
 use crate::app::{AnyStates, Broadcast, ChannelAddress, Effect};
+use crate::metrics::ShardMetrics;
 
 /// One event loop's clients, topics and channels.
 pub(crate) struct Shard {
     pub(super) id: ShardId,
     pub(super) shared: Arc<Shared>,
+    pub(super) metrics: Arc<ShardMetrics>,
     pub(super) hub: Hub<Arc<Broadcast>>,
     pub(super) clients: Clients,
     /// A record for each of the hub's subscriptions, by the subscription's index.
@@ -28,8 +30,6 @@ pub(crate) struct Shard {
     pub(super) states: Vec<AnyStates>,
     /// Effects that the running callback requested; empty between callbacks.
     pub(super) effects: Vec<Effect>,
-    /// The number of topics that the common gauge includes for this shard.
-    pub(super) topics_counted: usize,
     /// Of the first shard: the broadcasts of presence changes.
     pub(super) presence_rounds: PresenceRounds,
     /// The key of the client that the sweep of long-poll sessions checked last.
@@ -48,12 +48,12 @@ impl Shard {
         Shard {
             id,
             states: shared.registry.states(),
+            metrics: shared.metrics.add_shard(),
             shared,
             hub: Hub::new(seed, HubLimits::default()),
             clients: Clients::default(),
             records: SubscriptionRecords::default(),
             effects: Vec::new(),
-            topics_counted: 0,
             presence_rounds: PresenceRounds::new(),
             swept: 0,
             joining: VecDeque::new(),
@@ -66,13 +66,6 @@ impl Shard {
     /// Whether this is the first shard, which also does the work of the whole process.
     pub(super) fn is_first(&self) -> bool {
         self.id == ShardId(0)
-    }
-
-    /// Updates the common gauge of topics by the change of this shard's number.
-    pub(super) fn count_topics(&mut self) {
-        let topics = self.hub.topics();
-        self.shared.metrics.topics.inc_by(topics as i64 - self.topics_counted as i64);
-        self.topics_counted = topics;
     }
 
     /// The address of a subscription.

@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
@@ -158,7 +159,10 @@ impl Lender {
     ) -> Result<Response<AnswerBody>, Infallible> {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
+        let asked = Instant::now();
         let mut response = router.oneshot(request).await?;
+        let took = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.counters.shard(self.shard).histograms.http_times.observe(took);
         if self.returns.is_draining.get() {
             let close = header::HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);

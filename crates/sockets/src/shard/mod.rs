@@ -58,7 +58,7 @@ impl Clock {
         Clock(std::time::Instant::now())
     }
 
-    fn now(self) -> Instant {
+    pub(crate) fn now(self) -> Instant {
         Instant::ZERO + self.0.elapsed()
     }
 }
@@ -180,7 +180,7 @@ impl<M: Send + 'static> Prepared<M> {
             handler: make(shard),
             acceptors: Acceptors::open(listeners, &registry, tls, proxies.listeners())?,
             proxies,
-            sockets: Sockets::new(shard, limits.clone(), counters, registry),
+            sockets: Sockets::new(shard, limits.clone(), counters, registry, threads.clock),
             nested_poll: NestedPoll::new(poll)?,
             events: Events::with_capacity(EVENTS_PER_TURN),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),

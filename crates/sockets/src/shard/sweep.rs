@@ -23,6 +23,8 @@ const SLOTS_PER_TICK_MIN: usize = 4096;
 /// The position of the sweep, and the limits in ticks.
 pub(super) struct Sweep {
     next: usize,
+    /// Bytes of the largest queue that this pass over the slab has found.
+    queued_bytes_largest: usize,
     head: u32,
     keep_alive: u32,
     idle: u32,
@@ -49,6 +51,7 @@ impl Sweep {
     pub(super) fn new(limits: &SocketLimits) -> Self {
         Sweep {
             next: 0,
+            queued_bytes_largest: 0,
             head: in_ticks(limits.head_timeout),
             keep_alive: in_ticks(limits.keep_alive_timeout),
             idle: in_ticks(limits.idle_timeout),
@@ -89,17 +92,31 @@ impl<T: SocketHandler> Shard<T> {
         let slots = self.sockets.slab.slots();
         let part = slots.div_ceil(TICKS_PER_PASS).max(SLOTS_PER_TICK_MIN).min(slots);
         for _ in 0..part {
-            if self.sweep.next >= slots {
-                self.sweep.next = 0;
-            }
-            if let Some((id, record)) = self.sockets.slab.at(self.sweep.next)
-                && let Some(due) = self.sweep.timeout_of(record, self.sockets.tick)
-            {
-                self.apply_timeout(id, due);
+            if let Some((id, record)) = self.sockets.slab.at(self.sweep.next) {
+                let queued_bytes = record.outbound.as_ref().map_or(0, |queue| queue.bytes());
+                let due = self.sweep.timeout_of(record, self.sockets.tick);
+                let largest = &mut self.sweep.queued_bytes_largest;
+                *largest = queued_bytes.max(*largest);
+                if let Some(due) = due {
+                    self.apply_timeout(id, due);
+                }
             }
             self.sweep.next += 1;
+            if self.sweep.next >= slots {
+                self.end_pass();
+            }
+        }
+        if slots == 0 {
+            self.end_pass();
         }
         self.settle();
+    }
+
+    /// Begin again at the first slot.
+    fn end_pass(&mut self) {
+        self.sweep.next = 0;
+        let largest = std::mem::take(&mut self.sweep.queued_bytes_largest);
+        self.sockets.count().queued_bytes_largest.set(largest as u64);
     }
 
     fn apply_timeout(&mut self, id: SocketId, due: Timeout) {

@@ -123,6 +123,7 @@ impl Sockets {
         queue.keep_started();
         let dropped = before - queue.bytes();
         if queue.is_empty() {
+            self.counters.shard(self.shard).queue_ended(queue, self.tick);
             record.outbound = None;
         }
         self.count().queued_bytes_now.sub(dropped as u64);
@@ -142,7 +143,11 @@ impl Sockets {
     fn mark_dead(&mut self, id: SocketId) {
         let Some(record) = self.slab.get_mut(id) else { return };
         let held = record.buffered_bytes();
-        let queued = record.outbound.take().map_or(0, |queue| queue.bytes());
+        let counters = self.counters.shard(self.shard);
+        let queued = record.outbound.take().map_or(0, |queue| {
+            counters.queue_ended(&queue, self.tick);
+            queue.bytes()
+        });
         record.state = State::Dead;
         self.update_partial_bytes(held, 0);
         self.count().queued_bytes_now.sub(queued as u64);

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mio::Registry;
 use watchfire_types::{Instant, ShardId, SocketId};
@@ -12,6 +13,7 @@ use crate::counters::{ShardCounters, SocketCounters};
 use crate::handoff::ClientAddress;
 use crate::limits::SocketLimits;
 use crate::record::Slab;
+use crate::shard::Clock;
 
 /// The sockets of one shard.
 ///
@@ -23,6 +25,7 @@ pub struct Sockets {
     pub(super) counters: Arc<SocketCounters>,
     pub(super) registry: Registry,
     pub(crate) slab: Slab,
+    clock: Clock,
     pub(super) now: Instant,
     /// Tenths of a second since the clock's start; stored in records instead of an instant.
     pub(crate) tick: u32,
@@ -47,6 +50,7 @@ impl Sockets {
         limits: Arc<SocketLimits>,
         counters: Arc<SocketCounters>,
         registry: Registry,
+        clock: Clock,
     ) -> Self {
         Sockets {
             shard,
@@ -54,6 +58,7 @@ impl Sockets {
             counters,
             registry,
             slab: Slab::default(),
+            clock,
             now: Instant::ZERO,
             tick: 0,
             websockets: 0,
@@ -71,6 +76,11 @@ impl Sockets {
     /// The time at the start of this turn of the loop. All shards of a server share one clock.
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// The time since an earlier [`Sockets::now`] of any shard. Reads the clock.
+    pub fn elapsed(&self, since: Instant) -> Duration {
+        self.clock.now().since(since)
     }
 
     /// The shard that owns these sockets.

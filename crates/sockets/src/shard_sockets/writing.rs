@@ -148,6 +148,7 @@ impl Sockets {
         let Ok(written) = flushed else { return self.disconnect(id) };
         counters.bytes_out.add(written as u64);
         if queue.is_empty() {
+            counters.queue_ended(queue, self.tick);
             record.outbound = None;
             match record.state {
                 State::Lingering => wire::end_writing(fd),

@@ -9,31 +9,33 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use http::header;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::Registry;
 use watchfire_types::NodeId;
 
 use crate::cluster::{ClusterPart, PartLink};
-use crate::metrics::{Exporter, MetricSource, Metrics};
+use crate::metrics::{Exporter, MetricSource, ProcessMetrics};
 
 /// Everything that `/metrics` shows, collected when it is requested.
 pub(crate) struct MetricsPage {
-    registry: Registry,
+    /// Metrics whose names begin with `watchfire_`, and those of the process.
+    registries: [Registry; 2],
     link: PartLink,
 }
 
 impl MetricsPage {
-    pub fn new(metrics: &Metrics, sources: Vec<Arc<dyn MetricSource>>, link: PartLink) -> Self {
-        let mut registry = Registry::with_prefix("watchfire");
-        metrics.register(&mut registry);
-        registry.register_collector(Box::new(Exporter(sources)));
-        MetricsPage { registry, link }
+    pub fn new(sources: Vec<Arc<dyn MetricSource>>, link: PartLink) -> Self {
+        let (mut own, mut process) = (Registry::with_prefix("watchfire"), Registry::default());
+        own.register_collector(Box::new(Exporter(sources)));
+        process.register_collector(Box::new(ProcessMetrics));
+        MetricsPage { registries: [own, process], link }
     }
 
     pub fn routes(self: Arc<Self>) -> Router {
         Router::new().route("/metrics", get(show)).with_state(self)
     }
 
-    /// The sums over all processes of this machine. A process that does not answer in time is missing, which
+    /// The metrics of all processes of this machine, merged. A process that does not answer in time is missing, which
     /// `watchfire_processes` shows.
     async fn render(&self) -> String {
         let others: Vec<NodeId> = self.link.cluster().near_others().map(|(node, _)| node).collect();
@@ -47,8 +49,10 @@ impl MetricsPage {
     /// The counts of this process.
     fn render_here(&self) -> String {
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry)
-            .expect("writing into a String cannot fail");
+        for registry in &self.registries {
+            encode_registry(&mut text, registry).expect("writing into a String cannot fail");
+        }
+        encode_eof(&mut text).expect("writing into a String cannot fail");
         text
     }
 }

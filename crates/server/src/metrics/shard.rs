@@ -1,0 +1,120 @@
+//! The counts of one shard.
+
+use std::time::Duration;
+
+use watchfire_sockets::{Count, Histogram};
+
+/// Bounds of the histograms of times, in nanoseconds: from 0.1 ms to 10 s.
+pub(super) const TIMES: &[u64] = &[
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    10_000_000_000,
+];
+
+/// Bounds of the histogram of fan-outs, in subscribers.
+pub(super) const FAN_OUTS: &[u64] = &[1, 3, 10, 30, 100, 1_000, 10_000, 100_000];
+
+/// The counts of one shard. Only the shard's thread writes them, so an update is a plain store.
+/// Aligned, so that shards do not share a cache line.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct ShardMetrics {
+    pub websockets_now: Count,
+    /// Open long-poll sessions.
+    pub longpolls_now: Count,
+    /// Joined channels.
+    pub channels_now: Count,
+    /// Topics with a subscriber.
+    pub topics_now: Count,
+    pub joins_accepted: Count,
+    /// Joins that a channel refused.
+    pub joins_refused: Count,
+    pub joins_crashed: Count,
+    /// Messages from clients.
+    pub messages: Count,
+    /// Broadcasts that a client of the shard or the shard itself published.
+    pub broadcasts: Count,
+    /// Broadcast messages given to a socket or session.
+    pub deliveries: Count,
+    /// Relayed segments that the queue of their destination took.
+    pub relayed_frames: Count,
+    /// The bytes of those segments.
+    pub relayed_bytes: Count,
+    /// Relayed signals that the queue of their destination took.
+    pub signals: Count,
+    join_times: Histogram,
+    relay_times: Histogram,
+    broadcast_times: Histogram,
+    fan_outs: Histogram,
+}
+
+impl Default for ShardMetrics {
+    fn default() -> Self {
+        ShardMetrics {
+            websockets_now: Count::default(),
+            longpolls_now: Count::default(),
+            channels_now: Count::default(),
+            topics_now: Count::default(),
+            joins_accepted: Count::default(),
+            joins_refused: Count::default(),
+            joins_crashed: Count::default(),
+            messages: Count::default(),
+            broadcasts: Count::default(),
+            deliveries: Count::default(),
+            relayed_frames: Count::default(),
+            relayed_bytes: Count::default(),
+            signals: Count::default(),
+            join_times: Histogram::new(TIMES),
+            relay_times: Histogram::new(TIMES),
+            broadcast_times: Histogram::new(TIMES),
+            fan_outs: Histogram::new(FAN_OUTS),
+        }
+    }
+}
+
+impl ShardMetrics {
+    /// The count of open clients with a transport.
+    pub fn clients_now(&self, is_websocket: bool) -> &Count {
+        if is_websocket { &self.websockets_now } else { &self.longpolls_now }
+    }
+
+    /// A join got its reply, this long after it arrived.
+    pub fn join_took(&self, time: Duration) {
+        self.join_times.observe(nanos(time));
+    }
+
+    /// The queue of its destination took relayed data, this long after it arrived.
+    pub fn relay_took(&self, time: Duration) {
+        self.relay_times.observe(nanos(time));
+    }
+
+    /// The last subscriber of the shard got a broadcast, this long after it was published.
+    pub fn broadcast_took(&self, time: Duration, subscribers: u32) {
+        self.broadcast_times.observe(nanos(time));
+        self.fan_outs.observe(subscribers.into());
+    }
+}
+
+/// A histogram of a shard, with its bounds.
+pub(super) type Pick = fn(&ShardMetrics) -> &Histogram;
+
+pub(super) const JOIN_TIMES: Pick = |shard| &shard.join_times;
+pub(super) const RELAY_TIMES: Pick = |shard| &shard.relay_times;
+pub(super) const BROADCAST_TIMES: Pick = |shard| &shard.broadcast_times;
+pub(super) const FAN_OUT_SIZES: Pick = |shard| &shard.fan_outs;
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
