@@ -40,7 +40,7 @@ use crate::rooms::RoomFeature;
 use crate::rules::RuleFeature;
 use crate::seed::Seed;
 use crate::settings::{RuleError, ServerSettings, Settings, TOKEN_BYTES_MIN};
-use crate::shard::{ConnectRules, RefusedOrigins, Shard, Shared};
+use crate::shard::{ConnectHook, ConnectRules, RefusedOrigins, Shard, Shared};
 use crate::sites::{SiteHosts, SitesError};
 use crate::sprites::SpriteFeature;
 use crate::stun::{self, StunError, StunMetrics};
@@ -333,7 +333,10 @@ impl Server {
         let host_metrics = is_gateway.then(HostMetrics::default);
         let link = PartLink::new(&cluster);
         let availability = has_gateway.then(|| Arc::new(Availability::new(link, is_gateway)));
-        let own_client_key = OwnClientKey::new()?;
+        let own_client_key = OwnClientKey::new(&secret);
+        let connect_hook = hooks.clone().filter(|hooks| hooks.decides_connects());
+        let connect_hook =
+            connect_hook.map(|hooks| ConnectHook { hooks, own_client_key: own_client_key.clone() });
         let pages = Arc::new(ReplicatedPages::new(
             PageRules::from(&settings),
             seed,
@@ -454,6 +457,7 @@ impl Server {
                 public_host,
                 refused_origins: RefusedOrigins::default(),
                 on_connect: registry.on_connect.clone(),
+                hook: connect_hook,
                 addresses: addresses.clone(),
                 metrics: metrics.clone(),
             },
@@ -715,7 +719,7 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
         return Err(StartError::ShortToken);
     }
-    settings.channels.check(settings.auth.is_on())?;
+    settings.channels.check(settings.auth.is_on() || settings.hooks.connect)?;
     for rule in &settings.channels.rules {
         rule.check_hooks(settings.hooks.is_on())?;
     }

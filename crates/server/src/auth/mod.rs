@@ -13,7 +13,7 @@ mod keys;
 mod socket_token;
 mod verifier;
 
-pub(crate) use claims::Grant;
+pub(crate) use claims::{Grant, Identity};
 pub use error::AuthError;
 pub(crate) use error::TokenRefusal;
 pub(crate) use jwks::JwksThread;

@@ -69,7 +69,7 @@ impl Gateway {
     ) -> Result<Self, GatewayError> {
         let p2p = settings.clone();
         let settings = host_settings(settings)?;
-        let connector = Arc::new(SocketPairConnector { adopter, websocket_path });
+        let connector = Arc::new(SocketPairConnector { adopter, websocket_path, key: key.clone() });
         let (stop, mut stopped) = oneshot::channel();
         let (ready, is_ready) = sync_channel::<Result<(), GatewayError>>(1);
         let thread = thread::Builder::new().name("gateway".to_owned()).spawn(move || {

@@ -35,9 +35,13 @@ impl Client {
     }
 
     pub fn connect_with(server: &RunningServer, query: &str) -> Result<Client, String> {
-        let stream = TcpStream::connect(server.address()).expect("the server listens");
+        Client::connect_to(server.address(), query)
+    }
+
+    pub fn connect_to(address: SocketAddr, query: &str) -> Result<Client, String> {
+        let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
-        let url = format!("ws://{}/socket/websocket?{query}", server.address());
+        let url = format!("ws://{address}/socket/websocket?{query}");
         match tungstenite::client(url, stream) {
             Ok((socket, _)) => Ok(Client { socket, next_ref: 1 }),
             Err(error) => Err(error.to_string()),
