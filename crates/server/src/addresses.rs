@@ -1,6 +1,7 @@
 //! The number of sockets of each address, in all processes of the server.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use watchfire_tracker::{AddressCounts, AddressFull, network_of};
@@ -74,6 +75,12 @@ impl Addresses {
         self.change(|sockets| sockets.release(address));
     }
 
+    /// Like [`Addresses::admit`]; the address is released when the result is dropped.
+    pub fn admit_for_now(self: &Arc<Self>, address: IpAddr) -> Result<CountedAddress, AddressFull> {
+        let address = self.admit(address)?;
+        Ok(CountedAddress { address, addresses: self.clone() })
+    }
+
     fn change<R>(&self, change: impl FnOnce(&mut AddressCounts) -> R) -> R {
         let mut sockets = self.sockets.lock();
         let result = change(&mut sockets);
@@ -81,6 +88,28 @@ impl Addresses {
             self.waker.wake();
         }
         result
+    }
+}
+
+/// The address of a client that is not open yet. It is released when this is dropped.
+pub(crate) struct CountedAddress {
+    /// `None`: the client does not count.
+    address: Option<IpAddr>,
+    addresses: Arc<Addresses>,
+}
+
+impl CountedAddress {
+    /// The address, to be released with [`Addresses::release`].
+    pub fn keep(mut self) -> Option<IpAddr> {
+        self.address.take()
+    }
+}
+
+impl Drop for CountedAddress {
+    fn drop(&mut self) {
+        if let Some(address) = self.address {
+            self.addresses.release(address);
+        }
     }
 }
 
@@ -121,8 +150,6 @@ impl ClusterPart for Addresses {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::cluster::Cluster;
 
@@ -139,6 +166,21 @@ mod tests {
         assert_eq!(addresses.admit(address), Err(AddressFull { max: 1 }));
         addresses.release(address);
         assert_eq!(addresses.admit(address), Ok(Some(address)));
+    }
+
+    #[test]
+    fn an_address_is_released_when_its_client_never_opens() {
+        let addresses =
+            Arc::new(addresses(&Limits { sockets_per_address_max: 1, ..Limits::default() }));
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        for _ in 0..3 {
+            let counted = addresses.admit_for_now(address).expect("a free place");
+            assert!(addresses.admit(address).is_err());
+            drop(counted);
+        }
+        let counted = addresses.admit_for_now(address).expect("a free place");
+        assert_eq!(counted.keep(), Some(address));
+        assert!(addresses.admit(address).is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::addresses::Addresses;
 use crate::app::{Endpoint, Parking, Registry, ShardMessage};
 use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
 use crate::metrics::{MetricWriter, Metrics};
+use crate::own_client::OwnClientKey;
 use crate::proxies::TrustedProxies;
 use crate::seed::Seed;
 use crate::settings::Settings;
@@ -59,6 +60,7 @@ pub(crate) struct Foundation<'a> {
     pub cluster: &'a Arc<Cluster>,
     pub addresses: &'a Arc<Addresses>,
     pub metrics: &'a Arc<Metrics>,
+    pub own_client_key: &'a OwnClientKey,
     pub report_waker: ReportWaker,
     /// A server without pages has them too, so that the links of all other parts have the same
     /// numbers on every machine.

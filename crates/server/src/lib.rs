@@ -71,6 +71,7 @@ mod multi_process;
 #[path = "without/nats.rs"]
 mod nats;
 mod not_built;
+mod own_client;
 #[cfg(feature = "pages")]
 mod page_features;
 #[cfg(not(feature = "pages"))]

@@ -11,9 +11,9 @@ use crate::cluster::{ClusterPart, Reporter};
 use crate::feature::{Feature, Foundation, Started};
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
 use crate::metrics::MetricSource;
+use crate::own_client::OwnClientKey;
 use crate::pages::{
-    Availability, DenyFileError, DenyList, DenyListWatcher, OwnClientKey, PageFeature, PageRules,
-    ReplicatedPages,
+    Availability, DenyFileError, DenyList, DenyListWatcher, PageFeature, PageRules, ReplicatedPages,
 };
 use crate::rooms::RoomFeature;
 use crate::settings::Settings;
@@ -41,9 +41,6 @@ pub enum PagesError {
     /// The thread that watches the deny-list cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
-    /// The operating system returned no random bytes.
-    #[error("cannot generate a key: the operating system returned no random bytes: {0}")]
-    NoRandomness(#[from] getrandom::Error),
 }
 
 /// The hosts of sites.
@@ -84,6 +81,7 @@ impl PageFeatures {
             cluster,
             addresses,
             metrics,
+            own_client_key,
             report_waker,
             page_links: [availability_link, pages_link, sprites_link, deny_link],
         } = foundation;
@@ -94,7 +92,6 @@ impl PageFeatures {
         let is_gateway = has_gateway && cluster.is_first_of_machine();
         let availability =
             has_gateway.then(|| Arc::new(Availability::new(availability_link, is_gateway)));
-        let own_client_key = OwnClientKey::new()?;
         let pages = Arc::new(ReplicatedPages::new(
             PageRules::from(settings),
             seed,
@@ -143,7 +140,7 @@ impl PageFeatures {
             }),
             pages,
             deny_list,
-            own_client_key,
+            own_client_key: own_client_key.clone(),
             host_metrics: is_gateway.then(HostMetrics::default),
             announced,
             stun_address,

@@ -28,13 +28,14 @@ use crate::http;
 use crate::machines::{self, ClusterError};
 use crate::memory::{MemoryReturn, ReturnMemory};
 use crate::metrics::{MetricSource, MetricWriter, Metrics};
+use crate::own_client::OwnClientKey;
 use crate::page_features::{PageFeatures, PagesError, RunningPages, site_hosts};
 use crate::presence::ReplicatedPresence;
 use crate::proxies::{NetworkError, TrustedProxies};
 use crate::rules::RuleFeature;
 use crate::seed::Seed;
 use crate::settings::{RuleError, ServerSettings, Settings, TOKEN_BYTES_MIN};
-use crate::shard::{ConnectRules, RefusedOrigins, Shard, Shared};
+use crate::shard::{ConnectHook, ConnectRules, RefusedOrigins, Shard, Shared};
 use crate::sites::SiteHosts;
 use crate::tls::{TlsPlan, TlsStartError, TlsThread, TlsThreadSetup};
 use crate::token::TokenKey;
@@ -321,6 +322,10 @@ impl Server {
         let link = PartLink::new(&cluster);
         let waker = report_waker.clone();
         let addresses = Arc::new(Addresses::new(&settings.limits, processes, seed, link, waker));
+        let own_client_key = OwnClientKey::new(&secret);
+        let connect_hook = hooks.clone().filter(|hooks| hooks.decides_connects());
+        let connect_hook =
+            connect_hook.map(|hooks| ConnectHook { hooks, own_client_key: own_client_key.clone() });
         let page_links = std::array::from_fn(|_| PartLink::new(&cluster));
         let api_link = PartLink::new(&cluster);
         let page_features = has_pages.then(|| {
@@ -332,6 +337,7 @@ impl Server {
                 cluster: &cluster,
                 addresses: &addresses,
                 metrics: &metrics,
+                own_client_key: &own_client_key,
                 report_waker,
                 page_links,
             })
@@ -410,6 +416,7 @@ impl Server {
                 public_host,
                 refused_origins: RefusedOrigins::default(),
                 on_connect: registry.on_connect.clone(),
+                hook: connect_hook,
                 addresses: addresses.clone(),
                 metrics: metrics.clone(),
             },
@@ -669,7 +676,7 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
         return Err(StartError::ShortToken);
     }
-    settings.channels.check(settings.auth.is_on())?;
+    settings.channels.check(settings.auth.is_on() || settings.hooks.connect)?;
     for rule in &settings.channels.rules {
         rule.check_hooks(settings.hooks.is_on())?;
     }

@@ -22,6 +22,7 @@ const ORDER: &[&str] = &[
     "machines",
     "seed",
     "token",
+    "own_client",
     "web_client",
     // Used by every feature.
     "proxies",

@@ -811,6 +811,313 @@ fn a_thousand_joins_share_a_few_connections() {
     assert_eq!(metric(&server, "watchfire_channels_joined"), 1_000);
 }
 
+/// A server that asks about each client, and not about joins and messages.
+fn connect_settings(backend: &Backend) -> Settings {
+    let mut settings = hook_settings(backend);
+    settings.hooks.connect = true;
+    settings.channels.rules.iter_mut().for_each(|rule| rule.hooks.clear());
+    settings
+}
+
+/// A client that connects, in a thread of its own.
+fn connecting(server: &RunningServer, query: &str) -> thread::JoinHandle<Result<Client, String>> {
+    let (address, query) = (server.address(), query.to_owned());
+    let url = format!("ws://{address}/socket/websocket?{query}");
+    thread::spawn(move || Client::connect_to(address, &url))
+}
+
+/// The response to a request for a long-poll session, in a thread of its own.
+fn polling(server: &RunningServer, headers: &str) -> thread::JoinHandle<String> {
+    let request = format!(
+        "GET /socket/longpoll?vsn=2.0.0&seat=7 HTTP/1.1\r\nhost: localhost\r\n{headers}\
+         connection: close\r\n\r\n"
+    );
+    let address = server.address();
+    thread::spawn(move || support::http_to(address, &request))
+}
+
+#[test]
+fn a_client_connects_with_the_identity_of_the_backends_answer() {
+    let backend = Backend::start();
+    let mut settings = connect_settings(&backend);
+    // The rule needs a token, and only the backend gives rights.
+    settings.auth = Default::default();
+    let server = start(settings);
+    let waiting = connecting(&server, "vsn=2.0.0&a%5Bb%5D=c");
+    let asked = backend.next_of("connect");
+    assert_eq!(
+        asked.body,
+        json!({
+            "hook": "connect", "transport": "websocket",
+            "params": { "vsn": "2.0.0", "a": { "b": "c" } },
+            "auth_token": null, "origin": null, "user": null,
+            "socket": { "id": null, "address": "127.0.0.1" },
+        })
+    );
+    assert_eq!(metric(&server, "watchfire_hooks_waiting"), 1);
+    asked.answer(json!({
+        "allow": true, "user": "ada", "meta": { "name": "Ada" },
+        "channels": { "join": ["rooms:*"], "publish": ["rooms:1"] },
+    }));
+    let mut ada = waiting.join().unwrap().expect("the client is accepted");
+    assert_eq!(ada.join("rooms:1", json!({}))["status"], "ok");
+    let state = ada.receive_event("presence_state");
+    assert_eq!(state["ada"]["metas"][0]["name"], "Ada", "{state}");
+    assert_eq!(ada.push("rooms:1", "note", json!({}))["status"], "ok");
+    assert_eq!(ada.join("rooms:2", json!({}))["status"], "ok");
+    assert_eq!(reason(&ada.push("rooms:2", "note", json!({}))), "unauthorized");
+
+    let waiting = connecting(&server, "vsn=2.0.0");
+    backend.next_of("connect").allow();
+    let mut eve = waiting.join().unwrap().expect("the client is accepted");
+    assert_eq!(reason(&eve.join("rooms:1", json!({}))), "unauthorized");
+    // The identity has an id, with which its sockets are closed.
+    server.endpoint().disconnect("users:ada");
+    assert_eq!(ada.receive_close(), 1001);
+    wait_for(&server, "watchfire_hooks_waiting", 0);
+    let name = "watchfire_hooks_requests_total{hook=\"connect\",outcome=\"allowed\"}";
+    assert_eq!(metric(&server, name), 2);
+}
+
+#[test]
+fn the_identity_of_the_backend_replaces_that_of_a_token() {
+    let backend = Backend::start();
+    let mut settings = connect_settings(&backend);
+    // The address of the client is kept too.
+    settings.channels.rules[0].hooks = vec![Hook::Join];
+    let server = start(settings);
+    // The server decides about the token first.
+    assert!(Client::connect_with(&server, "vsn=2.0.0&token=bad").is_err());
+    let query = format!("vsn=2.0.0&token={}", token("bob", 60));
+    let waiting = connecting(&server, &query);
+    let asked = backend.next_of("connect");
+    assert_eq!(
+        (&asked.body["user"], &asked.body["socket"]["id"]),
+        (&json!("bob"), &json!("users:bob"))
+    );
+    let channels = json!({ "join": ["rooms:*"] });
+    asked.answer(json!({ "allow": true, "user": "ada", "id": "a", "channels": channels }));
+    let mut client = waiting.join().unwrap().expect("the client is accepted");
+    let join = client.send("rooms:1", "phx_join", json!({}));
+    let asked = backend.next_of("join");
+    assert_eq!(asked.body["user"], "ada");
+    assert_eq!(asked.body["socket"], json!({ "id": "a", "address": "127.0.0.1" }));
+    asked.allow();
+    assert_eq!(client.reply_to(&join)["status"], "ok");
+}
+
+#[test]
+fn the_backend_decides_about_long_polls() {
+    let backend = Backend::start();
+    let server = start(connect_settings(&backend));
+    let headers = "origin: http://localhost\r\nx-phoenix-authtoken: ";
+    let waiting = polling(&server, &format!("{headers}{}\r\n", token("ada", 60)));
+    let asked = backend.next_of("connect");
+    assert_eq!(asked.body["transport"], "longpoll");
+    assert_eq!(asked.body["params"], json!({ "vsn": "2.0.0", "seat": "7" }));
+    assert_eq!(
+        (&asked.body["origin"], &asked.body["user"]),
+        (&json!("http://localhost"), &json!("ada"))
+    );
+    assert!(asked.body["auth_token"].as_str().is_some_and(|token| token.contains('.')));
+    asked.allow();
+    let response = waiting.join().unwrap();
+    assert!(response.contains("{\"status\":410,\"token\":"), "{response}");
+
+    let waiting = polling(&server, "");
+    backend.next_of("connect").answer(json!({ "allow": false, "reason": "banned" }));
+    let response = waiting.join().unwrap();
+    assert!(
+        response.starts_with("HTTP/1.1 200 ") && response.ends_with("{\"status\":403}"),
+        "{response}"
+    );
+    let waiting = polling(&server, "");
+    backend.next_of("connect").answer_with("200 OK", "garbage");
+    assert!(waiting.join().unwrap().starts_with("HTTP/1.1 503 "));
+    wait_for(&server, "watchfire_hooks_waiting", 0);
+}
+
+#[test]
+fn a_client_is_refused_if_the_backend_denies_or_fails() {
+    let backend = Backend::start();
+    let server = start(connect_settings(&backend));
+    let waiting = connecting(&server, "vsn=2.0.0");
+    backend.next_of("connect").answer(json!({ "allow": false }));
+    let error = waiting.join().unwrap().err().expect("the client is refused");
+    assert!(error.contains("403"), "{error}");
+    let bad_identity: Failure = Box::new(|asked| asked.answer(json!({ "allow": true, "user": 7 })));
+    let huge = format!("{{\"allow\":true,\"more\":\"{}\"}}", "x".repeat(1 << 20));
+    let huge: Failure = Box::new(move |asked| asked.answer_with("200 OK", &huge));
+    let more = [("bad_answer", bad_identity), ("bad_answer", huge)];
+    for (outcome, fail) in failures().into_iter().chain(more) {
+        let waiting = connecting(&server, "vsn=2.0.0");
+        fail(backend.next_of("connect"));
+        let error = waiting.join().unwrap().err().expect("the client is refused");
+        assert!(error.contains("503"), "{outcome}: {error}");
+    }
+    assert_eq!(metric(&server, "watchfire_refusals_total{reason=\"connect_backend\"}"), 1);
+    let name = "watchfire_refusals_total{reason=\"connect_backend_unavailable\"}";
+    assert_eq!(metric(&server, name), failures().len() as u64 + 2);
+}
+
+#[test]
+fn parameters_that_are_too_large_are_refused_without_a_question() {
+    let backend = Backend::start();
+    let mut settings = connect_settings(&backend);
+    settings.hooks.body_bytes_max = 1_000;
+    let server = start(settings);
+    let error = Client::connect_with(&server, &format!("vsn=2.0.0&a={}", "%00".repeat(200))).err();
+    assert!(error.is_some_and(|error| error.contains("414")));
+    assert!(backend.asked.try_recv().is_err());
+    wait_for(&server, "watchfire_hooks_waiting", 0);
+}
+
+#[test]
+fn a_client_may_connect_without_the_backend_if_the_settings_say_so() {
+    let backend = Backend::start();
+    let mut settings = connect_settings(&backend);
+    settings.hooks.on_failure = OnFailure::Allow;
+    settings.hooks.failures_max = 1;
+    settings.hooks.retry_after = Duration::from_secs(3_600);
+    let server = start(settings);
+    let waiting = connecting(&server, "vsn=2.0.0");
+    drop(backend.next_of("connect"));
+    assert!(waiting.join().unwrap().is_ok());
+    // The breaker is open: nobody is asked.
+    let mut client = Client::connect(&server);
+    assert_eq!(client.join("plain:1", json!({}))["status"], "ok");
+    assert!(backend.asked.try_recv().is_err());
+}
+
+#[test]
+fn an_open_breaker_refuses_clients_at_once() {
+    let backend = Backend::start();
+    let mut settings = connect_settings(&backend);
+    settings.hooks.failures_max = 1;
+    settings.hooks.retry_after = Duration::from_secs(3_600);
+    let server = start(settings);
+    let waiting = connecting(&server, "vsn=2.0.0");
+    drop(backend.next_of("connect"));
+    assert!(waiting.join().unwrap().is_err());
+    for _ in 0..3 {
+        let error = Client::connect_with(&server, "vsn=2.0.0").err().expect("refused");
+        assert!(error.contains("503"), "{error}");
+    }
+    assert!(polling(&server, "").join().unwrap().starts_with("HTTP/1.1 503 "));
+    assert!(backend.asked.try_recv().is_err());
+}
+
+#[test]
+fn clients_that_wait_are_bounded_in_number_and_time_and_delay_no_other() {
+    let backend = Backend::start();
+    let mut settings = connect_settings(&backend);
+    settings.hooks.waiting_max = 2;
+    settings.hooks.timeout = Duration::from_secs(3);
+    settings.server.shards = 1;
+    let server = start(settings);
+    let waiting = connecting(&server, "vsn=2.0.0");
+    backend.next_of("connect").allow();
+    let mut open = waiting.join().unwrap().expect("the client is accepted");
+    let began = Instant::now();
+    let hanging = [connecting(&server, "vsn=2.0.0"), connecting(&server, "vsn=2.0.0")];
+    let asked = [backend.next_of("connect"), backend.next_of("connect")];
+    assert_eq!(open.join("plain:1", json!({}))["status"], "ok");
+    assert!(support::get(&server, "/healthz").starts_with("HTTP/1.1 200 "));
+    let error = Client::connect_with(&server, "vsn=2.0.0").err().expect("refused");
+    assert!(error.contains("503"), "{error}");
+    for waiting in hanging {
+        let error = waiting.join().unwrap().err().expect("refused after the timeout");
+        assert!(error.contains("503"), "{error}");
+    }
+    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
+    drop(asked);
+    wait_for(&server, "watchfire_hooks_waiting", 0);
+    let waiting = connecting(&server, "vsn=2.0.0");
+    backend.next_of("connect").allow();
+    assert!(waiting.join().unwrap().is_ok());
+}
+
+/// A connection with an upgrade request that waits, and bytes that the client sends after it.
+fn raw_upgrade(server: &RunningServer, more: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let head = "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\n\
+                upgrade: websocket\r\nsec-websocket-version: 13\r\n\
+                sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(&[head.as_bytes(), more].concat()).unwrap();
+    stream
+}
+
+#[test]
+fn messages_that_a_client_sends_early_are_handled_after_the_answer() {
+    let backend = Backend::start();
+    let server = start(connect_settings(&backend));
+    let text = br#"["1","1","plain:1","phx_join",{}]"#;
+    // Masked with zeros.
+    let frame = [&[0x81, 0x80 | text.len() as u8, 0, 0, 0, 0][..], text].concat();
+    let mut stream = raw_upgrade(&server, &frame);
+    let asked = backend.next_of("connect");
+    assert_eq!(metric(&server, "watchfire_channels_joined"), 0);
+    asked.allow();
+    let mut response = Vec::new();
+    while !response.windows(9).any(|part| part == b"phx_reply") {
+        let mut bytes = [0; 4_096];
+        let len = stream.read(&mut bytes).unwrap();
+        assert!(len > 0, "the end after {}", String::from_utf8_lossy(&response));
+        response.extend_from_slice(&bytes[..len]);
+    }
+    assert!(response.starts_with(b"HTTP/1.1 101 "));
+    assert_eq!(metric(&server, "watchfire_channels_joined"), 1);
+}
+
+#[test]
+fn a_client_that_leaves_while_it_waits_frees_its_place() {
+    let backend = Backend::start();
+    let mut settings = connect_settings(&backend);
+    settings.limits.loopback_limited = true;
+    settings.limits.sockets_per_address_max = 1;
+    let server = start(settings);
+    for _ in 0..3 {
+        let gone = raw_upgrade(&server, b"");
+        let asked = backend.next_of("connect");
+        wait_for(&server, "watchfire_sockets_parked_polls", 1);
+        drop(gone);
+        wait_for(&server, "watchfire_sockets_parked_polls", 0);
+        asked.allow();
+        wait_for(&server, "watchfire_hooks_waiting", 0);
+    }
+    let waiting = connecting(&server, "vsn=2.0.0");
+    // The address has no second place, and the backend is not asked for it.
+    let asked = backend.next_of("connect");
+    let error = Client::connect_with(&server, "vsn=2.0.0").err().expect("refused");
+    assert!(error.contains("429"), "{error}");
+    asked.answer(json!({ "allow": false }));
+    assert!(waiting.join().unwrap().is_err());
+    let waiting = connecting(&server, "vsn=2.0.0");
+    backend.next_of("connect").allow();
+    assert!(waiting.join().unwrap().is_ok());
+}
+
+#[test]
+fn a_drain_refuses_the_clients_that_wait() {
+    let backend = Backend::start();
+    let server = start(connect_settings(&backend));
+    let waiting = connecting(&server, "vsn=2.0.0");
+    let asked = backend.next_of("connect");
+    let poll = polling(&server, "");
+    let poll_asked = backend.next_of("connect");
+    let drained = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(server.drain());
+    });
+    let error = waiting.join().unwrap().err().expect("refused");
+    assert!(error.contains("503"), "{error}");
+    asked.allow();
+    poll_asked.answer(json!({ "allow": false }));
+    assert!(poll.join().unwrap().ends_with("{\"status\":403}"));
+    drained.join().unwrap();
+}
+
 #[test]
 fn settings_that_cannot_work_prevent_the_start() {
     let backend = Backend::start();
@@ -825,6 +1132,14 @@ fn settings_that_cannot_work_prevent_the_start() {
         (
             (|s| s.hooks.url = String::new()) as fn(&mut Settings),
             "channels.rules: cannot use the hooks of the pattern \"rooms:*\": hooks.url is empty",
+        ),
+        (
+            |s| {
+                s.channels.rules.clear();
+                s.hooks.url = String::new();
+                s.hooks.connect = true;
+            },
+            "hooks: cannot use hooks.connect: hooks.url is empty",
         ),
         (|s| s.hooks.url = "example.org".into(), "hooks: cannot use hooks.url \"example.org\""),
         (|s| s.hooks.url = "ftp://example.org".into(), "hooks: cannot use hooks.url"),

@@ -32,7 +32,8 @@ pub trait SocketHandler: 'static {
     fn handle_open(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Self::Ticket)
     -> u32;
 
-    /// A GET is parked until [`Sockets::answer`]. Returns the key that is passed to
+    /// A GET is parked until [`Sockets::answer`]; an upgrade request until [`Sockets::open_parked`] or
+    /// [`Sockets::refuse_parked`]. Returns the key that is passed to
     /// [`SocketHandler::handle_close`].
     fn handle_park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Self::Ticket)
     -> u32;
@@ -43,8 +44,8 @@ pub trait SocketHandler: 'static {
     /// A complete binary message arrived.
     fn handle_binary(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, bytes: &[u8]);
 
-    /// An open or parked socket is gone. Called once for each open WebSocket, and for a parked GET
-    /// only if the client left before its answer. The id is no longer valid for sending.
+    /// An open or parked socket is gone. Called once for each open WebSocket, and for a parked
+    /// request only if the client left before its answer. The id is no longer valid for sending.
     fn handle_close(
         &mut self,
         sockets: &mut Sockets,
@@ -107,7 +108,7 @@ pub enum Route<T> {
         /// Passed to [`SocketHandler::handle_open`].
         ticket: T,
     },
-    /// Park a GET without a body, to be answered later.
+    /// Park a GET without a body, to be answered later. It may be an upgrade request.
     Park {
         /// Passed to [`SocketHandler::handle_park`].
         ticket: T,

@@ -35,9 +35,9 @@ pub(crate) enum State {
         /// Whether an earlier request of this connection was answered.
         is_reused: bool,
     },
-    /// A GET waits for its answer.
+    /// A GET or an upgrade request waits for its answer.
     Parked {
-        /// Bytes of the next request.
+        /// Bytes after the request.
         held: Option<Box<Held>>,
         /// Whether the connection may serve another request.
         keeps_alive: bool,

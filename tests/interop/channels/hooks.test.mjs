@@ -159,6 +159,76 @@ describe('a server with hooks', () => {
   })
 })
 
+describe('a server that asks about clients', () => {
+  // A client without an identity may join nothing.
+  const rules = ['{ pattern = "rooms:*", join = "token", publish = "clients", presence = true }']
+  const identity = (user) => ({ allow: true, user, meta: { name: user.toUpperCase() }, channels: { join: ['rooms:*'], publish: ['rooms:*'] } })
+  let server
+  let backend
+  before(async () => {
+    backend = await Backend.start()
+    const hooks = { 'hooks.connect': 'true', 'hooks.timeout': '30s', 'hooks.url': backend.url, 'hooks.secret': SECRET, 'hooks.failures_max': '3', 'hooks.retry_after': '200ms' }
+    server = await startWatchfire({ settings: { 'socket.check_origin': 'any', 'channels.rules': `[${rules.join(', ')}]`, ...hooks } })
+  })
+  after(async () => {
+    await server.stop()
+    backend.stop()
+    assertNeverClosedNormally()
+  })
+
+  for (const variant of variantsWhere(() => true)) {
+    it(`lets the backend say who connects: ${variant.name}`, async (t) => {
+      const topic = freshTopic('rooms')
+      backend.decide = ({ params: { user } }) => identity(user)
+      const name = `ada-${topic.replace(':', '-')}`
+      const client = connect(t, server, variant, { params: { user: name, 'a[b]': 'c' } })
+      const channel = client.socket.channel(topic)
+      const presence = new newest.Presence(channel)
+      const notes = collectEvents(channel, 'note')
+      assert.equal((await reply(channel.join())).status, 'ok')
+      await waitUntil(() => presence.list((user, { metas: [meta] }) => `${user} ${meta.name}`).includes(`${name} ${name.toUpperCase()}`), 'the client is present as its user')
+      assert.equal((await reply(channel.push('note', { n: 1 }))).status, 'ok')
+      assert.deepEqual(await notes.next(), { n: 1 })
+      const asked = await backend.requests.next(({ params }) => params.user === name)
+      assert.equal(asked.transport, variant.isPoll ? 'longpoll' : 'websocket')
+      assert.equal(asked.socket.address, '127.0.0.1')
+    })
+
+    // As with Phoenix itself, the long poll of older clients stops at the status 403.
+    if (variant.isPoll && !variant.library.handlesRejection) continue
+    it(`refuses a client until the backend allows it: ${variant.name}`, async (t) => {
+      const name = `bob-${freshTopic('x').replace(':', '-')}`
+      let refusals = 2
+      backend.decide = ({ params: { user } }) => {
+        if (user !== name || refusals === 0) return identity(user)
+        refusals -= 1
+        if (refusals === 0) throw new Error('broken')
+        return { allow: false }
+      }
+      const client = connect(t, server, variant, { params: { user: name } })
+      await client.opened.next()
+      assert.equal(refusals, 0)
+      await client.join(freshTopic('rooms'))
+    })
+  }
+
+  it('serves connected clients while others wait, and gives those their answers', async (t) => {
+    const open = []
+    backend.decide = ({ params: { user } }) => (user === 'first' ? identity(user) : new Promise((resolve) => open.push(() => resolve(identity(user)))))
+    const first = connect(t, server, newestWay, { params: { user: 'first' } })
+    const topic = freshTopic('rooms')
+    const channel = await first.join(topic)
+    const ways = variantsWhere(({ library }) => library === newest)
+    const waiting = Array.from({ length: 30 }, (_, n) => connect(t, server, ways[n % ways.length], { params: { user: `other-${n}` } }))
+    await waitUntil(() => open.length === 30, 'the backend is asked about all')
+    for (let n = 0; n < 20; n += 1) assert.equal((await reply(channel.push('note', { n }))).status, 'ok')
+    assert.ok(waiting.every((client) => client.opened.all.length === 0))
+    backend.decide = ({ params: { user } }) => identity(user)
+    open.forEach((answer) => answer())
+    await Promise.all(waiting.map((client) => client.join(topic)))
+  })
+})
+
 describe('a backend over HTTPS', () => {
   for (const [name, isTrusted] of [
     ['is asked if its certificate is trusted', true],

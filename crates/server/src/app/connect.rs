@@ -36,6 +36,28 @@ impl Connected {
         self.assigns = Some(Arc::new(WithToken { application, token }));
     }
 
+    /// The verified token.
+    pub(crate) fn token(&self) -> Option<&SocketToken> {
+        let others = without_address(self.assigns.as_ref()?)?;
+        others.downcast_ref::<WithToken>().map(|with_token| &*with_token.token)
+    }
+
+    /// Attaches a token instead of an earlier one, and keeps all other data.
+    pub(crate) fn replace_token(&mut self, token: Arc<SocketToken>) {
+        let assigns = self.assigns.take();
+        let address = assigns.as_ref().and_then(|all| all.downcast_ref::<WithAddress>());
+        let address = address.map(|with_address| with_address.address);
+        let others = assigns.as_ref().and_then(without_address);
+        self.assigns = match others.and_then(|others| others.downcast_ref::<WithToken>()) {
+            Some(with_token) => with_token.application.clone(),
+            None => others.cloned(),
+        };
+        self.attach_token(token);
+        if let Some(address) = address {
+            self.attach_address(address);
+        }
+    }
+
     /// Attaches the client's address, after the token.
     pub(crate) fn attach_address(&mut self, address: IpAddr) {
         let others = self.assigns.take();

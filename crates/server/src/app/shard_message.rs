@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use watchfire_channels::Serializer;
 use watchfire_channels::longpoll::{BodyError, Status};
-use watchfire_types::Instant;
+use watchfire_types::{Instant, SocketId};
 
 use super::address::{ChannelAddress, RelayKind, ReplyTo};
 use super::broadcast::Broadcast;
@@ -35,6 +35,8 @@ pub(crate) enum ShardMessage {
     Info { to: ChannelAddress, info: Box<dyn Any + Send> },
     /// Call the `join` of one channel again, whose join waits.
     ContinueJoin { to: ChannelAddress, info: Box<dyn Any + Send> },
+    /// Open the WebSocket of a request that waits, or refuse it.
+    ContinueConnect { key: u32, socket: SocketId, info: Box<dyn Any + Send> },
     /// Reply to one message.
     Reply { to: ReplyTo, reply: Reply },
     /// Send relayed data to one channel, and reply to its sender. It arrived at this time, unless it

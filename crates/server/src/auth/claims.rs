@@ -39,18 +39,13 @@ impl Grant {
         now: Duration,
     ) -> Result<Grant, TokenRefusal> {
         let Claims { sub, exp, nbf, iss, aud, channels, meta, id } = claims;
-        let is_name = |name: &str| {
-            let is_short = (1..=NAME_BYTES_MAX).contains(&name.len());
-            is_short && !name.contains(char::is_control)
-        };
         let is_issuer = settings.issuer.is_empty() || iss.as_ref() == Some(&settings.issuer);
         let is_audience = settings.audience.is_empty() || aud.contains(&settings.audience);
         let begins_at = nbf.map(|date| date.0).unwrap_or_default();
         let has_begun = begins_at <= now.saturating_add(settings.leeway);
         let id = id.unwrap_or_else(|| format!("users:{sub}"));
         let meta = Value::Object(meta);
-        let is_small = meta.to_string().len() <= PresenceLimits::default().meta_bytes_max;
-        let has_names = is_name(&sub) && is_name(&id);
+        let (is_small, has_names) = (is_small(&meta), is_name(&sub) && is_name(&id));
         if !(has_names && is_issuer && is_audience && has_begun && is_small) {
             return Err(TokenRefusal::Invalid);
         }
@@ -68,6 +63,35 @@ impl Grant {
         })
     }
 
+    /// The identity that a backend gave a client. `None`: it gave none. An error names the member
+    /// that is not valid.
+    pub(crate) fn of_backend(identity: Identity, now: Duration) -> Result<Option<Grant>, String> {
+        let Identity { user, id, channels, meta, exp } = identity;
+        let Some(user) = user else {
+            let has_more = id.is_some() || channels.is_some() || meta.is_some() || exp.is_some();
+            return if has_more { Err("user is missing".into()) } else { Ok(None) };
+        };
+        let id = id.unwrap_or_else(|| format!("users:{user}"));
+        let meta = Value::Object(meta.unwrap_or_default());
+        let expires_at = exp.map_or(Duration::from_secs_f64(LATEST), |date| date.0);
+        let ChannelClaims { join, publish } = channels.unwrap_or_default();
+        let (join, publish) = (patterns(join), patterns(publish));
+        for (name, is_valid) in [
+            ("user", is_name(&user)),
+            ("id", is_name(&id)),
+            ("meta", is_small(&meta)),
+            ("exp", expires_at > now),
+            ("channels", join.is_ok() && publish.is_ok()),
+        ] {
+            if !is_valid {
+                return Err(format!("{name} is not valid"));
+            }
+        }
+        let (join, publish) = (join.unwrap_or_default(), publish.unwrap_or_default());
+        let (subject, id) = (user.into(), id.into());
+        Ok(Some(Grant { subject, id, expires_at, join, publish, meta }))
+    }
+
     /// Whether the token names this topic for joins.
     pub fn may_join(&self, topic: &str) -> bool {
         self.join.iter().any(|pattern| pattern.matches(topic))
@@ -82,6 +106,16 @@ impl Grant {
     pub fn remaining(&self, now: Duration) -> Duration {
         self.expires_at.saturating_sub(now)
     }
+}
+
+/// Whether a text can be the name of a user or of sockets.
+fn is_name(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(char::is_control)
+}
+
+/// Whether a presence meta is within its bound.
+fn is_small(meta: &Value) -> bool {
+    meta.to_string().len() <= PresenceLimits::default().meta_bytes_max
 }
 
 fn patterns(texts: Vec<String>) -> Result<Vec<Pattern>, TokenRefusal> {
@@ -106,6 +140,17 @@ pub(super) struct Claims {
     #[serde(default)]
     meta: Map<String, Value>,
     id: Option<String>,
+}
+
+/// The identity in a backend's answer about a client that connects. The members are those of a
+/// token.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Identity {
+    user: Option<String>,
+    id: Option<String>,
+    channels: Option<ChannelClaims>,
+    meta: Option<Map<String, Value>>,
+    exp: Option<NumericDate>,
 }
 
 /// The topics of a token.

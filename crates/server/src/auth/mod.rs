@@ -20,7 +20,7 @@ mod verifier;
 #[path = "../without/jwt.rs"]
 mod without_jwt;
 
-pub(crate) use claims::Grant;
+pub(crate) use claims::{Grant, Identity};
 pub use error::AuthError;
 pub(crate) use error::TokenRefusal;
 #[cfg(feature = "jwt")]

@@ -8,10 +8,13 @@ use std::pin::Pin;
 use watchfire_page_client::{Connection, Connector};
 use watchfire_sockets::{Adopter, ClientAddress, HandoffConnection};
 
+use crate::own_client::OwnClientKey;
+
 /// Creates a socket pair and gives one end to the event loops, as if a client had connected.
 pub(super) struct SocketPairConnector {
     pub adopter: Adopter,
     pub websocket_path: String,
+    pub key: OwnClientKey,
 }
 
 impl Connector for SocketPairConnector {
@@ -37,6 +40,6 @@ impl Connector for SocketPairConnector {
     }
 
     fn websocket_url(&self) -> String {
-        format!("ws://localhost{}?vsn=2.0.0", self.websocket_path)
+        format!("ws://localhost{}?vsn=2.0.0&{}", self.websocket_path, self.key.to_query())
     }
 }

@@ -21,7 +21,8 @@ use super::connector::SocketPairConnector;
 use super::host_metrics::HostMetrics;
 use super::router::{Direction, GatewayRouter, NewTransfer};
 use super::transfer::{PageTransfer, TransferShared};
-use crate::pages::{Availability, OwnClientKey};
+use crate::own_client::OwnClientKey;
+use crate::pages::Availability;
 use crate::settings::{DhtRole, P2pSettings};
 
 /// Available pages that are announced to content routing. Further pages are not announced.
@@ -69,7 +70,7 @@ impl Gateway {
     ) -> Result<Self, GatewayError> {
         let p2p = settings.clone();
         let settings = host_settings(settings)?;
-        let connector = Arc::new(SocketPairConnector { adopter, websocket_path });
+        let connector = Arc::new(SocketPairConnector { adopter, websocket_path, key: key.clone() });
         let (stop, mut stopped) = oneshot::channel();
         let (ready, is_ready) = sync_channel::<Result<(), GatewayError>>(1);
         let thread = thread::Builder::new().name("gateway".to_owned()).spawn(move || {

@@ -15,7 +15,8 @@ use watchfire_store::ReadBlocks;
 
 use super::block_buffer::{BlockBuffer, TransferId};
 use super::router::{Direction, GatewayRouter, NewTransfer};
-use crate::pages::{Availability, OwnClientKey};
+use crate::own_client::OwnClientKey;
+use crate::pages::Availability;
 
 /// How often a transfer checks whether it is still needed.
 const CHECK_PERIOD: Duration = Duration::from_millis(500);

@@ -14,6 +14,9 @@ pub enum HookError {
         /// The value of the setting.
         url: String,
     },
+    /// The server should ask about clients that connect, and there is no backend.
+    #[error("cannot use hooks.connect: hooks.url is empty; set it, or set hooks.connect = false")]
+    NoBackend,
     /// There is no secret.
     #[error("cannot sign requests to hooks.url: set hooks.secret or hooks.secret_file")]
     NoSecret,

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use watchfire_types::Instant;
 
 use super::breaker::Breaker;
+use super::connect::ConnectVerdict;
 use super::count::add_up_to;
 use super::error::{HookError, SECRET_BYTES_MIN};
 use super::metrics::HookMetrics;
@@ -53,6 +54,9 @@ pub(crate) struct Hooks {
     /// Slots of messages behind others in use. They have a bound of their own, so that a client that
     /// sends too fast takes no slot from the joins and first messages of others.
     behind: Arc<AtomicU32>,
+    /// Slots of questions about clients that connect in use. A crowd that connects takes no slot from
+    /// the clients that are connected.
+    connecting: Arc<AtomicU32>,
     started_at: std::time::Instant,
 }
 
@@ -60,7 +64,7 @@ impl Hooks {
     /// Reads the settings. `None`: there is no backend.
     pub fn open(settings: &HookSettings) -> Result<Option<Arc<Hooks>>, HookError> {
         if !settings.is_on() {
-            return Ok(None);
+            return if settings.connect { Err(HookError::NoBackend) } else { Ok(None) };
         }
         for (name, is_zero) in [
             ("hooks.timeout", settings.timeout.is_zero()),
@@ -95,8 +99,14 @@ impl Hooks {
             queues: Mutex::new(Some(Queues { questions, notices })),
             waiting: Arc::default(),
             behind: Arc::default(),
+            connecting: Arc::default(),
             started_at: std::time::Instant::now(),
         })))
+    }
+
+    /// Whether the backend decides about clients that connect.
+    pub fn decides_connects(&self) -> bool {
+        self.settings.connect
     }
 
     /// The largest payload of a client in a question, in bytes.
@@ -109,13 +119,20 @@ impl Hooks {
         Verdict::without_backend(self.settings.on_failure)
     }
 
-    /// A slot for a question. `None`: `hooks.waiting_max` joins and messages wait for an answer.
+    /// The decision about a client that connects for which there is no slot, or no answer.
+    pub fn connect_without_backend(&self) -> ConnectVerdict {
+        ConnectVerdict::without_backend(self.settings.on_failure)
+    }
+
+    /// A slot for a question. `None`: `hooks.waiting_max` joins and messages wait for an answer, or
+    /// as many clients that connect.
     pub fn reserve(&self, hook: Hook) -> Option<Slot> {
-        if !add_up_to(&self.waiting, self.settings.waiting_max) {
+        let count = if hook == Hook::Connect { &self.connecting } else { &self.waiting };
+        if !add_up_to(count, self.settings.waiting_max) {
             self.metrics.count(hook, "queue_full");
             return None;
         }
-        Some(Slot(self.waiting.clone()))
+        Some(Slot(count.clone()))
     }
 
     /// A slot for a message that waits until its channel may ask about it. `None`:
@@ -148,9 +165,10 @@ impl Hooks {
         let is_open = u64::from(self.breaker.lock().is_open());
         let help = "Processes that send no requests, because the backend failed";
         writer.gauge("hooks_breakers_open", help, is_open)?;
-        let waiting = [&self.waiting, &self.behind].map(|count| count.load(Ordering::Relaxed));
-        let waiting = waiting.map(u64::from).iter().sum();
-        writer.gauge("hooks_waiting", "Joins and messages that wait for the backend", waiting)
+        let counts = [&self.waiting, &self.behind, &self.connecting];
+        let waiting = counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).sum();
+        let help = "Clients, joins and messages that wait for the backend";
+        writer.gauge("hooks_waiting", help, waiting)
     }
 }
 

@@ -62,6 +62,7 @@ impl HookMetrics {
 
 fn name(hook: Hook) -> &'static str {
     match hook {
+        Hook::Connect => "connect",
         Hook::Join => "join",
         Hook::Publish => "publish",
         Hook::Leave => "leave",

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tokio::sync::oneshot;
 use watchfire_channels::Ref;
+use watchfire_types::{ShardId, SocketId};
 
+use super::connect::ConnectVerdict;
 use super::notices::LeaveNotice;
 use super::request::ChannelId;
 use super::verdict::Verdict;
 use crate::app::{Body, ChannelAddress, Endpoint};
 use crate::settings::Hook;
 
-/// A question to the backend. The client's channel gets a [`DecidedJoin`] or a [`DecidedMessage`]
-/// later.
+/// A question to the backend. A client's channel gets a [`DecidedJoin`] or a [`DecidedMessage`]
+/// later; a client that connects, a [`ConnectVerdict`].
 pub(crate) struct Question {
     pub hook: Hook,
     /// The request as JSON.
@@ -20,12 +23,22 @@ pub(crate) struct Question {
     pub recipient: Recipient,
 }
 
-/// The channel that gets the answer.
+/// The place that gets the answer.
 pub(crate) enum Recipient {
+    /// A client that connects.
+    Connect { to: ConnectReply, slot: Slot },
     /// A join that waits.
     Join { channel: ChannelAddress, ticket: JoinTicket, slot: Slot },
     /// A joined channel, and its message that waits.
     Message { channel: ChannelAddress, message: ClientMessage, slot: Slot },
+}
+
+/// The place where a client that connects waits.
+pub(crate) enum ConnectReply {
+    /// An upgrade request that is parked in a shard, which gets a boxed [`ConnectVerdict`].
+    Shard { shard: ShardId, key: u32, socket: SocketId },
+    /// A request for a long-poll session, in the router.
+    Router(oneshot::Sender<ConnectVerdict>),
 }
 
 /// The parts of a join that waits.

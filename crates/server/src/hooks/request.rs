@@ -84,9 +84,9 @@ struct Body<'a> {
 }
 
 #[derive(Serialize)]
-struct SocketBody<'a> {
-    id: Option<&'a str>,
-    address: Option<IpAddr>,
+pub(super) struct SocketBody<'a> {
+    pub id: Option<&'a str>,
+    pub address: Option<IpAddr>,
 }
 
 #[cfg(test)]

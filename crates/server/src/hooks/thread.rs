@@ -15,18 +15,20 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use watchfire_types::ShardId;
 
 use super::breaker::Change;
+use super::connect::ConnectVerdict;
 use super::error::HookError;
 use super::handle::{Hooks, QueuedQuestion, Queues};
 use super::notices::NoticeTask;
-use super::question::{DecidedJoin, DecidedMessage, Question, Recipient};
+use super::question::{ConnectReply, DecidedJoin, DecidedMessage, JoinTicket, Question, Recipient};
 use super::request::ChannelId;
 use super::signature::signature;
 use super::verdict::Verdict;
-use crate::app::{Endpoint, ShardMessage};
+use crate::app::{ChannelAddress, Endpoint, ShardMessage};
 use crate::causes::with_causes;
 use crate::https_connector::{Connector, https_connector};
 use crate::settings::Hook;
@@ -90,11 +92,7 @@ async fn send_queued(sender: Arc<Sender>, mut queues: Queues) {
         tokio::select! {
             biased;
             Some(QueuedQuestion { question, since }) = queues.questions.recv() => {
-                tokio::spawn(async move {
-                    let verdict = sender.ask(&question, since).await;
-                    drop(place);
-                    sender.deliver(question.recipient, verdict).await;
-                });
+                tokio::spawn(async move { sender.ask(question, since, place).await });
             }
             Some(task) = queues.notices.recv() => match task {
                 NoticeTask::Notify { body, since } => {
@@ -161,19 +159,68 @@ struct Sender {
 }
 
 impl Sender {
-    async fn ask(&self, question: &Question, since: std::time::Instant) -> Verdict {
-        let Question { hook, body, .. } = question;
-        match self.exchange(*hook, body, since, Verdict::parse).await {
-            Ok(verdict) => {
-                let is_allowed = matches!(verdict, Verdict::Allowed(_));
-                self.hooks.metrics.count(*hook, if is_allowed { "allowed" } else { "denied" });
-                verdict
+    /// Asks the backend, and sends the decision to its recipient. `place` is the request's.
+    async fn ask(
+        &self,
+        question: Question,
+        since: std::time::Instant,
+        place: OwnedSemaphorePermit,
+    ) {
+        let Question { hook, body, recipient } = question;
+        // The slot is free when the recipient has the decision.
+        match recipient {
+            Recipient::Connect { to, slot: _slot } => {
+                let is_allowed = |verdict: &_| matches!(verdict, ConnectVerdict::Allowed(_));
+                let verdict = self.decide(hook, &body, since, ConnectVerdict::parse, is_allowed);
+                let verdict = verdict.await;
+                drop(place);
+                let verdict = verdict.unwrap_or_else(|| self.hooks.connect_without_backend());
+                self.deliver_connect(to, verdict).await;
             }
-            Err(failure) => {
-                self.hooks.metrics.count(*hook, failure.outcome());
-                self.hooks.without_backend()
+            Recipient::Join { channel, ticket, slot: _slot } => {
+                let verdict = self.decide_in_channel(hook, &body, since).await;
+                drop(place);
+                self.deliver_join(channel, ticket, verdict).await;
+            }
+            Recipient::Message { channel, message, slot: _slot } => {
+                let verdict = self.decide_in_channel(hook, &body, since).await;
+                drop(place);
+                let endpoint = self.endpoint.clone();
+                let info = Box::new(DecidedMessage::new(message, verdict, endpoint));
+                self.deliver(channel.shard, ShardMessage::Info { to: channel, info }).await;
             }
         }
+    }
+
+    /// The decision about a join or a message.
+    async fn decide_in_channel(
+        &self,
+        hook: Hook,
+        body: &str,
+        since: std::time::Instant,
+    ) -> Verdict {
+        let is_allowed = |verdict: &_| matches!(verdict, Verdict::Allowed(_));
+        let verdict = self.decide(hook, body, since, Verdict::parse, is_allowed).await;
+        verdict.unwrap_or_else(|| self.hooks.without_backend())
+    }
+
+    /// The decision of the backend, which `read` reads. `None`: there is none.
+    async fn decide<T>(
+        &self,
+        hook: Hook,
+        body: &str,
+        since: std::time::Instant,
+        read: impl FnOnce(&[u8]) -> Result<T, String>,
+        is_allowed: impl FnOnce(&T) -> bool,
+    ) -> Option<T> {
+        let result = self.exchange(hook, body, since, read).await;
+        let outcome = match &result {
+            Ok(verdict) if is_allowed(verdict) => "allowed",
+            Ok(_) => "denied",
+            Err(failure) => failure.outcome(),
+        };
+        self.hooks.metrics.count(hook, outcome);
+        result.ok()
     }
 
     async fn notify(&self, body: &str, since: std::time::Instant) {
@@ -242,7 +289,7 @@ impl Sender {
         let status = response.status();
         let is_answer = match hook {
             Hook::Leave => status.is_success(),
-            Hook::Join | Hook::Publish => status == http::StatusCode::OK,
+            Hook::Connect | Hook::Join | Hook::Publish => status == http::StatusCode::OK,
         };
         if !is_answer {
             return Err(Failure::Status(status));
@@ -257,24 +304,29 @@ impl Sender {
         }
     }
 
-    /// Sends a decision to the shard of its channel.
-    async fn deliver(&self, recipient: Recipient, verdict: Verdict) {
-        // The slot is free when the shard has the decision.
-        let (to, mut message, _slot) = match recipient {
-            Recipient::Join { channel: to, mut ticket, slot } => {
-                if let (Some(leave), Verdict::Allowed(_)) = (&mut ticket.leave, &verdict) {
-                    leave.grant();
-                }
-                let info = Box::new(DecidedJoin { verdict, ticket });
-                (to, ShardMessage::ContinueJoin { to, info }, slot)
+    async fn deliver_join(&self, to: ChannelAddress, mut ticket: JoinTicket, verdict: Verdict) {
+        if let (Some(leave), Verdict::Allowed(_)) = (&mut ticket.leave, &verdict) {
+            leave.grant();
+        }
+        let info = Box::new(DecidedJoin { verdict, ticket });
+        self.deliver(to.shard, ShardMessage::ContinueJoin { to, info }).await;
+    }
+
+    async fn deliver_connect(&self, to: ConnectReply, verdict: ConnectVerdict) {
+        match to {
+            ConnectReply::Shard { shard, key, socket } => {
+                let info = Box::new(verdict);
+                self.deliver(shard, ShardMessage::ContinueConnect { key, socket, info }).await;
             }
-            Recipient::Message { channel: to, message, slot } => {
-                let info = Box::new(DecidedMessage::new(message, verdict, self.endpoint.clone()));
-                (to, ShardMessage::Info { to, info }, slot)
-            }
-        };
-        // Without the decision, the channel would wait for ever.
-        while let Err(refused) = self.endpoint.send_or_return(to.shard, message) {
+            // It fails when the client has gone.
+            ConnectReply::Router(waiting) => drop(waiting.send(verdict)),
+        }
+    }
+
+    /// Sends a decision to a shard.
+    async fn deliver(&self, to: ShardId, mut message: ShardMessage) {
+        // Without the decision, the client would wait for ever.
+        while let Err(refused) = self.endpoint.send_or_return(to, message) {
             message = refused;
             sleep(SHARD_RETRY).await;
         }

@@ -16,8 +16,9 @@ use watchfire_channels::longpoll::{Status, encode_answer};
 use watchfire_types::ShardId;
 
 use crate::app::ShardMessage;
+use crate::hooks::{ConnectReply, ConnectVerdict};
 use crate::proxies::{RequestedHost, is_proxy_header};
-use crate::shard::{Admitted, CONTENT_TYPE, ConnectRequest, Shared};
+use crate::shard::{Admitted, CONTENT_TYPE, ConnectRefusal, ConnectRequest, Shared};
 use crate::token::{TokenKey, request_token};
 
 const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-phoenix-longpoll-token");
@@ -64,17 +65,30 @@ async fn open(
         return answer(Status::Restarting, None);
     }
     let request = ConnectRequest {
+        transport: "longpoll",
         query: query.as_deref().unwrap_or(""),
         origin: text(&header::ORIGIN),
         host: &host,
         auth_token: text(&AUTH_HEADER),
         from,
     };
-    let Ok(Admitted { serializer, connected, counted }) = shared.connect_rules.admit(&request)
-    else {
-        return answer(Status::Forbidden, None);
+    let admitted = match shared.connect_rules.admit(&request) {
+        Ok(admitted) => admitted,
+        Err(refusal) => return refuse(refusal),
     };
+    let Admitted { serializer, mut connected, counted, question } = admitted;
+    if let Some(question) = question {
+        let (sender, decided) = oneshot::channel();
+        shared.connect_rules.ask(question, ConnectReply::Router(sender));
+        // An error means that the server stops.
+        let verdict = decided.await.unwrap_or(ConnectVerdict::Unavailable);
+        connected = match shared.connect_rules.accept(verdict, connected) {
+            Ok(connected) => connected,
+            Err(refusal) => return refuse(refusal),
+        };
+    }
     let (token, opened) = oneshot::channel();
+    let counted = counted.keep();
     let message = ShardMessage::OpenSession { serializer, connected, counted, token };
     if shared.endpoint.send_to(next_shard(&shared), message).is_err() {
         counted.inspect(|address| shared.addresses.release(*address));
@@ -84,6 +98,15 @@ async fn open(
     match opened.await {
         Ok(token) => answer(Status::Gone, Some(&token)),
         Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+/// Refuses a client. Clients take the status 403 in the body for a decision, and an HTTP status for
+/// a failure that passes.
+fn refuse(refusal: ConnectRefusal) -> Response {
+    match refusal {
+        ConnectRefusal::NoBackend => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        _ => answer(Status::Forbidden, None),
     }
 }
 

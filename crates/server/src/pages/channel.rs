@@ -10,13 +10,13 @@ use watchfire_tracker::{Have, JoinError, QuotaExceeded, RelayRefusal};
 use watchfire_types::PeerId;
 
 use super::name::{TOPIC_PREFIX, check_cid};
-use super::own_client::OwnClientKey;
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use crate::app::{
     Channel, HandleIn, Joined, Outcome, Payload, Refusal, RelayKind, Reply, Socket, retry_after_ms,
 };
 use crate::metrics::Metrics;
+use crate::own_client::OwnClientKey;
 use crate::stun::Announced;
 
 /// Each relayed segment begins with a peer id of this many bytes.

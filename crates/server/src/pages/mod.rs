@@ -9,7 +9,6 @@ mod channel;
 mod deny_list;
 mod messages;
 mod name;
-mod own_client;
 mod peer_json;
 mod replicated;
 
@@ -22,6 +21,7 @@ use crate::app::Registry;
 use crate::cluster::ClusterPart;
 use crate::feature::Feature;
 use crate::metrics::{MetricWriter, Metrics};
+use crate::own_client::OwnClientKey;
 use crate::settings::Limits;
 use crate::stun::Announced;
 
@@ -31,7 +31,6 @@ pub(crate) use availability::Availability;
 pub use deny_list::DenyFileError;
 pub(crate) use deny_list::{DenyList, DenyListWatcher};
 pub(crate) use name::check_cid;
-pub(crate) use own_client::OwnClientKey;
 pub(crate) use replicated::{PageRules, ReplicatedPages};
 
 /// Pages, as a feature of the server.

@@ -194,7 +194,8 @@ impl RuleChannel {
     ) -> Result<Option<MemberToken>, TokenRefusal> {
         let token = match (&self.auth, self.rule.join) {
             (_, JoinRule::Never) => return Err(TokenRefusal::Unauthorized),
-            (None, _) => None,
+            // Only the backend gave an identity.
+            (None, _) => socket.token().map(|_| MemberToken::OfSocket),
             (Some(auth), _) => match token_of(payload)? {
                 Some(token) => {
                     let grant = auth.verify(&token, Auth::now())?;

@@ -171,6 +171,14 @@ pub enum RuleError {
         /// The pattern.
         pattern: String,
     },
+    /// A rule has the hook of clients that connect.
+    #[error(
+        "cannot use the hook \"connect\" of the pattern {pattern:?}: a client connects before it joins; remove the hook, and set hooks.connect = true"
+    )]
+    ConnectHook {
+        /// The pattern.
+        pattern: String,
+    },
     /// A rule asks the backend about messages that no client may send.
     #[error(
         "cannot use the hook \"publish\" of the pattern {pattern:?}: no client may send there; set publish = \"clients\", or remove the hook"
@@ -189,9 +197,9 @@ pub enum RuleError {
         /// The field.
         field: &'static str,
     },
-    /// A rule needs tokens, and the server has no key to verify them.
+    /// A rule needs tokens, and no client can have one.
     #[error(
-        "cannot use join = \"token\" of the pattern {pattern:?}: the section auth has no key; set one, or set join"
+        "cannot use join = \"token\" of the pattern {pattern:?}: the section auth has no key; set one, or hooks.connect, or set join"
     )]
     NoKey {
         /// The pattern.
@@ -200,8 +208,9 @@ pub enum RuleError {
 }
 
 impl ChannelSettings {
-    /// Checks the rules. `has_keys`: the server can verify tokens.
-    pub(crate) fn check(&self, has_keys: bool) -> Result<(), RuleError> {
+    /// Checks the rules. `has_identities`: the server can verify tokens, or asks a backend for the
+    /// rights of each client.
+    pub(crate) fn check(&self, has_identities: bool) -> Result<(), RuleError> {
         let rules = self.rules.len();
         if rules > RULES_MAX {
             return Err(RuleError::TooMany { rules });
@@ -226,7 +235,7 @@ impl ChannelSettings {
             if let Some(field) = rule.history.as_ref().and_then(HistoryRule::invalid_field) {
                 return Err(RuleError::History { pattern, field });
             }
-            if rule.join == JoinRule::Token && !has_keys {
+            if rule.join == JoinRule::Token && !has_identities {
                 return Err(RuleError::NoKey { pattern });
             }
         }
@@ -240,6 +249,9 @@ impl ChannelRule {
         let pattern = || self.pattern.clone();
         if !self.hooks.is_empty() && !has_backend {
             return Err(RuleError::NoBackend { pattern: pattern() });
+        }
+        if self.hooks.contains(&Hook::Connect) {
+            return Err(RuleError::ConnectHook { pattern: pattern() });
         }
         if self.hooks.contains(&Hook::Publish) && self.publish == PublishRule::Server {
             return Err(RuleError::NoPublisher { pattern: pattern() });
@@ -314,6 +326,8 @@ mod tests {
         assert_eq!(all.check_hooks(false), Err(RuleError::NoBackend { pattern: "a".into() }));
         assert_eq!(rule("").check_hooks(false), Ok(()));
         let silent = rule("hooks = [\"publish\"]");
+        let connect = rule("hooks = [\"connect\"]").check_hooks(true);
+        assert_eq!(connect, Err(RuleError::ConnectHook { pattern: "a".into() }));
         assert_eq!(silent.check_hooks(true), Err(RuleError::NoPublisher { pattern: "a".into() }));
     }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The backend that the server asks about joins and messages, over HTTP. Without a URL, there is
+/// The backend that the server asks about clients, joins and messages, over HTTP. Without a URL, there is
 /// none.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -14,15 +14,18 @@ pub struct HookSettings {
     pub secret: String,
     /// File with that secret; empty for none. A line break at its end is ignored.
     pub secret_file: PathBuf,
-    /// The longest time until an answer, from the client's message on.
+    /// Whether the server asks about each client that connects. Joins and messages are asked about
+    /// for each rule.
+    pub connect: bool,
+    /// The longest time until an answer, from the client's message or request on.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
     /// Requests of one process that run at once.
     pub requests_max: u32,
-    /// Joins and messages of one process that wait for an answer; as many messages behind those; and
-    /// as many notices.
+    /// Joins and messages of one process that wait for an answer; as many messages behind those; as
+    /// many clients that connect; and as many notices.
     pub waiting_max: u32,
-    /// Largest payload of a client in a request, and largest answer, in bytes.
+    /// Largest payload or parameters of a client in a request, and largest answer, in bytes.
     pub body_bytes_max: u32,
     /// Failures in a row after which a process sends no requests for `retry_after`.
     pub failures_max: u32,
@@ -33,21 +36,23 @@ pub struct HookSettings {
     pub on_failure: OnFailure,
 }
 
-/// The decision about a join or a message when the backend cannot answer.
+/// The decision about a client, a join or a message when the backend cannot answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
-    /// The client gets an error with the reason `backend_unavailable`.
+    /// The client gets an error with the reason `backend_unavailable`; when it connects, status 503.
     #[default]
     Deny,
-    /// As if the rule had no hook.
+    /// As if there were no hook.
     Allow,
 }
 
-/// A question or notice to the backend about the channels of a rule.
+/// A question or notice to the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hook {
+    /// A question for each client that connects. It is not of a rule: see [`HookSettings::connect`].
+    Connect,
     /// A question for each join that the rule permits.
     Join,
     /// A question for each message of a client that the rule permits.
@@ -62,6 +67,7 @@ impl Default for HookSettings {
             url: String::new(),
             secret: String::new(),
             secret_file: PathBuf::new(),
+            connect: false,
             timeout: Duration::from_secs(3),
             requests_max: 64,
             waiting_max: 1_000,

@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use watchfire_channels::{JoinRef, Ref, Serializer};
 use watchfire_hub::{PresenceOwner, SubscriptionId, Subscriptions};
+use watchfire_sockets::Handshake;
 use watchfire_types::{Instant, SocketId};
 
+use super::connect_rules::ConnectQuestion;
 use super::session::Session;
+use crate::addresses::CountedAddress;
 use crate::app::{Body, Connected, StateId};
 use crate::settings::Limits;
 
@@ -19,6 +22,8 @@ pub(crate) enum Ticket {
         connected: Connected,
         counted: Option<IpAddr>,
     },
+    /// A WebSocket that the backend decides about.
+    Connecting(Box<ConnectTicket>),
     /// A poll of a long-poll session.
     Poll {
         session: u32,
@@ -28,6 +33,15 @@ pub(crate) enum Ticket {
         name: Box<str>,
         client: u64,
     },
+}
+
+/// An upgrade request that waits for the backend's decision.
+pub(crate) struct ConnectTicket {
+    pub handshake: Handshake,
+    pub serializer: Serializer,
+    pub connected: Connected,
+    pub counted: CountedAddress,
+    pub question: ConnectQuestion,
 }
 
 /// A client: an open WebSocket or a long-poll session.

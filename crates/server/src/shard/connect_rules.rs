@@ -7,9 +7,12 @@ use watchfire_channels::Serializer;
 use watchfire_channels::handshake::{OriginPolicy, Params};
 
 use super::refused_origins::RefusedOrigins;
-use crate::addresses::Addresses;
+use crate::addresses::{Addresses, CountedAddress};
 use crate::app::{Connect, Connected, OnConnect};
+use crate::hooks::{ConnectBody, ConnectReply, ConnectVerdict, Hooks, Question, Recipient, Slot};
 use crate::metrics::Metrics;
+use crate::own_client::OwnClientKey;
+use crate::settings::Hook;
 
 /// Why a client may not connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,12 @@ pub(crate) enum ConnectRefusal {
     Version,
     /// The application refused the client.
     Application,
+    /// The parameters are too large to ask the backend about them.
+    ParamsTooLarge,
+    /// The backend refused the client.
+    Backend,
+    /// The backend cannot answer.
+    NoBackend,
     /// The client's address has as many sockets as it may have.
     TooManySockets,
 }
@@ -37,6 +46,9 @@ impl ConnectRefusal {
             ConnectRefusal::Subprotocol => "connect_subprotocol",
             ConnectRefusal::Version => "connect_version",
             ConnectRefusal::Application => "connect_application",
+            ConnectRefusal::ParamsTooLarge => "connect_params",
+            ConnectRefusal::Backend => "connect_backend",
+            ConnectRefusal::NoBackend => "connect_backend_unavailable",
             ConnectRefusal::TooManySockets => "sockets_per_address",
         }
     }
@@ -44,6 +56,8 @@ impl ConnectRefusal {
     pub(super) fn status(self) -> u16 {
         match self {
             ConnectRefusal::InvalidQuery => 400,
+            ConnectRefusal::ParamsTooLarge => 414,
+            ConnectRefusal::NoBackend => 503,
             ConnectRefusal::TooManySockets => 429,
             _ => 403,
         }
@@ -61,6 +75,8 @@ impl ConnectRefusal {
 
 /// A client's request to connect.
 pub(crate) struct ConnectRequest<'a> {
+    /// `websocket` or `longpoll`, as the backend gets it.
+    pub transport: &'static str,
     pub query: &'a str,
     pub origin: Option<&'a str>,
     pub host: &'a str,
@@ -68,12 +84,26 @@ pub(crate) struct ConnectRequest<'a> {
     pub from: SocketAddr,
 }
 
-/// A client that may connect.
+/// A client that may connect, if the backend does not refuse it.
 pub(crate) struct Admitted {
     pub serializer: Serializer,
     pub connected: Connected,
-    /// The address that the client counts against, to be released when it disconnects.
-    pub counted: Option<IpAddr>,
+    pub counted: CountedAddress,
+    /// `None`: the backend is not asked.
+    pub question: Option<ConnectQuestion>,
+}
+
+/// A question about a client, with a place among those that wait.
+pub(crate) struct ConnectQuestion {
+    body: String,
+    slot: Slot,
+}
+
+/// The backend that decides about clients.
+pub(crate) struct ConnectHook {
+    pub hooks: Arc<Hooks>,
+    /// The server asks nobody about its own clients.
+    pub own_client_key: OwnClientKey,
 }
 
 /// Decides which clients may connect.
@@ -84,6 +114,8 @@ pub(crate) struct ConnectRules {
     pub public_host: Option<String>,
     pub refused_origins: RefusedOrigins,
     pub on_connect: OnConnect,
+    /// `None`: no backend is asked about clients.
+    pub hook: Option<ConnectHook>,
     pub addresses: Arc<Addresses>,
     pub metrics: Arc<Metrics>,
 }
@@ -91,10 +123,43 @@ pub(crate) struct ConnectRules {
 impl ConnectRules {
     /// Decides whether a client may connect, with the checks in Phoenix's order.
     pub fn admit(&self, request: &ConnectRequest<'_>) -> Result<Admitted, ConnectRefusal> {
-        self.check(request).inspect_err(|refusal| {
-            self.metrics.refused(refusal.reason());
-            tracing::debug!(from = %request.from, reason = refusal.reason(), "connect refused");
-        })
+        self.check(request).inspect_err(|refusal| self.note_refusal(*refusal, request.from.ip()))
+    }
+
+    /// Asks the backend about a client. The decision comes to `to`, for
+    /// [`ConnectRules::accept`].
+    pub fn ask(&self, question: ConnectQuestion, to: ConnectReply) {
+        let ConnectQuestion { body, slot } = question;
+        if let Some(hook) = &self.hook {
+            let recipient = Recipient::Connect { to, slot };
+            hook.hooks.ask(Question { hook: Hook::Connect, body, recipient });
+        }
+    }
+
+    /// Gives a client the identity of the backend's decision, if it may connect.
+    pub fn accept(
+        &self,
+        verdict: ConnectVerdict,
+        mut connected: Connected,
+    ) -> Result<Connected, ConnectRefusal> {
+        let refusal = match verdict {
+            ConnectVerdict::Allowed(token) => {
+                if let Some(token) = token {
+                    connected.id = Some(token.grant().id.clone().into());
+                    connected.replace_token(token);
+                }
+                return Ok(connected);
+            }
+            ConnectVerdict::Denied => ConnectRefusal::Backend,
+            ConnectVerdict::Unavailable => ConnectRefusal::NoBackend,
+        };
+        self.metrics.refused(refusal.reason());
+        Err(refusal)
+    }
+
+    fn note_refusal(&self, refusal: ConnectRefusal, from: IpAddr) {
+        self.metrics.refused(refusal.reason());
+        tracing::debug!(%from, reason = refusal.reason(), "connect refused");
     }
 
     /// Whether a page of this origin may connect, by a request to this host. Logs a refusal.
@@ -116,8 +181,43 @@ impl ConnectRules {
         let connect =
             Connect { params: &params, auth_token: request.auth_token, from: request.from };
         let connected = (self.on_connect)(&connect).map_err(|_| ConnectRefusal::Application)?;
-        let counted = self.addresses.admit(request.from.ip());
+        let question = self.question(request, &params, &connected)?;
+        let counted = self.addresses.admit_for_now(request.from.ip());
         let counted = counted.map_err(|_| ConnectRefusal::TooManySockets)?;
-        Ok(Admitted { serializer, connected, counted })
+        Ok(Admitted { serializer, connected, counted, question })
+    }
+
+    /// The question about a client. `None`: it may connect without one.
+    fn question(
+        &self,
+        request: &ConnectRequest<'_>,
+        params: &Params,
+        connected: &Connected,
+    ) -> Result<Option<ConnectQuestion>, ConnectRefusal> {
+        let Some(ConnectHook { hooks, own_client_key }) = &self.hook else { return Ok(None) };
+        if own_client_key.is_in(params) {
+            return Ok(None);
+        }
+        let Some(slot) = hooks.reserve(Hook::Connect) else {
+            return match hooks.connect_without_backend() {
+                ConnectVerdict::Allowed(_) => Ok(None),
+                _ => Err(ConnectRefusal::NoBackend),
+            };
+        };
+        let grant = connected.token().map(|token| token.grant());
+        let body = ConnectBody {
+            transport: request.transport,
+            params: params.map(),
+            auth_token: request.auth_token,
+            origin: request.origin,
+            user: grant.as_ref().map(|grant| &*grant.subject),
+            socket_id: connected.id.as_deref(),
+            address: request.from.ip(),
+        };
+        let body = body.to_json();
+        if body.len() > hooks.payload_bytes_max() {
+            return Err(ConnectRefusal::ParamsTooLarge);
+        }
+        Ok(Some(ConnectQuestion { body, slot }))
     }
 }

@@ -5,10 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use watchfire_channels::Serializer;
 use watchfire_channels::handshake::negotiate;
 use watchfire_hub::{SubscriptionId, Subscriptions};
-use watchfire_sockets::{RequestHead, Route};
+use watchfire_sockets::{Handshake, RequestHead, Route};
 use watchfire_types::SocketId;
 
-use super::client::{Client, ConnectionDetails, RateLimits, Ticket, Transport, Use, id_topic};
+use super::client::{
+    Client, ConnectTicket, ConnectionDetails, RateLimits, Ticket, Transport, Use, id_topic,
+};
 use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest};
 use super::state::Shard;
 use crate::app::Connected;
@@ -38,10 +40,13 @@ impl Shard {
 
     fn route_websocket(&self, from: SocketAddr, head: &RequestHead<'_>) -> Route<Ticket> {
         let metrics = &self.shared.metrics;
-        if let Err(refusal) = head.websocket_key() {
-            metrics.refused("not_an_upgrade");
-            return Route::Refuse { status: 400, body: refusal.reason() };
-        }
+        let key = match head.websocket_key() {
+            Ok(key) => key,
+            Err(refusal) => {
+                metrics.refused("not_an_upgrade");
+                return Route::Refuse { status: 400, body: refusal.reason() };
+            }
+        };
         let refuse = |refusal: ConnectRefusal| Route::Refuse {
             status: refusal.status(),
             body: refusal.body(),
@@ -55,18 +60,25 @@ impl Shard {
             return Route::HandOff(decider);
         }
         let admitted = self.shared.connect_rules.admit(&ConnectRequest {
+            transport: "websocket",
             query: head.query(),
             origin: head.header("origin"),
             host: client.host,
             auth_token: subprotocols.auth_token.as_deref(),
             from: client.from,
         });
+        let protocol = subprotocols.protocol;
         match admitted {
             Err(refusal) => refuse(refusal),
-            Ok(Admitted { serializer, connected, counted }) => Route::Upgrade {
-                protocol: subprotocols.protocol.map(Into::into),
-                ticket: Ticket::WebSocket { serializer, connected, counted },
+            Ok(Admitted { serializer, connected, counted, question: None }) => Route::Upgrade {
+                protocol: protocol.map(Into::into),
+                ticket: Ticket::WebSocket { serializer, connected, counted: counted.keep() },
             },
+            Ok(Admitted { serializer, connected, counted, question: Some(question) }) => {
+                let handshake = Handshake::new(key, protocol);
+                let waiting = ConnectTicket { handshake, serializer, connected, counted, question };
+                Route::Park { ticket: Ticket::Connecting(Box::new(waiting)) }
+            }
         }
     }
 
@@ -82,7 +94,7 @@ impl Shard {
 
     pub(super) fn open_websocket(&mut self, socket: SocketId, ticket: Ticket) -> u32 {
         let Ticket::WebSocket { serializer, connected, counted } = ticket else {
-            unreachable!("the ticket of a parked request opens no WebSocket")
+            unreachable!("the ticket of a parked request opens no WebSocket at once")
         };
         tracing::debug!(?socket, ?serializer, "opened");
         self.add_client(Transport::WebSocket(socket), serializer, connected, counted)

@@ -8,6 +8,7 @@ use watchfire_sockets::{
 use watchfire_types::{Instant, SocketId};
 
 use super::client::{Ticket, Transport};
+use super::deciding_requests::is_deciding_key;
 use super::parked_requests::is_parked_key;
 use super::state::Shard;
 use crate::app::ShardMessage;
@@ -32,6 +33,7 @@ impl SocketHandler for Shard {
         match ticket {
             Ticket::Poll { session } => self.park_poll(sockets, socket, session),
             Ticket::Parked { name, client } => self.park_request(sockets, socket, &name, client),
+            Ticket::Connecting(ticket) => self.park_connect(socket, *ticket),
             Ticket::WebSocket { .. } => unreachable!("the ticket of a WebSocket parks no request"),
         }
     }
@@ -51,6 +53,9 @@ impl SocketHandler for Shard {
         key: u32,
         cause: CloseCause,
     ) {
+        if is_deciding_key(key) {
+            return self.deciding_closed(key, socket);
+        }
         if is_parked_key(key) {
             self.parked_request_closed(sockets, key, socket);
             return;
@@ -109,5 +114,6 @@ impl SocketHandler for Shard {
     fn handle_drain(&mut self, sockets: &mut Sockets) {
         self.end_sessions(sockets);
         self.end_parked(sockets);
+        self.end_deciding(sockets);
     }
 }

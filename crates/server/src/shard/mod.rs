@@ -32,6 +32,8 @@ mod client;
 mod clients;
 mod connect_rules;
 mod connecting;
+mod deciding;
+mod deciding_requests;
 mod delivery;
 mod event_loop;
 mod history;
@@ -54,7 +56,9 @@ mod shared;
 mod state;
 mod subscriptions;
 
-pub(crate) use connect_rules::{Admitted, ConnectRequest, ConnectRules};
+pub(crate) use connect_rules::{
+    Admitted, ConnectHook, ConnectRefusal, ConnectRequest, ConnectRules,
+};
 pub(crate) use refused_origins::RefusedOrigins;
 pub(crate) use session::CONTENT_TYPE;
 pub(crate) use shared::Shared;

@@ -25,6 +25,9 @@ impl Shard {
             ShardMessage::Push { to, event, body } => self.push(sockets, to, &event, &body),
             ShardMessage::Info { to, info } => self.call_handle_info(sockets, to, info),
             ShardMessage::ContinueJoin { to, info } => self.continue_join(sockets, to, info),
+            ShardMessage::ContinueConnect { key, socket, info } => {
+                self.continue_connect(sockets, key, socket, info);
+            }
             ShardMessage::Reply { to, reply } => self.reply(sockets, &to, &reply),
             ShardMessage::Relay { kind, to, data, ack, arrived } => {
                 self.relay(sockets, kind, to, &data, ack, arrived)

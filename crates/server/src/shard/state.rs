@@ -8,6 +8,7 @@ use watchfire_types::ShardId;
 
 use super::client::SubscriptionRecord;
 use super::clients::Clients;
+use super::deciding_requests::Deciding;
 use super::history_topics::HistoryTopics;
 use super::parked_requests::ParkedRequests;
 use super::pending_messages::PendingMessages;
@@ -39,6 +40,7 @@ pub(crate) struct Shard {
     /// By client key: the messages that a client sent while its join waits.
     pub(super) pending_messages: HashMap<u32, PendingMessages>,
     pub(super) parked: ParkedRequests,
+    pub(super) deciding: Deciding,
     pub(super) history: HistoryTopics,
 }
 
@@ -59,6 +61,7 @@ impl Shard {
             joining: VecDeque::new(),
             pending_messages: HashMap::new(),
             parked: ParkedRequests::default(),
+            deciding: Deciding::default(),
             history: HistoryTopics::default(),
         }
     }

@@ -321,6 +321,9 @@ impl<T: SocketHandler> Shard<T> {
     }
 
     fn handle_resumed(&mut self) {
+        while let Some((id, held)) = self.sockets.next_opened() {
+            self.begin_frames(id, held);
+        }
         while let Some(id) = self.sockets.next_resumed() {
             self.resume(id);
         }
@@ -329,6 +332,8 @@ impl<T: SocketHandler> Shard<T> {
     fn deliver(&mut self, message: T::Message) {
         self.handler.handle_message(&mut self.sockets, message);
         self.settle();
+        // Before more bytes of an opened socket are read.
+        self.handle_resumed();
     }
 
     /// Notify the handler of closed sockets, and free their slots.

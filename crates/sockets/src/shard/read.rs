@@ -4,7 +4,7 @@ use watchfire_types::SocketId;
 
 use super::Shard;
 use crate::handler::SocketHandler;
-use crate::record::{Record, State};
+use crate::record::{Held, Record, State};
 use crate::wire::{self, Read};
 
 /// The meaning of received bytes, which depends on the socket's state.
@@ -99,6 +99,15 @@ impl<T: SocketHandler> Shard<T> {
             // More bytes may be in the kernel, and the edge-triggered epoll does not report them.
             self.read_queue.push(id);
         }
+    }
+
+    /// Handle the bytes that a client sent before its upgrade request was answered.
+    pub(super) fn begin_frames(&mut self, id: SocketId, held: Option<Box<Held>>) {
+        let Some(mut held) = held else { return };
+        self.feed(id, &mut held.bytes);
+        self.settle();
+        // More bytes may be in the kernel, and the edge-triggered epoll does not report them.
+        self.read_queue.push(id);
     }
 
     /// Handle all bytes. The socket's state may change on the way: frames may follow a head.

@@ -2,8 +2,6 @@
 
 use std::net::SocketAddr;
 
-use bytes::Bytes;
-use http::StatusCode;
 use watchfire_types::{NodeId, ShardId, SocketId};
 
 use super::Shard;
@@ -11,9 +9,10 @@ use crate::close_cause::CloseCause;
 use crate::frame::Decoder;
 use crate::handler::{Route, SocketHandler};
 use crate::handoff::{HandoffConnection, HandoffTarget, Moved};
-use crate::head::{BodyLength, HeadError, HeadSlots, RequestHead, accept_key};
+use crate::head::{BodyLength, HeadError, HeadSlots, RequestHead};
 use crate::http::Loan;
 use crate::record::State;
+use crate::response::{put_handshake, refusal};
 
 /// Moves of a connection for one request, between shards and processes.
 const HOPS_MAX: u8 = 4;
@@ -235,76 +234,5 @@ impl<T: SocketHandler> Shard<T> {
     /// Respond with a status and one line, and end the connection.
     pub(super) fn refuse(&mut self, id: SocketId, status: u16, reason: &str) {
         self.sockets.answer_and_end(id, &[refusal(status, reason)]);
-    }
-}
-
-/// Replace `response` with the response to a valid WebSocket handshake.
-fn put_handshake(key: &str, protocol: Option<&str>, response: &mut Vec<u8>) {
-    response.clear();
-    response.extend_from_slice(
-        b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
-          sec-websocket-accept: ",
-    );
-    response.extend_from_slice(&accept_key(key));
-    response.extend_from_slice(b"\r\n");
-    // A control character in the protocol could inject headers.
-    if let Some(protocol) = protocol.filter(|name| !name.bytes().any(|b| b.is_ascii_control())) {
-        response.extend_from_slice(b"sec-websocket-protocol: ");
-        response.extend_from_slice(protocol.as_bytes());
-        response.extend_from_slice(b"\r\n");
-    }
-    response.extend_from_slice(b"\r\n");
-}
-
-fn refusal(status: u16, reason: &str) -> Bytes {
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let name = status.canonical_reason().unwrap_or("Refused");
-    let version = match status {
-        StatusCode::UPGRADE_REQUIRED => {
-            "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
-        }
-        _ => "",
-    };
-    let line_end = if reason.is_empty() { "" } else { "\n" };
-    format!(
-        "HTTP/1.1 {} {name}\r\nconnection: close\r\n{version}\
-         content-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\n\r\n{reason}{line_end}",
-        status.as_u16(),
-        reason.len() + line_end.len(),
-    )
-    .into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(bytes: &Bytes) -> &str {
-        std::str::from_utf8(bytes).unwrap()
-    }
-
-    #[test]
-    fn a_refusal_is_a_complete_response() {
-        let response = refusal(403, "not from there");
-        assert!(text(&response).starts_with("HTTP/1.1 403 Forbidden\r\n"));
-        assert!(text(&response).ends_with("content-length: 15\r\n\r\nnot from there\n"));
-        assert!(text(&refusal(403, "")).ends_with("content-length: 0\r\n\r\n"));
-    }
-
-    #[test]
-    fn the_refusal_of_another_version_names_the_supported_one() {
-        assert!(text(&refusal(426, "")).contains("\r\nsec-websocket-version: 13\r\n"));
-    }
-
-    #[test]
-    fn a_protocol_cannot_inject_a_header() {
-        let handshake = |protocol| {
-            let mut response = b"old content".to_vec();
-            put_handshake("dGhlIHNhbXBsZSBub25jZQ==", Some(protocol), &mut response);
-            String::from_utf8(response).unwrap()
-        };
-        assert!(!handshake("phoenix\r\nset-cookie: a=b").contains("set-cookie"));
-        assert!(handshake("phoenix").contains("\r\nsec-websocket-protocol: phoenix\r\n"));
-        assert!(handshake("phoenix").starts_with("HTTP/1.1 101 "));
     }
 }

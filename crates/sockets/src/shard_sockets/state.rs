@@ -12,7 +12,7 @@ use crate::close_cause::CloseCause;
 use crate::counters::{ShardCounters, SocketCounters};
 use crate::handoff::ClientAddress;
 use crate::limits::SocketLimits;
-use crate::record::Slab;
+use crate::record::{Held, Slab};
 use crate::shard::Clock;
 
 /// The sockets of one shard.
@@ -41,6 +41,8 @@ pub struct Sockets {
     pub(super) dead: Vec<SocketId>,
     /// Connections whose last request was answered, and which may hold another.
     pub(super) resumed: Vec<SocketId>,
+    /// Parked requests that became WebSockets, with the bytes that arrived meanwhile.
+    pub(super) opened: Vec<(SocketId, Option<Box<Held>>)>,
     pub(crate) is_draining: bool,
 }
 
@@ -69,6 +71,7 @@ impl Sockets {
             pending_closes: VecDeque::new(),
             dead: Vec::new(),
             resumed: Vec::new(),
+            opened: Vec::new(),
             is_draining: false,
         }
     }
@@ -147,6 +150,10 @@ impl Sockets {
 
     pub(crate) fn next_resumed(&mut self) -> Option<SocketId> {
         self.resumed.pop()
+    }
+
+    pub(crate) fn next_opened(&mut self) -> Option<(SocketId, Option<Box<Held>>)> {
+        self.opened.pop()
     }
 }
 

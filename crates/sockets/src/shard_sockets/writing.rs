@@ -6,7 +6,9 @@ use watchfire_types::SocketId;
 use super::state::Sockets;
 use super::transmit::{NotTaken, Taken, transmit, transmit_bytes, transmit_response};
 use crate::close_cause::CloseCause;
-use crate::record::State;
+use crate::frame::Decoder;
+use crate::record::{Held, Record, State};
+use crate::response::{Handshake, refusal};
 use crate::wire;
 
 /// The reason why a frame was not sent.
@@ -89,19 +91,67 @@ impl Sockets {
     /// Answer a parked GET with a complete HTTP response, head and body. The connection then awaits
     /// its next request. The handler must not use the id any more.
     pub fn answer(&mut self, socket: SocketId, response: &[Bytes]) {
+        let Some((held, keeps_alive)) = self.unpark(socket) else { return };
         let Some(record) = self.slab.get_mut(socket) else { return };
-        let State::Parked { held, keeps_alive } = &mut record.state else { return };
-        let (held, keeps_alive) = (held.take(), *keeps_alive && !self.is_draining);
         record.state = State::Head { held, is_reused: true };
-        record.seen = self.tick;
-        self.parked -= 1;
-        self.count().parked_now.sub(1);
         if self.write_response(socket, response) {
-            match keeps_alive {
+            match keeps_alive && !self.is_draining {
                 true => self.resumed.push(socket),
                 false => self.linger(socket),
             }
         }
+    }
+
+    /// Answer a parked upgrade request: the WebSocket is open. `open` returns the key that is passed
+    /// to later calls for this socket. It is not called if the client has gone; then this returns
+    /// false.
+    ///
+    /// Frames that the client has sent already are handled when the call of
+    /// [`crate::SocketHandler::handle_message`] or [`crate::SocketHandler::handle_tick`] has
+    /// returned. Only those calls may open a parked request.
+    pub fn open_parked(
+        &mut self,
+        socket: SocketId,
+        handshake: &Handshake,
+        open: impl FnOnce() -> u32,
+    ) -> bool {
+        let is_parked = |record: &Record| matches!(record.state, State::Parked { .. });
+        let has_it = self.slab.get(socket).is_some_and(is_parked);
+        if !has_it || !self.write_handshake(socket, handshake.bytes()) {
+            return false;
+        }
+        let Some((held, _)) = self.unpark(socket) else { return false };
+        let Some(record) = self.slab.get_mut(socket) else { return false };
+        record.state = State::Open(Decoder::default());
+        record.key = open();
+        self.update_partial_bytes(held.as_ref().map_or(0, |held| held.bytes.capacity()), 0);
+        // A WebSocket has no further request whose client must be known.
+        self.forget_client(socket);
+        self.note_opened();
+        self.opened.push((socket, held));
+        true
+    }
+
+    /// Answer a parked upgrade request with a status and one line, and end the connection. The
+    /// handler must not use the id any more.
+    pub fn refuse_parked(&mut self, socket: SocketId, status: u16, reason: &str) {
+        let Some((held, _)) = self.unpark(socket) else { return };
+        self.update_partial_bytes(held.map_or(0, |held| held.bytes.capacity()), 0);
+        self.count().refusals.add(1);
+        self.answer_and_end(socket, &[refusal(status, reason)]);
+    }
+
+    /// Take a request out of [`State::Parked`]. Returns the bytes that arrived after it, and whether
+    /// its connection may serve another. `None`: it is not parked.
+    fn unpark(&mut self, socket: SocketId) -> Option<(Option<Box<Held>>, bool)> {
+        let record = self.slab.get_mut(socket)?;
+        let State::Parked { held, keeps_alive } = &mut record.state else { return None };
+        let unparked = (held.take(), *keeps_alive);
+        record.state = State::Head { held: None, is_reused: true };
+        record.seen = self.tick;
+        self.parked -= 1;
+        self.count().parked_now.sub(1);
+        Some(unparked)
     }
 
     /// Write the last response of a connection and end it.

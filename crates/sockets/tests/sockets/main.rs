@@ -13,6 +13,7 @@ mod handing_over;
 mod http;
 mod listening;
 mod long_poll;
+mod parked_upgrades;
 mod proxy_protocol;
 mod slow_readers;
 mod tls;

@@ -74,6 +74,11 @@ impl Client {
         Client::over(stream)
     }
 
+    /// A second handle to the connection, for another thread.
+    pub fn try_clone(&self) -> Self {
+        Client::over(self.stream.try_clone().unwrap())
+    }
+
     pub fn end_writing(&self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }

@@ -7,7 +7,7 @@ mod handoff_pipe;
 
 pub use certificate::Certificate;
 pub use client::{Client, Frame, masked, masked_header, upgrade_request};
-pub use handler::{Command, Event, TestServer};
+pub use handler::{Command, Event, TestServer, Ticket};
 
 use std::sync::mpsc;
 use std::time::Duration;

@@ -1,0 +1,95 @@
+//! The responses that the event loop writes itself.
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use crate::head::accept_key;
+
+/// The response to a parked upgrade request: see [`crate::Sockets::open_parked`].
+#[derive(Debug)]
+pub struct Handshake(Box<[u8]>);
+
+impl Handshake {
+    /// The response to a request with this [`crate::RequestHead::websocket_key`].
+    pub fn new(key: &str, protocol: Option<&str>) -> Self {
+        let mut response = Vec::new();
+        put_handshake(key, protocol, &mut response);
+        Handshake(response.into())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Replace `response` with the response to a valid WebSocket handshake.
+pub(crate) fn put_handshake(key: &str, protocol: Option<&str>, response: &mut Vec<u8>) {
+    response.clear();
+    response.extend_from_slice(
+        b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+          sec-websocket-accept: ",
+    );
+    response.extend_from_slice(&accept_key(key));
+    response.extend_from_slice(b"\r\n");
+    // A control character in the protocol could inject headers.
+    if let Some(protocol) = protocol.filter(|name| !name.bytes().any(|b| b.is_ascii_control())) {
+        response.extend_from_slice(b"sec-websocket-protocol: ");
+        response.extend_from_slice(protocol.as_bytes());
+        response.extend_from_slice(b"\r\n");
+    }
+    response.extend_from_slice(b"\r\n");
+}
+
+/// A response with a status and one line, after which the connection ends.
+pub(crate) fn refusal(status: u16, reason: &str) -> Bytes {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let name = status.canonical_reason().unwrap_or("Refused");
+    let version = match status {
+        StatusCode::UPGRADE_REQUIRED => {
+            "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+        }
+        _ => "",
+    };
+    let line_end = if reason.is_empty() { "" } else { "\n" };
+    format!(
+        "HTTP/1.1 {} {name}\r\nconnection: close\r\n{version}\
+         content-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\n\r\n{reason}{line_end}",
+        status.as_u16(),
+        reason.len() + line_end.len(),
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: &Bytes) -> &str {
+        std::str::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_is_a_complete_response() {
+        let response = refusal(403, "not from there");
+        assert!(text(&response).starts_with("HTTP/1.1 403 Forbidden\r\n"));
+        assert!(text(&response).ends_with("content-length: 15\r\n\r\nnot from there\n"));
+        assert!(text(&refusal(403, "")).ends_with("content-length: 0\r\n\r\n"));
+    }
+
+    #[test]
+    fn the_refusal_of_another_version_names_the_supported_one() {
+        assert!(text(&refusal(426, "")).contains("\r\nsec-websocket-version: 13\r\n"));
+    }
+
+    #[test]
+    fn a_protocol_cannot_inject_a_header() {
+        let handshake = |protocol| {
+            let mut response = b"old content".to_vec();
+            put_handshake("dGhlIHNhbXBsZSBub25jZQ==", Some(protocol), &mut response);
+            String::from_utf8(response).unwrap()
+        };
+        assert!(!handshake("phoenix\r\nset-cookie: a=b").contains("set-cookie"));
+        assert!(handshake("phoenix").contains("\r\nsec-websocket-protocol: phoenix\r\n"));
+        assert!(handshake("phoenix").starts_with("HTTP/1.1 101 "));
+    }
+}
