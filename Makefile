@@ -11,7 +11,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web client test test-restart quick check features audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies-long test-mirror test-cluster test-observe test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web client test test-restart quick check features audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,7 +41,7 @@ clients/javascript/node_modules/.package-lock.json: clients/javascript/package.j
 clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.json clients/javascript/tsconfig.json $(wildcard clients/javascript/src/*.ts)
 	cd clients/javascript && npm run build
 
-test: check rust-test web-test client-test interop test-package ## Run all tests, as CI does
+test: check rust-test web-test client-test interop test-package ## Run all tests of CI; the suites with names of their own are not among them
 	@command -v go >/dev/null || ls target/kubo/*/ipfs >/dev/null 2>&1 || \
 	  echo "skipped: the tests with kubo (tests/interop/kubo, tests/interop/gateway): Go is not installed"
 	@command -v go >/dev/null || ls target/pebble/*/pebble >/dev/null 2>&1 || \
@@ -103,6 +103,14 @@ tests/dist/node_modules/.package-lock.json: tests/dist/package.json tests/dist/p
 soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minutes: two gigabytes from one browser to another
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli
 	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} node --test browser/large-files.test.mjs
+
+test-proxies: web tools tests/interop/node_modules/.package-lock.json ## Clients and pages behind real proxies: nginx, Caddy, HAProxy
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat
+	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:proxies
+
+test-processes: web tools tests/interop/node_modules/.package-lock.json ## Pages, sprites and kubo on a server of three processes
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p watchfire-p2p --bins --example host --example raw_peer
+	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:processes
 
 test-proxies-long: web tools tests/interop/node_modules/.package-lock.json ## Polls of two minutes, 1,000 reconnects and 300 MB through each proxy
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli
