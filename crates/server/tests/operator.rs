@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::{Client, get, http_to, metric, settings};
-use watchfire_server::{RunningServer, Server, Settings, StartError};
+use watchfire_server::{PagesError, RunningServer, Server, Settings, StartError};
 
 const CID: &str = "bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
@@ -149,7 +149,7 @@ fn unsafe_settings_prevent_the_start() {
         Server::new(settings).with_pages().start().err()
     };
     let missing = with(|settings| settings.pages.deny_file = "/nowhere/denied.txt".into());
-    assert!(matches!(missing, Some(StartError::DenyFile(_))), "{missing:?}");
+    assert!(matches!(missing, Some(StartError::Pages(PagesError::DenyFile(_)))), "{missing:?}");
     let short = with(|settings| settings.admin.token = "guess".into());
     assert!(matches!(short, Some(StartError::ShortToken)), "{short:?}");
     let script = with(|settings| settings.pages.report = "javascript:alert(1)".into());

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{get, http, metric, settings, watchfire};
-use watchfire_server::{RunningServer, Server, SitesError, StartError};
+use watchfire_server::{PagesError, RunningServer, Server, SitesError, StartError};
 
 const CID: &str = "bafybeicl2vqmrnvrbfywpem5bcbbv2vx4fwsg5ooa6yvmczz3dvh5f7pzm";
 
@@ -197,7 +197,7 @@ fn a_configured_domain_has_sites_for_its_app() {
     let mut half = settings();
     half.sites.domain = "pages.example.org".into();
     let error = Server::new(half).with_pages().start().map(|_| ()).unwrap_err();
-    assert!(matches!(error, StartError::Sites(SitesError::App(_))), "{error}");
+    assert!(matches!(error, StartError::Pages(PagesError::Sites(SitesError::App(_)))), "{error}");
 }
 
 #[test]
