@@ -118,7 +118,7 @@ fn check(settings: Settings) -> anyhow::Result<()> {
             format!("metrics: {}; admin calls: {calls}", addresses.join(", "))
         }
     });
-    lines.splice(before_tls..before_tls, Server::new(settings).check()?);
+    lines.splice(before_tls..before_tls, Server::new(settings).with_pages().check()?);
     lines.iter().for_each(print_line);
     Ok(())
 }

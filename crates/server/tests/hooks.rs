@@ -1080,9 +1080,9 @@ fn a_client_that_leaves_while_it_waits_frees_its_place() {
     for _ in 0..3 {
         let gone = raw_upgrade(&server, b"");
         let asked = backend.next_of("connect");
-        wait_for(&server, "watchfire_sockets_parked_polls", 1);
+        wait_for(&server, "watchfire_sockets_connections{state=\"parked\"}", 1);
         drop(gone);
-        wait_for(&server, "watchfire_sockets_parked_polls", 0);
+        wait_for(&server, "watchfire_sockets_connections{state=\"parked\"}", 0);
         asked.allow();
         wait_for(&server, "watchfire_hooks_waiting", 0);
     }
