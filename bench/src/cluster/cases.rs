@@ -238,7 +238,7 @@ impl Bench<'_> {
         self.enter_each(machines, wire, kind, [each; MACHINES], topics)
     }
 
-    fn enter_each(
+    pub(super) fn enter_each(
         &self,
         machines: &Machines,
         wire: Wire,
@@ -281,10 +281,10 @@ impl Bench<'_> {
 }
 
 /// The client processes of all machines.
-struct Clients(Vec<ClientProcesses>);
+pub(super) struct Clients(Vec<ClientProcesses>);
 
 impl Clients {
-    fn status(&self) -> Result<Status> {
+    pub fn status(&self) -> Result<Status> {
         let mut sum = Status::default();
         for clients in &self.0 {
             sum += &clients.status()?;
@@ -292,11 +292,11 @@ impl Clients {
         Ok(sum)
     }
 
-    fn send_all(&mut self, order: &Order) -> Result<()> {
+    pub fn send_all(&mut self, order: &Order) -> Result<()> {
         self.0.iter_mut().try_for_each(|clients| clients.send_all(order))
     }
 
-    fn close(mut self) -> Result<()> {
+    pub fn close(mut self) -> Result<()> {
         self.send_all(&Order::Close)
     }
 
@@ -307,7 +307,7 @@ impl Clients {
         Ok(status)
     }
 
-    fn wait_for(
+    pub fn wait_for(
         &self,
         timeout: Duration,
         mut is_done: impl FnMut(&Status) -> bool,

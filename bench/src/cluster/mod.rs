@@ -6,6 +6,7 @@
 mod cases;
 mod machines;
 mod presence;
+mod recovery;
 mod results;
 mod system;
 
@@ -17,6 +18,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use self::cases::{Bench, Delivery, Killed, TopicMemory};
+use self::recovery::Place;
 use self::results::Results;
 use self::system::{Programs, System, versions};
 use crate::limits;
@@ -27,6 +29,7 @@ use crate::scale::{self, namespace, percent, watchfire_beside};
 
 /// The name of the benchmark, and of its files.
 pub const NAME: &str = "cluster";
+pub use self::recovery::NAME as RECOVERY;
 /// Machines of a cluster.
 pub const MACHINES: usize = 3;
 /// Members of a room of the machine that is killed.
@@ -47,6 +50,9 @@ pub struct Settings {
     /// Start no round that would likely end after this many seconds.
     #[arg(long, default_value_t = 900)]
     time_limit: u64,
+    /// Cut clients off instead, and check that they get the messages that they missed.
+    #[arg(long)]
+    recovery: bool,
     /// The Watchfire program; by default the one beside this program.
     #[arg(long)]
     watchfire: Option<PathBuf>,
@@ -137,6 +143,9 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     let versions = versions(&programs)?;
     let (machine, others) = (Machine::read()?, OtherPrograms::start()?);
     let started_at = Instant::now();
+    if settings.recovery {
+        return run_recovery(settings, &programs, &machine, &versions);
+    }
     let mut rounds = Rounds::new(settings);
     rounds.run(&programs);
     let results = Results {
@@ -157,6 +166,36 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     scale::write_summary(&settings.docs, &settings.out)?;
     println!("{}", report.terminal());
     Ok(if rounds.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Cut clients of each system off, and write the page.
+fn run_recovery(
+    settings: &Settings,
+    programs: &Programs,
+    machine: &Machine,
+    versions: &str,
+) -> Result<ExitCode> {
+    let (started_at, percent) = (Instant::now(), settings.percent);
+    let mut progress = Progress::new(Place::ALL.len());
+    let (mut results, mut ended) = (Vec::new(), ExitCode::SUCCESS);
+    for place in Place::ALL {
+        let bench = Bench { programs, sizes: Sizes::scaled(percent), progress: &progress };
+        match bench.recovery(place, percent) {
+            Ok(recovered) => results.push((place, recovered)),
+            Err(error) => {
+                progress.note(&format!("{}: {error:#}", place.name()));
+                ended = ExitCode::FAILURE;
+            }
+        }
+        progress.step(&place.name());
+    }
+    progress.finish();
+    let seconds = started_at.elapsed().as_secs();
+    let report = recovery::report(&results, machine, versions, percent, seconds);
+    report.write(&settings.docs, &settings.out)?;
+    scale::write_summary(&settings.docs, &settings.out)?;
+    println!("{}", report.terminal());
+    Ok(ended)
 }
 
 impl Settings {

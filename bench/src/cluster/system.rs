@@ -17,6 +17,8 @@ pub const API_KEY: &str = "the-key-of-the-benchmark";
 /// The first part of topics without presence, and of those with it.
 pub const PLAIN: &str = "plain";
 pub const SEEN: &str = "seen";
+/// The first part of topics with a history.
+pub const KEPT: &str = "kept";
 
 /// The version that `make` builds. A program that Go installs does not know its own.
 pub const CENTRIFUGO_VERSION: &str = "v6.9.1";
@@ -163,6 +165,14 @@ impl System {
             },
             "channel": { "namespaces": [namespace(PLAIN, false), namespace(SEEN, true)] },
         });
+        if self.engine() == Engine::Redis {
+            let mut kept = namespace(KEPT, false);
+            kept["history_size"] = 1_000.into();
+            kept["history_ttl"] = "120s".into();
+            kept["force_recovery"] = true.into();
+            let namespaces = settings["channel"]["namespaces"].as_array_mut();
+            namespaces.expect("a list").push(kept);
+        }
         let (member, value) = match self.engine() {
             Engine::Nats => {
                 let url = format!("nats://127.0.0.1:{}", Engine::Nats.port());
@@ -182,12 +192,15 @@ impl System {
 
 /// The command of `watchfire serve` with both kinds of topics.
 pub fn watchfire(programs: &Programs, address: SocketAddr, more: &[&str]) -> Result<Command> {
-    let rule = |kind: &str, presence: bool| {
-        format!(
-            r#"{{ pattern = "{kind}:*", join = "anyone", publish = "clients", presence = {presence} }}"#
-        )
+    let rule = |kind: &str, more: &str| {
+        format!(r#"{{ pattern = "{kind}:*", join = "anyone", publish = "clients", {more} }}"#)
     };
-    let rules = format!("channels.rules=[{}, {}]", rule(PLAIN, false), rule(SEEN, true));
+    let rules = format!(
+        "channels.rules=[{}, {}, {}]",
+        rule(PLAIN, "presence = false"),
+        rule(SEEN, "presence = true"),
+        rule(KEPT, r#"history = { messages = 1000, age = "2m", bytes = "1MiB" }"#)
+    );
     let key = format!("api.key={API_KEY}");
     let mut command = guarded_command(&programs.watchfire)?;
     command.args(["serve", "--listen", &address.to_string(), "--set", &rules, "--set", &key]);

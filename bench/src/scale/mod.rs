@@ -9,6 +9,7 @@ mod client;
 pub mod client_processes;
 pub mod clock;
 pub mod kernel;
+mod memory_group;
 pub mod namespace;
 pub mod orders;
 pub mod requirements;
@@ -24,7 +25,7 @@ use self::orders::Kind;
 use crate::report;
 
 /// The introduction of the page over all benchmarks.
-const HEADING: &str = "# Watchfire at scale\n\nWritten by `make scale` and `make bench-cluster`; each benchmark has a page of its own. Both ends of \
+const HEADING: &str = "# Watchfire at scale\n\nWritten by `make scale`, `make bench-cluster` and `make bench-recovery`; each benchmark has a page of its own. Both ends of \
      every connection are on one machine, in a network namespace. So CPU time contains the work of \
      the kernel for the receiver, and memory is that of both ends unless the page says otherwise.\n\n";
 
@@ -95,10 +96,10 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     Ok(ended)
 }
 
-/// Write the page over all benchmarks. That of several machines has a command of its own.
+/// Write the page over all benchmarks. Those of several machines have commands of their own.
 pub fn write_summary(docs: &Path, out: &Path) -> Result<()> {
     let mut names: Vec<_> = Benchmark::ALL.iter().map(Benchmark::to_string).collect();
-    names.push(crate::cluster::NAME.to_owned());
+    names.extend([crate::cluster::NAME, crate::cluster::RECOVERY].map(str::to_owned));
     report::write_summary(HEADING, &names, docs, out)
 }
 

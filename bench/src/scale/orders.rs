@@ -118,6 +118,12 @@ pub enum Order {
         messages: u32,
         every_ns: u64,
     },
+    /// Members: all close without a close frame, and connect again after a time, evenly spread over
+    /// a period. They ask for the messages that they have missed.
+    Interrupt {
+        away_ns: u64,
+        spread_ns: u64,
+    },
     /// Report the durations since the last report, and reset them.
     Report,
     /// Close all clients.
@@ -173,6 +179,8 @@ pub struct Status {
     pub received: u64,
     pub duplicates: u64,
     pub missed: u64,
+    /// Joins after which all missed messages follow.
+    pub recovered: u64,
     pub heartbeats: u64,
     pub throws: u64,
     pub wrapped: u64,
@@ -200,6 +208,7 @@ impl AddAssign<&Status> for Status {
         self.received += other.received;
         self.duplicates += other.duplicates;
         self.missed += other.missed;
+        self.recovered += other.recovered;
         self.heartbeats += other.heartbeats;
         self.throws += other.throws;
         self.wrapped += other.wrapped;

@@ -7,23 +7,44 @@ use crate::progress::Progress;
 use crate::report::{BenchmarkReport, Target};
 use crate::scale::clock::{nanos, now_ns};
 use crate::scale::kernel;
+use crate::scale::memory_group::MemoryGroup;
 use crate::scale::orders::Order;
 use watchfire_report::units::{bytes, duration, number};
 use watchfire_report::{Axis, Chart, Colour, Line, Panel};
 
-pub const ROOMS: f64 = 10_000.0;
-pub const MEMBERS: f64 = 50.0;
-/// Interval of messages in a room: 333 messages and 16,667 deliveries per second in total.
+const ROOMS: f64 = 10_000.0;
+const ROOMS_OF_SMALL_MACHINE: f64 = 8_000.0;
+const MEMBERS: f64 = 50.0;
+/// Memory of the small machine, in bytes: programs, and the kernel for them.
+const MEMORY_MAX: u64 = 4_000_000_000;
+/// Interval of messages in a room: 333 messages and 16,667 deliveries per second in 10,000 rooms.
 const EVERY: Duration = Duration::from_secs(30);
 const LASTS: Duration = Duration::from_secs(60);
 const P99_MILLIS_MAX: f64 = 100.0;
 const DRAIN: Duration = Duration::from_secs(30);
 
-pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
-    let (rooms, members) = (run.scaled(ROOMS), MEMBERS as u64);
+fn rooms_of(benchmark: Benchmark) -> f64 {
+    match benchmark {
+        Benchmark::SmallMachine => ROOMS_OF_SMALL_MACHINE,
+        _ => ROOMS,
+    }
+}
+
+/// Connections at the same time at full size.
+pub fn connections(benchmark: Benchmark) -> f64 {
+    rooms_of(benchmark) * MEMBERS
+}
+
+pub fn run(run: &Run<'_>, benchmark: Benchmark) -> Result<BenchmarkReport> {
+    let (rooms, members) = (run.scaled(rooms_of(benchmark)), MEMBERS as u64);
     let sockets = rooms * members;
     let mut progress = Progress::new(4);
-    let server = run.server(Benchmark::Rooms, sockets, &progress)?;
+    let group = match benchmark {
+        Benchmark::SmallMachine => Some(MemoryGroup::new(MEMORY_MAX)?),
+        _ => None,
+    };
+    let start = || run.server(benchmark, sockets, &progress);
+    let server = group.as_ref().map_or_else(start, |group| group.within(start))?;
     let processes = run.processes_for(sockets);
     let server_before = kernel::pss(&server.ids())?;
     progress.step(&format!("{processes} server processes are up"));
@@ -63,11 +84,17 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
     progress.step(&format!("{} deliveries", status.received));
     // With separate servers each has its own part of a room, so fewer sockets receive a message.
     let expected = status.sent * members;
+    let group_memory = group.as_ref().map(|group| anyhow::Ok((group.peak()?, group.now()?)));
+    let group_memory = group_memory.transpose()?;
     let teardown = run.take_down(opened.clients, server, &progress)?;
     progress.step("all clients have left");
     progress.finish();
 
-    let mut report = run.report(Benchmark::Rooms, "Ten thousand rooms of fifty");
+    let title = match benchmark {
+        Benchmark::SmallMachine => "400,000 sockets on a machine with 4 GB",
+        _ => "Ten thousand rooms of fifty",
+    };
+    let mut report = run.report(benchmark, title);
     let millis = |part: f64| delivery.quantile(part).as_secs_f64() * 1e3;
     let lost = expected.abs_diff(status.received) + status.duplicates;
     report.targets = vec![
@@ -75,6 +102,14 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
         Target::at_most("messages lost or received twice", lost as f64, 0.0, "", 0),
         Target::at_most("delay of a message, p99", millis(0.99), P99_MILLIS_MAX, "ms", 1),
     ];
+    if let Some((peak, now)) = group_memory {
+        let (peak, most) = (peak as f64 / 1e9, MEMORY_MAX as f64 / 1e9);
+        let what = "most memory of the server, kernel and programs";
+        report.targets.push(Target::at_most(what, peak, most, "GB", 2));
+        report.figure("memory of the server with the kernel, at the end; a socket", {
+            format!("{}; {}", bytes(now), bytes(now / sockets))
+        });
+    }
     report.figure("rooms, sockets in each", format!("{}, {members}", number(rooms as f64, 0)));
     report.figure("messages sent, received", {
         format!("{}, {}", number(status.sent as f64, 0), number(status.received as f64, 0))
@@ -108,6 +143,14 @@ pub fn run(run: &Run<'_>) -> Result<BenchmarkReport> {
          when the message was due, so a late generator does not look fast."
             .into(),
     ];
+    if group_memory.is_some() {
+        report.method.push(format!(
+            "The processes of the server are in a control group that may use {} of memory. The kernel \
+             counts its own memory for them, such as the server's ends of the connections. The clients \
+             are outside. Server and clients share the cores of the machine.",
+            bytes(MEMORY_MAX)
+        ));
+    }
     report.chart = chart(&points, &delivery.cumulative());
     report.chart.notes = vec![report.machine.clone()];
     Ok(report)

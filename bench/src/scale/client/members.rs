@@ -5,7 +5,7 @@ use anyhow::{Result, bail, ensure};
 use super::Durations;
 use super::net::{Clients, ConnId, End, Net};
 use super::sockets::{JOIN_TIMEOUT_NS, RETRY_MILLIS, put_upgrade};
-use super::wire::Event;
+use super::wire::{Event, Position};
 use crate::message::{self, WEBSOCKET_ACCEPT};
 use crate::scale::clock::now_ns;
 use crate::scale::orders::{Order, Status, Wire};
@@ -32,6 +32,8 @@ pub struct Members {
     publishing: Option<Publishing>,
     /// Number of the last message to a topic.
     last_sent: u32,
+    /// The last position of each slot; empty until a topic has one.
+    seen: Vec<Seen>,
     out: Vec<u8>,
     status: Status,
     durations: Durations,
@@ -60,6 +62,13 @@ enum Stage {
     Greeting,
     Joining,
     Joined,
+}
+
+/// The position up to which a slot has the messages of its topic.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    epoch: String,
+    offset: u64,
 }
 
 /// Further topics of each slot.
@@ -104,6 +113,10 @@ impl Clients for Members {
                     Some(Publishing { slots, messages, every_ns, from_ns, sent: 0, base });
                 Ok(())
             }
+            Order::Interrupt { away_ns, spread_ns } => {
+                self.interrupt(net, *away_ns, *spread_ns);
+                Ok(())
+            }
             Order::Close => {
                 for slot in &mut self.slots {
                     if let Some(conn) = slot.conn.take() {
@@ -136,9 +149,7 @@ impl Clients for Members {
         let Some(frame) = message::frame(bytes) else { return Ok(0) };
         match frame.opcode {
             message::TEXT => {
-                for event in self.wire.read(frame.payload) {
-                    self.handle_event(net, conn, owner, event);
-                }
+                self.wire.read(frame.payload, |event| self.handle_event(net, conn, owner, event));
             }
             message::PING => {
                 self.out.clear();
@@ -200,6 +211,23 @@ impl Members {
         Ok(())
     }
 
+    /// Close all connections without a word, and connect again after a time, evenly spread.
+    fn interrupt(&mut self, net: &mut Net, away_ns: u64, spread_ns: u64) {
+        let (from_ns, count) = (now_ns() + away_ns, self.slots.len() as u64);
+        for (slot, index) in self.slots.iter_mut().zip(0..) {
+            let Some(conn) = slot.conn.take() else { continue };
+            net.close(conn);
+            match slot.stage {
+                Stage::Joined => self.status.present -= 1,
+                Stage::Away => {}
+                _ => self.opening -= 1,
+            }
+            slot.stage = Stage::Away;
+            let key = RECONNECT | u64::from(slot.attempt) << 32 | index;
+            net.set_timer(from_ns + spread_ns * index / count, key);
+        }
+    }
+
     fn connect(&mut self, net: &mut Net, index: u32) -> Result<()> {
         let slot = &mut self.slots[index as usize];
         let choice = if slot.has_moved { net.other_server(index) } else { 0 };
@@ -216,6 +244,7 @@ impl Members {
     /// another machine.
     fn failed(&mut self, net: &mut Net, index: u32, count: impl Fn(&mut Status) -> &mut u64) {
         *count(&mut self.status) += 1;
+        let have_started = self.started == self.slots.len();
         let slot = &mut self.slots[index as usize];
         match slot.stage {
             Stage::Joined => {
@@ -223,7 +252,11 @@ impl Members {
                 slot.has_moved = true;
             }
             Stage::Away => {}
-            _ => self.opening -= 1,
+            _ => {
+                self.opening -= 1;
+                // Its machine may have ended while it was away.
+                slot.has_moved |= have_started && slot.tries > 0;
+            }
         }
         let step = RETRY_MILLIS[usize::from(slot.tries).min(RETRY_MILLIS.len() - 1)];
         (slot.conn, slot.stage, slot.tries) = (None, Stage::Away, slot.tries.saturating_add(1));
@@ -251,28 +284,51 @@ impl Members {
         Ok(response.len)
     }
 
-    fn handle_event(&mut self, net: &mut Net, conn: ConnId, owner: u32, event: Event) {
+    /// A slot has the messages of its topic up to a position.
+    fn see(&mut self, index: u32, position: Option<Position<'_>>) {
+        let Some(Position { epoch, offset }) = position else { return };
+        if self.seen.is_empty() {
+            self.seen = vec![Seen::default(); self.slots.len()];
+        }
+        let seen = &mut self.seen[index as usize];
+        if let Some(epoch) = epoch
+            && *epoch != seen.epoch
+        {
+            epoch.clone_into(&mut seen.epoch);
+        }
+        seen.offset = offset;
+    }
+
+    fn handle_event(&mut self, net: &mut Net, conn: ConnId, owner: u32, event: Event<'_>) {
         let slot = &mut self.slots[owner as usize];
         match event {
             Event::Answer(text) => self.send(net, conn, text),
             Event::Opened if slot.stage == Stage::Greeting => {
                 slot.stage = Stage::Joining;
-                let join = self.wire.join(&self.topic(owner));
+                let seen = self.seen.get(owner as usize).filter(|seen| !seen.epoch.is_empty());
+                let after = seen.map(|seen| (&*seen.epoch, seen.offset));
+                let join = self.wire.join(&self.topic(owner), after);
                 self.send(net, conn, &join);
             }
-            Event::Joined if slot.stage == Stage::Joining => {
-                (slot.stage, slot.tries, slot.last_received) = (Stage::Joined, 0, 0);
+            Event::Joined { recovered, position } if slot.stage == Stage::Joining => {
+                (slot.stage, slot.tries) = (Stage::Joined, 0);
+                if recovered {
+                    self.status.recovered += 1;
+                } else {
+                    slot.last_received = 0;
+                    self.see(owner, position);
+                }
                 self.opening -= 1;
                 self.status.present += 1;
                 self.status.joins += 1;
                 self.status.present_at_ns = now_ns();
             }
-            Event::Joined if slot.stage == Stage::Joined => {
+            Event::Joined { .. } if slot.stage == Stage::Joined => {
                 slot.more_joined += 1;
                 self.status.joins += 1;
                 self.join_more(net, owner);
             }
-            Event::Message(number) => {
+            Event::Message(number, position) => {
                 self.status.received += 1;
                 self.status.received_at_ns = now_ns();
                 match number.checked_sub(slot.last_received) {
@@ -283,9 +339,10 @@ impl Members {
                     Some(_) => {}
                 }
                 slot.last_received = slot.last_received.max(number);
+                self.see(owner, position);
             }
             Event::Other => {}
-            Event::Opened | Event::Joined | Event::Wrong => self.status.wrong += 1,
+            Event::Opened | Event::Joined { .. } | Event::Wrong => self.status.wrong += 1,
         }
     }
 
@@ -299,7 +356,7 @@ impl Members {
         let Some(More { prefix, each }) = &self.more else { return };
         if let (Some(conn), true) = (slot.conn, slot.more_joined < *each) {
             let number = u64::from(index) * u64::from(*each) + u64::from(slot.more_joined);
-            let join = self.wire.join(&format!("{prefix}{number}"));
+            let join = self.wire.join(&format!("{prefix}{number}"), None);
             self.send(net, conn, &join);
         }
     }
