@@ -246,12 +246,26 @@ impl Bench<'_> {
         counts: [u32; MACHINES],
         topics: u32,
     ) -> Result<Clients> {
+        self.enter_from(machines, wire, kind, counts, topics, 1)
+    }
+
+    /// `first_source` is the first number of the source addresses of each machine's clients. Others that
+    /// are open at the same time need other numbers.
+    pub(super) fn enter_from(
+        &self,
+        machines: &Machines,
+        wire: Wire,
+        kind: &str,
+        counts: [u32; MACHINES],
+        topics: u32,
+        first_source: u8,
+    ) -> Result<Clients> {
         let mut clients = Clients(Vec::new());
         let homes = machines.addresses().len();
         for (home, count) in counts.into_iter().enumerate().take(homes) {
             let count = u64::from(count);
             let processes = count.div_ceil(sockets_each());
-            let sources = SOURCES * home as u8 + 1;
+            let sources = SOURCES * home as u8 + first_source;
             let servers = machines.addresses_from(home);
             let mut of_machine =
                 ClientProcesses::start(Kind::Members, processes as usize, sources, &servers)?;

@@ -31,6 +31,8 @@ const AWAY: Duration = Duration::from_secs(30);
 const SPREAD: Duration = Duration::from_secs(5);
 /// How long after the cut a machine is killed.
 const KILLED_AFTER: Duration = Duration::from_secs(5);
+/// The number of the publishers' source address; those of the clients are below it.
+const PUBLISHER_SOURCE: u8 = 15;
 const RETURN_TIMEOUT: Duration = Duration::from_secs(120);
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -99,7 +101,9 @@ impl Bench<'_> {
             let (home, homes) = (home as u32, homes as u32);
             if home < homes { all * (home + 1) / homes - all * home / homes } else { 0 }
         });
-        let mut publishers = self.enter_each(machines, wire, KEPT, [TOPICS, 0, 0], TOPICS)?;
+        let publishing = [TOPICS, 0, 0];
+        let mut publishers =
+            self.enter_from(machines, wire, KEPT, publishing, TOPICS, PUBLISHER_SOURCE)?;
         let mut clients = self.enter_each(machines, wire, KEPT, counts, TOPICS)?;
         let (count, name) = (u64::from(all), place.name());
         let expected = count * u64::from(ROUNDS);
@@ -123,7 +127,7 @@ impl Bench<'_> {
         let joins = count * 2;
         let status = clients.wait_for(RETURN_TIMEOUT, |status| {
             self.progress.show(&format!("{name}: {} of {count} are back", status.present));
-            status.present == count && status.joins == joins
+            status.present == count && status.joins >= joins
         })?;
         let usage = machines.usage()?.since(before);
         let joined_seconds = status.present_at_ns.saturating_sub(back_at_ns) as f64 / 1e9;

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Files of a control group: its limit, its largest use, and its use now.
-type Files = [&'static str; 3];
+/// Files of a control group: its limit, and its largest use.
+type Files = [&'static str; 2];
 
-const VERSION_1: Files =
-    ["memory.limit_in_bytes", "memory.max_usage_in_bytes", "memory.usage_in_bytes"];
-const VERSION_2: Files = ["memory.max", "memory.peak", "memory.current"];
+const VERSION_1: Files = ["memory.limit_in_bytes", "memory.max_usage_in_bytes"];
+const VERSION_2: Files = ["memory.max", "memory.peak"];
 
 /// A control group with a limit, removed when it is dropped. The kernel counts the memory of its
 /// processes, and what the kernel keeps for them, such as sockets.
@@ -47,11 +46,6 @@ impl MemoryGroup {
     /// The most memory that the group has used, in bytes.
     pub fn peak(&self) -> Result<u64> {
         self.read(self.files[1])
-    }
-
-    /// The memory that the group uses now, in bytes.
-    pub fn now(&self) -> Result<u64> {
-        self.read(self.files[2])
     }
 
     fn read(&self, file: &str) -> Result<u64> {

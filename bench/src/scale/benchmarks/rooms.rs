@@ -6,7 +6,7 @@ use super::{Benchmark, Run, pause, seconds_since};
 use crate::progress::Progress;
 use crate::report::{BenchmarkReport, Target};
 use crate::scale::clock::{nanos, now_ns};
-use crate::scale::kernel;
+use crate::scale::kernel::{self, MachineMemory};
 use crate::scale::memory_group::MemoryGroup;
 use crate::scale::orders::Order;
 use watchfire_report::units::{bytes, duration, number};
@@ -39,6 +39,7 @@ pub fn run(run: &Run<'_>, benchmark: Benchmark) -> Result<BenchmarkReport> {
     let (rooms, members) = (run.scaled(rooms_of(benchmark)), MEMBERS as u64);
     let sockets = rooms * members;
     let mut progress = Progress::new(4);
+    let machine_before = MachineMemory::read()?;
     let group = match benchmark {
         Benchmark::SmallMachine => Some(MemoryGroup::new(MEMORY_MAX)?),
         _ => None,
@@ -52,6 +53,7 @@ pub fn run(run: &Run<'_>, benchmark: Benchmark) -> Result<BenchmarkReport> {
     progress.step(&format!("{sockets} joined in {:.1} s", opened.took.as_secs_f64()));
     pause(Duration::from_secs(2), "waiting for the machine", &progress);
     let server_idle = kernel::pss(&opened.server_ids)?;
+    let pinned = MachineMemory::read()?.pinned.saturating_sub(machine_before.pinned);
 
     let clients = &mut opened.clients;
     let before = run.cpu(&opened.server_ids, &opened.client_ids)?;
@@ -84,8 +86,7 @@ pub fn run(run: &Run<'_>, benchmark: Benchmark) -> Result<BenchmarkReport> {
     progress.step(&format!("{} deliveries", status.received));
     // With separate servers each has its own part of a room, so fewer sockets receive a message.
     let expected = status.sent * members;
-    let group_memory = group.as_ref().map(|group| anyhow::Ok((group.peak()?, group.now()?)));
-    let group_memory = group_memory.transpose()?;
+    let group_peak = group.as_ref().map(MemoryGroup::peak).transpose()?;
     let teardown = run.take_down(opened.clients, server, &progress)?;
     progress.step("all clients have left");
     progress.finish();
@@ -102,13 +103,18 @@ pub fn run(run: &Run<'_>, benchmark: Benchmark) -> Result<BenchmarkReport> {
         Target::at_most("messages lost or received twice", lost as f64, 0.0, "", 0),
         Target::at_most("delay of a message, p99", millis(0.99), P99_MILLIS_MAX, "ms", 1),
     ];
-    if let Some((peak, now)) = group_memory {
-        let (peak, most) = (peak as f64 / 1e9, MEMORY_MAX as f64 / 1e9);
-        let what = "most memory of the server, kernel and programs";
-        report.targets.push(Target::at_most(what, peak, most, "GB", 2));
-        report.figure("memory of the server with the kernel, at the end; a socket", {
-            format!("{}; {}", bytes(now), bytes(now / sockets))
-        });
+    if let Some(peak) = group_peak {
+        // Each connection has two equal ends in the kernel.
+        let all = server_idle + pinned / 2;
+        report.targets.push(Target::at_most(
+            "memory of the server: programs, and its ends in the kernel",
+            all as f64 / 1e9,
+            MEMORY_MAX as f64 / 1e9,
+            "GB",
+            2,
+        ));
+        report.figure("that memory, a socket", bytes(all / sockets));
+        report.figure("most memory that the kernel charged to the control group", bytes(peak));
     }
     report.figure("rooms, sockets in each", format!("{}, {members}", number(rooms as f64, 0)));
     report.figure("messages sent, received", {
@@ -143,11 +149,13 @@ pub fn run(run: &Run<'_>, benchmark: Benchmark) -> Result<BenchmarkReport> {
          when the message was due, so a late generator does not look fast."
             .into(),
     ];
-    if group_memory.is_some() {
+    if group_peak.is_some() {
         report.method.push(format!(
-            "The processes of the server are in a control group that may use {} of memory. The kernel \
-             counts its own memory for them, such as the server's ends of the connections. The clients \
-             are outside. Server and clients share the cores of the machine.",
+            "The processes of the server are in a control group that may use {} of memory. The clients \
+             are outside. The kernel charges to the group what a process asks for. It does not charge \
+             the part of a connection that it makes when a packet arrives, so the memory of the server \
+             is also given as the sum of its programs (PSS) and half of the memory that the kernel keeps \
+             for both ends. Server and clients share the cores of the machine.",
             bytes(MEMORY_MAX)
         ));
     }
