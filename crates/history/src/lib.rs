@@ -10,7 +10,7 @@ mod packet;
 mod position;
 mod replicas;
 
-pub use log::{Bounds, Comparison, Log, LogImage, Message, Positioned};
+pub use log::{Bounds, Comparison, Log, LogImage, Message, Origin, Positioned};
 pub use packet::Packet;
 pub use position::{InvalidPosition, Position};
 pub use replicas::{Environment, Output, Replicas, Totals};

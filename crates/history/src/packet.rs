@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::log::{LogImage, Message};
+use crate::log::{LogImage, Message, Origin};
 use crate::position::Position;
 
 /// A message of one process's [`crate::Replicas`] to another's.
@@ -12,8 +12,17 @@ pub enum Packet {
     Publish {
         /// The topic.
         topic: String,
+        /// The process that published it.
+        origin: Origin,
         /// The message.
         message: Message,
+    },
+    /// To the process that published a message: another process than the owner has it.
+    Published {
+        /// The topic.
+        topic: String,
+        /// The number of the message.
+        number: u64,
     },
     /// From the owner: the next message of the log.
     Append {
@@ -23,6 +32,8 @@ pub enum Packet {
         after: Position,
         /// The epoch in which it was written.
         epoch: u64,
+        /// The process that published it.
+        origin: Origin,
         /// The message.
         message: Message,
     },

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use watchfire_types::{Instant, NodeId, Rng};
 
-use crate::log::{Bounds, Comparison, Log, Message};
+use crate::log::{Bounds, Comparison, Log, Message, Origin};
 use crate::packet::Packet;
 use crate::position::{EPOCH_MASK, Position};
 
@@ -29,6 +29,11 @@ const WANT_INTERVAL: Duration = Duration::from_millis(300);
 const HELD_PERIOD: Duration = Duration::from_secs(10);
 /// The bytes of all messages that wait for an owner. A further one is dropped and counted.
 const HELD_BYTES_MAX: usize = 16 << 20;
+/// The bytes of all messages that were sent to an owner and are not confirmed. A further one is lost if
+/// its owner ends before another process has it.
+const SENT_BYTES_MAX: usize = 16 << 20;
+/// How long a message waits for its confirmation before it is sent again.
+const RESEND_PERIOD: Duration = Duration::from_secs(3);
 /// Topics in one claim.
 const CLAIM_TOPICS_MAX: usize = 500;
 /// Ticks in which every log is checked once for expired messages.
@@ -120,7 +125,9 @@ struct Topic {
     /// The epoch of this process's next messages.
     epoch: u64,
     /// Messages that wait for an owner.
-    held: VecDeque<(Instant, Message)>,
+    held: VecDeque<(Instant, Origin, Message)>,
+    /// Messages of this process that were sent to an owner, until another process has them.
+    sent: VecDeque<(Instant, u64, Message)>,
     wanted_at: Option<Instant>,
     /// Shards with subscribers.
     shards: u32,
@@ -151,9 +158,16 @@ pub struct Replicas<E> {
     topics: BTreeMap<Arc<str>, Topic>,
     claims: BTreeMap<u64, Claim>,
     last_claim: u64,
+    /// Random: another process in this place has another one.
+    life: u64,
+    /// The number of the last message that this process published.
+    last_number: u64,
     /// Topics with messages that wait for an owner.
     holding: BTreeSet<Arc<str>>,
     held_bytes: usize,
+    /// Topics with messages that are not confirmed.
+    sending: BTreeSet<Arc<str>>,
+    sent_bytes: usize,
     /// The topic that the sweep checked last.
     swept: Option<Arc<str>>,
     totals: Totals,
@@ -170,10 +184,13 @@ impl<E: Environment> Replicas<E> {
         memory_bytes_max: usize,
         settled_at: Instant,
     ) -> Self {
+        let mut rng = Rng::from_seed(seed);
         Replicas {
             me,
             environment,
-            rng: Rng::from_seed(seed),
+            life: rng.next_u64(),
+            last_number: 0,
+            rng,
             memory_bytes_max,
             settled_at,
             up: BTreeSet::from([me]),
@@ -182,6 +199,8 @@ impl<E: Environment> Replicas<E> {
             last_claim: 0,
             holding: BTreeSet::new(),
             held_bytes: 0,
+            sending: BTreeSet::new(),
+            sent_bytes: 0,
             swept: None,
             totals: Totals::default(),
             outputs: VecDeque::new(),
@@ -195,7 +214,7 @@ impl<E: Environment> Replicas<E> {
 
     /// The sizes of all logs.
     pub fn totals(&self) -> Totals {
-        let memory_bytes = self.totals.memory_bytes + self.held_bytes;
+        let memory_bytes = self.totals.memory_bytes + self.held_bytes + self.sent_bytes;
         Totals { logs: self.topics.len(), memory_bytes, ..self.totals }
     }
 
@@ -227,22 +246,28 @@ impl<E: Environment> Replicas<E> {
 
     /// Publishes a message: writes it if this process owns the topic, or sends it to the owner.
     pub fn publish(&mut self, now: Instant, topic: &str, message: Message) {
+        self.last_number += 1;
+        let origin = Origin { node: self.me.0, life: self.life, number: self.last_number };
+        self.route(now, topic, origin, message);
+    }
+
+    fn route(&mut self, now: Instant, topic: &str, origin: Origin, message: Message) {
         let waits = self.topics.get(topic).is_some_and(|entry| !entry.held.is_empty());
         let owner = self.owner_of(topic);
         if waits {
-            self.hold(now, topic, message);
+            self.hold(now, topic, origin, message);
         } else if owner != self.me {
-            self.send(owner, Packet::Publish { topic: topic.into(), message });
+            self.send_to_owner(now, topic, owner, origin, message);
         } else if self.is_owner(topic) {
-            self.append(now, topic, message);
+            self.append(now, topic, origin, message);
         } else {
-            self.hold(now, topic, message);
+            self.hold(now, topic, origin, message);
             self.claim(now, vec![topic.into()]);
         }
     }
 
     /// Takes back a message that the driver could not send to its owner.
-    pub fn hold(&mut self, now: Instant, topic: &str, message: Message) {
+    pub fn hold(&mut self, now: Instant, topic: &str, origin: Origin, message: Message) {
         let bytes = message.len();
         if self.held_bytes + bytes > HELD_BYTES_MAX {
             self.totals.dropped_publishes += 1;
@@ -250,8 +275,69 @@ impl<E: Environment> Replicas<E> {
         }
         self.held_bytes += bytes;
         let entry = self.entry(now, topic);
-        entry.held.push_back((now, message));
+        entry.held.push_back((now, origin, message));
         self.holding.insert(topic.into());
+    }
+
+    /// Sends a message to the owner. If this process published it, it stays here until another process
+    /// than the owner has it.
+    fn send_to_owner(
+        &mut self,
+        now: Instant,
+        topic: &str,
+        owner: NodeId,
+        origin: Origin,
+        message: Message,
+    ) {
+        let bytes = message.len();
+        if origin.life == self.life && self.sent_bytes + bytes <= SENT_BYTES_MAX {
+            self.sent_bytes += bytes;
+            let entry = self.entry(now, topic);
+            entry.sent.push_back((now, origin.number, message.clone()));
+            self.sending.insert(topic.into());
+        }
+        self.send(owner, Packet::Publish { topic: topic.into(), origin, message });
+    }
+
+    /// Another process than the owner has these messages of this process.
+    fn confirm(&mut self, topic: &str, is_confirmed: impl Fn(u64) -> bool) {
+        let Some(entry) = self.topics.get_mut(topic).filter(|entry| !entry.sent.is_empty()) else {
+            return;
+        };
+        let sent_bytes = &mut self.sent_bytes;
+        entry.sent.retain(|(_, number, message)| {
+            let is_done = is_confirmed(*number);
+            *sent_bytes -= if is_done { message.len() } else { 0 };
+            !is_done
+        });
+        if entry.sent.is_empty() {
+            self.sending.remove(topic);
+        }
+    }
+
+    /// Sends the messages again that were sent this long ago, and are not confirmed.
+    fn send_again(&mut self, now: Instant, after: Duration) {
+        for topic in self.sending.clone() {
+            let entry = self.topics.get_mut(&topic).expect("a topic with messages stays");
+            let is_due = entry.sent.front().is_some_and(|(at, ..)| now.since(*at) >= after);
+            if !is_due {
+                continue;
+            }
+            let sent = std::mem::take(&mut entry.sent);
+            self.sending.remove(&topic);
+            // Before those that wait already.
+            let later = std::mem::take(&mut entry.held);
+            for (_, number, message) in sent {
+                self.sent_bytes -= message.len();
+                let origin = Origin { node: self.me.0, life: self.life, number };
+                self.route(now, &topic, origin, message);
+            }
+            let entry = self.topics.get_mut(&topic).expect("a topic with messages stays");
+            if !later.is_empty() {
+                entry.held.extend(later);
+                self.holding.insert(topic.clone());
+            }
+        }
     }
 
     /// Whether a topic has a log. If it has none, its owner is asked for it.
@@ -306,6 +392,8 @@ impl<E: Environment> Replicas<E> {
     /// Another process is gone.
     pub fn node_down(&mut self, now: Instant, node: NodeId) {
         self.up.remove(&node);
+        // It may have owned the topics of messages that no other process has.
+        self.send_again(now, Duration::ZERO);
         for claim in self.claims.values_mut() {
             claim.waiting.remove(&node);
         }
@@ -353,13 +441,16 @@ impl<E: Environment> Replicas<E> {
     /// Handles a message of another process.
     pub fn receive(&mut self, now: Instant, from: NodeId, packet: Packet) {
         match packet {
-            Packet::Publish { topic, message } => match self.owner_of(&topic) == self.me {
-                true => self.publish(now, &topic, message),
-                // The processes disagree for a moment. The next tick sends it on.
-                false => self.hold(now, &topic, message),
-            },
-            Packet::Append { topic, after, epoch, message } => {
-                self.receive_append(now, from, &topic, after, epoch, message);
+            Packet::Publish { topic, origin, message } => {
+                match self.owner_of(&topic) == self.me {
+                    true => self.route(now, &topic, origin, message),
+                    // The processes disagree for a moment. The next tick sends it on.
+                    false => self.hold(now, &topic, origin, message),
+                }
+            }
+            Packet::Published { topic, number } => self.confirm(&topic, |sent| sent == number),
+            Packet::Append { topic, after, epoch, origin, message } => {
+                self.receive_append(now, from, &topic, after, (epoch, origin), message);
             }
             Packet::Log { topic, is_owner, image } => {
                 if let Some(log) = Log::of_image(now, image) {
@@ -396,6 +487,7 @@ impl<E: Environment> Replicas<E> {
         let is_late = |claim: &&mut Claim| now.since(claim.started_at) > CLAIM_TIMEOUT;
         self.claims.values_mut().filter(is_late).for_each(|claim| claim.waiting.clear());
         self.finish_claims(now);
+        self.send_again(now, RESEND_PERIOD);
         self.release(now);
         self.sweep(now);
         if self.totals.memory_bytes > self.memory_bytes_max {
@@ -429,14 +521,18 @@ impl<E: Environment> Replicas<E> {
         self.rng.next_u64() & EPOCH_MASK
     }
 
-    /// Writes a message as the owner.
-    fn append(&mut self, now: Instant, topic: &str, message: Message) {
+    /// Writes a message as the owner, unless it is in the log already.
+    fn append(&mut self, now: Instant, topic: &str, origin: Origin, message: Message) {
         let Some(bounds) = self.environment.bounds(topic) else { return };
         let (topic, entry) = self.topics.get_key_value(topic).expect("an owner has a log");
         let (topic, epoch) = (topic.clone(), entry.epoch);
         let entry = self.topics.get_mut(&topic).expect("it was found");
         let log = entry.log.as_mut().expect("an owner has a log");
+        if log.has(origin) {
+            return self.tell_origin(&topic, origin);
+        }
         let after = log.position();
+        log.note_origin(origin);
         let position = log.push(now, &bounds, epoch, message.clone());
         let was_idle = now.since(entry.used_at) > IDLE_PERIOD / 2;
         entry.used_at = now;
@@ -446,10 +542,25 @@ impl<E: Environment> Replicas<E> {
             self.appoint_deputy(&topic);
         }
         self.count(&topic);
-        let packet =
-            Packet::Append { topic: (*topic).into(), after, epoch, message: message.clone() };
+        let packet = Packet::Append {
+            topic: (*topic).into(),
+            after,
+            epoch,
+            origin,
+            message: message.clone(),
+        };
         self.outputs.push_back(Output::Publish { topic: topic.clone(), packet });
         self.outputs.push_back(Output::Deliver { topic, after, position, message });
+    }
+
+    /// Tells the process that published a message that it is not lost if one process ends.
+    fn tell_origin(&mut self, topic: &str, origin: Origin) {
+        let Origin { node, life, number } = origin;
+        if life == self.life {
+            self.confirm(topic, |sent| sent == number);
+        } else if self.up.contains(&NodeId(node)) {
+            self.send(NodeId(node), Packet::Published { topic: topic.into(), number });
+        }
     }
 
     fn receive_append(
@@ -458,7 +569,7 @@ impl<E: Environment> Replicas<E> {
         from: NodeId,
         topic: &str,
         after: Position,
-        epoch: u64,
+        (epoch, origin): (u64, Origin),
         message: Message,
     ) {
         let Some(bounds) = self.environment.bounds(topic) else { return };
@@ -473,9 +584,16 @@ impl<E: Environment> Replicas<E> {
             }
             return;
         };
+        log.note_origin(origin);
         let position = log.push(now, &bounds, epoch, message.clone());
         (entry.owner, entry.used_at) = (Some(from), now);
+        let is_deputy = entry.is_kept;
         self.count(topic);
+        if origin.life == self.life {
+            self.confirm(topic, |sent| sent == origin.number);
+        } else if is_deputy {
+            self.tell_origin(topic, origin);
+        }
         self.outputs.push_back(Output::Deliver { topic: topic.into(), after, position, message });
     }
 
@@ -520,6 +638,12 @@ impl<E: Environment> Replicas<E> {
             Comparison::Same | Comparison::Older | Comparison::Diverged => {}
         }
         self.count(topic);
+        if self.sending.contains(topic)
+            && let Some(log) = self.log(topic)
+        {
+            let numbers: BTreeSet<u64> = log.numbers_of(self.life).collect();
+            self.confirm(topic, |sent| numbers.contains(&sent));
+        }
     }
 
     /// Joins a log with that of this process, which claims the topic.
@@ -729,8 +853,8 @@ impl<E: Environment> Replicas<E> {
     fn release_topic(&mut self, now: Instant, topic: &Arc<str>) {
         let owner = self.owner_of(topic);
         let Some(entry) = self.topics.get_mut(topic) else { return };
-        while entry.held.front().is_some_and(|(at, _)| now.since(*at) > HELD_PERIOD) {
-            let (_, message) = entry.held.pop_front().expect("it was found");
+        while entry.held.front().is_some_and(|(at, ..)| now.since(*at) > HELD_PERIOD) {
+            let (.., message) = entry.held.pop_front().expect("it was found");
             self.held_bytes -= message.len();
             self.totals.dropped_publishes += 1;
         }
@@ -744,12 +868,12 @@ impl<E: Environment> Replicas<E> {
         }
         let held = std::mem::take(&mut entry.held);
         self.holding.remove(topic);
-        for (_, message) in held {
+        for (_, origin, message) in held {
             self.held_bytes -= message.len();
             if owner == self.me {
-                self.append(now, topic, message);
+                self.append(now, topic, origin, message);
             } else {
-                self.send(owner, Packet::Publish { topic: (**topic).into(), message });
+                self.send_to_owner(now, topic, owner, origin, message);
             }
         }
     }
@@ -777,7 +901,8 @@ impl<E: Environment> Replicas<E> {
 
     fn remove_if_unused(&mut self, topic: &str) {
         let is_unused = |entry: &Topic| {
-            entry.shards == 0 && entry.held.is_empty() && entry.claim.is_none() && !entry.is_kept
+            let has_messages = !entry.held.is_empty() || !entry.sent.is_empty();
+            entry.shards == 0 && !has_messages && entry.claim.is_none() && !entry.is_kept
         };
         if self.topics.get(topic).is_some_and(is_unused) {
             self.remove(topic);
@@ -801,7 +926,8 @@ impl<E: Environment> Replicas<E> {
                 log.expire(now, &bounds);
             }
             let is_idle = now.since(entry.used_at) > bounds.age.saturating_add(IDLE_PERIOD);
-            if is_idle && entry.shards == 0 && entry.held.is_empty() && entry.claim.is_none() {
+            let has_messages = !entry.held.is_empty() || !entry.sent.is_empty();
+            if is_idle && entry.shards == 0 && !has_messages && entry.claim.is_none() {
                 self.remove(&topic);
             }
             self.count(&topic);
@@ -831,7 +957,8 @@ impl<E: Environment> Replicas<E> {
                 return;
             }
             let entry = &self.topics[topic];
-            if entry.shards == 0 && entry.held.is_empty() && entry.claim.is_none() {
+            let has_messages = !entry.held.is_empty() || !entry.sent.is_empty();
+            if entry.shards == 0 && !has_messages && entry.claim.is_none() {
                 self.remove(topic);
             }
         }

@@ -69,6 +69,11 @@ struct Simulation {
     links: BTreeMap<(usize, usize), VecDeque<Frame>>,
     clients: Vec<Client>,
     published: u64,
+    /// The messages that each life of a process published.
+    published_by: BTreeMap<(usize, u32), Vec<u64>>,
+    /// Logs that began again.
+    diverged: u64,
+    kills: u32,
     /// The message of each position.
     placed: BTreeMap<(u64, u64), u64>,
     /// The lives of the processes that delivered a message.
@@ -86,6 +91,9 @@ impl Simulation {
             links: BTreeMap::new(),
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             published: 0,
+            published_by: BTreeMap::new(),
+            diverged: 0,
+            kills: 0,
             placed: BTreeMap::new(),
             delivered: BTreeMap::new(),
             recovered: 0,
@@ -153,6 +161,9 @@ impl Simulation {
     }
 
     fn kill(&mut self, at: usize) {
+        self.kills += 1;
+        let node = self.nodes[at].as_ref();
+        self.diverged += node.map_or(0, |node| node.replicas.totals().diverged_logs);
         self.nodes[at] = None;
         (0..NODES).for_each(|other| self.unlink(at, other));
         self.disconnect_from(at);
@@ -256,7 +267,9 @@ impl Simulation {
         self.published += 1;
         let message = Message { event: "".into(), payload: self.published.to_string().into() };
         let now = self.now;
-        self.nodes[at].as_mut().unwrap().replicas.publish(now, TOPIC, message);
+        let node = self.nodes[at].as_mut().unwrap();
+        self.published_by.entry((at, node.life)).or_default().push(self.published);
+        node.replicas.publish(now, TOPIC, message);
         self.drain(at);
     }
 
@@ -296,10 +309,15 @@ impl Simulation {
         assert_eq!(Some(*queued), position, "the log is delivered as soon as it grows");
     }
 
-    fn step(&mut self, has_faults: bool) {
+    fn step(&mut self, faults: Faults) {
         self.now += Duration::from_millis(self.rng.below(20));
         let [a, b] = [self.below(NODES), self.below(NODES)];
-        match self.below(if has_faults { 100 } else { 94 }) {
+        let events = match faults {
+            Faults::None => 94,
+            Faults::OneEnd => 95,
+            Faults::All => 100,
+        };
+        match self.below(events) {
             0..60 => {
                 let links: Vec<_> =
                     self.links.iter().filter(|(_, l)| !l.is_empty()).map(|(key, _)| *key).collect();
@@ -321,6 +339,11 @@ impl Simulation {
                 let now = self.now;
                 self.nodes[a].as_mut().unwrap().replicas.handle_tick(now);
                 self.drain(a);
+            }
+            94 if faults == Faults::OneEnd => {
+                if self.kills == 0 && self.nodes[a].is_some() {
+                    self.kill(a);
+                }
             }
             94 => self.unlink(a, b),
             95 | 96 => self.link(a, b),
@@ -374,7 +397,7 @@ impl Simulation {
         }
     }
 
-    fn check(&self) {
+    fn check(&self, faults: Faults) {
         let mut logs = self.nodes.iter().flatten().filter_map(|node| {
             let log = node.replicas.log(TOPIC)?;
             Some((log.position(), log.newest(usize::MAX)))
@@ -386,6 +409,22 @@ impl Simulation {
         let ids: Vec<u64> =
             messages.iter().map(|(_, message)| message.payload.parse().unwrap()).collect();
         assert_eq!(ids.len() as u64, position.offset, "nothing was dropped");
+        let unique: BTreeSet<u64> = ids.iter().copied().collect();
+        assert_eq!(unique.len(), ids.len(), "a message is in the log twice: {ids:?}");
+        let survivors = self.nodes.iter().enumerate();
+        let survivors = survivors.filter_map(|(at, node)| Some((at, node.as_ref()?)));
+        let diverged: u64 =
+            survivors.clone().map(|(_, node)| node.replicas.totals().diverged_logs).sum();
+        // Two processes that end one after the other, or a process that ends and a link that breaks, may
+        // have been the only ones with a message.
+        if faults != Faults::All {
+            assert_eq!(self.diverged + diverged, 0, "a log began again");
+            for (at, node) in survivors {
+                for id in self.published_by.get(&(at, node.life)).into_iter().flatten() {
+                    assert!(unique.contains(id), "{id} of the survivor {at} is lost: {ids:?}");
+                }
+            }
+        }
         for client in &self.clients {
             let is_kept = |id: &&u64| ids.contains(id);
             let kept: Vec<u64> = client.received.iter().filter(is_kept).copied().collect();
@@ -406,14 +445,24 @@ impl Simulation {
     }
 }
 
-fn run(seeds: std::ops::Range<u64>, has_faults: bool) -> u64 {
+/// What goes wrong in a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Faults {
+    None,
+    /// One process ends.
+    OneEnd,
+    /// Processes end and start, and links break.
+    All,
+}
+
+fn run(seeds: std::ops::Range<u64>, faults: Faults) -> u64 {
     let mut recovered = 0;
     for seed in seeds {
         let result = std::panic::catch_unwind(|| {
             let mut simulation = Simulation::new(seed);
-            (0..300).for_each(|_| simulation.step(has_faults));
+            (0..300).for_each(|_| simulation.step(faults));
             simulation.settle();
-            simulation.check();
+            simulation.check(faults);
             simulation.recovered
         });
         recovered += result.unwrap_or_else(|_| panic!("seed {seed}"));
@@ -423,12 +472,18 @@ fn run(seeds: std::ops::Range<u64>, has_faults: bool) -> u64 {
 
 #[test]
 fn a_recovered_client_has_what_survivors_delivered_in_order_and_once() {
-    let recovered = run(0..10_000, true);
+    let recovered = run(0..10_000, Faults::All);
     assert!(recovered > 10_000, "only {recovered} joins were recovered");
 }
 
 #[test]
 fn without_faults_every_client_that_comes_back_is_recovered() {
-    let recovered = run(0..1_000, false);
+    let recovered = run(0..1_000, Faults::None);
     assert!(recovered > 5_000, "only {recovered} joins were recovered");
+}
+
+#[test]
+fn when_a_process_ends_no_message_of_the_others_is_lost() {
+    let recovered = run(0..10_000, Faults::OneEnd);
+    assert!(recovered > 10_000, "only {recovered} joins were recovered");
 }

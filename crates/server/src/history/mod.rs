@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as SystemInstant};
 
 use parking_lot::Mutex;
 use watchfire_history::{
-    Bounds, Environment, Log, Message, Output, Packet, Position, Positioned, Replicas,
+    Bounds, Environment, Log, Message, Origin, Output, Packet, Position, Positioned, Replicas,
 };
 use watchfire_types::{Instant, NodeId};
 
@@ -186,21 +186,21 @@ impl History {
         while let Some(output) = replicas.poll_output() {
             unsent.extend(self.apply(output));
         }
-        for (topic, message) in unsent {
-            replicas.hold(now, &topic, message);
+        for (topic, origin, message) in unsent {
+            replicas.hold(now, &topic, origin, message);
         }
         result
     }
 
     /// Does what the replicas want. Returns a message that could not be sent to its owner.
-    fn apply(&self, output: Output) -> Option<(String, Message)> {
+    fn apply(&self, output: Output) -> Option<(String, Origin, Message)> {
         let cluster = self.link.cluster();
         match output {
             Output::Send { to, packet: packet @ Packet::Publish { .. } } => {
                 if self.link.send(to, &packet).is_err()
-                    && let Packet::Publish { topic, message } = packet
+                    && let Packet::Publish { topic, origin, message } = packet
                 {
-                    return Some((topic, message));
+                    return Some((topic, origin, message));
                 }
             }
             Output::Send { to, packet } => self.link.send_state(to, &packet),
