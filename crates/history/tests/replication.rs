@@ -340,11 +340,10 @@ impl Simulation {
                 self.nodes[a].as_mut().unwrap().replicas.handle_tick(now);
                 self.drain(a);
             }
-            94 if faults == Faults::OneEnd => {
-                if self.kills == 0 && self.nodes[a].is_some() {
-                    self.kill(a);
-                }
+            94 if faults == Faults::OneEnd && self.kills == 0 && self.nodes[a].is_some() => {
+                self.kill(a);
             }
+            94 if faults == Faults::OneEnd => {}
             94 => self.unlink(a, b),
             95 | 96 => self.link(a, b),
             97 if self.nodes.iter().flatten().count() > 1 => self.kill(a),
