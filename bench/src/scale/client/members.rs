@@ -230,7 +230,11 @@ impl Members {
 
     fn connect(&mut self, net: &mut Net, index: u32) -> Result<()> {
         let slot = &mut self.slots[index as usize];
-        let choice = if slot.has_moved { net.other_server(index) } else { 0 };
+        // Another machine than the last one, which may have ended.
+        let choice = match slot.has_moved {
+            true => net.other_server(index.wrapping_add(slot.tries.into())),
+            false => 0,
+        };
         let conn = net.connect(index, choice)?;
         self.opening += 1;
         slot.attempt = slot.attempt.wrapping_add(1);
