@@ -27,6 +27,8 @@ const GHOST_PAUSE: Duration = Duration::from_millis(200);
 const MEMORY_REST: Duration = Duration::from_secs(3);
 /// Numbers of source addresses for the client processes of one machine.
 const SOURCES: u8 = 20;
+/// The first of them, unless other clients use it.
+pub(super) const FIRST_SOURCE: u8 = 1;
 /// Messages a second to many topics, one after the other.
 const TOPIC_RATE: u32 = 4_000;
 /// Interval of the messages to the subscribers of one topic.
@@ -187,7 +189,8 @@ impl Bench<'_> {
             0 => clients_count,
             _ => rooms,
         });
-        let clients = self.enter_each(machines, system.wire(), kind, counts, rooms)?;
+        let clients =
+            self.enter_each(machines, system.wire(), kind, counts, rooms, FIRST_SOURCE)?;
         let everyone = u64::from(counts.iter().sum::<u32>());
         machines.wait_until_quiet()?;
         let observer = machines.addresses()[1];
@@ -235,23 +238,12 @@ impl Bench<'_> {
         each: u32,
         topics: u32,
     ) -> Result<Clients> {
-        self.enter_each(machines, wire, kind, [each; MACHINES], topics)
+        self.enter_each(machines, wire, kind, [each; MACHINES], topics, FIRST_SOURCE)
     }
 
+    /// Open sockets on each machine. `first_source` is the first number of the source addresses of
+    /// each machine's clients; others that are open at the same time need other numbers.
     pub(super) fn enter_each(
-        &self,
-        machines: &Machines,
-        wire: Wire,
-        kind: &str,
-        counts: [u32; MACHINES],
-        topics: u32,
-    ) -> Result<Clients> {
-        self.enter_from(machines, wire, kind, counts, topics, 1)
-    }
-
-    /// `first_source` is the first number of the source addresses of each machine's clients. Others that
-    /// are open at the same time need other numbers.
-    pub(super) fn enter_from(
         &self,
         machines: &Machines,
         wire: Wire,

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::MACHINES;
-use super::cases::Bench;
+use super::cases::{Bench, FIRST_SOURCE};
 use super::machines::Machines;
 use super::system::{KEPT, System};
 use crate::machine::{Machine, commit};
@@ -103,8 +103,8 @@ impl Bench<'_> {
         });
         let publishing = [TOPICS, 0, 0];
         let mut publishers =
-            self.enter_from(machines, wire, KEPT, publishing, TOPICS, PUBLISHER_SOURCE)?;
-        let mut clients = self.enter_each(machines, wire, KEPT, counts, TOPICS)?;
+            self.enter_each(machines, wire, KEPT, publishing, TOPICS, PUBLISHER_SOURCE)?;
+        let mut clients = self.enter_each(machines, wire, KEPT, counts, TOPICS, FIRST_SOURCE)?;
         let (count, name) = (u64::from(all), place.name());
         let expected = count * u64::from(ROUNDS);
         publishers.send_all(&Order::Publish {

@@ -1,4 +1,4 @@
-/** What the payload of a join asks for. */
+/** The messages that the payload of a join asks for. */
 export type HistoryRequest = { after: string } | { last: number }
 
 /** The members about the history in the reply of a join. Topics without a history have none. */

@@ -12,7 +12,7 @@ pub enum Packet {
     Publish {
         /// The topic.
         topic: String,
-        /// The process that published it.
+        /// Where it was published.
         origin: Origin,
         /// The message.
         message: Message,
@@ -32,7 +32,7 @@ pub enum Packet {
         after: Position,
         /// The epoch in which it was written.
         epoch: u64,
-        /// The process that published it.
+        /// Where it was published.
         origin: Origin,
         /// The message.
         message: Message,

@@ -140,6 +140,13 @@ struct Topic {
     counted: (usize, usize),
 }
 
+impl Topic {
+    /// Whether messages wait here: for an owner, or for a confirmation.
+    fn has_messages(&self) -> bool {
+        !self.held.is_empty() || !self.sent.is_empty()
+    }
+}
+
 struct Claim {
     topics: Vec<Arc<str>>,
     waiting: BTreeSet<NodeId>,
@@ -311,14 +318,19 @@ impl<E: Environment> Replicas<E> {
             !is_done
         });
         if entry.sent.is_empty() {
+            let has_log = entry.log.is_some();
             self.sending.remove(topic);
+            // A process that only publishes to a topic keeps nothing of it.
+            if !has_log {
+                self.remove_if_unused(topic);
+            }
         }
     }
 
     /// Sends the messages again that were sent this long ago, and are not confirmed.
     fn send_again(&mut self, now: Instant, after: Duration) {
         for topic in self.sending.clone() {
-            let entry = self.topics.get_mut(&topic).expect("a topic with messages stays");
+            let Some(entry) = self.topics.get_mut(&topic) else { continue };
             let is_due = entry.sent.front().is_some_and(|(at, ..)| now.since(*at) >= after);
             if !is_due {
                 continue;
@@ -901,8 +913,7 @@ impl<E: Environment> Replicas<E> {
 
     fn remove_if_unused(&mut self, topic: &str) {
         let is_unused = |entry: &Topic| {
-            let has_messages = !entry.held.is_empty() || !entry.sent.is_empty();
-            entry.shards == 0 && !has_messages && entry.claim.is_none() && !entry.is_kept
+            entry.shards == 0 && !entry.has_messages() && entry.claim.is_none() && !entry.is_kept
         };
         if self.topics.get(topic).is_some_and(is_unused) {
             self.remove(topic);
@@ -926,8 +937,7 @@ impl<E: Environment> Replicas<E> {
                 log.expire(now, &bounds);
             }
             let is_idle = now.since(entry.used_at) > bounds.age.saturating_add(IDLE_PERIOD);
-            let has_messages = !entry.held.is_empty() || !entry.sent.is_empty();
-            if is_idle && entry.shards == 0 && !has_messages && entry.claim.is_none() {
+            if is_idle && entry.shards == 0 && !entry.has_messages() && entry.claim.is_none() {
                 self.remove(&topic);
             }
             self.count(&topic);
@@ -957,8 +967,7 @@ impl<E: Environment> Replicas<E> {
                 return;
             }
             let entry = &self.topics[topic];
-            let has_messages = !entry.held.is_empty() || !entry.sent.is_empty();
-            if entry.shards == 0 && !has_messages && entry.claim.is_none() {
+            if entry.shards == 0 && !entry.has_messages() && entry.claim.is_none() {
                 self.remove(topic);
             }
         }

@@ -444,7 +444,7 @@ impl Simulation {
     }
 }
 
-/// What goes wrong in a simulation.
+/// The faults of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Faults {
     None,

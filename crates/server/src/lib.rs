@@ -37,7 +37,8 @@
 //!
 //! The server is not a store. It keeps data from clients only until it has forwarded them.
 
-// What only an absent feature uses stays, so that the code of the others has no conditions.
+// A build without a feature keeps the code that only this feature uses, so that the rest has no
+// conditions.
 #![cfg_attr(
     not(all(feature = "cluster", feature = "hooks", feature = "jwt", feature = "pages")),
     allow(dead_code, unused_imports)

@@ -1,5 +1,5 @@
-//! What [`Server::with_pages`](crate::Server::with_pages) adds to a server: pages, sprites, rooms,
-//! the count of visitors, the deny-list, the gateway and STUN.
+//! The features that [`Server::with_pages`](crate::Server::with_pages) adds to a server: pages,
+//! sprites, rooms, the count of visitors, the deny-list, the gateway and STUN.
 
 use std::sync::{Arc, OnceLock};
 

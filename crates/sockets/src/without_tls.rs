@@ -1,5 +1,5 @@
-//! What stands in for [`tls`](crate::tls) in a build without the feature `tls`. There are no
-//! certificates, so no value of these types ever exists.
+//! These types stand in for those of [`tls`](crate::tls) in a build without the feature `tls`. There
+//! are no certificates, so no value of them ever exists.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

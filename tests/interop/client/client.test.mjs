@@ -45,7 +45,7 @@ const QUICK = { transport: WebSocket, reconnectAfterMs: () => 20, rejoinAfterMs:
 let topics = 0
 const freshTopic = (prefix) => `${prefix}:${++topics}`
 
-/** What a channel has seen. */
+/** The messages and events that a channel has seen. */
 function follow(channel) {
   const seen = { notes: [], statuses: new Inbox(), reloads: [] }
   channel.on('note', ({ n }) => seen.notes.push(n))

@@ -3,8 +3,8 @@
 //!
 //! [`Hooks`] is the handle of a process. A channel asks with [`Hooks::ask`], which never waits. The
 //! thread [`HookThread`] sends the requests over HTTP, and sends each decision to the shard of
-//! the channel, or to the client that connects. The requests are signed (`signature`). After several failures in a row, the
-//! [`Breaker`](breaker::Breaker) stops them for a while.
+//! the channel, or to the client that connects. The requests are signed (`signature`). After several
+//! failures in a row, the [`Breaker`](breaker::Breaker) stops them for a while.
 //!
 //! The channel that asks is in `rules`; `shard` asks about clients that connect. This folder knows
 //! no rules.

@@ -38,12 +38,8 @@ impl Shard {
                     self.relay(sockets, kind, to, &data, ack, Some(arrived));
                 }
                 Effect::Relay { kind, to, data, ack } => {
-                    if self
-                        .shared
-                        .endpoint
-                        .relay(kind, to, data, ack.clone(), Some(sockets.now()))
-                        .is_err()
-                    {
+                    let (endpoint, arrived) = (&self.shared.endpoint, Some(sockets.now()));
+                    if endpoint.relay(kind, to, data, ack.clone(), arrived).is_err() {
                         self.reply(sockets, &ack, &Reply::peer_busy());
                     }
                 }
