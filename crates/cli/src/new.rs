@@ -28,7 +28,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !is_crate_name(name) {
         bail!(
-            "cannot name a program {name:?}: use ASCII letters, digits, - and _, with a letter first"
+            "cannot name a program after {path:?}: the last part of the path must have ASCII letters, \
+             digits, - and _, with a letter first"
         );
     }
     match fs::create_dir(path) {
