@@ -72,6 +72,7 @@ mod multi_process;
 #[path = "without/nats.rs"]
 mod nats;
 mod not_built;
+mod operator;
 mod own_client;
 #[cfg(feature = "pages")]
 mod page_features;

@@ -28,12 +28,14 @@ use crate::http;
 use crate::machines::{self, ClusterError};
 use crate::memory::{MemoryReturn, ReturnMemory};
 use crate::metrics::{MetricSource, MetricWriter, Metrics};
+use crate::operator::{Operator, OperatorParts, RecorderThread, TroubleMetrics};
 use crate::own_client::OwnClientKey;
 use crate::page_features::{PageFeatures, PagesError, RunningPages, site_hosts};
 use crate::presence::ReplicatedPresence;
 use crate::proxies::{NetworkError, TrustedProxies};
 use crate::rules::RuleFeature;
 use crate::seed::Seed;
+use crate::service_manager;
 use crate::settings::{RuleError, ServerSettings, Settings, TOKEN_BYTES_MIN};
 use crate::shard::{ConnectHook, ConnectRules, RefusedOrigins, Shard, Shared};
 use crate::sites::SiteHosts;
@@ -42,6 +44,9 @@ use crate::token::TokenKey;
 
 /// The longest time that a drain spends on each client.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
+
+/// The file of the operator's history, in the service's state folder.
+const HISTORY_FILE: &str = "operator-history";
 
 /// An application's action once clients can connect.
 type OnStart = Box<dyn FnOnce(&Endpoint)>;
@@ -391,13 +396,25 @@ impl Server {
         if let Some(history) = &history {
             history.set_topics(registry.histories());
         }
-        let link = PartLink::new(&cluster);
-        let metrics_page = Arc::new(MetricsPage::new(sources, link));
+        let troubles = Arc::new(TroubleMetrics::default());
+        sources.push(troubles.clone());
+        let metrics_page = Arc::new(MetricsPage::new(sources, PartLink::new(&cluster)));
         parts.push(metrics_page.clone());
+        let operator = Arc::new(Operator::new(OperatorParts {
+            link: PartLink::new(&cluster),
+            endpoint: endpoint.clone(),
+            metrics_page: metrics_page.clone(),
+            troubles,
+            limits: settings.limits.clone(),
+            history_bytes_max: settings.channels.history_bytes_max,
+            is_successor,
+        }));
+        parts.push(operator.clone());
         let token = Token::new(&settings.admin.token);
         parts.extend(page_features.as_ref().map(PageFeatures::cluster_part));
         let page_calls = page_features.as_ref().map(PageFeatures::admin_routes);
-        let admin_routes = admin::routes(metrics_page, page_calls.unwrap_or_default());
+        let calls = page_calls.unwrap_or_default().merge(operator.clone().routes(token));
+        let admin_routes = admin::routes(metrics_page, calls);
         let admin_routes = match &api {
             Some(api) => admin_routes.merge(api.admin_routes()),
             None => admin_routes,
@@ -455,6 +472,13 @@ impl Server {
         };
         let admin =
             AdminServer::start(admin_listeners, admin_routes, token, serves_api, &shared.metrics)?;
+        let recorder = match operator.records() && !admin.addresses().is_empty() {
+            true => {
+                let file = service_manager::state_file(&settings.admin.history_file, HISTORY_FILE);
+                Some(RecorderThread::start(operator, file).map_err(StartError::Thread)?)
+            }
+            false => None,
+        };
         let started = Started {
             settings: &settings,
             sockets: &sockets,
@@ -488,6 +512,7 @@ impl Server {
             metrics: shared.metrics.clone(),
             drain_period: settings.server.drain_period,
             admin,
+            _recorder: recorder,
             _jwks: jwks,
             hooks,
             tls,
@@ -579,6 +604,8 @@ pub struct RunningServer {
     drain_period: Duration,
     /// Answers the operator until it is dropped.
     admin: AdminServer,
+    /// Records what the operator sees, until it is dropped.
+    _recorder: Option<RecorderThread>,
     /// Fetches the keys of clients' tokens until it is dropped.
     _jwks: Option<JwksThread>,
     /// Sends requests to the backend until it is dropped.

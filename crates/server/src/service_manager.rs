@@ -5,6 +5,7 @@
 
 use std::env;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -21,6 +22,17 @@ const VARIABLES: [&str; 6] = [
     "LISTEN_PID",
     "LISTEN_FDNAMES",
 ];
+
+/// The path of a file that survives restarts: the one of a setting, or if that is empty, a file in the
+/// state folder that the service manager made for the service. Empty: there is neither.
+pub(crate) fn state_file(setting: &Path, name: &str) -> PathBuf {
+    if !setting.as_os_str().is_empty() {
+        return setting.to_owned();
+    }
+    let folders = env::var_os("STATE_DIRECTORY").unwrap_or_default();
+    let first = env::split_paths(&folders).next().filter(|folder| folder.is_absolute());
+    first.map(|folder| folder.join(name)).unwrap_or_default()
+}
 
 /// Reports that the server accepts connections, with all its processes.
 pub(crate) fn notify_ready() {

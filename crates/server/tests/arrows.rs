@@ -46,6 +46,7 @@ const ORDER: &[&str] = &[
     "sprites",
     "api",
     "admin",
+    "operator",
     "gateway",
     "page_features",
     // Run the features.

@@ -59,6 +59,7 @@ pub mod frame;
 
 mod balancing;
 mod close_cause;
+mod connection_view;
 mod counted_connection;
 mod counters;
 mod handler;
@@ -78,6 +79,7 @@ mod settings;
 mod shard;
 mod shard_sender;
 mod shard_sockets;
+mod tcp_info;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(not(feature = "tls"))]
@@ -87,6 +89,7 @@ mod wire;
 
 pub use balancing::ConnectionBalancer;
 pub use close_cause::CloseCause;
+pub use connection_view::{ConnectionState, ConnectionView};
 pub use counters::{Count, SocketCounters, SocketHistograms, SocketTotals};
 pub use handler::{Route, SocketHandler};
 pub use handoff::{Adopter, ClientAddress, HandoffConnection, HandoffTarget};
@@ -101,6 +104,7 @@ pub use server::{SocketServer, StartError, start};
 pub use settings::{ProxyProtocol, SocketServerSettings, TlsFiles};
 pub use shard_sender::{ShardQueueFull, ShardSender};
 pub use shard_sockets::{OfferError, SendError, Sockets};
+pub use tcp_info::TcpInfo;
 pub use tls::Certificates;
 #[cfg(feature = "tls")]
 pub use tls::{Certificate, FindChallenge, TlsError};

@@ -17,6 +17,8 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::page;
+use super::slowdown::Slowdown;
 use crate::metrics::Metrics;
 
 /// The operator's token.
@@ -50,6 +52,7 @@ pub(super) struct Guard {
     /// Whether the listener serves the API, whose requests have keys of their own.
     pub serves_api: bool,
     pub metrics: Arc<Metrics>,
+    pub slowdown: Slowdown,
 }
 
 /// The address of this machine to which a request was sent.
@@ -72,10 +75,12 @@ impl Guard {
         let fetch_site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
         let is_other_site =
             fetch_site.is_some_and(|site| !matches!(site, b"none" | b"same-origin"));
-        if is_other_site || headers.contains_key(header::ORIGIN) {
+        if is_other_site || !has_own_origin(headers) {
             return Err(Refused::Website);
         }
-        if self.token.is_in(headers) || (self.serves_api && path.starts_with("/api/")) {
+        let needs_no_token =
+            page::is_static(path) || (self.serves_api && path.starts_with("/api/"));
+        if self.token.is_in(headers) || needs_no_token {
             return Ok(());
         }
         if !self.address.ip().is_loopback() {
@@ -86,6 +91,17 @@ impl Guard {
             false => Err(Refused::UnknownHost),
         }
     }
+}
+
+/// Whether a request has no origin, or that of the page of this listener: a page at the host to which the
+/// request was sent. Whether a website may have that host is checked afterwards.
+fn has_own_origin(headers: &HeaderMap) -> bool {
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = origins.next() else { return true };
+    let host = origin.as_bytes().strip_prefix(b"http://");
+    let host = host.or_else(|| origin.as_bytes().strip_prefix(b"https://"));
+    let is_own = host.is_some() && host == headers.get(header::HOST).map(|host| host.as_bytes());
+    is_own && origins.next().is_none()
 }
 
 /// Whether a request has one host, which is `localhost`, a loopback address, or the address to which
@@ -114,7 +130,10 @@ pub(super) async fn guard(
     };
     guard.metrics.refused("admin");
     match refused {
-        Refused::NoToken => not_the_operator(),
+        Refused::NoToken => {
+            guard.slowdown.wait().await;
+            not_the_operator()
+        }
         Refused::Website => refuse(
             StatusCode::FORBIDDEN,
             "from a website",
@@ -128,13 +147,15 @@ pub(super) async fn guard(
     }
 }
 
-pub(super) fn not_the_operator() -> Response {
+/// 401, for a request without the token.
+pub(crate) fn not_the_operator() -> Response {
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
     let reason = json!({ "reason": "not the operator" });
     (StatusCode::UNAUTHORIZED, challenge, Json(reason)).into_response()
 }
 
-pub(super) fn refuse(status: StatusCode, reason: &str, message: &str) -> Response {
+/// A refusal with a short reason for programs and a message for people.
+pub(crate) fn refuse(status: StatusCode, reason: &str, message: &str) -> Response {
     (status, Json(json!({ "reason": reason, "message": message }))).into_response()
 }
 
@@ -147,7 +168,8 @@ mod tests {
     fn guard(address: &str) -> Guard {
         let token = Token::new(TOKEN);
         let address = address.parse().unwrap();
-        Guard { address, token, serves_api: false, metrics: Arc::default() }
+        let (metrics, slowdown) = (Arc::default(), Slowdown::default());
+        Guard { address, token, serves_api: false, metrics, slowdown }
     }
 
     fn check(address: &str, headers: &[(&'static str, &str)]) -> Result<(), Refused> {

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::connections::accept;
 use super::guard::{Guard, Token, guard};
+use super::slowdown::Slowdown;
 use crate::metrics::Metrics;
 use crate::settings::AdminSettings;
 use crate::small_listener;
@@ -144,7 +145,13 @@ impl AdminServer {
             listener.set_nonblocking(true)?;
             let _inside = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let rules = Arc::new(Guard { address, token, serves_api, metrics: metrics.clone() });
+            let rules = Arc::new(Guard {
+                address,
+                token,
+                serves_api,
+                metrics: metrics.clone(),
+                slowdown: Slowdown::default(),
+            });
             serving.push((listener, routes.clone().layer(from_fn_with_state(rules, guard))));
         }
         let (stop, stopped) = oneshot::channel();

@@ -4,8 +4,8 @@
 //! busy, and no route of it is ever on the public port. With several processes, all share its
 //! sockets: each may answer, and shows the state of all.
 //!
-//! [`guard`] decides which requests are answered. A new page is a file here, and a line in
-//! [`routes`].
+//! [`guard`] decides which requests are answered. [`page`] is the operator's page; it shows the calls of
+//! the folder `operator`.
 
 mod connections;
 #[cfg(feature = "pages")]
@@ -13,6 +13,8 @@ mod denied;
 mod guard;
 mod listener;
 mod metrics;
+mod page;
+mod slowdown;
 
 use std::sync::Arc;
 
@@ -21,15 +23,16 @@ use http::StatusCode;
 
 #[cfg(feature = "pages")]
 pub(crate) use self::denied::DenyCalls;
-pub(crate) use self::guard::Token;
+pub(crate) use self::guard::{Token, not_the_operator, refuse};
 pub use self::listener::AdminError;
 pub(crate) use self::listener::{AdminListeners, AdminServer, check_listen};
 pub(crate) use self::metrics::MetricsPage;
 
-/// The routes of the operator: the metrics, and calls.
+/// The routes of the operator: the page, the metrics, and calls.
 pub(crate) fn routes(metrics_page: Arc<MetricsPage>, calls: Router) -> Router {
-    metrics_page.routes().merge(calls).fallback(async || (StatusCode::NOT_FOUND, NOT_FOUND))
+    let routes = page::routes().merge(metrics_page.routes()).merge(calls);
+    routes.fallback(async || (StatusCode::NOT_FOUND, NOT_FOUND))
 }
 
-const NOT_FOUND: &str = "Not found. The operator's listener has /metrics, and with admin.token also \
-     /admin/denied.\n";
+const NOT_FOUND: &str =
+    "Not found. The operator's listener has a page at /, /metrics, and calls under /admin.\n";

@@ -8,6 +8,7 @@ mod address;
 mod broadcast;
 mod channel;
 mod connect;
+mod connections;
 pub(crate) mod encoding;
 mod endpoint;
 mod messages;
@@ -27,12 +28,16 @@ pub(crate) use broadcast::Broadcast;
 pub(crate) use channel::NotJoined;
 pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
 pub use connect::{Connect, Connected, Refused};
+pub(crate) use connections::{
+    ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,
+    FoundConnections, TcpFigures,
+};
 pub(crate) use encoding::Encoded;
 pub use endpoint::Endpoint;
 pub(crate) use messages::Address;
 pub(crate) use parking::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 pub use payload::{Body, PayloadError};
-pub(crate) use question::{ShardAnswer, ShardQuestion};
+pub(crate) use question::{ShardAnswer, ShardQuestion, ShardQuestions};
 pub(crate) use registry::{AnyChannel, OnConnect, Registry};
 pub use reply::Reply;
 pub(crate) use reply::retry_after_ms;

@@ -4,12 +4,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use watchfire_types::ShardId;
+
+use super::connections::{ClientId, ConnectionQuery, FoundConnections};
 
 /// A question to every shard about its own clients.
 #[derive(Debug)]
 pub(crate) enum ShardQuestion {
     /// The first topics, by name, that begin with `prefix` and come after `after`.
     Topics { prefix: String, after: String, count: usize },
+    /// The topics that begin with `prefix` and have the most subscribers.
+    LargestTopics { prefix: String, count: usize },
+    /// The first connections in an order. It is answered after a scan.
+    Connections(ConnectionQuery),
+    /// The details of a client of one shard.
+    Connection { shard: ShardId, client: ClientId },
+    /// End a client of one shard. The answer is the number of clients with this name.
+    EndConnection { shard: ShardId, client: ClientId },
     /// Close the sockets with an id. The answer is their number.
     Disconnect { id: String },
     /// End the channels of the sockets with an id on a topic. The answer is their number.
@@ -21,6 +32,7 @@ pub(crate) enum ShardQuestion {
 pub(crate) enum ShardAnswer {
     /// Topics with their numbers of subscribers, in order.
     Topics(Vec<(String, u64)>),
+    Connections(FoundConnections),
     Count(u64),
 }
 

@@ -130,6 +130,11 @@ impl Cluster {
         self.me.0 == self.of_machine.start
     }
 
+    /// The nodes of this machine's processes.
+    pub fn of_machine(&self) -> Range<u16> {
+        self.of_machine.clone()
+    }
+
     /// Whether a process is on this machine, so that connections can move there.
     fn is_near(&self, node: NodeId) -> bool {
         self.of_machine.contains(&node.0)

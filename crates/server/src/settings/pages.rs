@@ -32,14 +32,17 @@ pub struct AdminSettings {
     /// Addresses of `/metrics` and `/admin`; empty for none. An address that is not of the loopback
     /// interface needs a token.
     pub listen: Vec<SocketAddr>,
-    /// Token for `Authorization: Bearer …`. Empty: there are no calls under `/admin`.
+    /// Token for `Authorization: Bearer …`. Empty: the calls under `/admin` only read.
     pub token: String,
+    /// File in which the history of the operator's page survives a restart. Empty: a file in the state
+    /// folder of the service, or none.
+    pub history_file: PathBuf,
 }
 
 impl Default for AdminSettings {
     fn default() -> Self {
         let listen = vec![SocketAddr::from(([127, 0, 0, 1], 4010))];
-        AdminSettings { listen, token: String::new() }
+        AdminSettings { listen, token: String::new(), history_file: PathBuf::new() }
     }
 }
 
@@ -53,6 +56,7 @@ impl std::fmt::Debug for AdminSettings {
         f.debug_struct("AdminSettings")
             .field("listen", &self.listen)
             .field("token", &token)
+            .field("history_file", &self.history_file)
             .finish()
     }
 }

@@ -94,13 +94,14 @@ impl SocketHandler for Shard {
     }
 
     fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool {
-        let has_more = self.deliver_slice(sockets, SLICE);
-        if has_more || !self.presence_rounds.is_running() {
-            return has_more;
+        let has_deliveries = self.deliver_slice(sockets, SLICE);
+        let has_scans = self.scan_slice(sockets);
+        if has_deliveries || !self.presence_rounds.is_running() {
+            return has_deliveries || has_scans;
         }
         // The last changes of presence were sent: queue the next few.
         self.broadcast_presence(sockets.now());
-        self.hub.waiting() > 0
+        has_scans || self.hub.waiting() > 0
     }
 
     fn hand_off(

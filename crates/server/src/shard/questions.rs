@@ -1,5 +1,6 @@
 //! Questions about this shard's clients, from other threads.
 
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use watchfire_sockets::Sockets;
@@ -20,6 +21,22 @@ impl Shard {
         match question {
             ShardQuestion::Topics { prefix, after, count } => {
                 ShardAnswer::Topics(self.topics(prefix, after, *count))
+            }
+            ShardQuestion::LargestTopics { prefix, count } => {
+                ShardAnswer::Topics(self.largest_topics(prefix, *count))
+            }
+            // A scan answers it: see `scans`.
+            ShardQuestion::Connections(_) => ShardAnswer::Count(0),
+            ShardQuestion::Connection { shard, client } => {
+                let found = (*shard == self.id).then(|| self.details(sockets, *client));
+                ShardAnswer::Connections(found.unwrap_or_default())
+            }
+            ShardQuestion::EndConnection { shard, client } => {
+                ShardAnswer::Count(if *shard == self.id {
+                    self.end_client(sockets, *client)
+                } else {
+                    0
+                })
             }
             ShardQuestion::Disconnect { id } => {
                 let sockets = self.hub.subscribers(&id_topic(id));
@@ -47,6 +64,24 @@ impl Shard {
         }
         let first = first.into_sorted_vec().into_iter();
         first.map(|(topic, subscribers)| (topic.to_owned(), subscribers as u64)).collect()
+    }
+
+    /// The topics with the most subscribers that begin with `prefix`. Reads the names of all topics, and
+    /// keeps `count` of them.
+    fn largest_topics(&self, prefix: &str, count: usize) -> Vec<(String, u64)> {
+        let mut largest = BinaryHeap::with_capacity(count + 1);
+        for (topic, subscribers) in self.hub.topic_sizes() {
+            if !is_id_topic(topic) && topic.starts_with(prefix) {
+                largest.push(Reverse((subscribers, topic)));
+                if largest.len() > count {
+                    largest.pop();
+                }
+            }
+        }
+        let largest = largest.into_sorted_vec().into_iter();
+        largest
+            .map(|Reverse((subscribers, topic))| (topic.to_owned(), subscribers as u64))
+            .collect()
     }
 
     /// Ends the channels of the sockets with an id on a topic. Returns their number.

@@ -6,7 +6,7 @@ use watchfire_sockets::Sockets;
 
 use super::client::id_topic;
 use super::state::Shard;
-use crate::app::{Body, Broadcast, ShardMessage};
+use crate::app::{Body, Broadcast, ShardMessage, ShardQuestion};
 
 impl Shard {
     /// Handles a message from another thread.
@@ -19,8 +19,13 @@ impl Shard {
             ShardMessage::Reset { topic } => self.reset_topic(sockets, &topic),
             ShardMessage::Disconnect { id } => self.disconnect(&id),
             ShardMessage::Ask(asked) => {
-                let answer = self.answer_question(sockets, &asked.question);
-                asked.add(answer);
+                if let ShardQuestion::Connections(query) = &asked.question {
+                    let query = query.clone();
+                    self.begin_scan(sockets, asked, query);
+                } else {
+                    let answer = self.answer_question(sockets, &asked.question);
+                    asked.add(answer);
+                }
             }
             ShardMessage::Push { to, event, body } => self.push(sockets, to, &event, &body),
             ShardMessage::Info { to, info } => self.call_handle_info(sockets, to, info),

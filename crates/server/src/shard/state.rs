@@ -13,6 +13,7 @@ use super::history_topics::HistoryTopics;
 use super::parked_requests::ParkedRequests;
 use super::pending_messages::PendingMessages;
 use super::presence_rounds::PresenceRounds;
+use super::scans::Scans;
 use super::shared::Shared;
 use super::subscriptions::SubscriptionRecords;
 use crate::app::{AnyStates, Broadcast, ChannelAddress, Effect};
@@ -42,6 +43,7 @@ pub(crate) struct Shard {
     pub(super) parked: ParkedRequests,
     pub(super) deciding: Deciding,
     pub(super) history: HistoryTopics,
+    pub(super) scans: Scans,
 }
 
 impl Shard {
@@ -63,6 +65,7 @@ impl Shard {
             parked: ParkedRequests::default(),
             deciding: Deciding::default(),
             history: HistoryTopics::default(),
+            scans: Scans::default(),
         }
     }
 

@@ -33,7 +33,7 @@ pub struct Sockets {
     pub(super) parked: usize,
     pub(super) partial_bytes: usize,
     /// Clients' addresses by slot, for connections that are not from the address of their client.
-    pub(super) clients: HashMap<u32, ClientAddress>,
+    pub(crate) clients: HashMap<u32, ClientAddress>,
     pub(super) recent_peers: RecentPeers,
     /// Closed sockets for which `handle_close` was not called yet.
     pub(super) pending_closes: VecDeque<(SocketId, CloseCause)>,

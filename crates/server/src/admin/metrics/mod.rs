@@ -11,6 +11,7 @@ use axum::routing::get;
 use http::header;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
 use watchfire_types::NodeId;
 
 use crate::cluster::{ClusterPart, PartLink};
@@ -35,14 +36,25 @@ impl MetricsPage {
         Router::new().route("/metrics", get(show)).with_state(self)
     }
 
-    /// The metrics of all processes of this machine, merged. A process that does not answer in time is missing, which
-    /// `watchfire_processes` shows.
-    async fn render(&self) -> String {
-        let others: Vec<NodeId> = self.link.cluster().near_others().map(|(node, _)| node).collect();
-        let mut texts = vec![self.render_here()];
-        for node in others {
-            texts.extend(self.link.request(node, &()).await);
+    /// The metrics of each process of this machine. A process that does not answer in time is missing,
+    /// which `watchfire_processes` shows.
+    pub async fn collect(&self) -> Vec<(NodeId, String)> {
+        let mut requests = JoinSet::new();
+        for (node, _) in self.link.cluster().near_others() {
+            let link = self.link.clone();
+            requests.spawn(async move { Some((node, link.request(node, &()).await?)) });
         }
+        let own = (self.link.cluster().me(), self.render_here());
+        let mut texts = requests.join_all().await;
+        texts.push(Some(own));
+        texts.sort_by_key(|answer| answer.as_ref().map(|(node, _)| *node));
+        texts.into_iter().flatten().collect()
+    }
+
+    /// The metrics of all processes, merged.
+    async fn render(&self) -> String {
+        let mut texts: Vec<String> =
+            self.collect().await.into_iter().map(|(_, text)| text).collect();
         if texts.len() == 1 { texts.remove(0) } else { merge::merge(&texts) }
     }
 

@@ -1,0 +1,439 @@
+//! The calls that the operator's page makes, and how each process answers them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use watchfire_types::{NodeId, ShardId};
+
+use super::columns::{COLUMNS, position};
+use super::history::{Event, History, Step};
+use super::machines::{Machine, Machines};
+use super::recorder::unix_millis;
+use super::sample::{ProcessFigures, Row};
+use super::system::SystemFigures;
+use super::troubles::{TroubleMetrics, Watch};
+use crate::admin::MetricsPage;
+use crate::app::{
+    ClientId, ConnectionId, ConnectionQuery, Endpoint, FoundConnections, ShardAnswer, ShardQuestion,
+};
+use crate::cluster::{ClusterPart, PartLink, PendingResponse};
+use crate::settings::Limits;
+
+/// How long the shards of this process have to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The parts of the server that the operator's view reads.
+pub(crate) struct OperatorParts {
+    pub link: PartLink,
+    pub endpoint: Endpoint,
+    pub metrics_page: Arc<MetricsPage>,
+    pub troubles: Arc<TroubleMetrics>,
+    pub limits: Limits,
+    /// `channels.history_bytes_max`.
+    pub history_bytes_max: u64,
+    /// Whether this process replaces one of an earlier server.
+    pub is_successor: bool,
+}
+
+/// What the operator sees of this process, and on the first process of a machine what is recorded.
+pub(crate) struct Operator {
+    pub(super) link: PartLink,
+    endpoint: Endpoint,
+    pub(super) metrics_page: Arc<MetricsPage>,
+    pub(super) troubles: Arc<TroubleMetrics>,
+    pub(super) limits: Limits,
+    history_bytes_max: u64,
+    started_ms: u64,
+    own_machine: Machine,
+    machines: Mutex<Machines>,
+    /// Processes of this machine that are gone.
+    lost: Mutex<BTreeSet<NodeId>>,
+    pub(super) recorded: Mutex<Recorded>,
+}
+
+/// What was recorded. Empty in a process that does not record.
+#[derive(Default)]
+pub(super) struct Recorded {
+    pub history: History,
+    pub watch: Watch,
+    pub processes: BTreeMap<u16, ProcessFigures>,
+    pub missing: Vec<u16>,
+    pub system: SystemFigures,
+}
+
+/// A call to one process. The answer is JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Call {
+    State,
+    History { step: Step, after: u64 },
+    Events { after: u64 },
+    Connections(ConnectionQuery),
+    Connection { shard: u16, client: ClientId },
+    EndConnection { shard: u16, client: ClientId },
+    Topics { prefix: String, count: usize },
+}
+
+/// The figures of one process, as the page shows them.
+#[derive(Serialize)]
+struct ProcessView {
+    process: u16,
+    clients: f64,
+    channels: f64,
+    topics: f64,
+    connections: f64,
+    queued_bytes: f64,
+    resident_bytes: f64,
+    cpu: f64,
+    busy: Vec<f64>,
+    open_fds: f64,
+    max_fds: f64,
+    uptime_seconds: f64,
+}
+
+/// A limit, and how much of it is used.
+#[derive(Serialize)]
+struct LimitView {
+    name: &'static str,
+    used: f64,
+    max: f64,
+    unit: &'static str,
+    setting: &'static str,
+}
+
+impl Operator {
+    pub fn new(parts: OperatorParts) -> Self {
+        let OperatorParts {
+            link,
+            endpoint,
+            metrics_page,
+            troubles,
+            limits,
+            history_bytes_max,
+            is_successor,
+        } = parts;
+        let own_machine = Machine {
+            name: host_name(),
+            first: link.cluster().of_machine().start,
+            processes: link.cluster().of_machine().len() as u16,
+        };
+        let mut machines = Machines::default();
+        machines.insert(own_machine.clone());
+        let operator = Operator {
+            link,
+            endpoint,
+            metrics_page,
+            troubles,
+            limits,
+            history_bytes_max,
+            started_ms: unix_millis(SystemTime::now()),
+            own_machine,
+            machines: Mutex::new(machines),
+            lost: Mutex::default(),
+            recorded: Mutex::default(),
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        match is_successor {
+            true => operator.note("restart", &format!("Version {version} replaced the server")),
+            false => operator.note("start", &format!("Version {version} started")),
+        }
+        operator
+    }
+
+    /// Whether this process records.
+    pub fn records(&self) -> bool {
+        self.link.cluster().is_first_of_machine()
+    }
+
+    /// Adds an event to the history.
+    pub(super) fn note(&self, kind: &str, text: &str) {
+        let time_ms = unix_millis(SystemTime::now());
+        let event = Event { time_ms, kind: kind.to_owned(), text: text.to_owned() };
+        self.recorded.lock().history.add_event(event);
+    }
+
+    /// The machine with a name; this one for an empty name.
+    pub(super) fn machine(&self, name: &str) -> Option<Machine> {
+        match name {
+            "" => Some(self.own_machine.clone()),
+            _ => self.machines.lock().find(name).cloned(),
+        }
+    }
+
+    /// Calls one process. `None`: it does not answer.
+    pub(super) async fn call(&self, node: NodeId, call: &Call) -> Option<String> {
+        if node != self.link.cluster().me() {
+            return self.link.request(node, call).await;
+        }
+        let (sender, answer) = oneshot::channel();
+        self.answer(call, move |text| drop(sender.send(text)));
+        tokio::time::timeout(ANSWER_TIMEOUT, answer).await.ok()?.ok()?
+    }
+
+    /// Calls all processes of a machine at the same time. Those that do not answer are missing.
+    pub(super) async fn call_all(self: &Arc<Self>, machine: &Machine, call: &Call) -> Vec<String> {
+        let mut calls = JoinSet::new();
+        let me = self.link.cluster().me();
+        for node in machine.nodes().filter(|node| *node == me || self.link.cluster().is_up(*node)) {
+            let (operator, call) = (self.clone(), call.clone());
+            calls.spawn(async move { operator.call(node, &call).await });
+        }
+        calls.join_all().await.into_iter().flatten().collect()
+    }
+
+    /// Answers a call, at once or from another thread. `None`: a shard is too busy.
+    fn answer(&self, call: &Call, reply: impl FnOnce(Option<String>) + Send + 'static) {
+        match call {
+            Call::State => reply(Some(self.state())),
+            Call::History { step, after } => reply(Some(self.history(*step, *after))),
+            Call::Events { after } => {
+                let recorded = self.recorded.lock();
+                let events: Vec<&Event> = recorded.history.events_after(*after).collect();
+                reply(Some(json!({ "events": events }).to_string()));
+            }
+            Call::Connections(query) => {
+                let limit = query.limit;
+                let question = ShardQuestion::Connections(query.clone());
+                self.endpoint.ask_shards(question, move |answers| {
+                    reply(answers.map(|answers| found_json(answers, limit)));
+                });
+            }
+            Call::Connection { shard, client } => {
+                let question =
+                    ShardQuestion::Connection { shard: ShardId(*shard), client: *client };
+                self.endpoint.ask_shards(question, |answers| {
+                    reply(answers.map(|answers| found_json(answers, 1)));
+                });
+            }
+            Call::EndConnection { shard, client } => {
+                let question =
+                    ShardQuestion::EndConnection { shard: ShardId(*shard), client: *client };
+                self.endpoint.ask_shards(question, |answers| {
+                    reply(answers.map(|answers| ended(answers).to_string()));
+                });
+            }
+            Call::Topics { prefix, count } => {
+                let (prefix, count) = (prefix.clone(), *count);
+                let question = ShardQuestion::LargestTopics { prefix, count };
+                self.endpoint.ask_shards(question, |answers| {
+                    reply(answers.map(|answers| json!(topics(answers)).to_string()));
+                });
+            }
+        }
+    }
+
+    fn state(&self) -> String {
+        let recorded = self.recorded.lock();
+        let now_ms = unix_millis(SystemTime::now());
+        let processes = recorded.processes.iter().map(|(process, figures)| ProcessView {
+            process: process - self.own_machine.first.min(*process),
+            clients: figures.clients,
+            channels: figures.channels,
+            topics: figures.topics,
+            connections: figures.connections,
+            queued_bytes: figures.queued_bytes,
+            resident_bytes: figures.resident_bytes,
+            cpu: figures.cpu,
+            busy: figures.busy.clone(),
+            open_fds: figures.open_fds,
+            max_fds: figures.max_fds,
+            uptime_seconds: (now_ms as f64 / 1_000.0 - figures.started_at).max(0.0),
+        });
+        let processes: Vec<ProcessView> = processes.collect();
+        let latest = recorded.history.latest();
+        let latest: Option<BTreeMap<&str, Option<f64>>> = latest.map(|row| {
+            COLUMNS.iter().enumerate().map(|(at, column)| (column.name, row.get(at))).collect()
+        });
+        let machines = self.machines.lock();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "now_ms": now_ms,
+            "started_ms": self.started_ms,
+            "machine": machines.name_of(&self.own_machine),
+            "machines": machines.names(),
+            "processes": processes,
+            "missing_processes": recorded.missing,
+            "limits": self.limits_of(&recorded),
+            "troubles": recorded.watch.troubles(),
+            "latest": latest,
+        })
+        .to_string()
+    }
+
+    fn limits_of(&self, recorded: &Recorded) -> Vec<LimitView> {
+        let latest = recorded.history.latest();
+        let of = |name: &str| latest.and_then(|row: &Row| row.get(position(name)?));
+        let limit = |name, used: Option<f64>, max: Option<f64>, unit, setting| {
+            let (used, max) = used.zip(max).filter(|(_, max)| *max > 0.0)?;
+            Some(LimitView { name, used, max, unit, setting })
+        };
+        let fullest = recorded.processes.values().max_by(|one, other| {
+            let share = |figures: &ProcessFigures| figures.open_fds / figures.max_fds.max(1.0);
+            share(one).total_cmp(&share(other))
+        });
+        let system = &recorded.system;
+        let used = |max: Option<u64>, available: Option<u64>| {
+            max.zip(available).map(|(max, available)| max.saturating_sub(available) as f64)
+        };
+        let of_system = |value: Option<u64>| value.map(|value| value as f64);
+        let limits = [
+            limit(
+                "connections",
+                of("connections"),
+                of("connections_max"),
+                "",
+                "limits.sockets_max",
+            ),
+            limit(
+                "open files of a process",
+                fullest.map(|figures| figures.open_fds),
+                fullest.map(|figures| figures.max_fds),
+                "",
+                "",
+            ),
+            limit(
+                "memory",
+                used(system.memory_max_bytes, system.memory_available_bytes),
+                of_system(system.memory_max_bytes),
+                "bytes",
+                "",
+            ),
+            limit("busiest event loop", of("busy_max"), Some(1.0), "share", "server.shards"),
+            limit(
+                "queue of a client",
+                of("queued_bytes_max"),
+                Some(self.limits.queued_bytes_max as f64),
+                "bytes",
+                "limits.queued_bytes_max",
+            ),
+            limit(
+                "kept messages",
+                of("history_bytes"),
+                Some(self.history_bytes_max as f64),
+                "bytes",
+                "channels.history_bytes_max",
+            ),
+            limit(
+                "disk",
+                used(system.disk_max_bytes, system.disk_available_bytes),
+                of_system(system.disk_max_bytes),
+                "bytes",
+                "",
+            ),
+        ];
+        limits.into_iter().flatten().collect()
+    }
+
+    fn history(&self, step: Step, after_ms: u64) -> String {
+        use std::fmt::Write;
+
+        let recorded = self.recorded.lock();
+        let columns: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+        let mut text =
+            format!("{{\"step_ms\":{},\"columns\":{},\"rows\":[", step.millis(), json!(columns));
+        for (index, row) in recorded.history.rows_after(step, after_ms).enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            write!(text, "[{}", row.time_ms).expect("writing into a String cannot fail");
+            for value in &row.values {
+                let is_known = value.is_finite();
+                if is_known { write!(text, ",{value}") } else { write!(text, ",null") }
+                    .expect("writing into a String cannot fail");
+            }
+            text.push(']');
+        }
+        text.push_str("]}");
+        text
+    }
+}
+
+/// What the shards of a process have found, as JSON.
+fn found_json(answers: Vec<ShardAnswer>, limit: usize) -> String {
+    let parts = answers.into_iter().filter_map(|answer| match answer {
+        ShardAnswer::Connections(found) => Some(found),
+        ShardAnswer::Topics(_) | ShardAnswer::Count(_) => None,
+    });
+    let found = FoundConnections::merged(parts, limit);
+    serde_json::to_string(&found).expect("connections have a JSON form")
+}
+
+fn topics(answers: Vec<ShardAnswer>) -> Vec<(String, u64)> {
+    let topics = answers.into_iter().flat_map(|answer| match answer {
+        ShardAnswer::Topics(topics) => topics,
+        ShardAnswer::Connections(_) | ShardAnswer::Count(_) => Vec::new(),
+    });
+    topics.collect()
+}
+
+fn ended(answers: Vec<ShardAnswer>) -> u64 {
+    let count = |answer| match answer {
+        ShardAnswer::Count(count) => count,
+        ShardAnswer::Topics(_) | ShardAnswer::Connections(_) => 0,
+    };
+    answers.into_iter().map(count).sum()
+}
+
+/// A call about one connection: the process to call, the details, and the end.
+pub(super) fn calls_about(id: ConnectionId) -> (NodeId, Call, Call) {
+    let (shard, client) = (id.shard.0, id.client);
+    (id.node, Call::Connection { shard, client }, Call::EndConnection { shard, client })
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+impl ClusterPart for Operator {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    /// The recorder of another machine names its machine.
+    fn receive(&self, _: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
+        let machine: Machine = postcard::from_bytes(message)?;
+        let name = machine.name.clone();
+        if self.machines.lock().insert(machine) {
+            self.note("machine_joined", &format!("Machine {name} joined"));
+        }
+        Ok(())
+    }
+
+    fn node_up(&self, node: NodeId) {
+        if self.records() && !self.own_machine.nodes().any(|own| own == node) {
+            self.link.send_state(node, &self.own_machine);
+        }
+        if self.lost.lock().remove(&node) {
+            let slot = node.0 - self.own_machine.first;
+            self.note("process_up", &format!("Process {slot} serves again"));
+        }
+    }
+
+    fn node_down(&self, node: NodeId) {
+        if self.own_machine.nodes().any(|own| own == node) {
+            self.lost.lock().insert(node);
+            let slot = node.0 - self.own_machine.first;
+            self.note("process_lost", &format!("Process {slot} is gone, with its clients"));
+        }
+        let gone = self.machines.lock().remove(node);
+        if let Some(machine) = gone {
+            self.note("machine_lost", &format!("Machine {} is gone", machine.name));
+        }
+    }
+
+    fn take_request(&self, request: &[u8], response: PendingResponse) {
+        match postcard::from_bytes::<Call>(request) {
+            Ok(call) => self.answer(&call, move |answer| {
+                if let Some(text) = answer {
+                    response.send(&text);
+                }
+            }),
+            Err(error) => tracing::error!(%error, "cannot decode a call of the operator"),
+        }
+    }
+}
