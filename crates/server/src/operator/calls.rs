@@ -14,9 +14,8 @@ use watchfire_types::{NodeId, ShardId};
 use super::columns::{COLUMNS, position};
 use super::history::{Event, History, Step};
 use super::machines::{Machine, Machines};
-use super::recorder::unix_millis;
 use super::sample::{ProcessFigures, Row};
-use super::system::SystemFigures;
+use super::system::{SystemFigures, unix_millis};
 use super::troubles::{TroubleMetrics, Watch};
 use crate::admin::MetricsPage;
 use crate::app::{

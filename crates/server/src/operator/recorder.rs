@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant as SystemInstant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant as SystemInstant, SystemTime};
 
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
@@ -13,7 +13,7 @@ use super::calls::Operator;
 use super::columns::position;
 use super::history::{Event, HistoryFileError, Step};
 use super::sample::{Row, Sampler};
-use super::system::SystemFigures;
+use super::system::{SystemFigures, unix_millis};
 use super::troubles::{Change, Look};
 
 /// The time between two samples.
@@ -193,10 +193,4 @@ fn seconds_between(earlier: SystemTime, later: SystemTime) -> f64 {
         Ok(time) => time.as_secs_f64(),
         Err(error) => -error.duration().as_secs_f64(),
     }
-}
-
-/// Milliseconds of Unix time.
-pub(super) fn unix_millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,8 @@
-//! Figures of the machine that are in no metric.
+//! Figures of the machine that are in no metric, and its clock.
 
 use std::fs;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::StatVfs;
 
@@ -43,6 +44,12 @@ impl SystemFigures {
             disk_max_bytes: of_disk(|disk| disk.f_blocks),
         }
     }
+}
+
+/// Milliseconds of Unix time.
+pub(super) fn unix_millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The available memory and all memory of the machine.

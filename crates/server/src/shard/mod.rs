@@ -10,8 +10,8 @@
 //! - `calls` runs an application's callbacks, `relay` applies the effects that they requested;
 //! - `delivery` sends to one client, and broadcasts in slices;
 //! - `presence_rounds` selects the changes of presence to broadcast next;
-//! - `questions` answers questions about this shard's clients, `scans` looks at its connections for
-//!   an operator;
+//! - `questions` answers questions about this shard's clients, `scanning` looks at its connections
+//!   for an operator;
 //! - `history` replays missed messages at a join, on topics with a history;
 //! - `longpoll` has the long-poll sessions, `parked` the requests that features park.
 //!
@@ -51,6 +51,7 @@ mod questions;
 mod receiving;
 mod refused_origins;
 mod relay;
+mod scanning;
 mod scans;
 mod session;
 mod shard_messages;

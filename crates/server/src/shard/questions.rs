@@ -25,7 +25,7 @@ impl Shard {
             ShardQuestion::LargestTopics { prefix, count } => {
                 ShardAnswer::Topics(self.largest_topics(prefix, *count))
             }
-            // A scan answers it: see `scans`.
+            // A scan answers it: see `scanning`.
             ShardQuestion::Connections(_) => ShardAnswer::Count(0),
             ShardQuestion::Connection { shard, client } => {
                 let found = (*shard == self.id).then(|| self.details(sockets, *client));

@@ -4,21 +4,17 @@ use axum::Router;
 use axum::routing::get;
 use http::header;
 
-/// A file of the folder `page`: its path, its content type, and its content.
+/// A file of this folder: its path, its content type, and its content.
 macro_rules! file {
     ($path:literal, $content_type:literal, $name:literal) => {
-        ($path, concat!($content_type, "; charset=utf-8"), include_str!(concat!("page/", $name)))
+        ($path, concat!($content_type, "; charset=utf-8"), include_str!($name))
     };
 }
 
 /// A module of the page.
 macro_rules! script {
     ($name:literal) => {
-        (
-            concat!("/", $name),
-            "text/javascript; charset=utf-8",
-            include_str!(concat!("page/", $name)),
-        )
+        (concat!("/", $name), "text/javascript; charset=utf-8", include_str!($name))
     };
 }
 

@@ -1,0 +1,332 @@
+//! An operator looks for connections: a scan over all connections of the shard, in slices.
+//!
+//! A slice ends after [`SLICE_TIME`], and deliveries go on between two slices. A scan keeps only the
+//! first connections in its order, so its memory does not grow with the number of connections.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use watchfire_sockets::{ConnectionState, ConnectionView, Sockets, TcpInfo};
+use watchfire_types::SocketId;
+
+use super::client::{Client, Transport, id_of_topic, is_id_topic};
+use super::deciding_requests::is_deciding_key;
+use super::parked_requests::is_parked_key;
+use super::scans::{Candidate, Scan};
+use super::state::Shard;
+use crate::app::{
+    ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,
+    FoundConnections, ShardAnswer, ShardQuestions, TcpFigures,
+};
+
+/// Scans of a shard that run or wait. A further one is not answered.
+const SCANS_MAX: usize = 4;
+/// The time of one slice.
+const SLICE_TIME: Duration = Duration::from_millis(1);
+/// The clock is read after so many connections.
+const CHECKED_AFTER: usize = 128;
+/// Topics of a connection in a list, and in its details.
+const TOPICS_IN_LIST: usize = 3;
+const TOPICS_IN_DETAILS: usize = 100;
+
+impl Shard {
+    /// Begins a scan. The question is answered when it ends.
+    pub(super) fn begin_scan(
+        &mut self,
+        sockets: &Sockets,
+        asked: Arc<ShardQuestions>,
+        query: ConnectionQuery,
+    ) {
+        // Dropped without an answer: the caller is told that the server is busy.
+        if self.scans.0.len() < SCANS_MAX {
+            self.scans.0.push_back(Scan {
+                asked,
+                query,
+                slots: sockets.slots(),
+                next: 0,
+                first: BinaryHeap::new(),
+                scanned: 0,
+                busy: Duration::ZERO,
+            });
+        }
+    }
+
+    /// Goes on with the first scan for a while. Returns whether more is to do.
+    pub(super) fn scan_slice(&mut self, sockets: &Sockets) -> bool {
+        let Some(mut scan) = self.scans.0.pop_front() else { return false };
+        let before = sockets.elapsed(sockets.now());
+        let took = |sockets: &Sockets| sockets.elapsed(sockets.now()).saturating_sub(before);
+        let end = scan.slots + self.clients.key_count();
+        while scan.next < end {
+            for _ in 0..CHECKED_AFTER {
+                self.look_at(sockets, &mut scan);
+                scan.next += 1;
+            }
+            if took(sockets) >= SLICE_TIME {
+                break;
+            }
+        }
+        scan.busy += took(sockets);
+        if scan.next < end {
+            self.scans.0.push_front(scan);
+        } else {
+            scan.asked.add(ShardAnswer::Connections(self.found(sockets, &scan)));
+        }
+        !self.scans.0.is_empty()
+    }
+
+    /// Looks at one slot: a connection, or behind these a client that may be a long-poll session.
+    fn look_at(&self, sockets: &Sockets, scan: &mut Scan) {
+        let candidate = match scan.next.checked_sub(scan.slots) {
+            None => sockets.connection_at(scan.next).and_then(|view| {
+                self.is_listed(&view).then_some(())?;
+                scan.scanned += 1;
+                let rank = self.rank(sockets, &view, &scan.query)?;
+                let SocketId { index, generation } = view.socket;
+                Some(Candidate { rank, index, generation, is_session: false })
+            }),
+            Some(key) => self.clients.get(key).and_then(|client| {
+                let Transport::LongPoll(_) = client.transport else { return None };
+                scan.scanned += 1;
+                let rank = self.rank_of_session(client, &scan.query)?;
+                let (index, generation) = (u32::try_from(key).ok()?, client.generation);
+                Some(Candidate { rank, index, generation, is_session: true })
+            }),
+        };
+        let Some(candidate) = candidate else { return };
+        scan.first.push(Reverse(candidate));
+        if scan.first.len() > scan.query.limit {
+            scan.first.pop();
+        }
+    }
+
+    /// Whether a connection is listed by itself. A poll that waits is part of its session.
+    fn is_listed(&self, view: &ConnectionView) -> bool {
+        match view.state {
+            ConnectionState::Parked { key } => is_parked_key(key) || is_deciding_key(key),
+            ConnectionState::WebSocket { .. }
+            | ConnectionState::Http
+            | ConnectionState::Closing => true,
+        }
+    }
+
+    /// The client of a connection.
+    fn client_of_socket(&self, view: &ConnectionView) -> Option<&Client> {
+        match view.state {
+            ConnectionState::WebSocket { key } => self.clients.get(key as usize),
+            ConnectionState::Parked { .. } | ConnectionState::Http | ConnectionState::Closing => {
+                None
+            }
+        }
+    }
+
+    /// The value of a connection in the order of a query; `None` when the query does not want it.
+    fn rank(
+        &self,
+        sockets: &Sockets,
+        view: &ConnectionView,
+        query: &ConnectionQuery,
+    ) -> Option<u64> {
+        let client = self.client_of_socket(view);
+        let transport = match view.state {
+            ConnectionState::WebSocket { .. } => ConnectionTransport::Websocket,
+            _ => ConnectionTransport::Http,
+        };
+        let has_transport = query.transport.is_none_or(|wanted| wanted == transport);
+        let is_wanted = has_transport
+            && (query.topic.is_empty() || client.is_some_and(|c| self.has_topic(c, &query.topic)))
+            && (query.address.is_empty()
+                || self.address_of(sockets, view.socket, client).starts_with(&query.address));
+        is_wanted.then_some(())?;
+        let tcp = || sockets.tcp_info(view.socket).unwrap_or_default();
+        Some(match query.sort {
+            ConnectionOrder::QueuedBytes => view.queued_bytes as u64,
+            ConnectionOrder::QueueSeconds => millis(view.queue_age),
+            ConnectionOrder::IdleSeconds => millis(view.idle),
+            ConnectionOrder::SentBytes => tcp().sent_bytes,
+            ConnectionOrder::ReceivedBytes => tcp().received_bytes,
+            ConnectionOrder::Channels => client.map_or(0, |client| self.channels_of(client)),
+        })
+    }
+
+    fn rank_of_session(&self, client: &Client, query: &ConnectionQuery) -> Option<u64> {
+        let Transport::LongPoll(session) = &client.transport else { return None };
+        let has_transport =
+            query.transport.is_none_or(|wanted| wanted == ConnectionTransport::Longpoll);
+        let is_wanted = has_transport
+            && (query.topic.is_empty() || self.has_topic(client, &query.topic))
+            && (query.address.is_empty() || counted(client).starts_with(&query.address));
+        is_wanted.then_some(())?;
+        Some(match query.sort {
+            ConnectionOrder::QueuedBytes => session.state.queued_bytes().into(),
+            ConnectionOrder::Channels => self.channels_of(client),
+            ConnectionOrder::QueueSeconds
+            | ConnectionOrder::IdleSeconds
+            | ConnectionOrder::SentBytes
+            | ConnectionOrder::ReceivedBytes => 0,
+        })
+    }
+
+    /// The connections that a scan has found, the first one first. Those that ended meanwhile are missing.
+    fn found(&self, sockets: &Sockets, scan: &Scan) -> FoundConnections {
+        let mut first: Vec<_> = scan.first.iter().map(|Reverse(candidate)| *candidate).collect();
+        first.sort_unstable_by(|one, other| other.cmp(one));
+        let connections = first.into_iter().filter_map(|candidate| {
+            let Candidate { rank, index, generation, is_session } = candidate;
+            let found = match is_session {
+                true => self.session(index, generation, TOPICS_IN_LIST),
+                false => self.connection(sockets, SocketId { index, generation }, TOPICS_IN_LIST),
+            };
+            Some(FoundConnection { rank, ..found? })
+        });
+        FoundConnections {
+            connections: connections.collect(),
+            scanned: scan.scanned,
+            scan_micros: u64::try_from(scan.busy.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The details of one client; none when it is gone.
+    pub(super) fn details(&self, sockets: &Sockets, client: ClientId) -> FoundConnections {
+        let found = match client {
+            ClientId::Socket { slot: index, generation } => {
+                self.connection(sockets, SocketId { index, generation }, TOPICS_IN_DETAILS)
+            }
+            ClientId::LongPoll { key, generation } => {
+                self.session(key, generation, TOPICS_IN_DETAILS)
+            }
+        };
+        FoundConnections { connections: found.into_iter().collect(), ..FoundConnections::default() }
+    }
+
+    /// Ends one client. Returns the number of clients that had this name: one or none.
+    pub(super) fn end_client(&mut self, sockets: &mut Sockets, client: ClientId) -> u64 {
+        match client {
+            ClientId::Socket { slot: index, generation } => {
+                let socket = SocketId { index, generation };
+                let is_here = sockets.connection(socket).is_some();
+                sockets.end(socket);
+                is_here.into()
+            }
+            ClientId::LongPoll { key, generation } => {
+                let is_here = self.session(key, generation, 0).is_some();
+                if is_here {
+                    self.end_session(sockets, key);
+                }
+                is_here.into()
+            }
+        }
+    }
+
+    fn connection(
+        &self,
+        sockets: &Sockets,
+        socket: SocketId,
+        topics_max: usize,
+    ) -> Option<FoundConnection> {
+        let view = sockets.connection(socket)?;
+        let client = self.client_of_socket(&view);
+        let (transport, state) = match view.state {
+            ConnectionState::WebSocket { .. } => ("websocket", "open"),
+            ConnectionState::Parked { key } if is_deciding_key(key) => {
+                ("http", "waits for the backend")
+            }
+            ConnectionState::Parked { .. } => ("http", "waits"),
+            ConnectionState::Http => ("http", "open"),
+            ConnectionState::Closing => ("http", "closing"),
+        };
+        Some(FoundConnection {
+            id: self.name_of(ClientId::of(socket)),
+            address: self.address_of(sockets, socket, client),
+            transport: transport.to_owned(),
+            state: state.to_owned(),
+            queued_bytes: view.queued_bytes as u64,
+            queue_seconds: view.queue_age.as_secs_f64(),
+            idle_seconds: Some(view.idle.as_secs_f64()),
+            tcp: sockets.tcp_info(socket).map(figures),
+            ..client.map_or_else(FoundConnection::default, |c| self.joined(c, topics_max))
+        })
+    }
+
+    fn session(&self, key: u32, generation: u32, topics_max: usize) -> Option<FoundConnection> {
+        let client = self.clients.get(key as usize).filter(|c| c.generation == generation)?;
+        let Transport::LongPoll(session) = &client.transport else { return None };
+        Some(FoundConnection {
+            id: self.name_of(ClientId::LongPoll { key, generation }),
+            address: counted(client),
+            transport: "longpoll".to_owned(),
+            state: if session.parked.is_some() { "polls" } else { "between polls" }.to_owned(),
+            queued_bytes: session.state.queued_bytes().into(),
+            ..self.joined(client, topics_max)
+        })
+    }
+
+    /// The topics and the id of a client.
+    fn joined(&self, client: &Client, topics_max: usize) -> FoundConnection {
+        let id = client.details.as_ref().and_then(|details| details.id);
+        let user = id.map(|id| id_of_topic(self.hub.topic_of(id)).to_owned());
+        let topics = self.topics_of(client).take(topics_max).map(str::to_owned);
+        FoundConnection {
+            channels: self.channels_of(client),
+            topics: topics.collect(),
+            user: user.unwrap_or_default(),
+            ..FoundConnection::default()
+        }
+    }
+
+    fn topics_of(&self, client: &Client) -> impl Iterator<Item = &str> {
+        let topics = self.hub.subscriptions(&client.subscriptions);
+        topics.map(|id| self.hub.topic_of(id)).filter(|topic| !is_id_topic(topic))
+    }
+
+    fn channels_of(&self, client: &Client) -> u64 {
+        self.topics_of(client).count() as u64
+    }
+
+    fn has_topic(&self, client: &Client, topic: &str) -> bool {
+        self.hub.find(&client.subscriptions, topic).is_some()
+    }
+
+    /// The address of a client: the one that its proxy names, or that of its connection.
+    fn address_of(&self, sockets: &Sockets, socket: SocketId, client: Option<&Client>) -> String {
+        let address = sockets.address_of(socket);
+        let counted = client.and_then(|client| client.details.as_ref()?.counted);
+        match (counted, address) {
+            (Some(counted), Some(address)) if counted != address.ip().to_canonical() => {
+                counted.to_string()
+            }
+            (Some(counted), None) => counted.to_string(),
+            (_, Some(address)) => address.to_string(),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn name_of(&self, client: ClientId) -> String {
+        let node = self.shared.cluster.me();
+        ConnectionId { node, shard: self.id, client }.to_string()
+    }
+}
+
+/// The address that a long-poll session counts against; empty when it counts against none.
+fn counted(client: &Client) -> String {
+    let counted = client.details.as_ref().and_then(|details| details.counted);
+    counted.map(|address| address.to_string()).unwrap_or_default()
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn figures(info: TcpInfo) -> TcpFigures {
+    TcpFigures {
+        sent_bytes: info.sent_bytes,
+        received_bytes: info.received_bytes,
+        unsent_bytes: info.unsent_bytes,
+        round_trip_micros: u64::try_from(info.round_trip.as_micros()).unwrap_or(u64::MAX),
+        retransmits: info.retransmits,
+        unacknowledged_segments: info.unacknowledged_segments,
+        congestion_window: info.congestion_window,
+    }
+}
