@@ -74,6 +74,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
             print_line(format_args!("Watchfire is running at {link}"));
         }
         for address in &started.admin_addresses {
+            print_line(format_args!("The operator's page is at http://{address}/"));
             print_line(format_args!("Metrics are at http://{address}/metrics"));
         }
     };

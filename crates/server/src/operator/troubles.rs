@@ -248,7 +248,7 @@ pub(super) const CHECKS: &[Check] = &[
         kind: "certificate_expires",
         begins_after: 1,
         ends_after: 1,
-        fix: "Renew the files of tls.certificates, or look in the log for failed orders of tls.acme.",
+        fix: "Renew the files of tls.cert and tls.key, or look in the log for failed orders of tls.acme.",
         see: |look, _| {
             let end = look.above("certificate_end", 0.0)?;
             let left = end - look.row.time_ms as f64 / 1_000.0;

@@ -1,0 +1,320 @@
+// Faults in a running server under load. For each, the operator's page, the calls and the log name the cause within
+// fifteen seconds. With FAULTS_TABLE=FILE, the seconds that each took are written there as a table.
+
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import net from 'node:net'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { after, before, describe, it } from 'node:test'
+
+import { WebSocket } from 'ws'
+
+import { certify } from '../lib/certificate.mjs'
+import { collectPageErrors, launch } from '../lib/chromium.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
+import { ROOMS, startWatchfire } from '../lib/server.mjs'
+
+/** A person who opens the page sees the cause within this time. */
+const NAMED_MS = 15_000
+
+/** How long a trouble may last after its cause is gone. */
+const ENDED_MS = 90_000
+
+const ROOM = 'rooms:lobby'
+
+describe('a fault in a server under load is named', { timeout: 600_000 }, () => {
+  let browser, folder
+  const table = []
+
+  before(async () => {
+    browser = await launch()
+    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-faults-'))
+  })
+
+  after(async () => {
+    await browser?.close()
+    if (folder) rmSync(folder, { recursive: true, force: true })
+    if (process.env.FAULTS_TABLE) writeFileSync(process.env.FAULTS_TABLE, markdown(table))
+  })
+
+  /** Injects a fault, and asserts that the calls, the log and the page name it in time. */
+  async function isNamed(t, kind, { fault, settings = {}, processes = 1, inject, scheme = 'ws' }) {
+    const server = await startWatchfire({ processes, settings: { ...ROOMS, 'limits.loopback_limited': 'false', ...settings } })
+    const undo = []
+    const context = await browser.newContext()
+    try {
+      const load = await chatter(server, scheme)
+      undo.push(() => load.stop())
+      const errors = await collectPageErrors(context)
+      const page = await context.newPage()
+      await page.goto(await server.admin('/'))
+      await waitUntil(async () => (await state(server)).latest?.messages > 0, 'the page has figures')
+      const began = performance.now()
+      await inject(server, (action) => undo.push(action))
+      const seconds = () => Math.round((performance.now() - began) / 100) / 10
+      const trouble = await waitUntil(
+        async () => (await state(server)).troubles.find((one) => one.kind === kind),
+        `the call names ${kind}`,
+        NAMED_MS
+      )
+      const byCall = seconds()
+      await page.getByText(trouble.fix).first().waitFor({ timeout: NAMED_MS - (performance.now() - began) })
+      const onPage = seconds()
+      await waitUntil(() => server.stderr.includes(`kind="${kind}"`), `the log names ${kind}`, NAMED_MS)
+      assert(await server.metric('watchfire_trouble', `kind="${kind}"`) === 1)
+      assert.deepEqual(errors, [])
+      table.push({ fault, kind, byCall, onPage, summary: trouble.summary })
+      return server
+    } finally {
+      await context.close()
+      for (const action of undo.reverse()) await action()
+      if (scheme === 'ws') await stopAfter(t, server)
+      else server.kill()
+    }
+  }
+
+  /** Waits for the end of all trouble, as the log must tell, and stops the server. */
+  async function stopAfter(t, server) {
+    try {
+      await waitUntil(async () => (await state(server)).troubles.length === 0, 'the troubles end', ENDED_MS)
+      assert.match(server.stderr, /trouble ended/)
+    } finally {
+      await server.stop()
+    }
+  }
+
+  it('a client that does not read', (t) =>
+    isNamed(t, 'slow_consumer', {
+      fault: 'One client stops reading',
+      inject: async (server, undo) => {
+        const slow = await join(server, 'rooms:slow')
+        undo(() => slow.terminate())
+        slow._socket.pause()
+        undo(await flood(server, 'rooms:slow', 4, 12_000))
+      },
+    }))
+
+  it('many clients that do not read', (t) =>
+    isNamed(t, 'queues_grow', {
+      fault: 'Forty clients stop reading',
+      settings: { 'limits.queued_bytes_max': 64 * 2 ** 20 },
+      inject: async (server, undo) => {
+        for (let n = 0; n < 40; n++) {
+          const slow = await join(server, 'rooms:slow')
+          undo(() => slow.terminate())
+          slow._socket.pause()
+        }
+        undo(await flood(server, 'rooms:slow', 4, 12_000))
+      },
+    }))
+
+  it('an event loop with too much to do', (t) =>
+    isNamed(t, 'shard_busy', {
+      fault: 'One room with 400 members gets as many messages as the loop can send',
+      settings: { 'server.shards': 1 },
+      inject: async (server, undo) => {
+        for (let n = 0; n < 400; n++) {
+          const member = await join(server, 'rooms:large')
+          undo(() => member.terminate())
+          // The test does not parse what it gets, so it is faster than the server.
+          member._socket.removeAllListeners('data')
+          member._socket.resume()
+        }
+        undo(await flood(server, 'rooms:large', 20, 100))
+      },
+    }))
+
+  it('connections at their limit', (t) =>
+    isNamed(t, 'connections_near_limit', {
+      fault: 'The connections reach their limit',
+      settings: { 'limits.sockets_max': 40, 'server.shards': 1 },
+      inject: async (server, undo) => {
+        for (let n = 0; n < 28; n++) {
+          const client = await join(server, ROOM)
+          undo(() => client.terminate())
+        }
+      },
+    }))
+
+  it('a queue of new connections that overflows', (t) =>
+    isNamed(t, 'backlog_overflow', {
+      fault: 'The server is stopped for a moment while 400 clients connect',
+      inject: async (server, undo) => {
+        const { hostname, port } = new URL(await server.admin('/'))
+        process.kill(server.pid, 'SIGSTOP')
+        const sockets = Array.from({ length: 400 }, () => net.connect(Number(port), hostname).on('error', () => {}))
+        undo(() => sockets.forEach((socket) => socket.destroy()))
+        await waitUntil(() => overflows() > 0, 'the kernel drops connections')
+        process.kill(server.pid, 'SIGCONT')
+      },
+    }))
+
+  it('NATS that is gone', { skip: whyNoNats }, async (t) => {
+    await buildNats()
+    const [nats] = await startNats(1)
+    const way = await Cuttable.to(nats.port)
+    await isNamed(t, 'nats_away', {
+      fault: 'The connection to NATS is cut',
+      settings: { 'cluster.nats': way.url },
+      inject: async (_, undo) => {
+        await way.cut()
+        undo(() => way.open())
+      },
+    }).finally(() => Promise.all([way.close(), nats.kill()]))
+  })
+
+  it('a backend that does not answer', (t) =>
+    isNamed(t, 'backend_away', {
+      fault: 'The backend of hooks is not there',
+      settings: {
+        'hooks.url': 'http://127.0.0.1:9/hooks',
+        'hooks.secret': 'a secret of at least thirty-two bytes',
+        'channels.rules': '[{ pattern = "asked:*", join = "anyone", hooks = ["join"] }]',
+      },
+      inject: async (server, undo) => {
+        const client = await open(server)
+        const asking = setInterval(() => client.send(JSON.stringify(['9', '9', 'asked:1', 'phx_join', {}])), 50)
+        undo(() => (clearInterval(asking), client.terminate()))
+      },
+    }))
+
+  it('a page of another origin', (t) =>
+    isNamed(t, 'origin_refused', {
+      fault: 'A page of another origin connects',
+      inject: async (server, undo) => {
+        const attempt = () => new WebSocket(`${server.endpoint}/websocket?vsn=2.0.0`, { origin: 'http://other.example' }).on('error', () => {})
+        const attempts = setInterval(attempt, 500)
+        undo(() => clearInterval(attempts))
+      },
+    }))
+
+  it('a certificate that expires', (t) => {
+    const { cert, key } = certify(folder, ['localhost'])
+    return isNamed(t, 'certificate_expires', {
+      fault: 'The certificate is valid for two more days',
+      scheme: 'wss',
+      settings: { 'tls.cert': cert, 'tls.key': key },
+      inject: () => {},
+    })
+  })
+
+  it('a process that does not answer', (t) =>
+    isNamed(t, 'process_silent', {
+      fault: 'One of three processes is stopped (SIGSTOP)',
+      processes: 3,
+      inject: (server, undo) => {
+        const worker = server.workers().at(-1)
+        process.kill(worker, 'SIGSTOP')
+        undo(() => {
+          // The supervisor has killed it by now, or does it soon.
+          try {
+            process.kill(worker, 'SIGCONT')
+          } catch (error) {
+            assert.equal(error.code, 'ESRCH')
+          }
+        })
+      },
+    }))
+
+  it('a disk that is full', { skip: process.getuid() !== 0 && 'mounting a small disk needs root' }, (t) => {
+    const disk = path.join(folder, 'disk')
+    mkdirSync(disk)
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', disk])
+    return isNamed(t, 'disk_nearly_full', {
+      fault: 'The disk of the state folder is full',
+      settings: { 'admin.history_file': path.join(disk, 'history') },
+      inject: (_, undo) => {
+        const filler = path.join(disk, 'filler')
+        writeFileSync(filler, Buffer.alloc(3 * 2 ** 20))
+        undo(() => rmSync(filler))
+      },
+    }).finally(() => execFileSync('umount', [disk]))
+  })
+
+  it('somebody who guesses the token', (t) =>
+    isNamed(t, 'operator_refused', {
+      fault: 'Somebody guesses the admin token',
+      inject: async (server, undo) => {
+        const url = await server.admin('/metrics')
+        const guess = () => fetch(url, { headers: { origin: 'http://other.example' } }).catch(() => {})
+        const guesses = setInterval(guess, 50)
+        undo(() => clearInterval(guesses))
+      },
+    }))
+})
+
+async function state(server) {
+  const response = await fetch(await server.admin('/admin/state'))
+  assert.equal(response.status, 200)
+  return response.json()
+}
+
+/** Ten clients that chat, five messages a second each. */
+async function chatter(server, scheme) {
+  const clients = await Promise.all(Array.from({ length: 10 }, () => join(server, ROOM, scheme)))
+  const timer = setInterval(() => {
+    for (const client of clients) send(client, ROOM, 'hello')
+  }, 200)
+  const stop = () => {
+    clearInterval(timer)
+    for (const client of clients) client.terminate()
+  }
+  return { stop }
+}
+
+/** Clients that send to a room as fast as the server answers, each with this many messages on the way. Returns how to end it. */
+async function flood(server, room, senders, bytes) {
+  const body = 'x'.repeat(bytes)
+  const clients = await Promise.all(Array.from({ length: senders }, () => join(server, room)))
+  const timer = setInterval(() => {
+    for (const client of clients) {
+      for (let n = 0; n < 10 && client.bufferedAmount < 2 ** 18; n++) send(client, room, body)
+    }
+  }, 20)
+  return () => {
+    clearInterval(timer)
+    for (const client of clients) client.terminate()
+  }
+}
+
+function send(client, room, body) {
+  if (client.readyState === WebSocket.OPEN) client.send(JSON.stringify(['1', '2', room, 'new_msg', { body }]))
+}
+
+function open(server, scheme = 'ws') {
+  const url = `${scheme}://localhost:${server.port}/socket/websocket?vsn=2.0.0`
+  const socket = new WebSocket(url, { rejectUnauthorized: false, perMessageDeflate: false, family: 4 })
+  return new Promise((resolve, reject) => {
+    socket.once('open', () => {
+      socket.on('error', () => {})
+      resolve(socket)
+    })
+    socket.once('error', reject)
+  })
+}
+
+/** A client that has joined a room. */
+async function join(server, room, scheme) {
+  const socket = await open(server, scheme)
+  const joined = new Promise((resolve) => socket.once('message', resolve))
+  socket.send(JSON.stringify(['1', '1', room, 'phx_join', {}]))
+  await joined
+  return socket
+}
+
+/** Connections that the kernel has dropped since the first call, because a queue was full. */
+function overflows() {
+  const text = execFileSync('cat', ['/proc/net/netstat'], { encoding: 'utf8' })
+  const [names, values] = text.split('\n').filter((line) => line.startsWith('TcpExt:')).map((line) => line.split(' '))
+  const now = Number(values[names.indexOf('ListenOverflows')])
+  overflows.before ??= now
+  return now - overflows.before
+}
+
+function markdown(rows) {
+  const lines = rows.map(({ fault, kind, byCall, onPage, summary }) => `| ${fault} | [\`${kind}\`](#${kind}) | ${summary} | ${byCall} s | ${onPage} s |`)
+  return ['| fault | kind | what the page says | in `/admin/state` after | on the page after |', '|---|---|---|---:|---:|', ...lines, ''].join('\n')
+}
