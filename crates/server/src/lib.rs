@@ -64,6 +64,9 @@ mod http;
 mod https_connector;
 #[cfg(feature = "logging")]
 mod logging;
+#[cfg(not(feature = "logging"))]
+#[path = "without/logging.rs"]
+mod logging;
 mod machines;
 mod memory;
 mod metrics;

@@ -1,9 +1,19 @@
-use tracing_subscriber::EnvFilter;
+//! The log: its start, and its level, which can change while the server runs.
+
+use std::sync::OnceLock;
+
 use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload::{self, Handle};
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 
 use crate::settings::{LogFormat, LogSettings};
 
-/// Why logging cannot start.
+/// The filter of the running log.
+static FILTER: OnceLock<Handle<EnvFilter, Registry>> = OnceLock::new();
+
+/// Why logging cannot start, or its level cannot change.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// `log.level` is not a valid filter.
@@ -12,15 +22,48 @@ pub enum LogError {
     /// The process already has a logger.
     #[error("cannot start logging: this process already has a logger")]
     AlreadyStarted,
+    /// The program has a logger of its own.
+    #[error("cannot change the log level: this program did not start the log with start_logging")]
+    NotStarted,
 }
 
 /// Starts logging to standard error, in the format and from the level of the settings.
 pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
-    let filter = EnvFilter::builder().parse(&settings.level)?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match settings.format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().try_init(),
+    let (filter, handle) = reload::Layer::new(EnvFilter::builder().parse(&settings.level)?);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match settings.format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().boxed(),
+    };
+    let started = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    started.map_err(|_| LogError::AlreadyStarted)?;
+    FILTER.set(handle).map_err(|_| LogError::AlreadyStarted)
+}
+
+/// Changes the level of the running log, until the process ends.
+pub(crate) fn set_level(level: &str) -> Result<(), LogError> {
+    let filter = EnvFilter::builder().parse(level)?;
+    FILTER.get().and_then(|handle| handle.reload(filter).ok()).ok_or(LogError::NotStarted)
+}
+
+/// The level of the running log; `None` when the program has a logger of its own.
+pub(crate) fn level() -> Option<String> {
+    FILTER.get()?.with_current(|filter| filter.to_string()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_changed_while_the_log_runs() {
+        assert!(matches!(set_level("debug"), Err(LogError::NotStarted)));
+        start_logging(&LogSettings { level: "warn".into(), ..LogSettings::default() }).unwrap();
+        assert_eq!(level().as_deref(), Some("warn"));
+        set_level("error,watchfire_server=debug").unwrap();
+        assert!(tracing::enabled!(tracing::Level::DEBUG));
+        assert!(matches!(set_level("watchfire=loud"), Err(LogError::BadLevel(_))));
+        set_level("error").unwrap();
+        assert!(!tracing::enabled!(tracing::Level::WARN));
     }
-    .map_err(|_| LogError::AlreadyStarted)
 }

@@ -189,6 +189,19 @@ fn the_operator_closes_a_connection_with_the_token_only() {
 }
 
 #[test]
+fn the_level_of_the_log_changes_while_the_server_runs() {
+    let server = start(with_token());
+    let (status, answer) = call(&server, "PUT /admin/log?level=loud,x=y=z", TOKEN);
+    assert_eq!((status, &answer["reason"]), (400, &json!("bad request")), "{answer}");
+    // This test has not started the log of the server.
+    let (status, answer) = call(&server, "PUT /admin/log?level=debug", TOKEN);
+    assert_eq!(status, 400);
+    assert!(answer["message"].as_str().unwrap().contains("start_logging"), "{answer}");
+    assert_eq!(call(&server, "PUT /admin/log?level=debug", "").0, 401);
+    assert_eq!(call(&server, "PUT /admin/log", TOKEN).0, 400);
+}
+
+#[test]
 fn without_a_token_the_listener_only_reads() {
     let server = start(rooms());
     let _client = Client::connect(&server);

@@ -1,5 +1,6 @@
 mod front_page;
 mod million;
+mod observed;
 mod polls;
 mod rooms;
 mod storm;
@@ -50,6 +51,8 @@ pub enum Benchmark {
     Rooms,
     /// 8,000 such rooms on a server with 4 GB of memory.
     SmallMachine,
+    /// 200,000 silent sockets, while the operator's page is open and Prometheus scrapes.
+    Observed,
     /// All sockets leave and return at once.
     Storm,
     /// A day on the front page: 250,000 visits to one page, 880 at a time.
@@ -59,11 +62,12 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    pub const ALL: [Benchmark; 7] = [
+    pub const ALL: [Benchmark; 8] = [
         Benchmark::Million,
         Benchmark::Polls,
         Benchmark::Rooms,
         Benchmark::SmallMachine,
+        Benchmark::Observed,
         Benchmark::Storm,
         Benchmark::FrontPage,
         Benchmark::FrontPageContent,
@@ -75,6 +79,7 @@ impl Benchmark {
             Benchmark::Million => million::SOCKETS,
             Benchmark::Polls => polls::POLLS,
             Benchmark::Rooms | Benchmark::SmallMachine => rooms::connections(self),
+            Benchmark::Observed => observed::SOCKETS,
             Benchmark::Storm => storm::SOCKETS,
             Benchmark::FrontPage | Benchmark::FrontPageContent => front_page::ONLINE * 2.0,
         }
@@ -83,8 +88,8 @@ impl Benchmark {
     /// Additional settings of the server.
     fn server_settings(self) -> &'static [&'static str] {
         match self {
-            // Its sockets send nothing for minutes.
-            Benchmark::Million => &["socket.idle_timeout=30m"],
+            // Their sockets send nothing for minutes.
+            Benchmark::Million | Benchmark::Observed => &["socket.idle_timeout=30m"],
             _ => &[],
         }
     }
@@ -140,6 +145,7 @@ impl<'a> Run<'a> {
             Benchmark::Million => million::run(self),
             Benchmark::Polls => polls::run(self),
             Benchmark::Rooms | Benchmark::SmallMachine => rooms::run(self, benchmark),
+            Benchmark::Observed => observed::run(self),
             Benchmark::Storm => storm::run(self),
             Benchmark::FrontPage | Benchmark::FrontPageContent => front_page::run(self, benchmark),
         }?;
@@ -164,12 +170,24 @@ impl<'a> Run<'a> {
         connections: u64,
         progress: &Progress,
     ) -> Result<Server> {
+        self.server_with(benchmark, connections, &[], progress)
+    }
+
+    /// The same, with further settings.
+    fn server_with(
+        &self,
+        benchmark: Benchmark,
+        connections: u64,
+        more: &[&str],
+        progress: &Progress,
+    ) -> Result<Server> {
         let processes = self.processes_for(connections);
+        let settings = [benchmark.server_settings(), more].concat();
         let server = Server::start(&ServerPlan {
             program: Program::Watchfire(&self.watchfire),
             processes,
             is_separate: self.settings.separate,
-            settings: benchmark.server_settings(),
+            settings: &settings,
             // With several processes each has one event loop; a single process has one per core.
             shards: usize::from(processes > 1),
             log: self.settings.out.join(format!("{benchmark}.log")),

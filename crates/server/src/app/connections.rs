@@ -1,5 +1,6 @@
 //! Which connections an operator looks for, and what the shards find.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
@@ -63,7 +64,7 @@ impl FoundConnections {
             merged.scanned += part.scanned;
             merged.scan_micros = merged.scan_micros.max(part.scan_micros);
         }
-        merged.connections.sort_by(|one, other| other.rank.cmp(&one.rank));
+        merged.connections.sort_by_key(|found| Reverse(found.rank));
         merged.connections.truncate(limit);
         merged
     }

@@ -30,7 +30,7 @@ pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
 pub use connect::{Connect, Connected, Refused};
 pub(crate) use connections::{
     ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,
-    FoundConnections, TcpFigures,
+    FoundConnections, NotAConnection, TcpFigures,
 };
 pub(crate) use encoding::Encoded;
 pub use endpoint::Endpoint;

@@ -22,6 +22,7 @@ use crate::app::{
     ClientId, ConnectionId, ConnectionQuery, Endpoint, FoundConnections, ShardAnswer, ShardQuestion,
 };
 use crate::cluster::{ClusterPart, PartLink, PendingResponse};
+use crate::logging;
 use crate::settings::Limits;
 
 /// How long the shards of this process have to answer.
@@ -70,12 +71,30 @@ pub(super) struct Recorded {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Call {
     State,
-    History { step: Step, after: u64 },
-    Events { after: u64 },
+    History {
+        step: Step,
+        after: u64,
+    },
+    Events {
+        after: u64,
+    },
     Connections(ConnectionQuery),
-    Connection { shard: u16, client: ClientId },
-    EndConnection { shard: u16, client: ClientId },
-    Topics { prefix: String, count: usize },
+    Connection {
+        shard: u16,
+        client: ClientId,
+    },
+    EndConnection {
+        shard: u16,
+        client: ClientId,
+    },
+    Topics {
+        prefix: String,
+        count: usize,
+    },
+    /// Change the level of the log.
+    SetLogLevel {
+        level: String,
+    },
 }
 
 /// The figures of one process, as the page shows them.
@@ -216,6 +235,13 @@ impl Operator {
                     reply(answers.map(|answers| ended(answers).to_string()));
                 });
             }
+            Call::SetLogLevel { level } => {
+                let error = logging::set_level(level).err().map(|error| error.to_string());
+                if error.is_none() {
+                    tracing::info!(level, "the operator changed the level of the log");
+                }
+                reply(Some(json!({ "error": error }).to_string()));
+            }
             Call::Topics { prefix, count } => {
                 let (prefix, count) = (prefix.clone(), *count);
                 let question = ShardQuestion::LargestTopics { prefix, count };
@@ -260,6 +286,7 @@ impl Operator {
             "limits": self.limits_of(&recorded),
             "troubles": recorded.watch.troubles(),
             "latest": latest,
+            "log_level": logging::level(),
         })
         .to_string()
     }
