@@ -1,0 +1,89 @@
+// The calls to the server.
+
+const TIMEOUT_MS = 8000
+const TOKEN_KEY = 'watchfire-operator-token'
+
+/** The server did not answer, or not in time. */
+export class NoAnswer extends Error {}
+
+/** The listener needs the operator's token. */
+export class TokenNeeded extends Error {
+  /** Whether the request had a token, which the server rejected. */
+  constructor(hadToken) {
+    super("the listener needs the operator's token")
+    this.hadToken = hadToken
+  }
+}
+
+/** The server answered with an error. */
+export class ErrorAnswer extends Error {
+  constructor(status, text) {
+    super(`${text} (status ${status})`)
+    this.status = status
+  }
+}
+
+export class Api {
+  #storage
+
+  /** `storage` keeps the token until the tab is closed. */
+  constructor(storage = sessionStorage) {
+    this.#storage = storage
+  }
+
+  get token() {
+    return this.#storage.getItem(TOKEN_KEY) ?? ''
+  }
+
+  set token(token) {
+    if (token) this.#storage.setItem(TOKEN_KEY, token)
+    else this.#storage.removeItem(TOKEN_KEY)
+  }
+
+  /** A GET. Parameters that are empty or undefined are left out. */
+  get(path, parameters = {}, signal = null) {
+    return this.#request(withQuery(path, parameters), { method: 'GET' }, signal)
+  }
+
+  /** A POST with an empty body. The header proves that no form of a website sent it. */
+  post(path, parameters = {}) {
+    return this.#request(withQuery(path, parameters), { method: 'POST', headers: { 'x-watchfire-admin': '1' } })
+  }
+
+  async #request(url, { method, headers = {} }, signal = null) {
+    const token = this.token
+    if (token) headers.authorization = `Bearer ${token}`
+    const timeout = AbortSignal.timeout(TIMEOUT_MS)
+    const signals = signal ? AbortSignal.any([signal, timeout]) : timeout
+    let response
+    let answer
+    try {
+      response = await fetch(url, { method, headers, signal: signals, cache: 'no-store', credentials: 'omit', redirect: 'error' })
+      answer = await jsonOf(response)
+    } catch (error) {
+      if (signal?.aborted) throw error
+      throw new NoAnswer(timeout.aborted ? `no answer within ${TIMEOUT_MS / 1000} s` : 'the connection failed')
+    }
+    if (response.status === 401) throw new TokenNeeded(token !== '')
+    if (!response.ok) throw new ErrorAnswer(response.status, String(answer?.message ?? answer?.reason ?? 'the server answered with an error'))
+    if (answer === null) throw new ErrorAnswer(response.status, 'the answer is not valid JSON')
+    return answer
+  }
+}
+
+function withQuery(path, parameters) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== '' && value !== undefined && value !== null)
+  const query = new URLSearchParams(given).toString()
+  return query ? `${path}?${query}` : path
+}
+
+/** The object in an answer, or null when there is none. */
+async function jsonOf(response) {
+  const text = await response.text()
+  try {
+    const value = JSON.parse(text)
+    return typeof value === 'object' ? value : null
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,282 @@
+// A line chart over time.
+
+import { element, setAttribute, setText, svg } from './operator-dom.js'
+import { summarize } from './operator-history.js'
+import { clock, clockMinutes, format, formatTick, short } from './operator-text.js'
+
+const LEFT = 58
+const RIGHT = 10
+const TOP = 18
+const BOTTOM = 20
+const LABEL_CHARACTER = 5.6
+const MARKS_MAX = 60
+const MINUTE_MS = 60_000
+
+/** Round numbers from 0 to at least `max`, about `count` of them. */
+export function ticksOf(kind, max, count) {
+  if (kind === 'share') return [0, 0.5, 1]
+  const target = Math.max(max, kind === 'seconds' ? 1e-4 : 1e-9) / count
+  const step = kind === 'count' && max <= count ? 1 : roundStep(kind, target)
+  const steps = Math.max(1, Math.ceil(max / step - 1e-9))
+  return Array.from({ length: steps + 1 }, (_, index) => index * step)
+}
+
+/** The next round number at or above `target`: 1, 2 or 5 times a power of ten, or for bytes a power of two. */
+function roundStep(kind, target) {
+  if (kind === 'bytes' || kind === 'byte_rate') return 2 ** Math.max(0, Math.ceil(Math.log2(target)))
+  if (target < 1e-6 && kind !== 'seconds') return 1
+  const power = 10 ** Math.floor(Math.log10(target))
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= target * (1 - 1e-9))
+}
+
+/** Times on the axis, at round minutes or hours of the local time. */
+function timeTicks(fromMs, toMs) {
+  const stepMs = toMs - fromMs > 60 * MINUTE_MS ? 360 * MINUTE_MS : 5 * MINUTE_MS
+  const offsetMs = new Date(toMs).getTimezoneOffset() * MINUTE_MS
+  const ticks = []
+  const first = Math.ceil((fromMs - offsetMs) / stepMs) * stepMs + offsetMs
+  for (let ms = first; ms <= toMs; ms += stepMs) ticks.push(ms)
+  return ticks
+}
+
+/** The time under the pointer or the keyboard's crosshair. All charts show it. */
+export class Crosshair {
+  timeMs = null
+  #listeners = new Set()
+  #announce
+
+  constructor(announce) {
+    this.#announce = announce
+  }
+
+  onChange(listener) {
+    this.#listeners.add(listener)
+  }
+
+  set(timeMs) {
+    if (timeMs === this.timeMs) return
+    this.timeMs = timeMs
+    for (const listener of this.#listeners) listener()
+  }
+
+  announce(text) {
+    this.#announce(text)
+  }
+}
+
+/**
+ * `series` are objects with `column` and `name`. `kind` is a key of the formats. The chart hides itself while the server
+ * has none of the columns, or no value in them.
+ */
+export class Chart {
+  element
+  #title
+  #kind
+  #series
+  #crosshair
+  #plot
+  #grid = svg('g', { class: 'grid' })
+  #markLayer = svg('g', { class: 'marks' })
+  #lines = svg('g', { class: 'lines' })
+  #pointer = svg('g', { class: 'pointer' })
+  #time = element('span', { className: 'at' })
+  #drawn = null
+  #input = null
+
+  constructor({ title, kind, series, isSmall = false }, crosshair) {
+    this.#title = title
+    this.#kind = kind
+    this.#crosshair = crosshair
+    this.#series = series.map(({ column, name }, index) => {
+      const value = element('b')
+      const swatch = svg('svg', { class: `swatch series-${index + 1}`, width: 16, height: 8, 'aria-hidden': 'true' }, svg('line', { x1: 0, y1: 4, x2: 16, y2: 4 }))
+      return { column, name, value, item: element('li', {}, swatch, `${name} `, value) }
+    })
+    this.#plot = svg('svg', { class: 'plot', role: 'img', tabindex: 0 }, this.#grid, this.#markLayer, this.#lines, this.#pointer)
+    const legend = element('ul', { className: 'legend' }, ...this.#series.map(({ item }) => item))
+    const caption = element('figcaption', {}, element('h3', { textContent: title }), this.#time, legend)
+    this.element = element('figure', { className: isSmall ? 'chart small-chart' : 'chart', hidden: true }, caption, this.#plot)
+    this.#listen()
+  }
+
+  #listen() {
+    const plot = this.#plot
+    plot.addEventListener('pointermove', (event) => this.#pointAt(event.clientX - plot.getBoundingClientRect().left))
+    plot.addEventListener('pointerdown', (event) => this.#pointAt(event.clientX - plot.getBoundingClientRect().left))
+    plot.addEventListener('pointerleave', () => this.#crosshair.set(null))
+    plot.addEventListener('keydown', (event) => this.#key(event))
+    plot.addEventListener('blur', () => this.#crosshair.set(null))
+    this.#crosshair.onChange(() => this.#drawPointer())
+    new ResizeObserver(() => this.#input && this.update(this.#input)).observe(plot)
+  }
+
+  /**
+   * Draws a window of the history. `history` is a `HistoryWindow`, `toMs` the time at its right edge, `marks` events with
+   * `time_ms` and `text`, and `rangeName` the words for the window.
+   */
+  update(input) {
+    this.#input = input
+    const { history, toMs, rangeName } = input
+    const fromMs = toMs - history.windowMs
+    const rows = history.rows.filter(([ms]) => ms >= fromMs)
+    const shown = this.#series.map((series) => {
+      const index = history.indexOf(series.column)
+      return { series, index, summary: index === undefined ? null : summarize(rows, index) }
+    })
+    const hasValue = ({ summary }) => summary !== null && summary.highest !== null
+    this.element.hidden = !shown.some(hasValue)
+    if (this.element.hidden) return
+    for (const each of shown) each.series.item.hidden = !hasValue(each)
+    const visible = shown.filter(hasValue)
+    this.#draw({ ...input, fromMs, rows, visible })
+    const isCurrent = history.lastMs > toMs - 5 * history.stepMs
+    const parts = visible.map(({ series, summary: { now, lowest, highest } }) => {
+      const written = (value) => format(this.#kind, value)
+      const current = isCurrent && now !== null ? `now ${written(now)}` : 'no current value'
+      return `${series.name}: ${current}, lowest ${written(lowest)}, highest ${written(highest)}.`
+    })
+    setAttribute(this.#plot, 'aria-label', `${this.#title}, ${rangeName}. ${parts.join(' ')}`)
+  }
+
+  #draw({ history, fromMs, toMs, rows, visible, marks }) {
+    const { width, height } = this.#plot.getBoundingClientRect()
+    if (width === 0) return
+    const max = Math.max(...visible.map(({ summary }) => summary.highest))
+    const ticks = ticksOf(this.#kind, max, height < 120 ? 2 : 4)
+    const right = Math.max(width - RIGHT, LEFT + 1)
+    const x = (ms) => LEFT + ((ms - fromMs) / (toMs - fromMs)) * (right - LEFT)
+    const bottom = height - BOTTOM
+    const y = (value) => bottom - (Math.min(value, ticks.at(-1)) / ticks.at(-1)) * (bottom - TOP)
+    this.#drawn = { x, y, rows, visible, fromMs, toMs, right, bottom, marks }
+
+    const horizontal = ticks.flatMap((tick) => [
+      svg('line', { x1: LEFT, x2: right, y1: y(tick), y2: y(tick) }),
+      text(LEFT - 6, y(tick) + 3.5, formatTick(this.#kind, tick), 'end'),
+    ])
+    const vertical = timeTicks(fromMs, toMs).flatMap((ms) => [
+      svg('line', { class: 'tick', x1: x(ms), x2: x(ms), y1: bottom, y2: bottom + 4 }),
+      text(Math.min(Math.max(x(ms), LEFT + 8), right - 12), height - 4, clockMinutes(ms), 'middle'),
+    ])
+    this.#grid.replaceChildren(...horizontal, ...vertical)
+    this.#drawMarks()
+
+    const gapMs = 2.5 * history.stepMs
+    const lines = visible.map(({ series, index }) => {
+      const number = this.#series.indexOf(series) + 1
+      return svg('path', { class: `series-${number}`, d: pathOf(rows, index, x, y, gapMs) })
+    })
+    if (visible.length === 1) lines.unshift(svg('path', { class: 'area', d: areaOf(rows, visible[0].index, x, y, gapMs, bottom) }))
+    this.#lines.replaceChildren(...lines)
+    this.#drawPointer()
+  }
+
+  /** A vertical line for each event, with as much of its text as there is room for. */
+  #drawMarks() {
+    const { x, fromMs, toMs, right, bottom, marks } = this.#drawn
+    const inside = marks.filter(({ time_ms: ms }) => ms >= fromMs && ms <= toMs).slice(-MARKS_MAX)
+    const parts = inside.flatMap(({ time_ms: ms, text: words }, index) => {
+      const at = x(ms)
+      const next = index + 1 < inside.length ? x(inside[index + 1].time_ms) : right
+      const line = svg('line', { x1: at, x2: at, y1: 4, y2: bottom }, svg('title', {}, `${clock(ms, toMs)} ${short(words)}`))
+      const room = Math.floor((next - at - 10) / LABEL_CHARACTER)
+      return room < 5 ? [line] : [line, text(at + 4, 11, short(words, room - 1), 'start')]
+    })
+    this.#markLayer.replaceChildren(...parts)
+  }
+
+  /** The crosshair, and in the legend the values at its time or the newest ones. */
+  #drawPointer() {
+    if (!this.#drawn || this.element.hidden) return
+    const { x, y, visible, bottom, toMs } = this.#drawn
+    const row = this.#rowAt(this.#crosshair.timeMs)
+    const isPointing = this.#crosshair.timeMs !== null && row !== null
+    const values = isPointing ? row : this.#drawn.rows.at(-1)
+    for (const { series, index } of visible) setText(series.value, format(this.#kind, values?.[index] ?? NaN))
+    setText(this.#time, isPointing ? this.#describeTime(row[0]) : '')
+    if (!isPointing) return this.#pointer.replaceChildren()
+    const at = x(row[0])
+    const dots = visible
+      .filter(({ index }) => Number.isFinite(row[index]))
+      .map(({ series, index }) => svg('circle', { class: `series-${this.#series.indexOf(series) + 1}`, cx: at, cy: y(row[index]), r: 3.5 }))
+    this.#pointer.replaceChildren(svg('line', { x1: at, x2: at, y1: TOP - 6, y2: bottom }), ...dots)
+  }
+
+  /** The time, and the event there when the crosshair is at one. */
+  #describeTime(ms) {
+    const { x, marks, toMs } = this.#drawn
+    const mark = marks.findLast(({ time_ms: markMs }) => Math.abs(x(markMs) - x(ms)) < 5)
+    return mark ? `${clock(ms, toMs)} · ${short(mark.text)}` : clock(ms, toMs)
+  }
+
+  /** The row nearest to a time. */
+  #rowAt(timeMs) {
+    const { rows, fromMs } = this.#drawn
+    if (timeMs === null || rows.length === 0 || timeMs < fromMs) return null
+    let [low, high] = [0, rows.length - 1]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (rows[middle][0] < timeMs) low = middle + 1
+      else high = middle
+    }
+    const before = rows[low - 1]
+    return before && timeMs - before[0] < rows[low][0] - timeMs ? before : rows[low]
+  }
+
+  #pointAt(pixel) {
+    if (!this.#drawn) return
+    const { fromMs, toMs, right } = this.#drawn
+    const share = Math.min(Math.max((pixel - LEFT) / (right - LEFT), 0), 1)
+    const row = this.#rowAt(fromMs + share * (toMs - fromMs))
+    this.#crosshair.set(row ? row[0] : null)
+  }
+
+  #key(event) {
+    const rows = this.#drawn?.rows ?? []
+    const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -60, PageDown: 60, Home: -Infinity, End: Infinity }
+    if (event.key === 'Escape') return this.#crosshair.set(null)
+    if (!(event.key in steps) || rows.length === 0 || event.ctrlKey || event.metaKey || event.altKey) return
+    event.preventDefault()
+    const last = rows.length - 1
+    const row = this.#rowAt(this.#crosshair.timeMs)
+    const from = row ? rows.indexOf(row) : last
+    const next = rows[Math.min(Math.max(from + steps[event.key], 0), last)]
+    this.#crosshair.set(next[0])
+    const values = this.#drawn.visible.map(({ series, index }) => `${series.name} ${format(this.#kind, next[index] ?? NaN)}`)
+    this.#crosshair.announce(`${this.#describeTime(next[0])}: ${values.join(', ')}`)
+  }
+}
+
+function text(x, y, words, anchor) {
+  return svg('text', { x, y, 'text-anchor': anchor }, words)
+}
+
+/** Stretches of rows without a gap, each a list of points. */
+function stretchesOf(rows, index, x, y, gapMs) {
+  const stretches = []
+  let previousMs = -Infinity
+  for (const row of rows) {
+    const value = row[index]
+    if (!Number.isFinite(value)) {
+      previousMs = -Infinity
+      continue
+    }
+    if (row[0] - previousMs > gapMs) stretches.push([])
+    stretches.at(-1).push(`${x(row[0]).toFixed(1)} ${y(value).toFixed(1)}`)
+    previousMs = row[0]
+  }
+  return stretches
+}
+
+/** A single value between two gaps is a dot: a line of no length with round ends. */
+function pathOf(rows, index, x, y, gapMs) {
+  const lines = stretchesOf(rows, index, x, y, gapMs).map((points) => `M${points.join('L')}${points.length === 1 ? 'h0' : ''}`)
+  return lines.join('')
+}
+
+function areaOf(rows, index, x, y, gapMs, bottom) {
+  const areas = stretchesOf(rows, index, x, y, gapMs).map((points) => {
+    const [first, last] = [points[0].split(' ')[0], points.at(-1).split(' ')[0]]
+    return `M${first} ${bottom}L${points.join('L')}L${last} ${bottom}Z`
+  })
+  return areas.join('')
+}

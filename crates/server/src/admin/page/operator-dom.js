@@ -1,0 +1,198 @@
+// Elements, tables whose rows keep their identity, and meters. Text always goes through `textContent`.
+
+import { short, visible } from './operator-text.js'
+
+/** An element with properties and children. Strings become text nodes. */
+export function element(name, properties = {}, ...children) {
+  const created = document.createElement(name)
+  setAll(created, properties)
+  created.append(...children.filter((child) => child !== null))
+  return created
+}
+
+/** An SVG element with attributes. */
+export function svg(name, attributes = {}, ...children) {
+  const created = document.createElementNS('http://www.w3.org/2000/svg', name)
+  for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, String(value))
+  created.append(...children)
+  return created
+}
+
+/** Sets attributes; `onclick` and the like are listeners, `className` and `textContent` properties. */
+function setAll(target, properties) {
+  for (const [key, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue
+    if (key.startsWith('on')) target.addEventListener(key.slice(2), value)
+    else if (key === 'className' || key === 'textContent') target[key] = value
+    else target.setAttribute(key, value === true ? '' : String(value))
+  }
+}
+
+/** Changes the text only when it differs, so that a selection survives a refresh. */
+export function setText(target, text) {
+  if (target.textContent !== text) target.textContent = text
+}
+
+export function setAttribute(target, name, value) {
+  if (target.getAttribute(name) !== String(value)) target.setAttribute(name, String(value))
+}
+
+/** A text of a client, cut and isolated from the direction of its surroundings. */
+export function clientText(text, max) {
+  return element('bdi', { className: 'client', textContent: short(text, max) })
+}
+
+/** A whole text of a client. */
+export function wholeClientText(text) {
+  return element('bdi', { className: 'client whole', textContent: visible(text) })
+}
+
+/**
+ * Makes the children of a parent those of the items, in order. The child of an item stays the same element, and keeps
+ * the focus when it moves.
+ */
+export class KeyedChildren {
+  #parent
+  #keyOf
+  #create
+  #update
+  #children = new Map()
+
+  constructor(parent, { keyOf, create, update }) {
+    this.#parent = parent
+    this.#keyOf = keyOf
+    this.#create = create
+    this.#update = update
+  }
+
+  update(items) {
+    const focused = this.#parent.contains(document.activeElement) ? document.activeElement : null
+    const kept = new Map()
+    for (const item of items) {
+      const key = this.#keyOf(item)
+      if (kept.has(key)) continue
+      const child = this.#children.get(key) ?? this.#create(item)
+      this.#update(child, item)
+      kept.set(key, child)
+    }
+    for (const [key, child] of this.#children) if (!kept.has(key)) child.remove()
+    let next = this.#parent.firstChild
+    for (const child of kept.values()) {
+      if (child === next) next = next.nextSibling
+      else this.#parent.insertBefore(child, next)
+    }
+    this.#children = kept
+    if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true })
+  }
+}
+
+/**
+ * A table in a box of its own that scrolls. Each column has a `label`, and either `text(row)` or `fill(cell, row)`.
+ * A column with `sort` has a button that calls `onSort` with it. A click anywhere in a row calls `onRow`.
+ */
+export class Table {
+  element
+  #columns
+  #rows
+  #empty
+  #body = element('tbody')
+  #headers = new Map()
+  #rowOf = new WeakMap()
+
+  constructor({ caption, columns, keyOf, empty = 'None', onSort = null, onRow = null }) {
+    this.#columns = columns
+    this.#empty = element('p', { className: 'small', textContent: empty })
+    const header = (column) => {
+      const sorts = column.sort && onSort
+      const label = sorts
+        ? element('button', { type: 'button', className: 'sort', textContent: column.label, onclick: () => onSort(column.sort) })
+        : column.label
+      const cell = element('th', { scope: 'col', className: column.isNumber ? 'number' : '' }, label)
+      if (sorts) this.#headers.set(column.sort, cell)
+      return cell
+    }
+    const head = element('thead', {}, element('tr', {}, ...columns.map(header)))
+    const table = element('table', {}, element('caption', { className: 'unseen', textContent: caption }), head, this.#body)
+    const box = element('div', { className: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0 }, table)
+    this.element = element('div', { className: 'table' }, box, this.#empty)
+    this.#rows = new KeyedChildren(this.#body, {
+      keyOf,
+      create: () => element('tr', {}, ...columns.map((column) => cellOf(column))),
+      update: (line, row) => {
+        this.#rowOf.set(line, row)
+        this.#columns.forEach((column, index) => fillCell(line.children[index], column, row))
+      },
+    })
+    if (onRow) {
+      this.#body.className = 'opens'
+      this.#body.addEventListener('click', ({ target }) => {
+        // Selecting text to copy it ends with a click too.
+        const isSelecting = getSelection()?.isCollapsed === false && !target.closest('button')
+        const line = target.closest('tr')
+        if (line && !isSelecting) onRow(this.#rowOf.get(line))
+      })
+    }
+  }
+
+  update(rows) {
+    this.#rows.update(rows)
+    this.#empty.hidden = rows.length > 0
+  }
+
+  /** Marks the column by which the server has sorted; the highest value comes first. */
+  markSorted(sort) {
+    for (const [name, cell] of this.#headers) setAttribute(cell, 'aria-sort', name === sort ? 'descending' : 'none')
+  }
+}
+
+function cellOf(column) {
+  const className = column.isNumber ? 'number' : ''
+  return column.isHeader ? element('th', { scope: 'row', className }) : element('td', { className })
+}
+
+function fillCell(cell, column, row) {
+  if (column.fill) column.fill(cell, row)
+  else setText(cell, column.text(row))
+}
+
+/** Names and values. */
+export class Facts {
+  element = element('dl', { className: 'facts' })
+  #children = new KeyedChildren(this.element, {
+    keyOf: ([name]) => name,
+    create: ([name]) => element('div', {}, element('dt', { textContent: name }), element('dd')),
+    update: (line, [, value]) => {
+      if (typeof value === 'string') setText(line.lastChild, value)
+      else if (line.lastChild.textContent !== value.textContent) line.lastChild.replaceChildren(value)
+    },
+  })
+
+  /** Pairs of a name, and a text or an element. */
+  update(pairs) {
+    this.#children.update(pairs)
+  }
+}
+
+/** A bar of use. Its colour only repeats what the text beside it says. */
+export class Meter {
+  element
+  #fill = element('div', { className: 'fill' })
+
+  constructor(label) {
+    this.element = element('div', { className: 'meter', role: 'meter', 'aria-label': label, 'aria-valuemin': 0, 'aria-valuemax': 100 }, this.#fill)
+  }
+
+  /** `share` is from 0 to 1; `text` is what a screen reader says. */
+  update(share, text) {
+    const percent = Math.round(100 * Math.min(Math.max(share, 0), 1))
+    setAttribute(this.element, 'aria-valuenow', percent)
+    setAttribute(this.element, 'aria-valuetext', text)
+    setAttribute(this.element, 'data-level', levelOf(share))
+    this.#fill.style.width = `${percent}%`
+  }
+}
+
+export function levelOf(share) {
+  if (share >= 0.9) return 'full'
+  return share >= 0.75 ? 'high' : 'fine'
+}

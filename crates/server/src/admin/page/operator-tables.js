@@ -1,0 +1,429 @@
+// The views Connections and Topics, which ask the server for a list, and the details of one row.
+
+import { ErrorAnswer, TokenNeeded } from './operator-api.js'
+import { Facts, Table, clientText, element, setText, wholeClientText } from './operator-dom.js'
+import { Poller } from './operator-poller.js'
+import { clock, counted, duration, format, short } from './operator-text.js'
+
+const REFRESH_MS = 2000
+
+const SORTS = {
+  queued_bytes: 'Queued bytes',
+  queue_seconds: 'Queue time',
+  idle_seconds: 'Idle time',
+  sent_bytes: 'Sent bytes',
+  received_bytes: 'Received bytes',
+  channels: 'Channels',
+}
+const TRANSPORTS = { '': 'All', websocket: 'WebSocket', longpoll: 'Long poll', http: 'HTTP' }
+const LIMITS = { 20: '20', 50: '50', 100: '100', 500: '500' }
+
+/** The values that these options of a link may have. */
+export const CHOICES = { sort: Object.keys(SORTS), transport: Object.keys(TRANSPORTS), limit: Object.keys(LIMITS) }
+
+const transportName = (transport) => TRANSPORTS[transport] ?? short(transport)
+const micros = (value) => format('seconds', value / 1e6)
+
+function select(label, options, onChange) {
+  const choices = Object.entries(options).map(([value, name]) => element('option', { value, textContent: name }))
+  const control = element('select', { onchange: () => onChange(control.value) }, ...choices)
+  return { control, field: element('label', {}, label, control) }
+}
+
+/** A field for text of a client. The option stays as it is until the person edits the field, which cannot hold every text. */
+function field(label, onChange) {
+  const control = element('input', { type: 'text', dir: 'auto', spellcheck: 'false', autocomplete: 'off', onchange: () => onChange(control.value) })
+  return { control, field: element('label', {}, label, control) }
+}
+
+function setValue(control, value) {
+  if (document.activeElement !== control && control.value !== value) control.value = value
+}
+
+/** A list that is loaded every two seconds while it is shown, unless the operator pauses it. */
+class ListView {
+  element
+  app
+  #poller
+  #status = element('p', { className: 'small list-status' })
+  #pause
+
+  constructor(app, title, controls, tableElement) {
+    this.app = app
+    this.#poller = new Poller((signal) => this.#load(signal), REFRESH_MS)
+    this.#pause = element('button', { type: 'button', onclick: () => app.choose({ paused: app.options.paused ? '' : '1' }) })
+    const form = element('form', { className: 'filters', onsubmit: (event) => event.preventDefault() }, ...controls, this.#pause)
+    this.element = element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: title }), form, this.#status, tableElement)
+  }
+
+  show() {
+    this.reload()
+  }
+
+  hide() {
+    this.#poller.stop()
+  }
+
+  /** Loads at once, and again regularly unless paused. */
+  reload() {
+    setText(this.#pause, this.app.options.paused ? 'Resume' : 'Pause')
+    this.#poller.stop()
+    this.#poller.start()
+  }
+
+  async #load(signal) {
+    try {
+      const note = await this.load(signal)
+      setText(this.#status, `${note} · ${this.app.options.paused ? 'paused since' : 'updated at'} ${clock(Date.now())}`)
+      this.#status.classList.remove('bad')
+    } catch (error) {
+      if (signal.aborted) return
+      if (error instanceof TokenNeeded) return this.app.askForToken(error)
+      setText(this.#status, `Cannot load the list: ${error.message}. Trying again.`)
+      this.#status.classList.add('bad')
+      return
+    }
+    if (this.app.options.paused) this.#poller.stop()
+  }
+
+  update() {}
+}
+
+export class ConnectionsView extends ListView {
+  #table
+  #controls
+
+  constructor(app, dialog) {
+    const controls = {
+      sort: select('Sort by', SORTS, (sort) => app.choose({ sort })),
+      transport: select('Transport', TRANSPORTS, (transport) => app.choose({ transport })),
+      address: field('Address begins with', (address) => app.choose({ address })),
+      topic: field('Topic', (topic) => app.choose({ topic })),
+      limit: select('Rows', LIMITS, (limit) => app.choose({ limit })),
+    }
+    const number = (label, sort, text) => ({ label, sort, text, isNumber: true })
+    const table = new Table({
+      caption: 'Connections',
+      empty: 'No connection matches.',
+      keyOf: ({ id }) => id,
+      onSort: (sort) => app.choose({ sort }),
+      onRow: ({ id }) => app.choose({ id }),
+      columns: [
+        { label: 'Address', isHeader: true, fill: fillOpener },
+        { label: 'Transport', text: ({ transport }) => transportName(transport) },
+        { label: 'State', text: ({ state }) => short(state ?? '') },
+        number('Queued', 'queued_bytes', (row) => format('bytes', row.queued_bytes)),
+        number('Queue time', 'queue_seconds', (row) => format('seconds', row.queue_seconds)),
+        number('Idle', 'idle_seconds', (row) => format('seconds', row.idle_seconds)),
+        number('Sent', 'sent_bytes', (row) => format('bytes', row.sent_bytes)),
+        number('Received', 'received_bytes', (row) => format('bytes', row.received_bytes)),
+        number('Round trip', null, (row) => micros(row.round_trip_micros)),
+        number('Retransmits', null, (row) => format('count', row.retransmits)),
+        number('Channels', 'channels', (row) => format('count', row.channels)),
+        { label: 'Topics', fill: fillTopics },
+        { label: 'User', fill: (cell, { user }) => fillClientText(cell, user ?? '') },
+      ],
+    })
+    super(app, 'Connections', Object.values(controls).map((each) => each.field), table.element)
+    this.#table = table
+    this.#controls = controls
+    this.dialog = dialog
+  }
+
+  async load(signal) {
+    const { options } = this.app
+    for (const [name, { control }] of Object.entries(this.#controls)) setValue(control, options[name])
+    this.#table.markSorted(options.sort)
+    this.#showDetail(options.id)
+    const { machine, sort, limit, transport, address, topic } = options
+    const answer = await this.app.api.get('/admin/connections', { machine, sort, limit, transport, address, topic }, signal)
+    this.#table.update(answer.connections)
+    const took = format('seconds', answer.scan_micros / 1e6)
+    return `${counted(answer.connections.length, 'row')} of ${counted(answer.scanned, 'connection')}, read in ${took}`
+  }
+
+  hide() {
+    super.hide()
+    this.dialog.dismiss()
+  }
+
+  #showDetail(id) {
+    if (id === '') this.dialog.dismiss()
+    else this.dialog.open(`connection ${id}`, () => new ConnectionDetail(this.app, id), () => this.app.choose({ id: '' }))
+  }
+}
+
+/** The first cell of a row: a button, so that the keyboard can open the row too. The click goes on to the row. */
+function fillOpener(cell, { address }) {
+  const text = short(address)
+  if (cell.textContent !== text) cell.replaceChildren(element('button', { type: 'button', className: 'link', 'aria-haspopup': 'dialog' }, clientText(address)))
+}
+
+function fillClientText(cell, text) {
+  if (cell.dataset.text === text) return
+  cell.dataset.text = text
+  cell.replaceChildren(clientText(text))
+}
+
+const TOPICS_IN_ROW = 2
+const TOPIC_IN_ROW = 40
+
+function fillTopics(cell, { topics = [], channels }) {
+  const key = JSON.stringify([topics, channels])
+  if (cell.dataset.text === key) return
+  cell.dataset.text = key
+  const shown = topics.slice(0, TOPICS_IN_ROW).map((topic) => clientText(topic, TOPIC_IN_ROW))
+  const more = Math.max(channels ?? 0, topics.length) - shown.length
+  cell.replaceChildren(...shown.flatMap((topic, index) => (index > 0 ? [', ', topic] : [topic])), more > 0 ? ` and ${more} more` : '')
+}
+
+/** All about one connection, and the button that closes it. */
+class ConnectionDetail {
+  title = 'Connection'
+  element
+  #app
+  #id
+  #poller
+  #facts = new Facts()
+  #tcp = new Facts()
+  #tcpBox
+  #topics = element('ul', { className: 'topics scroll', tabindex: 0, 'aria-label': 'Topics' })
+  #topicTitle = element('h3')
+  #topicKey = ''
+  #status = element('p', { role: 'status' })
+  #ask = element('button', { type: 'button', className: 'danger', textContent: 'Disconnect', onclick: () => this.#confirm(true) })
+  #confirmation
+  #cancel = element('button', { type: 'button', textContent: 'Cancel', onclick: () => this.#confirm(false) })
+
+  constructor(app, id) {
+    this.#app = app
+    this.#id = id
+    this.#poller = new Poller((signal) => this.#load(signal), REFRESH_MS)
+    const now = element('button', { type: 'button', className: 'danger', textContent: 'Disconnect now', onclick: () => this.#disconnect() })
+    this.#confirmation = element(
+      'div',
+      { className: 'confirm', role: 'group', 'aria-label': 'Confirm', hidden: true },
+      element('p', { textContent: 'Close this connection? Most clients connect again by themselves.' }),
+      element('div', { className: 'bar' }, now, this.#cancel),
+    )
+    this.#tcpBox = element('section', { hidden: true }, element('h3', { textContent: 'TCP' }), this.#tcp.element)
+    this.element = element(
+      'div',
+      { className: 'view' },
+      this.#status,
+      this.#facts.element,
+      this.#tcpBox,
+      element('section', {}, this.#topicTitle, this.#topics),
+      element('div', { className: 'bar' }, this.#ask),
+      this.#confirmation,
+    )
+  }
+
+  start() {
+    this.#poller.start()
+  }
+
+  stop() {
+    this.#poller.stop()
+  }
+
+  get #path() {
+    return `/admin/connections/${encodeURIComponent(this.#id)}`
+  }
+
+  get #parameters() {
+    return { machine: this.#app.options.machine }
+  }
+
+  async #load(signal) {
+    try {
+      this.#show(await this.#app.api.get(this.#path, this.#parameters, signal))
+    } catch (error) {
+      if (signal.aborted) return
+      if (error instanceof TokenNeeded) return this.#app.askForToken(error)
+      if (error instanceof ErrorAnswer && error.status === 404) return this.#gone()
+      setText(this.#status, `Cannot load the connection: ${error.message}. Trying again.`)
+    }
+  }
+
+  #gone() {
+    this.#poller.stop()
+    setText(this.#status, 'This connection is closed.')
+    this.#ask.hidden = true
+    this.#confirmation.hidden = true
+  }
+
+  #show(connection) {
+    setText(this.#status, '')
+    this.#facts.update([
+      ['Address', clientText(connection.address)],
+      ['Id', short(connection.id)],
+      ['Transport', transportName(connection.transport)],
+      ['State', short(connection.state ?? '')],
+      ['User', connection.user ? wholeClientText(connection.user) : 'None'],
+      ['Queued', `${format('bytes', connection.queued_bytes)} for ${format('seconds', connection.queue_seconds)}`],
+      ['Idle', duration(connection.idle_seconds)],
+      ['Sent', format('bytes', connection.sent_bytes)],
+      ['Received', format('bytes', connection.received_bytes)],
+    ])
+    const { tcp } = connection
+    this.#tcpBox.hidden = !tcp
+    if (tcp) {
+      this.#tcp.update([
+        ['Round trip', micros(tcp.round_trip_micros)],
+        ['Retransmits', format('count', tcp.retransmits)],
+        ['Unacknowledged segments', format('count', tcp.unacknowledged_segments)],
+        ['Unsent', format('bytes', tcp.unsent_bytes)],
+        ['Congestion window', counted(tcp.congestion_window, 'segment')],
+      ])
+    }
+    this.#showTopics(connection.topics ?? [], connection.channels)
+  }
+
+  #showTopics(topics, channels) {
+    const key = JSON.stringify([topics, channels])
+    if (key === this.#topicKey) return
+    this.#topicKey = key
+    setText(this.#topicTitle, channels > topics.length ? `Topics: the first ${topics.length} of ${format('count', channels)}` : `Topics: ${topics.length}`)
+    this.#topics.replaceChildren(...topics.map((topic) => element('li', {}, wholeClientText(topic))))
+    this.#topics.hidden = topics.length === 0
+  }
+
+  #confirm(asks) {
+    this.#confirmation.hidden = !asks
+    this.#ask.hidden = asks
+    if (asks) this.#cancel.focus()
+    else this.#ask.focus()
+  }
+
+  async #disconnect() {
+    try {
+      await this.#app.api.post(`${this.#path}/disconnect`, this.#parameters)
+      this.#gone()
+      setText(this.#status, 'The server has closed this connection.')
+    } catch (error) {
+      if (error instanceof TokenNeeded) return this.#app.askForToken(error)
+      if (error instanceof ErrorAnswer && error.status === 404) return this.#gone()
+      setText(this.#status, `Cannot close the connection: ${error.message}. Try again.`)
+    }
+  }
+}
+
+export class TopicsView extends ListView {
+  #table
+  #controls
+
+  constructor(app, dialog) {
+    const controls = {
+      prefix: field('Topic begins with', (prefix) => app.choose({ prefix })),
+      limit: select('Rows', LIMITS, (limit) => app.choose({ limit })),
+    }
+    const open = (row) => dialog.open(`topic ${row.topic}`, () => new TopicDetail(app, row))
+    const table = new Table({
+      caption: 'Topics, those with the most subscribers first',
+      empty: 'No topic matches.',
+      keyOf: ({ topic }) => topic,
+      onRow: open,
+      columns: [
+        { label: 'Topic', isHeader: true, fill: fillTopicOpener },
+        { label: 'Subscribers', text: ({ subscribers }) => format('count', subscribers), isNumber: true },
+      ],
+    })
+    super(app, 'Topics', Object.values(controls).map((each) => each.field), table.element)
+    this.#table = table
+    this.#controls = controls
+    this.dialog = dialog
+  }
+
+  async load(signal) {
+    const { options } = this.app
+    for (const [name, { control }] of Object.entries(this.#controls)) setValue(control, options[name])
+    const { machine, limit, prefix } = options
+    const { topics } = await this.app.api.get('/admin/topics', { machine, sort: 'subscribers', limit, prefix }, signal)
+    this.#table.update(topics)
+    return counted(topics.length, 'topic')
+  }
+
+  hide() {
+    super.hide()
+    this.dialog.dismiss()
+  }
+}
+
+function fillTopicOpener(cell, { topic }) {
+  if (cell.firstChild) return // The topic is the key of the row, so it does not change.
+  cell.append(element('button', { type: 'button', className: 'link', 'aria-haspopup': 'dialog' }, clientText(topic)))
+}
+
+/** The whole name of a topic. */
+class TopicDetail {
+  title = 'Topic'
+  element
+
+  constructor(app, { topic, subscribers }) {
+    const show = () => app.choose({ tab: 'connections', topic, id: '' })
+    this.element = element(
+      'div',
+      { className: 'view' },
+      element('div', { className: 'scroll whole-topic', tabindex: 0, role: 'region', 'aria-label': 'Full name' }, wholeClientText(topic)),
+      element('p', { textContent: `${counted(subscribers, 'subscriber')}, ${format('bytes', new TextEncoder().encode(topic).length)} of name` }),
+      element('div', { className: 'bar' }, element('button', { type: 'button', textContent: 'Show its connections', onclick: show })),
+    )
+  }
+
+  start() {}
+  stop() {}
+}
+
+/** The dialog for the details of one row. */
+export class DetailDialog {
+  #dialog
+  #key = null
+  #content = null
+  #onClose = null
+
+  constructor(dialog) {
+    this.#dialog = dialog
+    dialog.addEventListener('close', () => this.#closed())
+    // A click on the backdrop has the dialog itself as its target.
+    dialog.addEventListener('click', (event) => event.target === dialog && this.close())
+  }
+
+  /** Shows content that `create` makes, unless that of this key is already shown. */
+  open(key, create, onClose = null) {
+    if (this.#key === key) return
+    this.#content?.stop()
+    this.#key = key
+    this.#content = create()
+    this.#onClose = onClose
+    const close = element('button', { type: 'button', className: 'quiet', textContent: 'Close', onclick: () => this.close() })
+    const head = element('header', { className: 'bar' }, element('h2', { id: 'detail-title', textContent: this.#content.title }), close)
+    this.#dialog.replaceChildren(element('div', { className: 'detail' }, head, this.#content.element))
+    if (!this.#dialog.open) this.#dialog.showModal()
+    this.#content.start()
+  }
+
+  close() {
+    if (this.#dialog.open) this.#dialog.close()
+    this.#closed()
+  }
+
+  /** Closes without a call of `onClose`: the caller knows. */
+  dismiss() {
+    this.#onClose = null
+    this.close()
+  }
+
+  /** The event of the browser comes later, and then other content may be open already. */
+  #closed() {
+    if (this.#key === null || this.#dialog.open) return
+    this.#content.stop()
+    const onClose = this.#onClose
+    this.#key = null
+    this.#content = null
+    this.#onClose = null
+    // The browser returns the focus to the row that opened the dialog, unless the row is gone.
+    if (document.activeElement === document.body) document.querySelector('[role="tab"][aria-selected="true"]').focus()
+    onClose?.()
+  }
+}

@@ -1,0 +1,396 @@
+// The views that show the state and the history. Each has an `element` and `update(model)`.
+
+import { Chart } from './operator-chart.js'
+import { CLUSTER_CHARTS, HOME_CHARTS, LIVE_CHARTS, PAGE_CHARTS, RUNTIME_CHARTS } from './operator-chart-list.js'
+import { Facts, KeyedChildren, Meter, Table, element, setAttribute, setText } from './operator-dom.js'
+import { clock, counted, date, duration, format, visible } from './operator-text.js'
+
+const RANGE_NAMES = { '15m': 'last 15 minutes', '24h': 'last 24 hours' }
+
+/** A grid of charts of one range of the history. */
+class ChartGrid {
+  element
+  #charts
+  #waiting = element('p', { className: 'small', textContent: 'The server has no values for these charts yet.' })
+
+  constructor(definitions, crosshair, { isSmall = false } = {}) {
+    this.#charts = definitions.map((definition) => new Chart({ ...definition, isSmall }, crosshair))
+    const grid = element('div', { className: isSmall ? 'charts small-charts' : 'charts' }, ...this.#charts.map((chart) => chart.element))
+    this.element = element('div', {}, grid, this.#waiting)
+  }
+
+  update({ histories, events, nowMs }, range) {
+    const history = histories[range]
+    const toMs = Math.max(history.lastMs, nowMs)
+    for (const chart of this.#charts) chart.update({ history, toMs, marks: events, rangeName: RANGE_NAMES[range] })
+    this.#waiting.hidden = this.#charts.some((chart) => !chart.element.hidden)
+  }
+}
+
+/** Only charts: the view Live, and the view of the pages. */
+class ChartsView {
+  element
+  #grid
+
+  constructor(title, definitions, crosshair) {
+    this.#grid = new ChartGrid(definitions, crosshair)
+    this.element = element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: title }), this.#grid.element)
+  }
+
+  update(model) {
+    this.#grid.update(model, model.options.range)
+  }
+}
+
+export const liveView = (crosshair) => new ChartsView('Live', LIVE_CHARTS, crosshair)
+export const pagesView = (crosshair) => new ChartsView('Pages and blocks', PAGE_CHARTS, crosshair)
+
+/** Troubles, limits, and the most important charts. */
+export class HomeView {
+  element
+  #nowMs = 0
+  #calm = element('h2')
+  #calmNote = element('p', { className: 'small' })
+  #troubles
+  #troubleList = element('ul', { className: 'troubles' })
+  #calmBox
+  #limits
+  #limitBox
+  #charts
+
+  constructor(crosshair) {
+    this.#calmBox = element('div', { className: 'calm' }, this.#calm, this.#calmNote)
+    this.#troubles = new KeyedChildren(this.#troubleList, {
+      keyOf: ({ key }) => key,
+      create: () => new TroubleCard().element,
+      update: (card, trouble) => TroubleCard.of(card).update(trouble, this.#nowMs),
+    })
+    const limitList = element('ul', { className: 'limits' })
+    this.#limits = new KeyedChildren(limitList, {
+      keyOf: ({ name }) => name,
+      create: (limit) => new LimitBar(limit).element,
+      update: (line, limit) => LimitBar.of(line).update(limit),
+    })
+    this.#limitBox = element('section', {}, element('h2', { textContent: 'Limits' }), limitList)
+    this.#charts = new ChartGrid(HOME_CHARTS, crosshair, { isSmall: true })
+    const recent = element('section', {}, element('h2', { textContent: 'Last 15 minutes' }), this.#charts.element)
+    this.element = element('div', { className: 'view home' }, this.#calmBox, this.#troubleList, this.#limitBox, recent)
+  }
+
+  update(model) {
+    const { state, isCurrent, nowMs } = model
+    this.#nowMs = nowMs
+    const troubles = keyed(state.troubles ?? [])
+    this.#troubles.update(troubles)
+    this.#troubleList.hidden = troubles.length === 0
+    setText(this.#calm, calmText(troubles.length, isCurrent))
+    setAttribute(this.#calmBox, 'data-level', troubles.length > 0 ? 'trouble' : isCurrent ? 'calm' : 'unknown')
+    const clients = state.processes?.reduce((sum, process) => sum + (process.clients ?? 0), 0) ?? NaN
+    const processes = counted(state.processes?.length ?? 0, 'process', 'processes')
+    setText(this.#calmNote, `${counted(clients, 'client')} · ${processes} · checked at ${clock(nowMs)}`)
+    const limits = [...(state.limits ?? [])].sort((left, right) => shareOf(right) - shareOf(left))
+    this.#limits.update(limits)
+    this.#limitBox.hidden = limits.length === 0
+    this.#charts.update(model, '15m')
+  }
+}
+
+function calmText(troubles, isCurrent) {
+  if (troubles > 0) return isCurrent ? counted(troubles, 'trouble') : `${counted(troubles, 'trouble')} at the last answer`
+  return isCurrent ? 'No trouble' : 'No trouble at the last answer'
+}
+
+/** Gives each trouble a key. Two of one kind may have begun in the same millisecond. */
+function keyed(troubles) {
+  const seen = new Map()
+  return troubles.map((trouble) => {
+    const key = `${trouble.kind} ${trouble.since_ms}`
+    const before = seen.get(key) ?? 0
+    seen.set(key, before + 1)
+    return { ...trouble, key: `${key} ${before}` }
+  })
+}
+
+/** The objects behind elements of a `KeyedChildren`. */
+const cards = new WeakMap()
+
+class TroubleCard {
+  element
+  #summary = element('h3')
+  #since = element('p', { className: 'small' })
+  #fix = element('p')
+  #link = element('a', { target: '_blank', rel: 'noopener noreferrer', textContent: 'How to fix this' })
+
+  constructor() {
+    this.element = element('li', {}, this.#summary, this.#since, this.#fix, element('p', {}, this.#link))
+    cards.set(this.element, this)
+  }
+
+  static of(card) {
+    return cards.get(card)
+  }
+
+  update({ kind, since_ms, summary, fix, page }, nowMs) {
+    setText(this.#summary, visible(summary ?? kind))
+    setText(this.#since, `Since ${clock(since_ms, nowMs)}, for ${duration((nowMs - since_ms) / 1000)}`)
+    setText(this.#fix, visible(fix ?? ''))
+    const isLink = /^https?:\/\//.test(page ?? '')
+    this.#link.hidden = !isLink
+    if (isLink) setAttribute(this.#link, 'href', page)
+  }
+}
+
+/** The part of a limit that is in use; 0 when there is no limit. */
+function shareOf({ used, max }) {
+  return max > 0 && Number.isFinite(used) ? used / max : 0
+}
+
+/** One limit, as a bar and in words. */
+class LimitBar {
+  element
+  #meter
+  #percent = element('b')
+  #amount = element('span')
+  #setting = element('code')
+
+  constructor({ name }) {
+    const label = nameOf(name)
+    this.#meter = new Meter(label)
+    const head = element('p', { className: 'limit-head' }, element('span', { textContent: label }), this.#percent)
+    const note = element('p', { className: 'small' }, this.#amount, ' ', this.#setting)
+    this.element = element('li', {}, head, this.#meter.element, note)
+    cards.set(this.element, this)
+  }
+
+  static of(line) {
+    return cards.get(line)
+  }
+
+  update({ used, max, unit, setting }) {
+    const share = shareOf({ used, max })
+    const hasMax = max > 0
+    const percent = hasMax ? `${Math.round(100 * share)} %` : ''
+    const amount = hasMax ? `${amountOf(used, unit)} of ${amountOf(max, unit)}` : `${amountOf(used, unit)}, no limit`
+    setText(this.#percent, percent)
+    setText(this.#amount, amount)
+    setText(this.#setting, setting ?? '')
+    this.#meter.update(share, hasMax ? `${percent}, ${amount}` : amount)
+  }
+}
+
+/** "open_fds" as words: "Open fds". */
+function nameOf(name) {
+  const words = visible(name).replaceAll('_', ' ')
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
+const UNIT_KINDS = { '': 'count', bytes: 'bytes', 'bytes/s': 'byte_rate', seconds: 'seconds', cores: 'cores' }
+
+function amountOf(value, unit = '') {
+  const kind = UNIT_KINDS[unit]
+  return kind ? format(kind, value) : `${format('count', value)} ${visible(unit)}`
+}
+
+/** Machines, processes, the bus and NATS. */
+export class ClusterView {
+  element
+  #facts = new Facts()
+  #missing = element('p', { className: 'bad' })
+  #table
+  #charts
+
+  constructor(crosshair) {
+    this.#table = new Table({
+      caption: 'Processes of this machine',
+      keyOf: ({ process }) => process,
+      columns: [
+        { label: 'Process', text: ({ process }) => String(process), isHeader: true },
+        { label: 'Clients', text: ({ clients }) => format('count', clients), isNumber: true },
+        { label: 'Channels', text: ({ channels }) => format('count', channels), isNumber: true },
+        { label: 'Topics', text: ({ topics }) => format('count', topics), isNumber: true },
+        { label: 'Connections', text: ({ connections }) => format('count', connections), isNumber: true },
+        { label: 'Queued', text: ({ queued_bytes }) => format('bytes', queued_bytes), isNumber: true },
+        { label: 'Uptime', text: ({ uptime_seconds }) => duration(uptime_seconds), isNumber: true },
+      ],
+    })
+    this.#charts = new ChartGrid(CLUSTER_CHARTS, crosshair)
+    this.element = element(
+      'div',
+      { className: 'view' },
+      element('section', {}, element('h2', { textContent: 'Machines' }), this.#facts.element),
+      element('section', {}, element('h2', { textContent: 'Processes' }), this.#missing, this.#table.element),
+      element('section', {}, element('h2', { textContent: 'Links, bus and NATS' }), this.#charts.element),
+    )
+  }
+
+  update(model) {
+    const { state } = model
+    const latest = state.latest ?? {}
+    const others = (state.machines ?? []).filter((machine) => machine !== state.machine)
+    this.#facts.update([
+      ['This view', visible(state.machine ?? '')],
+      ['Other machines', others.length > 0 ? others.map(visible).join(', ') : 'None'],
+      ...factsOf(latest, [
+        ['cluster_links', 'Links', (value) => format('count', value)],
+        ['nats_connected', 'NATS', (value) => (value > 0 ? 'Connected' : 'Not connected')],
+        ['bus_queued_bytes', 'Bus queue', (value) => format('bytes', value)],
+        ['bus_drops', 'Bus drops', (value) => format('rate', value)],
+      ]),
+    ])
+    showMissing(this.#missing, state)
+    this.#table.update(state.processes ?? [])
+    this.#charts.update(model, model.options.range)
+  }
+}
+
+function showMissing(line, { missing_processes: missing = [] }) {
+  line.hidden = missing.length === 0
+  const names = missing.join(', ')
+  setText(line, missing.length === 1 ? `Process ${names} does not answer.` : `Processes ${names} do not answer.`)
+}
+
+/** Facts about columns for which the server has a value. */
+function factsOf(latest, list) {
+  return list.filter(([column]) => Number.isFinite(latest[column])).map(([column, name, write]) => [name, write(latest[column])])
+}
+
+/** What each process costs. */
+export class RuntimeView {
+  element
+  #facts = new Facts()
+  #missing = element('p', { className: 'bad' })
+  #processes
+  #charts
+
+  constructor(crosshair) {
+    const list = element('ul', { className: 'processes' })
+    this.#processes = new KeyedChildren(list, {
+      keyOf: ({ process }) => process,
+      create: (process) => new ProcessCard(process).element,
+      update: (card, process) => ProcessCard.of(card).update(process),
+    })
+    this.#charts = new ChartGrid(RUNTIME_CHARTS, crosshair)
+    this.element = element(
+      'div',
+      { className: 'view' },
+      element('section', {}, element('h2', { textContent: 'Server' }), this.#facts.element),
+      element('section', {}, element('h2', { textContent: 'Processes' }), this.#missing, list),
+      element('section', {}, element('h2', { textContent: 'All processes' }), this.#charts.element),
+    )
+  }
+
+  update(model) {
+    const { state, nowMs } = model
+    this.#facts.update([
+      ['Version', visible(state.version ?? '')],
+      ['Started', clock(state.started_ms, nowMs)],
+      ['Uptime', duration((nowMs - state.started_ms) / 1000)],
+      ...factsOf(state.latest ?? {}, [['certificate_end', 'TLS certificate', (end) => certificateText(1000 * end - nowMs, 1000 * end)]]),
+    ])
+    showMissing(this.#missing, state)
+    this.#processes.update(state.processes ?? [])
+    this.#charts.update(model, model.options.range)
+  }
+}
+
+function certificateText(leftMs, endMs) {
+  return leftMs > 0 ? `Valid until ${date(endMs)}, for ${duration(leftMs / 1000)}` : `Expired on ${date(endMs)}`
+}
+
+class ProcessCard {
+  element
+  #facts = new Facts()
+  #descriptors = new Meter('Descriptors')
+  #loops = element('ul', { className: 'loops' })
+  #bars
+
+  constructor({ process }) {
+    this.#bars = new KeyedChildren(this.#loops, {
+      keyOf: ({ index }) => index,
+      create: ({ index }) => new LoopBar(index).element,
+      update: (line, { busy }) => LoopBar.of(line).update(busy),
+    })
+    this.element = element('li', {}, element('h3', { textContent: `Process ${process}` }), this.#facts.element, this.#descriptors.element, this.#loops)
+    cards.set(this.element, this)
+  }
+
+  static of(card) {
+    return cards.get(card)
+  }
+
+  update({ cpu, resident_bytes, open_fds, max_fds, uptime_seconds, busy = [] }) {
+    const descriptors = `${format('count', open_fds)} of ${format('count', max_fds)}`
+    this.#facts.update([
+      ['CPU', format('cores', cpu)],
+      ['Memory', format('bytes', resident_bytes)],
+      ['Uptime', duration(uptime_seconds)],
+      ['Descriptors', descriptors],
+    ])
+    this.#descriptors.update(shareOf({ used: open_fds, max: max_fds }), descriptors)
+    this.#bars.update(busy.map((value, index) => ({ index, busy: value })))
+  }
+}
+
+/** How busy one event loop is. */
+class LoopBar {
+  element
+  #meter
+  #value = element('b')
+
+  constructor(index) {
+    this.#meter = new Meter(`Event loop ${index}`)
+    this.element = element('li', {}, element('p', { className: 'limit-head' }, `Event loop ${index} `, this.#value), this.#meter.element)
+    cards.set(this.element, this)
+  }
+
+  static of(line) {
+    return cards.get(line)
+  }
+
+  update(busy) {
+    const text = Number.isFinite(busy) ? `${Math.round(100 * busy)} %` : '–'
+    setText(this.#value, text)
+    this.#meter.update(busy || 0, text)
+  }
+}
+
+const EVENT_NAMES = {
+  start: 'Start',
+  restart: 'Restart',
+  process_lost: 'Process lost',
+  process_up: 'Process up',
+  machine_lost: 'Machine lost',
+  machine_joined: 'Machine joined',
+  trouble_begin: 'Trouble begins',
+  trouble_end: 'Trouble ends',
+  certificate: 'Certificate',
+  reload: 'Reload',
+}
+
+/** The events of the server, newest first. */
+export class EventsView {
+  element
+  #table
+  #nowMs = 0
+
+  constructor() {
+    this.#table = new Table({
+      caption: 'Events, newest first',
+      empty: 'The server has recorded no events.',
+      keyOf: ({ key }) => key,
+      columns: [
+        { label: 'Time', text: ({ time_ms }) => clock(time_ms, this.#nowMs) },
+        { label: 'Ago', text: ({ time_ms }) => duration((this.#nowMs - time_ms) / 1000), isNumber: true },
+        { label: 'Kind', text: ({ kind }) => EVENT_NAMES[kind] ?? visible(kind) },
+        { label: 'Event', text: ({ text }) => visible(text), isHeader: true },
+      ],
+    })
+    this.element = element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: 'Events' }), this.#table.element)
+  }
+
+  update({ events, nowMs }) {
+    this.#nowMs = nowMs
+    const rows = events.map((event, index) => ({ ...event, key: `${event.time_ms} ${event.kind} ${index}` }))
+    this.#table.update(rows.reverse())
+  }
+}
