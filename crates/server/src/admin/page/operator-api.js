@@ -1,5 +1,7 @@
 // The calls to the server.
 
+import { visible } from './operator-text.js'
+
 const TIMEOUT_MS = 8000
 const TOKEN_KEY = 'watchfire-operator-token'
 
@@ -18,7 +20,7 @@ export class TokenNeeded extends Error {
 /** The server answered with an error. */
 export class ErrorAnswer extends Error {
   constructor(status, text) {
-    super(`${text} (status ${status})`)
+    super(`${visible(text)} (status ${status})`)
     this.status = status
   }
 }
@@ -64,6 +66,7 @@ export class Api {
       if (signal?.aborted) throw error
       throw new NoAnswer(timeout.aborted ? `no answer within ${TIMEOUT_MS / 1000} s` : 'the connection failed')
     }
+    signal?.throwIfAborted()
     if (response.status === 401) throw new TokenNeeded(token !== '')
     if (!response.ok) throw new ErrorAnswer(response.status, String(answer?.message ?? answer?.reason ?? 'the server answered with an error'))
     if (answer === null) throw new ErrorAnswer(response.status, 'the answer is not valid JSON')

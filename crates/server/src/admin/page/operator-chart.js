@@ -12,19 +12,21 @@ const LABEL_CHARACTER = 5.6
 const MARKS_MAX = 60
 const MINUTE_MS = 60_000
 
+/** The least that an axis shows, so that noise around zero looks small. */
+const AXIS_MIN = { count: 1, rate: 1, bytes: 1024, byte_rate: 1024, seconds: 1e-4, cores: 0.1 }
+
 /** Round numbers from 0 to at least `max`, about `count` of them. */
 export function ticksOf(kind, max, count) {
   if (kind === 'share') return [0, 0.5, 1]
-  const target = Math.max(max, kind === 'seconds' ? 1e-4 : 1e-9) / count
-  const step = kind === 'count' && max <= count ? 1 : roundStep(kind, target)
-  const steps = Math.max(1, Math.ceil(max / step - 1e-9))
+  const top = Math.max(max, AXIS_MIN[kind])
+  const step = kind === 'count' && top <= count ? 1 : roundStep(kind, top / count)
+  const steps = Math.ceil(top / step - 1e-9)
   return Array.from({ length: steps + 1 }, (_, index) => index * step)
 }
 
 /** The next round number at or above `target`: 1, 2 or 5 times a power of ten, or for bytes a power of two. */
 function roundStep(kind, target) {
-  if (kind === 'bytes' || kind === 'byte_rate') return 2 ** Math.max(0, Math.ceil(Math.log2(target)))
-  if (target < 1e-6 && kind !== 'seconds') return 1
+  if (kind === 'bytes' || kind === 'byte_rate') return 2 ** Math.ceil(Math.log2(target))
   const power = 10 ** Math.floor(Math.log10(target))
   return power * [1, 2, 5, 10].find((factor) => factor * power >= target * (1 - 1e-9))
 }
@@ -187,7 +189,7 @@ export class Chart {
   /** The crosshair, and in the legend the values at its time or the newest ones. */
   #drawPointer() {
     if (!this.#drawn || this.element.hidden) return
-    const { x, y, visible, bottom, toMs } = this.#drawn
+    const { x, y, visible, bottom } = this.#drawn
     const row = this.#rowAt(this.#crosshair.timeMs)
     const isPointing = this.#crosshair.timeMs !== null && row !== null
     const values = isPointing ? row : this.#drawn.rows.at(-1)
@@ -267,9 +269,9 @@ function stretchesOf(rows, index, x, y, gapMs) {
   return stretches
 }
 
-/** A single value between two gaps is a dot: a line of no length with round ends. */
+/** A single value between two gaps is a very short line. */
 function pathOf(rows, index, x, y, gapMs) {
-  const lines = stretchesOf(rows, index, x, y, gapMs).map((points) => `M${points.join('L')}${points.length === 1 ? 'h0' : ''}`)
+  const lines = stretchesOf(rows, index, x, y, gapMs).map((points) => `M${points.join('L')}${points.length === 1 ? 'm-1 0h2' : ''}`)
   return lines.join('')
 }
 

@@ -82,7 +82,10 @@ export class KeyedChildren {
       else this.#parent.insertBefore(child, next)
     }
     this.#children = kept
-    if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true })
+    if (!focused || document.activeElement === focused) return
+    // The focus of a row that is gone goes to the box around the rows.
+    const heir = focused.isConnected ? focused : this.#parent.closest('[tabindex]')
+    heir?.focus({ preventScroll: true })
   }
 }
 
@@ -192,7 +195,7 @@ export class Meter {
   }
 }
 
-export function levelOf(share) {
+function levelOf(share) {
   if (share >= 0.9) return 'full'
   return share >= 0.75 ? 'high' : 'fine'
 }

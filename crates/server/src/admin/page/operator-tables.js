@@ -366,7 +366,7 @@ class TopicDetail {
       'div',
       { className: 'view' },
       element('div', { className: 'scroll whole-topic', tabindex: 0, role: 'region', 'aria-label': 'Full name' }, wholeClientText(topic)),
-      element('p', { textContent: `${counted(subscribers, 'subscriber')}, ${format('bytes', new TextEncoder().encode(topic).length)} of name` }),
+      element('p', { textContent: `${counted(subscribers, 'subscriber')}. The name has ${format('bytes', new TextEncoder().encode(topic).length)}.` }),
       element('div', { className: 'bar' }, element('button', { type: 'button', textContent: 'Show its connections', onclick: show })),
     )
   }
@@ -423,7 +423,8 @@ export class DetailDialog {
     this.#content = null
     this.#onClose = null
     // The browser returns the focus to the row that opened the dialog, unless the row is gone.
-    if (document.activeElement === document.body) document.querySelector('[role="tab"][aria-selected="true"]').focus()
+    const { activeElement } = document
+    if (activeElement === document.body || this.#dialog.contains(activeElement)) document.querySelector('[role="tab"][aria-selected="true"]').focus()
     onClose?.()
   }
 }

@@ -11,6 +11,7 @@ const RANGE_NAMES = { '15m': 'last 15 minutes', '24h': 'last 24 hours' }
 class ChartGrid {
   element
   #charts
+  #drawn = ''
   #waiting = element('p', { className: 'small', textContent: 'The server has no values for these charts yet.' })
 
   constructor(definitions, crosshair, { isSmall = false } = {}) {
@@ -22,6 +23,10 @@ class ChartGrid {
   update({ histories, events, nowMs }, range) {
     const history = histories[range]
     const toMs = Math.max(history.lastMs, nowMs)
+    // Nothing moves on the charts within a step, so there is nothing to draw.
+    const drawn = [range, history.lastMs, Math.floor(toMs / history.stepMs / 2), events.length].join()
+    if (drawn === this.#drawn) return
+    this.#drawn = drawn
     for (const chart of this.#charts) chart.update({ history, toMs, marks: events, rangeName: RANGE_NAMES[range] })
     this.#waiting.hidden = this.#charts.some((chart) => !chart.element.hidden)
   }
@@ -168,14 +173,18 @@ class LimitBar {
 
   update({ used, max, unit, setting }) {
     const share = shareOf({ used, max })
-    const hasMax = max > 0
-    const percent = hasMax ? `${Math.round(100 * share)} %` : ''
-    const amount = hasMax ? `${amountOf(used, unit)} of ${amountOf(max, unit)}` : `${amountOf(used, unit)}, no limit`
+    const percent = max > 0 ? `${Math.round(100 * share)} %` : ''
+    const amount = useOf({ used, max, unit })
     setText(this.#percent, percent)
     setText(this.#amount, amount)
     setText(this.#setting, setting ?? '')
-    this.#meter.update(share, hasMax ? `${percent}, ${amount}` : amount)
+    this.#meter.update(share, percent ? `${percent}, ${amount}` : amount)
   }
+}
+
+/** Such as "12 of 20,000". */
+function useOf({ used, max, unit }) {
+  return max > 0 ? `${amountOf(used, unit)} of ${amountOf(max, unit)}` : `${amountOf(used, unit)}, no limit`
 }
 
 /** "open_fds" as words: "Open fds". */
@@ -319,7 +328,7 @@ class ProcessCard {
   }
 
   update({ cpu, resident_bytes, open_fds, max_fds, uptime_seconds, busy = [] }) {
-    const descriptors = `${format('count', open_fds)} of ${format('count', max_fds)}`
+    const descriptors = useOf({ used: open_fds, max: max_fds })
     this.#facts.update([
       ['CPU', format('cores', cpu)],
       ['Memory', format('bytes', resident_bytes)],

@@ -34,7 +34,7 @@ const DEFAULTS = {
 
 /** Options that a link may only set to certain values. */
 const IS_VALID = {
-  range: (value) => value in STEPS,
+  range: (value) => Object.hasOwn(STEPS, value),
   sort: (value) => CHOICES.sort.includes(value),
   transport: (value) => CHOICES.transport.includes(value),
   limit: (value) => CHOICES.limit.includes(value),
@@ -46,7 +46,7 @@ const optionsOf = (tab) => ['machine', ...TABS[tab].options]
 
 /** Options of a URL's hash, such as `#connections?sort=idle_seconds`. The others stay as they are. */
 function parseHash(hash, current) {
-  const [name, query = ''] = hash.replace(/^#/, '').split('?', 2)
+  const [, name, query] = /^#?([^?]*)(.*)$/.exec(hash)
   const tab = Object.hasOwn(TABS, name) ? name : DEFAULTS.tab
   const parameters = new URLSearchParams(query)
   const options = { ...current, tab, id: '' }
@@ -74,6 +74,7 @@ class App {
   #problems = new Map()
   #troubles = null
   #turn = 0
+  #isRunning = false
   #statePoller = new Poller((signal) => this.#load('state', () => this.#loadState(signal), signal), POLL_MS)
   #historyPoller = new Poller((signal) => this.#load('history', () => this.#loadHistory(signal), signal), POLL_MS)
   #dialog = new DetailDialog(byId('detail'))
@@ -92,6 +93,7 @@ class App {
       update: () => {},
     })
     byId('machine').addEventListener('change', ({ target }) => this.choose({ machine: target.value }))
+    byId('own-machine').addEventListener('click', () => this.choose({ machine: '' }))
     byId('forget').addEventListener('click', () => this.askForToken(null))
     byId('token-form').addEventListener('submit', (event) => this.#submitToken(event))
     // A link to "#content" would be an option of the page.
@@ -141,8 +143,6 @@ class App {
     byId('forget').hidden = true
     byId('token').focus()
   }
-
-  #isRunning = false
 
   #start() {
     this.#isRunning = true
@@ -335,12 +335,13 @@ class App {
     const problem = this.#problems.get('state') ?? this.#problems.get('history') ?? null
     const banner = byId('banner')
     banner.hidden = problem === null
+    byId('own-machine').hidden = this.options.machine === ''
     byId('flame').classList.toggle('unavailable', this.#problems.has('state'))
     byId('connection').dataset.level = problem ? 'trouble' : 'calm'
     if (problem) {
       const last = this.#state ? ` Its last answer was at ${clock(this.#state.now_ms)}; this page shows the values of that time.` : ''
       const what = problem instanceof NoAnswer ? `The server does not answer: ${problem.message}.${last}` : `Cannot read the values of the server: ${problem.message}.`
-      setText(banner, `${what} Trying again every second.`)
+      setText(byId('problem'), `${what} Trying again every second.`)
       setText(byId('connection'), problem instanceof NoAnswer ? 'No answer' : 'Error')
     } else if (this.#state) setText(byId('connection'), `Live · ${clock(this.#state.now_ms)}`)
   }
