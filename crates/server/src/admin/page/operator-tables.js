@@ -325,7 +325,7 @@ export class TopicsView extends ListView {
       keyOf: ({ topic }) => topic,
       onRow: open,
       columns: [
-        { label: 'Topic', isHeader: true, fill: fillTopicOpener },
+        { label: 'Topic', isHeader: true, isLong: true, fill: fillTopicOpener },
         { label: 'Subscribers', text: ({ subscribers }) => format('count', subscribers), isNumber: true },
       ],
     })

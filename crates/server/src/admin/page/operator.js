@@ -140,7 +140,10 @@ class App {
     byId('token-form').hidden = false
     setText(byId('token-error'), error?.hadToken ? 'The server rejected this token. Compare it with admin.token and try again.' : '')
     setText(byId('connection'), 'Waiting for the token')
+    byId('connection').dataset.level = ''
     byId('forget').hidden = true
+    byId('machine-choice').hidden = true
+    setText(byId('server'), '')
     byId('token').focus()
   }
 
