@@ -48,8 +48,8 @@ export class Api {
   }
 
   /** A POST with an empty body. The header proves that no form of a website sent it. */
-  post(path, parameters = {}) {
-    return this.#request(withQuery(path, parameters), { method: 'POST', headers: { 'x-watchfire-admin': '1' } })
+  post(path) {
+    return this.#request(path, { method: 'POST', headers: { 'x-watchfire-admin': '1' } })
   }
 
   async #request(url, { method, headers = {} }, signal = null) {

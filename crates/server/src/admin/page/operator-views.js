@@ -193,7 +193,7 @@ function nameOf(name) {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-const UNIT_KINDS = { '': 'count', bytes: 'bytes', 'bytes/s': 'byte_rate', seconds: 'seconds', cores: 'cores' }
+const UNIT_KINDS = { '': 'count', bytes: 'bytes', 'bytes/s': 'byte_rate', seconds: 'seconds', share: 'share', cores: 'cores' }
 
 function amountOf(value, unit = '') {
   const kind = UNIT_KINDS[unit]
