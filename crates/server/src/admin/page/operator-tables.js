@@ -24,7 +24,7 @@ export const CHOICES = { sort: Object.keys(SORTS), transport: Object.keys(TRANSP
 const transportName = (transport) => TRANSPORTS[transport] ?? short(transport)
 
 /** A figure of the kernel. It is missing for a long-poll session that has no TCP connection now. */
-const tcpFigure = (row, name) => row.tcp?.[name] ?? row[name] ?? NaN
+const tcpFigure = (row, name) => row.tcp?.[name] ?? NaN
 const roundTrip = (row) => format('seconds', tcpFigure(row, 'round_trip_micros') / 1e6)
 
 function select(label, options, onChange) {
