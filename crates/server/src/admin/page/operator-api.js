@@ -48,8 +48,8 @@ export class Api {
   }
 
   /** A POST with an empty body. The header proves that no form of a website sent it. */
-  post(path, parameters = {}) {
-    return this.#request(withQuery(path, parameters), { method: 'POST', headers: { 'x-watchfire-admin': '1' } })
+  post(path) {
+    return this.#request(path, { method: 'POST', headers: { 'x-watchfire-admin': '1' } })
   }
 
   async #request(url, { method, headers = {} }, signal = null) {
@@ -66,6 +66,7 @@ export class Api {
       if (signal?.aborted) throw error
       throw new NoAnswer(timeout.aborted ? `no answer within ${TIMEOUT_MS / 1000} s` : 'the connection failed')
     }
+    signal?.throwIfAborted()
     if (response.status === 401) throw new TokenNeeded(token !== '')
     if (!response.ok) throw new ErrorAnswer(response.status, String(answer?.message ?? answer?.reason ?? 'the server answered with an error'))
     if (answer === null) throw new ErrorAnswer(response.status, 'the answer is not valid JSON')

@@ -76,6 +76,15 @@ export const LIVE_CHARTS = [
   QUEUED,
   REFUSALS,
   {
+    title: 'Refusals at a limit',
+    kind: 'rate',
+    series: [
+      { column: 'refusals_sockets_max', name: 'Connections' },
+      { column: 'refusals_shard_queue', name: 'Queue of an event loop' },
+      { column: 'refusals_broadcast_backlog', name: 'Broadcasts' },
+    ],
+  },
+  {
     title: 'Closes',
     kind: 'rate',
     series: [
@@ -93,6 +102,8 @@ export const LIVE_CHARTS = [
       { column: 'presences', name: 'Presences' },
     ],
   },
+  { title: 'Crashes of channels', kind: 'rate', series: [{ column: 'crashes', name: 'Crashes' }] },
+  { title: 'Suspended webhooks', kind: 'count', series: [{ column: 'hooks_breakers_open', name: 'Processes' }] },
   {
     title: 'Join time',
     kind: 'seconds',

@@ -189,7 +189,7 @@ export class Chart {
   /** The crosshair, and in the legend the values at its time or the newest ones. */
   #drawPointer() {
     if (!this.#drawn || this.element.hidden) return
-    const { x, y, visible, bottom, toMs } = this.#drawn
+    const { x, y, visible, bottom } = this.#drawn
     const row = this.#rowAt(this.#crosshair.timeMs)
     const isPointing = this.#crosshair.timeMs !== null && row !== null
     const values = isPointing ? row : this.#drawn.rows.at(-1)

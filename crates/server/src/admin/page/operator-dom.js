@@ -82,13 +82,17 @@ export class KeyedChildren {
       else this.#parent.insertBefore(child, next)
     }
     this.#children = kept
-    if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: true })
+    if (!focused || document.activeElement === focused) return
+    // The focus of a row that is gone goes to the box around the rows.
+    const heir = focused.isConnected ? focused : this.#parent.closest('[tabindex]')
+    heir?.focus({ preventScroll: true })
   }
 }
 
 /**
  * A table in a box of its own that scrolls. Each column has a `label`, and either `text(row)` or `fill(cell, row)`.
- * A column with `sort` has a button that calls `onSort` with it. A click anywhere in a row calls `onRow`.
+ * Numbers are at the end of their cell, and a long text gets the room that is left. A column with `sort` has a button
+ * that calls `onSort` with it. A click anywhere in a row calls `onRow`.
  */
 export class Table {
   element
@@ -107,7 +111,7 @@ export class Table {
       const label = sorts
         ? element('button', { type: 'button', className: 'sort', textContent: column.label, onclick: () => onSort(column.sort) })
         : column.label
-      const cell = element('th', { scope: 'col', className: column.isNumber ? 'number' : '' }, label)
+      const cell = element('th', { scope: 'col', className: classOf(column) }, label)
       if (sorts) this.#headers.set(column.sort, cell)
       return cell
     }
@@ -145,8 +149,13 @@ export class Table {
   }
 }
 
+function classOf({ isNumber, isLong }) {
+  if (isNumber) return 'number'
+  return isLong ? 'long' : ''
+}
+
 function cellOf(column) {
-  const className = column.isNumber ? 'number' : ''
+  const className = classOf(column)
   return column.isHeader ? element('th', { scope: 'row', className }) : element('td', { className })
 }
 
@@ -192,7 +201,7 @@ export class Meter {
   }
 }
 
-export function levelOf(share) {
+function levelOf(share) {
   if (share >= 0.9) return 'full'
   return share >= 0.75 ? 'high' : 'fine'
 }

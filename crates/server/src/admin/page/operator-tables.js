@@ -16,13 +16,16 @@ const SORTS = {
   channels: 'Channels',
 }
 const TRANSPORTS = { '': 'All', websocket: 'WebSocket', longpoll: 'Long poll', http: 'HTTP' }
-const LIMITS = { 20: '20', 50: '50', 100: '100', 500: '500' }
+const LIMITS = { 20: '20', 50: '50', 100: '100', 200: '200' }
 
 /** The values that these options of a link may have. */
 export const CHOICES = { sort: Object.keys(SORTS), transport: Object.keys(TRANSPORTS), limit: Object.keys(LIMITS) }
 
 const transportName = (transport) => TRANSPORTS[transport] ?? short(transport)
-const micros = (value) => format('seconds', value / 1e6)
+
+/** A figure of the kernel. It is missing for a long-poll session that has no TCP connection now. */
+const tcpFigure = (row, name) => row.tcp?.[name] ?? NaN
+const roundTrip = (row) => format('seconds', tcpFigure(row, 'round_trip_micros') / 1e6)
 
 function select(label, options, onChange) {
   const choices = Object.entries(options).map(([value, name]) => element('option', { value, textContent: name }))
@@ -114,11 +117,11 @@ export class ConnectionsView extends ListView {
         { label: 'State', text: ({ state }) => short(state ?? '') },
         number('Queued', 'queued_bytes', (row) => format('bytes', row.queued_bytes)),
         number('Queue time', 'queue_seconds', (row) => format('seconds', row.queue_seconds)),
-        number('Idle', 'idle_seconds', (row) => format('seconds', row.idle_seconds)),
-        number('Sent', 'sent_bytes', (row) => format('bytes', row.sent_bytes)),
-        number('Received', 'received_bytes', (row) => format('bytes', row.received_bytes)),
-        number('Round trip', null, (row) => micros(row.round_trip_micros)),
-        number('Retransmits', null, (row) => format('count', row.retransmits)),
+        number('Idle', 'idle_seconds', (row) => format('seconds', row.idle_seconds ?? NaN)),
+        number('Sent', 'sent_bytes', (row) => format('bytes', tcpFigure(row, 'sent_bytes'))),
+        number('Received', 'received_bytes', (row) => format('bytes', tcpFigure(row, 'received_bytes'))),
+        number('Round trip', null, roundTrip),
+        number('Retransmits', null, (row) => format('count', tcpFigure(row, 'retransmits'))),
         number('Channels', 'channels', (row) => format('count', row.channels)),
         { label: 'Topics', fill: fillTopics },
         { label: 'User', fill: (cell, { user }) => fillClientText(cell, user ?? '') },
@@ -231,13 +234,9 @@ class ConnectionDetail {
     return `/admin/connections/${encodeURIComponent(this.#id)}`
   }
 
-  get #parameters() {
-    return { machine: this.#app.options.machine }
-  }
-
   async #load(signal) {
     try {
-      this.#show(await this.#app.api.get(this.#path, this.#parameters, signal))
+      this.#show(await this.#app.api.get(this.#path, {}, signal))
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof TokenNeeded) return this.#app.askForToken(error)
@@ -262,15 +261,15 @@ class ConnectionDetail {
       ['State', short(connection.state ?? '')],
       ['User', connection.user ? wholeClientText(connection.user) : 'None'],
       ['Queued', `${format('bytes', connection.queued_bytes)} for ${format('seconds', connection.queue_seconds)}`],
-      ['Idle', duration(connection.idle_seconds)],
-      ['Sent', format('bytes', connection.sent_bytes)],
-      ['Received', format('bytes', connection.received_bytes)],
+      ['Idle', duration(connection.idle_seconds ?? NaN)],
+      ['Sent', format('bytes', tcpFigure(connection, 'sent_bytes'))],
+      ['Received', format('bytes', tcpFigure(connection, 'received_bytes'))],
     ])
     const { tcp } = connection
     this.#tcpBox.hidden = !tcp
     if (tcp) {
       this.#tcp.update([
-        ['Round trip', micros(tcp.round_trip_micros)],
+        ['Round trip', roundTrip(connection)],
         ['Retransmits', format('count', tcp.retransmits)],
         ['Unacknowledged segments', format('count', tcp.unacknowledged_segments)],
         ['Unsent', format('bytes', tcp.unsent_bytes)],
@@ -298,7 +297,7 @@ class ConnectionDetail {
 
   async #disconnect() {
     try {
-      await this.#app.api.post(`${this.#path}/disconnect`, this.#parameters)
+      await this.#app.api.post(`${this.#path}/disconnect`)
       this.#gone()
       setText(this.#status, 'The server has closed this connection.')
     } catch (error) {
@@ -325,7 +324,7 @@ export class TopicsView extends ListView {
       keyOf: ({ topic }) => topic,
       onRow: open,
       columns: [
-        { label: 'Topic', isHeader: true, fill: fillTopicOpener },
+        { label: 'Topic', isHeader: true, isLong: true, fill: fillTopicOpener },
         { label: 'Subscribers', text: ({ subscribers }) => format('count', subscribers), isNumber: true },
       ],
     })
@@ -339,7 +338,7 @@ export class TopicsView extends ListView {
     const { options } = this.app
     for (const [name, { control }] of Object.entries(this.#controls)) setValue(control, options[name])
     const { machine, limit, prefix } = options
-    const { topics } = await this.app.api.get('/admin/topics', { machine, sort: 'subscribers', limit, prefix }, signal)
+    const { topics } = await this.app.api.get('/admin/topics', { machine, limit, prefix }, signal)
     this.#table.update(topics)
     return counted(topics.length, 'topic')
   }
@@ -423,7 +422,8 @@ export class DetailDialog {
     this.#content = null
     this.#onClose = null
     // The browser returns the focus to the row that opened the dialog, unless the row is gone.
-    if (document.activeElement === document.body) document.querySelector('[role="tab"][aria-selected="true"]').focus()
+    const { activeElement } = document
+    if (activeElement === document.body || this.#dialog.contains(activeElement)) document.querySelector('[role="tab"][aria-selected="true"]').focus()
     onClose?.()
   }
 }

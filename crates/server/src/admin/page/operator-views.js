@@ -193,7 +193,7 @@ function nameOf(name) {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-const UNIT_KINDS = { '': 'count', bytes: 'bytes', 'bytes/s': 'byte_rate', seconds: 'seconds', cores: 'cores' }
+const UNIT_KINDS = { '': 'count', bytes: 'bytes', 'bytes/s': 'byte_rate', seconds: 'seconds', share: 'share', cores: 'cores' }
 
 function amountOf(value, unit = '') {
   const kind = UNIT_KINDS[unit]
@@ -389,9 +389,9 @@ export class EventsView {
       keyOf: ({ key }) => key,
       columns: [
         { label: 'Time', text: ({ time_ms }) => clock(time_ms, this.#nowMs) },
-        { label: 'Ago', text: ({ time_ms }) => duration((this.#nowMs - time_ms) / 1000), isNumber: true },
+        { label: 'Event', text: ({ text }) => visible(text), isHeader: true, isLong: true },
         { label: 'Kind', text: ({ kind }) => EVENT_NAMES[kind] ?? visible(kind) },
-        { label: 'Event', text: ({ text }) => visible(text), isHeader: true },
+        { label: 'Ago', text: ({ time_ms }) => duration((this.#nowMs - time_ms) / 1000), isNumber: true },
       ],
     })
     this.element = element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: 'Events' }), this.#table.element)

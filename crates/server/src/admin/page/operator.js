@@ -34,7 +34,7 @@ const DEFAULTS = {
 
 /** Options that a link may only set to certain values. */
 const IS_VALID = {
-  range: (value) => value in STEPS,
+  range: (value) => Object.hasOwn(STEPS, value),
   sort: (value) => CHOICES.sort.includes(value),
   transport: (value) => CHOICES.transport.includes(value),
   limit: (value) => CHOICES.limit.includes(value),
@@ -46,7 +46,7 @@ const optionsOf = (tab) => ['machine', ...TABS[tab].options]
 
 /** Options of a URL's hash, such as `#connections?sort=idle_seconds`. The others stay as they are. */
 function parseHash(hash, current) {
-  const [name, query = ''] = hash.replace(/^#/, '').split('?', 2)
+  const [, name, query] = /^#?([^?]*)(.*)$/.exec(hash)
   const tab = Object.hasOwn(TABS, name) ? name : DEFAULTS.tab
   const parameters = new URLSearchParams(query)
   const options = { ...current, tab, id: '' }
@@ -74,6 +74,7 @@ class App {
   #problems = new Map()
   #troubles = null
   #turn = 0
+  #isRunning = false
   #statePoller = new Poller((signal) => this.#load('state', () => this.#loadState(signal), signal), POLL_MS)
   #historyPoller = new Poller((signal) => this.#load('history', () => this.#loadHistory(signal), signal), POLL_MS)
   #dialog = new DetailDialog(byId('detail'))
@@ -139,11 +140,12 @@ class App {
     byId('token-form').hidden = false
     setText(byId('token-error'), error?.hadToken ? 'The server rejected this token. Compare it with admin.token and try again.' : '')
     setText(byId('connection'), 'Waiting for the token')
+    byId('connection').dataset.level = ''
     byId('forget').hidden = true
+    byId('machine-choice').hidden = true
+    setText(byId('server'), '')
     byId('token').focus()
   }
-
-  #isRunning = false
 
   #start() {
     this.#isRunning = true

@@ -1,0 +1,162 @@
+// The operator's page in a real browser: what it shows of clients, and what clients cannot do to it.
+
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import axe from 'axe-core'
+
+import { startServer } from '../browser/page-driver.mjs'
+import { collectPageErrors, launch } from '../lib/chromium.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { ROOMS } from '../lib/server.mjs'
+import { connect, freshTopic, variantsWhere } from '../lib/test-client.mjs'
+
+const TABS = ['Home', 'Live', 'Connections', 'Topics', 'Pages and blocks', 'Cluster', 'Runtime', 'Events']
+const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+const TOKEN = 'a token of the operator, long enough'.replaceAll(' ', '-')
+const NARROW = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }
+
+const WEBSOCKET = variantsWhere(({ isPoll }) => !isPoll).at(-1)
+
+/** Runs a script where HTML is interpreted; reorders text and holds control characters where it is not made visible. */
+const HOSTILE = 'rooms:<img src=x onerror="document.title=\'owned\'">\u202e\u0007</bdi></table>'
+const HOSTILE_SHOWN = 'rooms:<img src=x onerror="document.title=\'owned\'">[U+202E]\u2407</bdi></table>'
+
+let browser
+before(async () => (browser = await launch()))
+after(() => browser.close())
+
+/** Opens a URL of the operator's listener in a tab with a profile of its own. */
+async function open(t, url, options = {}) {
+  const context = await browser.newContext(options)
+  t.after(() => context.close())
+  const pageErrors = await collectPageErrors(context)
+  const tab = await context.newPage()
+  await tab.goto(url)
+  return { tab, pageErrors }
+}
+
+const show = (tab, name) => tab.getByRole('tab', { name }).click()
+
+/** The text of a chart for a screen reader, which has its values. */
+const chart = (tab, text) => tab.getByRole('img', { name: text }).first()
+
+test('the charts show clients that joined, with their highest value', async (t) => {
+  const server = await startServer(t, { settings: ROOMS })
+  const { tab, pageErrors } = await open(t, await server.admin('/'))
+  await tab.getByRole('heading', { name: /^(No trouble|\d+ troubles?)$/ }).waitFor()
+  const clients = [1, 2, 3].map(() => connect(t, server, WEBSOCKET))
+  for (const client of clients) await client.join(freshTopic())
+
+  await show(tab, 'Live')
+  await chart(tab, /^Connections, last 15 minutes.* WebSocket: now 3, lowest \d+, highest 3\./).waitFor()
+  await chart(tab, /^Channels and topics, .*Channels: now 3,/).waitFor()
+  await tab.getByText('24 hours').click()
+  assert.equal(await tab.evaluate(() => location.hash), '#live?range=24h')
+  assert.deepEqual(pageErrors, [])
+})
+
+test('a topic whose name is HTML is shown as text', async (t) => {
+  const server = await startServer(t, { settings: ROOMS })
+  await connect(t, server, WEBSOCKET).join(HOSTILE)
+  const { tab, pageErrors } = await open(t, await server.admin('/#topics'))
+  await tab.getByRole('button', { name: HOSTILE_SHOWN }).click()
+  await tab.getByRole('dialog').getByText(HOSTILE_SHOWN).waitFor()
+
+  await tab.getByRole('button', { name: 'Show its connections' }).click()
+  await tab.getByRole('row', { name: /rooms:<img/ }).getByRole('button').click()
+  await tab.getByRole('dialog').getByText(HOSTILE_SHOWN).waitFor()
+  assert.equal(await tab.locator('img').count(), 0)
+  assert.doesNotMatch(await tab.title(), /owned/)
+  assert.deepEqual(pageErrors, [])
+})
+
+test('the operator disconnects one client, after a confirmation', async (t) => {
+  const server = await startServer(t, { settings: ROOMS })
+  const [client, other] = [connect(t, server, WEBSOCKET), connect(t, server, WEBSOCKET)]
+  const topic = freshTopic()
+  await client.join(topic)
+  await other.join(freshTopic())
+  const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
+  const row = tab.getByRole('row', { name: new RegExp(topic) })
+  await row.getByRole('button').click()
+  await tab.getByRole('button', { name: 'Disconnect', exact: true }).click()
+  assert.equal(client.closed.all.length, 0)
+
+  await tab.getByRole('button', { name: 'Disconnect now' }).click()
+  await client.closed.next(() => true, 'the socket of the client is closed')
+  await tab.getByText('The server has closed this connection.').waitFor()
+  assert.equal(other.closed.all.length, 0)
+})
+
+test('where the listener needs a token, the page asks for it and keeps it for the tab', async (t) => {
+  const server = await startServer(t, { settings: { 'admin.listen': '0.0.0.0:0', 'admin.token': TOKEN } })
+  const port = await waitUntil(() => server.lines.map((line) => /http:\/\/0\.0\.0\.0:(\d+)/.exec(line)?.[1]).find(Boolean), 'the server prints the address of its metrics')
+  const { tab } = await open(t, `http://127.0.0.1:${port}/`)
+  await tab.getByLabel('Token').fill('not-the-token')
+  await tab.getByRole('button', { name: 'Open' }).click()
+  await tab.getByText('The server rejected this token.').waitFor()
+  assert.equal(await tab.getByRole('tab').first().isVisible(), false)
+
+  await tab.getByLabel('Token').fill(TOKEN)
+  await tab.getByRole('button', { name: 'Open' }).click()
+  await tab.getByRole('tab', { name: 'Home' }).waitFor()
+  await tab.reload()
+  await tab.getByRole('tab', { name: 'Home' }).waitFor()
+  await tab.getByRole('button', { name: 'Forget the token' }).click()
+  await tab.getByLabel('Token').waitFor()
+})
+
+test('the arrow keys change the tab, and a link opens the same view', async (t) => {
+  const server = await startServer(t)
+  const { tab, pageErrors } = await open(t, await server.admin('/#runtime'))
+  await tab.getByRole('tab', { name: 'Runtime', selected: true }).focus()
+  await tab.keyboard.press('ArrowRight')
+  await tab.getByRole('tab', { name: 'Events', selected: true }).waitFor()
+  await tab.keyboard.press('ArrowRight')
+  await tab.getByRole('tab', { name: 'Home', selected: true }).waitFor()
+  assert.equal(await tab.evaluate(() => `${location.hash} ${document.activeElement.id}`), '#home tab-home')
+  assert.deepEqual(pageErrors, [])
+})
+
+test('the page says when the server stops answering, and keeps its charts', async (t) => {
+  const server = await startServer(t, { settings: ROOMS })
+  await connect(t, server, WEBSOCKET).join(freshTopic())
+  const { tab } = await open(t, await server.admin('/#live'))
+  await chart(tab, /^Connections, .*WebSocket: now 1,/).waitFor()
+  server.kill()
+  await tab.getByText('The server does not answer').waitFor()
+  assert.ok(await chart(tab, /^Connections, .*highest 1\./).isVisible())
+})
+
+for (const [name, options] of [
+  ['in the light theme', { colorScheme: 'light' }],
+  ['in the dark theme', { colorScheme: 'dark' }],
+  ['at a width of 360 pixels', NARROW],
+]) {
+  test(`no view breaks an accessibility rule or scrolls sideways ${name}`, async (t) => {
+    const server = await startServer(t, { settings: ROOMS })
+    await connect(t, server, WEBSOCKET).join(HOSTILE)
+    const { tab, pageErrors } = await open(t, await server.admin('/'), options)
+    const broken = []
+    const check = async (where) => {
+      await tab.evaluate(axe.source)
+      const { violations, passes } = await tab.evaluate((values) => window.axe.run(document, { runOnly: { type: 'tag', values } }), RULES)
+      assert(passes.length > 10, `only ${passes.length} rules apply to ${where}`)
+      for (const { id, nodes } of violations) broken.push(`${where}: ${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`)
+      const overflow = await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+      if (overflow > 0) broken.push(`${where}: ${overflow} pixels wider than the window`)
+    }
+    await chart(tab, /^Connections, /).waitFor()
+    for (const view of TABS) {
+      await show(tab, view)
+      await check(view)
+    }
+    await show(tab, 'Connections')
+    await tab.getByRole('row', { name: /rooms:<img/ }).getByRole('button').click()
+    await tab.getByRole('dialog').getByText(HOSTILE_SHOWN).waitFor()
+    await tab.getByRole('button', { name: 'Disconnect', exact: true }).click()
+    await check('a connection')
+    assert.deepEqual(broken, [])
+    assert.deepEqual(pageErrors, [])
+  })
+}
