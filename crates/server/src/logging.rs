@@ -15,6 +15,13 @@ pub enum LogError {
 }
 
 /// Starts logging to standard error, in the format and from the level of the settings.
+///
+/// ```
+/// let settings = watchfire_server::LogSettings::default();
+/// watchfire_server::start_logging(&settings).unwrap();
+/// // A process has one logger.
+/// assert!(watchfire_server::start_logging(&settings).is_err());
+/// ```
 pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
     let filter = EnvFilter::builder().parse(&settings.level)?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
