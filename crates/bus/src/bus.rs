@@ -110,6 +110,12 @@ pub trait Handler: Send + Sync + 'static {
     /// other threads publish at the same time may arrive before or after those.
     fn interested(&self, node: NodeId, topic: &str);
 
+    /// This node no longer has subscribers on the topic.
+    ///
+    /// The node may have subscribed again already. Messages sent to it inside this call arrive after
+    /// those for its earlier subscription, and before those for the later one.
+    fn uninterested(&self, _node: NodeId, _topic: &str) {}
+
     /// This topic has been withdrawn. The other nodes send no more updates about it, so state
     /// received from them becomes stale. This call returns before a new subscription makes them
     /// send it again.

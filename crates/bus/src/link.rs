@@ -229,6 +229,7 @@ impl Link {
                 }
                 Frame::Unsubscribe { topic } => {
                     shared.lock().interest.unsubscribed(self.node, topic);
+                    self.call(|handler| handler.uninterested(self.node, topic))?;
                 }
                 Frame::Ack { seq } => {
                     let acked = shared.lock().interest.acked(self.node, seq);

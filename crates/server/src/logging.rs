@@ -28,6 +28,13 @@ pub enum LogError {
 }
 
 /// Starts logging to standard error, in the format and from the level of the settings.
+///
+/// ```
+/// let settings = watchfire_server::LogSettings::default();
+/// watchfire_server::start_logging(&settings).unwrap();
+/// // A process has one logger.
+/// assert!(watchfire_server::start_logging(&settings).is_err());
+/// ```
 pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
     let (filter, handle) = reload::Layer::new(EnvFilter::builder().parse(&settings.level)?);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

@@ -14,8 +14,8 @@ use crate::metrics::Metrics;
 
 /// The number of *stripes*. A stripe is one lock and the presences of the topics behind it.
 pub(crate) const STRIPES: usize = 16;
-/// Changes in one message to another process.
-const CHANGES_PER_MESSAGE: usize = 500;
+/// Changes in one message to another process. In tests, few changes take several messages.
+const CHANGES_PER_MESSAGE: usize = if cfg!(test) { 2 } else { 500 };
 
 /// Presences of every topic, replicated between processes.
 ///
@@ -27,11 +27,14 @@ pub struct ReplicatedPresence {
     stripes: Vec<Mutex<Presence>>,
 }
 
-/// Changes of one process's presences on a topic.
+/// A message about the sender's presences on a topic.
 #[derive(Serialize, Deserialize)]
-struct Changes<'a> {
-    topic: &'a str,
-    changes: Cow<'a, [OwnChange]>,
+enum Message<'a> {
+    /// They changed.
+    Changes { topic: &'a str, changes: Cow<'a, [OwnChange]> },
+    /// The receiver's subscription has ended, so all that the receiver knows of them is outdated.
+    /// If it has subscribed again, its new state follows.
+    Ended { topic: &'a str },
 }
 
 impl ReplicatedPresence {
@@ -71,7 +74,7 @@ impl ReplicatedPresence {
     /// Sends changes of this process's presences to the other processes.
     pub(crate) fn publish(&self, topic: &str, own: &[OwnChange]) {
         for changes in own.chunks(CHANGES_PER_MESSAGE) {
-            self.link.publish_state(topic, || Changes { topic, changes: changes.into() });
+            self.link.publish_state(topic, || Message::Changes { topic, changes: changes.into() });
         }
     }
 }
@@ -82,7 +85,13 @@ impl ClusterPart for ReplicatedPresence {
     }
 
     fn receive(&self, from: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
-        let Changes { topic, changes } = postcard::from_bytes(message)?;
+        let (topic, changes) = match postcard::from_bytes(message)? {
+            Message::Changes { topic, changes } => (topic, changes),
+            Message::Ended { topic } => {
+                self.on(topic).import_all(from, topic, &[]);
+                return Ok(());
+            }
+        };
         // The subscription may have ended while the message was on its way.
         if !self.link.cluster().is_subscribed(topic) {
             return Ok(());
@@ -96,11 +105,17 @@ impl ClusterPart for ReplicatedPresence {
     }
 
     fn introduce_to(&self, node: NodeId, topic: &str) {
-        let present = self.on(topic).export(topic);
+        // Keep the lock, so that no other thread sends a later change before this state.
+        let mut presence = self.on(topic);
+        let present = presence.export(topic);
         let own: Vec<OwnChange> = present.into_iter().map(OwnChange::Joined).collect();
         for changes in own.chunks(CHANGES_PER_MESSAGE) {
-            self.link.send_state(node, &Changes { topic, changes: changes.into() });
+            self.link.send_state(node, &Message::Changes { topic, changes: changes.into() });
         }
+    }
+
+    fn unsubscribed(&self, node: NodeId, topic: &str) {
+        self.link.send_state(node, &Message::Ended { topic });
     }
 
     fn forget(&self, topic: &str) {
@@ -113,3 +128,6 @@ impl ClusterPart for ReplicatedPresence {
         }
     }
 }
+
+#[cfg(test)]
+mod simulation;

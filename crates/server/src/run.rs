@@ -31,6 +31,17 @@ impl Server {
     /// listeners, and this server drains once the new one serves. If the new one does not start,
     /// this server continues. Under systemd, the server reports its state, and listens on the
     /// sockets of a socket unit instead of `server.listen`.
+    ///
+    /// ```no_run
+    /// use watchfire_server::{RunError, Server, Settings, stop_signal};
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), RunError> {
+    ///     let stop = stop_signal();
+    ///     let stop = async { stop.await.expect("signals can be received") };
+    ///     Server::new(Settings::default()).run(stop, |started| println!("{}", started.address)).await
+    /// }
+    /// ```
     pub async fn run(
         self,
         stop: impl Future<Output = ()>,

@@ -191,6 +191,17 @@ impl Server {
     }
 
     /// Sets the rule that accepts or refuses sockets. Without a rule, all are accepted.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use watchfire_server::{Connected, Refused, Server, Settings};
+    ///
+    /// let server = Server::new(Settings::default()).on_connect(|connect| {
+    ///     let name = connect.params.text("name").ok_or(Refused)?;
+    ///     let id = Some(format!("users:{name}"));
+    ///     Ok(Connected { id, assigns: Some(Arc::new(name.to_owned())) })
+    /// });
+    /// ```
     pub fn on_connect(
         mut self,
         rule: impl Fn(&Connect<'_>) -> Result<Connected, Refused> + Send + Sync + 'static,
@@ -229,6 +240,14 @@ impl Server {
     }
 
     /// Adds an application's own HTTP routes.
+    ///
+    /// ```
+    /// use axum::{Router, routing::get};
+    /// use watchfire_server::{Server, Settings};
+    ///
+    /// let routes = Router::new().route("/hello", get(async || "hello"));
+    /// let server = Server::new(Settings::default()).routes(routes);
+    /// ```
     pub fn routes(mut self, routes: Router) -> Self {
         self.routes = self.routes.merge(routes);
         self
@@ -250,6 +269,16 @@ impl Server {
 
     /// Checks the settings and the files that they name, without starting anything. Returns what the
     /// server would do about TLS, a line for each part.
+    ///
+    /// ```
+    /// use watchfire_server::{Server, Settings};
+    ///
+    /// let mut settings = Settings::default();
+    /// assert!(Server::new(settings.clone()).check().is_ok());
+    /// settings.server.public_url = "example.org".into();
+    /// let error = Server::new(settings).check().unwrap_err();
+    /// assert!(error.to_string().starts_with("cannot use server.public_url"));
+    /// ```
     pub fn check(&self) -> Result<Vec<String>, StartError> {
         let settings = &self.settings;
         check_listen(&settings.server)?;

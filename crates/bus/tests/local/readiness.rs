@@ -179,3 +179,25 @@ fn interest_is_reported_once_and_acknowledged_after_it_was_handled() {
     assert_eq!(node.bus.publish("t", "news".into(), Loss::Drop), 1);
     assert_eq!(peer.receive(), Received::Message(b"news".into()));
 }
+
+#[test]
+fn messages_sent_at_the_end_of_an_interest_arrive_before_the_state_for_the_next_one() {
+    let node = Node::start(0, long_timeout());
+    let mut peer = node.peer(1);
+    let bus = Arc::downgrade(&node.bus);
+    node.recorder.hook(move |event| {
+        let message = match event {
+            Event::Interested(..) => "state",
+            Event::Uninterested(..) => "end",
+            _ => return,
+        };
+        bus.upgrade().unwrap().send(NodeId(1), message.into(), Loss::Cut).unwrap();
+    });
+    peer.send(Frame::Subscribe { seq: 0, topic: "t" });
+    peer.send(Frame::Unsubscribe { topic: "t" });
+    peer.send(Frame::Subscribe { seq: 1, topic: "t" });
+    for message in ["state", "end", "state"] {
+        assert_eq!(peer.receive(), Received::Message(message.into()));
+    }
+    assert_eq!(peer.receive(), Received::Ack(1));
+}

@@ -17,6 +17,7 @@ pub enum Event {
     Interested(u16, String),
     Message(u16, Vec<u8>),
     Ready(u64),
+    Uninterested(u16, String),
     Forgotten(String),
 }
 
@@ -69,6 +70,9 @@ impl Handler for Recorder {
     }
     fn interested(&self, node: NodeId, topic: &str) {
         self.record(Event::Interested(node.0, topic.to_owned()));
+    }
+    fn uninterested(&self, node: NodeId, topic: &str) {
+        self.record(Event::Uninterested(node.0, topic.to_owned()));
     }
     fn forgotten(&self, topic: &str) {
         self.record(Event::Forgotten(topic.to_owned()));

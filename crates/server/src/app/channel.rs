@@ -84,6 +84,16 @@ pub trait Channel: Send + Sync + 'static {
 }
 
 /// An accepted join.
+///
+/// ```
+/// use watchfire_server::{Joined, Refusal};
+///
+/// fn join(user: Option<&str>) -> Result<Joined<u32>, Refusal> {
+///     let user = user.ok_or_else(|| Refusal::because("unauthorized"))?;
+///     Ok(Joined::with(0).response(serde_json::json!({ "user": user })))
+/// }
+/// assert!(join(Some("alice")).is_ok() && join(None).is_err());
+/// ```
 #[derive(Debug)]
 pub struct Joined<S> {
     pub(crate) state: S,
@@ -150,6 +160,17 @@ pub enum Outcome {
 pub type HandleIn = Result<Outcome, Crash>;
 
 /// An error that fails the channel. Every error type converts into it, so `?` works.
+///
+/// ```
+/// use watchfire_server::{Crash, HandleIn, Outcome, Reply};
+///
+/// fn double(number: &str) -> HandleIn {
+///     let number: u32 = number.parse()?;
+///     let double = number.checked_mul(2).ok_or_else(|| Crash::because("too large"))?;
+///     Ok(Outcome::Reply(Reply::ok(serde_json::json!({ "double": double }))))
+/// }
+/// assert!(double("21").is_ok() && double("many").is_err());
+/// ```
 #[derive(Debug)]
 pub struct Crash(pub(crate) String);
 

@@ -27,6 +27,21 @@ use crate::history::{History, LocalDelivery};
 /// any thread.
 ///
 /// Delivery is at most once. When the queue of a shard is full, the message is dropped and counted.
+///
+/// ```
+/// use watchfire_server::{Server, Settings};
+///
+/// let mut settings = Settings::default();
+/// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+/// let server = Server::new(settings).start().unwrap();
+/// let endpoint = server.endpoint().clone();
+/// let task = std::thread::spawn(move || {
+///     let order = serde_json::json!({ "state": "shipped" });
+///     endpoint.broadcast("orders:42", "changed", order).unwrap();
+///     endpoint.disconnect("users:7");
+/// });
+/// task.join().unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Endpoint {
     // Set once: channels get their handle before the shards start.
@@ -188,6 +203,21 @@ impl Endpoint {
 
     /// Sends a message to a channel's own [`crate::Channel::handle_info`]. An application only gets
     /// addresses of its own process, so this never crosses processes.
+    ///
+    /// ```
+    /// use std::any::Any;
+    /// use watchfire_server::{ChannelAddress, Endpoint, HandleIn, Outcome, Socket};
+    ///
+    /// fn remind(endpoint: &Endpoint, to: ChannelAddress) {
+    ///     endpoint.send(to, "your turn".to_owned());
+    /// }
+    /// // As the `handle_info` of the channel:
+    /// fn handle_info(socket: &mut Socket<'_>, info: Box<dyn Any + Send>) -> HandleIn {
+    ///     let text = info.downcast::<String>().expect("the application sends only texts");
+    ///     socket.push("reminder", serde_json::json!({ "text": *text }))?;
+    ///     Ok(Outcome::NoReply)
+    /// }
+    /// ```
     pub fn send(&self, to: ChannelAddress, info: impl Any + Send) {
         self.send_to(to.shard, ShardMessage::Info { to, info: Box::new(info) }).ok();
     }

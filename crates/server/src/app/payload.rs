@@ -18,6 +18,14 @@ pub enum PayloadError {
 }
 
 /// A payload that an application sends: JSON text or bytes.
+///
+/// ```
+/// use watchfire_server::Body;
+///
+/// let body = Body::from(serde_json::json!({ "text": "hello" }));
+/// assert_eq!(body, Body::Json(r#"{"text":"hello"}"#.into()));
+/// assert_eq!(Body::reason("full"), Body::Json(r#"{"reason":"full"}"#.into()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// JSON text.

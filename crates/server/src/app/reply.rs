@@ -11,6 +11,18 @@ use super::payload::Body;
 const BUSY_RETRY: Duration = Duration::from_millis(50);
 
 /// The reply to one message.
+///
+/// ```
+/// use watchfire_server::{Outcome, Reply};
+///
+/// fn answer(seats: u32) -> Outcome {
+///     match seats {
+///         0 => Outcome::StopWith(Reply::because("no seats left")),
+///         seats => Outcome::Reply(Reply::ok(serde_json::json!({ "seats": seats }))),
+///     }
+/// }
+/// assert!(matches!(answer(0), Outcome::StopWith(_)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(crate) status: Cow<'static, str>,

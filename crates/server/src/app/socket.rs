@@ -45,6 +45,17 @@ pub(crate) enum Effect {
 /// One client's channel, as a callback sees it.
 ///
 /// Pushes and broadcasts are sent after the callback returns, in the order of the calls.
+///
+/// ```
+/// use watchfire_server::{HandleIn, Outcome, Socket};
+///
+/// fn rename(socket: &mut Socket<'_>, id: &str, name: &str) -> HandleIn {
+///     let user = serde_json::json!({ "id": id, "name": name });
+///     socket.update_presence(id, user.clone())?;
+///     socket.broadcast_from("renamed", user)?;
+///     Ok(Outcome::NoReply)
+/// }
+/// ```
 pub struct Socket<'a> {
     pub(crate) topic: &'a str,
     pub(crate) now: Instant,
@@ -85,6 +96,13 @@ impl Socket<'_> {
     }
 
     /// The data that the application attached to this socket when it connected.
+    ///
+    /// ```
+    /// fn name<'a>(socket: &'a watchfire_server::Socket<'_>) -> &'a str {
+    ///     // The type that `Server::on_connect` put into `Connected::assigns`.
+    ///     socket.assigns::<String>().map_or("guest", |name| name)
+    /// }
+    /// ```
     pub fn assigns<T: Any + Send + Sync>(&self) -> Option<&T> {
         let assigns = without_address(self.assigns?)?;
         match assigns.downcast_ref::<WithToken>() {
@@ -133,6 +151,16 @@ impl Socket<'_> {
 
     /// Prepares a reply that any thread can send later. The callback then returns
     /// [`crate::Outcome::NoReply`].
+    ///
+    /// ```
+    /// use watchfire_server::{HandleIn, Outcome, Reply, Socket};
+    ///
+    /// fn add(socket: &mut Socket<'_>, a: u64, b: u64) -> HandleIn {
+    ///     let reply = socket.reply_later();
+    ///     std::thread::spawn(move || reply.send(Reply::ok(serde_json::json!({ "sum": a + b }))));
+    ///     Ok(Outcome::NoReply)
+    /// }
+    /// ```
     pub fn reply_later(&self) -> PendingReply {
         PendingReply { endpoint: self.endpoint.clone(), to: self.reply_to() }
     }
@@ -153,6 +181,14 @@ impl Socket<'_> {
     }
 
     /// Tracks `key` as present on this topic, with `meta`, a JSON object.
+    ///
+    /// ```
+    /// // As the `joined` of a channel:
+    /// fn joined(_: &mut (), socket: &mut watchfire_server::Socket<'_>) {
+    ///     socket.push_presence_state();
+    ///     socket.track("alice", serde_json::json!({ "status": "online" })).ok();
+    /// }
+    /// ```
     pub fn track(&mut self, key: &str, meta: serde_json::Value) -> Result<(), TrackError> {
         self.presences.on(self.topic).track(self.presence, self.topic, key, &meta.to_string())
     }

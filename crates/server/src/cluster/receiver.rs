@@ -35,6 +35,10 @@ impl Handler for Receiver {
         self.parts.iter().for_each(|part| part.introduce_to(node, topic));
     }
 
+    fn uninterested(&self, node: NodeId, topic: &str) {
+        self.parts.iter().for_each(|part| part.unsubscribed(node, topic));
+    }
+
     fn forgotten(&self, topic: &str) {
         self.parts.iter().for_each(|part| part.forget(topic));
     }

@@ -33,6 +33,16 @@ impl EmbeddedServer {
     /// The address of a client is that of [`ConnectInfo`], when the application provides it
     /// (`into_make_service_with_connect_info`). Without it, every client has the address 127.0.0.1,
     /// and no limit for addresses applies.
+    ///
+    /// ```
+    /// use axum::{Router, routing::get};
+    /// use watchfire_server::{Server, Settings};
+    ///
+    /// let channels = Server::new(Settings::default()).embed().unwrap();
+    /// let application: Router = Router::new()
+    ///     .route("/hello", get(async || "hello"))
+    ///     .nest("/realtime", channels.router());
+    /// ```
     pub fn router(&self) -> Router {
         Router::new()
             .route(&format!("{}/websocket", self.socket_path), any(forward))

@@ -26,6 +26,18 @@ pub struct ApiSettings {
 }
 
 /// A key of the HTTP API.
+///
+/// ```
+/// use watchfire_server::{ApiKey, ApiScope, Settings};
+///
+/// let mut settings = Settings::default();
+/// settings.api.keys.push(ApiKey {
+///     key: "a secret of at least sixteen bytes".into(),
+///     name: "billing".into(),
+///     scopes: vec![ApiScope::Publish],
+/// });
+/// assert!(settings.api.is_on());
+/// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKey {

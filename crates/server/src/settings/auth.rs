@@ -5,6 +5,13 @@ use serde::{Deserialize, Serialize};
 
 /// The keys and claims of the tokens (JWT, RFC 7519) with which clients authenticate. Without a key,
 /// the server reads no tokens.
+///
+/// ```
+/// let mut settings = watchfire_server::Settings::default();
+/// settings.auth.hs256_secret = "a secret of at least thirty-two bytes".into();
+/// settings.auth.issuer = "https://accounts.example.org".into();
+/// assert!(settings.auth.is_on());
+/// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthSettings {

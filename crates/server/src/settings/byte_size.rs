@@ -7,6 +7,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A number of bytes. The settings file has it as a number, or as text with a unit, such as `"1MiB"`
 /// or `"500kB"`.
+///
+/// ```
+/// use watchfire_server::ByteSize;
+///
+/// let size: ByteSize = serde_json::from_str(r#""1MiB""#).unwrap();
+/// assert_eq!(size, ByteSize(1 << 20));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 

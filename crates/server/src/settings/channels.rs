@@ -27,6 +27,21 @@ impl Default for ChannelSettings {
 }
 
 /// A channel for the topics of one pattern.
+///
+/// ```
+/// use watchfire_server::{ChannelRule, HistoryRule, JoinRule, PublishRule, Server, Settings};
+///
+/// let mut settings = Settings::default();
+/// settings.channels.rules.push(ChannelRule {
+///     pattern: "news:*".into(),
+///     join: JoinRule::Anyone,
+///     publish: PublishRule::Server,
+///     presence: false,
+///     hooks: Vec::new(),
+///     history: Some(HistoryRule { messages: 20, ..HistoryRule::default() }),
+/// });
+/// assert!(Server::new(settings).check().is_ok());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChannelRule {

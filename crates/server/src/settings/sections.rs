@@ -17,6 +17,12 @@ use super::sites::SitesSettings;
 use super::tls::TlsSettings;
 
 /// All settings.
+///
+/// ```
+/// let mut settings = watchfire_server::Settings::default();
+/// settings.server.listen = vec!["127.0.0.1:4001".parse().unwrap()];
+/// settings.socket.idle_timeout = std::time::Duration::from_secs(30);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
