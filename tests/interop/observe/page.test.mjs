@@ -71,12 +71,14 @@ test('a topic whose name is HTML is shown as text', async (t) => {
 })
 
 test('the operator disconnects one client, after a confirmation', async (t) => {
-  const server = await startServer(t, { settings: ROOMS })
+  const server = await startServer(t, { settings: { ...ROOMS, 'admin.token': TOKEN } })
   const [client, other] = [connect(t, server, WEBSOCKET), connect(t, server, WEBSOCKET)]
   const topic = freshTopic()
   await client.join(topic)
   await other.join(freshTopic())
   const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
+  await tab.getByLabel('Token').fill(TOKEN)
+  await tab.getByRole('button', { name: 'Open' }).click()
   const row = tab.getByRole('row', { name: new RegExp(topic) })
   await row.getByRole('button').click()
   await tab.getByRole('button', { name: 'Disconnect', exact: true }).click()
@@ -86,6 +88,19 @@ test('the operator disconnects one client, after a confirmation', async (t) => {
   await client.closed.next(() => true, 'the socket of the client is closed')
   await tab.getByText('The server has closed this connection.').waitFor()
   assert.equal(other.closed.all.length, 0)
+})
+
+test('without a token, the page says how to allow changes', async (t) => {
+  const server = await startServer(t, { settings: ROOMS })
+  const client = connect(t, server, WEBSOCKET)
+  const topic = freshTopic()
+  await client.join(topic)
+  const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
+  await tab.getByRole('row', { name: new RegExp(topic) }).getByRole('button').click()
+  await tab.getByRole('button', { name: 'Disconnect', exact: true }).click()
+  await tab.getByRole('button', { name: 'Disconnect now' }).click()
+  await tab.getByText(/Set admin\.token to allow changes/).waitFor()
+  assert.equal(client.closed.all.length, 0)
 })
 
 test('where the listener needs a token, the page asks for it and keeps it for the tab', async (t) => {
