@@ -1,5 +1,6 @@
 //! The log: its start, and its level, which can change while the server runs.
 
+use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 
 use tracing_subscriber::filter::ParseError;
@@ -37,7 +38,9 @@ pub enum LogError {
 /// ```
 pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
     let (filter, handle) = reload::Layer::new(EnvFilter::builder().parse(&settings.level)?);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let stderr = std::io::stderr;
+    let has_colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = tracing_subscriber::fmt::layer().with_writer(stderr).with_ansi(has_colours);
     let lines = match settings.format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().boxed(),

@@ -11,7 +11,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -33,6 +34,8 @@ const EVENT_BYTES: usize = 512;
 /// The longest text of an event. It is cut further if its JSON does not fit in a slot.
 const EVENT_TEXT_BYTES_MAX: usize = 240;
 const HEADER_BYTES: usize = 64;
+const FILE_BYTES: u64 =
+    (HEADER_BYTES + (SECONDS + MINUTES) * ROW_BYTES + EVENTS * EVENT_BYTES) as u64;
 const VERSION: &str = "watchfire history 1";
 
 /// The steps of the history.
@@ -97,7 +100,7 @@ impl History {
         let file = options.open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(HistoryFileError::InUse),
+            Err(Errno::WOULDBLOCK) => return Err(HistoryFileError::InUse),
             Err(error) => return Err(io::Error::from(error).into()),
         }
         let mut header = [0; HEADER_BYTES];
@@ -106,10 +109,13 @@ impl History {
             file.set_len(0)?;
             file.write_all_at(&own_header(), 0)?;
         }
-        // A file that was cut gets its length back; the missing slots are empty.
-        file.set_len(
-            (HEADER_BYTES + (SECONDS + MINUTES) * ROW_BYTES + EVENTS * EVENT_BYTES) as u64,
-        )?;
+        // A file that was cut gets its length back; the missing slots are empty. Its space is reserved, so
+        // that it can be written while the disk is full.
+        file.set_len(FILE_BYTES)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, FILE_BYTES) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
         let seconds = read_rows(&file, Step::Second)?;
         let minutes = read_rows(&file, Step::Minute)?;
         let (earlier, next_event) = read_events(&file)?;
