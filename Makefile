@@ -11,7 +11,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web client test test-restart quick check features audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web client test test-restart quick check features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ check: web docs-links ## Formatting, lints and documentation
 features: ## Check the library with each of its features alone
 	for feature in "" cluster embed hooks jwt logging pages settings-file tls; do \
 	  RUSTFLAGS="-D warnings" $(CARGO) check $(LOCKED) --quiet -p watchfire-server --no-default-features --features "$$feature" || exit 1; done
+
+public-api: ## List the library's public items in crates/watchfire/public-api.txt, and show what changed; installs cargo-public-api when it is missing
+	CARGO="$(CARGO)" tests/public-api.sh
 
 audit: ## Check licences, sources and known vulnerabilities of all dependencies; installs cargo-deny when it is missing
 	CARGO="$(CARGO)" tests/audit.sh

@@ -158,4 +158,5 @@ pub use sites::SitesError;
 pub use stun::StunError;
 #[cfg(feature = "tls")]
 pub use tls::{AcmeSetupError, DomainError, TlsStartError};
+pub use watchfire_channels::handshake::Params;
 pub use watchfire_hub::TrackError;

@@ -163,7 +163,7 @@ fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
         announce: settings.announce.clone(),
         identity: path(&settings.identity),
         swarm_key: swarm_key.as_deref().map(watchfire_p2p::read_swarm_key).transpose()?,
-        dht: settings.dht.into(),
+        dht: settings.dht.of_host(),
         dht_protocol: settings.dht_protocol.clone(),
         limits,
         exchange,

@@ -17,7 +17,7 @@ use watchfire_types::Rng;
 use super::*;
 use crate::cluster::{Cluster, ProcessStarts, Receiver};
 
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 500;
 const STEPS: usize = 500;
 const TOPICS: [&str; 3] = ["rooms:lobby", "rooms:kitchen", "rooms:attic"];
 const KEYS: [&str; 3] = ["a", "b", "c"];

@@ -50,9 +50,10 @@ pub enum DhtRole {
 }
 
 #[cfg(feature = "pages")]
-impl From<DhtRole> for Dht {
-    fn from(role: DhtRole) -> Dht {
-        match role {
+impl DhtRole {
+    /// The setting of the libp2p host. Not a `From`, which would be a part of the library's API.
+    pub(crate) fn of_host(self) -> Dht {
+        match self {
             DhtRole::Off => Dht::Off,
             DhtRole::Client => Dht::Client,
             DhtRole::Server => Dht::Server,
