@@ -174,6 +174,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
   it('a backend that does not answer', () =>
     isNamed('backend_away', {
       fault: 'The backend of hooks is not there',
+      ends: false,
       settings: {
         'hooks.url': 'http://127.0.0.1:9/hooks',
         'hooks.secret': 'a secret of at least thirty-two bytes',
@@ -234,7 +235,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       settings: { 'admin.history_file': path.join(disk, 'history') },
       inject: (_, undo) => {
         const filler = path.join(disk, 'filler')
-        writeFileSync(filler, Buffer.alloc(3 * 2 ** 20))
+        writeFileSync(filler, Buffer.alloc(3_300_000))
         undo(() => rmSync(filler))
       },
     }).finally(() => execFileSync('umount', [disk]))
