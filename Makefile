@@ -134,7 +134,7 @@ test-cluster: web tools tests/interop/node_modules/.package-lock.json ## Several
 	NATS_SERVER="$$(cd tests/interop && node --input-type=module -e "import { natsServer } from './lib/nats.mjs'; console.log(natsServer())")" \
 	  $(CARGO) test $(LOCKED) -p watchfire-nats --test servers -- --ignored --test-threads=1
 
-test-observe: web tests/interop/node_modules/.package-lock.json ## A real Prometheus on a real server: rules, alerts and the dashboard; installs Prometheus when it is missing
+test-observe: web tools tests/interop/node_modules/.package-lock.json ## The operator's page, twelve faults that it must name, and a real Prometheus with rules, alerts and the dashboard; installs Prometheus when it is missing
 	@command -v prometheus >/dev/null && command -v promtool >/dev/null || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends prometheus; }

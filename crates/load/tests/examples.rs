@@ -23,6 +23,12 @@ fn the_broadcast_and_the_sprites() {
 }
 
 #[test]
+fn a_day_in_a_quarter_of_an_hour() {
+    let day = example("day.toml");
+    assert_eq!((day.users(), day.duration().as_secs()), (9_600, 840));
+}
+
+#[test]
 fn ten_thousand_arrivals_a_second() {
     let scenario = example("come-and-go.toml");
     assert_eq!((scenario.users(), scenario.phases[0].rate), (200_000, 10_000.0));
