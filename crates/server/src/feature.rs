@@ -3,7 +3,8 @@
 //! A feature is a folder with its own state, channel, routes and metrics. `server.rs` creates each
 //! feature with one line and hands it to the shards, the router and the cluster through
 //! [`Feature`]. Features import the API for applications, not the shards. They do not import each
-//! other, with two exceptions: the picture of a sprite is a page, and the gateway transfers pages.
+//! other, with three exceptions: the picture of a sprite is a page, the gateway transfers pages, and the
+//! status page counts them.
 
 use std::fmt;
 use std::sync::Arc;

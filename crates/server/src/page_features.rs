@@ -2,6 +2,7 @@
 //! sprites, rooms, the count of visitors, the deny-list, the gateway and STUN.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use axum::Router;
 use parking_lot::Mutex;
@@ -129,6 +130,9 @@ impl PageFeatures {
             cluster: cluster.clone(),
             sender: sender.clone(),
             state: Mutex::default(),
+            has_status_page: settings.pages.status_page,
+            pages: pages.clone(),
+            started_at: Instant::now(),
         }));
         Ok(PageFeatures {
             availability,

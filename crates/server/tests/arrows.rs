@@ -41,8 +41,8 @@ const ORDER: &[&str] = &[
     // Features. A new one is a folder, a line here, and a line in `server.rs`.
     "rooms",
     "rules",
-    "visitors",
     "pages",
+    "visitors",
     "sprites",
     "api",
     "admin",

@@ -37,6 +37,24 @@ fn limits_are_served_as_json() {
 }
 
 #[test]
+fn the_status_page_counts_people_and_pages_if_the_operator_wants_it() {
+    assert!(!get(&watchfire(), "/status").contains("Watchfire is up"));
+    let mut settings = settings();
+    settings.pages.status_page = true;
+    let server = Server::new(settings).with_pages().start().expect("the server starts");
+    let mut client = Client::connect(&server);
+    let page = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
+    client.join(page, serde_json::json!({ "have": "all" }));
+    let response = get(&server, "/status");
+    assert!(response.contains("<dt>People here</dt><dd>1</dd>"), "{response}");
+    assert!(response.contains("<dt>Pages available</dt><dd>1</dd>"), "{response}");
+    assert!(
+        response.contains("default-src 'none'") && !response.contains("127.0.0.1"),
+        "{response}"
+    );
+}
+
+#[test]
 fn metrics_count_clients_joins_and_refusals() {
     let mut settings = settings();
     settings.channels.open_rooms = true;

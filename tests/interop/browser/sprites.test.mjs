@@ -337,8 +337,14 @@ async function neighbour(person, edge) {
 async function flick({ tab }, name) {
   const box = await sprite({ tab }, name).boundingBox()
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]
-  await tab.mouse.move(x, y)
-  await tab.mouse.down()
-  for (let step = 1; step <= 6; step++) await tab.mouse.move(x + step * 60, y)
-  await tab.mouse.up()
+  const input = await tab.context().newCDPSession(tab)
+  // The events have times of their own, so a busy machine makes the throw late, but not slow.
+  const began = Date.now() / 1000 - 0.2
+  const send = (type, step, buttons) =>
+    input.send('Input.dispatchMouseEvent', { type, x: x + step * 60, y, button: 'left', buttons, clickCount: 1, timestamp: began + step * 0.016 })
+  await send('mouseMoved', 0, 0)
+  await send('mousePressed', 0, 1)
+  for (let step = 1; step <= 6; step++) await send('mouseMoved', step, 1)
+  await send('mouseReleased', 6, 0)
+  await input.detach()
 }

@@ -346,7 +346,7 @@ impl ReplicatedPages {
     }
 
     /// How many pages are open, and how many of them are available.
-    pub(super) fn len(&self) -> (usize, usize) {
+    pub(crate) fn len(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.pages.len(), state.pages.available())
     }

@@ -12,6 +12,8 @@ pub struct PageSettings {
     pub deny_file: PathBuf,
     /// Address for reports: `https:`, `http:` or `mailto:`; empty for none. `{cid}` becomes the CID.
     pub report: String,
+    /// Whether `/status` shows everyone how many people and pages are here.
+    pub status_page: bool,
     /// How long the server remembers when a page was last available; "0s" turns it off.
     #[serde(with = "humantime_serde")]
     pub last_available_kept: Duration,

@@ -1,8 +1,11 @@
-//! Visitors: the topic `site`, with the number of clients of the whole server.
+//! Visitors: the topic `site`, with the number of clients of the whole server; and the status page.
+
+mod status;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant as SystemInstant};
 
+use axum::Router;
 use parking_lot::Mutex;
 use serde_json::json;
 use watchfire_types::Instant;
@@ -13,6 +16,7 @@ use crate::app::{
 use crate::cluster::Cluster;
 use crate::feature::Feature;
 use crate::metrics::Metrics;
+use crate::pages::ReplicatedPages;
 
 /// The topic with the number of visitors.
 const TOPIC: &str = "site";
@@ -25,6 +29,10 @@ pub(crate) struct VisitorFeature {
     pub cluster: Arc<Cluster>,
     pub sender: Arc<dyn ClientSender>,
     pub state: Mutex<VisitorState>,
+    /// Whether `/status` is served.
+    pub has_status_page: bool,
+    pub pages: Arc<ReplicatedPages>,
+    pub started_at: SystemInstant,
 }
 
 /// The last broadcast, and the joins.
@@ -49,6 +57,10 @@ impl VisitorFeature {
 }
 
 impl Feature for VisitorFeature {
+    fn routes(self: Arc<Self>) -> Router {
+        if self.has_status_page { status::routes(self) } else { Router::new() }
+    }
+
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
         registry.add(TOPIC, VisitorChannel(self)).expect("the pattern is valid");
     }
