@@ -45,6 +45,9 @@ const MESSAGES_PER_TURN: usize = 256;
 
 /// The buffer that all sockets of a shard are read into.
 const READ_BYTES: usize = 64 * 1024;
+/// Time after which a turn reads no further socket. So clients that send as fast as they can do not keep
+/// messages to other clients waiting.
+const READ_TIME: Duration = Duration::from_millis(5);
 
 /// The period in which the handler is ticked and a part of the slab is swept.
 const TICK: Duration = Duration::from_millis(100);
@@ -277,7 +280,10 @@ impl<T: SocketHandler> Shard<T> {
             }
             let is_ending = event.is_read_closed() || event.is_error();
             if event.is_readable() || is_ending {
-                self.read(id, is_ending);
+                match self.has_read_enough() {
+                    true => self.read_queue.push(id),
+                    false => self.read(id, is_ending),
+                }
             }
         }
         self.settle();
@@ -290,7 +296,15 @@ impl<T: SocketHandler> Shard<T> {
             if let Some(id) = self.read_queue.pop() {
                 self.read(id, true);
             }
+            if self.has_read_enough() {
+                break;
+            }
         }
+    }
+
+    /// Whether this turn must go on to other work. At least one socket is read in each turn.
+    fn has_read_enough(&self) -> bool {
+        self.sockets.elapsed(self.sockets.now()) >= READ_TIME
     }
 
     fn handle_returned(&mut self) {

@@ -9,6 +9,7 @@ mod autobahn;
 mod bad_input;
 mod closing;
 mod draining;
+mod fairness;
 mod handing_over;
 mod http;
 mod listening;
