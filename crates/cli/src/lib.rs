@@ -22,6 +22,7 @@ mod memory;
 #[cfg(feature = "mirror")]
 mod mirror;
 mod new;
+mod operator;
 mod page_clients;
 mod progress;
 mod publish;
@@ -30,6 +31,7 @@ mod serve;
 mod serving;
 mod share;
 mod signals;
+mod visible;
 
 use std::process::ExitCode;
 
@@ -64,7 +66,7 @@ enum Verb {
     Load(load::Arguments),
     /// Run experiments.
     Lab(lab::Arguments),
-    /// Show which system limit you will reach first, and how to raise it.
+    /// Show which system limit you will reach first, and how to raise it; or the state of a running server.
     Doctor(doctor::Arguments),
     /// Check whether a server answers; the exit code is 0 if it does.
     Health(health::Arguments),
@@ -103,7 +105,7 @@ pub fn run() -> ExitCode {
         Verb::Car(arguments) => car::run(&arguments),
         Verb::Load(arguments) => load::run(arguments),
         Verb::Lab(arguments) => lab::run(arguments),
-        Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Health(arguments) => health::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::Publish(arguments) => publish::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::New(arguments) => new::run(&arguments).map(|()| ExitCode::SUCCESS),
