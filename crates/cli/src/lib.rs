@@ -31,6 +31,11 @@ mod serve;
 mod serving;
 mod share;
 mod signals;
+#[cfg(feature = "top")]
+mod top;
+#[cfg(not(feature = "top"))]
+#[path = "top/not_built.rs"]
+mod top;
 mod visible;
 
 use std::process::ExitCode;
@@ -68,6 +73,8 @@ enum Verb {
     Lab(lab::Arguments),
     /// Show which system limit you will reach first, and how to raise it; or the state of a running server.
     Doctor(doctor::Arguments),
+    /// Watch a running server in the terminal: figures, connections, topics, processes, events.
+    Top(top::Arguments),
     /// Check whether a server answers; the exit code is 0 if it does.
     Health(health::Arguments),
     /// Publish an event to the subscribers of a topic, through the HTTP API of a server.
@@ -106,6 +113,7 @@ pub fn run() -> ExitCode {
         Verb::Load(arguments) => load::run(arguments),
         Verb::Lab(arguments) => lab::run(arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Top(arguments) => top::run(&arguments),
         Verb::Health(arguments) => health::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::Publish(arguments) => publish::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::New(arguments) => new::run(&arguments).map(|()| ExitCode::SUCCESS),
