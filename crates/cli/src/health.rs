@@ -1,19 +1,17 @@
 //! `watchfire health`: whether a server answers, for the health check of a container.
 
-use std::io::{Error as IoError, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use watchfire_page_client::ServerUrl;
 use watchfire_server::Settings;
 
+use crate::http_client::{HttpClient, Request};
 use crate::serve;
 
-/// Bytes that are read of a response; the status line is far shorter.
-const HEAD_BYTES_MAX: u64 = 1024;
+/// Bytes that are read of an answer; the status line is far shorter.
+const ANSWER_BYTES_MAX: u64 = 1024;
 const PATH: &str = "/healthz";
 
 /// Arguments of `watchfire health`.
@@ -37,15 +35,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Some(server) => server.clone(),
         None => server_of(&serve::layers_of(arguments.config.as_deref())?.settings()?)?,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let timeout = Duration::from(arguments.timeout);
-    let status = runtime
-        .block_on(async { tokio::time::timeout(timeout, status_of(&server)).await })
-        .unwrap_or_else(|_| {
-            Err(IoError::new(ErrorKind::TimedOut, format!("no answer in {timeout:?}")))
-        })
-        .with_context(|| format!("cannot check {server}{PATH}"))?;
-    if status != "200" {
+    let status = HttpClient::new(&server, arguments.timeout.into(), ANSWER_BYTES_MAX)
+        .and_then(|client| client.exchange_blocking(&Request::get(PATH)))
+        .with_context(|| format!("cannot check {server}{PATH}"))?
+        .status;
+    if status != 200 {
         bail!(
             "cannot check {server}{PATH}: the answer has status {status} instead of 200; see the log of the server"
         );
@@ -73,22 +67,6 @@ fn server_of(settings: &Settings) -> anyhow::Result<ServerUrl> {
     };
     let address = SocketAddr::new(ip, listen.port());
     Ok(format!("http://{address}").parse()?)
-}
-
-/// The status code of the answer, as text.
-async fn status_of(server: &ServerUrl) -> std::io::Result<String> {
-    let mut connection = server.connector()?.connect().await?;
-    let host = server.authority();
-    let request = format!("GET {PATH} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    connection.write_all(request.as_bytes()).await?;
-    let mut head = Vec::new();
-    connection.take(HEAD_BYTES_MAX).read_to_end(&mut head).await?;
-    let head = String::from_utf8_lossy(&head);
-    let mut words = head.split_ascii_whitespace();
-    match (words.next(), words.next()) {
-        (Some(version), Some(status)) if version.starts_with("HTTP/1.") => Ok(status.to_owned()),
-        _ => Err(IoError::new(ErrorKind::InvalidData, "the answer is not HTTP; check the address")),
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod get_part;
 mod health;
 mod hold;
 mod host_options;
+mod http_client;
 mod key_hiding;
 mod lab;
 mod link;
@@ -21,13 +22,21 @@ mod memory;
 #[cfg(feature = "mirror")]
 mod mirror;
 mod new;
+mod operator;
 mod page_clients;
 mod progress;
 mod publish;
+mod secret;
 mod serve;
 mod serving;
 mod share;
 mod signals;
+#[cfg(feature = "top")]
+mod top;
+#[cfg(not(feature = "top"))]
+#[path = "top/not_built.rs"]
+mod top;
+mod visible;
 
 use std::process::ExitCode;
 
@@ -62,8 +71,10 @@ enum Verb {
     Load(load::Arguments),
     /// Run experiments.
     Lab(lab::Arguments),
-    /// Show which system limit you will reach first, and how to raise it.
+    /// Show which system limit you will reach first, and how to raise it; or the state of a running server.
     Doctor(doctor::Arguments),
+    /// Watch a running server in the terminal: figures, connections, topics, processes, events.
+    Top(top::Arguments),
     /// Check whether a server answers; the exit code is 0 if it does.
     Health(health::Arguments),
     /// Publish an event to the subscribers of a topic, through the HTTP API of a server.
@@ -101,7 +112,8 @@ pub fn run() -> ExitCode {
         Verb::Car(arguments) => car::run(&arguments),
         Verb::Load(arguments) => load::run(arguments),
         Verb::Lab(arguments) => lab::run(arguments),
-        Verb::Doctor(arguments) => Ok(doctor::run(&arguments)),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Top(arguments) => top::run(&arguments),
         Verb::Health(arguments) => health::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::Publish(arguments) => publish::run(&arguments).map(|()| ExitCode::SUCCESS),
         Verb::New(arguments) => new::run(&arguments).map(|()| ExitCode::SUCCESS),

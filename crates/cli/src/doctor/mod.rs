@@ -1,17 +1,22 @@
-//! `watchfire doctor`: the system limits on the number of sockets, and how to raise them.
+//! `watchfire doctor`: the system limits on the number of sockets, and how to raise them; or the state of a
+//! running server.
 
 mod limits;
+mod server;
 mod snapshot;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use watchfire_page_client::ServerUrl;
 use watchfire_report::Table;
 use watchfire_report::units::{binary_bytes, count};
 
+use crate::operator::{DEFAULT_URL, Operator};
 use limits::{Demand, Limit, limits_of};
 use snapshot::Snapshot;
 
-/// The exit code when a limit is below what `--sockets` needs.
+/// The exit code when a limit is below what `--sockets` needs, or when a trouble of the server lasts.
 const LIMITED: u8 = 3;
 /// The most sockets that a limit is computed for.
 const SOCKETS_MAX: u64 = 1_000_000_000;
@@ -25,20 +30,33 @@ pub struct Arguments {
     /// The clients run on this machine too, so each connection needs two sockets.
     #[arg(long)]
     load: bool,
+    /// Ask the operator's listener of a running server instead; the exit code is 3 when it has trouble.
+    #[arg(
+        long,
+        value_name = "URL",
+        num_args = 0..=1,
+        default_missing_value = DEFAULT_URL,
+        conflicts_with_all = ["sockets", "load"]
+    )]
+    url: Option<ServerUrl>,
+    /// A file with the token of the operator. Without it, the token is in the variable WATCHFIRE_ADMIN_TOKEN.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    token_file: Option<PathBuf>,
 }
 
-/// Show how many sockets this machine can hold, or whether a number of sockets fits.
-pub fn run(arguments: &Arguments) -> ExitCode {
-    let (snapshot, has_both_ends) = (Snapshot::read(), arguments.load);
-    let Some(sockets) = arguments.sockets else {
-        print!("{}", survey(&snapshot, has_both_ends));
-        return ExitCode::SUCCESS;
+/// Show how many sockets this machine can hold, whether a number of sockets fits, or how a server is.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let (text, is_bad) = match (&arguments.url, arguments.sockets) {
+        (Some(url), _) => server::examine(&Operator::new(url, arguments.token_file.as_deref())?)?,
+        (None, Some(sockets)) => {
+            let demand = Demand { sockets, has_both_ends: arguments.load };
+            let limits = limits_of(&Snapshot::read(), &demand);
+            (check(&limits, &demand), limits.iter().any(Limit::is_too_low))
+        }
+        (None, None) => (survey(&Snapshot::read(), arguments.load), false),
     };
-    let demand = Demand { sockets, has_both_ends };
-    let limits = limits_of(&snapshot, &demand);
-    print!("{}", check(&limits, &demand));
-    let is_limited = limits.iter().any(Limit::is_too_low);
-    if is_limited { ExitCode::from(LIMITED) } else { ExitCode::SUCCESS }
+    print!("{text}");
+    Ok(if is_bad { ExitCode::from(LIMITED) } else { ExitCode::SUCCESS })
 }
 
 /// The sockets that each limit allows, the first limit, and how to raise it.

@@ -1,0 +1,241 @@
+//! Calls to the operator's listener of a running server: JSON over HTTP, as the operator's page makes them.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use watchfire_page_client::ServerUrl;
+
+use crate::http_client::{Answer, HttpClient, Request};
+use crate::secret;
+
+/// The address of the listener with the default settings.
+pub const DEFAULT_URL: &str = "http://127.0.0.1:4010";
+/// The variable with the token. The server reads the same one.
+const TOKEN_VARIABLE: &str = "WATCHFIRE_ADMIN_TOKEN";
+/// Bytes that are read of an answer. The history of 15 minutes has less than one MiB.
+const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// The server waits two seconds for its event loops.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The operator's listener of one server.
+pub struct Operator {
+    server: ServerUrl,
+    client: HttpClient,
+    token: Option<String>,
+}
+
+/// A call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// There was no answer.
+    #[error("cannot reach {server}: {cause}{hint}")]
+    Unreachable { server: ServerUrl, cause: io::Error, hint: &'static str },
+    /// The listener has a token, and the call had none or another.
+    #[error(
+        "{server} requires the operator's token{}: set {TOKEN_VARIABLE}, or name a file with --token-file",
+        if *had_token { ", and it is not the one given" } else { "" }
+    )]
+    Unauthorized { server: ServerUrl, had_token: bool },
+    /// Something else listens at this address.
+    #[error(
+        "{server} is not the operator's listener of a server (status {status}); use the address that admin.listen names"
+    )]
+    NotTheListener { server: ServerUrl, status: u16 },
+    /// The server refuses the call.
+    #[error("{server} refuses the call: {message}")]
+    Refused { server: ServerUrl, status: u16, message: String },
+    /// The answer is too long, or the connection was lost.
+    #[error("the answer of {server} is longer than {ANSWER_BYTES_MAX} bytes, or was cut")]
+    Cut { server: ServerUrl },
+    /// The answer is JSON that this program does not understand.
+    #[error(
+        "cannot read the answer of {server}: {cause}; is it of the same version as this program?"
+    )]
+    Unreadable { server: ServerUrl, cause: serde_json::Error },
+}
+
+/// An error as the server writes it.
+#[derive(Deserialize)]
+struct Refusal {
+    message: String,
+}
+
+impl Operator {
+    /// The token is read from the file, or else from the environment.
+    pub fn new(server: &ServerUrl, token_file: Option<&Path>) -> anyhow::Result<Self> {
+        let variable = std::env::var(TOKEN_VARIABLE).ok();
+        let token = secret::read(token_file, TOKEN_VARIABLE, variable)?;
+        let client = HttpClient::new(server, TIMEOUT, ANSWER_BYTES_MAX)?;
+        Ok(Operator { server: server.clone(), client, token })
+    }
+
+    /// Calls a path. `GET` reads; other methods make a change, and have no body.
+    pub async fn call<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        path: &str,
+    ) -> Result<T, CallError> {
+        self.read(self.client.exchange(&self.request(method, path)).await)
+    }
+
+    /// Reads from a path, on a runtime of its own.
+    pub fn get_blocking<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(runtime.block_on(self.call("GET", path))?)
+    }
+
+    fn request(&self, method: &'static str, path: &str) -> Request {
+        let mut request = Request { method, ..Request::get(path) };
+        if let Some(token) = &self.token {
+            request.headers.push(("Authorization", format!("Bearer {token}")));
+        }
+        if method != "GET" {
+            // A website cannot make a browser send this header.
+            request.headers.push(("X-Watchfire-Admin", "1".to_owned()));
+        }
+        request
+    }
+
+    fn read<T: DeserializeOwned>(&self, exchanged: io::Result<Answer>) -> Result<T, CallError> {
+        let server = || self.server.clone();
+        let answer = exchanged.map_err(|cause| CallError::Unreachable {
+            server: server(),
+            hint: match cause.kind() {
+                io::ErrorKind::ConnectionRefused => {
+                    "; check that the server runs, and that admin.listen names this address"
+                }
+                _ => "",
+            },
+            cause,
+        })?;
+        let Answer { status, body, is_complete } = answer;
+        match status {
+            200 if !is_complete => return Err(CallError::Cut { server: server() }),
+            200 => {}
+            401 => {
+                let had_token = self.token.is_some();
+                return Err(CallError::Unauthorized { server: server(), had_token });
+            }
+            _ => {
+                let refusal = serde_json::from_slice::<Refusal>(&body);
+                return Err(match refusal {
+                    Ok(Refusal { message }) => {
+                        CallError::Refused { server: server(), status, message }
+                    }
+                    Err(_) => CallError::NotTheListener { server: server(), status },
+                });
+            }
+        }
+        if !body.trim_ascii_start().starts_with(b"{") {
+            return Err(CallError::NotTheListener { server: server(), status });
+        }
+        serde_json::from_slice(&body)
+            .map_err(|cause| CallError::Unreadable { server: server(), cause })
+    }
+}
+
+/// `/admin/state`: the server in the last second. These types have the fields that this program shows.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct State {
+    pub version: String,
+    /// Unix time in milliseconds, as all times.
+    pub now_ms: u64,
+    pub started_ms: u64,
+    pub machine: String,
+    pub machines: Vec<String>,
+    pub processes: Vec<Process>,
+    pub missing_processes: Vec<u16>,
+    pub limits: Vec<LimitUse>,
+    pub troubles: Vec<Trouble>,
+}
+
+/// The figures of one process.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    pub process: u16,
+    pub clients: f64,
+    pub channels: f64,
+    pub topics: f64,
+    pub queued_bytes: f64,
+    pub resident_bytes: f64,
+    /// Cores in use.
+    pub cpu: f64,
+    /// The share of time in which each event loop did not wait.
+    pub busy: Vec<f64>,
+    pub open_fds: f64,
+    pub max_fds: f64,
+    pub uptime_seconds: f64,
+}
+
+/// A limit, and how much of it is used.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct LimitUse {
+    pub name: String,
+    pub used: f64,
+    pub max: f64,
+    /// `"bytes"`, `"share"`, or empty for a count.
+    pub unit: String,
+    /// The setting that changes it; empty for none.
+    pub setting: String,
+}
+
+impl LimitUse {
+    /// The used part, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        let share = self.used / self.max;
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+/// A trouble that lasts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Trouble {
+    pub since_ms: u64,
+    /// What is wrong now.
+    pub summary: String,
+    /// What to do.
+    pub fix: String,
+    /// The address of its documentation.
+    pub page: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(status: u16, body: &str, token: Option<&str>) -> Result<State, String> {
+        let server: ServerUrl = DEFAULT_URL.parse().unwrap();
+        let client = HttpClient::new(&server, TIMEOUT, ANSWER_BYTES_MAX).unwrap();
+        let operator = Operator { server, client, token: token.map(ToOwned::to_owned) };
+        let answer = Answer { status, body: body.as_bytes().to_vec(), is_complete: true };
+        operator.read(Ok(answer)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_answer_without_the_state_says_what_to_do() {
+        assert_eq!(read(200, r#"{"version":"1","later":[]}"#, None).unwrap().version, "1");
+        let error = |status, body| read(status, body, None).unwrap_err();
+        assert!(error(401, "{}").contains("requires the operator's token: set WATCHFIRE_ADMIN_"));
+        assert!(read(401, "", Some("x")).unwrap_err().contains("not the one given: set"));
+        for (status, body) in [(404, "Not Found"), (200, "<!doctype html>"), (404, "{}")] {
+            assert!(error(status, body).contains("admin.listen"), "{status} {body}");
+        }
+        let refused = error(403, r#"{"reason":"no token","message":"Set admin.token."}"#);
+        assert_eq!(refused, "http://127.0.0.1:4010 refuses the call: Set admin.token.");
+        assert!(error(200, r#"{"processes":1}"#).contains("of the same version"));
+    }
+
+    #[test]
+    fn the_share_of_a_limit_is_always_from_0_to_1() {
+        let share = |used, max| LimitUse { used, max, ..LimitUse::default() }.share();
+        assert_eq!([share(1.0, 4.0), share(5.0, 4.0), share(0.0, 0.0)], [0.25, 1.0, 0.0]);
+        assert_eq!([share(1.0, 0.0), share(-1.0, 1.0)], [0.0, 0.0]);
+    }
+}

@@ -1,0 +1,185 @@
+//! The screens of all connections and of one.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use watchfire_report::units::{bytes, count};
+
+use super::Theme;
+use super::rows::{Column, TableView, put};
+use crate::top::connection_list::Details;
+use crate::top::question::{Connection, Order, Tcp, Transport};
+use crate::top::session::Session;
+use crate::top::text::span;
+
+/// Rows of the details above the topics.
+const DETAIL_ROWS: u16 = 9;
+/// The column of the values of details.
+const VALUES: u16 = 14;
+
+const fn number(
+    title: &'static str,
+    width: u16,
+    min_table_width: u16,
+    cell: fn(&Connection) -> String,
+) -> Column<Connection> {
+    Column { title, width, min_table_width, is_number: true, cell }
+}
+
+const fn text(
+    title: &'static str,
+    width: u16,
+    min_table_width: u16,
+    cell: fn(&Connection) -> String,
+) -> Column<Connection> {
+    Column { title, width, min_table_width, is_number: false, cell }
+}
+
+/// The texts that clients choose are in the last column.
+const COLUMNS: &[Column<Connection>] = &[
+    text("address", 21, 0, address),
+    text("type", 4, 0, |connection| short_transport(&connection.transport).to_owned()),
+    text("state", 13, 110, |connection| connection.state.clone()),
+    number("queued", 9, 0, |connection| bytes(connection.queued_bytes)),
+    number("wait", 7, 100, |connection| span(connection.queue_seconds)),
+    number("idle", 7, 0, |connection| connection.idle_seconds.map_or("–".to_owned(), span)),
+    number("sent", 9, 0, |connection| of_tcp(connection, |tcp| bytes(tcp.sent_bytes))),
+    number("received", 9, 90, |connection| of_tcp(connection, |tcp| bytes(tcp.received_bytes))),
+    number("rtt", 7, 120, |connection| of_tcp(connection, |tcp| millis(tcp.round_trip_micros))),
+    number("ch", 5, 60, |connection| count(connection.channels)),
+    text("[user] topics", 0, 0, user_and_topics),
+];
+
+/// A long-poll session has none between two polls.
+fn address(connection: &Connection) -> String {
+    if connection.address.is_empty() { "–".to_owned() } else { connection.address.clone() }
+}
+
+fn short_transport(transport: &str) -> &str {
+    match transport {
+        "websocket" => "ws",
+        "longpoll" => "poll",
+        other => other,
+    }
+}
+
+fn of_tcp(connection: &Connection, value: fn(&Tcp) -> String) -> String {
+    connection.tcp.as_ref().map_or("–".to_owned(), value)
+}
+
+fn millis(micros: u64) -> String {
+    format!("{:.1}ms", micros as f64 / 1_000.0)
+}
+
+fn user_and_topics(connection: &Connection) -> String {
+    let topics = connection.topics.join(", ");
+    match connection.user.as_str() {
+        "" => topics,
+        user => format!("[{user}] {topics}"),
+    }
+}
+
+/// The heading of the column of an order.
+fn heading(order: Order) -> &'static str {
+    match order {
+        Order::Queued => "queued",
+        Order::Wait => "wait",
+        Order::Idle => "idle",
+        Order::Sent => "sent",
+        Order::Received => "received",
+        Order::Channels => "ch",
+    }
+}
+
+pub fn draw(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) {
+    let list = &session.connections;
+    if let Some(details) = &list.details {
+        return draw_details(buffer, area, details, theme);
+    }
+    let rows = list.rows();
+    let order = match list.query.order {
+        Order::Queued => "queued bytes",
+        Order::Wait => "wait",
+        Order::Idle => "idle time",
+        Order::Sent => "bytes sent",
+        Order::Received => "bytes received",
+        Order::Channels => "channels",
+    };
+    let mut summary = match &list.found {
+        Some(found) => {
+            format!("{} of {} connections", count(rows.len() as u64), count(found.scanned))
+        }
+        None => "Searching…".to_owned(),
+    };
+    summary += &format!(", by {order}");
+    if list.query.transport != Transport::Any {
+        summary += &format!(", {} only", list.query.transport.name());
+    }
+    if !list.query.filter.text().is_empty() {
+        summary += &format!(", {}", list.query.filter);
+    }
+    put(buffer, area, 0, 0, &summary, theme.plain);
+    let table = TableView {
+        columns: COLUMNS,
+        rows,
+        at: list.row(),
+        selected: theme.selected,
+        title: theme.strong,
+        ordered_by: Some(heading(list.query.order)),
+    };
+    table.draw(buffer, Rect { y: area.y + 1, height: area.height - 1, ..area });
+}
+
+fn draw_details(buffer: &mut Buffer, area: Rect, details: &Details, theme: &Theme) {
+    let Details { id, found, is_gone, scroll } = details;
+    let title = match is_gone {
+        true => format!("Connection {id} is gone. These were its last figures."),
+        false => format!("Connection {id}"),
+    };
+    put(buffer, area, 0, 0, &title, if *is_gone { theme.bad } else { theme.strong });
+    let idle = found.idle_seconds.map_or("–".to_owned(), span);
+    let tcp = match &found.tcp {
+        Some(tcp) => format!(
+            "{} sent, {} received, {} not yet sent by the kernel",
+            bytes(tcp.sent_bytes),
+            bytes(tcp.received_bytes),
+            bytes(tcp.unsent_bytes)
+        ),
+        None => "no TCP connection now".to_owned(),
+    };
+    let path = found.tcp.as_ref().map(|tcp| {
+        format!(
+            "round trip {}, {} retransmits, {} segments in flight, window {}",
+            millis(tcp.round_trip_micros),
+            count(tcp.retransmits),
+            count(tcp.unacknowledged_segments),
+            count(tcp.congestion_window)
+        )
+    });
+    let queue = format!(
+        "{} wait for the client, for {}",
+        bytes(found.queued_bytes),
+        span(found.queue_seconds)
+    );
+    let user = if found.user.is_empty() { "–" } else { &found.user };
+    let lines: [(&str, &str); DETAIL_ROWS as usize - 2] = [
+        ("address", &address(found)),
+        ("transport", &format!("{}, {}", found.transport, found.state)),
+        ("user", user),
+        ("queue", &queue),
+        ("idle for", &idle),
+        ("TCP", &tcp),
+        ("", path.as_deref().unwrap_or_default()),
+    ];
+    for (row, (name, value)) in (1..).zip(lines) {
+        put(buffer, area, row, 0, name, theme.plain);
+        put(buffer, area, row, VALUES, value, theme.plain);
+    }
+    let heading = match found.channels {
+        1 => "1 channel".to_owned(),
+        channels => format!("{} channels", count(channels)),
+    };
+    put(buffer, area, DETAIL_ROWS - 1, 0, &heading, theme.strong);
+    for (row, topic) in (DETAIL_ROWS..area.height).zip(found.topics.iter().skip(*scroll)) {
+        put(buffer, area, row, 2, topic, theme.plain);
+    }
+}

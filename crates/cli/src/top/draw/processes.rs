@@ -1,0 +1,61 @@
+//! The screen of processes.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use watchfire_report::units::{binary_bytes, bytes, count, number};
+
+use super::Theme;
+use super::rows::{Column, TableView, put};
+use crate::operator::Process;
+use crate::top::session::Session;
+use crate::top::text::span;
+
+const fn column(
+    title: &'static str,
+    width: u16,
+    min_table_width: u16,
+    cell: fn(&Process) -> String,
+) -> Column<Process> {
+    Column { title, width, min_table_width, is_number: true, cell }
+}
+
+const COLUMNS: &[Column<Process>] = &[
+    column("process", 7, 0, |process| process.process.to_string()),
+    column("clients", 9, 0, |process| count(process.clients as u64)),
+    column("channels", 10, 110, |process| count(process.channels as u64)),
+    column("topics", 9, 100, |process| count(process.topics as u64)),
+    column("queued", 9, 90, |process| bytes(process.queued_bytes as u64)),
+    column("CPU", 5, 0, |process| number(process.cpu, 2)),
+    column("memory", 9, 0, |process| binary_bytes(process.resident_bytes as u64)),
+    column("files", 17, 0, |process| {
+        format!("{} of {}", count(process.open_fds as u64), count(process.max_fds as u64))
+    }),
+    column("up", 7, 0, |process| span(process.uptime_seconds)),
+    column("busy loops", 0, 0, |process| {
+        let busy = process.busy.iter().map(|busy| format!("{:.0}%", busy * 100.0));
+        busy.collect::<Vec<_>>().join(" ")
+    }),
+];
+
+pub fn draw(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) {
+    let Some(state) = &session.state else {
+        return put(buffer, area, 1, 0, "Waiting for the server…", theme.plain);
+    };
+    let missing: Vec<String> = state.missing_processes.iter().map(u16::to_string).collect();
+    let summary = match &missing[..] {
+        [] => "All processes answer.".to_owned(),
+        [process] => format!("! Process {process} does not answer."),
+        _ => format!("! Processes {} do not answer.", missing.join(", ")),
+    };
+    let style = if missing.is_empty() { theme.plain } else { theme.bad };
+    put(buffer, area, 0, 0, &summary, style);
+    let table = TableView {
+        columns: COLUMNS,
+        rows: &state.processes,
+        at: session.process_rows.at,
+        selected: theme.selected,
+        title: theme.strong,
+        ordered_by: None,
+    };
+    table.draw(buffer, Rect { y: area.y + 1, height: area.height - 1, ..area });
+}

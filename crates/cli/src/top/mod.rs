@@ -1,0 +1,46 @@
+//! `watchfire top`: a running server in the terminal.
+//!
+//! [`session`] decides what is shown and what the server is asked, from keys, answers and time. [`draw`] draws
+//! it, [`terminal`] has the terminal, and [`driver`] connects them with the network.
+
+mod charts;
+mod connection_list;
+mod draw;
+mod driver;
+mod question;
+mod questions_open;
+mod session;
+mod terminal;
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use watchfire_page_client::ServerUrl;
+
+use crate::operator::{DEFAULT_URL, Operator};
+use session::Session;
+
+/// Arguments of `watchfire top`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The operator's listener of the server.
+    #[arg(long, value_name = "URL", default_value = DEFAULT_URL)]
+    url: ServerUrl,
+    /// A file with the token of the operator. Without it, the token is in the variable WATCHFIRE_ADMIN_TOKEN.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// Show the server until the user quits.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    terminal::check()?;
+    let operator = Operator::new(&arguments.url, arguments.token_file.as_deref())?;
+    let session = Session::new(&arguments.url.to_string());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(driver::drive(Arc::new(operator), session));
+    // A name that is still being resolved must not delay the end.
+    runtime.shutdown_background();
+    result
+}

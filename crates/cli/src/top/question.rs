@@ -1,0 +1,393 @@
+//! The questions to the server, and its answers.
+
+use std::fmt;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::operator::{CallError, Operator, State};
+
+/// The most connections or topics that the server names in one answer.
+const ROWS_MAX: &str = "200";
+
+/// A question to the server. An empty machine is the one that is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    State { machine: String },
+    History { machine: String, after_ms: u64 },
+    Events { machine: String },
+    Connections { machine: String, query: ConnectionQuery },
+    Connection { id: String },
+    Topics { machine: String, prefix: String },
+    Disconnect { id: String },
+}
+
+/// The kind of a question. At most one of each kind is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    State,
+    History,
+    Events,
+    Connections,
+    Connection,
+    Topics,
+    Disconnect,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    State(Box<State>),
+    History(History),
+    Events(Vec<Event>),
+    Connections(Connections),
+    Connection(Box<Connection>),
+    Topics(Vec<TopicUse>),
+    Disconnected,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub message: String,
+    /// The server says that the connection does not exist any more.
+    pub is_gone: bool,
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        let is_gone = matches!(error, CallError::Refused { status: 404, .. });
+        Failure { message: error.to_string(), is_gone }
+    }
+}
+
+impl Question {
+    pub fn kind(&self) -> Kind {
+        match self {
+            Question::State { .. } => Kind::State,
+            Question::History { .. } => Kind::History,
+            Question::Events { .. } => Kind::Events,
+            Question::Connections { .. } => Kind::Connections,
+            Question::Connection { .. } => Kind::Connection,
+            Question::Topics { .. } => Kind::Topics,
+            Question::Disconnect { .. } => Kind::Disconnect,
+        }
+    }
+
+    /// Asks the server.
+    pub async fn ask(&self, operator: &Operator) -> Result<Answer, Failure> {
+        let path = self.path();
+        Ok(match self {
+            Question::State { .. } => Answer::State(operator.call("GET", &path).await?),
+            Question::History { .. } => Answer::History(operator.call("GET", &path).await?),
+            Question::Events { .. } => {
+                let Events { events } = operator.call("GET", &path).await?;
+                Answer::Events(events)
+            }
+            Question::Connections { .. } => Answer::Connections(operator.call("GET", &path).await?),
+            Question::Connection { .. } => Answer::Connection(operator.call("GET", &path).await?),
+            Question::Topics { .. } => {
+                let Topics { topics } = operator.call("GET", &path).await?;
+                Answer::Topics(topics)
+            }
+            Question::Disconnect { .. } => {
+                let _: Value = operator.call("POST", &path).await?;
+                Answer::Disconnected
+            }
+        })
+    }
+
+    fn path(&self) -> String {
+        match self {
+            Question::State { machine } => path_with("/admin/state", &[("machine", machine)]),
+            Question::History { machine, after_ms } => {
+                let after = after_ms.to_string();
+                let params = [("step", "second"), ("after", &*after), ("machine", machine)];
+                path_with("/admin/history", &params)
+            }
+            Question::Events { machine } => path_with("/admin/events", &[("machine", machine)]),
+            Question::Connections { machine, query } => {
+                let ConnectionQuery { order, transport, filter } = query;
+                let mut params = vec![
+                    ("sort", order.name()),
+                    ("limit", ROWS_MAX),
+                    ("transport", transport.name()),
+                    ("machine", machine),
+                ];
+                match filter {
+                    Filter::Topic(topic) => params.push(("topic", topic)),
+                    Filter::Address(address) => params.push(("address", address)),
+                }
+                path_with("/admin/connections", &params)
+            }
+            Question::Connection { id } => format!("/admin/connections/{}", segment(id)),
+            Question::Topics { machine, prefix } => {
+                let params = [("limit", ROWS_MAX), ("prefix", prefix), ("machine", machine)];
+                path_with("/admin/topics", &params)
+            }
+            Question::Disconnect { id } => {
+                format!("/admin/connections/{}/disconnect", segment(id))
+            }
+        }
+    }
+}
+
+/// A path with a query. Parameters with an empty value are left out: the server has a default for them.
+fn path_with(path: &str, params: &[(&str, &str)]) -> String {
+    let mut all = path.to_owned();
+    for (name, value) in params.iter().filter(|(_, value)| !value.is_empty()) {
+        all.push(if all.len() == path.len() { '?' } else { '&' });
+        all += &format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC));
+    }
+    all
+}
+
+/// An id as a part of a path. The server creates ids of digits, letters and `-`.
+fn segment(id: &str) -> String {
+    id.chars().filter(|char| char.is_ascii_alphanumeric() || *char == '-').collect()
+}
+
+/// Which connections are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionQuery {
+    pub order: Order,
+    pub transport: Transport,
+    pub filter: Filter,
+}
+
+/// The order of connections; the largest value is the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    #[default]
+    Queued,
+    Wait,
+    Idle,
+    Sent,
+    Received,
+    Channels,
+}
+
+impl Order {
+    pub const ALL: [Order; 6] =
+        [Order::Queued, Order::Wait, Order::Idle, Order::Sent, Order::Received, Order::Channels];
+
+    /// The key that chooses it.
+    pub fn letter(self) -> char {
+        match self {
+            Order::Queued => 'b',
+            Order::Wait => 'w',
+            Order::Idle => 'i',
+            Order::Sent => 's',
+            Order::Received => 'r',
+            Order::Channels => 'c',
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Order::Queued => "queued_bytes",
+            Order::Wait => "queue_seconds",
+            Order::Idle => "idle_seconds",
+            Order::Sent => "sent_bytes",
+            Order::Received => "received_bytes",
+            Order::Channels => "channels",
+        }
+    }
+
+    /// The order `steps` further in [`Order::ALL`], which is a ring.
+    pub fn after(self, steps: isize) -> Self {
+        let at = Order::ALL.iter().position(|order| *order == self).unwrap_or(0) as isize;
+        Order::ALL[(at + steps).rem_euclid(Order::ALL.len() as isize) as usize]
+    }
+}
+
+/// The transport of the connections that are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    #[default]
+    Any,
+    WebSocket,
+    LongPoll,
+    Http,
+}
+
+impl Transport {
+    /// Its name for the server; empty for any.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Any => "",
+            Transport::WebSocket => "websocket",
+            Transport::LongPoll => "longpoll",
+            Transport::Http => "http",
+        }
+    }
+
+    pub fn next(self) -> Self {
+        match self {
+            Transport::Any => Transport::WebSocket,
+            Transport::WebSocket => Transport::LongPoll,
+            Transport::LongPoll => Transport::Http,
+            Transport::Http => Transport::Any,
+        }
+    }
+}
+
+/// A filter of connections. An empty text matches all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// The whole name of a topic.
+    Topic(String),
+    /// The begin of an address.
+    Address(String),
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Filter::Topic(String::new())
+    }
+}
+
+impl Filter {
+    pub fn text(&self) -> &str {
+        let (Filter::Topic(text) | Filter::Address(text)) = self;
+        text
+    }
+
+    pub fn text_mut(&mut self) -> &mut String {
+        let (Filter::Topic(text) | Filter::Address(text)) = self;
+        text
+    }
+
+    /// The same text for the other field.
+    pub fn toggled(self) -> Self {
+        match self {
+            Filter::Topic(text) => Filter::Address(text),
+            Filter::Address(text) => Filter::Topic(text),
+        }
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Filter::Topic(text) => write!(f, "topic: {text}"),
+            Filter::Address(text) => write!(f, "address: {text}"),
+        }
+    }
+}
+
+/// Figures over time: each row has a time and a value for each column.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct History {
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<Option<f64>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Events {
+    events: Vec<Event>,
+}
+
+/// Something that happened to the server.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    pub time_ms: u64,
+    pub kind: String,
+    pub text: String,
+}
+
+/// The connections that the server found.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Connections {
+    pub connections: Vec<Connection>,
+    /// How many the server looked at.
+    pub scanned: u64,
+}
+
+/// A connection of a client, or its long-poll session.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Connection {
+    pub id: String,
+    pub address: String,
+    pub transport: String,
+    pub state: String,
+    pub queued_bytes: u64,
+    pub queue_seconds: f64,
+    pub idle_seconds: Option<f64>,
+    pub channels: u64,
+    /// The first topics that it has joined.
+    pub topics: Vec<String>,
+    pub user: String,
+    pub tcp: Option<Tcp>,
+}
+
+/// The kernel's figures of a connection.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Tcp {
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    pub unsent_bytes: u64,
+    pub round_trip_micros: u64,
+    pub retransmits: u64,
+    pub unacknowledged_segments: u64,
+    pub congestion_window: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Topics {
+    topics: Vec<TopicUse>,
+}
+
+/// A topic and its subscribers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct TopicUse {
+    pub topic: String,
+    pub subscribers: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_what_is_asked_for() {
+        let query = ConnectionQuery {
+            order: Order::Idle,
+            transport: Transport::WebSocket,
+            filter: Filter::Topic("rooms:a&b".into()),
+        };
+        let path = Question::Connections { machine: "web 2".into(), query }.path();
+        assert_eq!(
+            path,
+            "/admin/connections?sort=idle%5Fseconds&limit=200&transport=websocket&machine=web%202&topic=rooms%3Aa%26b"
+        );
+        assert_eq!(Question::State { machine: String::new() }.path(), "/admin/state");
+        let hostile = Question::Disconnect { id: "../x?y\r\n0-1".into() };
+        assert_eq!(hostile.path(), "/admin/connections/xy0-1/disconnect");
+    }
+
+    #[test]
+    fn values_in_a_query_are_escaped() {
+        assert_eq!(path_with("/a", &[("b", ""), ("c", "é&d"), ("e", "1")]), "/a?c=%C3%A9%26d&e=1");
+        assert_eq!(path_with("/a", &[("b", "")]), "/a");
+    }
+
+    #[test]
+    fn an_order_has_a_key_of_its_own_and_a_neighbour_on_each_side() {
+        for order in Order::ALL {
+            assert_eq!(order.after(1).after(-1), order);
+            let same = Order::ALL.iter().filter(|other| other.letter() == order.letter());
+            assert_eq!(same.count(), 1);
+        }
+        assert_eq!(Order::Queued.after(-1), Order::Channels);
+    }
+}

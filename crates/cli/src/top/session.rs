@@ -1,0 +1,534 @@
+//! What is on the screen and what the server is asked, as a state machine: keys, answers and ticks go in,
+//! questions come out. Drawing reads it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::charts::Charts;
+use super::connection_list::{ConnectionList, Details};
+use super::question::{Answer, Event, Failure, Filter, Kind, Order, Question, TopicUse};
+use super::questions_open::OpenQuestions;
+use crate::operator::State;
+
+/// How often [`Input::Tick`] is expected.
+pub const TICK: Duration = Duration::from_secs(1);
+/// How long a notice is shown.
+const NOTICE: Duration = Duration::from_secs(8);
+/// Rows that Page Up and Page Down move.
+const PAGE_ROWS: isize = 10;
+/// Characters of a filter. The head of a request has room for them, even escaped.
+const FILTER_CHARS_MAX: usize = 500;
+/// The clock of the server may go back by this much before the figures are taken for those of another time.
+const CLOCK_STEP_MS: u64 = 60_000;
+
+/// What happens.
+#[derive(Debug)]
+pub enum Input {
+    Key(Key),
+    /// Text from the clipboard.
+    Paste(String),
+    Answer(Question, Result<Answer, Failure>),
+    Tick,
+}
+
+/// A key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    Char(char),
+    Enter,
+    Escape,
+    Backspace,
+    Tab,
+    BackTab,
+    Up,
+    Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    /// Ctrl-C.
+    Interrupt,
+    /// Ctrl-L.
+    Redraw,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    Ask(Question),
+    /// Draw every cell again: another program wrote on the terminal.
+    Redraw,
+    Quit,
+}
+
+/// The screens, in the order of their keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Screen {
+    #[default]
+    Home,
+    Connections,
+    Topics,
+    Processes,
+    Events,
+}
+
+impl Screen {
+    pub const ALL: [Screen; 5] =
+        [Screen::Home, Screen::Connections, Screen::Topics, Screen::Processes, Screen::Events];
+
+    fn after(self, steps: usize) -> Self {
+        let at = Screen::ALL.iter().position(|screen| *screen == self).unwrap_or(0);
+        Screen::ALL[(at + steps) % Screen::ALL.len()]
+    }
+}
+
+/// The last line, when it waits for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// A filter of connections is typed.
+    Filter(Filter),
+    /// The prefix of topics is typed.
+    Prefix(String),
+    /// Disconnect this connection?
+    Disconnect { id: String, name: String },
+}
+
+/// The rows of a screen without details.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// The selected row, or the first one that is shown.
+    pub at: usize,
+}
+
+impl Rows {
+    fn move_by(&mut self, rows: isize, count: usize) {
+        self.at = self.at.saturating_add_signed(rows).min(count.saturating_sub(1));
+    }
+}
+
+/// The screen and the questions.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The address of the server.
+    pub server: String,
+    pub screen: Screen,
+    /// The machine that the user chose; empty for the one that is asked.
+    machine: String,
+    pub is_paused: bool,
+    pub is_help_shown: bool,
+    pub prompt: Option<Prompt>,
+    notice: Option<(String, Duration)>,
+    pub state: Option<State>,
+    pub charts: Charts,
+    pub connections: ConnectionList,
+    pub topics: Option<Vec<TopicUse>>,
+    pub topic_prefix: String,
+    pub topic_rows: Rows,
+    pub process_rows: Rows,
+    /// The newest event first.
+    pub events: Vec<Event>,
+    pub event_rows: Rows,
+    /// When the server answered for the last time.
+    answered_at: Option<Duration>,
+    failures: BTreeMap<Kind, Failure>,
+    open: OpenQuestions,
+    /// One question of each kind at most, so it is short.
+    outputs: VecDeque<Output>,
+}
+
+impl Session {
+    /// `server` is shown to the user.
+    pub fn new(server: &str) -> Self {
+        Session { server: server.to_owned(), ..Session::default() }
+    }
+
+    /// `now` is the time since any moment.
+    pub fn handle_input(&mut self, now: Duration, input: Input) {
+        match input {
+            Input::Key(key) => self.handle_key(now, key),
+            Input::Paste(text) => self.paste(&text),
+            Input::Answer(question, result) => self.handle_answer(now, &question, result),
+            Input::Tick => {
+                self.notice = self.notice.take().filter(|(_, until)| *until > now);
+                if !self.is_paused {
+                    self.refresh();
+                }
+            }
+        }
+    }
+
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Whether the server does not answer now.
+    pub fn is_lost(&self) -> bool {
+        self.failures.contains_key(&Kind::State)
+    }
+
+    /// How long ago the server answered for the last time; `None`: never.
+    pub fn data_age(&self, now: Duration) -> Option<Duration> {
+        self.answered_at.map(|answered_at| now.saturating_sub(answered_at))
+    }
+
+    /// Why a question has no answer. When the server does not answer at all, that is the reason.
+    pub fn failure(&self, kind: Kind) -> Option<&str> {
+        self.failures.get(&kind).map(|failure| failure.message.as_str())
+    }
+
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_ref().map(|(text, _)| text.as_str())
+    }
+
+    /// The number of machines that the user can choose.
+    pub fn machine_count(&self) -> usize {
+        self.state.as_ref().map_or(0, |state| state.machines.len())
+    }
+
+    fn ask(&mut self, question: Question) {
+        self.outputs.extend(self.open.ask(question).map(Output::Ask));
+    }
+
+    /// Asks for everything that the screen shows.
+    fn refresh(&mut self) {
+        let machine = self.machine.clone();
+        self.ask(Question::State { machine: machine.clone() });
+        self.ask(Question::History { machine, after_ms: self.charts.last_ms() });
+        self.refresh_screen();
+    }
+
+    fn refresh_screen(&mut self) {
+        let machine = self.machine.clone();
+        match self.screen {
+            Screen::Home | Screen::Processes => {}
+            Screen::Connections => match &self.connections.details {
+                Some(details) if details.is_gone => {}
+                Some(details) => self.ask(Question::Connection { id: details.id.clone() }),
+                None => {
+                    let query = self.connections.query.clone();
+                    self.ask(Question::Connections { machine, query });
+                }
+            },
+            Screen::Topics => {
+                let prefix = self.topic_prefix.clone();
+                self.ask(Question::Topics { machine, prefix });
+            }
+            Screen::Events => self.ask(Question::Events { machine }),
+        }
+    }
+
+    fn handle_answer(
+        &mut self,
+        now: Duration,
+        question: &Question,
+        result: Result<Answer, Failure>,
+    ) {
+        let next = self.open.answered(question);
+        self.outputs.extend(next.map(Output::Ask));
+        if let Question::Disconnect { id } = question {
+            return self.note_disconnected(now, id, result);
+        }
+        if !self.is_wanted(question) {
+            return;
+        }
+        let kind = question.kind();
+        match result {
+            Ok(answer) => {
+                self.failures.remove(&kind);
+                self.answered_at = Some(now);
+                self.show(answer);
+            }
+            Err(failure) if failure.is_gone && kind == Kind::Connection => {
+                self.failures.remove(&kind);
+                if let Some(details) = &mut self.connections.details {
+                    details.is_gone = true;
+                }
+            }
+            Err(failure) => {
+                self.failures.insert(kind, failure);
+            }
+        }
+    }
+
+    /// Whether the user has not chosen something else since the question.
+    fn is_wanted(&self, question: &Question) -> bool {
+        match question {
+            Question::State { machine }
+            | Question::History { machine, .. }
+            | Question::Events { machine } => *machine == self.machine,
+            Question::Connections { machine, query } => {
+                *machine == self.machine && *query == self.connections.query
+            }
+            Question::Connection { id } => {
+                self.connections.details.as_ref().is_some_and(|details| details.id == *id)
+            }
+            Question::Topics { machine, prefix } => {
+                *machine == self.machine && *prefix == self.topic_prefix
+            }
+            Question::Disconnect { .. } => true,
+        }
+    }
+
+    fn show(&mut self, answer: Answer) {
+        match answer {
+            Answer::State(state) => {
+                if state.now_ms + CLOCK_STEP_MS < self.charts.last_ms() {
+                    self.charts.clear();
+                }
+                self.process_rows.move_by(0, state.processes.len());
+                self.state = Some(*state);
+            }
+            Answer::History(history) => self.charts.add(&history),
+            Answer::Events(mut events) => {
+                events.reverse();
+                self.events = events;
+                self.event_rows.move_by(0, self.events.len());
+            }
+            Answer::Connections(found) => self.connections.set_found(found),
+            Answer::Connection(found) => {
+                if let Some(details) = &mut self.connections.details {
+                    details.scroll = details.scroll.min(found.topics.len().saturating_sub(1));
+                    details.found = *found;
+                }
+            }
+            Answer::Topics(topics) => {
+                self.topic_rows.move_by(0, topics.len());
+                self.topics = Some(topics);
+            }
+            Answer::Disconnected => {}
+        }
+    }
+
+    fn note_disconnected(&mut self, now: Duration, id: &str, result: Result<Answer, Failure>) {
+        let text = match result {
+            Ok(_) => format!("Disconnected {id}."),
+            Err(failure) if failure.is_gone => format!("The connection {id} is gone already."),
+            Err(failure) => format!("Cannot disconnect {id}: {}", failure.message),
+        };
+        self.notice = Some((text, now + NOTICE));
+        self.refresh_screen();
+    }
+
+    fn handle_key(&mut self, now: Duration, key: Key) {
+        match key {
+            Key::Interrupt => self.outputs.push_back(Output::Quit),
+            Key::Redraw => self.outputs.push_back(Output::Redraw),
+            _ if self.prompt.is_some() => self.handle_prompt_key(now, key),
+            _ if self.is_help_shown => self.is_help_shown = false,
+            Key::Char('q') => self.outputs.push_back(Output::Quit),
+            Key::Char('?') => self.is_help_shown = true,
+            Key::Char(' ') => self.toggle_pause(),
+            Key::Char('m') => self.choose_next_machine(),
+            Key::Char(digit @ '1'..='5') => {
+                self.choose_screen(Screen::ALL[usize::from(digit as u8 - b'1')]);
+            }
+            Key::Tab => self.choose_screen(self.screen.after(1)),
+            Key::BackTab => self.choose_screen(self.screen.after(Screen::ALL.len() - 1)),
+            _ => match self.screen {
+                Screen::Home => {}
+                Screen::Connections => self.handle_connections_key(key),
+                Screen::Topics => self.handle_topics_key(key),
+                Screen::Processes => {
+                    let count = self.state.as_ref().map_or(0, |state| state.processes.len());
+                    self.process_rows.move_by(rows_of(key), count);
+                }
+                Screen::Events => self.event_rows.move_by(rows_of(key), self.events.len()),
+            },
+        }
+    }
+
+    fn toggle_pause(&mut self) {
+        self.is_paused = !self.is_paused;
+        if !self.is_paused {
+            self.refresh();
+        }
+    }
+
+    fn choose_screen(&mut self, screen: Screen) {
+        self.screen = screen;
+        self.refresh_screen();
+    }
+
+    fn choose_next_machine(&mut self) {
+        let Some(state) = &self.state else { return };
+        let at = state.machines.iter().position(|machine| *machine == state.machine);
+        let next = at.map_or(0, |at| at + 1) % state.machines.len().max(1);
+        let Some(machine) = state.machines.get(next) else { return };
+        if *machine == state.machine {
+            return;
+        }
+        self.machine = machine.clone();
+        self.charts.clear();
+        self.connections.clear();
+        self.connections.details = None;
+        self.topics = None;
+        self.events.clear();
+        self.failures.clear();
+        self.refresh();
+    }
+
+    fn handle_connections_key(&mut self, key: Key) {
+        if self.connections.details.is_some() {
+            return self.handle_details_key(key);
+        }
+        let order = self.connections.query.order;
+        match key {
+            Key::Char('/') => {
+                self.prompt = Some(Prompt::Filter(self.connections.query.filter.clone()));
+            }
+            Key::Char('x') => self.ask_to_disconnect(),
+            Key::Char('t') => {
+                self.connections.query.transport = self.connections.query.transport.next();
+                self.search_connections();
+            }
+            Key::Char('<') | Key::Left => self.sort_connections(order.after(-1)),
+            Key::Char('>') | Key::Right => self.sort_connections(order.after(1)),
+            Key::Enter => {
+                let Some(found) = self.connections.selected().cloned() else { return };
+                let id = found.id.clone();
+                let details = Details { id, found, ..Details::default() };
+                self.connections.details = Some(details);
+                self.refresh_screen();
+            }
+            Key::Escape if !self.connections.query.filter.text().is_empty() => {
+                self.connections.query.filter = Filter::default();
+                self.search_connections();
+            }
+            Key::Home => self.connections.select_first(),
+            _ => match Order::ALL.into_iter().find(|order| key == Key::Char(order.letter())) {
+                Some(order) => self.sort_connections(order),
+                None => self.connections.move_by(rows_of(key)),
+            },
+        }
+    }
+
+    fn sort_connections(&mut self, order: Order) {
+        self.connections.query.order = order;
+        self.search_connections();
+    }
+
+    fn search_connections(&mut self) {
+        self.connections.clear();
+        self.refresh_screen();
+    }
+
+    fn handle_details_key(&mut self, key: Key) {
+        let Some(details) = &mut self.connections.details else { return };
+        let topics = details.found.topics.len();
+        match key {
+            Key::Char('x') => self.ask_to_disconnect(),
+            Key::Escape | Key::Enter | Key::Backspace | Key::Left => {
+                self.connections.details = None;
+                self.failures.remove(&Kind::Connection);
+                self.refresh_screen();
+            }
+            _ => {
+                let mut rows = Rows { at: details.scroll };
+                rows.move_by(rows_of(key), topics);
+                details.scroll = rows.at;
+            }
+        }
+    }
+
+    fn ask_to_disconnect(&mut self) {
+        let Some(target) = self.connections.target() else { return };
+        // A long-poll session has no address between two polls.
+        let place = if target.address.is_empty() { &target.transport } else { &target.address };
+        let name = match target.user.as_str() {
+            "" => place.clone(),
+            user => format!("{place} (user {user})"),
+        };
+        self.prompt = Some(Prompt::Disconnect { id: target.id.clone(), name });
+    }
+
+    fn handle_topics_key(&mut self, key: Key) {
+        let topics = self.topics.as_deref().unwrap_or_default();
+        match key {
+            Key::Char('/') => self.prompt = Some(Prompt::Prefix(self.topic_prefix.clone())),
+            Key::Enter => {
+                let Some(selected) = topics.get(self.topic_rows.at) else { return };
+                self.connections.query.filter = Filter::Topic(selected.topic.clone());
+                self.connections.details = None;
+                self.connections.clear();
+                self.choose_screen(Screen::Connections);
+            }
+            Key::Escape if !self.topic_prefix.is_empty() => self.search_topics(String::new()),
+            _ => self.topic_rows.move_by(rows_of(key), topics.len()),
+        }
+    }
+
+    fn search_topics(&mut self, prefix: String) {
+        self.topic_prefix = prefix;
+        self.topics = None;
+        self.topic_rows = Rows::default();
+        self.refresh_screen();
+    }
+
+    fn handle_prompt_key(&mut self, now: Duration, key: Key) {
+        let Some(prompt) = self.prompt.take() else { return };
+        match (prompt, key) {
+            (Prompt::Disconnect { id, .. }, Key::Char('y' | 'Y')) => {
+                if self.open.has(Kind::Disconnect) {
+                    let text = "The server has not answered the last disconnect yet. Try again.";
+                    self.notice = Some((text.to_owned(), now + NOTICE));
+                } else {
+                    self.ask(Question::Disconnect { id });
+                }
+            }
+            (Prompt::Disconnect { .. }, _) | (_, Key::Escape) => {}
+            (Prompt::Filter(filter), Key::Enter) => {
+                self.connections.query.filter = filter;
+                self.search_connections();
+            }
+            (Prompt::Prefix(prefix), Key::Enter) => self.search_topics(prefix),
+            (Prompt::Filter(filter), Key::Tab) => {
+                self.prompt = Some(Prompt::Filter(filter.toggled()));
+            }
+            (prompt, Key::Backspace) => {
+                self.prompt = Some(prompt);
+                self.edit(|text| {
+                    text.pop();
+                });
+            }
+            (prompt, Key::Char(char)) => {
+                self.prompt = Some(prompt);
+                self.paste(char.encode_utf8(&mut [0; 4]));
+            }
+            (prompt, _) => self.prompt = Some(prompt),
+        }
+    }
+
+    /// Adds text where the user types. Elsewhere it does nothing: pasted text must not act as keys.
+    fn paste(&mut self, pasted: &str) {
+        self.edit(|text| {
+            let room = FILTER_CHARS_MAX.saturating_sub(text.chars().count());
+            text.extend(pasted.chars().filter(|char| !char.is_control()).take(room));
+        });
+    }
+
+    fn edit(&mut self, change: impl FnOnce(&mut String)) {
+        match &mut self.prompt {
+            Some(Prompt::Filter(filter)) => change(filter.text_mut()),
+            Some(Prompt::Prefix(prefix)) => change(prefix),
+            Some(Prompt::Disconnect { .. }) | None => {}
+        }
+    }
+}
+
+/// By how many rows a key moves.
+fn rows_of(key: Key) -> isize {
+    match key {
+        Key::Up | Key::Char('k') => -1,
+        Key::Down | Key::Char('j') => 1,
+        Key::PageUp => -PAGE_ROWS,
+        Key::PageDown => PAGE_ROWS,
+        Key::Home => isize::MIN,
+        Key::End => isize::MAX,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;
