@@ -2,7 +2,7 @@
 
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 
 import { SOON_MS, waitUntil } from './deadlines.mjs'
 
@@ -84,6 +84,8 @@ export class TmuxTerminal {
 
   /** Ends the shell, the program in it, and the tmux server. */
   end() {
+    const socket = this.value('socket_path')
     this.#tmux('kill-server')
+    rmSync(socket, { force: true })
   }
 }
