@@ -1,5 +1,5 @@
-// Faults in a running server under load. For each, the operator's page, the calls and the log name the cause within
-// fifteen seconds. With FAULTS_TABLE=FILE, the seconds that each took are written there as a table.
+// Faults in a running server under load. For each, the operator's page, the calls, the log and `watchfire top` name
+// the cause within fifteen seconds. With FAULTS_TABLE=FILE, the seconds that each took are written there as a table.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -15,7 +15,8 @@ import { certify } from '../lib/certificate.mjs'
 import { collectPageErrors, launch } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
-import { ROOMS, startWatchfire } from '../lib/server.mjs'
+import { ROOMS, binary, startWatchfire } from '../lib/server.mjs'
+import { TmuxTerminal, hasTmux } from '../lib/tmux.mjs'
 
 /** A person who opens the page sees the cause within this time. */
 const NAMED_MS = 15_000
@@ -51,6 +52,12 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       const errors = await collectPageErrors(context)
       const page = await context.newPage()
       await page.goto(await server.admin('/'))
+      const terminal = hasTmux && new TmuxTerminal({ columns: 200, rows: 50 })
+      if (terminal) {
+        undo.push(() => terminal.end())
+        terminal.run(`${binary('watchfire')} top --url ${await server.admin('')}`)
+        await terminal.shows(/1 Home +2 Connections/)
+      }
       await waitUntil(async () => (await state(server)).latest?.messages > 0, 'the page has figures')
       const began = performance.now()
       await inject(server, (action) => undo.push(action))
@@ -63,10 +70,13 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       const byCall = seconds()
       await page.getByText(trouble.fix).first().waitFor({ timeout: NAMED_MS - (performance.now() - began) })
       const onPage = seconds()
+      const left = NAMED_MS - (performance.now() - began)
+      if (terminal) await waitUntil(() => terminal.text().includes(trouble.fix), `top names ${kind}`, left)
+      const inTop = terminal ? `${seconds()} s` : 'not run'
       await waitUntil(() => server.stderr.includes(`kind="${kind}"`), `the log names ${kind}`, NAMED_MS)
       assert(await server.metric('watchfire_trouble', `kind="${kind}"`) === 1)
       assert.deepEqual(errors, [])
-      table.push({ fault, kind, byCall, onPage, summary: trouble.summary })
+      table.push({ fault, kind, byCall, onPage, inTop, summary: trouble.summary })
       for (const action of undo.splice(0).reverse()) await action()
       if (ends) await hasEnded(server)
       await context.close()
@@ -328,6 +338,8 @@ function overflows() {
 }
 
 function markdown(rows) {
-  const lines = rows.map(({ fault, kind, byCall, onPage, summary }) => `| ${fault} | [\`${kind}\`](#${kind}) | ${summary} | ${byCall} s | ${onPage} s |`)
-  return ['| fault | kind | what the page says | in `/admin/state` after | on the page after |', '|---|---|---|---:|---:|', ...lines, ''].join('\n')
+  const cells = rows.map(({ fault, kind, byCall, onPage, inTop, summary }) => [fault, `[\`${kind}\`](#${kind})`, summary, `${byCall} s`, `${onPage} s`, inTop])
+  const head = ['fault', 'kind', 'what it says', 'in `/admin/state` after', 'on the page after', 'in `top` after']
+  const lines = [head, ['---', '---', '---', '---:', '---:', '---:'], ...cells].map((row) => `| ${row.join(' | ')} |`)
+  return `${lines.join('\n')}\n`
 }
