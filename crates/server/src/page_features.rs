@@ -7,7 +7,7 @@ use std::time::Instant;
 use axum::Router;
 use parking_lot::Mutex;
 
-use crate::admin::{DenyCalls, Token};
+use crate::admin::{Access, DenyCalls};
 use crate::cluster::{ClusterPart, Reporter};
 use crate::feature::{Feature, Foundation, Started};
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
@@ -139,7 +139,7 @@ impl PageFeatures {
             deny_calls: Arc::new(DenyCalls {
                 deny_list: deny_list.clone(),
                 pages: pages.clone(),
-                token: Token::new(&settings.admin.token),
+                access: Access::new(&settings.admin.token, metrics),
                 link: deny_link,
             }),
             pages,

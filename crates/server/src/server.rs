@@ -16,7 +16,7 @@ use watchfire_sockets::{
 };
 
 use crate::addresses::Addresses;
-use crate::admin::{self, AdminError, AdminListeners, AdminServer, MetricsPage, Token};
+use crate::admin::{self, Access, AdminError, AdminListeners, AdminServer, MetricsPage};
 use crate::api::{ApiFeature, ApiKeyError, AskedParts, Keys};
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::auth::{Auth, AuthError, JwksThread};
@@ -439,10 +439,10 @@ impl Server {
             is_successor,
         }));
         parts.push(operator.clone());
-        let token = Token::new(&settings.admin.token);
+        let access = Arc::new(Access::new(&settings.admin.token, &metrics));
         parts.extend(page_features.as_ref().map(PageFeatures::cluster_part));
         let page_calls = page_features.as_ref().map(PageFeatures::admin_routes);
-        let calls = page_calls.unwrap_or_default().merge(operator.clone().routes(token));
+        let calls = page_calls.unwrap_or_default().merge(operator.clone().routes(access.clone()));
         let admin_routes = admin::routes(metrics_page, calls);
         let admin_routes = match &api {
             Some(api) => admin_routes.merge(api.admin_routes()),
@@ -499,8 +499,7 @@ impl Server {
             Some(inherited) => inherited,
             None => AdminListeners::open(&settings.admin, is_successor)?,
         };
-        let admin =
-            AdminServer::start(admin_listeners, admin_routes, token, serves_api, &shared.metrics)?;
+        let admin = AdminServer::start(admin_listeners, admin_routes, &access, serves_api)?;
         let recorder = match operator.records() && !admin.addresses().is_empty() {
             true => {
                 let file = service_manager::state_file(&settings.admin.history_file, HISTORY_FILE);

@@ -189,6 +189,21 @@ fn the_operator_closes_a_connection_with_the_token_only() {
 }
 
 #[test]
+fn guesses_of_the_token_are_counted_and_answered_slowly() {
+    let server = start(with_token());
+    let began = Instant::now();
+    for guess in 0..14 {
+        assert_eq!(call(&server, "GET /admin/state", &format!("guess number {guess}")).0, 401);
+    }
+    // Ten are answered at once, the others after 0.1, 0.2, 0.3 and 0.4 s.
+    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(metric(&server, "watchfire_refusals_total{reason=\"admin\"}"), 14);
+    let began = Instant::now();
+    assert_eq!(call(&server, "GET /admin/state", TOKEN).0, 200);
+    assert!(began.elapsed() < Duration::from_secs(1), "the operator does not wait");
+}
+
+#[test]
 fn the_level_of_the_log_changes_while_the_server_runs() {
     let server = start(with_token());
     let (status, answer) = call(&server, "PUT /admin/log?level=loud,x=y=z", TOKEN);

@@ -25,6 +25,7 @@ const NAMED_MS = 15_000
 const ENDED_MS = 90_000
 
 const ROOM = 'rooms:lobby'
+const TOKEN = 'a-token-of-the-operator'
 
 describe('a fault in a server under load is named', { timeout: 600_000 }, () => {
   let browser, folder
@@ -52,10 +53,14 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       const errors = await collectPageErrors(context)
       const page = await context.newPage()
       await page.goto(await server.admin('/'))
+      if (settings['admin.token']) {
+        await page.getByLabel('Token').fill(TOKEN)
+        await page.getByRole('button', { name: 'Open' }).click()
+      }
       const terminal = hasTmux && new TmuxTerminal({ columns: 200, rows: 50 })
       if (terminal) {
         undo.push(() => terminal.end())
-        terminal.run(`${binary('watchfire')} top --url ${await server.admin('')}`)
+        terminal.run(`WATCHFIRE_ADMIN_TOKEN=${TOKEN} ${binary('watchfire')} top --url ${await server.admin('')}`)
         await terminal.shows(/1 Home +2 Connections/)
       }
       await waitUntil(async () => (await state(server)).latest?.messages > 0, 'the page has figures')
@@ -254,9 +259,11 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
   it('somebody who guesses the token', () =>
     isNamed('operator_refused', {
       fault: 'Somebody guesses the admin token',
+      settings: { 'admin.token': TOKEN },
       inject: async (server, undo) => {
-        const url = await server.admin('/metrics')
-        const guess = () => fetch(url, { headers: { origin: 'http://other.example' } }).catch(() => {})
+        const url = await server.admin('/admin/state')
+        let guessed = 0
+        const guess = () => fetch(url, { headers: { authorization: `Bearer guess number ${guessed++}` } }).catch(() => {})
         const guesses = setInterval(guess, 50)
         undo(() => clearInterval(guesses))
       },
@@ -266,7 +273,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
 /** The state, or one without troubles when there is no answer: one of several processes may be stopped. */
 async function state(server) {
   try {
-    const response = await fetch(await server.admin('/admin/state'), { headers: { connection: 'close' }, signal: AbortSignal.timeout(2_000) })
+    const response = await fetch(await server.admin('/admin/state'), { headers: { connection: 'close', authorization: `Bearer ${TOKEN}` }, signal: AbortSignal.timeout(2_000) })
     assert.equal(response.status, 200)
     return await response.json()
   } catch (error) {

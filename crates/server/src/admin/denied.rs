@@ -14,7 +14,7 @@ use serde_json::json;
 use watchfire_content::{Cid, CidError};
 use watchfire_types::NodeId;
 
-use super::guard::{Token, not_the_operator, refuse};
+use super::access::{Access, refuse};
 use crate::cluster::{ClusterPart, PartLink, PendingResponse};
 use crate::pages::{DenyFileError, DenyList, ReplicatedPages};
 
@@ -23,7 +23,7 @@ use crate::pages::{DenyFileError, DenyList, ReplicatedPages};
 pub(crate) struct DenyCalls {
     pub deny_list: Arc<DenyList>,
     pub pages: Arc<ReplicatedPages>,
-    pub token: Token,
+    pub access: Access,
     pub link: PartLink,
 }
 
@@ -40,7 +40,7 @@ const DONE: &str = "done";
 impl DenyCalls {
     /// The routes. Without a token, there are none.
     pub fn routes(self: Arc<Self>) -> Router {
-        if !self.token.is_set() {
+        if !self.access.has_token() {
             return Router::new();
         }
         Router::new()
@@ -101,9 +101,9 @@ impl ClusterPart for DenyCalls {
 
 /// Refuses requests without the operator's token.
 async fn authorize(State(calls): State<Arc<DenyCalls>>, request: Request, next: Next) -> Response {
-    match calls.token.is_in(request.headers()) {
+    match calls.access.permits(request.headers()) {
         true => next.run(request).await,
-        false => not_the_operator(),
+        false => calls.access.deny().await,
     }
 }
 

@@ -8,51 +8,22 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::uri::Authority;
 use http::{HeaderMap, StatusCode, header};
-use serde_json::json;
-use sha2::{Digest, Sha256};
 
+use super::access::{Access, refuse};
 use super::page;
-use super::slowdown::Slowdown;
-use crate::metrics::Metrics;
-
-/// The operator's token.
-#[derive(Clone, Copy)]
-pub(crate) struct Token(Option<[u8; 32]>);
-
-impl Token {
-    /// `admin.token`; empty for none.
-    pub fn new(token: &str) -> Self {
-        Token((!token.is_empty()).then(|| Sha256::digest(token).into()))
-    }
-
-    pub fn is_set(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Whether a request has the token.
-    pub fn is_in(&self, headers: &HeaderMap) -> bool {
-        let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = header.and_then(|value| value.strip_prefix("Bearer "));
-        // The duration of this comparison can reveal parts of the hash, but not of the token.
-        token.is_some_and(|token| self.0 == Some(Sha256::digest(token).into()))
-    }
-}
 
 /// The rules of one listener.
 pub(super) struct Guard {
     /// The address on which it listens.
     pub address: SocketAddr,
-    pub token: Token,
+    pub access: Arc<Access>,
     /// Whether the listener serves the API, whose requests have keys of their own.
     pub serves_api: bool,
-    pub metrics: Arc<Metrics>,
-    pub slowdown: Slowdown,
 }
 
 /// The address of this machine to which a request was sent.
@@ -80,7 +51,7 @@ impl Guard {
         }
         let needs_no_token =
             page::is_static(path) || (self.serves_api && path.starts_with("/api/"));
-        if self.token.is_in(headers) || needs_no_token {
+        if self.access.permits(headers) || needs_no_token {
             return Ok(());
         }
         if !self.address.ip().is_loopback() {
@@ -128,35 +99,19 @@ pub(super) async fn guard(
     let Err(refused) = guard.check(request.uri().path(), request.headers(), local.ip()) else {
         return next.run(request).await;
     };
-    guard.metrics.refused("admin");
-    match refused {
-        Refused::NoToken => {
-            guard.slowdown.wait().await;
-            not_the_operator()
-        }
-        Refused::Website => refuse(
-            StatusCode::FORBIDDEN,
+    let (reason, message) = match refused {
+        Refused::NoToken => return guard.access.deny().await,
+        Refused::Website => (
             "from a website",
             "Requests that a website causes are refused. Open this address from the address bar.",
         ),
-        Refused::UnknownHost => refuse(
-            StatusCode::FORBIDDEN,
+        Refused::UnknownHost => (
             "unknown host",
             "Send the request to localhost or to the address of the listener, or with the admin token.",
         ),
-    }
-}
-
-/// 401, for a request without the token.
-pub(crate) fn not_the_operator() -> Response {
-    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-    let reason = json!({ "reason": "not the operator" });
-    (StatusCode::UNAUTHORIZED, challenge, Json(reason)).into_response()
-}
-
-/// A refusal with a short reason for programs and a message for people.
-pub(crate) fn refuse(status: StatusCode, reason: &str, message: &str) -> Response {
-    (status, Json(json!({ "reason": reason, "message": message }))).into_response()
+    };
+    guard.access.note_refusal();
+    refuse(StatusCode::FORBIDDEN, reason, message)
 }
 
 #[cfg(test)]
@@ -166,10 +121,8 @@ mod tests {
     const TOKEN: &str = "a token of the operator";
 
     fn guard(address: &str) -> Guard {
-        let token = Token::new(TOKEN);
-        let address = address.parse().unwrap();
-        let (metrics, slowdown) = (Arc::default(), Slowdown::default());
-        Guard { address, token, serves_api: false, metrics, slowdown }
+        let access = Arc::new(Access::new(TOKEN, &Arc::default()));
+        Guard { address: address.parse().unwrap(), access, serves_api: false }
     }
 
     fn check(address: &str, headers: &[(&'static str, &str)]) -> Result<(), Refused> {
@@ -256,12 +209,5 @@ mod tests {
         assert_eq!(check(&guard, "/apis", &headers), Err(Refused::NoToken));
         headers.insert("origin", "http://evil.example".parse().unwrap());
         assert_eq!(check(&guard, "/api/info", &headers), Err(Refused::Website));
-    }
-
-    #[test]
-    fn without_a_token_no_request_has_it() {
-        let mut headers = HeaderMap::new();
-        headers.insert("authorization", "Bearer ".parse().unwrap());
-        assert!(!Token::new("").is_in(&headers) && !Token::new("").is_set());
     }
 }

@@ -11,10 +11,9 @@ use axum::middleware::from_fn_with_state;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use super::access::Access;
 use super::connections::accept;
-use super::guard::{Guard, Token, guard};
-use super::slowdown::Slowdown;
-use crate::metrics::Metrics;
+use super::guard::{Guard, guard};
 use crate::settings::AdminSettings;
 use crate::small_listener;
 
@@ -131,9 +130,8 @@ impl AdminServer {
     pub fn start(
         listeners: AdminListeners,
         routes: Router,
-        token: Token,
+        access: &Arc<Access>,
         serves_api: bool,
-        metrics: &Arc<Metrics>,
     ) -> Result<Self, AdminError> {
         let addresses = listeners.addresses();
         if addresses.is_empty() {
@@ -145,13 +143,7 @@ impl AdminServer {
             listener.set_nonblocking(true)?;
             let _inside = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let rules = Arc::new(Guard {
-                address,
-                token,
-                serves_api,
-                metrics: metrics.clone(),
-                slowdown: Slowdown::default(),
-            });
+            let rules = Arc::new(Guard { address, access: access.clone(), serves_api });
             serving.push((listener, routes.clone().layer(from_fn_with_state(rules, guard))));
         }
         let (stop, stopped) = oneshot::channel();

@@ -7,6 +7,7 @@
 //! [`guard`] decides which requests are answered. [`page`] is the operator's page; it shows the calls of
 //! the folder `operator`.
 
+mod access;
 mod connections;
 #[cfg(feature = "pages")]
 mod denied;
@@ -21,9 +22,9 @@ use std::sync::Arc;
 use axum::Router;
 use http::StatusCode;
 
+pub(crate) use self::access::{Access, refuse};
 #[cfg(feature = "pages")]
 pub(crate) use self::denied::DenyCalls;
-pub(crate) use self::guard::{Token, not_the_operator, refuse};
 pub use self::listener::AdminError;
 pub(crate) use self::listener::{AdminListeners, AdminServer, check_listen};
 pub(crate) use self::metrics::MetricsPage;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::calls::{Call, Operator, calls_about};
 use super::history::Step;
 use super::machines::Machine;
-use crate::admin::{Token, not_the_operator, refuse};
+use crate::admin::{Access, refuse};
 use crate::app::{
     ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnections,
     NotAConnection,
@@ -28,7 +28,7 @@ const ROWS_MAX: usize = 200;
 
 impl Operator {
     /// The routes. With a token, each request must have it. Without one, they only read.
-    pub fn routes(self: Arc<Self>, token: Token) -> Router {
+    pub fn routes(self: Arc<Self>, access: Arc<Access>) -> Router {
         Router::new()
             .route("/admin/state", get(state))
             .route("/admin/history", get(history))
@@ -38,16 +38,16 @@ impl Operator {
             .route("/admin/connections/{id}/disconnect", post(disconnect))
             .route("/admin/topics", get(topics))
             .route("/admin/log", put(set_log_level))
-            .route_layer(middleware::from_fn_with_state(token, authorize))
+            .route_layer(middleware::from_fn_with_state(access, authorize))
             .with_state(self)
     }
 }
 
-async fn authorize(State(token): State<Token>, request: Request, next: Next) -> Response {
-    if token.is_set() {
-        return match token.is_in(request.headers()) {
+async fn authorize(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    if access.has_token() {
+        return match access.permits(request.headers()) {
             true => next.run(request).await,
-            false => not_the_operator(),
+            false => access.deny().await,
         };
     }
     match request.method().is_safe() {

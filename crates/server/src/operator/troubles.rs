@@ -17,7 +17,7 @@ use crate::metrics::{MetricSource, MetricWriter};
 const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/reference/diagnosis.md");
 
 /// Seconds of queued bytes that are kept, to see whether they grow.
-const QUEUE_SECONDS: usize = 10;
+const QUEUE_SECONDS: usize = 5;
 /// A queue of all sockets that is smaller is no trouble, even if it grows.
 const GROWING_QUEUE_BYTES_MIN: f64 = 4.0 * 1024.0 * 1024.0;
 /// A certificate should be replaced so long before its end.
@@ -172,7 +172,7 @@ pub(super) const CHECKS: &[Check] = &[
         see: |look, queue| {
             let now = look.above("queued_bytes", GROWING_QUEUE_BYTES_MIN)?;
             let before = *queue.front().filter(|_| queue.len() == QUEUE_SECONDS)?;
-            (now > before * 1.2).then(|| {
+            (now > before * 1.1).then(|| {
                 format!(
                     "{} wait for clients, and {QUEUE_SECONDS} s ago it was {}",
                     bytes(now as u64),
