@@ -96,10 +96,14 @@ impl Shard {
             }),
         };
         let Some(candidate) = candidate else { return };
-        scan.first.push(Reverse(candidate));
-        if scan.first.len() > scan.query.limit {
+        if scan.first.len() == scan.query.limit {
+            // Most connections of a large server end here: their value is as low as that of the others.
+            if scan.first.peek().is_some_and(|Reverse(least)| candidate.rank <= least.rank) {
+                return;
+            }
             scan.first.pop();
         }
+        scan.first.push(Reverse(candidate));
     }
 
     /// Whether a connection is listed by itself. A poll that waits is part of its session.
