@@ -80,7 +80,8 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       const inTop = terminal ? `${seconds()} s` : 'not run'
       await waitUntil(() => server.stderr.includes(`kind="${kind}"`), `the log names ${kind}`, NAMED_MS)
       assert(await server.metric('watchfire_trouble', `kind="${kind}"`) === 1)
-      assert.deepEqual(errors, [])
+      // Where there is a token, the page learns that it needs one from a 401.
+      assert.deepEqual(errors.filter((error) => !error.includes('401')), [])
       table.push({ fault, kind, byCall, onPage, inTop, summary: trouble.summary })
       for (const action of undo.splice(0).reverse()) await action()
       if (ends) await hasEnded(server)
@@ -119,15 +120,16 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
 
   it('many clients that do not read', () =>
     isNamed('queues_grow', {
-      fault: 'Forty clients stop reading',
+      fault: 'Twelve clients stop reading',
       settings: { 'limits.queued_bytes_max': 64 * 2 ** 20 },
       inject: async (server, undo) => {
-        for (let n = 0; n < 40; n++) {
+        for (let n = 0; n < 12; n++) {
           const slow = await join(server, 'rooms:slow')
           undo(() => slow.terminate())
           slow._socket.pause()
         }
-        undo(await flood(server, 'rooms:slow', 4, 12_000))
+        // So slowly that no queue is full within the time of the test.
+        undo(await flood(server, 'rooms:slow', 4, 12_000, 1))
       },
     }))
 
@@ -295,13 +297,13 @@ async function chatter(server, scheme) {
   return { stop }
 }
 
-/** Clients that send to a room as fast as the server answers, each with this many messages on the way. Returns how to end it. */
-async function flood(server, room, senders, bytes) {
+/** Clients that send to a room: bursts of messages, fifty times a second. Returns how to end it. */
+async function flood(server, room, senders, bytes, burst = 10) {
   const body = 'x'.repeat(bytes)
   const clients = await Promise.all(Array.from({ length: senders }, () => join(server, room)))
   const timer = setInterval(() => {
     for (const client of clients) {
-      for (let n = 0; n < 10 && client.bufferedAmount < 2 ** 18; n++) send(client, room, body)
+      for (let n = 0; n < burst && client.bufferedAmount < 2 ** 18; n++) send(client, room, body)
     }
   }, 20)
   return () => {
