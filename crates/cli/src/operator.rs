@@ -92,10 +92,6 @@ impl Operator {
         if let Some(token) = &self.token {
             request.headers.push(("Authorization", format!("Bearer {token}")));
         }
-        if method != "GET" {
-            // A website cannot make a browser send this header.
-            request.headers.push(("X-Watchfire-Admin", "1".to_owned()));
-        }
         request
     }
 
@@ -198,9 +194,9 @@ impl LimitUse {
 #[serde(default)]
 pub struct Trouble {
     pub since_ms: u64,
-    /// What is wrong now.
+    /// The fault, in one sentence.
     pub summary: String,
-    /// What to do.
+    /// The remedy, in one sentence.
     pub fix: String,
     /// The address of its documentation.
     pub page: String,

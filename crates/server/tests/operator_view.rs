@@ -1,4 +1,4 @@
-//! What the operator sees: figures over time, connections, topics, events, and the page.
+//! The operator's view: figures over time, connections, topics, events, and the page.
 
 mod support;
 

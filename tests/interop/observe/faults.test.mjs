@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -16,6 +16,7 @@ import { collectPageErrors, launch } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
 import { ROOMS, binary, startWatchfire } from '../lib/server.mjs'
+import { join, openSocket } from '../lib/room-sockets.mjs'
 import { TmuxTerminal, hasTmux } from '../lib/tmux.mjs'
 
 /** A person who opens the page sees the cause within this time. */
@@ -198,7 +199,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
         'channels.rules': '[{ pattern = "asked:*", join = "anyone", hooks = ["join"] }]',
       },
       inject: async (server, undo) => {
-        const client = await open(server)
+        const client = await openSocket(server)
         const asking = setInterval(() => client.send(JSON.stringify(['9', '9', 'asked:1', 'phx_join', {}])), 50)
         undo(() => (clearInterval(asking), client.terminate()))
       },
@@ -316,30 +317,9 @@ function send(client, room, body) {
   if (client.readyState === WebSocket.OPEN) client.send(JSON.stringify(['1', '2', room, 'new_msg', { body }]))
 }
 
-function open(server, scheme = 'ws') {
-  const url = `${scheme}://localhost:${server.port}/socket/websocket?vsn=2.0.0`
-  const socket = new WebSocket(url, { rejectUnauthorized: false, perMessageDeflate: false, family: 4 })
-  return new Promise((resolve, reject) => {
-    socket.once('open', () => {
-      socket.on('error', () => {})
-      resolve(socket)
-    })
-    socket.once('error', reject)
-  })
-}
-
-/** A client that has joined a room. */
-async function join(server, room, scheme) {
-  const socket = await open(server, scheme)
-  const joined = new Promise((resolve) => socket.once('message', resolve))
-  socket.send(JSON.stringify(['1', '1', room, 'phx_join', {}]))
-  await joined
-  return socket
-}
-
 /** Connections that the kernel has dropped since the first call, because a queue was full. */
 function overflows() {
-  const text = execFileSync('cat', ['/proc/net/netstat'], { encoding: 'utf8' })
+  const text = readFileSync('/proc/net/netstat', 'utf8')
   const [names, values] = text.split('\n').filter((line) => line.startsWith('TcpExt:')).map((line) => line.split(' '))
   const now = Number(values[names.indexOf('ListenOverflows')])
   overflows.before ??= now

@@ -9,10 +9,9 @@ import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
-import { WebSocket } from 'ws'
-
-import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
 import { listeningPorts } from '../lib/listening-ports.mjs'
+import { join } from '../lib/room-sockets.mjs'
 import { ROOMS, Server, start, startWatchfire } from '../lib/server.mjs'
 
 const DEPLOY = fileURLToPath(new URL('../../../deploy', import.meta.url))
@@ -139,17 +138,4 @@ async function query(prometheus, expr) {
   const { status, data, error } = await response.json()
   assert.equal(status, 'success', `${expr}: ${error}`)
   return data.result
-}
-
-/** A socket that has joined a topic. */
-async function join(server, topic) {
-  const socket = new WebSocket(`${server.endpoint}/websocket?vsn=2.0.0`)
-  socket.on('error', () => {})
-  const joined = new Promise((resolve, reject) => {
-    socket.once('message', resolve)
-    socket.once('close', () => reject(new Error('the socket was closed')))
-  })
-  socket.once('open', () => socket.send(JSON.stringify(['1', '1', topic, 'phx_join', {}])))
-  await withTimeout(joined, 'the join is answered')
-  return socket
 }

@@ -7,6 +7,7 @@ import { WebSocket } from 'ws'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
+import { join } from '../lib/room-sockets.mjs'
 import { ROOMS, startWatchfire } from '../lib/server.mjs'
 
 const TOKEN = 'a token of the operator'
@@ -124,15 +125,4 @@ async function call(server, pathname, method = 'GET') {
   const body = await response.json()
   assert.equal(response.status, 200, JSON.stringify(body))
   return body
-}
-
-/** A client that has joined a room. */
-async function join(server, room) {
-  const socket = new WebSocket(`ws://127.0.0.1:${server.port}/socket/websocket?vsn=2.0.0`)
-  socket.on('error', () => {})
-  await new Promise((resolve) => socket.once('open', resolve))
-  const joined = new Promise((resolve) => socket.once('message', resolve))
-  socket.send(JSON.stringify(['1', '1', room, 'phx_join', {}]))
-  await joined
-  return socket
 }

@@ -31,7 +31,7 @@ const CPU_PERCENT_MAX: f64 = 1.0;
 const MEMORY_MAX: f64 = 16e6;
 const SCAN_MILLIS_MAX: f64 = 10.0;
 
-/// What one server used.
+/// The CPU time and memory of one server.
 #[derive(Clone, Copy)]
 struct Use {
     /// CPU time of the server in each second.

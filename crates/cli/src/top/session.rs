@@ -1,4 +1,4 @@
-//! What is on the screen and what the server is asked, as a state machine: keys, answers and ticks go in,
+//! The content of the screen and the questions to the server, as a state machine: keys, answers and ticks go in,
 //! questions come out. Drawing reads it.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -21,7 +21,7 @@ const FILTER_CHARS_MAX: usize = 500;
 /// The clock of the server may go back by this much before the figures are taken for those of another time.
 const CLOCK_STEP_MS: u64 = 60_000;
 
-/// What happens.
+/// An event for the session.
 #[derive(Debug)]
 pub enum Input {
     Key(Key),
@@ -54,7 +54,7 @@ pub enum Key {
     Redraw,
 }
 
-/// What is to be done.
+/// A request of the session to its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     Ask(Question),

@@ -41,7 +41,7 @@ pub(crate) struct OperatorParts {
     pub is_successor: bool,
 }
 
-/// What the operator sees of this process, and on the first process of a machine what is recorded.
+/// The operator's view of this process, and on the first process of a machine its record.
 pub(crate) struct Operator {
     pub(super) link: PartLink,
     endpoint: Endpoint,
@@ -57,7 +57,7 @@ pub(crate) struct Operator {
     pub(super) recorded: Mutex<Recorded>,
 }
 
-/// What was recorded. Empty in a process that does not record.
+/// The record of a machine. Empty in a process that does not record.
 #[derive(Default)]
 pub(super) struct Recorded {
     pub history: History,
@@ -99,19 +99,11 @@ pub(super) enum Call {
 
 /// The figures of one process, as the page shows them.
 #[derive(Serialize)]
-struct ProcessView {
+struct ProcessView<'a> {
     process: u16,
-    clients: f64,
-    channels: f64,
-    topics: f64,
-    connections: f64,
-    queued_bytes: f64,
-    resident_bytes: f64,
-    cpu: f64,
-    busy: Vec<f64>,
-    open_fds: f64,
-    max_fds: f64,
     uptime_seconds: f64,
+    #[serde(flatten)]
+    figures: &'a ProcessFigures,
 }
 
 /// A limit, and how much of it is used.
@@ -257,19 +249,10 @@ impl Operator {
         let now_ms = unix_millis(SystemTime::now());
         let processes = recorded.processes.iter().map(|(process, figures)| ProcessView {
             process: process - self.own_machine.first.min(*process),
-            clients: figures.clients,
-            channels: figures.channels,
-            topics: figures.topics,
-            connections: figures.connections,
-            queued_bytes: figures.queued_bytes,
-            resident_bytes: figures.resident_bytes,
-            cpu: figures.cpu,
-            busy: figures.busy.clone(),
-            open_fds: figures.open_fds,
-            max_fds: figures.max_fds,
             uptime_seconds: (now_ms as f64 / 1_000.0 - figures.started_at).max(0.0),
+            figures,
         });
-        let processes: Vec<ProcessView> = processes.collect();
+        let processes: Vec<ProcessView<'_>> = processes.collect();
         let latest = recorded.history.latest();
         let latest: Option<BTreeMap<&str, Option<f64>>> = latest.map(|row| {
             COLUMNS.iter().enumerate().map(|(at, column)| (column.name, row.get(at))).collect()
@@ -379,7 +362,7 @@ impl Operator {
     }
 }
 
-/// What the shards of a process have found, as JSON.
+/// The connections that the shards of a process have found, as JSON.
 fn found_json(answers: Vec<ShardAnswer>, limit: usize) -> String {
     let parts = answers.into_iter().filter_map(|answer| match answer {
         ShardAnswer::Connections(found) => Some(found),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use serde::Serialize;
 use watchfire_types::NodeId;
 
 use super::columns::{BUSY, COLUMNS, Kind, Series, System};
@@ -45,7 +46,7 @@ impl Row {
 }
 
 /// The figures of one process at the last sample.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct ProcessFigures {
     pub clients: f64,
     pub channels: f64,
@@ -59,6 +60,8 @@ pub(super) struct ProcessFigures {
     pub busy: Vec<f64>,
     pub open_fds: f64,
     pub max_fds: f64,
+    /// Unix time in seconds.
+    #[serde(skip)]
     pub started_at: f64,
 }
 
@@ -111,8 +114,8 @@ struct Earlier {
     at: Duration,
     /// By position in [`COLUMNS`].
     counters: HashMap<usize, f64>,
-    /// By position in [`COLUMNS`]: the counts of a histogram's buckets, with their bounds.
-    buckets: HashMap<usize, Vec<(f64, f64)>>,
+    /// By the name of a histogram: the counts of its buckets, with their bounds.
+    buckets: HashMap<&'static str, Vec<(f64, f64)>>,
     busy: BTreeMap<String, f64>,
     cpu: f64,
 }
@@ -142,7 +145,7 @@ impl Sampler {
         system: &SystemFigures,
     ) -> Sample {
         let mut values = vec![f64::NAN; COLUMNS.len()];
-        let mut deltas = HashMap::<usize, Vec<(f64, f64)>>::new();
+        let mut deltas = HashMap::<&str, Vec<(f64, f64)>>::new();
         let mut processes = BTreeMap::new();
         let mut busiest = f64::NAN;
         for (node, text) in texts {
@@ -166,12 +169,14 @@ impl Sampler {
                         let rate = rate.or(before.as_ref().map(|_| count / seconds));
                         merge(value, rate, add);
                     }
+                    // Several quantiles are of the same histogram.
+                    Kind::Quantile(metric, _) if current.buckets.contains_key(metric) => {}
                     Kind::Quantile(metric, _) => {
                         let buckets = buckets(&metrics, metric);
-                        if let Some(last) = before.as_ref().and_then(|b| b.buckets.get(&position)) {
-                            add_growth(deltas.entry(position).or_default(), last, &buckets);
+                        if let Some(last) = before.as_ref().and_then(|b| b.buckets.get(metric)) {
+                            add_growth(deltas.entry(metric).or_default(), last, &buckets);
                         }
-                        current.buckets.insert(position, buckets);
+                        current.buckets.insert(metric, buckets);
                     }
                     Kind::Busiest | Kind::System(_) => {}
                 }
@@ -192,8 +197,8 @@ impl Sampler {
         }
         for (position, column) in COLUMNS.iter().enumerate() {
             match column.kind {
-                Kind::Quantile(_, q) => {
-                    let of_all = deltas.get(&position).map_or(&[][..], Vec::as_slice);
+                Kind::Quantile(metric, q) => {
+                    let of_all = deltas.get(metric).map_or(&[][..], Vec::as_slice);
                     values[position] = quantile(of_all, q).unwrap_or(f64::NAN);
                 }
                 Kind::Busiest => values[position] = busiest,

@@ -61,9 +61,9 @@ pub(super) struct Check {
     begins_after: u32,
     /// It ends after so many that do not.
     ends_after: u32,
-    /// What to do, in one sentence.
+    /// The remedy, in one sentence.
     fix: &'static str,
-    /// What is wrong, in one sentence; `None` when it is fine.
+    /// The fault, in one sentence; `None` when there is none.
     see: fn(&Look<'_>, &Queue) -> Option<String>,
 }
 
@@ -328,9 +328,9 @@ impl MetricSource for TroubleMetrics {
 pub(super) struct Trouble {
     pub kind: &'static str,
     pub since_ms: u64,
-    /// What is wrong now.
+    /// The fault, as it is now.
     pub summary: String,
-    /// What to do.
+    /// The remedy.
     pub fix: &'static str,
     /// The address of its documentation.
     pub page: String,

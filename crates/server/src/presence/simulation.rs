@@ -27,14 +27,14 @@ const QUEUE_MAX: usize = 60;
 /// By key and reference, the number in a presence's meta.
 type Shown = BTreeMap<(String, String), u64>;
 
-/// What a bus sends over a link.
+/// A packet of a bus on a link.
 enum Frame {
     Subscribe(String),
     Unsubscribe(String),
     Message(Bytes),
 }
 
-/// What happens at one end of a link.
+/// An event at one end of a link.
 enum LinkEvent {
     Down,
     Up(u64),
@@ -192,7 +192,7 @@ struct Shards {
     seen: Seen,
 }
 
-/// What excuses a presence that joins or leaves again: see [`View`].
+/// The excuses of a presence that joins or leaves again: see [`View`].
 #[derive(Default)]
 struct Seen {
     /// The presences in all states that clients here received.

@@ -2,31 +2,31 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use watchfire_sockets::Sockets;
 
 use super::client::{id_topic, is_id_topic};
 use super::state::Shard;
-use crate::app::{ShardAnswer, ShardQuestion};
+use crate::app::{ShardAnswer, ShardQuestion, ShardQuestions};
 
 /// The reason for a join that waits while its channel is ended.
 const UNSUBSCRIBED: &str = "unsubscribed";
 
 impl Shard {
-    pub(super) fn answer_question(
-        &mut self,
-        sockets: &mut Sockets,
-        question: &ShardQuestion,
-    ) -> ShardAnswer {
-        match question {
+    /// Answers a question, at once or after a scan.
+    pub(super) fn answer_question(&mut self, sockets: &mut Sockets, asked: Arc<ShardQuestions>) {
+        let answer = match &asked.question {
             ShardQuestion::Topics { prefix, after, count } => {
                 ShardAnswer::Topics(self.topics(prefix, after, *count))
             }
             ShardQuestion::LargestTopics { prefix, count } => {
                 ShardAnswer::Topics(self.largest_topics(prefix, *count))
             }
-            // A scan answers it: see `scanning`.
-            ShardQuestion::Connections(_) => ShardAnswer::Count(0),
+            ShardQuestion::Connections(query) => {
+                let query = query.clone();
+                return self.begin_scan(sockets, asked, query);
+            }
             ShardQuestion::Connection { shard, client } => {
                 let found = (*shard == self.id).then(|| self.details(sockets, *client));
                 ShardAnswer::Connections(found.unwrap_or_default())
@@ -46,7 +46,8 @@ impl Shard {
             ShardQuestion::Unsubscribe { id, topic } => {
                 ShardAnswer::Count(self.unsubscribe(sockets, id, topic))
             }
-        }
+        };
+        asked.add(answer);
     }
 
     /// The first topics, by name, that begin with `prefix` and come after `after`. Reads the names of

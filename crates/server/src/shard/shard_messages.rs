@@ -6,7 +6,7 @@ use watchfire_sockets::Sockets;
 
 use super::client::id_topic;
 use super::state::Shard;
-use crate::app::{Body, Broadcast, ShardMessage, ShardQuestion};
+use crate::app::{Body, Broadcast, ShardMessage};
 
 impl Shard {
     /// Handles a message from another thread.
@@ -18,15 +18,7 @@ impl Shard {
             ShardMessage::Broadcast(broadcast) => self.queue(broadcast),
             ShardMessage::Reset { topic } => self.reset_topic(sockets, &topic),
             ShardMessage::Disconnect { id } => self.disconnect(&id),
-            ShardMessage::Ask(asked) => {
-                if let ShardQuestion::Connections(query) = &asked.question {
-                    let query = query.clone();
-                    self.begin_scan(sockets, asked, query);
-                } else {
-                    let answer = self.answer_question(sockets, &asked.question);
-                    asked.add(answer);
-                }
-            }
+            ShardMessage::Ask(asked) => self.answer_question(sockets, asked),
             ShardMessage::Push { to, event, body } => self.push(sockets, to, &event, &body),
             ShardMessage::Info { to, info } => self.call_handle_info(sockets, to, info),
             ShardMessage::ContinueJoin { to, info } => self.continue_join(sockets, to, info),

@@ -1,4 +1,4 @@
-//! What all screens have: the server and its machine on top, the screens, a notice, and the keys at the bottom.
+//! The parts of all screens: the server and its machine on top, the screens, a notice, and the keys at the bottom.
 
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ fn draw_keys(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) 
     put(buffer, area, 0, 0, &keys, theme.plain);
 }
 
-/// What is typed, with its end visible, and the keys on the right.
+/// Shows the typed text, with its end visible, and the keys on the right.
 fn with_cursor(text: &str, keys: &str, area: Rect) -> String {
     let room = usize::from(area.width).saturating_sub(keys.chars().count() + 4);
     let shown: Vec<char> = cut(text, usize::MAX).chars().collect();

@@ -47,9 +47,9 @@ export class Api {
     return this.#request(withQuery(path, parameters), { method: 'GET' }, signal)
   }
 
-  /** A POST with an empty body. The header proves that no form of a website sent it. */
+  /** A POST with an empty body. */
   post(path) {
-    return this.#request(path, { method: 'POST', headers: { 'x-watchfire-admin': '1' } })
+    return this.#request(path, { method: 'POST' })
   }
 
   async #request(url, { method, headers = {} }, signal = null) {
