@@ -43,20 +43,29 @@ function setValue(control, value) {
   if (document.activeElement !== control && control.value !== value) control.value = value
 }
 
-/** A list that is loaded every two seconds while it is shown, unless the operator pauses it. */
+/**
+ * A list that is loaded every two seconds while it is shown, unless the operator pauses it. `controls` are named after the
+ * options of the link that they change.
+ */
 class ListView {
   element
   app
+  table
+  dialog
+  #controls
   #poller
   #status = element('p', { className: 'small list-status' })
   #pause
 
-  constructor(app, title, controls, tableElement) {
+  constructor(app, title, controls, table, dialog) {
     this.app = app
+    this.table = table
+    this.dialog = dialog
+    this.#controls = Object.entries(controls)
     this.#poller = new Poller((signal) => this.#load(signal), REFRESH_MS)
     this.#pause = element('button', { type: 'button', onclick: () => app.choose({ paused: app.options.paused ? '' : '1' }) })
-    const form = element('form', { className: 'filters', onsubmit: (event) => event.preventDefault() }, ...controls, this.#pause)
-    this.element = element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: title }), form, this.#status, tableElement)
+    const form = element('form', { className: 'filters', onsubmit: (event) => event.preventDefault() }, ...this.#controls.map(([, { field }]) => field), this.#pause)
+    this.element = element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: title }), form, this.#status, table.element)
   }
 
   show() {
@@ -76,6 +85,7 @@ class ListView {
 
   async #load(signal) {
     try {
+      for (const [name, { control }] of this.#controls) setValue(control, this.app.options[name])
       const note = await this.load(signal)
       setText(this.#status, `${note} · ${this.app.options.paused ? 'paused since' : 'updated at'} ${clock(Date.now())}`)
       this.#status.classList.remove('bad')
@@ -93,9 +103,6 @@ class ListView {
 }
 
 export class ConnectionsView extends ListView {
-  #table
-  #controls
-
   constructor(app, dialog) {
     const controls = {
       sort: select('Sort by', SORTS, (sort) => app.choose({ sort })),
@@ -127,20 +134,16 @@ export class ConnectionsView extends ListView {
         { label: 'User', fill: (cell, { user }) => fillClientText(cell, user ?? '') },
       ],
     })
-    super(app, 'Connections', Object.values(controls).map((each) => each.field), table.element)
-    this.#table = table
-    this.#controls = controls
-    this.dialog = dialog
+    super(app, 'Connections', controls, table, dialog)
   }
 
   async load(signal) {
     const { options } = this.app
-    for (const [name, { control }] of Object.entries(this.#controls)) setValue(control, options[name])
-    this.#table.markSorted(options.sort)
+    this.table.markSorted(options.sort)
     this.#showDetail(options.id)
     const { machine, sort, limit, transport, address, topic } = options
     const answer = await this.app.api.get('/admin/connections', { machine, sort, limit, transport, address, topic }, signal)
-    this.#table.update(answer.connections)
+    this.table.update(answer.connections)
     const took = format('seconds', answer.scan_micros / 1e6)
     return `${counted(answer.connections.length, 'row')} of ${counted(answer.scanned, 'connection')}, read in ${took}`
   }
@@ -309,9 +312,6 @@ class ConnectionDetail {
 }
 
 export class TopicsView extends ListView {
-  #table
-  #controls
-
   constructor(app, dialog) {
     const controls = {
       prefix: field('Topic begins with', (prefix) => app.choose({ prefix })),
@@ -328,18 +328,14 @@ export class TopicsView extends ListView {
         { label: 'Subscribers', text: ({ subscribers }) => format('count', subscribers), isNumber: true },
       ],
     })
-    super(app, 'Topics', Object.values(controls).map((each) => each.field), table.element)
-    this.#table = table
-    this.#controls = controls
-    this.dialog = dialog
+    super(app, 'Topics', controls, table, dialog)
   }
 
   async load(signal) {
     const { options } = this.app
-    for (const [name, { control }] of Object.entries(this.#controls)) setValue(control, options[name])
     const { machine, limit, prefix } = options
     const { topics } = await this.app.api.get('/admin/topics', { machine, limit, prefix }, signal)
-    this.#table.update(topics)
+    this.table.update(topics)
     return counted(topics.length, 'topic')
   }
 
