@@ -147,6 +147,9 @@ impl Operator {
             lost: Mutex::default(),
             recorded: Mutex::default(),
         };
+        if operator.records() {
+            operator.troubles.set(&[]);
+        }
         let version = env!("CARGO_PKG_VERSION");
         match is_successor {
             true => operator.note("restart", &format!("Version {version} replaced the server")),
