@@ -29,6 +29,7 @@ const ORDER: &[&str] = &[
     "metrics",
     "cluster",
     "addresses",
+    "denied_addresses",
     "presence",
     "history",
     "auth",
