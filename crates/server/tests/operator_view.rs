@@ -261,6 +261,25 @@ fn a_denied_address_has_no_connection_until_it_is_allowed() {
 }
 
 #[test]
+fn fifty_clients_get_whole_metrics_at_the_same_time() {
+    let server = start(rooms());
+    let barrier = std::sync::Barrier::new(50);
+    std::thread::scope(|scope| {
+        for _ in 0..50 {
+            scope.spawn(|| {
+                barrier.wait();
+                for _ in 0..4 {
+                    let text = support::metrics(&server);
+                    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+                    assert!(text.ends_with("# EOF\n"), "{text}");
+                }
+            });
+        }
+    });
+    Client::connect(&server).join("rooms:a", json!({}));
+}
+
+#[test]
 fn guesses_of_the_token_are_counted_and_answered_slowly() {
     let server = start(with_token());
     let began = Instant::now();
