@@ -261,6 +261,19 @@ fn a_denied_address_has_no_connection_until_it_is_allowed() {
 }
 
 #[test]
+fn the_operator_notes_an_event() {
+    let server = start(with_token());
+    assert_eq!(call(&server, "POST /admin/events?text=deployed", "").0, 401);
+    for wrong in ["", "?text=", "?text=%20", &format!("?text={}", "x".repeat(161))] {
+        assert_eq!(call(&server, &format!("POST /admin/events{wrong}"), TOKEN).0, 400, "{wrong}");
+    }
+    assert_eq!(call(&server, "POST /admin/events?text=deployed+42", TOKEN).0, 200);
+    let events = call(&server, "GET /admin/events", TOKEN).1;
+    let last = events["events"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["kind"], &last["text"]), (&json!("note"), &json!("deployed 42")));
+}
+
+#[test]
 fn fifty_clients_get_whole_metrics_at_the_same_time() {
     let server = start(rooms());
     let barrier = std::sync::Barrier::new(50);

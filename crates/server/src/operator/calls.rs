@@ -108,6 +108,10 @@ pub(super) enum Call {
         prefix: String,
         count: usize,
     },
+    /// Add an event of the operator's own.
+    Note {
+        text: String,
+    },
     /// Change the level of the log.
     SetLogLevel {
         level: String,
@@ -281,6 +285,10 @@ impl Operator {
                 self.endpoint.ask_shards(question, |answers| {
                     reply(answers.map(|answers| ended(answers).to_string()));
                 });
+            }
+            Call::Note { text } => {
+                self.note("note", text);
+                reply(Some("{}".to_owned()));
             }
             Call::SetLogLevel { level } => {
                 let error = logging::set_level(level).err().map(|error| error.to_string());

@@ -29,6 +29,8 @@ use crate::denied_addresses::TooManyDenied;
 
 /// The most connections or topics in an answer.
 const ROWS_MAX: usize = 200;
+/// The longest text of an event of the operator's own.
+const NOTE_BYTES_MAX: usize = 160;
 
 impl Operator {
     /// The routes. With a token, each request must have it. Without one, they only read.
@@ -36,7 +38,7 @@ impl Operator {
         Router::new()
             .route("/admin/state", get(state))
             .route("/admin/history", get(history))
-            .route("/admin/events", get(events))
+            .route("/admin/events", get(events).post(add_event))
             .route("/admin/connections", get(connections))
             .route("/admin/connections/{id}", get(connection))
             .route("/admin/connections/{id}/disconnect", post(disconnect))
@@ -158,6 +160,28 @@ async fn events(
 ) -> Answer {
     let OfMachine { machine, after, .. } = params?.0;
     recorded(&operator, &machine, Call::Events { after }).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoteParams {
+    #[serde(default)]
+    machine: String,
+    text: String,
+}
+
+/// Adds an event of the operator's own, such as a deployment.
+async fn add_event(
+    State(operator): State<Arc<Operator>>,
+    params: Result<Query<NoteParams>, QueryRejection>,
+) -> Answer {
+    let NoteParams { machine, text } = params?.0;
+    if text.trim().is_empty() || text.len() > NOTE_BYTES_MAX {
+        let message = format!("text must have 1 to {NOTE_BYTES_MAX} bytes, not {}", text.len());
+        return Err(Problem::BadRequest(message));
+    }
+    tracing::info!(text, "the operator noted an event");
+    recorded(&operator, &machine, Call::Note { text }).await
 }
 
 /// The answer of a machine's recorder.
