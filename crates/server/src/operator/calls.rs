@@ -453,12 +453,12 @@ fn ended(answers: Vec<ShardAnswer>) -> u64 {
 
 /// The answer of the shard that has the connection.
 fn watched(answers: Vec<ShardAnswer>) -> WatchAnswer {
-    let answers = answers.into_iter().filter_map(|answer| match answer {
+    let mut answers = answers.into_iter().filter_map(|answer| match answer {
         ShardAnswer::Watch(WatchAnswer::Gone) => None,
         ShardAnswer::Watch(answer) => Some(answer),
         _ => None,
     });
-    answers.last().unwrap_or(WatchAnswer::Gone)
+    answers.next().unwrap_or(WatchAnswer::Gone)
 }
 
 /// A call about one connection: the process to call, the details, and the end.
