@@ -16,6 +16,8 @@ pub(super) enum Message<'a> {
     Peer { page: &'a str, peer: u64, address: Address, have: HaveCode, kind: PeerKind },
     /// A peer left a page.
     PeerGone { page: &'a str, peer: u64 },
+    /// The receiver's subscription to a page ended, so what it knows of the sender's peers is outdated.
+    Ended { page: &'a str },
     /// A page became unavailable at the sender.
     PageUnavailable { page: &'a str },
     /// The pages and relayed bytes of addresses at the sender.

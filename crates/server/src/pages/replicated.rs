@@ -404,6 +404,16 @@ impl ReplicatedPages {
         }
     }
 
+    /// Removes the peers of some processes from a page.
+    fn forget_peers(&self, page: &str, is_gone: impl Fn(NodeId) -> bool) {
+        let mut state = self.state.lock();
+        let now = state.now;
+        for peer in state.pages.forget_on(now, page, |entry| is_gone(entry.address.node)) {
+            self.unlink(&mut state, page, peer);
+        }
+        self.send_outputs(&mut state);
+    }
+
     /// Adds a peer of another process to a page, or notes its progress.
     fn insert_remote(&self, page: &str, peer: PeerId, entry: PagePeer, have: Have) {
         let mut state = self.state.lock();
@@ -451,6 +461,7 @@ impl ClusterPart for ReplicatedPages {
                 self.remove(&mut state, now, page, PeerId(peer));
                 self.send_outputs(&mut state);
             }
+            Message::Ended { page } => self.forget_peers(page, |node| node == from),
             Message::PageUnavailable { page } => {
                 let mut state = self.state.lock();
                 let now = state.now;
@@ -483,14 +494,15 @@ impl ClusterPart for ReplicatedPages {
         }
     }
 
+    fn unsubscribed(&self, node: NodeId, topic: &str) {
+        let Some(page) = topic.strip_prefix(TOPIC_PREFIX) else { return };
+        self.link.send_state(node, &Message::Ended { page });
+    }
+
     fn forget(&self, topic: &str) {
         let Some(page) = topic.strip_prefix(TOPIC_PREFIX) else { return };
-        let mut state = self.state.lock();
-        let (now, me) = (state.now, self.link.cluster().me());
-        for peer in state.pages.forget_on(now, page, |entry| entry.address.node != me) {
-            self.unlink(&mut state, page, peer);
-        }
-        self.send_outputs(&mut state);
+        let me = self.link.cluster().me();
+        self.forget_peers(page, |node| node != me);
     }
 
     fn node_up(&self, node: NodeId) {
@@ -524,4 +536,109 @@ impl ClusterPart for ReplicatedPages {
 fn peer_message(page: &str, peer: PeerId, entry: PagePeer, have: Have) -> Message<'_> {
     let PagePeer { address, kind } = entry;
     Message::Peer { page, peer: peer.0, address: address.into(), have: have.into(), kind }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use watchfire_bus::{Bus, BusTotals, Loss, Readiness, SendError as NotSent};
+    use watchfire_hub::SubscriptionId;
+    use watchfire_types::ShardId;
+
+    use super::*;
+    use crate::app::ParkedRequest;
+    use crate::cluster::{Cluster, ProcessStarts, SendError};
+
+    const PAGE: &str = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
+
+    /// A bus of a process that is subscribed to everything. It sends nothing.
+    struct Subscribed;
+
+    impl Bus for Subscribed {
+        fn me(&self) -> NodeId {
+            NodeId(0)
+        }
+
+        fn subscribe(&self, _: &str) -> Readiness {
+            Readiness::Ready
+        }
+
+        fn unsubscribe(&self, _: &str) {}
+
+        fn is_subscribed(&self, _: &str) -> bool {
+            true
+        }
+
+        fn publish(&self, _: &str, _: Bytes, _: Loss) -> usize {
+            0
+        }
+
+        fn send(&self, _: NodeId, _: Bytes, _: Loss) -> Result<(), NotSent> {
+            Ok(())
+        }
+
+        fn send_all(&self, _: Bytes, _: Loss) {}
+
+        fn nodes(&self) -> Vec<NodeId> {
+            vec![NodeId(1), NodeId(2)]
+        }
+
+        fn totals(&self) -> BusTotals {
+            BusTotals::default()
+        }
+    }
+
+    struct NoClients;
+
+    impl ClientSender for NoClients {
+        fn broadcast_here(&self, _: &str, _: &str, _: Body) {}
+
+        fn push(&self, _: ChannelAddress, _: &str, _: Body) -> Result<(), SendError> {
+            Ok(())
+        }
+
+        fn wake(&self, _: ParkedRequest) -> Result<(), SendError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_peer_of_an_earlier_subscription_does_not_stay() {
+        let cluster =
+            Cluster::among(Arc::new(Subscribed), 0..3, 10, None, ProcessStarts::default());
+        let pages = ReplicatedPages::new(
+            PageRules::from(&Settings::default()),
+            Seed::from(&[7; 32]),
+            Arc::new(NoClients),
+            PartLink::new(&Arc::new(cluster)),
+            None,
+            Arc::new(DenyList::default()),
+            ReportWaker::new().0,
+        );
+        let receive = |from: u16, message: &Message<'_>| {
+            pages.receive(NodeId(from), &postcard::to_stdvec(message).unwrap()).unwrap();
+        };
+        let peer = |from: u16, peer| {
+            let (node, shard) = (NodeId(from), ShardId(0));
+            let subscription = SubscriptionId::from_index(0);
+            let address = ChannelAddress { node, shard, subscription, serial: 0 };
+            let entry = PagePeer { address, kind: PeerKind::Tab };
+            receive(from, &peer_message(PAGE, PeerId(peer), entry, Have::All));
+        };
+        let known = || {
+            let state = pages.state.lock();
+            let mut peers: Vec<u64> = state.pages.peers(PAGE).map(|(peer, ..)| peer.0).collect();
+            peers.sort_unstable();
+            peers
+        };
+        // The peer 10 joined while this process was subscribed, and left when it was not: nobody says
+        // so. Then it subscribed again.
+        for (from, number) in [(1, 10), (1, 11), (2, 20)] {
+            peer(from, number);
+        }
+        receive(1, &Message::Ended { page: PAGE });
+        assert_eq!(known(), [20]);
+        peer(1, 11);
+        assert_eq!(known(), [11, 20]);
+    }
 }

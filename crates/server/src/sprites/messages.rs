@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Message<'a> {
     /// Slots of the sender changed.
     Slots { grid: &'a str, changes: Vec<(u64, SlotState)> },
+    /// The receiver's subscription to a grid ended, so what it knows of the sender's slots is outdated.
+    Ended { grid: &'a str },
     /// A sprite for a peer of a grid. A returned sprite is not returned again.
     Sprite { grid: &'a str, to: u64, from: u64, arrival: &'a str, is_returned: bool },
 }

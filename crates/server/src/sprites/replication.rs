@@ -42,6 +42,7 @@ impl ClusterPart for GridReplication {
                     self.grids.slots_changed(from, grid, &changes);
                 }
             }
+            Message::Ended { grid } => self.grids.remove_slots_of(from, grid),
             Message::Sprite { grid, to, from, arrival, is_returned } => {
                 let (to, from) = (PeerId(to), PeerId(from));
                 if !self.grids.receive_sprite(grid, to, from, arrival, is_returned) {
@@ -55,6 +56,12 @@ impl ClusterPart for GridReplication {
     fn introduce_to(&self, node: NodeId, topic: &str) {
         if let Some(grid) = topic.strip_prefix(TOPIC_PREFIX) {
             self.grids.send_slots(node, grid);
+        }
+    }
+
+    fn unsubscribed(&self, node: NodeId, topic: &str) {
+        if let Some(grid) = topic.strip_prefix(TOPIC_PREFIX) {
+            self.grids.link.send_state(node, &Message::Ended { grid });
         }
     }
 
@@ -132,6 +139,17 @@ impl ReplicatedGrids {
         for (grid, peer) in state.slots.owned_by(node) {
             state.reserve(&grid, peer, until);
             self.notify_around(state, &grid, peer);
+        }
+    }
+
+    /// Removes the slots of another process on one grid. It sends those that it has now later.
+    fn remove_slots_of(&self, node: NodeId, grid: &str) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        for peer in state.slots.peers(grid).collect::<Vec<_>>() {
+            if state.slots.owner(grid, peer) == node {
+                self.remove(state, grid, peer);
+            }
         }
     }
 
