@@ -140,6 +140,12 @@ pub enum StartError {
     /// The features of pages cannot start.
     #[error(transparent)]
     Pages(#[from] PagesError),
+    /// An entry of `log.request_paths` is not the beginning of a path.
+    #[error("cannot use log.request_paths {path:?}: a path begins with /, such as /api/")]
+    RequestPath {
+        /// The entry.
+        path: String,
+    },
     /// `pages.report` is not an address that a browser can open.
     #[error("cannot use pages.report {report:?}: it must begin with https://, http:// or mailto:")]
     Report {
@@ -448,6 +454,7 @@ impl Server {
             Some(api) => admin_routes.merge(api.admin_routes()),
             None => admin_routes,
         };
+        let admin_routes = http::log_requests(admin_routes, &settings.log);
         let serves_api = api.is_some_and(|api| api.is_on_admin());
 
         let shared = Arc::new(Shared {
@@ -727,6 +734,9 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     }
     if !settings.pages.report_is_address() {
         return Err(StartError::Report { report: settings.pages.report.clone() });
+    }
+    if let Some(path) = settings.log.request_paths.iter().find(|path| !path.starts_with('/')) {
+        return Err(StartError::RequestPath { path: path.clone() });
     }
     if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
         return Err(StartError::ShortToken);
