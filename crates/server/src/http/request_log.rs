@@ -114,7 +114,7 @@ fn printable(text: &str, bytes_max: usize) -> String {
         }
         match c.is_ascii_graphic() {
             true => printable.push(c),
-            false => printable.extend(c.escape_default()),
+            false => printable.extend(c.escape_unicode()),
         }
     }
     printable
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_text_of_a_client_stays_on_its_line_and_within_its_length() {
         assert_eq!(printable("/healthz", PATH_BYTES_MAX), "/healthz");
-        assert_eq!(printable("/a\n\u{1b}[2J\u{202e}b c", 64), r"/a\n\u{1b}[2J\u{202e}b\u{20}c");
+        assert_eq!(printable("/a\n\u{1b}[2J\u{202e}b c", 64), r"/a\u{a}\u{1b}[2J\u{202e}b\u{20}c");
         assert_eq!(printable(&"/".repeat(256), 256), "/".repeat(256));
         assert_eq!(printable(&"/".repeat(257), 256), format!("{}...", "/".repeat(256)));
         assert!(printable(&"\u{10ffff}".repeat(10_000), 256).len() < 256 + 16);
