@@ -9,6 +9,8 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use watchfire_load::{AgentAddress, Live, LoadOptions, Results, Source, StopFlag, WorkerProgram};
 
+use crate::cpu_profile::CpuProfileOption;
+
 /// The exit code when a threshold is broken; other failures end with 1.
 const THRESHOLD_BROKEN: u8 = 3;
 
@@ -48,6 +50,8 @@ pub struct Arguments {
     /// A file with the token that the agents were started with.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub cpu_profile: CpuProfileOption,
 }
 
 #[derive(clap::Subcommand)]

@@ -32,6 +32,7 @@ use crate::operator::{Operator, OperatorParts, RecorderThread, TroubleMetrics};
 use crate::own_client::OwnClientKey;
 use crate::page_features::{PageFeatures, PagesError, RunningPages, site_hosts};
 use crate::presence::ReplicatedPresence;
+use crate::profiles::ProfileCalls;
 use crate::proxies::{NetworkError, TrustedProxies};
 use crate::rules::RuleFeature;
 use crate::seed::Seed;
@@ -448,7 +449,10 @@ impl Server {
         let access = Arc::new(Access::new(&settings.admin.token, &metrics));
         parts.extend(page_features.as_ref().map(PageFeatures::cluster_part));
         let page_calls = page_features.as_ref().map(PageFeatures::admin_routes);
+        let profiles = Arc::new(ProfileCalls::new(PartLink::new(&cluster)));
+        parts.push(profiles.clone());
         let calls = page_calls.unwrap_or_default().merge(operator.clone().routes(access.clone()));
+        let calls = calls.merge(profiles.routes(access.clone()));
         let admin_routes = admin::routes(metrics_page, calls);
         let admin_routes = match &api {
             Some(api) => admin_routes.merge(api.admin_routes()),

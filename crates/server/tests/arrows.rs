@@ -47,6 +47,7 @@ const ORDER: &[&str] = &[
     "api",
     "admin",
     "operator",
+    "profiles",
     "gateway",
     "page_features",
     // Run the features.
