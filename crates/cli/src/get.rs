@@ -18,6 +18,7 @@ use watchfire_store::{
     Stores, WriteBlocks, export, export_private, resolve,
 };
 
+use crate::cpu_profile::CpuProfileOption;
 use crate::fetching::{Ending, WaitOptions, check_peers, dial, parse_timeout, wait};
 use crate::get_part::fetch_part;
 use crate::host_options::HostOptions;
@@ -62,6 +63,8 @@ pub struct Arguments {
     /// Print nothing, and show no progress.
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    pub cpu_profile: CpuProfileOption,
 }
 
 /// The destination of the content.

@@ -4,6 +4,11 @@
 mod car;
 mod cid;
 mod content_options;
+#[cfg(feature = "profiles")]
+mod cpu_profile;
+#[cfg(not(feature = "profiles"))]
+#[path = "cpu_profile/not_built.rs"]
+mod cpu_profile;
 mod doctor;
 mod fetching;
 mod get;
@@ -103,14 +108,16 @@ pub fn run() -> ExitCode {
     }
     let result = match verb {
         Verb::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
-        Verb::Share(arguments) => share::run(&arguments),
-        Verb::Get(arguments) => get::run(&arguments),
+        Verb::Share(arguments) => arguments.cpu_profile.around("share", || share::run(&arguments)),
+        Verb::Get(arguments) => arguments.cpu_profile.around("get", || get::run(&arguments)),
         Verb::Hold(arguments) => hold::run(&arguments),
         #[cfg(feature = "mirror")]
         Verb::Mirror(arguments) => mirror::run(arguments),
         Verb::Cid(arguments) => cid::run(&arguments),
         Verb::Car(arguments) => car::run(&arguments),
-        Verb::Load(arguments) => load::run(arguments),
+        Verb::Load(arguments) => {
+            arguments.cpu_profile.clone().around("load", || load::run(arguments))
+        }
         Verb::Lab(arguments) => lab::run(arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Top(arguments) => top::run(&arguments),

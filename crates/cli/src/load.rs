@@ -12,6 +12,8 @@ use watchfire_page_client::ServerUrl;
 
 use crate::operator::Operator;
 
+use crate::cpu_profile::CpuProfileOption;
+
 /// The exit code when a threshold is broken; other failures end with 1.
 const THRESHOLD_BROKEN: u8 = 3;
 
@@ -54,6 +56,8 @@ pub struct Arguments {
     /// A file with the token that the agents were started with.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub cpu_profile: CpuProfileOption,
 }
 
 #[derive(clap::Subcommand)]

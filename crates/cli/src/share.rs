@@ -18,6 +18,7 @@ use watchfire_store::{
 };
 
 use crate::content_options::ContentOptions;
+use crate::cpu_profile::CpuProfileOption;
 use crate::host_options::HostOptions;
 use crate::link::Link;
 use crate::page_clients::{join_page, joined, page_link};
@@ -51,6 +52,8 @@ pub struct Arguments {
     /// Print events as JSON, one object per line.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub cpu_profile: CpuProfileOption,
 }
 
 /// Share until a signal arrives.

@@ -87,6 +87,11 @@ mod page_features;
 mod pages;
 mod presence;
 mod process;
+#[cfg(feature = "profiles")]
+mod profiles;
+#[cfg(not(feature = "profiles"))]
+#[path = "without/profiles.rs"]
+mod profiles;
 mod proxies;
 mod restart;
 #[cfg(feature = "pages")]
@@ -142,6 +147,8 @@ pub use page_features::PagesError;
 #[cfg(feature = "pages")]
 pub use pages::DenyFileError;
 pub use process::{raise_open_file_limit, stop_signal};
+#[cfg(feature = "profiles")]
+pub use profiles::{CpuProfile, Profile, ProfileError};
 pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{

@@ -33,6 +33,7 @@ use crate::operator::{Operator, OperatorParts, RecorderThread, TroubleMetrics};
 use crate::own_client::OwnClientKey;
 use crate::page_features::{PageFeatures, PagesError, RunningPages, site_hosts};
 use crate::presence::ReplicatedPresence;
+use crate::profiles::ProfileCalls;
 use crate::proxies::{NetworkError, TrustedProxies};
 use crate::rules::RuleFeature;
 use crate::seed::Seed;
@@ -141,6 +142,12 @@ pub enum StartError {
     /// The features of pages cannot start.
     #[error(transparent)]
     Pages(#[from] PagesError),
+    /// An entry of `log.request_paths` is not the beginning of a path.
+    #[error("cannot use log.request_paths {path:?}: a path begins with /, such as /api/")]
+    RequestPath {
+        /// The entry.
+        path: String,
+    },
     /// `pages.report` is not an address that a browser can open.
     #[error("cannot use pages.report {report:?}: it must begin with https://, http:// or mailto:")]
     Report {
@@ -446,12 +453,16 @@ impl Server {
         let access = Arc::new(Access::new(&settings.admin.token, &metrics));
         parts.extend(page_features.as_ref().map(PageFeatures::cluster_part));
         let page_calls = page_features.as_ref().map(PageFeatures::admin_routes);
+        let profiles = Arc::new(ProfileCalls::new(PartLink::new(&cluster)));
+        parts.push(profiles.clone());
         let calls = page_calls.unwrap_or_default().merge(operator.clone().routes(access.clone()));
+        let calls = calls.merge(profiles.routes(access.clone()));
         let admin_routes = admin::routes(metrics_page, calls);
         let admin_routes = match &api {
             Some(api) => admin_routes.merge(api.admin_routes()),
             None => admin_routes,
         };
+        let admin_routes = http::log_requests(admin_routes, &settings.log);
         let serves_api = api.is_some_and(|api| api.is_on_admin());
 
         let shared = Arc::new(Shared {
@@ -732,6 +743,9 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     }
     if !settings.pages.report_is_address() {
         return Err(StartError::Report { report: settings.pages.report.clone() });
+    }
+    if let Some(path) = settings.log.request_paths.iter().find(|path| !path.starts_with('/')) {
+        return Err(StartError::RequestPath { path: path.clone() });
     }
     if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
         return Err(StartError::ShortToken);

@@ -48,6 +48,7 @@ const ORDER: &[&str] = &[
     "api",
     "admin",
     "operator",
+    "profiles",
     "gateway",
     "page_features",
     // Run the features.

@@ -50,9 +50,10 @@
 //! | `jwt` | tokens of clients |
 //! | `logging` | `start_logging` |
 //! | `pages` | `Server::with_pages`: the web client, pages, sprites, the gateway to libp2p peers |
+//! | `profiles` | CPU profiles of the running program; not in `full` |
 //! | `settings-file` | `Layers`: settings from TOML files, the environment and the command line |
 //! | `tls` | HTTPS, with certificates from files and ACME servers |
-//! | `full` | all of them |
+//! | `full` | all of them but `profiles` |
 //!
 //! # Versions
 //!

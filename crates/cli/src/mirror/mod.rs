@@ -38,6 +38,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Some(Command::Key) => key::print().map(|()| ExitCode::SUCCESS),
         Some(Command::Status(arguments)) => status::run(&arguments),
         Some(Command::Preload(arguments)) => preload::run(&arguments),
-        None => run::run(arguments.run).map(|()| ExitCode::SUCCESS),
+        None => {
+            let cpu_profile = arguments.run.cpu_profile.clone();
+            cpu_profile.around("mirror", || run::run(arguments.run)).map(|()| ExitCode::SUCCESS)
+        }
     }
 }

@@ -12,6 +12,7 @@ use watchfire_mirror::{FleetSettings, Mirror, MirrorSettings, Region};
 use watchfire_p2p::read_swarm_key;
 use watchfire_server::LogSettings;
 
+use crate::cpu_profile::CpuProfileOption;
 use crate::signals::Signals;
 
 /// Arguments of `watchfire mirror`.
@@ -25,6 +26,8 @@ pub struct Mirroring {
     config: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    pub cpu_profile: CpuProfileOption,
 }
 
 /// The options, each unset or set.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::extract::ConnectInfo;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -30,8 +31,9 @@ pub(super) async fn accept(listener: TcpListener, router: Router) {
 }
 
 async fn serve(stream: TcpStream, router: Router) {
-    let Ok(local) = stream.local_addr() else { return };
-    let service = TowerToHyperService::new(router.layer(Extension(LocalAddress(local))));
+    let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else { return };
+    let router = router.layer(Extension(LocalAddress(local))).layer(Extension(ConnectInfo(peer)));
+    let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

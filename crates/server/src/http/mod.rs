@@ -9,6 +9,7 @@ mod app_shell;
 mod health;
 mod limits;
 mod longpoll;
+mod request_log;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::map_request_with_state;
 use http::header;
 
+pub(crate) use self::request_log::log_requests;
 use crate::proxies::{RequestedHost, TrustedProxies};
 use crate::settings::Settings;
 use crate::shard::Shared;
@@ -40,6 +42,8 @@ pub(crate) fn router(
     if with_pages {
         router = app_shell::restrict_sites(router, shared);
     }
+    // Inside the layer that names the client.
+    let router = log_requests(router, &settings.log);
     router.layer(map_request_with_state(shared.proxies.clone(), name_client))
 }
 

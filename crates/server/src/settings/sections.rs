@@ -179,7 +179,7 @@ impl Default for StunSettings {
     }
 }
 
-/// Level and format of the log.
+/// Level, format and contents of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
@@ -187,6 +187,8 @@ pub struct LogSettings {
     pub format: LogFormat,
     /// A level, or a filter such as `"info,watchfire_sockets=debug"`.
     pub level: String,
+    /// The beginnings of the paths whose HTTP requests write a line each, such as `/api/`.
+    pub request_paths: Vec<String>,
 }
 
 /// How a log line is written.
@@ -202,6 +204,6 @@ pub enum LogFormat {
 
 impl Default for LogSettings {
     fn default() -> Self {
-        LogSettings { format: LogFormat::Text, level: "info".into() }
+        LogSettings { format: LogFormat::Text, level: "info".into(), request_paths: Vec::new() }
     }
 }

@@ -1,0 +1,45 @@
+//! Without the feature `profiles`, requests for profiles say so.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+use watchfire_types::NodeId;
+
+use crate::admin::{Access, refuse};
+use crate::cluster::{ClusterPart, PartLink};
+
+/// The calls for profiles.
+pub(crate) struct ProfileCalls {
+    link: PartLink,
+}
+
+impl ProfileCalls {
+    pub fn new(link: PartLink) -> Self {
+        ProfileCalls { link }
+    }
+
+    pub fn routes(self: Arc<Self>, _: Arc<Access>) -> Router {
+        Router::new()
+            .route("/debug/pprof/profile", get(not_built))
+            .route("/debug/flamegraph", get(not_built))
+    }
+}
+
+async fn not_built() -> Response {
+    let message = "This program was built without the feature \"profiles\". To get profiles, install another one: cargo \
+                   install watchfire-cli --features profiles";
+    refuse(StatusCode::NOT_IMPLEMENTED, "not built", message)
+}
+
+impl ClusterPart for ProfileCalls {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, _: NodeId, _: &[u8]) -> Result<(), postcard::Error> {
+        Ok(())
+    }
+}
