@@ -60,7 +60,7 @@ check: web docs-links ## Formatting, lints and documentation
 	CARGO="$(CARGO)" tests/audit.sh rules
 
 features: ## Check the library with each of its features alone
-	for feature in "" cluster embed hooks jwt logging pages settings-file tls; do \
+	for feature in "" cluster embed hooks jwt logging otlp pages settings-file tls; do \
 	  RUSTFLAGS="-D warnings" $(CARGO) check $(LOCKED) --quiet -p watchfire-server --no-default-features --features "$$feature" || exit 1; done
 
 public-api: ## List the library's public items in crates/watchfire/public-api.txt, and show what changed; installs cargo-public-api when it is missing

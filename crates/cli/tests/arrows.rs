@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("page-client", &["types", "content", "bitswap", "p2p"]),
     ("sim", &["types", "content", "bitswap", "fleet", "report"]),
     ("stun", &["types"]),
+    ("traces", &["types"]),
     ("mirror", &["types", "content", "bitswap", "fleet", "store", "p2p"]),
     ("workers", &["types"]),
     (
@@ -41,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bus",
             "nats",
             "workers",
+            "traces",
             "store",
             "p2p",
             "page-client",

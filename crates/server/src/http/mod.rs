@@ -9,13 +9,14 @@ mod app_shell;
 mod health;
 mod limits;
 mod longpoll;
+mod spans;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::middleware::map_request_with_state;
+use axum::middleware::{from_fn, map_request_with_state};
 use http::header;
 
 use crate::proxies::{RequestedHost, TrustedProxies};
@@ -40,7 +41,11 @@ pub(crate) fn router(
     if with_pages {
         router = app_shell::restrict_sites(router, shared);
     }
-    router.layer(map_request_with_state(shared.proxies.clone(), name_client))
+    let router = router.layer(map_request_with_state(shared.proxies.clone(), name_client));
+    match watchfire_traces::is_on() {
+        true => router.layer(from_fn(spans::trace)),
+        false => router,
+    }
 }
 
 /// Replaces the address of a request by that of the client behind trusted proxies, and notes the

@@ -39,6 +39,7 @@ mod delivery;
 mod event_loop;
 mod history;
 mod history_topics;
+mod join_span;
 mod joining;
 mod longpoll;
 mod parked;
