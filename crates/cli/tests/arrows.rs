@@ -21,12 +21,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bus", &["types"]),
     ("nats", &["types", "bus"]),
     ("store", &["content", "encryption"]),
-    ("p2p", &["types", "content", "bitswap", "store"]),
+    ("p2p", &["types", "content", "bitswap", "store", "traces"]),
     ("page-client", &["types", "content", "bitswap", "p2p"]),
     ("sim", &["types", "content", "bitswap", "fleet", "report"]),
     ("stun", &["types"]),
     ("traces", &["types"]),
-    ("mirror", &["types", "content", "bitswap", "fleet", "store", "p2p"]),
+    ("mirror", &["types", "content", "bitswap", "fleet", "store", "p2p", "traces"]),
     ("workers", &["types"]),
     (
         "server",
@@ -64,6 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sim",
             "report",
             "mirror",
+            "traces",
         ],
     ),
 ];

@@ -51,13 +51,18 @@ impl Span {
 
     /// Makes this the current span whenever a future runs.
     pub async fn within<F: Future>(&self, future: F) -> F::Output {
-        let mut future = pin!(future);
-        poll_fn(|context| {
-            let _entered = self.enter();
-            future.as_mut().poll(context)
-        })
-        .await
+        within(self.context().or_else(current), future).await
     }
+}
+
+/// Makes a span the current one whenever a future runs. A task that is spawned begins without one.
+pub async fn within<F: Future>(span: Option<TraceContext>, future: F) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let _entered = enter_remote(span);
+        future.as_mut().poll(context)
+    })
+    .await
 }
 
 /// Makes a span of another process the current one of this thread.

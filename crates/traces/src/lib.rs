@@ -23,7 +23,7 @@ mod current;
 mod exporter;
 mod span;
 
-pub use current::{Entered, current, enter_remote};
+pub use current::{Entered, current, enter_remote, within};
 pub use exporter::{AlreadyStarted, is_on, start};
 pub use span::{FinishedSpan, Kind, Span, Value};
 pub use watchfire_types::TraceContext;

@@ -160,6 +160,13 @@ impl Span {
         }
     }
 
+    /// Ends the span, which was done so long after its beginning.
+    pub fn end_after(mut self, duration: Duration) {
+        if let Some(running) = self.0.take() {
+            export(FinishedSpan { duration: running.age + duration, ..running.span });
+        }
+    }
+
     /// Ends the span without exporting it.
     pub fn discard(mut self) {
         self.0 = None;

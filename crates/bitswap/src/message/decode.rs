@@ -2,7 +2,12 @@ use bytes::Bytes;
 use watchfire_content::protobuf::{Fields, Value};
 use watchfire_content::{Block, Cid, CidError, Codec, HashFunction, Prefix, Version};
 
-use super::{ENTRIES_MAX, MESSAGE_BYTES_MAX, Message, MessageError, Presence, WantEntry, WantKind};
+use watchfire_types::TraceContext;
+
+use super::{
+    ENTRIES_MAX, MESSAGE_BYTES_MAX, Message, MessageError, Presence, TRACE_FIELD, WantEntry,
+    WantKind,
+};
 
 /// Reads a message that fills `bytes`, without the length in front of it, and hashes its blocks.
 ///
@@ -23,6 +28,8 @@ pub fn decode(bytes: &Bytes) -> Result<Message<Block>, MessageError> {
             (5, Value::Varint(pending)) => {
                 message.pending_bytes = u32::try_from(pending as i32).unwrap_or(0);
             }
+            // Everything but a valid text counts as none.
+            (TRACE_FIELD, Value::Bytes(text)) => message.trace = TraceContext::parse(text),
             (field @ 0..=5, _) => return Err(MessageError::Field { field, of: "a message" }),
             _ => {}
         }
