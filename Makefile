@@ -11,7 +11,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web client test test-restart quick check features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web client test test-restart quick check features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-traces test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -142,6 +142,10 @@ test-observe: web tools tests/interop/node_modules/.package-lock.json ## The ope
 	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features top -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:observe
+
+test-traces: tests/interop/node_modules/.package-lock.json ## Traces at a real OpenTelemetry collector, which Go builds once, in minutes; needs docker-registry
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features mirror,otlp -p watchfire-cli
+	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:traces
 
 test-tutorials: tools tests/interop/node_modules/.package-lock.json ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby; installs the languages that are missing
 	@missing=; for tool in uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go; do \

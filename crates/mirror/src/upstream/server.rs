@@ -104,6 +104,9 @@ impl ServerClient {
             span.set("server.address", self.name.clone());
             span.set("http.request.method", method.to_string());
             span.set("url.path", url.path().to_owned());
+            if let Some(range) = headers.get(header::RANGE).and_then(|range| range.to_str().ok()) {
+                span.set("watchfire.range", range.to_owned());
+            }
         }
         let sent = self.follow(method, url, headers, span.context()).await;
         match &sent {
