@@ -212,7 +212,9 @@ impl Downloads {
                 span.set("watchfire.digest", digest.to_string());
                 span.set("watchfire.registry_bytes", sources.registry_bytes());
                 span.set("watchfire.host_bytes", sources.host_bytes());
-                result.as_ref().err().map(|error| span.fail(error));
+                if let Err(error) = &result {
+                    span.fail(error);
+                }
             }
             drop(span);
             downloads.finish(&digest, &sender, result);
