@@ -46,6 +46,11 @@ pub(crate) fn samples_new_trace() -> bool {
     RNG.with_borrow_mut(Rng::fraction) < exporter.sample
 }
 
+/// Exports a span that another program measured, such as a browser.
+pub fn report(span: FinishedSpan) {
+    export(span);
+}
+
 pub(crate) fn export(span: FinishedSpan) {
     if let Some(exporter) = EXPORTER.get() {
         (exporter.export)(span);

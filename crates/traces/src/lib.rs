@@ -24,6 +24,6 @@ mod exporter;
 mod span;
 
 pub use current::{Entered, current, enter_remote, within};
-pub use exporter::{AlreadyStarted, is_on, start};
+pub use exporter::{AlreadyStarted, is_on, report, start};
 pub use span::{FinishedSpan, Kind, Span, Value};
 pub use watchfire_types::TraceContext;

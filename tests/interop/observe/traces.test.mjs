@@ -10,6 +10,8 @@ import { after, before, describe, it } from 'node:test'
 
 import { WebSocket } from 'ws'
 
+import { blocksOf, tracedMessage, wantMessage } from '../browser/bitswap-messages.mjs'
+import { joinPage, silentHolder } from '../browser/raw-peer.mjs'
 import { Collector, describe as describeSpan, whyNoCollector } from '../lib/collector.mjs'
 import { Command } from '../lib/command-line.mjs'
 import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
@@ -111,6 +113,50 @@ describe('traces', { skip: whyNoCollector }, () => {
     assert.equal(far.parent, near.id)
     assert.equal(far.attributes['messaging.destination.name'], `page:${cid}`)
     assertTree(spans, root)
+  })
+
+  it('of a tab lead from its join to the peer that sends the blocks, and include what the tab reports', async (t) => {
+    const server = await startWatchfire({ settings: { ...traces(), 'traces.service_name': 'tabs', 'traces.sample': 0.25 } })
+    t.after(() => server.stop())
+    assert.deepEqual((await (await fetch(server.http('/limits'))).json()).traces, { sample: 0.25 })
+    const file = randomBytes(700_000)
+    writeFileSync(path.join(folder, 'tab.bin'), file)
+    const share = new Command(t, folder, 'share', ['tab.bin', '--to', `http://127.0.0.1:${server.port}`, ...LOOPBACK], environment())
+    const { cid } = await share.event('shared')
+    const { root, blocks } = blocksOf(file)
+    assert.equal(root, cid)
+
+    // The messages that web/src/swarm/load-trace.ts sends.
+    const load = newContext()
+    const [joining, fetching] = [newContext(), newContext()].map(({ span }) => span)
+    const place = (span) => `00-${load.trace}-${span}-01`
+    const tab = await joinPage(t, server, cid, 'none', silentHolder(), { traceparent: place(joining) })
+    const wants = wantMessage([...blocks.values()].map((block) => block.cid))
+    await tab.sendMessage(tab.introduced[0], tracedMessage(wants, place(fetching)))
+    const spans = [
+      { name: 'join', id: joining, start_ms: 0, took_ms: 4.25, peers: 1 },
+      { name: 'blocks from peer', id: fetching, start_ms: 5, took_ms: 90, peer: tab.introduced[0].toString('hex'), blocks: 1, bytes: file.length },
+    ]
+    const report = { traceparent: load.text, took_ms: 100, spans }
+    for (const wrong of [{}, [], { ...report, took_ms: -1 }, { ...report, traceparent: 'x' }, { ...report, spans: Array(65).fill(spans[0]) }]) {
+      assert.equal((await tab.push('trace', wrong)).response.reason, 'invalid report of a trace')
+    }
+    assert.equal((await tab.push('trace', report)).status, 'ok')
+    const has = (found, service, name) => found.some((span) => span.service === service && span.name === name)
+    await collector.find((found) => found.some(({ name, trace }) => name === 'serve' && trace === load.trace), 'the span of the serving peer, which ends when it is idle')
+    await share.interrupt()
+    const found = await traceWith(load.trace, (all) => has(all, 'watchfire-share', 'serve') && has(all, 'tabs', 'load page'), 'the spans of the tab, the server and the peer')
+    const top = only(found, 'load page')
+    assert.deepEqual([top.parent, top.id], ['', load.span])
+    assertTree(found, top)
+    const [ours, theirs] = [joining, undefined].map((id) => found.find((span) => span.name === 'join' && (id ? span.id === id : span.parent === joining)))
+    assert.equal(ours.parent, top.id)
+    assert.equal(theirs.attributes['messaging.destination.name'], `page:${cid}`)
+    assert.equal(only(found, 'blocks from peer').parent, top.id)
+    const served = only(found, 'serve')
+    assert.equal(served.parent, fetching)
+    assert.equal(served.attributes['watchfire.bytes'], String(file.length))
+    assert.equal(found.length, 5, found.map(describeSpan).join('\n'))
   })
 
   it('of a publish go on in the other processes, once for each', async (t) => {
