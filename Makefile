@@ -134,13 +134,13 @@ test-cluster: web tools tests/interop/node_modules/.package-lock.json ## Several
 	NATS_SERVER="$$(cd tests/interop && node --input-type=module -e "import { natsServer } from './lib/nats.mjs'; console.log(natsServer())")" \
 	  $(CARGO) test $(LOCKED) -p watchfire-nats --test servers -- --ignored --test-threads=1
 
-test-observe: web tools tests/interop/node_modules/.package-lock.json ## The operator's page, `watchfire top` in tmux, twelve faults that the page must name, and a real Prometheus with rules, alerts and the dashboard; installs what is missing
-	@missing=; for tool in prometheus:prometheus promtool:prometheus tmux:tmux; do \
+test-observe: web tools tests/interop/node_modules/.package-lock.json ## The operator's page, `watchfire top` in tmux, twelve faults that the page must name, and a real Prometheus with rules, alerts and dashboards; installs what is missing
+	@missing=; for tool in prometheus:prometheus promtool:prometheus tmux:tmux docker-registry:docker-registry; do \
 	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
 	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features top -p watchfire-cli
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features top,mirror -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:observe
 
 test-traces: tests/interop/node_modules/.package-lock.json ## Traces at a real OpenTelemetry collector, which Go builds once, in minutes; needs docker-registry

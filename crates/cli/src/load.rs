@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use watchfire_load::{AgentAddress, Live, LoadOptions, Results, Source, StopFlag, WorkerProgram};
+use watchfire_page_client::ServerUrl;
+
+use crate::operator::Operator;
 
 /// The exit code when a threshold is broken; other failures end with 1.
 const THRESHOLD_BROKEN: u8 = 3;
@@ -36,6 +39,9 @@ pub struct Arguments {
     /// Write a report with charts to this file: one HTML page that needs no other file.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Mark the begin and the end of the load on the operator's page of the server with this listener.
+    #[arg(long, value_name = "URL")]
+    operator: Option<ServerUrl>,
     /// Use at least this many processes; the default is as few as the limits allow.
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
@@ -86,7 +92,19 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let signalled = stop_at_signals(options.stop.clone())?;
     let thresholds = source.scenario()?.thresholds;
 
-    let results = watchfire_load::run_load(&source, &options, watch())?;
+    let operator = arguments.operator.as_ref().map(|url| Operator::new(url, None)).transpose()?;
+    let name = scenario.file_name().unwrap_or_default().to_string_lossy();
+    if let Some(operator) = &operator {
+        operator.note_blocking(&format!("The load {name} began"))?;
+    }
+    let results = watchfire_load::run_load(&source, &options, watch());
+    if let Some(operator) = &operator
+        && let Err(error) = operator.note_blocking(&format!("The load {name} ended"))
+    {
+        // The results are worth more than the mark.
+        eprintln!("{error:#}");
+    }
+    let results = results?;
 
     let verdicts = watchfire_load::judge(&thresholds, &results);
     print!("\n{}", watchfire_load::table(&results, &verdicts));

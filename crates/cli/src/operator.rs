@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use watchfire_page_client::ServerUrl;
@@ -85,6 +86,15 @@ impl Operator {
     pub fn get_blocking<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(runtime.block_on(self.call("GET", path))?)
+    }
+
+    /// Notes an event on the operator's page, on a runtime of its own.
+    pub fn note_blocking(&self, text: &str) -> anyhow::Result<()> {
+        let text = utf8_percent_encode(text, NON_ALPHANUMERIC);
+        let path = format!("/admin/events?text={text}");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let _: serde_json::Value = runtime.block_on(self.call("POST", &path))?;
+        Ok(())
     }
 
     fn request(&self, method: &'static str, path: &str) -> Request {

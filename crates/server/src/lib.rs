@@ -52,6 +52,7 @@ mod auth;
 #[cfg(any(feature = "hooks", feature = "jwt", feature = "tls"))]
 mod causes;
 mod cluster;
+mod denied_addresses;
 mod embedded;
 mod feature;
 #[cfg(feature = "pages")]

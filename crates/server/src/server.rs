@@ -21,6 +21,7 @@ use crate::api::{ApiFeature, ApiKeyError, AskedParts, Keys};
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::auth::{Auth, AuthError, JwksThread};
 use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker, Reporter};
+use crate::denied_addresses::DeniedAddresses;
 use crate::feature::{Feature, Foundation, Started};
 use crate::history::{History, HistorySource};
 use crate::hooks::{HookError, HookThread, Hooks};
@@ -433,11 +434,14 @@ impl Server {
         sources.push(troubles.clone());
         let metrics_page = Arc::new(MetricsPage::new(sources, PartLink::new(&cluster)));
         parts.push(metrics_page.clone());
+        let denied_addresses = Arc::new(DeniedAddresses::new(PartLink::new(&cluster)));
+        parts.push(denied_addresses.clone());
         let operator = Arc::new(Operator::new(OperatorParts {
             link: PartLink::new(&cluster),
             endpoint: endpoint.clone(),
             metrics_page: metrics_page.clone(),
             troubles,
+            denied_addresses: denied_addresses.clone(),
             limits: settings.limits.clone(),
             history_bytes_max: settings.channels.history_bytes_max,
             is_successor,
@@ -479,6 +483,7 @@ impl Server {
             history,
             metrics,
             addresses,
+            denied_addresses,
             memory: MemoryReturn::new(return_memory),
             sessions: TokenKey::new(random_secret()?),
             websocket_path: websocket_path.clone(),

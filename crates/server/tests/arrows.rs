@@ -30,6 +30,7 @@ const ORDER: &[&str] = &[
     "metrics",
     "cluster",
     "addresses",
+    "denied_addresses",
     "presence",
     "history",
     "auth",

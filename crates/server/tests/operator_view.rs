@@ -189,6 +189,110 @@ fn the_operator_closes_a_connection_with_the_token_only() {
 }
 
 #[test]
+fn the_operator_watches_the_messages_of_one_connection() {
+    let server = start(with_token());
+    let mut client = Client::connect(&server);
+    client.join("rooms:a", json!({}));
+    let found = call(&server, "GET /admin/connections?transport=websocket", TOKEN).1;
+    let id = found["connections"][0]["id"].as_str().unwrap().to_owned();
+    let path = format!("/admin/connections/{id}/messages");
+    let read = |after: u64| call(&server, &format!("GET {path}?after={after}"), TOKEN).1;
+    assert_eq!(read(0)["messages"], json!([]), "the watch begins with the first call");
+    let mut other = Client::connect(&server);
+    other.join("rooms:a", json!({}));
+    client.push("rooms:a", "new_msg", json!({ "body": "secret" }));
+    client.receive_event("new_msg");
+    other.push("rooms:a", "new_msg", json!({ "body": "another" }));
+    client.receive_event("new_msg");
+    let first = read(0);
+    let names = first["messages"].as_array().unwrap().iter().map(|message| {
+        assert_eq!(message["topic"], "rooms:a");
+        let text = |name: &str| message[name].as_str().unwrap().to_owned();
+        (text("direction"), text("event"), message["payload_bytes"].as_u64().unwrap())
+    });
+    let names: Vec<_> = names.collect();
+    let message = |direction: &str, event: &str, bytes| (direction.into(), event.into(), bytes);
+    assert!(names.contains(&message("received", "new_msg", 17)), "{names:?}");
+    assert!(names.contains(&message("sent", "new_msg", 18)), "{names:?}");
+    assert!(!first.to_string().contains("secret"), "{first}");
+    let last = first["messages"].as_array().unwrap().len() as u64;
+
+    let payloads = format!("PUT /admin/connections/{id}/payloads?shown=true");
+    assert_eq!(call(&server, &payloads, "").0, 401);
+    assert_eq!(call(&server, &payloads, TOKEN).0, 200);
+    client.push("rooms:a", "new_msg", json!({ "body": "secret" }));
+    client.receive_event("new_msg");
+    let later = read(last);
+    assert_eq!(later["has_payloads"], true);
+    assert_eq!(later["messages"][0]["payload"], r#"{"body":"secret"}"#, "{later}");
+    drop(client);
+    let deadline = Instant::now() + DEADLINE;
+    while call(&server, &format!("GET {path}"), TOKEN).0 != 404 {
+        assert!(Instant::now() < deadline, "the connection is still there");
+    }
+}
+
+#[test]
+fn a_denied_address_has_no_connection_until_it_is_allowed() {
+    let server = start(with_token());
+    let mut clients: Vec<Client> = (0..700).map(|_| Client::connect(&server)).collect();
+    clients[0].join("rooms:a", json!({}));
+    let path = "/admin/addresses/denied";
+    assert_eq!(call(&server, &format!("PUT {path}/127.0.0.1"), "").0, 401);
+    for wrong in ["127.0.0.1.1", "127.0.0.1?seconds=0", "127.0.0.1?seconds=9999999", "x"] {
+        assert_eq!(call(&server, &format!("PUT {path}/{wrong}"), TOKEN).0, 400, "{wrong}");
+    }
+    let (status, denied) = call(&server, &format!("PUT {path}/127.0.0.1?seconds=60"), TOKEN);
+    assert_eq!(status, 200);
+    assert!(denied["disconnected"].as_u64() >= Some(700), "{denied}");
+    for mut client in clients {
+        assert_eq!(client.receive_close(), 1001);
+    }
+    let listed = call(&server, &format!("GET {path}"), TOKEN).1;
+    assert_eq!(listed["denied"][0]["address"], "127.0.0.1");
+    let response = support::get(&server, "/healthz");
+    assert!(response.starts_with("HTTP/1.1 403 "), "{response}");
+    assert_eq!(metric(&server, "watchfire_refusals_total{reason=\"address_denied\"}"), 1);
+    let (status, allowed) = call(&server, &format!("DELETE {path}/127.0.0.1"), TOKEN);
+    assert_eq!((status, &allowed["was_denied"]), (200, &json!(true)));
+    Client::connect(&server).join("rooms:a", json!({}));
+    let events = call(&server, "GET /admin/events", TOKEN).1.to_string();
+    assert!(events.contains("address_denied") && events.contains("address_allowed"), "{events}");
+}
+
+#[test]
+fn the_operator_notes_an_event() {
+    let server = start(with_token());
+    assert_eq!(call(&server, "POST /admin/events?text=deployed", "").0, 401);
+    for wrong in ["", "?text=", "?text=%20", &format!("?text={}", "x".repeat(161))] {
+        assert_eq!(call(&server, &format!("POST /admin/events{wrong}"), TOKEN).0, 400, "{wrong}");
+    }
+    assert_eq!(call(&server, "POST /admin/events?text=deployed+42", TOKEN).0, 200);
+    let events = call(&server, "GET /admin/events", TOKEN).1;
+    let last = events["events"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["kind"], &last["text"]), (&json!("note"), &json!("deployed 42")));
+}
+
+#[test]
+fn fifty_clients_get_whole_metrics_at_the_same_time() {
+    let server = start(rooms());
+    let barrier = std::sync::Barrier::new(50);
+    std::thread::scope(|scope| {
+        for _ in 0..50 {
+            scope.spawn(|| {
+                barrier.wait();
+                for _ in 0..4 {
+                    let text = support::metrics(&server);
+                    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+                    assert!(text.ends_with("# EOF\n"), "{text}");
+                }
+            });
+        }
+    });
+    Client::connect(&server).join("rooms:a", json!({}));
+}
+
+#[test]
 fn guesses_of_the_token_are_counted_and_answered_slowly() {
     let server = start(with_token());
     let began = Instant::now();

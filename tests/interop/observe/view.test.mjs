@@ -1,6 +1,10 @@
 // The operator's calls on a server of several processes and machines: each answers for all.
 
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
 import { WebSocket } from 'ws'
@@ -8,16 +12,17 @@ import { WebSocket } from 'ws'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
 import { join } from '../lib/room-sockets.mjs'
-import { ROOMS, startWatchfire } from '../lib/server.mjs'
+import { ROOMS, binary, startWatchfire } from '../lib/server.mjs'
 
 const TOKEN = 'a token of the operator'
 const CLIENTS = 60
 
 describe('the operator of three processes', () => {
-  let server
+  let server, folder
   const clients = []
 
   before(async () => {
+    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-view-'))
     server = await startWatchfire({ processes: 3, settings: { ...ROOMS, 'admin.token': TOKEN } })
     for (let n = 0; n < CLIENTS; n++) clients.push(await join(server, n % 3 === 0 ? 'rooms:some' : 'rooms:others'))
   })
@@ -25,6 +30,7 @@ describe('the operator of three processes', () => {
   after(async () => {
     for (const client of clients) client.terminate()
     await server?.stop()
+    rmSync(folder, { recursive: true })
   })
 
   it('sees the clients of all', async () => {
@@ -63,6 +69,44 @@ describe('the operator of three processes', () => {
   it('changes the level of the log of all', async () => {
     assert.deepEqual(await call(server, '/admin/log?level=warn', 'PUT'), { level: 'warn', processes: 3 })
     assert.deepEqual(await call(server, '/admin/log?level=info', 'PUT'), { level: 'info', processes: 3 })
+  })
+
+  it('watches the messages of a connection of any', async () => {
+    const { connections } = await call(server, '/admin/connections?transport=websocket&limit=200&topic=rooms:some')
+    const { id } = connections.find(({ id: name }) => name.startsWith('2-')) ?? connections.at(-1)
+    const watch = () => call(server, `/admin/connections/${id}/messages`)
+    assert.deepEqual((await watch()).messages, [])
+    clients.find(({ readyState }, n) => n % 3 === 0 && readyState === WebSocket.OPEN).send(JSON.stringify(['1', '2', 'rooms:some', 'new_msg', {}]))
+    const { messages } = await waitUntil(async () => {
+      const watched = await watch()
+      return watched.messages.some(({ direction }) => direction === 'sent') && watched
+    }, 'the message was sent to the connection')
+    assert(messages.every(({ topic }) => topic === 'rooms:some'))
+  })
+
+  it('marks the begin and the end of a load', async () => {
+    const scenario = path.join(folder, 'short.toml')
+    writeFileSync(scenario, `[[targets]]\nurl = "ws://localhost:${server.port}"\n\n[[phases]]\nname = "one"\nduration = "1s"\nrate = 2\n\n[[sessions]]\nname = "user"\nprobability = 100\nsteps = [{ connect = { path = "/socket/websocket?vsn=2.0.0" } }]\n`)
+    const operator = new URL(await server.admin('/')).origin
+    const { status, stderr } = spawnSync(binary('watchfire'), ['load', scenario, '--operator', operator], {
+      encoding: 'utf8',
+      env: { ...process.env, WATCHFIRE_ADMIN_TOKEN: TOKEN },
+    })
+    assert.equal(status, 0, stderr)
+    const notes = (await call(server, '/admin/events')).events.filter(({ kind }) => kind === 'note')
+    assert.deepEqual(notes.map(({ text }) => text), ['The load short.toml began', 'The load short.toml ended'])
+  })
+
+  it('denies an address in all, closes its connections, and allows it again', async () => {
+    const { disconnected } = await call(server, '/admin/addresses/denied/127.0.0.1', 'PUT')
+    assert(disconnected >= CLIENTS - 1, `${disconnected} are closed`)
+    await waitUntil(() => clients.every(({ readyState }) => readyState === WebSocket.CLOSED), 'all clients are closed')
+    // Each new connection may be answered by another process.
+    const status = async () => (await fetch(server.http('/healthz').replace('localhost', '127.0.0.1'), { headers: { connection: 'close' } })).status
+    for (let n = 0; n < 12; n++) assert.equal(await status(), 403)
+    await call(server, '/admin/addresses/denied/127.0.0.1', 'DELETE')
+    const allowed = async () => (await Promise.all(Array.from({ length: 12 }, status))).every((one) => one === 200)
+    await waitUntil(allowed, 'each process answers again')
   })
 
   it('sees that a process is lost and serves again', async () => {

@@ -4,41 +4,72 @@ use std::borrow::Cow;
 
 use super::text;
 use crate::error::{DecodeError, EncodeError, Field};
-use crate::frame::{Broadcast, Message, Payload, Push, Reply};
+use crate::frame::{Broadcast, Message, Payload, Push, Reply, event};
 use crate::reference::{REF_BYTES_MAX, Ref};
 
 const PUSH: u8 = 0;
 const REPLY: u8 = 1;
 const BROADCAST: u8 = 2;
-/// A client's push starts with its kind and four lengths.
-const PUSH_HEAD_BYTES: usize = 5;
-
 pub(super) fn decode(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
     match frame.first() {
         None | Some(&PUSH) => {}
         Some(&kind) => return Err(DecodeError::UnknownKind { kind }),
     }
-    let truncated = |needed| DecodeError::Truncated { len: frame.len(), needed };
-    let (head, mut rest) =
-        frame.split_first_chunk::<PUSH_HEAD_BYTES>().ok_or_else(|| truncated(PUSH_HEAD_BYTES))?;
-    let lengths = [head[1], head[2], head[3], head[4]].map(usize::from);
-    let fields_len = lengths.iter().sum::<usize>();
-    if rest.len() < fields_len {
-        return Err(truncated(PUSH_HEAD_BYTES + fields_len));
+    let ([join_ref, own_ref, topic, event], payload) = split(frame)?;
+    message(join_ref, own_ref, topic, event, payload)
+}
+
+/// Decodes a server's frame. A reply has the event `phx_reply`, and its status is left out.
+pub(super) fn decode_sent(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
+    match frame.first() {
+        None | Some(&PUSH) => {
+            let ([join_ref, topic, event], payload) = split(frame)?;
+            message(join_ref, "", topic, event, payload)
+        }
+        Some(&REPLY) => {
+            let ([join_ref, own_ref, topic, _status], payload) = split(frame)?;
+            message(join_ref, own_ref, topic, event::REPLY, payload)
+        }
+        Some(&BROADCAST) => {
+            let ([topic, event], payload) = split(frame)?;
+            message("", "", topic, event, payload)
+        }
+        Some(&kind) => Err(DecodeError::UnknownKind { kind }),
     }
-    let mut fields = [""; 4];
+}
+
+/// The fields of a frame, and its payload. The kind comes first, then the length of each field.
+fn split<const FIELDS: usize>(frame: &[u8]) -> Result<([&str; FIELDS], &[u8]), DecodeError> {
+    let truncated = |needed| DecodeError::Truncated { len: frame.len(), needed };
+    let head_len = 1 + FIELDS;
+    let (head, mut rest) = frame.split_at_checked(head_len).ok_or_else(|| truncated(head_len))?;
+    let lengths = head[1..].iter().map(|len| usize::from(*len));
+    let fields_len = lengths.clone().sum::<usize>();
+    if rest.len() < fields_len {
+        return Err(truncated(head_len + fields_len));
+    }
+    let mut fields = [""; FIELDS];
     for (field, len) in fields.iter_mut().zip(lengths) {
         let (bytes, after) = rest.split_at(len);
         *field = text(bytes)?;
         rest = after;
     }
-    let [join_ref, own_ref, topic, event] = fields;
+    Ok((fields, rest))
+}
+
+fn message<'a>(
+    join_ref: &str,
+    own_ref: &str,
+    topic: &'a str,
+    event: &'a str,
+    payload: &'a [u8],
+) -> Result<Message<'a>, DecodeError> {
     Ok(Message {
         join_ref: reference(Field::JoinRef, join_ref)?,
         reference: reference(Field::Ref, own_ref)?,
         topic: Cow::Borrowed(topic),
         event: Cow::Borrowed(event),
-        payload: Payload::Binary(rest),
+        payload: Payload::Binary(payload),
     })
 }
 

@@ -61,6 +61,22 @@ pub fn decode_binary(serializer: Serializer, frame: &[u8]) -> Result<Message<'_>
     }
 }
 
+/// Decodes a binary frame that a server sent: a push, a reply or a broadcast. A reply has the event
+/// `phx_reply`; its status is left out.
+///
+/// ```
+/// use watchfire_channels::{Payload, event};
+///
+/// let frame = b"\x01\x01\x01\x0b\x0236rooms:lobbyok\x01\x02\xff";
+/// let reply = watchfire_channels::decode_sent_binary(frame)?;
+/// assert_eq!((&*reply.topic, &*reply.event), ("rooms:lobby", event::REPLY));
+/// assert_eq!(reply.payload, Payload::Binary(&[1, 2, 255]));
+/// # Ok::<(), watchfire_channels::DecodeError>(())
+/// ```
+pub fn decode_sent_binary(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
+    binary::decode_sent(frame)
+}
+
 fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
     // The fast check does not return the position, so check an invalid text again.
     simdutf8::basic::from_utf8(bytes).or_else(|_| {

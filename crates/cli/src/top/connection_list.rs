@@ -1,6 +1,11 @@
 //! The screen of connections: what is asked for, what was found, and which row is selected.
 
-use super::question::{Connection, ConnectionQuery, Connections};
+use std::collections::VecDeque;
+
+use super::question::{Connection, ConnectionQuery, Connections, Message, Messages};
+
+/// Messages of a connection that the screen keeps.
+const MESSAGES_MAX: usize = 200;
 
 /// The screen of connections.
 #[derive(Debug, Default)]
@@ -20,8 +25,40 @@ pub struct Details {
     pub id: String,
     pub found: Connection,
     pub is_gone: bool,
-    /// The first topic that is shown.
+    /// The first topic or message that is shown.
     pub scroll: usize,
+    /// `None`: its messages are not watched.
+    pub watched: Option<Watched>,
+}
+
+/// The last messages of a connection that the user watches.
+#[derive(Debug, Default)]
+pub struct Watched {
+    since_ms: u64,
+    /// Those that came too fast to be read.
+    pub missed: u64,
+    /// The last one first.
+    pub messages: VecDeque<Message>,
+}
+
+impl Watched {
+    /// The number of the last message.
+    pub fn last(&self) -> u64 {
+        self.messages.front().map_or(0, |message| message.number)
+    }
+
+    /// Adds the messages that came since.
+    pub fn add(&mut self, found: Messages) {
+        // The server forgot the watch and began another one.
+        if found.since_ms != self.since_ms {
+            *self = Watched { since_ms: found.since_ms, ..Watched::default() };
+        }
+        self.missed += found.missed;
+        for message in found.messages {
+            self.messages.push_front(message);
+        }
+        self.messages.truncate(MESSAGES_MAX);
+    }
 }
 
 impl ConnectionList {

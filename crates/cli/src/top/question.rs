@@ -14,13 +14,35 @@ const ROWS_MAX: &str = "200";
 /// A question to the server. An empty machine is the one that is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    State { machine: String },
-    History { machine: String, after_ms: u64 },
-    Events { machine: String },
-    Connections { machine: String, query: ConnectionQuery },
-    Connection { id: String },
-    Topics { machine: String, prefix: String },
-    Disconnect { id: String },
+    State {
+        machine: String,
+    },
+    History {
+        machine: String,
+        after_ms: u64,
+    },
+    Events {
+        machine: String,
+    },
+    Connections {
+        machine: String,
+        query: ConnectionQuery,
+    },
+    Connection {
+        id: String,
+    },
+    /// The messages of a connection after a number.
+    Messages {
+        id: String,
+        after: u64,
+    },
+    Topics {
+        machine: String,
+        prefix: String,
+    },
+    Disconnect {
+        id: String,
+    },
 }
 
 /// The kind of a question. At most one of each kind is open.
@@ -31,6 +53,7 @@ pub enum Kind {
     Events,
     Connections,
     Connection,
+    Messages,
     Topics,
     Disconnect,
 }
@@ -43,6 +66,7 @@ pub enum Answer {
     Events(Vec<Event>),
     Connections(Connections),
     Connection(Box<Connection>),
+    Messages(Messages),
     Topics(Vec<TopicUse>),
     Disconnected,
 }
@@ -70,6 +94,7 @@ impl Question {
             Question::Events { .. } => Kind::Events,
             Question::Connections { .. } => Kind::Connections,
             Question::Connection { .. } => Kind::Connection,
+            Question::Messages { .. } => Kind::Messages,
             Question::Topics { .. } => Kind::Topics,
             Question::Disconnect { .. } => Kind::Disconnect,
         }
@@ -87,6 +112,7 @@ impl Question {
             }
             Question::Connections { .. } => Answer::Connections(operator.call("GET", &path).await?),
             Question::Connection { .. } => Answer::Connection(operator.call("GET", &path).await?),
+            Question::Messages { .. } => Answer::Messages(operator.call("GET", &path).await?),
             Question::Topics { .. } => {
                 let Topics { topics } = operator.call("GET", &path).await?;
                 Answer::Topics(topics)
@@ -122,6 +148,10 @@ impl Question {
                 path_with("/admin/connections", &params)
             }
             Question::Connection { id } => format!("/admin/connections/{}", segment(id)),
+            Question::Messages { id, after } => {
+                let path = format!("/admin/connections/{}/messages", segment(id));
+                path_with(&path, &[("after", &after.to_string())])
+            }
             Question::Topics { machine, prefix } => {
                 let params = [("limit", ROWS_MAX), ("prefix", prefix), ("machine", machine)];
                 path_with("/admin/topics", &params)
@@ -325,6 +355,30 @@ pub struct Connection {
     pub topics: Vec<String>,
     pub user: String,
     pub tcp: Option<Tcp>,
+}
+
+/// The messages of a connection that is watched.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Messages {
+    /// When the watch began.
+    pub since_ms: u64,
+    /// How many are gone, because later ones replaced them.
+    pub missed: u64,
+    pub messages: Vec<Message>,
+}
+
+/// A message to or from a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Message {
+    pub number: u64,
+    pub time_ms: u64,
+    /// `received` from the client, or `sent` to it.
+    pub direction: String,
+    pub topic: String,
+    pub event: String,
+    pub payload_bytes: u64,
 }
 
 /// The kernel's figures of a connection.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::charts::Charts;
-use super::connection_list::{ConnectionList, Details};
+use super::connection_list::{ConnectionList, Details, Watched};
 use super::question::{Answer, Event, Failure, Filter, Kind, Order, Question, TopicUse};
 use super::questions_open::OpenQuestions;
 use crate::operator::State;
@@ -205,7 +205,14 @@ impl Session {
             Screen::Home | Screen::Processes => {}
             Screen::Connections => match &self.connections.details {
                 Some(details) if details.is_gone => {}
-                Some(details) => self.ask(Question::Connection { id: details.id.clone() }),
+                Some(details) => {
+                    let id = details.id.clone();
+                    let after = details.watched.as_ref().map(Watched::last);
+                    self.ask(Question::Connection { id: id.clone() });
+                    if let Some(after) = after {
+                        self.ask(Question::Messages { id, after });
+                    }
+                }
                 None => {
                     let query = self.connections.query.clone();
                     self.ask(Question::Connections { machine, query });
@@ -240,7 +247,9 @@ impl Session {
                 self.answered_at = Some(now);
                 self.show(answer);
             }
-            Err(failure) if failure.is_gone && kind == Kind::Connection => {
+            Err(failure)
+                if failure.is_gone && matches!(kind, Kind::Connection | Kind::Messages) =>
+            {
                 self.failures.remove(&kind);
                 if let Some(details) = &mut self.connections.details {
                     details.is_gone = true;
@@ -261,7 +270,7 @@ impl Session {
             Question::Connections { machine, query } => {
                 *machine == self.machine && *query == self.connections.query
             }
-            Question::Connection { id } => {
+            Question::Connection { id } | Question::Messages { id, .. } => {
                 self.connections.details.as_ref().is_some_and(|details| details.id == *id)
             }
             Question::Topics { machine, prefix } => {
@@ -289,8 +298,18 @@ impl Session {
             Answer::Connections(found) => self.connections.set_found(found),
             Answer::Connection(found) => {
                 if let Some(details) = &mut self.connections.details {
-                    details.scroll = details.scroll.min(found.topics.len().saturating_sub(1));
+                    if details.watched.is_none() {
+                        let last = found.topics.len().saturating_sub(1);
+                        details.scroll = details.scroll.min(last);
+                    }
                     details.found = *found;
+                }
+            }
+            Answer::Messages(found) => {
+                if let Some(watched) =
+                    self.connections.details.as_mut().and_then(|details| details.watched.as_mut())
+                {
+                    watched.add(found);
                 }
             }
             Answer::Topics(topics) => {
@@ -416,17 +435,28 @@ impl Session {
 
     fn handle_details_key(&mut self, key: Key) {
         let Some(details) = &mut self.connections.details else { return };
-        let topics = details.found.topics.len();
+        let rows_count = match &details.watched {
+            Some(watched) => watched.messages.len(),
+            None => details.found.topics.len(),
+        };
         match key {
             Key::Char('x') => self.ask_to_disconnect(),
+            Key::Char('w') => {
+                let is_watched = details.watched.is_some();
+                details.watched = (!is_watched).then(Watched::default);
+                details.scroll = 0;
+                self.failures.remove(&Kind::Messages);
+                self.refresh_screen();
+            }
             Key::Escape | Key::Enter | Key::Backspace | Key::Left => {
                 self.connections.details = None;
                 self.failures.remove(&Kind::Connection);
+                self.failures.remove(&Kind::Messages);
                 self.refresh_screen();
             }
             _ => {
                 let mut rows = Rows { at: details.scroll };
-                rows.move_by(rows_of(key), topics);
+                rows.move_by(rows_of(key), rows_count);
                 details.scroll = rows.at;
             }
         }

@@ -6,6 +6,7 @@ mod lists;
 mod manifests;
 mod namespace;
 mod operator;
+mod page;
 mod reader;
 mod spans;
 
@@ -183,12 +184,15 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
     match path {
         "/healthz" => return Ok("ok".into_response()),
         "/status" => {
-            let client = request.extensions.get::<ClientAddress>().copied();
-            let client = client.expect("every request has the address of its client").0;
-            return operator::status(shared, client, &request.headers).await;
+            operator::check_allowed(client_of(request), &request.headers)?;
+            return Ok(operator::status(shared).await);
         }
         "/metrics" => return Ok(operator::metrics(shared).await),
         _ => {}
+    }
+    if let Some(file) = page::file(path) {
+        operator::check_allowed(client_of(request), &request.headers)?;
+        return Ok(file);
     }
     if !matches!(request.method, Method::GET | Method::HEAD) {
         let message = "a mirror only serves pulls: push to the registry itself";
@@ -237,6 +241,11 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
             lists::answer(shared, &shared.pull(request, &repository)?, &path, request).await
         }
     }
+}
+
+fn client_of(request: &Parts) -> IpAddr {
+    let client = request.extensions.get::<ClientAddress>();
+    client.expect("every request has the address of its client").0
 }
 
 /// Counts the answer to a request by its source.

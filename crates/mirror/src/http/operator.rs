@@ -12,17 +12,17 @@ use crate::metrics;
 use crate::oci::{ApiError, ErrorCode};
 use crate::status::StatusReport;
 
-/// Answers `GET /status`, but only to programs of this host: the answer names images.
-pub(super) async fn status(
-    shared: &Arc<Shared>,
-    client: IpAddr,
-    headers: &HeaderMap,
-) -> Result<Response, ApiError> {
+/// Allows the status and its page to programs of this host only: the status names images.
+pub(super) fn check_allowed(client: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
     check_local(client)?;
-    check_host(headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default())?;
+    check_host(headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default())
+}
+
+/// Answers `GET /status`.
+pub(super) async fn status(shared: &Arc<Shared>) -> Response {
     let report = StatusReport::of(shared).await;
     let json = serde_json::to_vec(&report).expect("a report has a JSON form");
-    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+    ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 
 /// Answers `GET /metrics`, which names no image.

@@ -96,7 +96,7 @@ fn json(answer: &impl Serialize) -> String {
 fn sum(answers: Vec<ShardAnswer>) -> String {
     let count = |answer| match answer {
         ShardAnswer::Count(count) => count,
-        ShardAnswer::Topics(_) | ShardAnswer::Connections(_) => 0,
+        _ => 0,
     };
     answers.into_iter().map(count).sum::<u64>().to_string()
 }
@@ -105,7 +105,7 @@ fn sum(answers: Vec<ShardAnswer>) -> String {
 fn first_topics(answers: Vec<ShardAnswer>, count: usize) -> Vec<(String, u64)> {
     let topics = answers.into_iter().flat_map(|answer| match answer {
         ShardAnswer::Topics(topics) => topics,
-        ShardAnswer::Count(_) | ShardAnswer::Connections(_) => Vec::new(),
+        _ => Vec::new(),
     });
     summed(topics).into_iter().take(count).collect()
 }

@@ -19,6 +19,17 @@ impl Encoded {
         self.bytes.len()
     }
 
+    /// The message's fields, for an operator who watches its client.
+    pub fn decoded(&self, serializer: Serializer) -> Option<Message<'_>> {
+        match self.kind {
+            Kind::Text => {
+                let text = std::str::from_utf8(&self.bytes).ok()?;
+                watchfire_channels::decode_text(serializer, text).ok()
+            }
+            Kind::Binary => watchfire_channels::decode_sent_binary(&self.bytes).ok(),
+        }
+    }
+
     /// The message as a whole WebSocket frame.
     pub fn into_frame(self) -> Bytes {
         match self.kind {

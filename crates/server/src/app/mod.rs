@@ -21,6 +21,7 @@ mod sender;
 mod shard_message;
 mod socket;
 mod states;
+mod watched_messages;
 
 pub use address::ChannelAddress;
 pub(crate) use address::{RelayKind, ReplyTo};
@@ -46,4 +47,5 @@ pub(crate) use shard_message::ShardMessage;
 pub(crate) use socket::Effect;
 pub use socket::{PendingReply, Socket};
 pub(crate) use states::{AnyStates, StateId};
+pub(crate) use watched_messages::{Direction, WatchAnswer, WatchedMessage, WatchedMessages};
 pub use watchfire_channels::Payload;

@@ -1,12 +1,14 @@
 //! Questions to every shard of a process about its own clients, and their answers.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use watchfire_types::ShardId;
 
 use super::connections::{ClientId, ConnectionQuery, FoundConnections};
+use super::watched_messages::WatchAnswer;
 
 /// A question to every shard about its own clients.
 #[derive(Debug)]
@@ -19,8 +21,12 @@ pub(crate) enum ShardQuestion {
     Connections(ConnectionQuery),
     /// The details of a client of one shard.
     Connection { shard: ShardId, client: ClientId },
+    /// The messages of a client of one shard after a number, and whether to keep payloads from now on.
+    WatchConnection { shard: ShardId, client: ClientId, after: u64, payloads: Option<bool> },
     /// End a client of one shard. The answer is the number of clients with this name.
     EndConnection { shard: ShardId, client: ClientId },
+    /// End clients of an address, after a scan; at most so many. The answer is their number.
+    EndAddress { address: IpAddr, count: usize },
     /// Close the sockets with an id. The answer is their number.
     Disconnect { id: String },
     /// End the channels of the sockets with an id on a topic. The answer is their number.
@@ -33,6 +39,7 @@ pub(crate) enum ShardAnswer {
     /// Topics with their numbers of subscribers, in order.
     Topics(Vec<(String, u64)>),
     Connections(FoundConnections),
+    Watch(WatchAnswer),
     Count(u64),
 }
 

@@ -1,6 +1,7 @@
 //! The calls that the operator's page makes, and how each process answers them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -19,9 +20,11 @@ use super::system::{SystemFigures, unix_millis};
 use super::troubles::{TroubleMetrics, Watch};
 use crate::admin::MetricsPage;
 use crate::app::{
-    ClientId, ConnectionId, ConnectionQuery, Endpoint, FoundConnections, ShardAnswer, ShardQuestion,
+    ClientId, ConnectionId, ConnectionQuery, Endpoint, FoundConnections, ShardAnswer,
+    ShardQuestion, WatchAnswer,
 };
 use crate::cluster::{ClusterPart, PartLink, PendingResponse};
+use crate::denied_addresses::DeniedAddresses;
 use crate::logging;
 use crate::settings::Limits;
 
@@ -34,6 +37,7 @@ pub(crate) struct OperatorParts {
     pub endpoint: Endpoint,
     pub metrics_page: Arc<MetricsPage>,
     pub troubles: Arc<TroubleMetrics>,
+    pub denied_addresses: Arc<DeniedAddresses>,
     pub limits: Limits,
     /// `channels.history_bytes_max`.
     pub history_bytes_max: u64,
@@ -47,6 +51,7 @@ pub(crate) struct Operator {
     endpoint: Endpoint,
     pub(super) metrics_page: Arc<MetricsPage>,
     pub(super) troubles: Arc<TroubleMetrics>,
+    pub(super) denied_addresses: Arc<DeniedAddresses>,
     pub(super) limits: Limits,
     history_bytes_max: u64,
     started_ms: u64,
@@ -87,9 +92,25 @@ pub(super) enum Call {
         shard: u16,
         client: ClientId,
     },
+    /// The messages of a connection after a number, and whether to keep payloads from now on.
+    WatchConnection {
+        shard: u16,
+        client: ClientId,
+        after: u64,
+        payloads: Option<bool>,
+    },
+    /// End clients of an address, on each shard at most so many.
+    EndAddress {
+        address: IpAddr,
+        count: usize,
+    },
     Topics {
         prefix: String,
         count: usize,
+    },
+    /// Add an event of the operator's own.
+    Note {
+        text: String,
     },
     /// Change the level of the log.
     SetLogLevel {
@@ -123,6 +144,7 @@ impl Operator {
             endpoint,
             metrics_page,
             troubles,
+            denied_addresses,
             limits,
             history_bytes_max,
             is_successor,
@@ -139,6 +161,7 @@ impl Operator {
             endpoint,
             metrics_page,
             troubles,
+            denied_addresses,
             limits,
             history_bytes_max,
             started_ms: unix_millis(SystemTime::now()),
@@ -147,6 +170,9 @@ impl Operator {
             lost: Mutex::default(),
             recorded: Mutex::default(),
         };
+        if operator.records() {
+            operator.troubles.set(&[]);
+        }
         let version = env!("CARGO_PKG_VERSION");
         match is_successor {
             true => operator.note("restart", &format!("Version {version} replaced the server")),
@@ -187,9 +213,25 @@ impl Operator {
 
     /// Calls all processes of a machine at the same time. Those that do not answer are missing.
     pub(super) async fn call_all(self: &Arc<Self>, machine: &Machine, call: &Call) -> Vec<String> {
+        let (cluster, me) = (self.link.cluster(), self.link.cluster().me());
+        let is_up = |node: &NodeId| *node == me || cluster.is_up(*node);
+        self.call_each(machine.nodes().filter(is_up), call).await
+    }
+
+    /// Calls the processes of all machines at the same time. Those that do not answer are missing.
+    pub(super) async fn call_everywhere(self: &Arc<Self>, call: &Call) -> Vec<String> {
+        let cluster = self.link.cluster();
+        let others: Vec<NodeId> = cluster.others().map(|(node, _)| node).collect();
+        self.call_each(others.into_iter().chain([cluster.me()]), call).await
+    }
+
+    async fn call_each(
+        self: &Arc<Self>,
+        nodes: impl Iterator<Item = NodeId>,
+        call: &Call,
+    ) -> Vec<String> {
         let mut calls = JoinSet::new();
-        let me = self.link.cluster().me();
-        for node in machine.nodes().filter(|node| *node == me || self.link.cluster().is_up(*node)) {
+        for node in nodes {
             let (operator, call) = (self.clone(), call.clone());
             calls.spawn(async move { operator.call(node, &call).await });
         }
@@ -226,6 +268,27 @@ impl Operator {
                 self.endpoint.ask_shards(question, |answers| {
                     reply(answers.map(|answers| ended(answers).to_string()));
                 });
+            }
+            Call::WatchConnection { shard, client, after, payloads } => {
+                let question = ShardQuestion::WatchConnection {
+                    shard: ShardId(*shard),
+                    client: *client,
+                    after: *after,
+                    payloads: *payloads,
+                };
+                self.endpoint.ask_shards(question, |answers| {
+                    reply(answers.map(|answers| json!(watched(answers)).to_string()));
+                });
+            }
+            Call::EndAddress { address, count } => {
+                let question = ShardQuestion::EndAddress { address: *address, count: *count };
+                self.endpoint.ask_shards(question, |answers| {
+                    reply(answers.map(|answers| ended(answers).to_string()));
+                });
+            }
+            Call::Note { text } => {
+                self.note("note", text);
+                reply(Some("{}".to_owned()));
             }
             Call::SetLogLevel { level } => {
                 let error = logging::set_level(level).err().map(|error| error.to_string());
@@ -366,7 +429,7 @@ impl Operator {
 fn found_json(answers: Vec<ShardAnswer>, limit: usize) -> String {
     let parts = answers.into_iter().filter_map(|answer| match answer {
         ShardAnswer::Connections(found) => Some(found),
-        ShardAnswer::Topics(_) | ShardAnswer::Count(_) => None,
+        _ => None,
     });
     let found = FoundConnections::merged(parts, limit);
     serde_json::to_string(&found).expect("connections have a JSON form")
@@ -375,7 +438,7 @@ fn found_json(answers: Vec<ShardAnswer>, limit: usize) -> String {
 fn topics(answers: Vec<ShardAnswer>) -> Vec<(String, u64)> {
     let topics = answers.into_iter().flat_map(|answer| match answer {
         ShardAnswer::Topics(topics) => topics,
-        ShardAnswer::Connections(_) | ShardAnswer::Count(_) => Vec::new(),
+        _ => Vec::new(),
     });
     topics.collect()
 }
@@ -383,9 +446,19 @@ fn topics(answers: Vec<ShardAnswer>) -> Vec<(String, u64)> {
 fn ended(answers: Vec<ShardAnswer>) -> u64 {
     let count = |answer| match answer {
         ShardAnswer::Count(count) => count,
-        ShardAnswer::Topics(_) | ShardAnswer::Connections(_) => 0,
+        _ => 0,
     };
     answers.into_iter().map(count).sum()
+}
+
+/// The answer of the shard that has the connection.
+fn watched(answers: Vec<ShardAnswer>) -> WatchAnswer {
+    let answers = answers.into_iter().filter_map(|answer| match answer {
+        ShardAnswer::Watch(WatchAnswer::Gone) => None,
+        ShardAnswer::Watch(answer) => Some(answer),
+        _ => None,
+    });
+    answers.last().unwrap_or(WatchAnswer::Gone)
 }
 
 /// A call about one connection: the process to call, the details, and the end.

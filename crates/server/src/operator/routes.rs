@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
@@ -13,6 +15,7 @@ use axum::{Json, Router};
 use http::{StatusCode, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use watchfire_tracker::network_of;
 
 use super::calls::{Call, Operator, calls_about};
 use super::history::Step;
@@ -20,11 +23,14 @@ use super::machines::Machine;
 use crate::admin::{Access, refuse};
 use crate::app::{
     ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnections,
-    NotAConnection,
+    NotAConnection, WatchAnswer,
 };
+use crate::denied_addresses::TooManyDenied;
 
 /// The most connections or topics in an answer.
 const ROWS_MAX: usize = 200;
+/// The longest text of an event of the operator's own.
+const NOTE_BYTES_MAX: usize = 160;
 
 impl Operator {
     /// The routes. With a token, each request must have it. Without one, they only read.
@@ -32,10 +38,14 @@ impl Operator {
         Router::new()
             .route("/admin/state", get(state))
             .route("/admin/history", get(history))
-            .route("/admin/events", get(events))
+            .route("/admin/events", get(events).post(add_event))
             .route("/admin/connections", get(connections))
             .route("/admin/connections/{id}", get(connection))
             .route("/admin/connections/{id}/disconnect", post(disconnect))
+            .route("/admin/connections/{id}/messages", get(messages))
+            .route("/admin/connections/{id}/payloads", put(set_payloads))
+            .route("/admin/addresses/denied", get(denied_addresses))
+            .route("/admin/addresses/denied/{address}", put(deny_address).delete(allow_address))
             .route("/admin/topics", get(topics))
             .route("/admin/log", put(set_log_level))
             .route_layer(middleware::from_fn_with_state(access, authorize))
@@ -68,6 +78,9 @@ enum Problem {
     NoAnswer,
     /// There is no such connection.
     Gone,
+    /// Other connections are watched already.
+    TooManyWatched,
+    TooManyDenied(TooManyDenied),
 }
 
 impl From<QueryRejection> for Problem {
@@ -98,6 +111,14 @@ impl IntoResponse for Problem {
                 "no answer",
                 "The process that knows this did not answer in time. Try again.",
             ),
+            Problem::TooManyWatched => refuse(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many watched",
+                "Operators watch four other connections of this event loop. Stop watching one of them and wait 30 s.",
+            ),
+            Problem::TooManyDenied(error) => {
+                refuse(StatusCode::CONFLICT, "too many denied", &error.to_string())
+            }
             Problem::Gone => refuse(
                 StatusCode::NOT_FOUND,
                 "not found",
@@ -139,6 +160,28 @@ async fn events(
 ) -> Answer {
     let OfMachine { machine, after, .. } = params?.0;
     recorded(&operator, &machine, Call::Events { after }).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoteParams {
+    #[serde(default)]
+    machine: String,
+    text: String,
+}
+
+/// Adds an event of the operator's own, such as a deployment.
+async fn add_event(
+    State(operator): State<Arc<Operator>>,
+    params: Result<Query<NoteParams>, QueryRejection>,
+) -> Answer {
+    let NoteParams { machine, text } = params?.0;
+    if text.trim().is_empty() || text.len() > NOTE_BYTES_MAX {
+        let message = format!("text must have 1 to {NOTE_BYTES_MAX} bytes, not {}", text.len());
+        return Err(Problem::BadRequest(message));
+    }
+    tracing::info!(text, "the operator noted an event");
+    recorded(&operator, &machine, Call::Note { text }).await
 }
 
 /// The answer of a machine's recorder.
@@ -203,6 +246,133 @@ async fn disconnect(State(operator): State<Arc<Operator>>, Path(id): Path<String
     }
     tracing::info!(connection = id, "the operator closed a connection");
     Ok(Json(json!({ "disconnected": true })).into_response())
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct MessageParams {
+    after: u64,
+}
+
+async fn messages(
+    State(operator): State<Arc<Operator>>,
+    Path(id): Path<String>,
+    params: Result<Query<MessageParams>, QueryRejection>,
+) -> Answer {
+    watch(&operator, &id, params?.0.after, None).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PayloadParams {
+    shown: bool,
+}
+
+/// Keeps the payloads of one connection's messages from now on, or no longer.
+async fn set_payloads(
+    State(operator): State<Arc<Operator>>,
+    Path(id): Path<String>,
+    params: Result<Query<PayloadParams>, QueryRejection>,
+) -> Answer {
+    let PayloadParams { shown } = params?.0;
+    let answer = watch(&operator, &id, 0, Some(shown)).await?;
+    match shown {
+        true => tracing::warn!(connection = id, "the operator reads the payloads of a connection"),
+        false => tracing::info!(connection = id, "the operator no longer reads payloads"),
+    }
+    Ok(answer)
+}
+
+/// The messages of a connection after a number. It is watched from its first call on.
+async fn watch(operator: &Operator, id: &str, after: u64, payloads: Option<bool>) -> Answer {
+    let ConnectionId { node, shard, client } = id.parse()?;
+    let call = Call::WatchConnection { shard: shard.0, client, after, payloads };
+    let text = operator.call(node, &call).await.ok_or(Problem::Gone)?;
+    match serde_json::from_str(&text).map_err(|_| Problem::Gone)? {
+        WatchAnswer::Messages(messages) => Ok(Json(messages).into_response()),
+        WatchAnswer::TooMany => Err(Problem::TooManyWatched),
+        WatchAnswer::Gone => Err(Problem::Gone),
+    }
+}
+
+async fn denied_addresses(State(operator): State<Arc<Operator>>) -> Answer {
+    let entries = operator.denied_addresses.entries().into_iter();
+    let entries =
+        entries.map(|(address, until_ms)| json!({ "address": address, "until_ms": until_ms }));
+    let entries: Vec<Value> = entries.collect();
+    Ok(Json(json!({ "denied": entries })).into_response())
+}
+
+/// How long an address is denied when the operator names no time, and at most.
+const DENIED_SECONDS: u64 = 3_600;
+const DENIED_SECONDS_MAX: u64 = 30 * 86_400;
+/// Connections that a shard ends at a time. Ending one costs some microseconds.
+const ENDED_AT_A_TIME: usize = 500;
+/// An address with more connections than these rounds end keeps the rest.
+const END_ROUNDS_MAX: usize = 200;
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct DenyParams {
+    seconds: u64,
+}
+
+impl Default for DenyParams {
+    fn default() -> Self {
+        DenyParams { seconds: DENIED_SECONDS }
+    }
+}
+
+/// Denies an address in all processes of all machines, and ends its connections.
+async fn deny_address(
+    State(operator): State<Arc<Operator>>,
+    Path(address): Path<String>,
+    params: Result<Query<DenyParams>, QueryRejection>,
+) -> Answer {
+    let DenyParams { seconds } = params?.0;
+    if !(1..=DENIED_SECONDS_MAX).contains(&seconds) {
+        let text = format!("seconds must be from 1 to {DENIED_SECONDS_MAX}, not {seconds}");
+        return Err(Problem::BadRequest(text));
+    }
+    let address = network_of(parse_address(&address)?);
+    let denied = &operator.denied_addresses;
+    let until_ms =
+        denied.deny(address, Duration::from_secs(seconds)).map_err(Problem::TooManyDenied)?;
+    operator.note("address_denied", &format!("The operator denied {address} for {seconds} s"));
+    let mut disconnected = 0;
+    for _ in 0..END_ROUNDS_MAX {
+        let call = Call::EndAddress { address, count: ENDED_AT_A_TIME };
+        let ended = operator.call_everywhere(&call).await;
+        let ended: u64 = ended.iter().filter_map(|text| text.parse::<u64>().ok()).sum();
+        disconnected += ended;
+        if ended == 0 {
+            break;
+        }
+    }
+    tracing::warn!(%address, seconds, disconnected, "the operator denied an address");
+    let answer = json!({ "address": address, "until_ms": until_ms, "disconnected": disconnected });
+    Ok(Json(answer).into_response())
+}
+
+async fn allow_address(
+    State(operator): State<Arc<Operator>>,
+    Path(address): Path<String>,
+) -> Answer {
+    let address = network_of(parse_address(&address)?);
+    let was_denied = operator.denied_addresses.allow(address);
+    if was_denied {
+        operator.note("address_allowed", &format!("The operator allowed {address} again"));
+        tracing::info!(%address, "the operator allowed an address again");
+    }
+    Ok(Json(json!({ "address": address, "was_denied": was_denied })).into_response())
+}
+
+/// An address, or that of a connection with its port.
+fn parse_address(text: &str) -> Result<IpAddr, Problem> {
+    let with_port = || text.parse().map(|address: SocketAddr| address.ip());
+    text.parse()
+        .or_else(|_| with_port())
+        .map_err(|_| Problem::BadRequest(format!("{text:?} is not an IP address")))
 }
 
 #[derive(Deserialize)]

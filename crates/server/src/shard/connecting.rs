@@ -24,6 +24,10 @@ impl Shard {
         from: SocketAddr,
         head: &RequestHead<'_>,
     ) -> Route<Ticket> {
+        if self.shared.denied_addresses.has(self.client_of(from, head).from.ip()) {
+            self.shared.metrics.refused("address_denied");
+            return Route::Refuse { status: 403, body: "the operator denies this address\n" };
+        }
         // The host of a site has no sockets. The router answers.
         let target = self.shared.sites.target_of(head.headers("host"), head.authority());
         if target != RequestTarget::App {

@@ -10,7 +10,7 @@ use super::client::{Client, Transport, Use, is_id_topic};
 use super::session::SessionState;
 use super::shared::Shared;
 use super::state::Shard;
-use crate::app::{Body, Broadcast, ChannelAddress, Encoded, Reply, ReplyTo, encoding};
+use crate::app::{Body, Broadcast, ChannelAddress, Direction, Encoded, Reply, ReplyTo, encoding};
 
 /// The close code for a disconnect by the application: going away. A client reconnects after it.
 const GOING_AWAY: u16 = 1001;
@@ -41,7 +41,7 @@ impl Shard {
 
     /// Delivers some of the queued broadcasts. Returns whether more wait.
     pub(super) fn deliver_slice(&mut self, sockets: &mut Sockets, budget: usize) -> bool {
-        let Shard { hub, clients, records, shared, metrics, id, history, .. } = self;
+        let Shard { hub, clients, records, shared, metrics, id, history, watches, .. } = self;
         let mut delivered = 0;
         let mut ended = Vec::new();
         let visit = |subscription, client, broadcast: &Arc<Broadcast>| {
@@ -73,6 +73,10 @@ impl Shard {
                 return;
             }
             delivered += 1;
+            if !watches.is_empty() {
+                let (topic, event) = (&broadcast.topic, &broadcast.event);
+                watches.note(client, Direction::Sent, topic, event, broadcast.body.as_payload());
+            }
             if deliver(shared, &mut clients[client as usize], sockets, broadcast)
                 == SessionState::Ended
             {
@@ -98,6 +102,7 @@ impl Shard {
             self.shared.metrics.refused("binary_not_carried");
             return;
         };
+        self.note_sent(key, &message);
         match &mut self.clients[key as usize].transport {
             // On overflow, the socket server closes the socket and reports it later.
             Transport::WebSocket(socket) => {
@@ -107,6 +112,17 @@ impl Shard {
                 Some(message) => self.drive_session(sockets, key, Input::Message(message)),
                 None => self.shared.metrics.refused("binary_not_carried"),
             },
+        }
+    }
+
+    /// Keeps a message for the operator, if its client is watched.
+    pub(super) fn note_sent(&mut self, key: u32, message: &Encoded) {
+        if !self.watches.has(key) {
+            return;
+        }
+        let serializer = self.clients[key as usize].serializer;
+        if let Some(Message { topic, event, payload, .. }) = message.decoded(serializer) {
+            self.watches.note(key, Direction::Sent, &topic, &event, payload);
         }
     }
 

@@ -79,6 +79,7 @@ impl SocketHandler for Shard {
         self.resume_awaiting(sockets);
         self.sweep_sessions(sockets, now);
         self.sweep_parked(sockets, now);
+        self.watches.end_silent(now);
         self.metrics.topics_now.set(self.hub.topics() as u64);
         if self.is_first() {
             let clients = self.shared.metrics.clients();

@@ -211,6 +211,7 @@ impl Shard {
             self.shared.addresses.release(address);
         }
         self.pending_messages.remove(&key);
+        self.watches.remove(key);
         let client = self.clients.remove(key);
         self.metrics.clients_now(matches!(client.transport, Transport::WebSocket(_))).sub(1);
     }

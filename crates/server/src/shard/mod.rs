@@ -11,7 +11,7 @@
 //! - `delivery` sends to one client, and broadcasts in slices;
 //! - `presence_rounds` selects the changes of presence to broadcast next;
 //! - `questions` answers questions about this shard's clients, `scanning` looks at its connections
-//!   for an operator;
+//!   for an operator, and `watches` keeps the last messages of a few of them;
 //! - `history` replays missed messages at a join, on topics with a history;
 //! - `longpoll` has the long-poll sessions, `parked` the requests that features park.
 //!
@@ -59,6 +59,7 @@ mod shard_messages;
 mod shared;
 mod state;
 mod subscriptions;
+mod watches;
 
 pub(crate) use connect_rules::{
     Admitted, ConnectHook, ConnectRefusal, ConnectRequest, ConnectRules,

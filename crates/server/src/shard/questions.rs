@@ -7,8 +7,10 @@ use std::sync::Arc;
 use watchfire_sockets::Sockets;
 
 use super::client::{id_topic, is_id_topic};
+use super::scans::Search;
 use super::state::Shard;
-use crate::app::{ShardAnswer, ShardQuestion, ShardQuestions};
+use super::watches::WatchCall;
+use crate::app::{ShardAnswer, ShardQuestion, ShardQuestions, WatchAnswer};
 
 /// The reason for a join that waits while its channel is ended.
 const UNSUBSCRIBED: &str = "unsubscribed";
@@ -25,11 +27,19 @@ impl Shard {
             }
             ShardQuestion::Connections(query) => {
                 let query = query.clone();
-                return self.begin_scan(sockets, asked, query);
+                return self.begin_scan(sockets, asked, Search::List(query));
             }
             ShardQuestion::Connection { shard, client } => {
                 let found = (*shard == self.id).then(|| self.details(sockets, *client));
                 ShardAnswer::Connections(found.unwrap_or_default())
+            }
+            ShardQuestion::WatchConnection { shard, client, after, payloads } => {
+                let call = WatchCall { after: *after, payloads: *payloads };
+                let is_here = *shard == self.id;
+                ShardAnswer::Watch(match is_here.then(|| self.key_of(sockets, *client)).flatten() {
+                    Some(key) => self.watches.call(sockets.now(), key, call),
+                    None => WatchAnswer::Gone,
+                })
             }
             ShardQuestion::EndConnection { shard, client } => {
                 ShardAnswer::Count(if *shard == self.id {
@@ -37,6 +47,10 @@ impl Shard {
                 } else {
                     0
                 })
+            }
+            ShardQuestion::EndAddress { address, count } => {
+                let (address, count) = (*address, *count);
+                return self.begin_scan(sockets, asked, Search::EndAddress { address, count });
             }
             ShardQuestion::Disconnect { id } => {
                 let sockets = self.hub.subscribers(&id_topic(id));

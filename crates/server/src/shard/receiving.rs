@@ -7,7 +7,7 @@ use watchfire_sockets::Sockets;
 use super::client::{Transport, Use};
 use super::pending_messages::PendingMessage;
 use super::state::Shard;
-use crate::app::{Body, Reply, encoding};
+use crate::app::{Body, Direction, Reply, encoding};
 
 /// The close code for a message that cannot be decoded: unexpected condition.
 const UNEXPECTED: u16 = 1011;
@@ -55,6 +55,10 @@ impl Shard {
 
     fn receive(&mut self, sockets: &mut Sockets, key: u32, message: &Message<'_>) {
         self.metrics.messages.add(1);
+        if !self.watches.is_empty() {
+            let (topic, event) = (&message.topic, &message.event);
+            self.watches.note(key, Direction::Received, topic, event, message.payload);
+        }
         let now = sockets.now();
         let client = &mut self.clients[key as usize];
         let found = self.hub.find(&client.subscriptions, &message.topic);

@@ -91,6 +91,7 @@ impl Shard {
             self.shared.metrics.refused("binary_not_carried");
             return Reply::because("peer cannot take bytes");
         };
+        self.note_sent(key, &message);
         let queued_bytes_max = self.shared.limits.queued_bytes_max as usize;
         let queued_bytes_max = match kind {
             RelayKind::Segment => queued_bytes_max / 2,

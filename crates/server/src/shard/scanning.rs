@@ -5,16 +5,18 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use watchfire_sockets::{ConnectionState, ConnectionView, Sockets, TcpInfo};
+use watchfire_tracker::network_of;
 use watchfire_types::SocketId;
 
 use super::client::{Client, Transport, id_of_topic, is_id_topic};
 use super::deciding_requests::is_deciding_key;
 use super::parked_requests::is_parked_key;
-use super::scans::{Candidate, Scan};
+use super::scans::{Candidate, Scan, Search};
 use super::state::Shard;
 use crate::app::{
     ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,
@@ -37,13 +39,13 @@ impl Shard {
         &mut self,
         sockets: &Sockets,
         asked: Arc<ShardQuestions>,
-        query: ConnectionQuery,
+        search: Search,
     ) {
         // Dropped without an answer: the caller is told that the server is busy.
         if self.scans.0.len() < SCANS_MAX {
             self.scans.0.push_back(Scan {
                 asked,
-                query,
+                search,
                 slots: sockets.slots(),
                 next: 0,
                 first: BinaryHeap::new(),
@@ -54,7 +56,7 @@ impl Shard {
     }
 
     /// Goes on with the first scan for a while. Returns whether more is to do.
-    pub(super) fn scan_slice(&mut self, sockets: &Sockets) -> bool {
+    pub(super) fn scan_slice(&mut self, sockets: &mut Sockets) -> bool {
         let Some(mut scan) = self.scans.0.pop_front() else { return false };
         let before = sockets.elapsed(sockets.now());
         let took = |sockets: &Sockets| sockets.elapsed(sockets.now()).saturating_sub(before);
@@ -72,7 +74,11 @@ impl Shard {
         if scan.next < end {
             self.scans.0.push_front(scan);
         } else {
-            scan.asked.add(ShardAnswer::Connections(self.found(sockets, &scan)));
+            let answer = match scan.search {
+                Search::List(_) => ShardAnswer::Connections(self.found(sockets, &scan)),
+                Search::EndAddress { .. } => ShardAnswer::Count(self.end_found(sockets, &scan)),
+            };
+            scan.asked.add(answer);
         }
         !self.scans.0.is_empty()
     }
@@ -83,20 +89,32 @@ impl Shard {
             None => sockets.connection_at(scan.next).and_then(|view| {
                 self.is_listed(&view).then_some(())?;
                 scan.scanned += 1;
-                let rank = self.rank(sockets, &view, &scan.query)?;
+                let rank = match &scan.search {
+                    Search::List(query) => self.rank(sockets, &view, query)?,
+                    Search::EndAddress { address, .. } => {
+                        let client = self.client_of_socket(&view);
+                        let own = self.ip_of(sockets, view.socket, client)?;
+                        (network_of(own) == *address).then_some(0)?
+                    }
+                };
                 let SocketId { index, generation } = view.socket;
                 Some(Candidate { rank, index, generation, is_session: false })
             }),
             Some(key) => self.clients.get(key).and_then(|client| {
                 let Transport::LongPoll(_) = client.transport else { return None };
                 scan.scanned += 1;
-                let rank = self.rank_of_session(client, &scan.query)?;
+                let rank = match &scan.search {
+                    Search::List(query) => self.rank_of_session(client, query)?,
+                    Search::EndAddress { address, .. } => {
+                        (counted_ip(client)? == *address).then_some(0)?
+                    }
+                };
                 let (index, generation) = (u32::try_from(key).ok()?, client.generation);
                 Some(Candidate { rank, index, generation, is_session: true })
             }),
         };
         let Some(candidate) = candidate else { return };
-        if scan.first.len() == scan.query.limit {
+        if scan.first.len() == scan.search.limit() {
             // Most connections of a large server end here: their value is as low as that of the others.
             if scan.first.peek().is_some_and(|Reverse(least)| candidate.rank <= least.rank) {
                 return;
@@ -192,6 +210,19 @@ impl Shard {
         }
     }
 
+    /// Ends the connections that a scan has found. Returns their number.
+    fn end_found(&mut self, sockets: &mut Sockets, scan: &Scan) -> u64 {
+        let ended = scan.first.iter().map(|Reverse(candidate)| {
+            let Candidate { index, generation, is_session, .. } = *candidate;
+            let client = match is_session {
+                true => ClientId::LongPoll { key: index, generation },
+                false => ClientId::Socket { slot: index, generation },
+            };
+            self.end_client(sockets, client)
+        });
+        ended.sum()
+    }
+
     /// The details of one client; none when it is gone.
     pub(super) fn details(&self, sockets: &Sockets, client: ClientId) -> FoundConnections {
         let found = match client {
@@ -203,6 +234,21 @@ impl Shard {
             }
         };
         FoundConnections { connections: found.into_iter().collect(), ..FoundConnections::default() }
+    }
+
+    /// The key of a client; `None` when it is gone, or is a connection without channels.
+    pub(super) fn key_of(&self, sockets: &Sockets, client: ClientId) -> Option<u32> {
+        match client {
+            ClientId::Socket { slot: index, generation } => {
+                match sockets.connection(SocketId { index, generation })?.state {
+                    ConnectionState::WebSocket { key } => Some(key),
+                    _ => None,
+                }
+            }
+            ClientId::LongPoll { key, generation } => {
+                self.session(key, generation, 0).is_some().then_some(key)
+            }
+        }
     }
 
     /// Ends one client. Returns the number of clients that had this name: one or none.
@@ -307,6 +353,17 @@ impl Shard {
         }
     }
 
+    /// The same without a port; `None` when the connection is gone.
+    fn ip_of(
+        &self,
+        sockets: &Sockets,
+        socket: SocketId,
+        client: Option<&Client>,
+    ) -> Option<IpAddr> {
+        let address = || sockets.address_of(socket).map(|address| address.ip());
+        client.and_then(counted_ip).or_else(address)
+    }
+
     fn name_of(&self, client: ClientId) -> String {
         let node = self.shared.cluster.me();
         ConnectionId { node, shard: self.id, client }.to_string()
@@ -315,8 +372,11 @@ impl Shard {
 
 /// The address that a long-poll session counts against; empty when it counts against none.
 fn counted(client: &Client) -> String {
-    let counted = client.details.as_ref().and_then(|details| details.counted);
-    counted.map(|address| address.to_string()).unwrap_or_default()
+    counted_ip(client).map(|address| address.to_string()).unwrap_or_default()
+}
+
+fn counted_ip(client: &Client) -> Option<IpAddr> {
+    client.details.as_ref()?.counted
 }
 
 fn millis(time: Duration) -> u64 {

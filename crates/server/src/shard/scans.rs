@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ pub(super) struct Scans(pub VecDeque<Scan>);
 /// A scan over the connections of a shard.
 pub(super) struct Scan {
     pub asked: Arc<ShardQuestions>,
-    pub query: ConnectionQuery,
+    pub search: Search,
     /// The slots of connections when the scan began; the keys of clients follow them.
     pub slots: usize,
     /// The position in both.
@@ -25,6 +26,24 @@ pub(super) struct Scan {
     pub scanned: u64,
     /// The time that it has used.
     pub busy: Duration,
+}
+
+/// The connections that a scan looks for.
+pub(super) enum Search {
+    /// The first ones in an order.
+    List(ConnectionQuery),
+    /// Those of an address, to end them.
+    EndAddress { address: IpAddr, count: usize },
+}
+
+impl Search {
+    /// The most connections that it finds.
+    pub fn limit(&self) -> usize {
+        match self {
+            Search::List(query) => query.limit,
+            Search::EndAddress { count, .. } => *count,
+        }
+    }
 }
 
 /// A connection or session that a scan found, in the order of its value.

@@ -9,6 +9,7 @@ use super::connect_rules::ConnectRules;
 use crate::addresses::Addresses;
 use crate::app::{Endpoint, Parking, Registry};
 use crate::cluster::Cluster;
+use crate::denied_addresses::DeniedAddresses;
 use crate::feature::Feature;
 use crate::history::History;
 use crate::memory::MemoryReturn;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub history: Option<Arc<History>>,
     pub metrics: Arc<Metrics>,
     pub addresses: Arc<Addresses>,
+    pub denied_addresses: Arc<DeniedAddresses>,
     pub memory: MemoryReturn,
     /// Signs the tokens of long-poll sessions, which are valid in this process only.
     pub sessions: TokenKey,

@@ -16,6 +16,7 @@ use super::presence_rounds::PresenceRounds;
 use super::scans::Scans;
 use super::shared::Shared;
 use super::subscriptions::SubscriptionRecords;
+use super::watches::Watches;
 use crate::app::{AnyStates, Broadcast, ChannelAddress, Effect};
 use crate::metrics::ShardMetrics;
 
@@ -44,6 +45,7 @@ pub(crate) struct Shard {
     pub(super) deciding: Deciding,
     pub(super) history: HistoryTopics,
     pub(super) scans: Scans,
+    pub(super) watches: Watches,
 }
 
 impl Shard {
@@ -66,6 +68,7 @@ impl Shard {
             deciding: Deciding::default(),
             history: HistoryTopics::default(),
             scans: Scans::default(),
+            watches: Watches::default(),
         }
     }
 

@@ -6,10 +6,10 @@ use watchfire_report::units::{bytes, count};
 
 use super::Theme;
 use super::rows::{Column, TableView, put};
-use crate::top::connection_list::Details;
+use crate::top::connection_list::{Details, Watched};
 use crate::top::question::{Connection, Order, Tcp, Transport};
 use crate::top::session::Session;
-use crate::top::text::span;
+use crate::top::text::{cut, span, time};
 
 /// Rows of the details above the topics.
 const DETAIL_ROWS: u16 = 9;
@@ -130,7 +130,7 @@ pub fn draw(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) {
 }
 
 fn draw_details(buffer: &mut Buffer, area: Rect, details: &Details, theme: &Theme) {
-    let Details { id, found, is_gone, scroll } = details;
+    let Details { id, found, is_gone, scroll, watched } = details;
     let title = match is_gone {
         true => format!("Connection {id} is gone. These were its last figures."),
         false => format!("Connection {id}"),
@@ -174,6 +174,11 @@ fn draw_details(buffer: &mut Buffer, area: Rect, details: &Details, theme: &Them
         put(buffer, area, row, 0, name, theme.plain);
         put(buffer, area, row, VALUES, value, theme.plain);
     }
+    if let Some(watched) = watched {
+        let below =
+            Rect { y: area.y + DETAIL_ROWS - 1, height: area.height - DETAIL_ROWS + 1, ..area };
+        return draw_messages(buffer, below, watched, *scroll, theme);
+    }
     let heading = match found.channels {
         1 => "1 channel".to_owned(),
         channels => format!("{} channels", count(channels)),
@@ -181,5 +186,29 @@ fn draw_details(buffer: &mut Buffer, area: Rect, details: &Details, theme: &Them
     put(buffer, area, DETAIL_ROWS - 1, 0, &heading, theme.strong);
     for (row, topic) in (DETAIL_ROWS..area.height).zip(found.topics.iter().skip(*scroll)) {
         put(buffer, area, row, 2, topic, theme.plain);
+    }
+}
+
+/// Columns of a message before its topic: the time of the day, direction, event and size.
+const EVENT: usize = 24;
+
+fn draw_messages(buffer: &mut Buffer, area: Rect, watched: &Watched, scroll: usize, theme: &Theme) {
+    let missed = match watched.missed {
+        0 => String::new(),
+        missed => format!("; {} came too fast", count(missed)),
+    };
+    let heading = format!("Messages, the last one first; times are UTC{missed}");
+    put(buffer, area, 0, 0, &heading, theme.strong);
+    if watched.messages.is_empty() {
+        put(buffer, area, 1, 2, "None yet.", theme.plain);
+    }
+    for (row, message) in (1..area.height).zip(watched.messages.iter().skip(scroll)) {
+        let date = time(message.time_ms);
+        let time = date.split_once(' ').map_or(&*date, |(_, time)| time);
+        let arrow = if message.direction == "received" { "from client" } else { "to client" };
+        let event = cut(&message.event, EVENT);
+        let size = bytes(message.payload_bytes);
+        let text = format!("{time} {arrow:<11} {event:<EVENT$} {size:>9}  {}", message.topic);
+        put(buffer, area, row, 0, &text, theme.plain);
     }
 }

@@ -26,6 +26,7 @@ const HELP: &[&str] = &[
     "Up, Down, j, k  move; also Page Up, Page Down, Home, End",
     "",
     "Connections     Enter: details  x: disconnect",
+    "                in details: w watches messages",
     "                / filter by topic or address  t transport",
     "      order     b queued  w wait  i idle  s sent",
     "                r received  c channels  < > the next one",
@@ -118,6 +119,7 @@ fn draw_titles(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme
 /// Why the screen has no fresh figures, or what became of a command.
 fn notice(session: &Session) -> Option<String> {
     let kind = match (session.screen, &session.connections.details) {
+        (Screen::Connections, Some(details)) if details.watched.is_some() => Kind::Messages,
         (Screen::Connections, Some(_)) => Kind::Connection,
         (Screen::Connections, None) => Kind::Connections,
         (Screen::Topics, _) => Kind::Topics,
@@ -154,7 +156,7 @@ fn draw_keys(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) 
         return put(buffer, area, 0, 0, &typed, theme.selected);
     }
     let of_screen = match (session.screen, &session.connections.details) {
-        (Screen::Connections, Some(_)) => "Esc back  x disconnect  ",
+        (Screen::Connections, Some(_)) => "Esc back  w messages  x disconnect  ",
         (Screen::Connections, None) => "Enter details  x disconnect  / filter  < > sort  ",
         (Screen::Topics, _) => "Enter connections  / prefix  ",
         (Screen::Home | Screen::Processes | Screen::Events, _) => "1-5 screen  ",

@@ -347,7 +347,7 @@ fn details_show_everything_and_scroll_the_topics() {
         "TCP           2.0 kB sent, 0 B received",
         "round trip 0.1ms",
         "100 channels\n  rooms:0\n  rooms:1\n",
-        "Esc back  x disconnect",
+        "Esc back  w messages  x disconnect",
     ] {
         assert!(all.contains(part), "{part}: {all}");
     }

@@ -1,7 +1,9 @@
 //! Keys, answers and ticks, and what the session does with them.
 
 use super::*;
-use crate::top::question::{Connection, ConnectionQuery, Connections, Transport};
+use crate::top::question::{
+    Connection, ConnectionQuery, Connections, Message, Messages, Transport,
+};
 
 fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -219,6 +221,36 @@ fn details_are_those_of_the_selected_connection_until_it_is_gone() {
     press(&mut session, "\x1b");
     assert!(session.connections.details.is_none());
     assert_eq!(asked(&mut session), [connections(ConnectionQuery::default())]);
+}
+
+#[test]
+fn messages_are_asked_for_while_they_are_watched() {
+    let mut session = with_connections();
+    press(&mut session, "j\n");
+    let details = Question::Connection { id: "0-0-22-1".into() };
+    assert_eq!(asked(&mut session), std::slice::from_ref(&details));
+    answer(&mut session, details.clone(), Answer::Connection(Box::default()));
+    press(&mut session, "w");
+    let messages = |after| Question::Messages { id: "0-0-22-1".into(), after };
+    assert_eq!(asked(&mut session), [details.clone(), messages(0)]);
+    answer(&mut session, details.clone(), Answer::Connection(Box::default()));
+    let found = |since_ms, numbers: std::ops::RangeInclusive<u64>| Messages {
+        since_ms,
+        missed: 1,
+        messages: numbers.map(|number| Message { number, ..Message::default() }).collect(),
+    };
+    answer(&mut session, messages(0), Answer::Messages(found(5, 1..=300)));
+    session.handle_input(at(2), Input::Tick);
+    assert!(asked(&mut session).contains(&messages(300)));
+    let watched = |session: &Session| {
+        let watched = session.connections.details.as_ref()?.watched.as_ref()?;
+        Some((watched.messages.len(), watched.last(), watched.missed))
+    };
+    assert_eq!(watched(&session), Some((200, 300, 1)));
+    answer(&mut session, messages(300), Answer::Messages(found(6, 1..=2)));
+    assert_eq!(watched(&session), Some((2, 2, 1)), "the server began another watch");
+    press(&mut session, "w");
+    assert_eq!(watched(&session), None);
 }
 
 #[test]

@@ -25,6 +25,8 @@ const FILES: &[(&str, &str, &str)] = &[
     script!("operator-api.js"),
     script!("operator-chart-list.js"),
     script!("operator-chart.js"),
+    script!("operator-connection.js"),
+    script!("operator-denied.js"),
     script!("operator-dom.js"),
     script!("operator-history.js"),
     script!("operator-poller.js"),

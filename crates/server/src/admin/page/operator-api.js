@@ -52,6 +52,16 @@ export class Api {
     return this.#request(path, { method: 'POST' })
   }
 
+  /** A PUT with an empty body. */
+  put(path) {
+    return this.#request(path, { method: 'PUT' })
+  }
+
+  /** A DELETE. */
+  delete(path) {
+    return this.#request(path, { method: 'DELETE' })
+  }
+
   async #request(url, { method, headers = {} }, signal = null) {
     const token = this.token
     if (token) headers.authorization = `Bearer ${token}`

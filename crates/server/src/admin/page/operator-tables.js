@@ -1,11 +1,11 @@
 // The views Connections and Topics, which ask the server for a list, and the details of one row.
 
-import { ErrorAnswer, TokenNeeded } from './operator-api.js'
-import { Facts, Table, clientText, element, setText, wholeClientText } from './operator-dom.js'
+import { TokenNeeded } from './operator-api.js'
+import { ConnectionDetail, REFRESH_MS, TRANSPORTS, roundTrip, tcpFigure, transportName } from './operator-connection.js'
+import { DeniedAddresses } from './operator-denied.js'
+import { Table, clientText, element, setText, wholeClientText } from './operator-dom.js'
 import { Poller } from './operator-poller.js'
-import { clock, counted, duration, format, short } from './operator-text.js'
-
-const REFRESH_MS = 2000
+import { clock, counted, format, short } from './operator-text.js'
 
 const SORTS = {
   queued_bytes: 'Queued bytes',
@@ -15,17 +15,10 @@ const SORTS = {
   received_bytes: 'Received bytes',
   channels: 'Channels',
 }
-const TRANSPORTS = { '': 'All', websocket: 'WebSocket', longpoll: 'Long poll', http: 'HTTP' }
 const LIMITS = { 20: '20', 50: '50', 100: '100', 200: '200' }
 
 /** The values that these options of a link may have. */
 export const CHOICES = { sort: Object.keys(SORTS), transport: Object.keys(TRANSPORTS), limit: Object.keys(LIMITS) }
-
-const transportName = (transport) => TRANSPORTS[transport] ?? short(transport)
-
-/** A figure of the kernel. It is missing for a long-poll session that has no TCP connection now. */
-const tcpFigure = (row, name) => row.tcp?.[name] ?? NaN
-const roundTrip = (row) => format('seconds', tcpFigure(row, 'round_trip_micros') / 1e6)
 
 function select(label, options, onChange) {
   const choices = Object.entries(options).map(([value, name]) => element('option', { value, textContent: name }))
@@ -103,6 +96,8 @@ class ListView {
 }
 
 export class ConnectionsView extends ListView {
+  #denied
+
   constructor(app, dialog) {
     const controls = {
       sort: select('Sort by', SORTS, (sort) => app.choose({ sort })),
@@ -135,6 +130,8 @@ export class ConnectionsView extends ListView {
       ],
     })
     super(app, 'Connections', controls, table, dialog)
+    this.#denied = new DeniedAddresses(app)
+    this.element.append(this.#denied.element)
   }
 
   async load(signal) {
@@ -144,6 +141,7 @@ export class ConnectionsView extends ListView {
     const { machine, sort, limit, transport, address, topic } = options
     const answer = await this.app.api.get('/admin/connections', { machine, sort, limit, transport, address, topic }, signal)
     this.table.update(answer.connections)
+    await this.#denied.load(signal)
     const took = format('seconds', answer.scan_micros / 1e6)
     return `${counted(answer.connections.length, 'row')} of ${counted(answer.scanned, 'connection')}, read in ${took}`
   }
@@ -181,134 +179,6 @@ function fillTopics(cell, { topics = [], channels }) {
   const shown = topics.slice(0, TOPICS_IN_ROW).map((topic) => clientText(topic, TOPIC_IN_ROW))
   const more = Math.max(channels ?? 0, topics.length) - shown.length
   cell.replaceChildren(...shown.flatMap((topic, index) => (index > 0 ? [', ', topic] : [topic])), more > 0 ? ` and ${more} more` : '')
-}
-
-/** All about one connection, and the button that closes it. */
-class ConnectionDetail {
-  title = 'Connection'
-  element
-  #app
-  #id
-  #poller
-  #facts = new Facts()
-  #tcp = new Facts()
-  #tcpBox
-  #topics = element('ul', { className: 'topics scroll', tabindex: 0, 'aria-label': 'Topics' })
-  #topicTitle = element('h3')
-  #topicKey = ''
-  #status = element('p', { role: 'status' })
-  #ask = element('button', { type: 'button', className: 'danger', textContent: 'Disconnect', onclick: () => this.#confirm(true) })
-  #confirmation
-  #cancel = element('button', { type: 'button', textContent: 'Cancel', onclick: () => this.#confirm(false) })
-
-  constructor(app, id) {
-    this.#app = app
-    this.#id = id
-    this.#poller = new Poller((signal) => this.#load(signal), REFRESH_MS)
-    const now = element('button', { type: 'button', className: 'danger', textContent: 'Disconnect now', onclick: () => this.#disconnect() })
-    this.#confirmation = element(
-      'div',
-      { className: 'confirm', role: 'group', 'aria-label': 'Confirm', hidden: true },
-      element('p', { textContent: 'Close this connection? Most clients connect again by themselves.' }),
-      element('div', { className: 'bar' }, now, this.#cancel),
-    )
-    this.#tcpBox = element('section', { hidden: true }, element('h3', { textContent: 'TCP' }), this.#tcp.element)
-    this.element = element(
-      'div',
-      { className: 'view' },
-      this.#status,
-      this.#facts.element,
-      this.#tcpBox,
-      element('section', {}, this.#topicTitle, this.#topics),
-      element('div', { className: 'bar' }, this.#ask),
-      this.#confirmation,
-    )
-  }
-
-  start() {
-    this.#poller.start()
-  }
-
-  stop() {
-    this.#poller.stop()
-  }
-
-  get #path() {
-    return `/admin/connections/${encodeURIComponent(this.#id)}`
-  }
-
-  async #load(signal) {
-    try {
-      this.#show(await this.#app.api.get(this.#path, {}, signal))
-    } catch (error) {
-      if (signal.aborted) return
-      if (error instanceof TokenNeeded) return this.#app.askForToken(error)
-      if (error instanceof ErrorAnswer && error.status === 404) return this.#gone()
-      setText(this.#status, `Cannot load the connection: ${error.message}. Trying again.`)
-    }
-  }
-
-  #gone() {
-    this.#poller.stop()
-    setText(this.#status, 'This connection is closed.')
-    this.#ask.hidden = true
-    this.#confirmation.hidden = true
-  }
-
-  #show(connection) {
-    setText(this.#status, '')
-    this.#facts.update([
-      ['Address', clientText(connection.address)],
-      ['Id', short(connection.id)],
-      ['Transport', transportName(connection.transport)],
-      ['State', short(connection.state ?? '')],
-      ['User', connection.user ? wholeClientText(connection.user) : 'None'],
-      ['Queued', `${format('bytes', connection.queued_bytes)} for ${format('seconds', connection.queue_seconds)}`],
-      ['Idle', duration(connection.idle_seconds ?? NaN)],
-      ['Sent', format('bytes', tcpFigure(connection, 'sent_bytes'))],
-      ['Received', format('bytes', tcpFigure(connection, 'received_bytes'))],
-    ])
-    const { tcp } = connection
-    this.#tcpBox.hidden = !tcp
-    if (tcp) {
-      this.#tcp.update([
-        ['Round trip', roundTrip(connection)],
-        ['Retransmits', format('count', tcp.retransmits)],
-        ['Unacknowledged segments', format('count', tcp.unacknowledged_segments)],
-        ['Unsent', format('bytes', tcp.unsent_bytes)],
-        ['Congestion window', counted(tcp.congestion_window, 'segment')],
-      ])
-    }
-    this.#showTopics(connection.topics ?? [], connection.channels)
-  }
-
-  #showTopics(topics, channels) {
-    const key = JSON.stringify([topics, channels])
-    if (key === this.#topicKey) return
-    this.#topicKey = key
-    setText(this.#topicTitle, channels > topics.length ? `Topics: the first ${topics.length} of ${format('count', channels)}` : `Topics: ${topics.length}`)
-    this.#topics.replaceChildren(...topics.map((topic) => element('li', {}, wholeClientText(topic))))
-    this.#topics.hidden = topics.length === 0
-  }
-
-  #confirm(asks) {
-    this.#confirmation.hidden = !asks
-    this.#ask.hidden = asks
-    if (asks) this.#cancel.focus()
-    else this.#ask.focus()
-  }
-
-  async #disconnect() {
-    try {
-      await this.#app.api.post(`${this.#path}/disconnect`)
-      this.#gone()
-      setText(this.#status, 'The server has closed this connection.')
-    } catch (error) {
-      if (error instanceof TokenNeeded) return this.#app.askForToken(error)
-      if (error instanceof ErrorAnswer && error.status === 404) return this.#gone()
-      setText(this.#status, `Cannot close the connection: ${error.message}. Try again.`)
-    }
-  }
 }
 
 export class TopicsView extends ListView {

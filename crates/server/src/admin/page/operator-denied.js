@@ -1,0 +1,47 @@
+// The addresses that an operator has denied.
+
+import { TokenNeeded } from './operator-api.js'
+import { Table, element, setText } from './operator-dom.js'
+import { clock, short } from './operator-text.js'
+
+/** The list, hidden while it is empty. */
+export class DeniedAddresses {
+  #app
+  #status = element('p', { className: 'small', role: 'status' })
+  #table = new Table({
+    caption: 'Denied addresses',
+    keyOf: ({ address }) => address,
+    columns: [
+      { label: 'Address', isHeader: true, text: ({ address }) => short(address) },
+      { label: 'Until', text: ({ until_ms: ms }) => clock(ms) },
+      { label: 'Action', fill: (cell, { address }) => this.#fillAction(cell, address) },
+    ],
+  })
+  element = element('section', { hidden: true }, element('h3', { textContent: 'Denied addresses' }), this.#status, this.#table.element)
+
+  constructor(app) {
+    this.#app = app
+  }
+
+  async load(signal) {
+    const { denied } = await this.#app.api.get('/admin/addresses/denied', {}, signal)
+    this.element.hidden = denied.length === 0
+    this.#table.update(denied)
+  }
+
+  #fillAction(cell, address) {
+    if (cell.firstChild) return // The address is the key of the row, so it does not change.
+    cell.append(element('button', { type: 'button', textContent: 'Allow', 'aria-label': `Allow ${short(address)}`, onclick: () => this.#allow(address) }))
+  }
+
+  async #allow(address) {
+    try {
+      await this.#app.api.delete(`/admin/addresses/denied/${encodeURIComponent(address)}`)
+      setText(this.#status, '')
+      await this.load(null)
+    } catch (error) {
+      if (error instanceof TokenNeeded) return this.#app.askForToken(error)
+      setText(this.#status, `Cannot allow the address: ${error.message}. Try again.`)
+    }
+  }
+}
