@@ -9,9 +9,9 @@ pub enum TracesError {
         /// The value of the setting.
         sample: f64,
     },
-    /// `traces.endpoint` is not a URL.
+    /// `traces.endpoint`, or the variable that stands in for it, is not a URL.
     #[error(
-        "cannot use traces.endpoint {endpoint:?}: write a URL such as http://127.0.0.1:4318, where a collector receives OTLP over HTTP"
+        "cannot send traces to {endpoint:?}: set traces.endpoint or OTEL_EXPORTER_OTLP_ENDPOINT to a URL such as http://127.0.0.1:4318, where a collector receives OTLP over HTTP"
     )]
     Endpoint {
         /// The value of the setting.
