@@ -6,8 +6,8 @@ use std::sync::Arc;
 use watchfire_channels::Serializer;
 use watchfire_channels::handshake::{OriginPolicy, Params};
 
-use super::join_span::connect_span;
 use super::refused_origins::RefusedOrigins;
+use super::spans::connect_span;
 use crate::addresses::{Addresses, CountedAddress};
 use crate::app::{Connect, Connected, OnConnect};
 use crate::hooks::{ConnectBody, ConnectReply, ConnectVerdict, Hooks, Question, Recipient, Slot};

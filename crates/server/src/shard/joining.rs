@@ -8,7 +8,7 @@ use watchfire_sockets::Sockets;
 use watchfire_types::Instant;
 
 use super::client::{JoinedChannel, Transport, Use};
-use super::join_span::join_span;
+use super::spans::join_span;
 use super::state::Shard;
 use crate::app::{Crash, NotJoined, Outcome, Refusal, Reply, encoding};
 
@@ -58,7 +58,9 @@ impl Shard {
                 socket.continued = continued;
                 channel.join(states, socket, message.payload)
             });
-        span.set_age(sockets.elapsed(arrived));
+        if span.is_recorded() {
+            span.set_age(sockets.elapsed(arrived));
+        }
         let mut reply = match result {
             Ok(Ok((state, response))) => {
                 self.metrics.joins_accepted.add(1);

@@ -44,6 +44,6 @@ pub(super) fn connect_span(transport: &'static str, query: &str) -> Span {
         .find(|(name, _)| *name == TRACEPARENT)
         .and_then(|(_, value)| TraceContext::parse(value.as_bytes()));
     let mut span = Span::below(parent, "connect", Kind::Server);
-    span.set("network.transport", transport);
+    span.set("watchfire.transport", transport);
     span
 }
