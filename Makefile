@@ -11,7 +11,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web client test test-restart quick check features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-profiles test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web client test test-restart quick check features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-profiles test-traces test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ check: web docs-links ## Formatting, lints and documentation
 	CARGO="$(CARGO)" tests/audit.sh rules
 
 features: ## Check the library with each of its features alone
-	for feature in "" cluster embed hooks jwt logging pages profiles settings-file tls; do \
+	for feature in "" cluster embed hooks jwt logging otlp pages profiles settings-file tls; do \
 	  RUSTFLAGS="-D warnings" $(CARGO) check $(LOCKED) --quiet -p watchfire-server --no-default-features --features "$$feature" || exit 1; done
 
 public-api: ## List the library's public items in crates/watchfire/public-api.txt, and show what changed; installs cargo-public-api when it is missing
@@ -152,6 +152,10 @@ test-profiles: web tests/interop/node_modules/.package-lock.json ## CPU profiles
 	$(CARGO) test $(LOCKED) -p watchfire-server --features profiles --lib --test profiles -- profiles profile
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features mirror,profiles -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:profiles
+
+test-traces: tests/interop/node_modules/.package-lock.json ## Traces at a real OpenTelemetry collector, which Go builds once, in minutes; needs docker-registry
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features mirror,otlp -p watchfire-cli
+	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:traces
 
 test-tutorials: tools tests/interop/node_modules/.package-lock.json ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby; installs the languages that are missing
 	@missing=; for tool in uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go; do \

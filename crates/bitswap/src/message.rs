@@ -23,6 +23,7 @@ mod frame;
 
 use watchfire_content::protobuf::ProtobufError;
 use watchfire_content::{Block, BlockError, Cid, CidError};
+use watchfire_types::TraceContext;
 
 use crate::leaves::ListMessage;
 pub use decode::decode;
@@ -34,6 +35,9 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// Entries of one kind that are read from one message. Further ones are skipped and counted.
 pub const ENTRIES_MAX: usize = 1024;
+
+/// The field of [`Message::trace`], far from the numbers that Bitswap may use one day.
+const TRACE_FIELD: u64 = 1000;
 
 /// A message from one peer to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +54,9 @@ pub struct Message<B = Block> {
     pub pending_bytes: u32,
     /// Messages about lists of leaves, which are handled first. Bitswap itself has none.
     pub leaves: Vec<ListMessage<B>>,
+    /// The span of the sender that its wants belong to, in a distributed trace. In a field that other
+    /// implementations skip.
+    pub trace: Option<TraceContext>,
     /// Wants and presences that were not read: too many, or with an unknown hash. Never encoded.
     pub skipped_entries: usize,
     /// Blocks that were not read: too many, or with an unknown hash function. Never encoded.
@@ -65,6 +72,7 @@ impl<B> Default for Message<B> {
             presences: Vec::new(),
             pending_bytes: 0,
             leaves: Vec::new(),
+            trace: None,
             skipped_entries: 0,
             skipped_blocks: 0,
         }
@@ -74,8 +82,9 @@ impl<B> Default for Message<B> {
 impl<B> Message<B> {
     /// Whether it has any part that Bitswap itself has.
     pub fn has_bitswap(&self) -> bool {
-        let Message { full, wants, blocks, presences, .. } = self;
-        *full || !(wants.is_empty() && blocks.is_empty() && presences.is_empty())
+        let Message { full, wants, blocks, presences, trace, .. } = self;
+        let is_empty = wants.is_empty() && blocks.is_empty() && presences.is_empty();
+        *full || !is_empty || trace.is_some()
     }
 
     /// Whether it has no content.

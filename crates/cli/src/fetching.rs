@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use serde_json::json;
 use watchfire_content::Cid;
 use watchfire_p2p::{Fetch, Fetched, Host, Multiaddr, Progress};
+use watchfire_traces::{current, within};
 
 use crate::host_options::HostOptions;
 use crate::link::Link;
@@ -63,11 +64,12 @@ pub fn check_peers(host: &HostOptions, link: &Link) -> anyhow::Result<()> {
 pub fn dial(host: &Arc<Host>, peers: &[Multiaddr]) {
     for peer in peers.iter().cloned() {
         let host = Arc::clone(host);
-        tokio::spawn(async move {
+        let connect = async move {
             if let Err(error) = host.connect(peer).await {
                 eprintln!("watchfire: {error}");
             }
-        });
+        };
+        tokio::spawn(within(current(), connect));
     }
 }
 

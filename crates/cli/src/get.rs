@@ -28,7 +28,9 @@ use crate::page_clients::{Announcer, join_page};
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, peers_of};
 use crate::signals::Signals;
+use crate::traces;
 use watchfire_report::units::{binary_bytes, parse_bytes};
+use watchfire_traces::{Kind as SpanKind, Span};
 
 /// The exit code when no peer has the content; other failures end with 1.
 const NO_PEER: u8 = 3;
@@ -80,7 +82,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let key = arguments.link.key.clone().map_or_else(hidden_key, |key| Ok(Some(key)))?;
     let blocks = Blocks::open(arguments, &output)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match runtime.block_on(get(arguments, &blocks, &output, key.as_ref()))? {
+    let _traces = traces::start("get")?;
+    let mut span = Span::root("get", SpanKind::Client);
+    span.set("watchfire.root", arguments.link.cid.to_string());
+    let got = runtime.block_on(span.within(get(arguments, &blocks, &output, key.as_ref())));
+    note_end(span, &got);
+    match got? {
         (Ending::Complete(fetched), stats) => {
             let written = match &output {
                 Output::Stdout => None,
@@ -103,6 +110,20 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             eprintln!("watchfire: no peer has all of {}", arguments.link.cid);
             Ok(ExitCode::from(NO_PEER))
         }
+    }
+}
+
+/// Ends the span of the command.
+fn note_end(mut span: Span, got: &anyhow::Result<(Ending, HostStats)>) {
+    match got {
+        Ok((Ending::Complete(fetched), _)) => {
+            span.set("watchfire.bytes", fetched.progress.fetched_bytes);
+            span.set("watchfire.blocks", fetched.progress.fetched_blocks);
+            span.set("watchfire.peers", fetched.progress.peers);
+        }
+        Ok((Ending::Signalled(_), _)) => span.fail("stopped by a signal"),
+        Ok((Ending::TimedOut, _)) => span.fail("no peer has all of the content"),
+        Err(error) => span.fail(error),
     }
 }
 

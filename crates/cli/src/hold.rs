@@ -10,6 +10,7 @@ use serde_json::json;
 use watchfire_p2p::{Host, Multiaddr};
 use watchfire_page_client::{Have, PageClient};
 use watchfire_store::{DiskLimits, DiskStore, Stores};
+use watchfire_traces::{Kind, Span};
 
 use crate::fetching::{Ending, WaitOptions, dial, parse_timeout, wait};
 use crate::host_options::HostOptions;
@@ -17,6 +18,7 @@ use crate::link::Link;
 use crate::page_clients::{Announcer, join_page, page_link};
 use crate::serving::{LISTEN, emit, link_to, provide, serve};
 use crate::signals::Signals;
+use crate::traces;
 use watchfire_report::units::{binary_bytes, parse_bytes};
 
 /// The exit code when no peer has the content; other failures end with 1.
@@ -67,6 +69,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         store.pin(&link.cid)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _traces = traces::start("hold")?;
     runtime.block_on(hold(arguments, &store))
 }
 
@@ -97,7 +100,9 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         let client = client.transpose()?.map(Arc::new);
         clients.extend(client.clone());
         let announcer = Announcer::of(client.into_iter().collect());
-        let fetch = host.fetch(link.cid.clone()).await?;
+        let mut span = Span::root("hold", Kind::Client);
+        span.set("watchfire.root", link.cid.to_string());
+        let fetch = span.within(host.fetch(link.cid.clone())).await?;
         match wait(fetch, &link.cid, &announcer, &mut signals, &options, || Ok(())).await? {
             Ending::Complete(_) => report(&host, link, store, arguments)?,
             Ending::Signalled(code) => {

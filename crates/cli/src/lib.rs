@@ -41,6 +41,7 @@ mod top;
 #[cfg(not(feature = "top"))]
 #[path = "top/not_built.rs"]
 mod top;
+mod traces;
 mod visible;
 
 use std::process::ExitCode;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use watchfire_content::Cid;
@@ -12,6 +13,7 @@ use watchfire_p2p::Host;
 use watchfire_page_client::{
     ConnectionState, Have, PageClient, PageClientOptions, PageStatus, ServerUrl, page_cid,
 };
+use watchfire_traces::{Kind, Span, current};
 
 use crate::link::private_fragment;
 
@@ -25,16 +27,36 @@ pub fn join_page(
     root: &Cid,
     have: Have,
 ) -> anyhow::Result<PageClient> {
+    let mut span = Span::below(current(), "join", Kind::Client);
+    span.set("watchfire.page", page_cid(root).to_string());
+    let join_params = span.context().map_or(Value::Null, |span| {
+        // The server's span of the join is below ours.
+        serde_json::json!({ "traceparent": span.to_string() })
+    });
     let plan = PageClientOptions {
         connector: site.connector().with_context(|| site.to_string())?,
         page: root.clone(),
         have,
         request_filter: None,
-        join_params: serde_json::Value::Null,
+        join_params,
     };
     let client = PageClient::start(host, plan);
     tokio::spawn(report_failures(client.status(), site.to_string()));
+    if span.is_recorded() {
+        tokio::spawn(end_when_joined(client.status(), span));
+    }
     Ok(client)
+}
+
+/// Ends the span of a join when the server has answered.
+async fn end_when_joined(mut status: watch::Receiver<PageStatus>, mut span: Span) {
+    let is_decided = |status: &PageStatus| status.connection != ConnectionState::Connecting;
+    match status.wait_for(is_decided).await.map(|status| status.connection.clone()) {
+        Ok(ConnectionState::Rejected(reason) | ConnectionState::Disconnected(reason)) => {
+            span.fail(reason);
+        }
+        Ok(ConnectionState::Joined | ConnectionState::Connecting) | Err(_) => {}
+    }
 }
 
 /// The link that opens the page of a root in a browser.

@@ -49,6 +49,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
         return check(settings);
     }
     watchfire_server::start_logging(&settings.log)?;
+    let _traces = watchfire_server::start_traces(&settings.traces)?;
     raise_open_file_limit();
     let is_encrypted = settings.tls.is_on();
 

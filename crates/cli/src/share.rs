@@ -25,6 +25,7 @@ use crate::page_clients::{join_page, joined, page_link};
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{LISTEN, emit, link_to, provide, serve};
 use crate::signals::Signals;
+use crate::traces;
 
 /// Most memory for the CIDs and positions of blocks: enough for some terabytes.
 const MEMORY_BYTES: usize = 512 << 20;
@@ -64,6 +65,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         roots.push(shared.share(path, arguments)?);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _traces = traces::start("share")?;
     runtime.block_on(serve_all(arguments, &shared, &roots))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use watchfire_bitswap::{SessionId, Want};
 use watchfire_content::Cid;
 use watchfire_store::WriteBlocks;
+use watchfire_types::TraceContext;
 
 use crate::error::{ConnectError, RoutingError};
 use crate::fetch::{Fetch, FetchError, FetchScope};
@@ -58,10 +59,14 @@ pub(crate) enum Command {
         root: Cid,
         scope: FetchScope,
         store: Arc<dyn WriteBlocks>,
+        /// The span of the caller.
+        trace: Option<TraceContext>,
         reply: oneshot::Sender<Result<Fetch, FetchError>>,
     },
     OpenSession {
         events: mpsc::UnboundedSender<SessionEvent>,
+        /// The span of the caller.
+        trace: Option<TraceContext>,
         reply: oneshot::Sender<SessionId>,
     },
     Want {

@@ -17,6 +17,7 @@ mod peer_numbers;
 mod requests;
 mod routing;
 mod sessions;
+mod traces;
 
 use std::io;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use watchfire_content::Cid;
 use watchfire_store::{ReadBlocks, Stores, WriteBlocks};
+use watchfire_traces::{Kind, Span};
 
 use crate::behaviour::Behaviour;
 use crate::command::{COMMANDS_MAX, Command};
@@ -147,9 +149,14 @@ impl Host {
 
     /// Connects to a peer. Returns at once if it is connected already.
     pub async fn connect(&self, address: Multiaddr) -> Result<PeerId, ConnectError> {
+        let mut span = Span::below(watchfire_traces::current(), "connect", Kind::Client);
+        if span.is_recorded() {
+            span.set("network.peer.address", address.to_string());
+        }
         let (reply, result) = oneshot::channel();
         self.send(Command::Connect { address, reply }).await?;
-        result.await.unwrap_or(Err(Stopped.into()))
+        let result = result.await.unwrap_or(Err(Stopped.into()));
+        result.inspect_err(|error| span.fail(error))
     }
 
     /// Closes all connections with a peer. Returns when they are closed.
@@ -238,7 +245,8 @@ impl Host {
         store: Arc<dyn WriteBlocks>,
     ) -> Result<Fetch, FetchError> {
         let (reply, result) = oneshot::channel();
-        let command = Command::Fetch { root, scope, store, reply };
+        let trace = watchfire_traces::current();
+        let command = Command::Fetch { root, scope, store, trace, reply };
         self.send(command).await.map_err(|Stopped| FetchError::Stopped)?;
         result.await.unwrap_or(Err(FetchError::Stopped))
     }
@@ -247,7 +255,12 @@ impl Host {
     pub async fn open_session(&self) -> Result<BlockSession, Stopped> {
         let (sender, events) = mpsc::unbounded_channel();
         let (reply, id) = oneshot::channel();
-        self.send(Command::OpenSession { events: sender, reply }).await?;
+        self.send(Command::OpenSession {
+            events: sender,
+            trace: watchfire_traces::current(),
+            reply,
+        })
+        .await?;
         let id = id.await.map_err(|_| Stopped)?;
         Ok(BlockSession { id, commands: self.commands.clone(), events })
     }

@@ -61,7 +61,7 @@ mod hangups;
 mod history;
 mod hooks;
 mod http;
-#[cfg(any(feature = "hooks", feature = "jwt", feature = "tls"))]
+#[cfg(any(feature = "hooks", feature = "jwt", feature = "otlp", feature = "tls"))]
 mod https_connector;
 #[cfg(feature = "logging")]
 mod logging;
@@ -119,6 +119,7 @@ mod tls;
 #[path = "without/tls.rs"]
 mod tls;
 mod token;
+mod traces;
 #[cfg(feature = "pages")]
 mod visitors;
 #[cfg(feature = "pages")]
@@ -156,7 +157,7 @@ pub use settings::{
     AuthSettings, ByteSize, ChannelRule, ChannelSettings, ClusterSettings, DhtRole, HistoryRule,
     Hook, HookSettings, JoinRule, Limits, LogFormat, LogSettings, OnFailure, P2pSettings,
     PageSettings, ProxyHeader, PublishRule, RuleError, ServerSettings, Settings, SitesSettings,
-    SocketSettings, StunSettings, TlsSettings,
+    SocketSettings, StunSettings, TlsSettings, TraceSettings,
 };
 #[cfg(feature = "settings-file")]
 pub use settings::{Layers, SettingsError};
@@ -166,5 +167,6 @@ pub use sites::SitesError;
 pub use stun::StunError;
 #[cfg(feature = "tls")]
 pub use tls::{AcmeSetupError, DomainError, TlsStartError};
+pub use traces::{Traces, TracesError, start_traces};
 pub use watchfire_channels::handshake::Params;
 pub use watchfire_hub::TrackError;

@@ -43,6 +43,7 @@ use crate::shard::{ConnectHook, ConnectRules, RefusedOrigins, Shard, Shared};
 use crate::sites::SiteHosts;
 use crate::tls::{TlsPlan, TlsStartError, TlsThread, TlsThreadSetup};
 use crate::token::TokenKey;
+use crate::traces::{self, TracesError};
 
 /// The longest time that a drain spends on each client.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
@@ -166,6 +167,9 @@ pub enum StartError {
     /// The keys of the HTTP API cannot be used.
     #[error(transparent)]
     Api(#[from] ApiKeyError),
+    /// Traces cannot be sent.
+    #[error(transparent)]
+    Traces(#[from] TracesError),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -757,6 +761,7 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     Keys::new(settings)?;
     machines::nats_settings(&settings.cluster)?;
     admin::check_listen(&settings.admin)?;
+    traces::check(&settings.traces)?;
     Ok(())
 }
 

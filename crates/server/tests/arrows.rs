@@ -13,6 +13,7 @@ const ORDER: &[&str] = &[
     "not_built",
     "https_connector",
     "logging",
+    "traces",
     "memory",
     "process",
     "service_manager",

@@ -16,6 +16,7 @@ mod rng;
 mod slab;
 mod socket_id;
 mod topic;
+mod trace_context;
 
 pub use instant::Instant;
 pub use node_id::NodeId;
@@ -24,3 +25,4 @@ pub use rng::Rng;
 pub use slab::Slab;
 pub use socket_id::{ShardId, SocketId};
 pub use topic::{TOPIC_BYTES_MAX, Topic, TopicError};
+pub use trace_context::TraceContext;

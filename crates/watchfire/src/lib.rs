@@ -49,6 +49,7 @@
 //! | `hooks` | questions to a backend about joins and messages |
 //! | `jwt` | tokens of clients |
 //! | `logging` | `start_logging` |
+//! | `otlp` | `start_traces`: distributed traces, over OTLP |
 //! | `pages` | `Server::with_pages`: the web client, pages, sprites, the gateway to libp2p peers |
 //! | `profiles` | CPU profiles of the running program; not in `full` |
 //! | `settings-file` | `Layers`: settings from TOML files, the environment and the command line |

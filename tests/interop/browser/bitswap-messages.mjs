@@ -63,6 +63,11 @@ export function wantMessage(cids) {
   return bytes(1, Buffer.concat(entries))
 }
 
+/** A message whose wants belong to a span of a distributed trace. */
+export function tracedMessage(message, traceparent) {
+  return Buffer.concat([message, bytes(1000, Buffer.from(traceparent))])
+}
+
 /** A message with these blocks, each with the prefix of its CID. */
 export function blockMessage(blocks) {
   return Buffer.concat(

@@ -11,18 +11,20 @@ const SEGMENT_HEAD_BYTES = 12
 const FRAME_BYTES_MAX = 65_536
 
 /**
- * Joins the page and answers wants with the result of `answer(wants, { from, cancelled, peer })`.
+ * Joins the page and answers wants with the result of `answer(wants, { from, cancelled, peer })`. `params` are further members
+ * of the join.
  */
-export async function joinPage(t, server, cid, have, answer) {
+export async function joinPage(t, server, cid, have, answer, params = {}) {
   const socket = new Socket(server.endpoint, { transport: WebSocket })
   const leave = () => new Promise((resolve) => socket.disconnect(resolve))
   t.after(leave)
   socket.connect()
-  const channel = socket.channel(`page:${cid}`, { have })
+  const channel = socket.channel(`page:${cid}`, { have, ...params })
   const peer = new RawPeer(channel, answer)
   const { status, response } = await replyTo(channel.join())
   if (status !== 'ok') throw new Error(`cannot join the page: ${JSON.stringify(response)}`)
   peer.id = response.peer
+  peer.introduced = response.peers.map(({ peer: id }) => Buffer.from(id, 'hex'))
   peer.leave = leave
   return peer
 }
@@ -172,6 +174,11 @@ class RawPeer {
   /** Sends one signal unchanged, in the same form. */
   signal(frame) {
     return this.#push('signal', frame)
+  }
+
+  /** Sends an event with a JSON payload, and returns the reply. */
+  push(event, payload) {
+    return replyTo(this.#channel.push(event, payload))
   }
 
   async #push(event, frame) {

@@ -49,6 +49,15 @@ describe('a Bitswap message', () => {
     expect(decodeMessage(bytes).blocks).toMatchObject([{ prefix: { version: 0, codec: 0x70 }, data: { 0: 7 } }])
   })
 
+  it('may name the span of a trace, which others skip', () => {
+    const span = `00-${'ab'.repeat(16)}-${'cd'.repeat(8)}-01`
+    const bytes = encodeMessage({ ...nothing, wants: [want(v1)] }, [], span)
+    const plain = encodeMessage({ ...nothing, wants: [want(v1)] })
+    // Field 1000 of bytes: a key of two bytes, the length, the text.
+    expect([...bytes.subarray(plain.length)]).toEqual([0xc2, 0x3e, 55, ...new TextEncoder().encode(span)])
+    expect(decodeMessage(bytes)).toEqual(decodeMessage(plain))
+  })
+
   it('may have unknown fields', () => {
     const entry = new MessageWriter().bytes(1, encodeCid(v1)).bytes(9, Uint8Array.of(1)).uint(10, 5)
     const bytes = new MessageWriter().message(1, new MessageWriter().message(1, entry).uint(7, 1)).uint(99, 3).finish()

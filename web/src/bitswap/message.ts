@@ -9,6 +9,8 @@ export const MESSAGE_BYTES_MAX = 4 << 20
 export const BLOCK_BYTES_MAX = 2 << 20
 /** Entries of one kind read from one message. Further entries are skipped and counted. */
 export const ENTRIES_MAX = 1024
+/** The field that names the span of a distributed trace which the wants belong to. Other implementations skip it. */
+const TRACE_FIELD = 1000
 
 /** A Bitswap message. Its wants change the wantlist that was sent before. */
 export interface Message {
@@ -74,7 +76,8 @@ export class BitswapError extends Error {
   }
 }
 
-export function encodeMessage(message: Message, blocks: readonly Block[] = []): Bytes {
+/** `trace` is the text of a W3C trace context, for a message whose wants belong to a span. */
+export function encodeMessage(message: Message, blocks: readonly Block[] = [], trace: string | null = null): Bytes {
   const wantlist = new MessageWriter()
   for (const want of message.wants) wantlist.message(1, encodeWant(want))
   if (message.full) wantlist.uint(2, 1)
@@ -89,6 +92,7 @@ export function encodeMessage(message: Message, blocks: readonly Block[] = []): 
     writer.message(4, have ? presence : presence.uint(2, 1))
   }
   if (message.pendingBytes > 0) writer.uint(5, Math.min(message.pendingBytes, 0x7fff_ffff))
+  if (trace !== null) writer.bytes(TRACE_FIELD, new TextEncoder().encode(trace))
   return writer.finish()
 }
 

@@ -11,6 +11,12 @@ const body = {
 }
 
 describe('the limits of a server', () => {
+  it('say which share of page loads is traced', () => {
+    const share = (traces: unknown) => parseLimits({ traces }).traceSample
+    expect([share({ sample: 0.01 }), share({ sample: 7 })]).toEqual([0.01, 1])
+    for (const traces of [undefined, null, true, {}, { sample: '1' }, { sample: -1 }, { sample: NaN }]) expect(share(traces)).toBe(0)
+  })
+
   it('are parsed, and all kept for display', () => {
     const limits = parseLimits(body)
     expect(limits.pageBytesMax).toBe(1000)

@@ -16,6 +16,8 @@ export interface Limits {
   frameBytesMax: number
   /** The address for reports of a page to the operator, with `{cid}` for the page; `null` when there is no address. */
   report: string | null
+  /** The share of page loads whose traces the server records. */
+  traceSample: number
   /** Whether the server has chat rooms. */
   rooms: boolean
   all: ReadonlyMap<string, Limit>
@@ -31,6 +33,7 @@ export const defaultLimits: Limits = {
   blocksInFlightMax: 8,
   frameBytesMax: 131_072,
   report: null,
+  traceSample: 0,
   rooms: false,
   all: new Map(),
   sitesBelow: null,
@@ -75,10 +78,16 @@ export function parseLimits(body: unknown): Limits {
     blocksInFlightMax: value('blocks_in_flight_max', defaultLimits.blocksInFlightMax),
     frameBytesMax: value('frame_bytes_max', defaultLimits.frameBytesMax),
     report: reportOf(field(body, 'report')),
+    traceSample: shareOf(field(field(body, 'traces'), 'sample')),
     rooms: field(body, 'rooms') === true,
     all,
     sitesBelow: sitesBelowOf(field(body, 'sites')),
   }
+}
+
+/** A number from 0 to 1. */
+function shareOf(value: unknown): number {
+  return typeof value === 'number' && value > 0 ? Math.min(value, 1) : 0
 }
 
 /** Only characters that are valid in a policy and a URL. */

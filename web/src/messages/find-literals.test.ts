@@ -25,6 +25,7 @@ const EXCEPTIONS: readonly (readonly [file: string, beginning: string, why: stri
   ['storage/browser-disk.ts', 'the writer has ended', 'an error for developers'],
   ['streaming/pull-stream.ts', 'cannot read the file', 'an error for developers'],
   ['streaming/worker.ts', 'cannot read the file', 'an error for developers'],
+  ['swarm/load-trace.ts', 'blocks from peer', 'the name of a span'],
   ['swarm/relay-peer.ts', 'the ', 'an error for developers'],
 ]
 

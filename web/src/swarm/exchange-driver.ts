@@ -1,5 +1,5 @@
 import {
-  encodeMessage, MILLI, type Block, type Exchange, type Input, type Misbehaviour, type Output, type PeerId,
+  encodeMessage, MILLI, type Block, type Exchange, type Input, type Message, type Misbehaviour, type Output, type PeerId,
 } from '../bitswap/index.ts'
 import type { BlockStore, Cid } from '../content/index.ts'
 import type { Clock, Millis } from './clock.ts'
@@ -30,7 +30,9 @@ export interface ExchangeDriverDeps {
   /** Whether this tab super-seeds, see `SuperSeeding`. */
   readonly isSource: () => boolean
   /** A wanted block arrived and is verified. */
-  readonly onBlock: (block: Block) => void
+  readonly onBlock: (block: Block, from: PeerId) => void
+  /** The span that a message belongs to in a distributed trace, unless the peer knows it. */
+  readonly traceFor: (peer: PeerId, message: Message) => string | null
   readonly onMisbehaviour: (peer: PeerId, reason: Misbehaviour) => void
   /** Asks the server for more peers. Resolves with those that have a full copy. */
   readonly findProviders: () => Promise<readonly PeerId[]>
@@ -156,7 +158,7 @@ export class ExchangeDriver {
         this.#read(output.peer, output.cid)
         return
       case 'block-received':
-        this.#deps.onBlock(output.block)
+        this.#deps.onBlock(output.block, output.from)
         return
       case 'find-providers':
         void this.#deps.findProviders().then((peers) => this.handle({ kind: 'providers', peers }))
@@ -195,7 +197,7 @@ export class ExchangeDriver {
     const { roster } = this.#deps
     const member = roster.get(peer)
     if (member === null) return
-    const sent = member.peer.send(encodeMessage(message, blocks))
+    const sent = member.peer.send(encodeMessage(message, blocks, this.#deps.traceFor(peer, message)))
     this.#deps.onSending(member)
     sent.then(
       () => {

@@ -27,6 +27,9 @@ export class FakeServer {
   relayedBytes = 0
   /** Signals that were forwarded, as text, with sender and receiver. */
   readonly signals: { from: string; to: string; text: string }[] = []
+  /** The contexts of traces that joins named, and the reports of tabs about their traces. */
+  readonly traceparents: unknown[] = []
+  readonly reports: unknown[] = []
   readonly members: FakePeer[] = []
   #ids = 0
 
@@ -40,8 +43,10 @@ export class FakeServer {
 
   addMember(connection: FakeConnection, topic: string, events: TopicEvents): FakePeer {
     const id = (++this.#ids).toString(16).padStart(16, '0')
-    const have = events.params?.()['have'] as Have
-    const kind = events.params?.()['kind'] as string | undefined
+    const params = events.params?.() ?? {}
+    const have = params['have'] as Have
+    const kind = params['kind'] as string | undefined
+    if (params['traceparent'] !== undefined) this.traceparents.push(params['traceparent'])
     const member: FakePeer = { id, connection, topic, events, have, kind, joined: true }
     const others = this.#on(topic)
     this.members.push(member)
@@ -66,6 +71,10 @@ export class FakeServer {
       const before = this.#holders(member.topic)
       member.have = payload['have'] as Have
       this.#recount(member.topic, before)
+      return { status: 'ok', response: {} }
+    }
+    if (event === 'trace') {
+      this.reports.push(payload)
       return { status: 'ok', response: {} }
     }
     const peers = this.#on(member.topic).filter((other) => other !== member)

@@ -30,6 +30,8 @@ function open() {
     handleInput: (input) => inputs.push(input),
     onConnected: ({ peer }) => connected.push(peer.id),
     onProblem: (problem) => problems.push(problem),
+    onConnecting: () => {},
+    onDirect: () => {},
     onChange: () => {},
   })
   return { peers, inputs, connected, problems }

@@ -39,6 +39,8 @@ beforeEach(() => {
     handleInput: ({ kind }) => inputs.push(kind),
     onMalformed: () => inputs.push('malformed'),
     onBadSignal: () => inputs.push('bad signal'),
+    onConnecting: () => {},
+    onDirect: () => {},
     onChange: () => {},
   })
 })

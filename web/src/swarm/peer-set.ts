@@ -47,6 +47,10 @@ export interface PeerSetDeps {
   readonly onMalformed: (peer: PeerId) => void
   /** The peer was banned because of invalid signals, or invalid frames on a direct connection. */
   readonly onBadSignal: () => void
+  /** This tab begins to connect directly to a peer. */
+  readonly onConnecting: (peer: PeerId) => void
+  /** The direct connection to a peer is up. */
+  readonly onDirect: (peer: PeerId) => void
   /** The path to a peer changed. */
   readonly onChange: () => void
 }
@@ -103,7 +107,9 @@ export class PeerSet {
     if (kind === 'node') return
     const isFirst = (this.roster.self ?? '') > peer.id
     const enough = isFirst ? DIRECT_AFTER_BYTES : DIRECT_FALLBACK_BYTES
-    if (peer.path === 'relay' && peer.movedBytes >= enough) this.#direct?.connect(peer.id)
+    if (peer.path !== 'relay' || peer.movedBytes < enough || this.#direct === null) return
+    this.#deps.onConnecting(peer.id)
+    this.#direct.connect(peer.id)
   }
 
   /** The state of the direct connection to a peer. */
@@ -234,6 +240,7 @@ export class PeerSet {
       send: (to, signal) => sender.send(to, signal),
       onUp: (peer, path) => {
         this.roster.get(peer)?.peer.useDirect(path)
+        this.#deps.onDirect(peer)
         this.#deps.onChange()
       },
       onDown: (peer) => {

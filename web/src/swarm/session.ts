@@ -6,6 +6,7 @@ import type { BlockMap, Entry, PageDeps, PageFile, PageProblem, PageSession, Pag
 import type { Clock } from './clock.ts'
 import { ExchangeDriver } from './exchange-driver.ts'
 import type { LoadDirectConnections } from './lazy-direct-connections.ts'
+import { LoadTrace } from './load-trace.ts'
 import { PageContent } from './page-content.ts'
 import { PagePeers } from './page-peers.ts'
 import { StateNotifier } from './state-notifier.ts'
@@ -26,6 +27,8 @@ export class Session implements PageSession {
   readonly #topic: TopicMembership
   readonly #notifier: StateNotifier
   readonly #isOurs: boolean
+  /** `null`: this load is not traced. */
+  readonly #trace: LoadTrace | null
   #failure: Error | null = null
   #isClosed = false
 
@@ -37,6 +40,7 @@ export class Session implements PageSession {
     const notify = () => this.#notify()
     this.root = root.text
     this.#isOurs = deps.publication !== undefined
+    this.#trace = this.#isOurs ? null : LoadTrace.begin(limits.traceSample, clock, random)
     this.#clock = clock
     this.#exchange = new Exchange(BigInt(Math.floor(random() * Number.MAX_SAFE_INTEGER)), exchangeLimits(blocksInFlightMax))
     const makeStore = deps.blocks ?? defaultStore
@@ -44,7 +48,10 @@ export class Session implements PageSession {
     this.#content = new PageContent(root, pageBytesMax, store, this.#isOurs, {
       isOver,
       handleInputs: (inputs) => this.#driver.handleAll(inputs),
-      onHave: () => this.#topic.announceHave(),
+      onHave: () => {
+        this.#topic.announceHave()
+        this.#reportTrace()
+      },
       onProblem,
       onFailure: (error) => this.#fail(error),
     })
@@ -60,7 +67,12 @@ export class Session implements PageSession {
       loadDirect: deps.direct === undefined ? browserDirect : deps.direct,
       room: () => store.room(),
       handleInput: (input) => this.#driver.handle(input),
-      onConnected: (member) => this.#driver.connect(member),
+      onConnected: (member) => {
+        this.#trace?.noteIntroduced()
+        this.#driver.connect(member)
+      },
+      onConnecting: (peer) => this.#trace?.noteConnecting(peer),
+      onDirect: (peer) => this.#trace?.noteConnected(peer),
       onProblem,
       onChange: notify,
     })
@@ -72,7 +84,11 @@ export class Session implements PageSession {
       store,
       isClosed: () => this.#isClosed,
       isSource: () => this.#isSource,
-      onBlock: (block) => this.#content.storeBlock(block),
+      onBlock: (block, from) => {
+        this.#trace?.noteBlock(from, block.data.length)
+        return this.#content.storeBlock(block)
+      },
+      traceFor: (peer, message) => this.#trace?.placeFor(peer, message) ?? null,
       onMisbehaviour: (peer, reason) => this.#peers.drop(peer, reason),
       findProviders: () => this.#topic.requestMorePeers(),
       onSending: (member) => this.#peers.noteSending(member),
@@ -89,7 +105,13 @@ export class Session implements PageSession {
       random,
       isOver,
       have: () => this.#content.have,
-      onJoined: (self, peers) => this.#peers.replaceAll(self, peers),
+      trace: () => this.#trace?.ofJoin ?? null,
+      onJoined: (self, peers) => {
+        this.#trace?.noteJoined(peers.length)
+        this.#peers.replaceAll(self, peers)
+        // Its blocks may have been here before.
+        this.#reportTrace()
+      },
       onLost: () => this.#peers.removeAll(),
       onPeer: (peer) => this.#peers.add(peer),
       onPeerLeft: (peer) => this.#peers.remove(peer),
@@ -179,6 +201,13 @@ export class Session implements PageSession {
     if (isComplete) return 'complete'
     if (isStarted && this.#topic.isAvailable === false && !this.#exchange.isAnythingAvailable) return 'unavailable'
     return have === 'some' ? 'loading' : 'searching'
+  }
+
+  /** Reports the spans of this load to the server, once the page is complete. */
+  #reportTrace(): void {
+    if (this.#trace === null || this.#content.have !== 'all' || this.#topic.presence.kind !== 'joined') return
+    const report = this.#trace.report()
+    if (report !== null) this.#topic.report(report)
   }
 
   #notify(): void {

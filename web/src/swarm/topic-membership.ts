@@ -22,6 +22,8 @@ export interface TopicMembershipDeps {
   readonly random: () => number
   /** The part of the page that is here. */
   readonly have: () => Have
+  /** The span of the join in a distributed trace. `null`: it is not traced. */
+  readonly trace: () => string | null
   /** Whether the page has failed or is closed. Events are then ignored. */
   readonly isOver: () => boolean
   /** The topic was joined. `self` is the new id of this tab. */
@@ -53,7 +55,10 @@ export class TopicMembership {
     this.#deps = deps
     this.#announced = deps.have()
     this.#topic = deps.connection.join(`page:${root.key}`, EVENTS, {
-      params: () => ({ have: (this.#announced = deps.have()) }),
+      params: () => {
+        const traceparent = deps.trace()
+        return { have: (this.#announced = deps.have()), ...(traceparent === null ? {} : { traceparent }) }
+      },
       joined: (response) => this.#handleJoined(response),
       refused: (response) => this.#handleRefused(response),
       lost: () => this.#handleLost(),
@@ -71,6 +76,11 @@ export class TopicMembership {
     if (have === this.#announced || !this.#topic.isJoined()) return
     this.#announced = have
     void this.#topic.push('have', { have })
+  }
+
+  /** Sends the spans of this tab to the server. */
+  report(spans: Record<string, unknown>): void {
+    void this.#topic.push('trace', spans)
   }
 
   /** Requests more peers from the server, and adds them. Resolves with those that have a full copy. */

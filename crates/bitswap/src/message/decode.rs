@@ -2,7 +2,12 @@ use bytes::Bytes;
 use watchfire_content::protobuf::{Fields, Value};
 use watchfire_content::{Block, Cid, CidError, Codec, HashFunction, Prefix, Version};
 
-use super::{ENTRIES_MAX, MESSAGE_BYTES_MAX, Message, MessageError, Presence, WantEntry, WantKind};
+use watchfire_types::TraceContext;
+
+use super::{
+    ENTRIES_MAX, MESSAGE_BYTES_MAX, Message, MessageError, Presence, TRACE_FIELD, WantEntry,
+    WantKind,
+};
 
 /// Reads a message that fills `bytes`, without the length in front of it, and hashes its blocks.
 ///
@@ -23,6 +28,8 @@ pub fn decode(bytes: &Bytes) -> Result<Message<Block>, MessageError> {
             (5, Value::Varint(pending)) => {
                 message.pending_bytes = u32::try_from(pending as i32).unwrap_or(0);
             }
+            // Everything but a valid text counts as none.
+            (TRACE_FIELD, Value::Bytes(text)) => message.trace = TraceContext::parse(text),
             (field @ 0..=5, _) => return Err(MessageError::Field { field, of: "a message" }),
             _ => {}
         }
@@ -148,5 +155,37 @@ fn decode_cid(bytes: &[u8]) -> Result<Option<Cid>, MessageError> {
         Ok(cid) => Ok(Some(cid)),
         Err(CidError::Hash { .. }) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use watchfire_content::protobuf::encode_field;
+
+    use super::*;
+
+    const SPAN: &[u8] = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn decoded(field: Value<'_>) -> Message<Block> {
+        let mut bytes = Vec::new();
+        encode_field(TRACE_FIELD, field, &mut bytes);
+        decode(&bytes.into()).expect("a message with an unknown field")
+    }
+
+    #[test]
+    fn a_span_is_read_and_everything_else_in_its_field_is_ignored() {
+        assert_eq!(decoded(Value::Bytes(SPAN)).trace, TraceContext::parse(SPAN));
+        assert!(decoded(Value::Bytes(SPAN)).trace.is_some());
+        for garbage in [&b""[..], b"00-", &SPAN[1..], &[0xff; 55], &[b'0'; 100_000]] {
+            assert_eq!(decoded(Value::Bytes(garbage)), Message::default());
+        }
+        assert_eq!(decoded(Value::Varint(7)), Message::default());
+        assert_eq!(decoded(Value::Fixed32(7)), Message::default());
+    }
+
+    #[test]
+    fn a_span_alone_makes_a_message() {
+        let message = decoded(Value::Bytes(SPAN));
+        assert!(!message.is_empty() && message.has_bitswap());
     }
 }

@@ -1,7 +1,9 @@
 use watchfire_content::protobuf::{Value, encode_field};
 use watchfire_content::{Block, varint};
 
-use super::{Message, Presence, WantEntry, WantKind};
+use watchfire_types::TraceContext;
+
+use super::{Message, Presence, TRACE_FIELD, WantEntry, WantKind};
 use crate::{Payload, Protocol, leaves};
 
 /// Encodes a message, without a length before it.
@@ -23,6 +25,9 @@ pub fn encode_framed(message: &Message<Block>, protocol: Protocol) -> Vec<u8> {
     bytes
 }
 
+/// Bytes of the field with the span: its key, its length and the text.
+const TRACE_LEN: usize = varint::encoded_len(TRACE_FIELD << 3 | 2) + 1 + TraceContext::TEXT_BYTES;
+
 impl<B: Payload> Message<B> {
     /// Bytes that [`encode`] or [`leaves::encode`] produces.
     pub fn encoded_len(&self, protocol: Protocol) -> usize {
@@ -35,6 +40,7 @@ impl<B: Payload> Message<B> {
         if protocol.has_presences() {
             len += self.presences.iter().map(Presence::encoded_len).sum::<usize>();
             len += varint_field_len(pending_bytes(self));
+            len += self.trace.map_or(0, |_| TRACE_LEN);
         }
         len
     }
@@ -100,6 +106,9 @@ fn encode_into(message: &Message<Block>, protocol: Protocol, bytes: &mut Vec<u8>
         encode_number(2, (!presence.has_block).into(), bytes);
     }
     encode_number(5, pending_bytes(message), bytes);
+    if let Some(trace) = message.trace {
+        encode_field(TRACE_FIELD, Value::Bytes(trace.to_string().as_bytes()), bytes);
+    }
 }
 
 /// Whether a peer of this protocol understands the want.

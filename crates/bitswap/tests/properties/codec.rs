@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use watchfire_bitswap::message::{FrameReader, MESSAGE_BYTES_MAX, decode, encode, encode_framed};
 use watchfire_bitswap::{Message, Presence, Protocol, WantEntry, WantKind};
 use watchfire_content::{Block, Cid, Codec, Multihash, Version};
+use watchfire_types::TraceContext;
 
 fn cid() -> impl Strategy<Value = Cid> {
     let codec = prop_oneof![Just(Codec::RAW), Just(Codec::DAG_PB)];
@@ -43,15 +44,26 @@ fn block() -> impl Strategy<Value = Block> {
 fn message() -> impl Strategy<Value = Message> {
     let presence = (cid(), any::<bool>()).prop_map(|(cid, has_block)| Presence { cid, has_block });
     let pending_bytes = 0..=i32::MAX as u32;
-    (any::<bool>(), vec(want(), 0..20), vec(block(), 0..8), vec(presence, 0..20), pending_bytes)
-        .prop_map(|(full, wants, blocks, presences, pending_bytes)| Message {
+    let trace = prop::option::of(trace());
+    let lists = (vec(want(), 0..20), vec(block(), 0..8), vec(presence, 0..20));
+    (any::<bool>(), lists, pending_bytes, trace).prop_map(
+        |(full, (wants, blocks, presences), pending_bytes, trace)| Message {
             full,
             wants,
             blocks,
             presences,
             pending_bytes,
+            trace,
             ..Message::default()
-        })
+        },
+    )
+}
+
+fn trace() -> impl Strategy<Value = TraceContext> {
+    (1..=u128::MAX, 1..=u64::MAX, any::<bool>()).prop_map(|(trace_id, span_id, is_sampled)| {
+        let (trace_id, span_id) = (trace_id.to_be_bytes(), span_id.to_be_bytes());
+        TraceContext { trace_id, span_id, is_sampled }
+    })
 }
 
 /// The frames of a stream that arrives in pieces of `piece_bytes`.

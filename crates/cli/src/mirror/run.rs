@@ -129,6 +129,7 @@ pub fn run(arguments: Mirroring) -> anyhow::Result<()> {
         log.level.clone_from(level);
     }
     watchfire_server::start_logging(&log)?;
+    let _traces = crate::traces::start("mirror")?;
     let settings = options.settings()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {

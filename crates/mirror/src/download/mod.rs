@@ -16,6 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use watchfire_traces::{Kind, Span, current};
 
 pub(crate) use content_source::ContentSource;
 pub use error::DownloadError;
@@ -201,10 +202,21 @@ impl Downloads {
             waiting: download.waiting.clone(),
             sources: download.sources.clone(),
         };
+        // Below the first request for the blob; others wait for the same download.
+        let mut span = Span::below(current(), "download", Kind::Internal);
         tokio::spawn(async move {
-            let digest = task.digest.clone();
+            let (digest, sources) = (task.digest.clone(), task.sources.clone());
             let downloads = task.downloads.clone();
-            let result = task.run(&sender).await;
+            let result = span.within(task.run(&sender)).await;
+            if span.is_recorded() {
+                span.set("watchfire.digest", digest.to_string());
+                span.set("watchfire.registry_bytes", sources.registry_bytes());
+                span.set("watchfire.host_bytes", sources.host_bytes());
+                if let Err(error) = &result {
+                    span.fail(error);
+                }
+            }
+            drop(span);
             downloads.finish(&digest, &sender, result);
         });
         Ok(download)

@@ -20,6 +20,7 @@ use watchfire_fleet::{
     SEGMENT_BLOCKS, Segments,
 };
 use watchfire_p2p::{BlockSession, PeerId, SessionEvent};
+use watchfire_traces::{Kind, Span, current, within};
 
 use super::content_source::ContentSource;
 use super::error::DownloadError;
@@ -223,6 +224,8 @@ impl SpreadTask {
 
     async fn ask_for_small(&mut self, peer: PeerId) -> Option<Bytes> {
         let (digest, sources) = (&self.task.digest, &self.task.sources);
+        let mut span = Span::below(current(), "blob from host", Kind::Client);
+        span.set("watchfire.peer", peer.to_string());
         sources.note_asked(peer);
         let asked =
             self.fleet.ask_blob(peer, digest, self.repository.as_ref(), SMALL_BLOB_TIMEOUT).await;
@@ -386,9 +389,9 @@ impl SpreadTask {
         for segment in assignment.leases {
             if !self.leases.contains_key(&segment) {
                 let connection = self.connection.clone();
-                let fetch = self
-                    .fetching
-                    .spawn(async move { (segment, fetch_segment(connection, segment).await) });
+                let fetch = self.fetching.spawn(within(current(), async move {
+                    (segment, fetch_segment(connection, segment).await)
+                }));
                 self.leases.insert(segment, fetch);
             }
         }

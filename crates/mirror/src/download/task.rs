@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use watchfire_content::Block;
 use watchfire_fleet::{SEGMENT_BLOCKS, Segments};
+use watchfire_traces::{Kind, Span, current, within};
 
 use super::content_source::ContentSource;
 use super::error::DownloadError;
@@ -213,14 +214,15 @@ impl Task {
             Opened::Body(body) => {
                 let further = if body.accepts_ranges { useful - 1 } else { 0 };
                 let first = connection();
-                connections.spawn(async move { first.fetch_from_start(body).await });
+                connections
+                    .spawn(within(current(), async move { first.fetch_from_start(body).await }));
                 further
             }
             Opened::Size(_) => useful,
         };
         for _ in 0..further {
             let one = connection();
-            connections.spawn(async move { one.fetch_segments(0).await });
+            connections.spawn(within(current(), async move { one.fetch_segments(0).await }));
         }
         let mut failure = None;
         while let Some(ended) = connections.join_next().await {
@@ -304,7 +306,7 @@ impl Connection {
             let claimed = claim(&mut self.segments.lock());
             let Some(claimed) = claimed else { return Ok(()) };
             let written = self.blob.blocks_present();
-            let result = self.fetch_segment(claimed.clone()).await;
+            let result = self.fetch_segment_within_span(claimed.clone()).await;
             self.segments.lock().release(claimed);
             if self.blob.blocks_present() > written {
                 failures = 0;
@@ -316,6 +318,17 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    async fn fetch_segment_within_span(
+        &self,
+        blocks: Range<usize>,
+    ) -> Result<BodyEnd, DownloadError> {
+        let mut span = Span::below(current(), "fetch range", Kind::Internal);
+        span.set("watchfire.first_block", blocks.start);
+        span.set("watchfire.blocks", blocks.len());
+        let result = span.within(self.fetch_segment(blocks)).await;
+        result.inspect_err(|error| span.fail(error))
     }
 
     async fn fetch_segment(&self, blocks: Range<usize>) -> Result<BodyEnd, DownloadError> {

@@ -8,6 +8,7 @@ mod namespace;
 mod operator;
 mod page;
 mod reader;
+mod spans;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -153,13 +154,15 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     // The mirror reads no body: a pull has none.
     let (request, _) = request.into_parts();
     let is_head = request.method == Method::HEAD;
-    let mut response = match route(&shared, &request).await {
+    let mut span = spans::of_request(&request);
+    let mut response = match span.within(route(&shared, &request)).await {
         Ok(response) => response,
         Err(error) => {
             tracing::debug!(uri = %request.uri, code = error.code.as_str(), %error.message, "refused");
             error.into_response()
         }
     };
+    spans::note_response(&mut span, &response);
     // A file has the headers of its own server only.
     if !request.uri.path().starts_with("/proxy/") {
         let headers = response.headers_mut();

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use reqwest::{Client, Response, Url};
+use watchfire_traces::{Kind, Span, TraceContext, current};
 
 use super::error::UpstreamError;
 use super::guard::{GuardedResolver, NoPublicAddress, RedirectRules};
@@ -98,13 +99,42 @@ impl ServerClient {
         url: &Url,
         headers: &HeaderMap,
     ) -> Result<Answer, UpstreamError> {
+        let mut span = Span::below(current(), "upstream request", Kind::Client);
+        if span.is_recorded() {
+            span.set("server.address", self.name.clone());
+            span.set("http.request.method", method.to_string());
+            span.set("url.path", url.path().to_owned());
+            if let Some(range) = headers.get(header::RANGE).and_then(|range| range.to_str().ok()) {
+                span.set("watchfire.range", range.to_owned());
+            }
+        }
+        let sent = self.follow(method, url, headers, span.context()).await;
+        match &sent {
+            Ok(answer) => {
+                span.set("http.response.status_code", answer.response.status().as_u16());
+            }
+            Err(error) => span.fail(error),
+        }
+        sent
+    }
+
+    async fn follow(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: &HeaderMap,
+        span: Option<TraceContext>,
+    ) -> Result<Answer, UpstreamError> {
         let mut url = url.clone();
         let mut first = None;
+        let traceparent = span.and_then(|span| HeaderValue::from_str(&span.to_string()).ok());
         for _ in 0..=REDIRECTS_MAX {
             let mut headers = headers.clone();
             if !self.is_own(&url) {
                 headers.remove(header::AUTHORIZATION);
                 headers.remove(header::COOKIE);
+            } else if let Some(span) = &traceparent {
+                headers.insert("traceparent", span.clone());
             }
             let request = self.client_for(&url)?.request(method.clone(), url.clone());
             let sent = request.headers(headers).send().await;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use watchfire_bitswap::{Exchange, Message, Output, SessionId};
 use watchfire_content::{Block, Cid};
 use watchfire_store::{ReadBlocks, WriteBlocks};
-use watchfire_types::Instant as CoreInstant;
+use watchfire_types::{Instant as CoreInstant, TraceContext};
 
 use super::clock::PausableClock;
 use super::connections::{self, Connections};
@@ -26,6 +26,7 @@ use super::peer_numbers::{PeerNumber, PeerNumbers};
 use super::requests::Requests;
 use super::routing::{self, Routing};
 use super::sessions::BlockSessions;
+use super::traces::Traces;
 use crate::behaviour::{Behaviour, BehaviourEvent};
 use crate::command::Command;
 use crate::external::TransportEvent;
@@ -50,6 +51,7 @@ pub(super) struct Driver {
     fetches: Fetches,
     routing: Routing,
     requests: Requests,
+    traces: Traces,
     /// The sender of the last message. The outputs of a message are handled before the next
     /// message.
     request_origin: RequestOrigin,
@@ -85,6 +87,7 @@ impl Driver {
             sessions: BlockSessions::default(),
             fetches: Fetches::new(),
             requests: Requests::default(),
+            traces: Traces::default(),
             request_origin: RequestOrigin::Libp2p,
             counters: HostStats::default(),
         })
@@ -120,6 +123,7 @@ impl Driver {
                         self.fetches.handle(&mut self.exchange, now, &self.blocks, update);
                         next = self.fetches.try_next();
                     }
+                    self.end_traced_sessions();
                 }
                 Some(read) = self.blocks.next_read() => {
                     let now = self.now();
@@ -130,6 +134,7 @@ impl Driver {
                 }
                 Some(peer) = self.external_peers.next_ended() => {
                     if let Some(peer) = self.external_peers.disconnect(peer) {
+                        self.traces.handle_disconnected(peer);
                         self.exchange.handle_disconnected(self.now(), peer);
                     }
                 }
@@ -138,6 +143,7 @@ impl Driver {
                 }
                 Some(session) = self.sessions.next_dropped() => {
                     self.exchange.stop_session(self.now(), session);
+                    self.end_traced_sessions();
                 }
                 event = self.swarm.select_next_some(), if !is_paused => {
                     self.handle_swarm_event(event);
@@ -161,7 +167,8 @@ impl Driver {
 
     fn next_wake(&self) -> Option<Instant> {
         let exchange = self.exchange.next_wake().map(|at| self.clock.wake_at(at));
-        [exchange, self.connections.next_wake()].into_iter().flatten().min()
+        let wakes = [exchange, self.connections.next_wake(), self.traces.next_wake()];
+        wakes.into_iter().flatten().min()
     }
 
     fn handle_tick(&mut self) {
@@ -170,6 +177,13 @@ impl Driver {
             self.exchange.handle_tick(now);
         }
         self.connections.handle_tick(&mut self.swarm, Instant::now());
+        self.traces.handle_tick(Instant::now());
+    }
+
+    fn end_traced_sessions(&mut self) {
+        let (fetches, sessions) = (&self.fetches, &self.sessions);
+        self.traces
+            .end_sessions(|session| fetches.has_session(session) || sessions.is_open(session));
     }
 
     fn handle_command(&mut self, command: Command) {
@@ -195,17 +209,19 @@ impl Driver {
                 self.requests.send(&mut self.swarm, peer, bytes, reply);
             }
             Command::AnswerRequests { inbound } => self.requests.set_inbound(inbound),
-            Command::Fetch { root, scope, store, reply } => {
+            Command::Fetch { root, scope, store, trace, reply } => {
                 // Without a caller, the dropped handle cancels the fetch.
-                let _ = reply.send(self.start_fetch(root, scope, store));
+                let _ = reply.send(self.start_fetch(root, scope, store, trace));
             }
-            Command::OpenSession { events, reply } => {
+            Command::OpenSession { events, trace, reply } => {
                 let session = self.exchange.start_session(self.now());
+                self.traces.start_session(trace, session);
                 self.sessions.open(session, events);
                 let _ = reply.send(session);
             }
             Command::Want { session, wants } => {
                 if self.sessions.is_open(session) {
+                    self.traces.note_wants(session, &wants);
                     self.exchange.want(self.now(), session, wants);
                 }
             }
@@ -239,14 +255,18 @@ impl Driver {
         root: Cid,
         scope: FetchScope,
         store: Arc<dyn WriteBlocks>,
+        trace: Option<TraceContext>,
     ) -> Result<Fetch, FetchError> {
         let max = self.limits.fetches_max;
         if self.fetches.len() >= max {
             return Err(FetchError::TooMany { max });
         }
         let (now, limits) = (self.now(), self.limits.fetch.clone());
-        let fetch = (root, scope, store);
-        self.fetches.start(&mut self.exchange, now, &self.blocks, limits, fetch)
+        let fetch = (root.clone(), scope, store);
+        let (session, fetch) =
+            self.fetches.start(&mut self.exchange, now, &self.blocks, limits, fetch)?;
+        self.traces.start_fetch(trace, session, &root);
+        Ok(fetch)
     }
 
     fn handle_transport_event(&mut self, event: TransportEvent) {
@@ -260,6 +280,7 @@ impl Driver {
             }
             TransportEvent::Disconnected { peer } => {
                 if let Some(peer) = self.external_peers.disconnect(peer) {
+                    self.traces.handle_disconnected(peer);
                     self.exchange.handle_disconnected(now, peer);
                 }
             }
@@ -303,6 +324,9 @@ impl Driver {
         self.counters.received_bytes += bytes as u64;
         if let Some(peer) = peer {
             self.request_origin = origin;
+            if let Some(trace) = message.trace {
+                self.traces.note_requests(trace, peer, self.peer_numbers.id_of(peer));
+            }
             self.exchange.handle_message(self.now(), peer, message);
         }
     }
@@ -338,8 +362,10 @@ impl Driver {
         }
     }
 
-    fn send(&mut self, peer: PeerNumber, message: Message) {
+    fn send(&mut self, peer: PeerNumber, mut message: Message) {
         self.counters.sent_messages += 1;
+        self.traces.add_to(&mut message, peer, self.peer_numbers.id_of(peer));
+        self.traces.note_sent(&message, peer);
         if let Some(id) = self.peer_numbers.id_of(peer) {
             if !message.blocks.is_empty() {
                 self.connections.note_block_moved(id);
@@ -363,6 +389,7 @@ impl Driver {
         if let Some(id) = self.peer_numbers.id_of(from) {
             self.connections.note_block_moved(id);
         }
+        self.traces.note_received(sessions, block, from);
         self.sessions.send_block(sessions, block);
         self.fetches.send_block(sessions, block, from);
     }
@@ -370,7 +397,9 @@ impl Driver {
     fn find_providers(&mut self, session: SessionId, cid: &Cid) {
         self.fetches.send_searching(session);
         self.sessions.send_searching(session, cid);
+        self.traces.begin_search(session, cid);
         if !self.routing.find_for_session(&mut self.swarm, session, cid) {
+            self.traces.end_search(session, 0);
             self.exchange.handle_providers(self.now(), session, &[]);
         }
     }
@@ -426,6 +455,7 @@ impl Driver {
                 if let Some((session, providers)) = found {
                     let peers: Vec<PeerNumber> =
                         providers.iter().map(|id| self.peer_numbers.number_of(*id)).collect();
+                    self.traces.end_search(session, peers.len());
                     self.exchange.handle_providers(self.now(), session, &peers);
                 }
             }
@@ -454,6 +484,7 @@ impl Driver {
             }
             StreamEvent::Closed { peer } => {
                 if let Some(number) = self.peer_numbers.disconnect(&peer) {
+                    self.traces.handle_disconnected(number);
                     self.exchange.handle_disconnected(now, number);
                 }
                 if !self.swarm.is_connected(&peer) {

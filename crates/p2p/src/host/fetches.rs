@@ -68,6 +68,11 @@ impl Fetches {
         self.running.len()
     }
 
+    /// Whether a session is of a fetch that runs.
+    pub(super) fn has_session(&self, session: SessionId) -> bool {
+        self.by_session.contains_key(&session)
+    }
+
     pub(super) fn unwritten_bytes(&self) -> usize {
         self.unwritten_bytes
     }
@@ -80,7 +85,7 @@ impl Fetches {
         blocks: &LocalBlocks,
         limits: FetchLimits,
         (root, scope, store): (Cid, FetchScope, Arc<dyn WriteBlocks>),
-    ) -> Result<Fetch, FetchError> {
+    ) -> Result<(SessionId, Fetch), FetchError> {
         let id = FetchId(self.next_id);
         let (worker_sender, inputs) = channel();
         let (progress_sender, progress) = watch::channel(Progress::default());
@@ -114,7 +119,7 @@ impl Fetches {
             let _ = handle_dropped.await;
             id
         }));
-        Ok(Fetch { progress, outcome, _handle: handle })
+        Ok((session, Fetch { progress, outcome, _handle: handle }))
     }
 
     /// Waits for the next update. Cancelling the wait loses no update.

@@ -189,11 +189,7 @@ impl Publisher {
         allowance: &mut Allowance,
     ) -> Result<Value, CallError> {
         let Publication { topics, event, body } = publication;
-        let len = match &body {
-            Body::Json(text) => text.len(),
-            Body::Binary(bytes) => bytes.len(),
-        };
-        allowance.spend(topics.len(), len)?;
+        allowance.spend(topics.len(), body.len())?;
         for topic in topics {
             self.metrics.broadcasts.inc();
             self.endpoint.broadcast(&topic, &event, body.clone()).expect("the payload was checked");

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use watchfire_history::{Message as KeptMessage, Position};
 use watchfire_sockets::ShardSender;
+use watchfire_traces::{Kind, Span};
 use watchfire_types::{Instant, NodeId, ShardId};
 
 use super::address::{ChannelAddress, RelayKind, ReplyTo};
@@ -148,6 +149,8 @@ impl Endpoint {
         body: impl Into<Body>,
     ) -> Result<(), PayloadError> {
         let body = body.into().checked_object()?;
+        let publish = broadcast_span("publish", Kind::Producer, topic, event, &body);
+        let _entered = publish.enter();
         if let Some(history) = self.history_of(topic) {
             let Body::Json(payload) = body else { return Err(PayloadError::BytesWithHistory) };
             history.publish(topic, event, &payload);
@@ -286,6 +289,18 @@ impl Endpoint {
     }
 }
 
+/// A span of a message to a whole topic, below the current one: one for each process, never for each
+/// subscriber.
+fn broadcast_span(name: &'static str, kind: Kind, topic: &str, event: &str, body: &Body) -> Span {
+    let mut span = Span::below(watchfire_traces::current(), name, kind);
+    if span.is_recorded() {
+        span.set("messaging.destination.name", topic.to_owned());
+        span.set("watchfire.event", event.to_owned());
+        span.set("messaging.message.body.size", body.len());
+    }
+    span
+}
+
 impl ClientSender for Endpoint {
     fn broadcast_here(&self, topic: &str, event: &str, body: Body) {
         self.deliver(&Arc::new(Broadcast::new(topic, event, body, None)), None);
@@ -312,7 +327,9 @@ impl ClusterPart for Endpoint {
         match postcard::from_bytes(message)? {
             Message::Broadcast { topic, event, body, except } => {
                 let except = except.map(Into::into);
-                let broadcast = Broadcast::new(topic, event, body.into(), except);
+                let body = body.into();
+                let _deliver = broadcast_span("deliver", Kind::Consumer, topic, event, &body);
+                let broadcast = Broadcast::new(topic, event, body, except);
                 self.deliver(&Arc::new(broadcast), None);
             }
             Message::Disconnect { id } => self.disconnect_here(id),

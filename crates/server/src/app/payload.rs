@@ -53,6 +53,14 @@ impl Body {
         }
     }
 
+    /// Bytes of the text or of the payload.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Body::Json(text) => text.len(),
+            Body::Binary(bytes) => bytes.len(),
+        }
+    }
+
     pub(crate) fn as_payload(&self) -> Payload<'_> {
         match self {
             Body::Json(text) => Payload::Json(text),

@@ -1,16 +1,23 @@
 //! The format of messages between the processes of a server.
 //!
 //! The first byte is the number of the [part](super::part) that the message belongs to; the rest
-//! is a postcard encoding of that part's own message type. All processes run the same program with
+//! is a postcard encoding of that part's own message type. A message that is sent within a span begins
+//! with [`TRACED`] and the place of the span in its trace. All processes run the same program with
 //! the same settings, so the numbers agree and the format may change with every build.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use watchfire_traces::TraceContext;
 
 use super::load::ProcessLoad;
 
 /// The number of the cluster itself; parts have numbers from 1.
 pub(super) const CLUSTER: u8 = 0;
+
+/// Precedes the place of a span; no part has this number.
+pub(super) const TRACED: u8 = u8::MAX;
+/// Bytes of [`TRACED`], the id of the trace and that of the span.
+const TRACE_BYTES: usize = 1 + 16 + 8;
 
 /// A message of the cluster itself.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,7 +37,20 @@ pub(super) enum Message<'a> {
 
 /// Encodes a message of one part.
 pub(super) fn encode(part: u8, message: &impl Serialize) -> Bytes {
-    postcard::to_stdvec(&(part, message)).expect("messages are plain data").into()
+    encode_within(watchfire_traces::current(), part, message)
+}
+
+/// Encodes a message that is sent within a span.
+pub(super) fn encode_within(
+    span: Option<TraceContext>,
+    part: u8,
+    message: &impl Serialize,
+) -> Bytes {
+    let encoded = match span {
+        None => postcard::to_stdvec(&(part, message)),
+        Some(span) => postcard::to_stdvec(&(TRACED, span.trace_id, span.span_id, part, message)),
+    };
+    encoded.expect("messages are plain data").into()
 }
 
 /// Encodes a message without the number of its part, as the body of a request.
@@ -38,9 +58,19 @@ pub(super) fn encode_body(message: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(message).expect("messages are plain data")
 }
 
-/// Splits a message into the number of its part and the part's own message.
-pub(super) fn split(bytes: &[u8]) -> Option<(u8, &[u8])> {
-    bytes.split_first().map(|(part, body)| (*part, body))
+/// Splits a message into the span within which it was sent, the number of its part, and the part's own
+/// message.
+pub(super) fn split(bytes: &[u8]) -> Option<(Option<TraceContext>, u8, &[u8])> {
+    let (span, bytes) = match bytes.first()? {
+        &TRACED => {
+            let (span, rest) = bytes.split_first_chunk::<TRACE_BYTES>()?;
+            let (trace_id, span_id) = span[1..].split_first_chunk()?;
+            let span_id = span_id.try_into().ok()?;
+            (Some(TraceContext { trace_id: *trace_id, span_id, is_sampled: true }), rest)
+        }
+        _ => (None, bytes),
+    };
+    bytes.split_first().map(|(part, body)| (span, *part, body))
 }
 
 #[cfg(test)]
@@ -50,12 +80,24 @@ mod tests {
     #[test]
     fn a_message_is_decoded_as_it_was_encoded() {
         let bytes = encode(CLUSTER, &Message::Response { number: 7, text: "metrics" });
-        let (part, body) = split(&bytes).unwrap();
-        assert_eq!(part, CLUSTER);
+        let (span, part, body) = split(&bytes).unwrap();
+        assert_eq!((span, part), (None, CLUSTER));
         assert!(matches!(
             postcard::from_bytes(body),
             Ok(Message::Response { number: 7, text: "metrics" })
         ));
+    }
+
+    #[test]
+    fn a_message_within_a_span_carries_its_place() {
+        let span = TraceContext { trace_id: [200; 16], span_id: [201; 8], is_sampled: true };
+        let bytes = encode_within(Some(span), 7, &"text");
+        let (found, part, body) = split(&bytes).unwrap();
+        assert_eq!((found, part), (Some(span), 7));
+        assert_eq!(postcard::from_bytes(body), Ok("text"));
+        for end in 0..=TRACE_BYTES {
+            assert!(split(&bytes[..end]).is_none());
+        }
     }
 
     #[test]

@@ -210,7 +210,9 @@ impl Cluster {
     /// Sends the response to a request.
     pub(super) fn respond(&self, to: NodeId, number: u64, text: &str) {
         if let Some(bus) = &self.bus {
-            let response = message::encode(CLUSTER, &Message::Response { number, text });
+            // Without the current span: the process that asked knows its own.
+            let response =
+                message::encode_within(None, CLUSTER, &Message::Response { number, text });
             bus.send(to, response, Loss::Drop).ok();
         }
     }

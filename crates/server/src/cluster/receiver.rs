@@ -44,7 +44,8 @@ impl Handler for Receiver {
     }
 
     fn message(&self, from: NodeId, message: &[u8]) {
-        let Some((number, body)) = message::split(message) else { return };
+        let Some((span, number, body)) = message::split(message) else { return };
+        let _entered = watchfire_traces::enter_remote(span);
         let received = match self.part(number) {
             Some(part) => part.receive(from, body),
             None => self.receive(from, body),

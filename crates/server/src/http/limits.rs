@@ -18,7 +18,12 @@ struct LimitsPage {
 }
 
 pub(super) fn routes(settings: &Settings, hosts: Arc<SiteHosts>) -> Router {
-    let page = LimitsPage { limits: limits(settings), hosts };
+    let mut limits = limits(settings);
+    if watchfire_traces::is_on() {
+        // Tells browsers to trace this share of their page loads.
+        limits["traces"] = json!({ "sample": settings.traces.sample });
+    }
+    let page = LimitsPage { limits, hosts };
     Router::new().route("/limits", get(show)).with_state(Arc::new(page))
 }
 

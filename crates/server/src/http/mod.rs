@@ -10,13 +10,14 @@ mod health;
 mod limits;
 mod longpoll;
 mod request_log;
+mod spans;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::middleware::map_request_with_state;
+use axum::middleware::{from_fn, map_request_with_state};
 use http::header;
 
 pub(crate) use self::request_log::log_requests;
@@ -44,7 +45,11 @@ pub(crate) fn router(
     }
     // Inside the layer that names the client.
     let router = log_requests(router, &settings.log);
-    router.layer(map_request_with_state(shared.proxies.clone(), name_client))
+    let router = router.layer(map_request_with_state(shared.proxies.clone(), name_client));
+    match watchfire_traces::is_on() {
+        true => router.layer(from_fn(spans::trace)),
+        false => router,
+    }
 }
 
 /// Replaces the address of a request by that of the client behind trusted proxies, and notes the

@@ -12,6 +12,7 @@ use watchfire_types::PeerId;
 use super::name::{TOPIC_PREFIX, check_cid};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
+use super::trace_report::TraceReports;
 use crate::app::{
     Channel, HandleIn, Joined, Outcome, Payload, Refusal, RelayKind, Reply, Socket, retry_after_ms,
 };
@@ -31,6 +32,7 @@ pub(super) struct PageChannel {
     /// Where browsers reach STUN; empty while nothing answers there.
     pub stun: Arc<OnceLock<Announced>>,
     pub own_client_key: OwnClientKey,
+    pub trace_reports: TraceReports,
 }
 
 /// How much of the page a client has.
@@ -128,6 +130,10 @@ impl Channel for PageChannel {
                     Outcome::Reply(Reply::ok(json!({})))
                 }
                 Err(error) => Outcome::Reply(Reply::because(&error.to_string())),
+            },
+            ("trace", Payload::Json(report)) => match self.trace_reports.record(&page, report) {
+                Ok(()) => Outcome::Reply(Reply::ok(json!({}))),
+                Err(refusal) => Outcome::Reply(Reply::because(&refusal.to_string())),
             },
             ("more_peers", _) => {
                 let peers = peers_json(&self.pages.peers(&page, *peer));

@@ -11,6 +11,7 @@ mod messages;
 mod name;
 mod peer_json;
 mod replicated;
+mod trace_report;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -26,6 +27,7 @@ use crate::settings::Limits;
 use crate::stun::Announced;
 
 use channel::PageChannel;
+use trace_report::TraceReports;
 
 pub(crate) use availability::Availability;
 pub use deny_list::DenyFileError;
@@ -54,6 +56,7 @@ impl Feature for PageFeature {
             signal_bytes_max: self.limits.signal_bytes_max,
             stun: self.stun.clone(),
             own_client_key: self.own_client_key.clone(),
+            trace_reports: TraceReports::default(),
         };
         registry.add_relay("page:*", channel).expect("the pattern is valid");
     }

@@ -20,6 +20,7 @@ mod pages;
 mod sections;
 mod sites;
 mod tls;
+mod traces;
 
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use auth::AuthSettings;
@@ -41,3 +42,4 @@ pub use sections::{
 };
 pub use sites::SitesSettings;
 pub use tls::{AcmeChallenge, AcmeSettings, TlsSettings};
+pub use traces::TraceSettings;

@@ -15,6 +15,7 @@ use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
 use super::sites::SitesSettings;
 use super::tls::TlsSettings;
+use super::traces::TraceSettings;
 
 /// All settings.
 ///
@@ -56,6 +57,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Level and format of the log.
     pub log: LogSettings,
+    /// Where distributed traces are sent.
+    pub traces: TraceSettings,
 }
 
 /// Where and how to listen.

@@ -7,6 +7,7 @@ use watchfire_channels::Serializer;
 use watchfire_channels::handshake::{OriginPolicy, Params};
 
 use super::refused_origins::RefusedOrigins;
+use super::spans::connect_span;
 use crate::addresses::{Addresses, CountedAddress};
 use crate::app::{Connect, Connected, OnConnect};
 use crate::hooks::{ConnectBody, ConnectReply, ConnectVerdict, Hooks, Question, Recipient, Slot};
@@ -123,7 +124,11 @@ pub(crate) struct ConnectRules {
 impl ConnectRules {
     /// Decides whether a client may connect, with the checks in Phoenix's order.
     pub fn admit(&self, request: &ConnectRequest<'_>) -> Result<Admitted, ConnectRefusal> {
-        self.check(request).inspect_err(|refusal| self.note_refusal(*refusal, request.from.ip()))
+        let mut span = connect_span(request.transport, request.query);
+        self.check(request).inspect_err(|refusal| {
+            span.fail(refusal.reason());
+            self.note_refusal(*refusal, request.from.ip());
+        })
     }
 
     /// Asks the backend about a client. The decision comes to `to`, for

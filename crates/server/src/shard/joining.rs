@@ -8,6 +8,7 @@ use watchfire_sockets::Sockets;
 use watchfire_types::Instant;
 
 use super::client::{JoinedChannel, Transport, Use};
+use super::spans::join_span;
 use super::state::Shard;
 use crate::app::{Crash, NotJoined, Outcome, Refusal, Reply, encoding};
 
@@ -50,11 +51,16 @@ impl Shard {
         arrived: Instant,
     ) {
         let key = self.hub.client_of(id);
+        let mut span = join_span(message);
+        let entered = span.enter();
         let result =
             self.with_socket(sockets, id, &message.reference, |channel, states, socket| {
                 socket.continued = continued;
                 channel.join(states, socket, message.payload)
             });
+        if span.is_recorded() {
+            span.set_age(sockets.elapsed(arrived));
+        }
         let mut reply = match result {
             Ok(Ok((state, response))) => {
                 self.metrics.joins_accepted.add(1);
@@ -62,16 +68,20 @@ impl Shard {
                 Reply::ok(response)
             }
             Ok(Err(Refusal(NotJoined::Waits))) => {
+                drop(entered);
+                span.discard();
                 return self.hold_join(arrived, id, message, old);
             }
             Ok(Err(Refusal(NotJoined::Refused(response)))) => {
                 self.metrics.joins_refused.add(1);
+                span.fail("refused");
                 Reply::error(response)
             }
             Err(Crash(reason)) => {
                 self.shared.metrics.crashes.inc();
                 self.metrics.joins_crashed.add(1);
                 tracing::warn!(topic = %message.topic, reason, "join crashed");
+                span.fail("join crashed");
                 Reply::because("join crashed")
             }
         };

@@ -56,6 +56,7 @@ mod scans;
 mod session;
 mod shard_messages;
 mod shared;
+mod spans;
 mod state;
 mod subscriptions;
 mod watches;
