@@ -153,7 +153,12 @@ test-profiles: web tests/interop/node_modules/.package-lock.json ## CPU profiles
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features mirror,profiles -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:profiles
 
-test-traces: tests/interop/node_modules/.package-lock.json ## Traces at a real OpenTelemetry collector, which Go builds once, in minutes; needs docker-registry
+test-traces: web tools tests/interop/node_modules/.package-lock.json ## Traces of a browser, servers and mirrors at a real OpenTelemetry collector, which Go builds once
+	@missing=; for tool in docker-registry:docker-registry go:golang-go; do \
+	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	[ -z "$$missing" ] || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features mirror,otlp -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:traces
 

@@ -11,6 +11,7 @@ import { after, before, describe, it } from 'node:test'
 import { WebSocket } from 'ws'
 
 import { blocksOf, tracedMessage, wantMessage } from '../browser/bitswap-messages.mjs'
+import { addressOf, newVisitor, startServer } from '../browser/page-driver.mjs'
 import { joinPage, silentHolder } from '../browser/raw-peer.mjs'
 import { Collector, describe as describeSpan, whyNoCollector } from '../lib/collector.mjs'
 import { Command } from '../lib/command-line.mjs'
@@ -157,6 +158,26 @@ describe('traces', { skip: whyNoCollector }, () => {
     assert.equal(served.parent, fetching)
     assert.equal(served.attributes['watchfire.bytes'], String(file.length))
     assert.equal(found.length, 5, found.map(describeSpan).join('\n'))
+  })
+
+  it('of a page that a real browser opens lead from the tab to the peer that sends the blocks', async (t) => {
+    const server = await startServer(t, { settings: { ...traces(), 'traces.service_name': 'browsers' } })
+    writeFileSync(path.join(folder, 'story.txt'), 'Once upon a time. '.repeat(60_000))
+    const share = new Command(t, folder, 'share', ['story.txt', '--to', addressOf(server), ...LOOPBACK], environment())
+    const { page, cid } = await share.event('shared')
+    const visitor = await newVisitor(t, server)
+    await visitor.goTo(page)
+    const root = await collector.find((spans) => spans.find(({ service, name, attributes }) => service === 'browsers' && name === 'load page' && attributes['watchfire.page'] === cid), 'the span of the tab')
+    await share.interrupt()
+    const spans = await traceWith(root.trace, (found) => found.some(({ service, name }) => service === 'watchfire-share' && name === 'serve'), 'the span of the serving peer')
+    assertTree(spans, root)
+    const [served] = spans.filter(({ service, name }) => service === 'watchfire-share' && name === 'serve')
+    const fetched = spans.find(({ id }) => id === served.parent)
+    assert.deepEqual([fetched.name, fetched.service, fetched.parent], ['blocks from peer', 'browsers', root.id])
+    assert(Number(fetched.attributes['watchfire.bytes']) > 1_000_000, describeSpan(fetched))
+    const names = spans.filter(({ service }) => service === 'browsers').map(({ name }) => name)
+    assert(['join', 'introduce'].every((name) => names.includes(name)), names.join())
+    assert.deepEqual(visitor.pageErrors, [])
   })
 
   it('of a publish go on in the other processes, once for each', async (t) => {
