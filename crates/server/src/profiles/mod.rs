@@ -43,10 +43,8 @@ pub enum ProfileError {
     Thread(std::io::Error),
 }
 
-impl From<pprof::Error> for ProfileError {
-    fn from(error: pprof::Error) -> Self {
-        ProfileError::Profiler(std::io::Error::other(error))
-    }
+fn profiler_error(error: pprof::Error) -> ProfileError {
+    ProfileError::Profiler(std::io::Error::other(error))
 }
 
 /// A CPU profile of this process, which runs until it is finished or dropped. There is one at a time.
@@ -91,14 +89,15 @@ impl CpuProfile {
 
     fn start_in(turn: Turn) -> Result<Self, ProfileError> {
         prepare()?;
-        let guard = ProfilerGuardBuilder::default().frequency(SAMPLES_PER_SECOND).build()?;
+        let guard = ProfilerGuardBuilder::default().frequency(SAMPLES_PER_SECOND).build();
+        let guard = guard.map_err(profiler_error)?;
         Ok(CpuProfile { guard, turn })
     }
 
     /// Ends the profile, and finds the names of its functions. That can take seconds, too.
     pub fn finish(self) -> Result<Profile, ProfileError> {
         let CpuProfile { guard, turn } = self;
-        let report = guard.report().build_unresolved()?;
+        let report = guard.report().build_unresolved().map_err(profiler_error)?;
         // Finding names is no part of the profile.
         drop(guard);
         let profile = Profile::resolve(report);
@@ -119,7 +118,7 @@ fn prepare() -> Result<(), ProfileError> {
             drop(guard);
         });
     });
-    Ok(outcome?)
+    outcome.map_err(profiler_error)
 }
 
 #[cfg(test)]
