@@ -135,6 +135,20 @@ test('the operator denies an address and allows it again', async (t) => {
   await waitUntil(async () => (await status()) === 200, 'the address is allowed')
 })
 
+test('the operator changes the level of the log, and asks for a flame graph', async (t) => {
+  const server = await startServer(t, { settings: { ...ROOMS, 'admin.token': TOKEN } })
+  const { tab } = await open(t, await server.admin('/#runtime'))
+  await tab.getByLabel('Token').fill(TOKEN)
+  await tab.getByRole('button', { name: 'Open' }).click()
+  await tab.getByLabel('Level of the log').selectOption('debug')
+  await tab.getByRole('button', { name: 'Apply' }).click()
+  await tab.getByText('The level is debug in 1 process, until they end.').waitFor()
+  await waitUntil(() => server.stderr.includes('the operator changed the level of the log'), 'the log says so')
+  await tab.getByRole('button', { name: 'Record 10 s' }).click()
+  // A program without the feature says which one it needs; the profiles have tests of their own.
+  await tab.getByText(/^(Cannot record: .* feature "?profiles.*|Save the flame graph of process 0 .*)$/).waitFor()
+})
+
 test('without a token, the page says how to allow changes', async (t) => {
   const server = await startServer(t, { settings: ROOMS })
   const client = connect(t, server, WEBSOCKET)

@@ -141,16 +141,16 @@ impl ProfileCalls {
         }
         let cluster = self.link.cluster();
         let (me, processes) = (cluster.me(), cluster.of_machine());
-        let node = NodeId(process.unwrap_or(me.0));
-        if !processes.contains(&node.0) {
-            let (first, last) = (processes.start, processes.end.saturating_sub(1));
-            let message = format!(
-                "process must be one of this machine, from {first} to {last}, not {}",
-                node.0
-            );
+        // The operator's page numbers the processes of each machine from 0.
+        let process = process.unwrap_or(me.0 - processes.start);
+        if usize::from(process) >= processes.len() {
+            let last = processes.len() - 1;
+            let message =
+                format!("process must be one of this machine, from 0 to {last}, not {process}");
             return Err(Problem::BadRequest(message));
         }
-        tracing::info!(process = node.0, seconds, "the operator takes a CPU profile");
+        let node = NodeId(processes.start + process);
+        tracing::info!(process, seconds, "the operator takes a CPU profile");
         let profile = match node == me {
             true => take(start(seconds, format, me)?).await?,
             false => self.take_elsewhere(node, seconds, format).await?,
@@ -164,7 +164,7 @@ impl ProfileCalls {
             (header::CONTENT_DISPOSITION, name),
             (header::CACHE_CONTROL, "no-store"),
         ];
-        Ok((headers, [("x-watchfire-process", node.0.to_string())], profile).into_response())
+        Ok((headers, [("x-watchfire-process", process.to_string())], profile).into_response())
     }
 
     /// Has another process take a profile.

@@ -32,6 +32,7 @@ const FILES: &[(&str, &str, &str)] = &[
     script!("operator-poller.js"),
     script!("operator-tables.js"),
     script!("operator-text.js"),
+    script!("operator-tools.js"),
     script!("operator-views.js"),
 ];
 

@@ -47,6 +47,11 @@ export class Api {
     return this.#request(withQuery(path, parameters), { method: 'GET' }, signal)
   }
 
+  /** A file, which the server may take some time to make. */
+  file(path, parameters, extraMs) {
+    return this.#request(withQuery(path, parameters), { method: 'GET', read: (response) => response.blob(), extraMs })
+  }
+
   /** A POST with an empty body. */
   post(path) {
     return this.#request(path, { method: 'POST' })
@@ -62,19 +67,19 @@ export class Api {
     return this.#request(path, { method: 'DELETE' })
   }
 
-  async #request(url, { method, headers = {} }, signal = null) {
+  async #request(url, { method, headers = {}, read = jsonOf, extraMs = 0 }, signal = null) {
     const token = this.token
     if (token) headers.authorization = `Bearer ${token}`
-    const timeout = AbortSignal.timeout(TIMEOUT_MS)
+    const timeout = AbortSignal.timeout(TIMEOUT_MS + extraMs)
     const signals = signal ? AbortSignal.any([signal, timeout]) : timeout
     let response
     let answer
     try {
       response = await fetch(url, { method, headers, signal: signals, cache: 'no-store', credentials: 'omit', redirect: 'error' })
-      answer = await jsonOf(response)
+      answer = await (response.ok ? read : jsonOf)(response)
     } catch (error) {
       if (signal?.aborted) throw error
-      throw new NoAnswer(timeout.aborted ? `no answer within ${TIMEOUT_MS / 1000} s` : 'the connection failed')
+      throw new NoAnswer(timeout.aborted ? `no answer within ${(TIMEOUT_MS + extraMs) / 1000} s` : 'the connection failed')
     }
     signal?.throwIfAborted()
     if (response.status === 401) throw new TokenNeeded(token !== '')

@@ -4,6 +4,7 @@ import { Chart } from './operator-chart.js'
 import { CLUSTER_CHARTS, HOME_CHARTS, LIVE_CHARTS, PAGE_CHARTS, RUNTIME_CHARTS } from './operator-chart-list.js'
 import { Facts, KeyedChildren, Meter, Table, element, setAttribute, setText } from './operator-dom.js'
 import { clock, counted, date, duration, format, visible } from './operator-text.js'
+import { Tools } from './operator-tools.js'
 
 const RANGE_NAMES = { '15m': 'last 15 minutes', '24h': 'last 24 hours' }
 
@@ -270,8 +271,10 @@ export class RuntimeView {
   #missing = element('p', { className: 'bad' })
   #processes
   #charts
+  #tools
 
-  constructor(crosshair) {
+  constructor(app, crosshair) {
+    this.#tools = new Tools(app)
     const list = element('ul', { className: 'processes' })
     this.#processes = new KeyedChildren(list, {
       keyOf: ({ process }) => process,
@@ -285,6 +288,7 @@ export class RuntimeView {
       element('section', {}, element('h2', { textContent: 'Server' }), this.#facts.element),
       element('section', {}, element('h2', { textContent: 'Processes' }), this.#missing, list),
       element('section', {}, element('h2', { textContent: 'All processes' }), this.#charts.element),
+      this.#tools.element,
     )
   }
 
@@ -298,6 +302,7 @@ export class RuntimeView {
     ])
     showMissing(this.#missing, state)
     this.#processes.update(state.processes ?? [])
+    this.#tools.update((state.processes ?? []).map(({ process }) => process))
     this.#charts.update(model, model.options.range)
   }
 }

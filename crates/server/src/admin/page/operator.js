@@ -252,7 +252,7 @@ class App {
       topics: new TopicsView(this, this.#dialog),
       pages: pagesView(crosshair),
       cluster: new ClusterView(crosshair),
-      runtime: new RuntimeView(crosshair),
+      runtime: new RuntimeView(this, crosshair),
       events: new EventsView(),
     }
   }
