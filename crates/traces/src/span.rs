@@ -45,7 +45,7 @@ pub struct FinishedSpan {
     pub parent: Option<[u8; 8]>,
     /// Whether the span above it is of another program.
     pub is_parent_remote: bool,
-    /// What was done.
+    /// The name of the work.
     pub name: Cow<'static, str>,
     /// On which side of a call.
     pub kind: Kind,

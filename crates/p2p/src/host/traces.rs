@@ -40,7 +40,7 @@ struct TracedSession {
     search: Span,
 }
 
-/// What a peer has sent or received within a span.
+/// The blocks and bytes that a peer has sent or received within a span.
 struct Moved {
     span: Span,
     blocks: u64,

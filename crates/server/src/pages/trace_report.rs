@@ -14,7 +14,7 @@ const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Reports that one process accepts in a second. Further ones are refused.
 const REPORTS_PER_SECOND_MAX: u32 = 100;
 
-/// What a tab says about its load of a page. Its times count from the beginning of the load.
+/// The report of a tab about its load of a page. Its times count from the beginning of the load.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Report<'a> {

@@ -53,7 +53,7 @@ enum Call {
     Cancel { id: u64 },
 }
 
-/// What an answer of another process says that has no profile.
+/// The beginning of another process's answer without a profile.
 const FAILED: &str = "!";
 
 /// The calls for profiles.

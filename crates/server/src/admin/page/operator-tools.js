@@ -1,4 +1,4 @@
-// What the operator can do to all processes: the level of the log, and a picture of where the CPU time goes.
+// The tools of the operator: the level of the log of all processes, and a flame graph of one.
 
 import { TokenNeeded } from './operator-api.js'
 import { element, setText } from './operator-dom.js'
