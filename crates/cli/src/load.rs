@@ -10,9 +10,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use watchfire_load::{AgentAddress, Live, LoadOptions, Results, Source, StopFlag, WorkerProgram};
 use watchfire_page_client::ServerUrl;
 
-use crate::operator::Operator;
-
 use crate::cpu_profile::CpuProfileOption;
+use crate::operator::Operator;
 
 /// The exit code when a threshold is broken; other failures end with 1.
 const THRESHOLD_BROKEN: u8 = 3;
@@ -97,13 +96,14 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let thresholds = source.scenario()?.thresholds;
 
     let operator = arguments.operator.as_ref().map(|url| Operator::new(url, None)).transpose()?;
+    // The text of an event has 160 bytes at most.
     let name = scenario.file_name().unwrap_or_default().to_string_lossy();
     if let Some(operator) = &operator {
-        operator.note_blocking(&format!("The load {name} began"))?;
+        operator.note_blocking(&format!("The load {name:.32} began"))?;
     }
     let results = watchfire_load::run_load(&source, &options, watch());
     if let Some(operator) = &operator
-        && let Err(error) = operator.note_blocking(&format!("The load {name} ended"))
+        && let Err(error) = operator.note_blocking(&format!("The load {name:.32} ended"))
     {
         // The results are worth more than the mark.
         eprintln!("{error:#}");

@@ -82,18 +82,21 @@ impl Operator {
         self.read(self.client.exchange(&self.request(method, path)).await)
     }
 
-    /// Reads from a path, on a runtime of its own.
-    pub fn get_blocking<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+    /// Calls a path like [`Operator::call`], on a runtime of its own.
+    pub fn call_blocking<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        path: &str,
+    ) -> anyhow::Result<T> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(runtime.block_on(self.call("GET", path))?)
+        Ok(runtime.block_on(self.call(method, path))?)
     }
 
-    /// Notes an event on the operator's page, on a runtime of its own.
+    /// Notes an event on the operator's page.
     pub fn note_blocking(&self, text: &str) -> anyhow::Result<()> {
         let text = utf8_percent_encode(text, NON_ALPHANUMERIC);
-        let path = format!("/admin/events?text={text}");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let _: serde_json::Value = runtime.block_on(self.call("POST", &path))?;
+        let _: serde_json::Value =
+            self.call_blocking("POST", &format!("/admin/events?text={text}"))?;
         Ok(())
     }
 

@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use watchfire_tracker::network_of;
 use watchfire_types::NodeId;
 
 use crate::cluster::{ClusterPart, PartLink};
+use crate::unix_time::now_ms;
 
 /// The most entries. A further address is not denied, and its operator is told.
 const ENTRIES_MAX: usize = 1_000;
@@ -36,11 +37,13 @@ impl DeniedAddresses {
         DeniedAddresses { link, until_ms: RwLock::default(), has_entries: AtomicBool::new(false) }
     }
 
+    /// Whether no address is denied, as on most servers. It is asked for each request.
+    pub fn is_empty(&self) -> bool {
+        !self.has_entries.load(Ordering::Relaxed)
+    }
+
     /// Whether requests of an address are refused.
     pub fn has(&self, address: IpAddr) -> bool {
-        if !self.has_entries.load(Ordering::Relaxed) {
-            return false;
-        }
         let until_ms = self.until_ms.read().get(&network_of(address)).copied();
         until_ms.is_some_and(|until_ms| now_ms() < until_ms)
     }
@@ -94,11 +97,6 @@ impl DeniedAddresses {
         self.has_entries.store(!entries.is_empty(), Ordering::Relaxed);
         has_room
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl ClusterPart for DeniedAddresses {

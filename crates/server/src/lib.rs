@@ -120,6 +120,7 @@ mod tls;
 mod tls;
 mod token;
 mod traces;
+mod unix_time;
 #[cfg(feature = "pages")]
 mod visitors;
 #[cfg(feature = "pages")]

@@ -23,6 +23,7 @@ const ORDER: &[&str] = &[
     "machines",
     "seed",
     "token",
+    "unix_time",
     "own_client",
     "web_client",
     // Used by every feature.

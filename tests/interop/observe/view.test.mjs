@@ -107,6 +107,10 @@ describe('the operator of three processes', () => {
     await call(server, '/admin/addresses/denied/127.0.0.1', 'DELETE')
     const allowed = async () => (await Promise.all(Array.from({ length: 12 }, status))).every((one) => one === 200)
     await waitUntil(allowed, 'each process answers again')
+    // Whichever process answers, the first one of the machine has the event.
+    for (let n = 0; n < 5; n++) await call(server, '/admin/addresses/denied/192.0.2.1', 'PUT')
+    const { events } = await call(server, '/admin/events')
+    assert.equal(events.filter(({ kind }) => kind === 'address_denied').length, 6)
   })
 
   it('sees that a process is lost and serves again', async () => {

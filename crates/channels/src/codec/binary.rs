@@ -10,6 +10,7 @@ use crate::reference::{REF_BYTES_MAX, Ref};
 const PUSH: u8 = 0;
 const REPLY: u8 = 1;
 const BROADCAST: u8 = 2;
+
 pub(super) fn decode(frame: &[u8]) -> Result<Message<'_>, DecodeError> {
     match frame.first() {
         None | Some(&PUSH) => {}

@@ -10,7 +10,7 @@ use crate::visible::visible;
 
 /// Asks the server for its state. Returns a text about it, and whether a trouble lasts.
 pub(super) fn examine(operator: &Operator) -> anyhow::Result<(String, bool)> {
-    let state: State = operator.get_blocking("/admin/state")?;
+    let state: State = operator.call_blocking("GET", "/admin/state")?;
     Ok((report(&state), !state.troubles.is_empty()))
 }
 

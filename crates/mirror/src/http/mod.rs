@@ -190,16 +190,16 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
         "/metrics" => return Ok(operator::metrics(shared).await),
         _ => {}
     }
-    if let Some(file) = page::file(path) {
-        operator::check_allowed(client_of(request), &request.headers)?;
-        return Ok(file);
-    }
     if !matches!(request.method, Method::GET | Method::HEAD) {
         let message = "a mirror only serves pulls: push to the registry itself";
         let allowed = HeaderValue::from_static("GET, HEAD");
         return Err(
             ApiError::new(ErrorCode::Unsupported, message).with_header(header::ALLOW, allowed)
         );
+    }
+    if let Some(file) = page::file(path) {
+        operator::check_allowed(client_of(request), &request.headers)?;
+        return Ok(file);
     }
     if let Some(path) = crate::proxy::parse_path(&request.uri) {
         let answer = files::answer(shared, path?, request).await;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use super::columns::{COLUMNS, position};
 use super::history::{Event, History, Step};
 use super::machines::{Machine, Machines};
 use super::sample::{ProcessFigures, Row};
-use super::system::{SystemFigures, unix_millis};
+use super::system::SystemFigures;
 use super::troubles::{TroubleMetrics, Watch};
 use crate::admin::MetricsPage;
 use crate::app::{
@@ -27,6 +27,7 @@ use crate::cluster::{ClusterPart, PartLink, PendingResponse};
 use crate::denied_addresses::DeniedAddresses;
 use crate::logging;
 use crate::settings::Limits;
+use crate::unix_time;
 
 /// How long the shards of this process have to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -108,8 +109,9 @@ pub(super) enum Call {
         prefix: String,
         count: usize,
     },
-    /// Add an event of the operator's own.
+    /// Add an event to the history.
     Note {
+        kind: String,
         text: String,
     },
     /// Change the level of the log.
@@ -164,7 +166,7 @@ impl Operator {
             denied_addresses,
             limits,
             history_bytes_max,
-            started_ms: unix_millis(SystemTime::now()),
+            started_ms: unix_time::now_ms(),
             own_machine,
             machines: Mutex::new(machines),
             lost: Mutex::default(),
@@ -186,9 +188,15 @@ impl Operator {
         self.link.cluster().is_first_of_machine()
     }
 
-    /// Adds an event to the history.
+    /// Adds an event to the history of this machine, which its first process has.
+    pub(super) async fn note_for_machine(&self, kind: &str, text: String) {
+        let call = Call::Note { kind: kind.to_owned(), text };
+        self.call(self.own_machine.recorder(), &call).await;
+    }
+
+    /// Adds an event to the history of this process.
     pub(super) fn note(&self, kind: &str, text: &str) {
-        let time_ms = unix_millis(SystemTime::now());
+        let time_ms = unix_time::now_ms();
         let event = Event { time_ms, kind: kind.to_owned(), text: text.to_owned() };
         self.recorded.lock().history.add_event(event);
     }
@@ -286,8 +294,8 @@ impl Operator {
                     reply(answers.map(|answers| ended(answers).to_string()));
                 });
             }
-            Call::Note { text } => {
-                self.note("note", text);
+            Call::Note { kind, text } => {
+                self.note(kind, text);
                 reply(Some("{}".to_owned()));
             }
             Call::SetLogLevel { level } => {
@@ -309,7 +317,7 @@ impl Operator {
 
     fn state(&self) -> String {
         let recorded = self.recorded.lock();
-        let now_ms = unix_millis(SystemTime::now());
+        let now_ms = unix_time::now_ms();
         let processes = recorded.processes.iter().map(|(process, figures)| ProcessView {
             process: process - self.own_machine.first.min(*process),
             uptime_seconds: (now_ms as f64 / 1_000.0 - figures.started_at).max(0.0),

@@ -1,4 +1,5 @@
-//! The operator's view: figures over time, troubles, events, and the connections and topics of now. `admin` serves it on the operator's listener, as a page and as JSON.
+//! The operator's view: figures over time, troubles, events, and the connections and topics of now.
+//! `admin` serves it on the operator's listener, as a page and as JSON.
 //!
 //! The first process of a machine *records*: once a second it asks all processes of the machine for
 //! their metrics ([`recorder`]), computes a row of figures ([`columns`], [`sample`]), adds it to the

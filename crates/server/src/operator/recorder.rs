@@ -13,8 +13,9 @@ use super::calls::Operator;
 use super::columns::position;
 use super::history::{Event, HistoryFileError, Step};
 use super::sample::{Row, Sampler};
-use super::system::{SystemFigures, unix_millis};
+use super::system::SystemFigures;
 use super::troubles::{Change, Look};
+use crate::unix_time::unix_millis;
 
 /// The time between two samples.
 const PERIOD: Duration = Duration::from_secs(1);

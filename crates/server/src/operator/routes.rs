@@ -181,7 +181,7 @@ async fn add_event(
         return Err(Problem::BadRequest(message));
     }
     tracing::info!(text, "the operator noted an event");
-    recorded(&operator, &machine, Call::Note { text }).await
+    recorded(&operator, &machine, Call::Note { kind: "note".to_owned(), text }).await
 }
 
 /// The answer of a machine's recorder.
@@ -338,7 +338,8 @@ async fn deny_address(
     let denied = &operator.denied_addresses;
     let until_ms =
         denied.deny(address, Duration::from_secs(seconds)).map_err(Problem::TooManyDenied)?;
-    operator.note("address_denied", &format!("The operator denied {address} for {seconds} s"));
+    let text = format!("The operator denied {address} for {seconds} s");
+    operator.note_for_machine("address_denied", text).await;
     let mut disconnected = 0;
     for _ in 0..END_ROUNDS_MAX {
         let call = Call::EndAddress { address, count: ENDED_AT_A_TIME };
@@ -361,7 +362,8 @@ async fn allow_address(
     let address = network_of(parse_address(&address)?);
     let was_denied = operator.denied_addresses.allow(address);
     if was_denied {
-        operator.note("address_allowed", &format!("The operator allowed {address} again"));
+        let text = format!("The operator allowed {address} again");
+        operator.note_for_machine("address_allowed", text).await;
         tracing::info!(%address, "the operator allowed an address again");
     }
     Ok(Json(json!({ "address": address, "was_denied": was_denied })).into_response())

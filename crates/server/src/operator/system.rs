@@ -1,8 +1,7 @@
-//! Figures of the machine that are in no metric, and its clock.
+//! Figures of the machine that are in no metric.
 
 use std::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::StatVfs;
 
@@ -44,12 +43,6 @@ impl SystemFigures {
             disk_max_bytes: of_disk(|disk| disk.f_blocks),
         }
     }
-}
-
-/// Milliseconds of Unix time.
-pub(super) fn unix_millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The available memory and all memory of the machine.

@@ -116,7 +116,7 @@ impl Shard {
     }
 
     /// Keeps a message for the operator, if its client is watched.
-    pub(super) fn note_sent(&mut self, key: u32, message: &Encoded) {
+    fn note_sent(&mut self, key: u32, message: &Encoded) {
         if !self.watches.has(key) {
             return;
         }

@@ -6,7 +6,8 @@ use watchfire_types::Instant;
 use super::client::Transport;
 use super::state::Shard;
 use crate::app::{
-    Body, Broadcast, ChannelAddress, Effect, Payload, RelayKind, Reply, ReplyTo, encoding,
+    Body, Broadcast, ChannelAddress, Direction, Effect, Payload, RelayKind, Reply, ReplyTo,
+    encoding,
 };
 
 impl Shard {
@@ -91,7 +92,6 @@ impl Shard {
             self.shared.metrics.refused("binary_not_carried");
             return Reply::because("peer cannot take bytes");
         };
-        self.note_sent(key, &message);
         let queued_bytes_max = self.shared.limits.queued_bytes_max as usize;
         let queued_bytes_max = match kind {
             RelayKind::Segment => queued_bytes_max / 2,
@@ -100,6 +100,8 @@ impl Shard {
         };
         match sockets.offer(socket, &message.into_frame(), queued_bytes_max) {
             Ok(()) => {
+                let topic = self.hub.topic_of(to.subscription);
+                self.watches.note(key, Direction::Sent, topic, kind.event(), Payload::Binary(data));
                 if let Some(arrived) = arrived {
                     self.metrics.relay_took(sockets.elapsed(arrived));
                 }

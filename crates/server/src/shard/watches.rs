@@ -4,12 +4,13 @@
 //! [`SILENCE_MAX`]. Nothing is kept of any other connection.
 
 use std::collections::VecDeque;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use watchfire_channels::Payload;
 use watchfire_types::Instant;
 
 use crate::app::{Direction, WatchAnswer, WatchedMessage, WatchedMessages};
+use crate::unix_time::now_ms;
 
 /// Connections of a shard that are watched at the same time. A further one is refused.
 const WATCHES_MAX: usize = 4;
@@ -64,7 +65,7 @@ impl Watches {
             }
             self.0.push(Watch {
                 key,
-                since_ms: unix_millis(),
+                since_ms: now_ms(),
                 called: now,
                 has_payloads: false,
                 last: 0,
@@ -98,7 +99,7 @@ impl Watches {
         }
         watch.messages.push_back(WatchedMessage {
             number: watch.last,
-            time_ms: unix_millis(),
+            time_ms: now_ms(),
             direction,
             topic: start_of(topic, NAME_BYTES_MAX),
             event: start_of(event, NAME_BYTES_MAX),
@@ -139,11 +140,6 @@ fn start_of(text: &str, bytes_max: usize) -> String {
         true => text.to_owned(),
         false => format!("{}…", &text[..text.floor_char_boundary(bytes_max)]),
     }
-}
-
-fn unix_millis() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
