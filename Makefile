@@ -243,7 +243,7 @@ test-restart: web ## Restart a server with 18,000 sockets and 1,000 parked polls
 	  $(CARGO) test $(LOCKED) --release -p watchfire-cli --test restart under_load -- --nocapture
 
 sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
-	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test faults -- --nocapture
+	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test all faults -- --nocapture
 
 sim-pictures: ## Simulate the scenarios of docs/simulation in full; writes docs/simulation/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli

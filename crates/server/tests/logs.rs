@@ -1,5 +1,6 @@
 //! The log of a server that runs: lines of requests, and the page that describes all lines.
 
+#[path = "all/support/mod.rs"]
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};

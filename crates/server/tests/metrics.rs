@@ -1,5 +1,6 @@
 //! `/metrics`: what each metric counts, and the page that describes them.
 
+#[path = "all/support/mod.rs"]
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,6 @@
 //! CPU profiles over the operator's listener, with real processes.
 
+#[path = "all/support/mod.rs"]
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

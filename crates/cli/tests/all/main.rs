@@ -1,0 +1,13 @@
+//! The promises of this crate, through its public API: a file for each topic, one program for all.
+
+mod arrows;
+mod car;
+mod cid;
+mod load;
+mod memory;
+#[cfg(feature = "mirror")]
+mod mirror_configure;
+mod networks;
+mod security_guide;
+mod serving;
+mod sharing;

@@ -1,0 +1,282 @@
+//! The behaviour of simulated users, with small test servers.
+
+
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpListener};
+
+use crate::support::{done, echo, load, responding, scenario, server, websocket_server};
+use tungstenite::Message;
+use tungstenite::protocol::frame::Frame;
+use tungstenite::protocol::frame::coding::{Data, OpCode};
+
+#[test]
+fn users_connect_send_receive_and_disconnect() {
+    let steps = r#"
+        { connect = { path = "/chat" } },
+        { loop = { times = 3, steps = [
+            { send = { text = "hello ${id}", expect = "hello ${id}" } },
+            { think = "10ms" },
+        ] } },
+        { send = { text = "bytes", binary = true, reply = true, name = "bytes" } },
+        { disconnect = {} },"#;
+    let results = load(websocket_server(echo), &scenario(50, 200, steps));
+
+    let names = ["connect", "send", "bytes", "disconnect"];
+    assert_eq!(names.map(|name| done(&results, name)), [50, 150, 50, 50]);
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!((results.counts.started, results.counts.finished), (50, 50));
+    assert_eq!(results.counts.deliveries, 0, "all received messages were expected");
+    assert!(results.lateness.len() == 50 && results.connected_max > 0);
+}
+
+#[test]
+fn pings_are_answered_and_fragments_are_assembled() {
+    let address = websocket_server(|socket| {
+        socket.read()?;
+        socket.send(Message::Ping("are you there?".into()))?;
+        let answer = socket.read()?;
+        assert_eq!(answer, Message::Pong("are you there?".into()));
+        let frame = |payload: &'static str, data, is_final| {
+            Message::Frame(Frame::message(payload, OpCode::Data(data), is_final))
+        };
+        socket.write(frame("I am ", Data::Text, false))?;
+        socket.write(Message::Ping("between".into()))?;
+        socket.write(frame("here", Data::Continue, true))?;
+        socket.flush()?;
+        echo(socket)
+    });
+    let steps = r#"{ connect = { path = "/" } }, { send = { text = "x", expect = "I am here" } }"#;
+    let results = load(address, &scenario(3, 50, steps));
+    assert_eq!((done(&results, "send"), results.errors_total()), (3, 0), "{:?}", results.errors);
+}
+
+#[test]
+fn messages_of_any_size_are_sent_and_received() {
+    for len in [0, 125, 126, 70_000, 900_000] {
+        let text = "m".repeat(len);
+        let steps = format!(
+            "{{ connect = {{ path = \"/\" }} }}, {{ send = {{ text = \"{text}\", reply = true }} }}"
+        );
+        let results = load(websocket_server(echo), &scenario(2, 20, &steps));
+        assert_eq!((done(&results, "send"), results.errors_total()), (2, 0), "{len}");
+    }
+}
+
+#[test]
+fn unexpected_messages_count_as_deliveries() {
+    let address = websocket_server(|socket| {
+        for _ in 0..5 {
+            socket.send("news".into())?;
+        }
+        echo(socket)
+    });
+    let steps = r#"{ connect = { path = "/" } }, { send = { text = "last", expect = "last" } }"#;
+    let results = load(address, &scenario(4, 40, steps));
+    assert_eq!((results.counts.deliveries, results.counts.delivery_bytes), (20, 80));
+}
+
+#[test]
+fn users_above_users_max_are_turned_away_and_counted() {
+    let steps = r#"{ connect = { path = "/" } }, { stay = {} }"#;
+    let scenario = format!("users_max = 7\n{}", scenario(20, 100, steps));
+    let results = load(websocket_server(echo), &scenario);
+    assert_eq!((results.counts.started, results.counts.turned_away), (7, 13));
+    assert_eq!((results.users_max, results.counts.finished), (7, 7));
+}
+
+#[test]
+fn sessions_are_chosen_by_probability_and_servers_by_weight() {
+    let text = r#"
+        [[phases]]
+        duration = "200ms"
+        rate = 5000
+        [[sessions]]
+        probability = 75
+        steps = [{ http = { path = "/often" } }]
+        [[sessions]]
+        probability = 25
+        steps = [{ http = { path = "/rarely" } }]"#;
+    let results = load(responding(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"), text);
+    let (often, rarely) = (done(&results, "GET /often"), done(&results, "GET /rarely"));
+    assert_eq!(often + rarely, 1000);
+    assert!((200..300).contains(&rarely), "{rarely}");
+}
+
+#[test]
+fn requests_of_a_user_share_a_connection_and_saved_values() {
+    // The second request depends on the response to the first.
+    let address = server(|mut stream| {
+        use std::io::Write as _;
+        let mut buffer = [0; 4096];
+        let mut value = "t0k3n".to_owned();
+        while let Ok(len @ 1..) = stream.read(&mut buffer) {
+            let request = String::from_utf8_lossy(&buffer[..len]).into_owned();
+            if request.starts_with("POST /echo/t0k3n") {
+                value = request.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned();
+            }
+            let body = format!("{{\"value\":\"{value}\"}}");
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            if stream.write_all((head + &body).as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let steps = r#"
+        { http = { path = "/token", save = { token = "/value" }, name = "token" } },
+        { http = { path = "/echo/${token}", body = "for ${id}", contains = "for ${id}", name = "echo" } },
+        { http = { path = "/other", save = { missing = "/nowhere" }, name = "other" } },"#;
+    let results = load(address, &scenario(5, 50, steps));
+    assert_eq!(done(&results, "echo"), 5, "{:?}", results.errors);
+    assert_eq!(results.errors.len(), 1);
+    let (step, kind) = results.errors.keys().next().unwrap();
+    assert_eq!((step.as_str(), kind.as_str()), ("other", "no value to save at the JSON pointer"));
+    assert_eq!(results.counts.finished, 5, "a wrong response must not end a user");
+}
+
+#[test]
+fn errors_of_a_server_are_counted_by_kind() {
+    const CONNECT: &str = r#"{ connect = { path = "/" } }, { expect = {} }"#;
+    const GET: &str = r#"{ http = { path = "/", name = "get" } }"#;
+    const UPGRADE: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+        Connection: Upgrade\r\nSec-WebSocket-Accept: wrong\r\n\r\n";
+    // A bound port without a listener: another server could take a free port meanwhile.
+    let not_listening =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    not_listening.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let refusing = not_listening.local_addr().unwrap().as_socket().unwrap();
+    let resetting = server(|stream| {
+        let socket = socket2::SockRef::from(&stream);
+        socket.set_linger(Some(std::time::Duration::ZERO)).expect("linger can be set");
+    });
+    let closing = websocket_server(|socket| {
+        let code = tungstenite::protocol::frame::coding::CloseCode::Again;
+        socket.close(Some(tungstenite::protocol::CloseFrame { code, reason: "".into() }))?;
+        echo(socket)
+    });
+    let masking = websocket_server(|socket| {
+        use std::io::Write as _;
+        socket.get_mut().write_all(&[0x81, 0x81, 1, 2, 3, 4, 5])?;
+        echo(socket)
+    });
+    let leaving = websocket_server(|_| Ok(()));
+    let cases = [
+        ("refuses", refusing, CONNECT, "connect", "connection refused"),
+        (
+            "answers another status",
+            responding(b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n"),
+            CONNECT,
+            "connect",
+            "upgrade failed: HTTP 403",
+        ),
+        (
+            "accepts a key that was not sent",
+            responding(UPGRADE),
+            CONNECT,
+            "connect",
+            "upgrade failed: wrong Sec-WebSocket-Accept",
+        ),
+        (
+            "sends another protocol",
+            responding(b"220 smtp ready\r\n\r\n"),
+            CONNECT,
+            "connect",
+            "not HTTP",
+        ),
+        ("sends another protocol", responding(b"\0\xff\0\xff"), GET, "get", "not HTTP"),
+        (
+            "fails",
+            responding(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n"),
+            GET,
+            "get",
+            "HTTP 500",
+        ),
+        ("closes", closing, CONNECT, "expect", "closed by the server with 1013"),
+        ("masks", masking, CONNECT, "expect", "the server masked a frame"),
+        ("leaves", leaving, CONNECT, "expect", "connection ended"),
+        ("sends nothing", responding(b""), CONNECT, "connect", "timed out"),
+        ("stops half way", responding(b"HTTP/1.1 200 OK\r\ncontent-le"), GET, "get", "timed out"),
+    ];
+    for (behaviour, address, steps, step, kind) in cases {
+        let mut scenario = scenario(3, 30, steps);
+        if kind == "timed out" {
+            scenario = scenario.replace("\"10s\"", "\"300ms\"");
+        }
+        let results = load(address, &scenario);
+        let expected = ((step.to_owned(), kind.to_owned()), 3);
+        let errors: Vec<_> = results.errors.clone().into_iter().collect();
+        assert_eq!(errors, [expected], "a server that {behaviour}");
+    }
+    let results = load(resetting, &scenario(3, 30, CONNECT));
+    assert_eq!(results.errors_total(), 3);
+    let is_reset = |(_, kind): &(String, String)| {
+        ["connection reset", "connection ended"].contains(&kind.as_str())
+    };
+    assert!(results.errors.keys().all(is_reset), "{:?}", results.errors);
+}
+
+#[test]
+fn source_addresses_are_used_in_turn() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let address = server(move |mut stream| {
+        use std::io::Write as _;
+        let peer = stream.peer_addr().expect("a stream has a peer");
+        sender.send(peer.ip().to_string()).expect("the test receives");
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    });
+    let scenario = scenario(6, 60, r#"{ http = { path = "/" } }"#);
+    let scenario = format!("[sources]\naddresses = [\"127.0.7.1-127.0.7.3\"]\n{scenario}")
+        .replace("step_timeout = \"10s\"\n", "");
+    assert_eq!(load(address, &scenario).errors_total(), 0);
+    let mut seen: Vec<_> = receiver.try_iter().collect();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, ["127.0.7.1", "127.0.7.2", "127.0.7.3"]);
+}
+
+#[test]
+fn users_that_do_not_receive_a_broadcast_are_counted_as_missing() {
+    // Each user receives only its own message.
+    let steps = r#"{ connect = { path = "/" } }, { think = "1500ms" },
+        { send = { text = "${now}", broadcast = true, reply = true } }, { stay = {} }"#;
+    let mut scenario = scenario(4, 100, steps);
+    scenario.push_str("[[phases]]\nduration = \"2s\"\nrate = 0\n");
+    let results = load(websocket_server(echo), &scenario);
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    let broadcasts = results.broadcasts();
+    let counts = broadcasts.iter().map(|one| (one.audience, one.times.len(), one.missing));
+    assert_eq!(counts.collect::<Vec<_>>(), [(4, 1, 3); 4]);
+}
+
+#[test]
+fn a_poll_ends_after_its_period() {
+    let address = server(|mut stream| {
+        // Reads the request, and sends nothing until the client closes.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let steps = r#"{ longpoll = { path = "/", for = "300ms", name = "poll" } }, { think = "0s" }"#;
+    let results = load(address, &scenario(5, 100, steps));
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!((done(&results, "poll"), results.counts.finished), (5, 5));
+    let polled = &results.steps[0].due;
+    assert!(polled.quantile(0.0).as_millis() >= 290, "{polled:?}");
+}
+
+#[test]
+fn a_limit_of_this_machine_is_named_if_it_stops_users() {
+    // One port for four users that all stay.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let steps = r#"{ connect = { path = "/" } }, { stay = {} }"#;
+    let scenario = scenario(4, 200, steps).replace(
+        "[[phases]]",
+        &format!("[sources]\naddresses = [\"127.0.8.1\"]\nports = [{free}, {free}]\n[[phases]]"),
+    );
+    let results = load(websocket_server(echo), &scenario);
+    assert_eq!((results.connected_max, results.errors_total()), (1, 3), "{:?}", results.errors);
+    let limits = results.limits();
+    assert_eq!(limits.len(), 1);
+    assert!(limits[0].starts_with("ports of the source addresses"), "{limits:?}");
+    assert!(
+        watchfire_load::table(&results, &[]).contains("stopped by a limit of this machine: ports")
+    );
+}

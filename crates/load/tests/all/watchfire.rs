@@ -1,0 +1,146 @@
+//! Loads against the real server.
+
+
+use std::net::SocketAddr;
+
+use crate::support::{done, load, scenario};
+use watchfire_server::{RunningServer, Server, Settings};
+
+fn watchfire() -> RunningServer {
+    let mut settings = Settings::default();
+    settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    settings.server.shards = 2;
+    settings.channels.open_rooms = true;
+    settings.admin.listen.clear();
+    Server::new(settings).with_pages().start().expect("the server starts")
+}
+
+#[test]
+fn both_serializers_join_push_and_receive_broadcasts() {
+    for version in ["1.0.0", "2.0.0"] {
+        let server = watchfire();
+        let steps = format!(
+            r#"{{ connect = {{ path = "/socket/websocket?vsn={version}" }} }},
+               {{ join = {{ topic = "rooms:lobby", payload = {{ user = "${{id}}" }} }} }},
+               {{ push = {{ topic = "rooms:lobby", event = "new_msg", expect = "from ${{id}}!",
+                            payload = {{ body = "from ${{id}}!", sent = "${{now}}" }} }} }},
+               {{ stay = {{}} }}, {{ leave = {{ topic = "rooms:lobby" }} }}, {{ disconnect = {{}} }}"#
+        );
+        let results = load(server.address(), &scenario(20, 300, &steps));
+        assert_eq!(results.errors_total(), 0, "{version}: {:?}", results.errors);
+        let names = ["connect", "join", "push new_msg", "leave", "disconnect"];
+        assert_eq!(names.map(|name| done(&results, name)), [20; 5], "{version}");
+        let received = results.counts.deliveries;
+        assert!(
+            (20..=400).contains(&received),
+            "{version}: a user receives later messages: {received}"
+        );
+        assert_eq!(results.delivery.len(), received, "the delay of each message is measured");
+    }
+}
+
+#[test]
+fn a_rejected_join_is_counted_and_the_user_stays() {
+    let steps = r#"{ connect = { path = "/socket/websocket?vsn=2.0.0" } },
+                   { join = { topic = "unknown:topic" } }, { disconnect = {} }"#;
+    let results = load(watchfire().address(), &scenario(3, 30, steps));
+    let error = ("join".to_owned(), "reply with an error status".to_owned());
+    assert_eq!(results.errors.get(&error), Some(&3), "{:?}", results.errors);
+    assert_eq!(done(&results, "disconnect"), 3);
+}
+
+#[test]
+fn heartbeats_are_sent_and_answered() {
+    let steps = r#"{ connect = { path = "/socket/websocket?vsn=2.0.0", heartbeat = "1s" } },
+                   { stay = { for = "2500ms" } }"#;
+    let server = watchfire();
+    let results = load(server.address(), &scenario(2, 20, steps));
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    // Replies are not deliveries; each user receives two of 63 bytes.
+    assert_eq!(results.counts.deliveries, 0);
+    assert!(results.counts.bytes_in > 2 * 2 * 60, "{}", results.counts.bytes_in);
+}
+
+#[test]
+fn a_broadcast_is_reported_with_audience_receivers_and_delays() {
+    let scenario = r#"
+        [[phases]]
+        duration = "200ms"
+        rate = 100
+        sessions = ["listener"]
+        [[phases]]
+        duration = "2s"
+        rate = 10
+        users_max = 1
+        sessions = ["speaker"]
+        [[sessions]]
+        name = "listener"
+        steps = [
+          { connect = { path = "/socket/websocket?vsn=2.0.0" } },
+          { join = { topic = "rooms:lobby" } },
+          { stay = {} },
+        ]
+        [[sessions]]
+        name = "speaker"
+        probability = 0
+        steps = [
+          { connect = { path = "/socket/websocket?vsn=1.0.0" } },
+          { join = { topic = "rooms:lobby" } },
+          { think = "1200ms" },
+          { loop = { times = 3, steps = [
+            { push = { topic = "rooms:lobby", event = "new_msg", broadcast = true, name = "news",
+                       payload = { body = "to all", sent = "${now}" } } },
+            { think = "100ms" },
+          ] } },
+          { stay = {} },
+        ]
+        [thresholds]
+        broadcasts.missing_max = 0
+        broadcasts.last_max = "10s"
+    "#;
+    let server = watchfire();
+    let results = load(server.address(), scenario);
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    let broadcasts: Vec<_> = results.broadcasts();
+    let counts = broadcasts.iter().map(|one| (one.step.as_str(), one.audience, one.times.len()));
+    assert_eq!(counts.collect::<Vec<_>>(), [("news", 21, 21); 3]);
+    let is_complete =
+        |one: &watchfire_load::Broadcast| one.missing == 0 && !one.times.max().is_zero();
+    assert!(broadcasts.iter().all(is_complete), "{broadcasts:?}");
+    let thresholds = watchfire_load::Scenario::parse("test.toml", scenario)
+        .expect("the scenario is valid")
+        .thresholds;
+    let verdicts = watchfire_load::judge(&thresholds, &results);
+    assert!(verdicts.len() == 2 && verdicts.iter().all(|one| one.is_kept), "{verdicts:?}");
+    let table = watchfire_load::table(&results, &verdicts);
+    assert!(table.contains("\nbroadcast ") && table.contains("\nall 3 "), "{table}");
+    assert_eq!(watchfire_load::json(&results, &verdicts)["broadcasts"][2]["times"]["count"], 21);
+}
+
+#[test]
+fn sprites_are_thrown_and_caught_over_plain_http() {
+    let scenario = include_str!("../../../../examples/load/sprites.toml");
+    let scenario = scenario.replace("10s\"\nrate = 100", "500ms\"\nrate = 60");
+    let scenario = scenario.replace("20s", "2500ms").replace("\"2s\"", "\"300ms\"");
+    let scenario = scenario.replace("for = \"5s\"", "for = \"1s\"");
+    let results = load(watchfire().address(), &scenario);
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!(["join", "leave"].map(|name| done(&results, name)), [30; 2]);
+    let (thrown, caught) = (done(&results, "throw"), done(&results, "catch"));
+    assert!(thrown >= 60 && thrown == caught, "{thrown} thrown, {caught} caught");
+    let measured = results.delivery.len();
+    assert!((60..=thrown).contains(&measured), "{thrown} thrown, {measured} with a delay");
+}
+
+#[test]
+fn a_long_poll_is_repeated_until_the_reply_arrives() {
+    let steps = r#"
+        { http = { path = "/socket/longpoll?vsn=2.0.0", save = { token = "/token" }, name = "open" } },
+        { http = { path = "/socket/longpoll?vsn=2.0.0&token=${token}", name = "join",
+                   headers = { content-type = "application/x-ndjson" },
+                   body = '["1","1","rooms:lobby","phx_join",{}]' } },
+        { longpoll = { path = "/socket/longpoll?vsn=2.0.0&token=${token}", until = "phx_reply", name = "poll" } },"#;
+    let results = load(watchfire().address(), &scenario(10, 100, steps));
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!(["open", "join", "poll"].map(|name| done(&results, name)), [10; 3]);
+}

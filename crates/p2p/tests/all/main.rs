@@ -1,0 +1,4 @@
+//! The promises of this crate, through its public API: a folder for each topic, one program for all.
+
+mod hosts;
+mod raw_peers;

@@ -1,0 +1,651 @@
+//! The HTTP API in one process: keys, calls, repeats, and the description in `openapi.json`.
+
+use crate::support;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use crate::support::{Client, admin_address, http, http_to, metric, settings};
+use watchfire_server::{
+    ApiKey, ApiKeyError, ApiListen, ApiScope, Channel, ChannelRule, Connected, HandleIn,
+    HistoryRule, JoinRule, Joined, Outcome, Payload, PublishRule, Refusal, Reply, RunningServer,
+    Server, Settings, Socket, StartError,
+};
+
+const KEY: &str = "a-key-with-every-scope";
+const READER: &str = "a-key-that-only-reads";
+
+/// `rooms:*`, and `presence:*` where each client is present under its name.
+struct Rooms;
+
+impl Channel for Rooms {
+    type State = ();
+
+    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        Ok(Joined::with(()))
+    }
+
+    fn joined(&self, (): &mut (), socket: &mut Socket<'_>) {
+        let name = socket.assigns::<String>().cloned();
+        if let Some(name) = name.filter(|_| socket.topic().starts_with("presence:")) {
+            socket.track(&name, json!({ "status": "online" })).expect("the name is valid");
+            socket.push_presence_state();
+        }
+    }
+
+    fn handle_in(
+        &self,
+        (): &mut (),
+        _: &mut Socket<'_>,
+        _: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn {
+        Ok(Outcome::Reply(Reply::ok(payload)))
+    }
+}
+
+fn api_settings() -> Settings {
+    let mut settings = settings();
+    settings.api.key = KEY.into();
+    settings.channels.rules = vec![ChannelRule {
+        pattern: "news:*".into(),
+        join: JoinRule::Anyone,
+        publish: PublishRule::Server,
+        presence: false,
+        hooks: Vec::new(),
+        history: Some(HistoryRule::default()),
+    }];
+    let scopes = vec![ApiScope::Presence, ApiScope::Info];
+    settings.api.keys = vec![ApiKey { key: READER.into(), name: "reader".into(), scopes }];
+    settings
+}
+
+fn application(settings: Settings) -> Server {
+    Server::new(settings).channel("rooms:*", Rooms).channel("presence:*", Rooms).on_connect(
+        |connect| {
+            let user = connect.params.text("user");
+            Ok(Connected {
+                id: user.map(|user| format!("users:{user}")),
+                assigns: user.map(|user| std::sync::Arc::new(user.to_owned()) as _),
+            })
+        },
+    )
+}
+
+fn start() -> RunningServer {
+    application(api_settings()).start().expect("the server starts")
+}
+
+fn client(server: &RunningServer, user: &str) -> Client {
+    Client::connect_with(server, &format!("vsn=2.0.0&user={user}")).expect("it is accepted")
+}
+
+/// The response to a call: its status, its head and its JSON.
+#[derive(Debug)]
+struct Response {
+    status: u16,
+    head: String,
+    json: Value,
+}
+
+impl Response {
+    fn code(&self) -> &str {
+        self.json["error"]["code"].as_str().unwrap_or("")
+    }
+}
+
+/// The request of a call with these lines in its head.
+fn request(path: &str, lines: &[&str], body: &str) -> String {
+    let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+    let len = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}\
+         content-length: {len}\r\n\r\n{body}"
+    )
+}
+
+fn parse(response: &str) -> Response {
+    let (head, body) = response.split_once("\r\n\r\n").expect("a head and a body");
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    let json = serde_json::from_str(body).unwrap_or(Value::Null);
+    Response { status, head: head.to_lowercase(), json }
+}
+
+/// Calls a method with JSON and further lines in the head.
+fn call_with(server: &RunningServer, method: &str, lines: &[&str], body: &Value) -> Response {
+    let key = format!("authorization: Bearer {KEY}");
+    let all = [&[&*key, "content-type: application/json"], lines].concat();
+    parse(&http(server, &request(&format!("/api/{method}"), &all, &body.to_string())))
+}
+
+fn call(server: &RunningServer, method: &str, body: &Value) -> Response {
+    call_with(server, method, &[], body)
+}
+
+/// The JSON of a call that succeeds.
+fn ok(server: &RunningServer, method: &str, body: &Value) -> Value {
+    let response = call(server, method, body);
+    assert_eq!(response.status, 200, "{method} {body}: {response:?}");
+    response.json
+}
+
+fn message(topic: &str, n: u32) -> Value {
+    json!({ "topic": topic, "event": "note", "payload": { "n": n } })
+}
+
+fn requests(server: &RunningServer, method: &str, result: &str) -> u64 {
+    let labels = format!("{{method=\"{method}\",result=\"{result}\"}}");
+    metric(server, &format!("watchfire_api_requests_total{labels}"))
+}
+
+#[test]
+fn a_published_message_reaches_every_subscriber_once() {
+    let server = start();
+    let mut clients: Vec<Client> = (0..4).map(|_| client(&server, "ada")).collect();
+    for client in &mut clients {
+        client.join("rooms:1", json!({}));
+    }
+    assert_eq!(ok(&server, "publish", &message("rooms:1", 1)), json!({}));
+    assert_eq!(ok(&server, "publish", &message("rooms:1", 2)), json!({}));
+    for client in &mut clients {
+        let received = [client.receive(), client.receive()].map(|message| message[4]["n"].clone());
+        assert_eq!(received, [json!(1), json!(2)]);
+    }
+    assert_eq!(ok(&server, "publish", &message("rooms:nobody", 1)), json!({}));
+    assert_eq!(requests(&server, "publish", "ok"), 3);
+    assert_eq!(metric(&server, "watchfire_hub_broadcasts_total"), 3);
+}
+
+#[test]
+fn a_broadcast_reaches_all_its_topics_and_a_batch_does_its_calls_in_order() {
+    let server = start();
+    let mut ada = client(&server, "ada");
+    ada.join("rooms:1", json!({}));
+    ada.join("rooms:2", json!({}));
+    let both = json!({ "topics": ["rooms:1", "rooms:2"], "event": "note", "payload": { "n": 1 } });
+    ok(&server, "broadcast", &both);
+    let topics: BTreeSet<String> =
+        [ada.receive(), ada.receive()].map(|message| message[2].as_str().unwrap().into()).into();
+    assert_eq!(topics, ["rooms:1".to_owned(), "rooms:2".to_owned()].into());
+
+    let calls = json!({ "calls": [
+        { "publish": message("rooms:1", 2) },
+        { "publish": message("", 3) },
+        { "publish": message("rooms:1", 4) },
+    ] });
+    let results = ok(&server, "batch", &calls)["results"].clone();
+    assert_eq!((&results[0], &results[2]), (&json!({}), &json!({})));
+    assert_eq!(results[1]["error"]["code"], "topic_invalid");
+    assert_eq!([ada.receive(), ada.receive()].map(|m| m[4]["n"].clone()), [json!(2), json!(4)]);
+}
+
+#[test]
+fn bytes_are_published_as_a_binary_broadcast_and_skipped_for_v1() {
+    let server = start();
+    let mut old = Client::connect_with(&server, "vsn=1.0.0").expect("it is accepted");
+    old.send_v1("rooms:1", "phx_join", json!({}));
+    assert_eq!(old.receive()["event"], "phx_reply");
+    let mut ada = client(&server, "ada");
+    ada.join("rooms:1", json!({}));
+    let key = format!("authorization: Bearer {KEY}");
+    let lines = [&*key, "content-type: application/octet-stream"];
+    let path = "/api/publish?topic=rooms%3A1&event=bin";
+    let response = parse(&http(&server, &request(path, &lines, "\x01\x02")));
+    assert_eq!((response.status, response.json), (200, json!({})));
+    let mut frame = vec![2, 7, 3];
+    frame.extend_from_slice(b"rooms:1bin\x01\x02");
+    assert_eq!(ada.receive_frame(), frame);
+
+    ok(&server, "publish", &message("rooms:1", 7));
+    assert_eq!(old.receive()["payload"]["n"], 7, "the socket without binary frames stays open");
+
+    for path in ["/api/publish", "/api/publish?topic=rooms%3A1", "/api/broadcast?topic=a&event=b"] {
+        let refused = parse(&http(&server, &request(path, &lines, "x")));
+        assert_eq!((refused.status, refused.code()), (400, "bad_request"), "{path}");
+    }
+    let reserved = "/api/publish?topic=phoenix&event=b";
+    assert_eq!(parse(&http(&server, &request(reserved, &lines, "x"))).code(), "topic_invalid");
+}
+
+#[test]
+fn a_call_needs_a_key_with_its_scope() {
+    let server = start();
+    let json_type = "content-type: application/json";
+    let of = |method: &str, key: &str| {
+        let line = format!("authorization: Bearer {key}");
+        parse(&http(&server, &request(&format!("/api/{method}"), &[&line, json_type], "{}")))
+    };
+    for method in ["publish", "info", "nothing"] {
+        let without =
+            parse(&http(&server, &request(&format!("/api/{method}"), &[json_type], "{}")));
+        assert_eq!((without.status, without.code()), (401, "unauthorized"), "{method}");
+        assert!(without.head.contains("www-authenticate: bearer"), "{}", without.head);
+        assert_eq!(of(method, "a-key-that-is-wrong").status, 401, "{method}");
+        assert_eq!(of(method, &KEY[1..]).status, 401, "{method}");
+    }
+    for method in ["publish", "broadcast", "batch", "disconnect", "unsubscribe"] {
+        let refused = of(method, READER);
+        assert_eq!((refused.status, refused.code()), (403, "forbidden"), "{method}");
+    }
+    assert_eq!(of("info", READER).status, 200);
+    assert_eq!(of("nothing", READER).code(), "unknown_method");
+    let get = format!("GET /api/info HTTP/1.1\r\nauthorization: Bearer {KEY}\r\nconnection: close");
+    let get = parse(&http(&server, &format!("{get}\r\nhost: localhost\r\n\r\n")));
+    assert_eq!((get.status, get.code()), (405, "method_not_allowed"));
+    assert!(get.head.contains("allow: post"), "{}", get.head);
+    assert_eq!(requests(&server, "unknown", "unauthorized"), 3);
+    assert_eq!(requests(&server, "publish", "forbidden"), 1);
+}
+
+#[test]
+fn without_a_key_there_is_no_api() {
+    let server = application(settings()).start().expect("the server starts");
+    assert_eq!(call(&server, "info", &json!({})).status, 404);
+    let mut short = settings();
+    short.api.key = "short".into();
+    let error = application(short).start().err();
+    assert!(matches!(error, Some(StartError::Api(ApiKeyError::Short { .. }))), "{error:?}");
+}
+
+#[test]
+fn the_admin_listener_serves_the_api_instead_if_the_settings_say_so() {
+    let mut settings = api_settings();
+    settings.api.listen = ApiListen::Admin;
+    settings.admin.listen = vec![SocketAddr::from(([0, 0, 0, 0], 0))];
+    settings.admin.token = "a token of the operator".into();
+    let server = application(settings).start().expect("the server starts");
+    assert_eq!(call(&server, "info", &json!({})).status, 404, "the public port");
+    let address = SocketAddr::from(([127, 0, 0, 1], admin_address(&server).port()));
+    let of = |key: &str| {
+        let line = format!("authorization: Bearer {key}");
+        parse(&http_to(address, &request("/api/info", &[&line], "")))
+    };
+    assert_eq!(of(KEY).json["processes"], 1);
+    assert_eq!(of("a token of the operator").code(), "unauthorized", "it is no key of the API");
+    let line = format!("authorization: Bearer {KEY}");
+    assert_eq!(parse(&http_to(address, &request("/metrics", &[&line], ""))).status, 401);
+}
+
+#[test]
+fn a_repeat_with_the_same_idempotency_key_publishes_nothing() {
+    let server = start();
+    let mut ada = client(&server, "ada");
+    ada.join("rooms:1", json!({}));
+    let once = |method: &str, key: &str, body: &Value| {
+        call_with(&server, method, &[&format!("idempotency-key: {key}")], body)
+    };
+    let replayed = "idempotency-replayed: true";
+    let first = once("publish", "k1", &message("rooms:1", 1));
+    assert!(first.status == 200 && !first.head.contains(replayed), "{first:?}");
+    let second = once("publish", "k1", &message("rooms:1", 1));
+    assert!(second.status == 200 && second.head.contains(replayed), "{second:?}");
+    assert_eq!(second.json, first.json);
+
+    let other = once("publish", "k1", &message("rooms:1", 2));
+    assert_eq!((other.status, other.code()), (422, "idempotency_conflict"));
+    let bad = once("publish", "k2", &message("", 1));
+    assert_eq!(bad.code(), "topic_invalid");
+    assert_eq!(once("publish", "k2", &message("rooms:1", 3)).status, 200, "errors are not kept");
+
+    let batch = json!({ "calls": [{ "publish": message("rooms:1", 4) }] });
+    let results = [once("batch", "k3", &batch), once("batch", "k3", &batch)];
+    assert_eq!(results[0].json, results[1].json);
+    let long = "k".repeat(256);
+    assert_eq!(once("publish", &long, &message("rooms:1", 5)).code(), "bad_request");
+
+    let received = [ada.receive(), ada.receive(), ada.receive()].map(|m| m[4]["n"].clone());
+    assert_eq!(received, [json!(1), json!(3), json!(4)]);
+    assert_eq!(requests(&server, "publish", "replayed"), 1);
+    assert_eq!(metric(&server, "watchfire_api_idempotency_keys"), 3);
+}
+
+#[test]
+fn a_full_store_of_answers_refuses_new_keys() {
+    let mut settings = api_settings();
+    settings.api.idempotency_keys_max = 1;
+    let server = application(settings).start().expect("the server starts");
+    let once = |key: &str| {
+        let line = format!("idempotency-key: {key}");
+        call_with(&server, "publish", &[&line], &message("rooms:1", 1))
+    };
+    assert_eq!(once("k1").status, 200);
+    let refused = once("k2");
+    assert_eq!((refused.status, refused.code()), (429, "too_many"));
+    assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
+    assert_eq!(once("k1").status, 200);
+    assert_eq!(call(&server, "publish", &message("rooms:1", 1)).status, 200, "without a key");
+}
+
+#[test]
+fn bodies_are_bounded_and_must_say_their_type() {
+    let mut settings = api_settings();
+    settings.api.body_bytes_max = 200;
+    let server = application(settings).start().expect("the server starts");
+    let long = json!({ "topic": "t", "event": "e", "payload": { "p": "p".repeat(200) } });
+    let refused = call(&server, "publish", &long);
+    assert_eq!((refused.status, refused.code()), (413, "payload_too_large"));
+    let key = format!("authorization: Bearer {KEY}");
+    for kind in ["text/plain", "application/x-www-form-urlencoded"] {
+        let line = format!("content-type: {kind}");
+        let body = message("t", 1).to_string();
+        let refused = parse(&http(&server, &request("/api/publish", &[&key, &line], &body)));
+        assert_eq!((refused.status, refused.code()), (400, "bad_request"), "{kind}");
+    }
+    let charset = "Content-Type: Application/JSON; charset=utf-8";
+    let body = message("t", 1).to_string();
+    let accepted = parse(&http(&server, &request("/api/publish", &[&key, charset], &body)));
+    assert_eq!(accepted.status, 200);
+    let garbage = parse(&http(&server, &request("/api/publish", &[&key, charset], "{]")));
+    assert!(garbage.json["error"]["message"].as_str().unwrap().contains("line 1"), "{garbage:?}");
+    let deep = "[".repeat(190);
+    let deep = parse(&http(&server, &request("/api/info", &[&key, charset], &deep)));
+    assert_eq!(deep.code(), "bad_request");
+}
+
+#[test]
+fn presence_is_what_a_client_sees() {
+    let server = start();
+    let (mut ada, mut also_ada, mut ben) =
+        (client(&server, "ada"), client(&server, "ada"), client(&server, "ben"));
+    let mut seen = Value::Null;
+    for client in [&mut ada, &mut also_ada, &mut ben] {
+        client.join("presence:1", json!({}));
+        seen = client.receive_event("presence_state");
+    }
+    let topic = json!({ "topic": "presence:1" });
+    let state = ok(&server, "presence", &topic)["presence"].clone();
+    assert_eq!(state, seen);
+    assert_eq!(state["ada"]["metas"].as_array().unwrap().len(), 2);
+    assert_eq!(ok(&server, "presence_stats", &topic), json!({ "keys": 2, "metas": 3 }));
+    let empty = json!({ "topic": "presence:2" });
+    assert_eq!(ok(&server, "presence", &empty), json!({ "presence": {} }));
+    assert_eq!(ok(&server, "presence_stats", &empty), json!({ "keys": 0, "metas": 0 }));
+    assert_eq!(call(&server, "presence", &json!({ "topic": "" })).code(), "topic_invalid");
+}
+
+#[test]
+fn topics_are_listed_a_page_at_a_time() {
+    let server = start();
+    let mut clients = [client(&server, "ada"), client(&server, "ben"), client(&server, "eve")];
+    for client in &mut clients {
+        for n in 0..5 {
+            client.join(&format!("rooms:{n}"), json!({}));
+        }
+    }
+    clients[0].join("presence:1", json!({}));
+    let mut names = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let query = json!({ "prefix": "rooms:", "limit": 2, "cursor": cursor });
+        let page = ok(&server, "topics", &query);
+        for topic in page["topics"].as_array().unwrap() {
+            assert_eq!(topic["subscribers"], 3);
+            names.push(topic["topic"].as_str().unwrap().to_owned());
+        }
+        cursor = page["cursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(names, ["rooms:0", "rooms:1", "rooms:2", "rooms:3", "rooms:4"]);
+    let all = ok(&server, "topics", &json!({}));
+    assert_eq!(all["topics"].as_array().unwrap().len(), 6, "no topic of an id: {all}");
+    for limit in [0, 1_001] {
+        assert_eq!(call(&server, "topics", &json!({ "limit": limit })).code(), "bad_request");
+    }
+}
+
+#[test]
+fn unsubscribe_ends_the_channels_of_an_id_and_disconnect_its_sockets() {
+    let server = start();
+    let (mut ada, mut also_ada, mut ben) =
+        (client(&server, "ada"), client(&server, "ada"), client(&server, "ben"));
+    for client in [&mut ada, &mut also_ada, &mut ben] {
+        client.join("rooms:1", json!({}));
+        client.join("rooms:2", json!({}));
+    }
+    let one = json!({ "id": "users:ada", "topic": "rooms:1" });
+    assert_eq!(ok(&server, "unsubscribe", &one), json!({ "channels": 2 }));
+    for client in [&mut ada, &mut also_ada] {
+        let closed = client.receive();
+        assert_eq!((&closed[2], &closed[3]), (&json!("rooms:1"), &json!("phx_close")));
+        assert_eq!(
+            client.push("rooms:1", "echo", json!({}))["response"]["reason"],
+            "unmatched topic"
+        );
+        assert_eq!(client.push("rooms:2", "echo", json!({}))["status"], "ok");
+    }
+    assert_eq!(ok(&server, "unsubscribe", &one), json!({ "channels": 0 }));
+    ok(&server, "publish", &message("rooms:1", 1));
+    assert_eq!(ben.receive()[4], json!({ "n": 1 }));
+
+    let id = json!({ "id": "users:ada" });
+    assert_eq!(ok(&server, "disconnect", &id), json!({ "sockets": 2 }));
+    assert_eq!([ada.receive_close(), also_ada.receive_close()], [1001, 1001]);
+    assert_eq!(ben.push("rooms:1", "echo", json!({}))["status"], "ok");
+    assert_eq!(call(&server, "disconnect", &json!({ "id": "" })).code(), "bad_request");
+}
+
+#[test]
+fn a_server_with_pages_keeps_its_own_topics() {
+    let server = Server::new(api_settings()).with_pages().start().expect("the server starts");
+    for topic in ["site", "page:bafk", "sprites:1", "phoenix"] {
+        assert_eq!(call(&server, "publish", &message(topic, 1)).code(), "topic_invalid", "{topic}");
+    }
+    assert_eq!(call(&server, "publish", &message("rooms:1", 1)).status, 200);
+}
+
+/// Whether a value has the form of a schema. Every keyword must be known here.
+fn check(document: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
+    let fail = |what: &str| Err(format!("{at}: {what}: {value}"));
+    let len = value.as_str().map(str::len).or_else(|| value.as_array().map(Vec::len));
+    for (keyword, rule) in schema.as_object().ok_or("a schema is an object")? {
+        match keyword.as_str() {
+            "description" | "default" | "format" | "properties" => {}
+            "$ref" => {
+                let pointer = rule.as_str().unwrap().trim_start_matches('#');
+                let target = document.pointer(pointer).ok_or(format!("no schema {pointer}"))?;
+                check(document, target, value, at)?;
+            }
+            "type" => {
+                let is_of = |name: &Value| match name.as_str() {
+                    Some("object") => value.is_object(),
+                    Some("array") => value.is_array(),
+                    Some("string") => value.is_string(),
+                    Some("integer") => value.is_i64() || value.is_u64(),
+                    Some("boolean") => value.is_boolean(),
+                    Some("null") => value.is_null(),
+                    _ => panic!("unknown type {name}"),
+                };
+                let is_one =
+                    rule.as_array().map_or_else(|| is_of(rule), |all| all.iter().any(is_of));
+                if !is_one {
+                    return fail(&format!("is not of type {rule}"));
+                }
+            }
+            "required" => {
+                for name in rule.as_array().unwrap() {
+                    if value.get(name.as_str().unwrap()).is_none() {
+                        return fail(&format!("lacks {name}"));
+                    }
+                }
+            }
+            "additionalProperties" => {
+                for (name, member) in value.as_object().into_iter().flatten() {
+                    if schema["properties"].get(name).is_some() {
+                        continue;
+                    }
+                    match rule {
+                        Value::Bool(true) => {}
+                        Value::Bool(false) => return fail(&format!("has {name}")),
+                        rule => check(document, rule, member, &format!("{at}/{name}"))?,
+                    }
+                }
+            }
+            "items" => {
+                for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+                    check(document, rule, item, &format!("{at}/{index}"))?;
+                }
+            }
+            "enum" if !rule.as_array().unwrap().contains(value) => return fail("is not listed"),
+            "enum" => {}
+            "oneOf" => {
+                let all = rule.as_array().unwrap().iter();
+                if all.filter(|rule| check(document, rule, value, at).is_ok()).count() != 1 {
+                    return fail("is not exactly one of the forms");
+                }
+            }
+            "allOf" => {
+                for rule in rule.as_array().unwrap() {
+                    check(document, rule, value, at)?;
+                }
+            }
+            "not" if check(document, rule, value, at).is_ok() => return fail("has this form"),
+            "not" => {}
+            "minLength" | "minItems" if len < rule.as_u64().map(|n| n as usize) => {
+                return fail("is too short");
+            }
+            "maxLength" | "maxItems" if len > rule.as_u64().map(|n| n as usize) => {
+                return fail("is too long");
+            }
+            "minimum" if value.as_i64() < rule.as_i64() => return fail("is too small"),
+            "maximum" if value.as_i64() > rule.as_i64() => return fail("is too large"),
+            "minLength" | "minItems" | "maxLength" | "maxItems" | "minimum" | "maximum" => {}
+            other => panic!("unknown keyword {other}"),
+        }
+    }
+    for (name, rule) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(member) = value.get(name) {
+            check(document, rule, member, &format!("{at}/{name}"))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_value_of_another_form_is_found() {
+    let document = json!({ "name": { "type": "string", "minLength": 1 } });
+    let schema = json!({
+        "type": "object", "required": ["a"], "additionalProperties": false,
+        "properties": { "a": { "type": "array", "items": { "$ref": "#/name" } } },
+    });
+    let is_of = |value: Value| check(&document, &schema, &value, "").is_ok();
+    assert!(is_of(json!({ "a": ["x"] })) && is_of(json!({ "a": [] })));
+    for other in [json!({}), json!([]), json!({ "a": [1] }), json!({ "a": [""] })] {
+        assert!(!is_of(other.clone()), "{other}");
+    }
+    assert!(!is_of(json!({ "a": [], "b": 1 })));
+}
+
+#[test]
+fn the_history_of_a_topic_is_read_a_page_at_a_time() {
+    let server = start();
+    for n in 1..=5 {
+        let call = json!({ "topic": "news:1", "event": "note", "payload": { "n": n } });
+        ok(&server, "publish", &call);
+    }
+    let numbers = |answer: &Value| -> Vec<u64> {
+        let messages = answer["messages"].as_array().unwrap().iter();
+        messages.map(|message| message["payload"]["n"].as_u64().unwrap()).collect()
+    };
+    let last = ok(&server, "history", &json!({ "topic": "news:1", "limit": 4 }));
+    assert_eq!(numbers(&last), [2, 3, 4, 5]);
+    assert_eq!(last["recovered"], json!(false));
+    let after = &last["messages"][0]["position"];
+    let page = ok(&server, "history", &json!({ "topic": "news:1", "after": after, "limit": 2 }));
+    assert_eq!((numbers(&page), &page["recovered"]), (vec![3, 4], &json!(true)));
+    let after = &page["position"];
+    let rest = ok(&server, "history", &json!({ "topic": "news:1", "after": after }));
+    assert_eq!((numbers(&rest), &rest["position"]), (vec![5], &last["position"]));
+
+    for after in ["zz:1", "-1", "", "a:99999999999999999999"] {
+        let lost = ok(&server, "history", &json!({ "topic": "news:1", "after": after }));
+        assert_eq!((numbers(&lost), &lost["recovered"]), (vec![], &json!(false)), "{after:?}");
+    }
+    for (call_of, code) in [
+        (json!({ "topic": "rooms:1" }), "topic_invalid"),
+        (json!({ "topic": "news:1", "limit": 0 }), "bad_request"),
+        (json!({ "topic": "news:1", "limit": 1_001 }), "bad_request"),
+        (json!({}), "bad_request"),
+    ] {
+        assert_eq!(call(&server, "history", &call_of).code(), code, "{call_of}");
+    }
+}
+
+/// Sends every example of `openapi.json`, and compares the answers with their schemas and examples.
+#[test]
+fn the_examples_of_the_description_work() {
+    let server = start();
+    let response =
+        http(&server, "GET /api/openapi.json HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+    let document = parse(&response).json;
+    let (mut ada, mut ben) = (client(&server, "ada"), client(&server, "ben"));
+    ada.join("rooms:lobby", json!({}));
+    ben.join("rooms:lobby", json!({}));
+    ada.join("presence:lobby", json!({}));
+    let headline =
+        json!({ "topic": "news:today", "event": "headline", "payload": { "text": "hello" } });
+    ok(&server, "publish", &headline);
+
+    // The last calls end what the others ask about.
+    let order = [
+        "publish",
+        "broadcast",
+        "batch",
+        "presence",
+        "presence_stats",
+        "history",
+        "topics",
+        "info",
+        "unsubscribe",
+        "disconnect",
+    ];
+    let paths = document["paths"].as_object().expect("paths");
+    let named: BTreeSet<&str> = paths.keys().map(|path| path.trim_start_matches("/api/")).collect();
+    assert_eq!(named, BTreeSet::from(order));
+    let sent = "/requestBody/content/application~1json";
+    let received = "/responses/200/content/application~1json";
+    let mut examples = 0;
+    for method in order {
+        let call_of = &paths[&format!("/api/{method}")]["post"];
+        let part = |of: &str| call_of.pointer(of).unwrap_or_else(|| panic!("{method} has no {of}"));
+        for (name, example) in part(sent)["examples"].as_object().expect("examples") {
+            let body = &example["value"];
+            check(&document, &part(sent)["schema"], body, "the call").expect(method);
+            let answer = ok(&server, method, body);
+            let expected = &part(received)["examples"][name]["value"];
+            for value in [&answer, expected] {
+                check(&document, &part(received)["schema"], value, "the answer").expect(method);
+            }
+            if !["presence", "history", "info"].contains(&method) {
+                assert_eq!(&answer, expected, "{method}: {name}");
+            }
+            examples += 1;
+        }
+    }
+    assert!(examples >= order.len());
+
+    let error = &document["components"]["schemas"]["Error"];
+    for refused in [call(&server, "nothing", &json!({})), call(&server, "publish", &json!({}))] {
+        check(&document, error, &refused.json, "the error").expect("an error of the description");
+    }
+}
+
+#[test]
+fn the_bytes_of_the_description_are_published() {
+    let server = start();
+    let document = parse(&support::get(&server, "/api/openapi.json")).json;
+    let mut ada = client(&server, "ada");
+    ada.join("rooms:lobby", json!({}));
+    let parameters = document["paths"]["/api/publish"]["post"]["parameters"].as_array().unwrap();
+    let query = parameters.iter().filter(|parameter| parameter["in"] == "query");
+    let query = query.map(|one| {
+        format!("{}={}", one["name"].as_str().unwrap(), one["example"].as_str().unwrap())
+    });
+    let path = format!("/api/publish?{}", query.collect::<Vec<_>>().join("&"));
+    let key = format!("authorization: Bearer {KEY}");
+    let lines = [&*key, "content-type: application/octet-stream"];
+    assert_eq!(parse(&http(&server, &request(&path, &lines, "bytes"))).json, json!({}));
+    assert!(ada.receive_frame().ends_with(b"picturebytes"));
+}

@@ -1,0 +1,141 @@
+//! The routes of every server.
+
+use crate::support;
+
+use crate::support::{Client, get, http, settings, watchfire};
+use watchfire_server::{Server, StartError, TlsStartError};
+
+#[test]
+fn a_running_server_is_healthy() {
+    let response = get(&watchfire(), "/healthz");
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    assert!(response.ends_with("\r\n\r\nok\n"), "{response}");
+}
+
+#[test]
+fn a_running_server_is_ready_and_names_its_conditions() {
+    let response = get(&watchfire(), "/readyz");
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    let body = response.split("\r\n\r\n").nth(1).expect("a body");
+    let health: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let expected = serde_json::json!({
+        "ready": true,
+        "conditions": {
+            "accepting": { "ok": true },
+            "processes": { "ok": true, "up": 1, "of": 1, "missing": [] },
+        },
+    });
+    assert_eq!(health, expected);
+}
+
+#[test]
+fn limits_are_served_as_json() {
+    let response = get(&watchfire(), "/limits");
+    let body = response.split("\r\n\r\n").nth(1).expect("a body");
+    let limits: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    assert_eq!(limits["limits"]["relay_frame_bytes_max"]["value"], 65_536);
+}
+
+#[test]
+fn the_status_page_counts_people_and_pages_if_the_operator_wants_it() {
+    assert!(!get(&watchfire(), "/status").contains("Watchfire is up"));
+    let mut settings = settings();
+    settings.pages.status_page = true;
+    let server = Server::new(settings).with_pages().start().expect("the server starts");
+    let mut client = Client::connect(&server);
+    let page = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
+    client.join(page, serde_json::json!({ "have": "all" }));
+    let response = get(&server, "/status");
+    assert!(response.contains("<dt>People here</dt><dd>1</dd>"), "{response}");
+    assert!(response.contains("<dt>Pages available</dt><dd>1</dd>"), "{response}");
+    assert!(
+        response.contains("default-src 'none'") && !response.contains("127.0.0.1"),
+        "{response}"
+    );
+}
+
+#[test]
+fn metrics_count_clients_joins_and_refusals() {
+    let mut settings = settings();
+    settings.channels.open_rooms = true;
+    let server = Server::new(settings).with_pages().start().expect("the server starts");
+    let mut client = Client::connect(&server);
+    client.join("rooms:lobby", serde_json::json!({}));
+    client.join("unknown", serde_json::json!({}));
+    assert_eq!(support::metric(&server, r#"watchfire_channels_clients{transport="websocket"}"#), 1);
+    assert_eq!(
+        support::metric(&server, r#"watchfire_channels_joins_total{outcome="accepted"}"#),
+        1
+    );
+    let refused = r#"watchfire_refusals_total{reason="unmatched_topic"}"#;
+    assert_eq!(support::metric(&server, refused), 1);
+    assert!(support::metrics(&server).ends_with("# EOF\n"));
+}
+
+#[test]
+fn rooms_are_an_unknown_topic_until_the_operator_opens_them() {
+    for is_open in [false, true] {
+        let mut settings = settings();
+        settings.channels.open_rooms = is_open;
+        let server = Server::new(settings).with_pages().start().expect("the server starts");
+        let mut client = Client::connect(&server);
+        let reply = client.join("rooms:lobby", serde_json::json!({}));
+        let unmatched = serde_json::json!({
+            "status": "error", "response": { "reason": "unmatched topic" },
+        });
+        assert_eq!(reply == unmatched, !is_open, "{reply}");
+        let limits = get(&server, "/limits");
+        let body = limits.split("\r\n\r\n").nth(1).expect("a body");
+        let limits: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!(limits["rooms"], is_open);
+    }
+}
+
+#[test]
+fn the_app_has_a_restrictive_content_security_policy() {
+    for path in ["/", "/chat", "/p/anything", "/no/such/path"] {
+        let response = get(&watchfire(), path);
+        let head = response.split("\r\n\r\n").next().expect("a head").to_lowercase();
+        assert!(head.contains("content-security-policy: default-src 'self'"), "{path}: {head}");
+        assert!(head.contains("frame-src 'self'"), "{path}: {head}");
+        assert!(head.contains("x-content-type-options: nosniff"), "{path}: {head}");
+    }
+}
+
+#[test]
+fn the_frame_for_scripts_of_pages_allows_no_connections() {
+    let response = get(&watchfire(), "/frame");
+    let head = response.split("\r\n\r\n").next().expect("a head").to_lowercase();
+    assert!(head.contains("content-security-policy: sandbox allow-scripts; default-src 'none'"));
+    assert!(head.contains("connection-allowlist: ()"), "{head}");
+}
+
+#[test]
+fn a_websocket_request_without_an_upgrade_gets_400() {
+    let response = get(&watchfire(), "/socket/websocket");
+    assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
+}
+
+#[test]
+fn long_poll_answers_other_methods_with_400() {
+    let request = "PUT /socket/longpoll HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    assert!(http(&watchfire(), request).starts_with("HTTP/1.1 400 "));
+}
+
+#[test]
+fn invalid_settings_prevent_the_start() {
+    let mut half = settings();
+    half.tls.cert = "cert.pem".into();
+    let error = Server::new(half).start().map(|_| ()).unwrap_err();
+    assert!(matches!(error, StartError::Tls(TlsStartError::Incomplete)), "{error}");
+
+    let mut mount = settings();
+    mount.socket.mount = "socket/".into();
+    let error = Server::new(mount).start().map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("\"socket/\""), "{error}");
+
+    let mut origin = settings();
+    origin.socket.check_origin = vec!["https://".into()];
+    let error = Server::new(origin).start().map(|_| ()).unwrap_err();
+    assert!(error.to_string().starts_with("socket.check_origin: "), "{error}");
+}

@@ -1,0 +1,19 @@
+//! The promises of this crate, through its public API: a file for each topic, one program for all.
+
+mod admin;
+mod api;
+mod applications;
+mod arrows;
+mod embedded;
+mod history;
+mod hooks;
+mod http;
+mod operator;
+mod operator_view;
+mod pages;
+mod proxies;
+mod rules;
+mod sites;
+mod sprites;
+mod support;
+mod tls;

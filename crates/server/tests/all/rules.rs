@@ -1,0 +1,448 @@
+//! Promises of `channels.rules` and of tokens, through a whole server.
+
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use rcgen::{KeyPair, PKCS_ED25519, SigningKey};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use crate::support::{Client, settings};
+use watchfire_server::{
+    Channel, ChannelRule, Connected, HandleIn, JoinRule, Joined, Outcome, Payload, PublishRule,
+    Refusal, RunningServer, Server, Settings, Socket,
+};
+
+const SECRET: &str = "an HS256 secret of 32 bytes or more";
+
+fn rule(pattern: &str, join: JoinRule, publish: PublishRule, presence: bool) -> ChannelRule {
+    ChannelRule { pattern: pattern.into(), join, publish, presence, hooks: vec![], history: None }
+}
+
+fn rule_settings() -> Settings {
+    use {JoinRule::*, PublishRule::*};
+    let mut settings = settings();
+    settings.auth.hs256_secret = SECRET.into();
+    settings.auth.leeway = Duration::ZERO;
+    settings.channels.rules = vec![
+        rule("news:secret", Never, Server, false),
+        rule("news:*", Anyone, Server, false),
+        rule("lobby:*", Anyone, Clients, true),
+        rule("orders:*", Token, Clients, true),
+        rule("feed:*", Token, Server, false),
+    ];
+    settings
+}
+
+fn rules() -> RunningServer {
+    start(rule_settings())
+}
+
+fn start(settings: Settings) -> RunningServer {
+    Server::new(settings).with_pages().start().expect("the server starts")
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+fn claims(subject: &str, seconds: u64) -> Value {
+    json!({
+        "sub": subject,
+        "exp": now() + seconds,
+        "channels": { "join": ["orders:*", "feed:*"], "publish": ["orders:42"] },
+        "meta": { "name": subject },
+    })
+}
+
+fn message(head: &Value, claims: &Value) -> String {
+    [head, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".")
+}
+
+fn sign(claims: &Value) -> String {
+    let message = message(&json!({ "alg": "HS256" }), claims);
+    let mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
+    let signature = mac.chain_update(&message).finalize().into_bytes();
+    format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
+}
+
+/// A token of a client, valid for this many seconds.
+fn token(subject: &str, seconds: u64) -> String {
+    sign(&claims(subject, seconds))
+}
+
+fn connect(server: &RunningServer, token: &str) -> Client {
+    let query = format!("vsn=2.0.0&token={token}");
+    Client::connect_with(server, &query).expect("the token is valid")
+}
+
+fn reason(reply: &Value) -> &str {
+    assert_eq!(reply["status"], "error", "{reply}");
+    reply["response"]["reason"].as_str().expect("an error has a reason")
+}
+
+#[test]
+fn a_rule_decides_which_clients_may_join() {
+    let server = rules();
+    let mut client = Client::connect(&server);
+    assert_eq!(client.join("news:today", json!({}))["status"], "ok");
+    assert_eq!(reason(&client.join("news:secret", json!({}))), "unauthorized");
+    assert_eq!(reason(&client.join("orders:42", json!({}))), "unauthorized");
+    assert_eq!(reason(&client.join("other:1", json!({}))), "unmatched topic");
+    for payload in [json!(null), json!([]), json!("text"), json!({ "token": null })] {
+        assert_eq!(reason(&client.join("orders:42", payload)), "unauthorized");
+    }
+    for bad in [json!("text"), json!(7), json!({}), json!("x".repeat(1 << 20))] {
+        assert_eq!(reason(&client.join("orders:42", json!({ "token": bad }))), "token_invalid");
+    }
+    let expired = json!({ "token": sign(&json!({ "sub": "1", "exp": now() - 1 })) });
+    assert_eq!(reason(&client.join("orders:42", expired.clone())), "token_expired");
+    // Also where no token is needed: the client would not be the one that it says.
+    assert_eq!(reason(&client.join("news:today", expired)), "token_expired");
+    let valid = json!({ "token": token("ada", 60) });
+    assert_eq!(client.join("orders:42", valid.clone())["status"], "ok");
+    assert_eq!(reason(&client.join("news:secret", valid)), "unauthorized");
+}
+
+#[test]
+fn the_token_of_a_socket_holds_for_all_its_channels() {
+    let server = rules();
+    let mut client = connect(&server, &token("ada", 60));
+    assert_eq!(client.join("orders:42", json!({}))["status"], "ok");
+    assert_eq!(client.join("feed:1", json!({}))["status"], "ok");
+    // A token in the payload of a join comes first.
+    let other = sign(&json!({ "sub": "bob", "exp": now() + 60 }));
+    assert_eq!(reason(&client.join("orders:7", json!({ "token": other }))), "unauthorized");
+}
+
+#[test]
+fn a_connect_with_an_invalid_token_gets_403() {
+    let server = rules();
+    for bad in
+        ["text".to_owned(), sign(&json!({ "sub": "1", "exp": now() - 1 })), "x".repeat(9_000)]
+    {
+        let error = Client::connect_with(&server, &format!("vsn=2.0.0&token={bad}")).err().unwrap();
+        assert!(error.contains("403"), "{error}");
+    }
+    assert!(Client::connect_with(&server, "vsn=2.0.0&token=").is_ok());
+}
+
+#[test]
+fn without_keys_the_parameter_of_an_application_is_not_read() {
+    let mut settings = rule_settings();
+    settings.auth = Default::default();
+    settings.channels.rules.retain(|rule| rule.join == JoinRule::Anyone);
+    let server = start(settings);
+    let mut client = connect(&server, "text");
+    assert_eq!(client.join("news:1", json!({ "token": "text" }))["status"], "ok");
+    assert_eq!(
+        reason(&client.push("news:1", "refresh", json!({ "token": "text" }))),
+        "unauthorized"
+    );
+}
+
+#[test]
+fn a_message_reaches_every_subscriber_and_its_sender_gets_a_reply() {
+    let server = rules();
+    let mut ada = connect(&server, &token("ada", 60));
+    let mut bob = connect(&server, &token("bob", 60));
+    for client in [&mut ada, &mut bob] {
+        assert_eq!(client.join("orders:42", json!({}))["status"], "ok");
+    }
+    ada.send("orders:42", "shipped", json!({ "n": 1 }));
+    assert_eq!(bob.receive_event("shipped"), json!({ "n": 1 }));
+    assert_eq!(ada.receive_event("shipped"), json!({ "n": 1 }));
+    assert_eq!(
+        ada.push("orders:42", "shipped", json!({ "n": 2 })),
+        json!({ "status": "ok", "response": {} })
+    );
+    assert_eq!(reason(&ada.push("orders:42", "shipped", json!("text"))), "payload_not_an_object");
+}
+
+#[test]
+fn a_message_without_the_right_to_send_it_is_refused() {
+    let server = rules();
+    let mut client = connect(&server, &token("ada", 60));
+    for topic in ["orders:42", "orders:7", "feed:1", "news:1", "lobby:1"] {
+        assert_eq!(client.join(topic, json!({}))["status"], "ok");
+    }
+    // The token names only orders:42, and the others are for the server.
+    for topic in ["orders:7", "feed:1", "news:1"] {
+        assert_eq!(reason(&client.push(topic, "note", json!({}))), "unauthorized", "{topic}");
+    }
+    assert_eq!(client.push("lobby:1", "note", json!({}))["status"], "ok");
+    for event in ["presence_diff", "presence_state", "phx_error", "phx_close", "token_expired"] {
+        assert_eq!(reason(&client.push("lobby:1", event, json!({}))), "event_reserved", "{event}");
+    }
+}
+
+#[test]
+fn bytes_are_sent_to_others_too_and_count_as_messages() {
+    let mut settings = rule_settings();
+    settings.limits.messages_per_second_per_socket = 3;
+    let server = start(settings);
+    let mut client = Client::connect(&server);
+    client.join("lobby:1", json!({}));
+    let refs: Vec<String> =
+        (0..20).map(|_| client.send_bytes("lobby:1", "sample", b"\x01\x02\xff")).collect();
+    let replies: Vec<Value> =
+        refs.iter().map(|reference| reply_to(&mut client, reference)).collect();
+    assert_eq!(replies[0]["status"], "ok");
+    assert!(replies.iter().any(|reply| reply["response"]["reason"] == "too fast"), "{replies:?}");
+}
+
+/// The reply to a message, among the binary broadcasts.
+fn reply_to(client: &mut Client, reference: &str) -> Value {
+    loop {
+        if let Some(message) = client.receive_text()
+            && message[1] == reference
+        {
+            return message[4].clone();
+        }
+    }
+}
+
+#[test]
+fn a_client_is_present_under_its_subject_with_the_meta_of_its_token() {
+    let server = rules();
+    let mut ada = connect(&server, &token("ada", 60));
+    ada.join("orders:42", json!({}));
+    ada.receive_event("presence_state");
+    let mut bob = Client::connect(&server);
+    bob.join("orders:42", json!({ "token": token("bob", 60) }));
+    let state = bob.receive_event("presence_state");
+    assert_eq!(state["ada"]["metas"][0]["name"], "ada", "{state}");
+    assert_eq!(state["bob"]["metas"][0]["name"], "bob", "{state}");
+
+    let mut anonymous = Client::connect(&server);
+    anonymous.join("lobby:1", json!({}));
+    let state = anonymous.receive_event("presence_state");
+    let keys: Vec<&String> = state.as_object().unwrap().keys().collect();
+    assert!(keys.len() == 1 && keys[0].len() == 16, "{state}");
+}
+
+#[test]
+fn a_channel_closes_when_its_token_expires() {
+    let mut settings = rule_settings();
+    settings.auth.expiry_notice = Duration::from_secs(60);
+    let server = start(settings);
+    let mut client = connect(&server, &token("ada", 2));
+    client.join("orders:42", json!({}));
+    client.join("news:1", json!({}));
+    let notice = client.receive_event("token_expiring");
+    assert!(notice["expires_in"].as_u64().unwrap() <= 2, "{notice}");
+    assert_eq!(client.receive_event("token_expired"), json!({ "reason": "token_expired" }));
+    client.receive_event("phx_close");
+    // The socket and the channels that need no token stay.
+    assert_eq!(reason(&client.push("orders:42", "note", json!({}))), "unmatched topic");
+    assert_eq!(reason(&client.join("orders:42", json!({}))), "token_expired");
+    assert_eq!(reason(&client.push("news:1", "note", json!({}))), "unauthorized");
+}
+
+#[test]
+fn a_refresh_keeps_the_channels_of_the_socket() {
+    let server = rules();
+    let mut client = connect(&server, &token("ada", 3));
+    client.join("orders:42", json!({}));
+    client.join("orders:7", json!({}));
+    let mut short = Client::connect(&server);
+    short.join("orders:42", json!({ "token": token("bob", 3) }));
+    for bad in [json!({}), json!({ "token": "text" }), json!("text")] {
+        assert_eq!(reason(&client.push("orders:42", "refresh", bad)), "token_invalid");
+    }
+    let other = json!({ "token": token("bob", 60) });
+    assert_eq!(reason(&client.push("orders:42", "refresh", other)), "unauthorized");
+    let without = json!({ "token": sign(&json!({ "sub": "ada", "exp": now() + 60 })) });
+    assert_eq!(reason(&client.push("orders:42", "refresh", without)), "unauthorized");
+
+    let reply = client.push("orders:42", "refresh", json!({ "token": token("ada", 60) }));
+    assert_eq!(reply["status"], "ok", "{reply}");
+    assert!((58..=60).contains(&reply["response"]["expires_in"].as_u64().unwrap()), "{reply}");
+    // The channel of the other client ends, so the time of both first tokens is over.
+    short.receive_event("phx_close");
+    for topic in ["orders:42", "orders:7"] {
+        let reply = client.push(topic, "refresh", json!({ "token": token("ada", 60) }));
+        assert_eq!(reply["status"], "ok", "{topic}: {reply}");
+    }
+}
+
+#[test]
+fn the_sockets_of_a_user_can_be_disconnected() {
+    let server = rules();
+    let mut client = connect(&server, &token("ada", 60));
+    client.join("orders:42", json!({}));
+    // The topic of the id is the server's own: a client can neither send to it nor join it.
+    for event in ["note", "phx_join", "disconnect"] {
+        let reply = client.push("\0users:ada", event, json!({}));
+        assert_eq!(reason(&reply), "unmatched topic", "{event}");
+    }
+    server.endpoint().disconnect("users:ada");
+    assert_eq!(client.receive_close(), 1001);
+}
+
+struct Own;
+
+impl Channel for Own {
+    type State = ();
+
+    fn join(&self, socket: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        let user = socket.assigns::<String>().cloned();
+        Ok(Joined::with(()).response(json!({ "own": user })))
+    }
+
+    fn handle_in(&self, (): &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
+        Ok(Outcome::NoReply)
+    }
+}
+
+#[test]
+fn an_application_keeps_its_channels_and_its_data_beside_the_rules() {
+    let server = Server::new(rule_settings())
+        .channel("orders:own", Own)
+        .on_connect(|connect| {
+            let user = connect.params.text("user").map(str::to_owned);
+            let assigns = user.map(|user| std::sync::Arc::new(user) as _);
+            Ok(Connected { id: None, assigns })
+        })
+        .start()
+        .unwrap();
+    let query = format!("vsn=2.0.0&user=me&token={}", token("ada", 60));
+    let mut client = Client::connect_with(&server, &query).unwrap();
+    let reply = client.join("orders:own", json!({}));
+    assert_eq!(reply, json!({ "status": "ok", "response": { "own": "me" } }));
+    assert_eq!(client.join("orders:42", json!({}))["status"], "ok");
+}
+
+#[test]
+fn a_rule_that_cannot_work_prevents_the_start() {
+    let error = |settings: Settings| Server::new(settings).start().err().unwrap().to_string();
+    let mut without_key = rule_settings();
+    without_key.auth = Default::default();
+    let text = error(without_key);
+    assert!(text.starts_with("channels.rules: cannot use join = \"token\""), "{text}");
+    let mut built_in = rule_settings();
+    built_in.channels.rules.push(rule("page:x", JoinRule::Anyone, PublishRule::Server, false));
+    let text = error(built_in.clone());
+    assert!(text.contains("it overlaps the server's own topics \"page:*\""), "{text}");
+    assert_eq!(Server::new(built_in).check().unwrap_err().to_string(), text);
+    let mut missing = rule_settings();
+    missing.auth.public_key_files = vec!["/nowhere/key.pem".into()];
+    let text = Server::new(missing).check().unwrap_err().to_string();
+    assert!(text.starts_with("auth: cannot read /nowhere/key.pem"), "{text}");
+}
+
+/// A server of a JWK set whose every response a test decides.
+struct JwksServer {
+    address: SocketAddr,
+    requests: Receiver<TcpStream>,
+}
+
+impl JwksServer {
+    fn start() -> JwksServer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, requests): (Sender<TcpStream>, _) = channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if sender.send(stream.unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        JwksServer { address, requests }
+    }
+
+    /// The next request.
+    fn accept(&self) -> TcpStream {
+        let mut stream = self.requests.recv_timeout(Duration::from_secs(20)).expect("a request");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        stream
+    }
+
+    fn answer(&self, body: &str) {
+        let mut stream = self.accept();
+        let len = body.len();
+        // The server may close the connection before it has read a body that is too large.
+        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {len}\r\n\r\n{body}").ok();
+    }
+
+    fn settings(&self) -> Settings {
+        let mut settings = rule_settings();
+        settings.auth.hs256_secret = String::new();
+        settings.auth.jwks_url = format!("http://{}/jwks", self.address);
+        settings.auth.jwks_retry = Duration::from_millis(50);
+        settings.auth.jwks_timeout = Duration::from_millis(500);
+        settings
+    }
+}
+
+fn jwks(keys: &[(&str, &KeyPair)]) -> String {
+    let jwk = |(kid, key): &(&str, &KeyPair)| {
+        let x = URL_SAFE_NO_PAD.encode(key.public_key_raw());
+        json!({ "kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x, "use": "sig" })
+    };
+    json!({ "keys": keys.iter().map(jwk).collect::<Vec<_>>() }).to_string()
+}
+
+fn eddsa(kid: &str, key: &KeyPair) -> Value {
+    let message = message(&json!({ "alg": "EdDSA", "kid": kid }), &claims("ada", 60));
+    let signature = URL_SAFE_NO_PAD.encode(key.sign(message.as_bytes()).unwrap());
+    json!({ "token": format!("{message}.{signature}") })
+}
+
+/// Joins until the server has the key, as the npm client repeats its joins.
+fn join_until_ok(client: &mut Client, params: &Value) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while client.join("orders:42", params.clone())["status"] != "ok" {
+        assert!(std::time::Instant::now() < deadline, "the server fetches the key");
+        // Gives the thread of the server time; the limit of joins per second applies too.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_new_key_of_a_jwk_set_is_fetched_when_a_token_names_it() {
+    let [old, new] = [(); 2].map(|()| KeyPair::generate_for(&PKCS_ED25519).unwrap());
+    let keys = JwksServer::start();
+    let server = start(keys.settings());
+    keys.answer(&jwks(&[("old", &old)]));
+    let mut client = Client::connect(&server);
+    join_until_ok(&mut client, &eddsa("old", &old));
+    assert_eq!(reason(&client.join("orders:42", eddsa("new", &new))), "token_invalid");
+    keys.answer(&jwks(&[("new", &new)]));
+    join_until_ok(&mut client, &eddsa("new", &new));
+    // The old key is gone from the set.
+    assert_eq!(reason(&client.join("orders:42", eddsa("old", &old))), "token_invalid");
+}
+
+#[test]
+fn a_jwk_set_that_cannot_be_fetched_blocks_no_join_of_a_known_key() {
+    let [old, new] = [(); 2].map(|()| KeyPair::generate_for(&PKCS_ED25519).unwrap());
+    let keys = JwksServer::start();
+    let server = start(keys.settings());
+    keys.answer(&jwks(&[("old", &old)]));
+    let mut client = Client::connect(&server);
+    join_until_ok(&mut client, &eddsa("old", &old));
+
+    // It hangs: the request gets no response.
+    assert_eq!(reason(&client.join("orders:7", eddsa("new", &new))), "token_invalid");
+    let hanging = keys.accept();
+    assert_eq!(client.join("orders:7", eddsa("old", &old))["status"], "ok");
+    // After its timeout the server tries again. Now the set has 10 MB, and is refused.
+    keys.answer(&format!("{{\"keys\":[],\"more\":\"{}\"}}", "x".repeat(10 << 20)));
+    keys.answer("<html>");
+    assert_eq!(client.join("orders:7", eddsa("old", &old))["status"], "ok");
+    keys.answer(&jwks(&[("old", &old), ("new", &new)]));
+    join_until_ok(&mut client, &eddsa("new", &new));
+    drop(hanging);
+}
