@@ -24,7 +24,7 @@ use watchfire_bitswap::message::MESSAGE_BYTES_MAX;
 use watchfire_bitswap::{Message, Presence, WantKind};
 use watchfire_content::{Block, Cid, FileBuilder, Profile, varint};
 
-#[path = "../tests/raw_peers/raw.rs"]
+#[path = "../tests/all/raw_peers/raw.rs"]
 mod raw;
 
 use raw::{RawPeer, Received, cancel, want, within};
