@@ -11,7 +11,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web client test test-restart quick check features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-profiles test-traces test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web client test test-restart quick check format lint api-docs features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop interop-build dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-profiles test-traces test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,23 +41,29 @@ clients/javascript/node_modules/.package-lock.json: clients/javascript/package.j
 clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.json clients/javascript/tsconfig.json $(wildcard clients/javascript/src/*.ts)
 	cd clients/javascript && npm run build
 
-test: check rust-test web-test client-test interop test-package ## Run all tests of CI; the suites with names of their own are not among them
-	@command -v go >/dev/null || ls target/kubo/*/ipfs >/dev/null 2>&1 || \
-	  echo "skipped: the tests with kubo (tests/interop/kubo, tests/interop/gateway): Go is not installed"
-	@command -v go >/dev/null || ls target/pebble/*/pebble >/dev/null 2>&1 || \
-	  echo "skipped: the tests with an ACME server (tests/interop/tls): Go is not installed"
-	@echo "all tests passed"
+# Each is a target of its own. Those that end soonest come first.
+STAGES := web client format docs-links web-test client-test lint api-docs rust-test \
+  interop-build interop-channels interop-client interop-command-line interop-browser interop-kubo interop-channels-3 interop-tls
+
+test: tools ## Run all tests of CI, and print how long each stage took; the suites with names of their own are not among them
+	@MAKE="$(MAKE)" tests/stages.sh $(STAGES)
+	@cd tests/interop && node lib/missing-programs.mjs
 
 quick: web ## Check, and test only what differs from main
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	CARGO="$(CARGO)" tests/changed.sh
 
-check: web docs-links ## Formatting, lints and documentation
+check: format docs-links lint api-docs ## Formatting, lints and documentation
+
+format:
 	$(CARGO) fmt --all --check
+
+lint: web
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+
+api-docs: web
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
-	CARGO="$(CARGO)" tests/audit.sh rules
 
 features: ## Check the library with each of its features alone
 	for feature in "" cluster embed hooks jwt logging otlp pages profiles settings-file tls; do \
@@ -82,9 +88,14 @@ web-test: web ## The web client's types, tests and weight
 client-test: client ## The client's pure parts, and the contents of its package
 	cd clients/javascript && npm test
 
-interop: web client tools tests/interop/node_modules/.package-lock.json ## Real clients and real browsers against our server
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat -p nested -p watchfire-p2p --bins --example host --example raw_peer
+interop: interop-build ## Real clients and real browsers against our server; `make interop-browser` runs one of the suites
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm test
+
+interop-build: web client tools tests/interop/node_modules/.package-lock.json
+	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat -p nested -p watchfire-p2p --bins --example host --example raw_peer
+
+interop-%: interop-build
+	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:$*
 
 dist: web ## Pack a release in dist/: archive, Debian package, container image; DIST_BINARY packs a built program
 	CARGO="$(CARGO)" packaging/dist.sh
@@ -198,8 +209,7 @@ swarm-tools: ## Install what the swarm is compared with, when it is missing; bui
 	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
-	@cd tests/interop && node --input-type=module \
-	  -e "import { buildKubo } from './lib/kubo.mjs'; await buildKubo()"
+	@cd tests/interop && node --input-type=module -e "import { linkKubo } from './lib/kubo.mjs'; await linkKubo('$(CURDIR)/target/kubo')"
 
 image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
 	@missing=; for tool in docker-registry:docker-registry skopeo:skopeo containerd:containerd runc:runc nginx:nginx-light tc:iproute2 unshare:util-linux mkfs.ext4:e2fsprogs losetup:mount sysctl:procps; do \
@@ -214,7 +224,7 @@ cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a c
 	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
-	@cd tests/interop && node --input-type=module -e "import { buildNats } from './lib/nats.mjs'; await buildNats()"
+	@cd tests/interop && node --input-type=module -e "import { linkNats } from './lib/nats.mjs'; await linkNats('$(CURDIR)/target/nats')"
 	@[ -x target/centrifugo/$(CENTRIFUGO_VERSION)/centrifugo ] || \
 	  GOBIN=$(CURDIR)/target/centrifugo/$(CENTRIFUGO_VERSION) go install github.com/centrifugal/centrifugo/v6@$(CENTRIFUGO_VERSION)
 	@cd bench/peers && npm ci --no-audit --no-fund

@@ -15,7 +15,7 @@ const BUILD_MS = 20 * 60_000
 const SPANS_MS = 20_000
 const FOLDER = fileURLToPath(new URL('../otelcol', import.meta.url))
 
-const programs = new GoPrograms({ folder: 'otelcol', module: 'go.opentelemetry.io/collector/cmd/builder', packages: { builder: '' }, target: 'otelcol' })
+const programs = new GoPrograms({ folder: 'otelcol', module: 'go.opentelemetry.io/collector/cmd/builder', packages: { builder: '' }, keptIn: 'otelcol', inputs: ['manifest.yaml'] })
 
 /** The reason why the collector cannot run here; false when it can. On the CI machine it must run. */
 export const whyNoCollector = programs.whyMissing

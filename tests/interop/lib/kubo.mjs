@@ -17,7 +17,7 @@ const START_MS = 60_000
 const COMMAND_MS = 120_000
 const OUTPUT_BYTES = 1 << 30
 
-const programs = new GoPrograms({ folder: 'kubo', module: 'github.com/ipfs/kubo', packages: { ipfs: 'cmd/ipfs' }, target: 'kubo' })
+const programs = new GoPrograms({ folder: 'kubo', module: 'github.com/ipfs/kubo', packages: { ipfs: 'cmd/ipfs' }, keptIn: 'kubo' })
 
 /** The reason why kubo cannot run here; false when it can. On the CI machine it must run. */
 export const whyNoKubo = programs.whyMissing
@@ -27,6 +27,9 @@ export async function buildKubo() {
   await programs.build()
   return programs.path('ipfs')
 }
+
+/** Builds kubo for a benchmark, which expects it in `folder`. */
+export const linkKubo = (folder) => programs.link(folder)
 
 /** A running kubo. */
 export class Kubo {

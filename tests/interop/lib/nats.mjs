@@ -13,7 +13,7 @@ const programs = new GoPrograms({
   folder: 'nats',
   module: 'github.com/nats-io/nats-server/v2',
   packages: { 'nats-server': '' },
-  target: 'nats',
+  keptIn: 'nats',
 })
 
 /** The reason why NATS cannot run here; false when it can. On the CI machine it must run. */
@@ -21,6 +21,9 @@ export const whyNoNats = programs.whyMissing
 
 /** Builds nats-server unless it exists: takes some seconds and some megabytes of modules. */
 export const buildNats = () => programs.build()
+
+/** Builds nats-server for a benchmark, which expects it in `folder`. */
+export const linkNats = (folder) => programs.link(folder)
 
 /** The path of the program. */
 export const natsServer = () => programs.path('nats-server')

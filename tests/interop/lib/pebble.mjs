@@ -17,7 +17,7 @@ const programs = new GoPrograms({
   folder: 'pebble',
   module: 'github.com/letsencrypt/pebble/v2',
   packages: { pebble: 'cmd/pebble', 'pebble-challtestsrv': 'cmd/pebble-challtestsrv' },
-  target: 'pebble',
+  keptIn: 'pebble',
 })
 
 /** The reason why Pebble cannot run here; false when it can. On the CI machine it must run. */

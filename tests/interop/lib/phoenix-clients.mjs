@@ -1,11 +1,17 @@
 // The npm client in the versions that are in use, unmodified.
 
+import assert from 'node:assert/strict'
+
 import { XMLHttpRequest } from './xml-http-request.mjs'
 
 // Clients up to 1.7 look for a browser's window when they load. 1.8 is loaded before a window exists,
 // and therefore uses fetch, as it does in Node and in workers.
 const withoutWindow = ['1.8.16', '1.8.12']
 const withWindow = ['1.7.21', '1.6.16', '1.5.14', '1.4.17', '1.3.4']
+
+/** The versions that are tested: all, or those of `INTEROP_CLIENTS`, separated by commas. */
+const chosen = process.env.INTEROP_CLIENTS?.split(',') ?? [...withoutWindow, ...withWindow]
+for (const version of chosen) assert([...withoutWindow, ...withWindow].includes(version), `phoenix ${version} is not installed`)
 
 // The published clients leave timers behind when they disconnect: heartbeats of 30 s, and fetch timeouts of 20 s. Unreferenced
 // timers do not keep the test process alive. While a test runs, its server's pipes do.
@@ -48,7 +54,7 @@ async function load(version) {
 
 async function loadAll(versions) {
   const loaded = []
-  for (const version of versions) loaded.push(await load(version))
+  for (const version of versions.filter((version) => chosen.includes(version))) loaded.push(await load(version))
   return loaded
 }
 
@@ -56,7 +62,7 @@ const modern = await loadAll(withoutWindow)
 globalThis.window = { XMLHttpRequest, addEventListener() {} }
 const older = await loadAll(withWindow)
 
-/** Every version, newest first. */
+/** Every version that is tested, newest first. */
 export const phoenixClients = [...modern, ...older]
 
 export const newest = phoenixClients[0]

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Runs make targets one after another, and stops at the first that fails. Then prints the minutes and CPU minutes of each.
+#
+#   tests/stages.sh TARGET...
+#
+# On a machine that others use too, the CPU minutes of a stage say more than its minutes.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+times=$(mktemp)
+trap 'rm -f "$times"' EXIT
+
+# Writes the milliseconds since some moment, and of CPU time of all commands so far. `times` counts for this shell only, so it
+# must not run in a subshell. Its second line is like "1m2.345s 0m6.789s".
+measure() {
+  times >"$times"
+  wall_ms=$(date +%s%3N)
+  cpu_ms=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); ms += (part[1] * 60 + part[2]) * 1000 } printf "%d", ms }' "$times")
+}
+
+table='minutes    CPU  stage'
+row() { table+=$(awk -v wall="$1" -v cpu="$2" -v stage="$3" 'BEGIN { printf "\n%7.1f %6.1f  %s", wall / 60000, cpu / 60000, stage }'); }
+
+failed=
+measure
+began=$wall_ms
+for stage in "$@"; do
+  [ -z "$failed" ] || { table+=$'\n'"      -      -  $stage: did not run"; continue; }
+  stage_began=$wall_ms cpu_began=$cpu_ms
+  ${MAKE:-make} --no-print-directory "$stage" || failed=$stage
+  measure
+  row $((wall_ms - stage_began)) $((cpu_ms - cpu_began)) "$stage${failed:+: FAILED}"
+done
+row $((wall_ms - began)) "$cpu_ms" "all stages"
+
+printf '\n%s\n' "$table"
+[ -z "$failed" ] || { echo "stage $failed failed; \`make $failed\` runs it alone" >&2; exit 1; }
+echo "all tests passed"
