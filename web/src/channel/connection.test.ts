@@ -12,6 +12,8 @@ class Server {
   readonly joins: unknown[] = []
   readonly binaries: Buffer[] = []
   refusal: unknown = null
+  /** Whether the server has stopped answering, as behind a connection that no longer exists. */
+  isSilent = false
   joinRef = ''
 
   constructor() {
@@ -31,6 +33,7 @@ class Server {
   }
 
   #text(socket: WebSocket, text: string): void {
+    if (this.isSilent) return
     const [joinRef, ref, topic, event, payload] = JSON.parse(text) as Frame
     const reply = (status: string, response: unknown) =>
       socket.send(JSON.stringify([joinRef, ref, topic, 'phx_reply', { status, response }]))
@@ -174,6 +177,38 @@ describe('a connection', () => {
     await events(1)
     server.breakAll()
     expect((await events(3)).slice(0, 3)).toEqual(['open', 'offline', 'open'])
+  })
+
+  it('is verified by an answer of the server', async () => {
+    join()
+    await events(1)
+    connection.subscribe(note)
+    await connection.verify()
+    expect(happened).toEqual(['joined {"welcome":1}'])
+  })
+
+  it('is replaced when the server does not answer, and verified when the next one is open', async () => {
+    connection.close()
+    connection = connect(server.endPoint, { transport: WebSocket, random: () => 0, timeout: 300, verifyMs: 20 })
+    join()
+    await events(1)
+    server.isSilent = true
+    const verified = connection.verify()
+    connection.subscribe((state) => {
+      if (state === 'offline') server.isSilent = false
+      note(state)
+    })
+    await verified
+    expect(await events(5)).toEqual(['joined {"welcome":1}', 'offline', 'lost', 'open', 'joined {"welcome":2}'])
+  })
+
+  it('is verified when it is back, if it is lost already', async () => {
+    connection.subscribe(note)
+    await events(1)
+    server.breakAll()
+    await events(2)
+    await connection.verify()
+    expect(happened).toEqual(['open', 'offline', 'open'])
   })
 
   it('is retried less and less often, with jitter', () => {

@@ -48,6 +48,11 @@ export interface Connection {
   subscribe(listener: (state: ConnectionState, wait: number | null) => void): () => void
   /** Joins a topic. `names` lists the events to receive. Other events are ignored. */
   join(topic: string, names: readonly string[], events: TopicEvents): Topic
+  /**
+   * Resolves when the server has answered, on this connection or on the next one. A tab that the browser stopped does not
+   * know whether its connection still exists.
+   */
+  verify(): Promise<void>
   close(): void
 }
 
@@ -59,6 +64,8 @@ export interface ConnectionOptions {
   random?: () => number
   /** Timeout of a push without a reply, in milliseconds. */
   timeout?: number
+  /** Timeout of `verify`, after which the connection is replaced, in milliseconds. */
+  verifyMs?: number
 }
 
 /**
@@ -66,6 +73,19 @@ export interface ConnectionOptions {
  */
 export function reconnectDelay(n: number, random: () => number): number {
   return Math.round((0.5 + random() / 2) * Math.min(10_000, 250 * 2 ** Math.min(n - 1, 10)))
+}
+
+/** Longest wait for the reply that shows that a connection exists, in milliseconds. */
+const VERIFY_MS = 5_000
+
+/**
+ * phoenix.js does not reconnect while its page is hidden. The pages of a tab in the background are shared too, and their
+ * visitors must not wait until the person looks at that tab again.
+ */
+class BackgroundSocket extends Socket {
+  override get pageHidden(): boolean {
+    return false
+  }
 }
 
 /** Nothing needs to be remembered, and a browser may forbid session storage. */
@@ -79,7 +99,7 @@ export function connect(endPoint: string, options: ConnectionOptions = {}): Conn
   const random = options.random ?? Math.random
   const fetch = options.fetch ?? globalThis.fetch
   const delay = (tries: number) => reconnectDelay(tries, random)
-  const socket = new Socket(endPoint, {
+  const socket = new BackgroundSocket(endPoint, {
     // Called once for each reconnect, when it is planned.
     reconnectAfterMs: (tries) => {
       const wait = delay(tries)
@@ -129,6 +149,27 @@ export function connect(endPoint: string, options: ConnectionOptions = {}): Conn
       return () => listeners.delete(listener)
     },
     join: (topic, names, events) => joinTopic(socket, topic, names, events),
+    verify() {
+      return new Promise((resolve) => {
+        let late: ReturnType<typeof setTimeout> | undefined
+        const settle = () => {
+          clearTimeout(late)
+          listeners.delete(listener)
+          resolve()
+        }
+        const listener = (now: ConnectionState) => {
+          clearTimeout(late)
+          if (now === 'open') settle()
+        }
+        listeners.add(listener)
+        // Without a connection, the next one is awaited.
+        if (!socket.ping(settle)) return
+        late = setTimeout(() => {
+          become('offline')
+          socket.disconnect(() => socket.connect())
+        }, options.verifyMs ?? VERIFY_MS)
+      })
+    },
     close() {
       asking.abort()
       socket.disconnect()

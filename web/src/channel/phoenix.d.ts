@@ -16,6 +16,10 @@ declare module 'phoenix' {
     connect(): void
     disconnect(callback?: () => void, code?: number, reason?: string): void
     isConnected(): boolean
+    /** Whether reconnecting waits until the page is shown. Internal to the package; a test notices when it changes. */
+    get pageHidden(): boolean
+    /** Sends a heartbeat and calls back with the time of its reply. `false` without a connection. */
+    ping(callback: (milliseconds: number) => void): boolean
     onOpen(callback: () => void): string
     onClose(callback: (event: unknown) => void): string
     onError(callback: (error: unknown) => void): string

@@ -129,7 +129,7 @@ describe('a directory', () => {
       }
       expect(step.value).toMatchObject({ dagBytes: dag_bytes, cid: { text: cid } })
       expect(store.blocks).toBe(blocks)
-      const listed = listFiles(store, step.value.cid) ?? []
+      const listed = listFiles(store, step.value.cid)?.files ?? []
       expect(new Set(listed.map(({ path }) => path))).toEqual(new Set(names))
       expect(listed.find(({ path }) => path === found.name)?.cid.text).toBe(found.cid)
     },

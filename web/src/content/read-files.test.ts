@@ -55,7 +55,7 @@ describe('a directory in a store', () => {
   it('returns its files with their bytes', async () => {
     const store = new MemoryBlockStore(10_000)
     const { cid } = await keep(buildDirectory(trip, { profile }), store)
-    const files = listFiles(store, cid) ?? []
+    const files = listFiles(store, cid)?.files ?? []
     expect(files.map(({ path, size }) => [path, size])).toEqual([['img/cat.png', 7], ['img/empty', 0], ['index.md', 95]])
     for (const file of files) {
       const bytes = new Uint8Array(await readFile(store, file.cid).arrayBuffer())
@@ -69,7 +69,7 @@ describe('a directory in a store', () => {
     const part = new MemoryBlockStore(10_000)
     expect(listFiles(part, cid)).toBeNull()
     part.put(cid, await whole.read(cid))
-    expect(listFiles(part, cid)).toMatchObject([{ path: 'img', size: null }, { path: 'index.md', size: null }])
+    expect(listFiles(part, cid)).toMatchObject({ files: [{ path: 'img', size: null }, { path: 'index.md', size: null }], isFinal: false })
   })
 
   it('can be read only when all blocks are here', async () => {
@@ -102,7 +102,7 @@ describe('a DAG walk', () => {
   it('knows which files are whole, with blocks in any order', async () => {
     const store = new MemoryBlockStore(10_000)
     const { cid } = await keep(buildDirectory(trip, { profile }), store)
-    const files = listFiles(store, cid) ?? []
+    const files = listFiles(store, cid)?.files ?? []
     for (const next of [(wanted: WantedBlock[]) => wanted.shift(), (wanted: WantedBlock[]) => wanted.pop()]) {
       const walk = new DagWalk(cid, limits)
       const here = new MemoryBlockStore(10_000)
@@ -178,7 +178,7 @@ describe('a DAG walk', () => {
     const walk = new DagWalk(cid, limits)
     expect(walkAll(walk, store)).toEqual([cid])
     expect(walk.isComplete).toBe(true)
-    expect(await readFile(store, listFiles(store, cid)?.[0]?.cid ?? cid).text()).toBe('hi')
+    expect(await readFile(store, listFiles(store, cid)?.files[0]?.cid ?? cid).text()).toBe('hi')
   })
 
   it('rejects names that could leave the directory', async () => {
@@ -303,8 +303,39 @@ describe('a UnixFS node', () => {
     const building = buildShards(hashEntries(names.map((name) => ({ cid: leaf, name, dagBytes: 3 }))))
     let step = await building.next()
     for (; !step.done; step = await building.next()) store.put(step.value.cid, step.value.block)
-    expect(listFiles(store, step.value.cid)?.map(({ path }) => path).sort()).toEqual(names.sort())
+    expect(listFiles(store, step.value.cid)?.files.map(({ path }) => path)).toEqual(names.sort())
     expect(walkAll(new DagWalk(step.value.cid, limits), store)).toHaveLength(store.blocks)
+  })
+
+  it('is not final while any shard is missing, in whatever order the shards arrive', async () => {
+    const whole = new MemoryBlockStore(1_000_000)
+    const leaf = await put(whole, RAW, pattern(3))
+    const names = Array.from({ length: 400 }, (_, i) => `f${`${i}`.padStart(5, '0')}.txt`)
+    const building = buildShards(hashEntries(names.map((name) => ({ cid: leaf, name, dagBytes: 3 }))))
+    let step = await building.next()
+    for (; !step.done; step = await building.next()) whole.put(step.value.cid, step.value.block)
+    const { cid } = step.value
+    const shards = walkAll(new DagWalk(cid, limits), whole).filter((each) => each.codec === DAG_PB)
+    expect(shards.length).toBeGreaterThan(10)
+    for (const order of [shards, [cid, ...shards.slice(1).reverse()]]) {
+      const part = new MemoryBlockStore(1_000_000)
+      for (const [i, shard] of order.entries()) {
+        part.put(shard, await whole.read(shard))
+        const listing = listFiles(part, cid)
+        const isLast = i === shards.length - 1
+        expect(listing?.isFinal).toBe(isLast)
+        // The blocks of the files themselves are not needed: the directory states their sizes.
+        if (isLast) expect(listing?.files.map(({ path, size }) => [path, size])).toEqual(names.map((name) => [name, 3]))
+      }
+    }
+  })
+
+  it('counts symbolic links apart from the files', async () => {
+    const store = new MemoryBlockStore(10_000)
+    const data = new MessageWriter().uint(1, 4).bytes(2, new TextEncoder().encode('elsewhere')).finish()
+    const link = await put(store, DAG_PB, encodePbNode({ links: [], data }))
+    const cid = await put(store, DAG_PB, encodeDirectory([{ cid: link, name: 'a', dagBytes: 10 }, { cid: link, name: 'b', dagBytes: 10 }]))
+    expect(listFiles(store, cid)).toEqual({ files: [], links: 2, isFinal: true })
   })
 
   it('of a sharded directory must have a bitfield that matches its entries', async () => {

@@ -1,5 +1,6 @@
-import type { Bytes } from './bytes.ts'
+import { compareBytes, type Bytes } from './bytes.ts'
 import { RAW, type Cid, type CidKey } from './cid.ts'
+import type { PbLink } from './dag-pb.ts'
 import { ContentError, malformed } from './error.ts'
 import { HAMT_ROOT, hamtPathBelow, type HamtPath } from './shard.ts'
 import type { BlockStore } from './block-store.ts'
@@ -19,56 +20,112 @@ export interface FileEntry {
 export const ENTRIES_MAX = 65_536
 export const PARTS_MAX = 262_144
 
+/** The files of a page, as far as the blocks are here. */
+export interface FileListing {
+  /** Sorted within each directory by the bytes of their names, as the directories themselves are. */
+  readonly files: readonly FileEntry[]
+  /** Symbolic links. They are not among the files. */
+  readonly links: number
+  /** Whether no block that can add, name or measure an entry is missing. Until then, nothing in the listing is final. */
+  readonly isFinal: boolean
+}
+
 /**
- * The files below `root`, in the order of the directories. Directories that are missing, and symbolic links, are left
- * out. `null` while the root is missing.
+ * The files below `root`. A directory that is missing is an entry without a size, because it may be a file. The entries
+ * of a shard that is missing are left out. `null` while the root is missing.
  */
-export function listFiles(store: BlockStore, root: Cid): FileEntry[] | null {
+export function listFiles(store: BlockStore, root: Cid): FileListing | null {
   if (root.codec !== RAW && !store.has(root)) return null
-  const files: FileEntry[] = []
-  const nodes = decodedOnce(store)
-  let visits = 0
-  const visit = (cid: Cid, path: string, statedSize: number | null, depth: number, trail: HamtPath): void => {
-    if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
-    if (++visits > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
+  const walk = new ListingWalk(store)
+  walk.visit(root, '', null, 0)
+  return walk.listing()
+}
+
+class ListingWalk {
+  readonly #store: BlockStore
+  readonly #nodes: (cid: Cid) => FsNode | null
+  readonly #files: FileEntry[] = []
+  #links = 0
+  #isFinal = true
+  #visits = 0
+
+  constructor(store: BlockStore) {
+    this.#store = store
+    this.#nodes = decodedOnce(store)
+  }
+
+  listing(): FileListing {
+    const files = this.#files
+    if (new Set(files.map(({ path }) => path)).size < files.length) throw malformed('entryTwice')
+    return { files, links: this.#links, isFinal: this.#isFinal }
+  }
+
+  visit(cid: Cid, path: string, statedSize: number | null, depth: number): void {
+    this.#count(depth)
     if (cid.codec === RAW) {
-      if (trail.bits > 0) throw malformed('noShard')
-      files.push({ path, cid, size: store.size(cid) ?? statedSize })
+      this.#add({ path, cid, size: this.#store.size(cid) ?? statedSize })
       return
     }
-    const node = nodes(cid)
-    // Below a shard there are only shards.
-    if (node !== null && trail.bits > 0 && node.kind !== 'shard') throw malformed('noShard')
-    // The kind is not known yet. Most likely it is a file.
-    if (node === null) {
-      files.push({ path, cid, size: null })
-      return
-    }
-    switch (node.kind) {
+    const node = this.#nodes(cid)
+    switch (node?.kind) {
+      // The kind is not known yet. Most likely it is a file.
+      case undefined:
+        this.#add({ path, cid, size: null })
+        return
       case 'leaf':
-        files.push({ path, cid, size: node.bytes.length })
+        this.#add({ path, cid, size: node.bytes.length })
         return
       case 'file':
-        files.push({ path, cid, size: node.size })
+        this.#add({ path, cid, size: node.size })
         return
       case 'symlink':
+        this.#links++
         return
       case 'directory':
-        for (const link of node.links) visit(link.cid, join(path, link.name), link.dagBytes, depth + 1, HAMT_ROOT)
+        for (const link of node.links) this.visit(link.cid, join(path, link.name), link.dagBytes, depth + 1)
         return
-      case 'shard':
-        for (const link of node.links) {
-          const below = hamtPathBelow(trail, node.fanout, link)
-          if (!link.isShard) visit(link.cid, join(path, link.name), link.dagBytes, depth + 1, HAMT_ROOT)
-          else if (store.has(link.cid)) visit(link.cid, path, link.dagBytes, depth + 1, below)
-        }
+      case 'shard': {
+        // Shards are in the order of hashes. Sorted, the listing is that of a directory in one block.
+        const entries = this.#entriesOf(node, depth, HAMT_ROOT)
+        const sorted = entries.map((entry) => ({ ...entry, key: utf8.encode(entry.link.name) }))
+        sorted.sort((a, b) => compareBytes(a.key, b.key))
+        for (const { link, depth } of sorted) this.visit(link.cid, join(path, link.name), link.dagBytes, depth + 1)
         return
+      }
     }
   }
-  visit(root, '', null, 0, HAMT_ROOT)
-  if (new Set(files.map(({ path }) => path)).size < files.length) throw malformed('entryTwice')
-  return files
+
+  /** The entries of a sharded directory, as far as its shards are here, each with the depth of its shard. */
+  #entriesOf(shard: Extract<FsNode, { kind: 'shard' }>, depth: number, trail: HamtPath): { link: PbLink; depth: number }[] {
+    const found: { link: PbLink; depth: number }[] = []
+    for (const link of shard.links) {
+      const below = hamtPathBelow(trail, shard.fanout, link)
+      if (!link.isShard) {
+        found.push({ link, depth })
+        continue
+      }
+      this.#count(depth + 1)
+      const node = this.#nodes(link.cid)
+      // Below a shard there are only shards.
+      if (link.cid.codec === RAW || (node !== null && node.kind !== 'shard')) throw malformed('noShard')
+      if (node === null) this.#isFinal = false
+      else for (const entry of this.#entriesOf(node, depth + 1, below)) found.push(entry)
+    }
+    return found
+  }
+
+  #add(entry: FileEntry): void {
+    if (entry.size === null) this.#isFinal = false
+    this.#files.push(entry)
+  }
+
+  #count(depth: number): void {
+    if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
+    if (++this.#visits > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
+  }
 }
+
+const utf8 = new TextEncoder()
 
 function join(path: string, name: string): string {
   if (!isEntryName(name)) throw malformed('entryName')

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Bytes } from '../content/index.ts'
 import { isSameBytes, parseCid, RAW, readFile } from '../content/index.ts'
 import { pattern } from '../content/test-pattern.ts'
-import type { Entry, PageSession, PageState } from '../swarm/index.ts'
+import type { Entry, Listing, PageSession, PageState } from '../swarm/index.ts'
 import { newKey, readKey } from './key.ts'
 import { DecryptedContent, readWhole, type Ciphertext } from './decrypted-content.ts'
 import { PlaintextContent } from './plaintext-content.ts'
@@ -53,13 +53,13 @@ class Held implements PageSession {
   readonly root = 'a page'
   phase: PageState['phase'] = 'loading'
   readonly #blob: Blob
-  readonly #files: readonly Entry[]
+  readonly #listing: Listing
   #tell: (state: PageState) => void = () => {}
   isClosed = false
 
   constructor(blob: Blob, files: readonly Entry[] = [{ path: '', size: blob.size, complete: true }]) {
     this.#blob = blob
-    this.#files = files
+    this.#listing = { files, links: 0, isFinal: true }
   }
 
   get state(): PageState {
@@ -77,7 +77,7 @@ class Held implements PageSession {
     this.#tell(this.state)
   }
 
-  entries = () => this.#files
+  listing = () => this.#listing
   file = async () => this.#blob
   open = async () => ({ ...sealed(this.#blob), close: () => {} })
   blockMap = () => null
@@ -168,12 +168,12 @@ describe('an open page', () => {
     const publication = await secret()
     const held = new Held(await ciphertextOf(publication))
     const page = new ReadablePage(held, publication.key)
-    expect(page.entries()).toBe(null)
+    expect(page.listing()).toBe(null)
     expect((await decided(page)).kind).toBe('open')
-    expect(page.entries()).toEqual([{ path: '', size: 8, complete: false }])
+    expect(page.listing()?.files).toEqual([{ path: '', size: 8, complete: false }])
     held.arrive()
     expect(page.state.phase).toBe('complete')
-    expect(page.entries()).toEqual([{ path: '', size: 8, complete: true }])
+    expect(page.listing()?.files).toEqual([{ path: '', size: 8, complete: true }])
     expect(await (await page.file('')).text()).toBe('# Secret')
     page.close()
     expect(held.isClosed).toBe(true)
@@ -203,7 +203,7 @@ describe('an open page', () => {
       const page = new ReadablePage(held, null)
       held.arrive()
       expect((await decided(page)).kind).toBe('public')
-      expect(page.entries()).toBe(held.entries())
+      expect(page.listing()).toBe(held.listing())
     }
   })
 

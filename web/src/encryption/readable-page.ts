@@ -1,5 +1,5 @@
 import { ContentError } from '../content/index.ts'
-import type { BlockMap, Entry, PageFile, PageSession, PageState } from '../swarm/index.ts'
+import type { BlockMap, Listing, PageFile, PageSession, PageState } from '../swarm/index.ts'
 import { swarm } from '../messages/swarm.ts'
 import { PrivateError } from './error.ts'
 import { readKey } from './key.ts'
@@ -78,17 +78,22 @@ export class ReadablePage implements PageSession {
     this.#report()
   }
 
-  entries(): readonly Entry[] | null {
+  listing(): Listing | null {
     switch (this.#privacy.kind) {
       case 'unknown':
       case 'closed':
         return null
       case 'public':
-        return this.#session.entries()
+        return this.#session.listing()
       case 'open': {
         const complete = this.#session.state.phase === 'complete'
-        const files = this.#privacy.content.index.entries.filter(({ kind }) => kind === 'file')
-        return files.map(({ path, bytes }) => ({ path, size: bytes, complete }))
+        const { entries } = this.#privacy.content.index
+        const files = entries.filter(({ kind }) => kind === 'file')
+        return {
+          files: files.map(({ path, bytes }) => ({ path, size: bytes, complete })),
+          links: entries.filter(({ kind }) => kind === 'symlink').length,
+          isFinal: true,
+        }
       }
     }
   }
@@ -152,10 +157,10 @@ export class ReadablePage implements PageSession {
   /** Finds out whether the page is private, as soon as its start is here. */
   #detect(): void {
     if (this.#isDetecting || this.#privacy.kind !== 'unknown') return
-    const entries = this.#session.entries()
-    const [only] = entries ?? []
-    if (entries === null || (entries.length === 1 && only?.path === '' && only.size === null)) return
-    if (entries.length !== 1 || only?.path !== '' || (only.size ?? 0) < SEALED_BYTES_MIN) {
+    const files = this.#session.listing()?.files
+    const [only] = files ?? []
+    if (files === undefined || (files.length === 1 && only?.path === '' && only.size === null)) return
+    if (files.length !== 1 || only?.path !== '' || (only.size ?? 0) < SEALED_BYTES_MIN) {
       this.#decide(this.#notPrivate())
       return
     }

@@ -54,6 +54,7 @@ export const page = part('page', {
   asleep: 'Your phone stops sharing when its screen goes off or you switch to another app. ' +
     'Sharing continues when you come back.',
   hidden: 'The browser stopped this tab in the background. Sharing continues now.',
+  stopped: 'The browser stopped this tab in the background. Sharing continues when it is connected again.',
   it: 'the page',
   looking: 'Looking for people who have {name}…',
   fetching: 'Fetching {name}',

@@ -14,7 +14,7 @@ import { KeptList } from './KeptPages.tsx'
 export function KeptPagesView({ site, openPages }: { site: Site; openPages: OpenPages }) {
   const keptCount = openPages.list.value.filter(isKept).length
   useEffect(() => showTabStatus(kept('tab', { count: keptCount }), keptCount > 0 ? 'available' : 'unavailable'), [keptCount])
-  useEffect(() => keepAwakeFor(openPages), [openPages])
+  useEffect(() => keepAwakeFor(openPages, site.channels), [openPages, site])
   useEffect(() => site.prepare(), [site])
   return (
     <section class="kept kept-view" aria-labelledby="kept-title">

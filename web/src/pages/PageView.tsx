@@ -1,5 +1,6 @@
 import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
+import type { Connection as Channels } from '../channel/index.ts'
 import { parseCid } from '../content/index.ts'
 import { DirectoryView, FileView, indexOf, mediaKind, useIsUnnamedMedia } from '../render/index.ts'
 import { isPage, siteOrigin } from '../sites/index.ts'
@@ -9,7 +10,6 @@ import type { OpenPages } from '../ui/open-pages.ts'
 import { replaceAddress } from '../ui/replace-address.ts'
 import type { Route } from '../ui/route.ts'
 import { pageAddress } from '../ui/route.ts'
-import type { OwnCopy } from '../ui/sentences.ts'
 import type { PageContent, PageState, PageWarning } from '../ui/site.ts'
 import { percentOf } from '../messages/index.ts'
 import { page as text, refusalOf } from '../messages/page.ts'
@@ -27,21 +27,23 @@ interface PageViewProps {
   openPages: OpenPages
   /** See `Site.sitesBelow`. */
   sitesBelow: string | null
+  channels: Promise<Channels>
   /** The address for reports; `null` when there is no address. */
   report: string | null
 }
 
 /** One page: its status, and its content below. */
-export function PageView({ place, openPages, sitesBelow, report }: PageViewProps) {
+export function PageView({ place, openPages, channels, sitesBelow, report }: PageViewProps) {
   const page = useMemo(() => openPages.open(place.cid, place.filename, place.key), [openPages, place.cid, place.key])
   useEffect(() => () => openPages.leave(place.cid), [openPages, place.cid])
-  useEffect(() => keepAwakeFor(openPages), [openPages])
+  useEffect(() => keepAwakeFor(openPages, channels), [openPages, channels])
   const { session } = page
   const state = session.state.value
   const counts = session.counts.value
   const key = session.key.value
   const filename = place.filename ?? page.filename ?? session.name.value
-  const availability = availabilityOf(state)
+  const isLost = session.have.value !== 'all' && (counts?.holders ?? 0) === 0
+  const availability = availabilityOf(state, isLost)
   const title = tabTitle({
     availability,
     name: place.file ?? filename,
@@ -74,7 +76,7 @@ export function PageView({ place, openPages, sitesBelow, report }: PageViewProps
   const coming = state.kind === 'locked' ? state.coming : state.kind === 'held' ? null : state
   return (
     <div class="page">
-      <StatusPanel page={page} availability={availability} ownCopy={ownCopyOf(state)} title={filename ?? title} link={location.href} />
+      <StatusPanel page={page} availability={availability} title={filename ?? title} link={location.href} />
       {session.warning.value !== null && (
         <p class="notice" role="status">
           {warningSentence(session.warning.value)}
@@ -150,33 +152,20 @@ function originOf(cid: string, sitesBelow: string | null): string | null {
   }
 }
 
-function availabilityOf(state: PageState): Availability {
+/** `isLost`: no complete copy is left, not even here, because a shared file has changed. */
+function availabilityOf(state: PageState, isLost: boolean): Availability {
   switch (state.kind) {
     case 'joining':
     case 'loading':
       return 'loading'
     case 'held':
-      return 'available'
+      return isLost ? 'unavailable' : 'available'
     case 'locked':
-      return state.coming === null ? 'available' : availabilityOf(state.coming)
+      if (state.coming !== null) return availabilityOf(state.coming, isLost)
+      return isLost ? 'unavailable' : 'available'
     case 'waiting':
     case 'refused':
       return 'unavailable'
-  }
-}
-
-function ownCopyOf(state: PageState): OwnCopy {
-  switch (state.kind) {
-    case 'held':
-      return 'all'
-    case 'locked':
-      return state.coming === null ? 'all' : ownCopyOf(state.coming)
-    case 'loading':
-    case 'waiting':
-      return state.bytes > 0 ? 'some' : 'none'
-    case 'joining':
-    case 'refused':
-      return 'none'
   }
 }
 

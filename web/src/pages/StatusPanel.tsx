@@ -4,7 +4,6 @@ import { HolderDots } from '../ui/HolderDots.tsx'
 import { Flame } from '../ui/Flame.tsx'
 import type { OpenPage } from '../ui/open-pages.ts'
 import { isWhole } from '../ui/open-pages.ts'
-import type { OwnCopy } from '../ui/sentences.ts'
 import { heldSentence, watchingSentence } from '../ui/sentences.ts'
 import type { Availability } from '../ui/tab-status.ts'
 import { page as text } from '../messages/page.ts'
@@ -21,21 +20,21 @@ const ROOMY = '(min-width: 44rem)'
 interface StatusPanelProps {
   page: OpenPage
   availability: Availability
-  ownCopy: OwnCopy
   title: string
   /** The link to what this tab shows. */
   link: string
 }
 
 /** The status of a page: who is there, who has it, and the link that brings more people. */
-export function StatusPanel({ page, availability, ownCopy, title, link }: StatusPanelProps) {
+export function StatusPanel({ page, availability, title, link }: StatusPanelProps) {
   const { session, isOwn } = page
   // The author of a page first needs the link and the code.
   const [coded, setCoded] = useState(() => isOwn && matchMedia(ROOMY).matches)
   const [isOpen, setOpen] = useState(false)
   const opener = useRef<HTMLButtonElement>(null)
   const counts = session.counts.value
-  const held = isWhole(session.state.value)
+  const held = isWhole(session)
+  const ownCopy = session.have.value
   const close = () => {
     setOpen(false)
     opener.current?.focus()

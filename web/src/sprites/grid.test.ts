@@ -20,6 +20,7 @@ async function fakeGrid(token: string | null) {
     state: 'open' as const,
     subscribe: () => () => undefined,
     join: (_: string, __: readonly string[], events: TopicEvents) => (joins.push(events), topic),
+    verify: () => Promise.resolve(),
     close: () => undefined,
   }
   const keeper: TokenKeeper = { read: () => fake.token, write: (now) => (fake.token = now) }

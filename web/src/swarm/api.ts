@@ -142,6 +142,8 @@ export interface PageProblem {
 
 export interface PageState {
   readonly phase: Phase
+  /** The part of the page that this tab can serve. Less than all of a complete page, if a shared file has changed. */
+  readonly have: Have
   readonly presence: Presence
   readonly counts: Counts
   readonly progress: Progress
@@ -165,6 +167,16 @@ export interface Entry {
   readonly size: number | null
   /** Whether every block of the file is here. */
   readonly complete: boolean
+}
+
+/** The files of a page, as far as they are known. */
+export interface Listing {
+  /** Sorted within each directory by the bytes of their names. */
+  readonly files: readonly Entry[]
+  /** Symbolic links. They are not among the files. */
+  readonly links: number
+  /** Whether all names and sizes are known. Until then, files can be missing. */
+  readonly isFinal: boolean
 }
 
 export interface ReadOptions {
@@ -194,8 +206,8 @@ export interface PageSession {
   readonly state: PageState
   /** Calls back at once and on every change, until the returned function is called. */
   subscribe(listener: (state: PageState) => void): () => void
-  /** The files known so far, in the order of the directory. `null` until the root has arrived. */
-  entries(): readonly Entry[] | null
+  /** The files known so far. `null` until the root has arrived. */
+  listing(): Listing | null
   /**
    * The verified bytes of a file, once all are here. Rejects if the page fails or is closed, and with a `ContentError`
    * if there is no such file.

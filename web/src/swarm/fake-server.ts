@@ -199,6 +199,10 @@ export class FakeConnection implements Connection {
     }
   }
 
+  verify(): Promise<void> {
+    return Promise.resolve()
+  }
+
   close(): void {
     for (const { member } of this.#topics) if (member !== null) this.#server.removeMember(member)
     this.#topics = []

@@ -1,5 +1,5 @@
-import { ContentError, listFiles, readFile, type FileEntry } from '../content/index.ts'
-import type { Entry } from './api.ts'
+import { ContentError, listFiles, readFile, type FileListing } from '../content/index.ts'
+import type { Listing } from './api.ts'
 import type { Download } from './download.ts'
 
 interface FileRequest {
@@ -15,7 +15,7 @@ export class FileRequests {
   readonly #fail: (error: ContentError) => void
   readonly #requests = new Set<FileRequest>()
   /** The last listing, and how far the download was at that time. */
-  #listed: { nodesDone: number; isComplete: boolean; files: FileEntry[] | null } = { nodesDone: -1, isComplete: false, files: null }
+  #listed: { nodesDone: number; isComplete: boolean; listing: FileListing | null } = { nodesDone: -1, isComplete: false, listing: null }
   #end: unknown = null
 
   /** `fail` is called if the content is invalid. */
@@ -24,10 +24,13 @@ export class FileRequests {
     this.#fail = fail
   }
 
-  /** The files known so far, in the order of the directory. `null` until the root has arrived. */
-  entries(): readonly Entry[] | null {
+  /** The files known so far. `null` until the root has arrived. */
+  listing(): Listing | null {
     const { walk } = this.#download
-    return this.#files()?.map(({ path, size, cid }) => ({ path, size, complete: walk.isWhole(cid) })) ?? null
+    const known = this.#known()
+    if (known === null) return null
+    const files = known.files.map(({ path, size, cid }) => ({ path, size, complete: walk.isWhole(cid) }))
+    return { files, links: known.links, isFinal: known.isFinal }
   }
 
   request(path: string, options: { signal?: AbortSignal; type?: string }): Promise<Blob> {
@@ -56,7 +59,7 @@ export class FileRequests {
   settle(): void {
     if (this.#requests.size === 0) return
     const { store, walk } = this.#download
-    const files = this.#files()
+    const files = this.#known()?.files
     for (const awaited of this.#requests) {
       const { path, type, resolve, reject } = awaited
       const file = files?.find((each) => each.path === path)
@@ -73,19 +76,19 @@ export class FileRequests {
     }
   }
 
-  #files(): FileEntry[] | null {
+  #known(): FileListing | null {
     const { store, walk } = this.#download
     const { nodesDone, isComplete } = walk
     const isListed = nodesDone === this.#listed.nodesDone && isComplete === this.#listed.isComplete
     if (!isListed && this.#end === null) {
       try {
         const isEmpty = walk.progress.blocksDone === 0
-        this.#listed = { nodesDone, isComplete, files: isEmpty ? null : listFiles(store, walk.root) }
+        this.#listed = { nodesDone, isComplete, listing: isEmpty ? null : listFiles(store, walk.root) }
       } catch (error) {
         if (!(error instanceof ContentError)) throw error
         this.#fail(error)
       }
     }
-    return this.#listed.files
+    return this.#listed.listing
   }
 }

@@ -1,7 +1,7 @@
 import type { Block, Input } from '../bitswap/index.ts'
 import { blocksInOrder, ContentError, type BlockStore, type Cid, type StoreEvent } from '../content/index.ts'
 import { problemSentence, swarm } from '../messages/swarm.ts'
-import type { Entry, Have, PageFile, PageProblem } from './api.ts'
+import type { Have, Listing, PageFile, PageProblem } from './api.ts'
 import { Download } from './download.ts'
 import { FileRequests } from './file-requests.ts'
 import { StreamingReads } from './streaming-reads.ts'
@@ -98,8 +98,8 @@ export class PageContent {
     this.#apply(inputs)
   }
 
-  entries(): readonly Entry[] | null {
-    return this.#files.entries()
+  listing(): Listing | null {
+    return this.#files.listing()
   }
 
   file(path: string, options: { signal?: AbortSignal; type?: string }): Promise<Blob> {

@@ -38,7 +38,7 @@ describe('a published file', () => {
     expect(published).toMatchObject({ size: 2_500_000, blocks: 4 })
     const { session } = open(published.root, published)
     expect(session.state).toMatchObject({ phase: 'complete', presence: { kind: 'joining' } })
-    expect(session.entries()).toEqual([{ path: '', size: 2_500_000, complete: true }])
+    expect(session.listing()?.files).toEqual([{ path: '', size: 2_500_000, complete: true }])
     const whole = await session.file('', { type: 'image/png' })
     expect([whole.size, await isPattern(whole)]).toEqual([2_500_000, true])
   })
@@ -94,11 +94,11 @@ describe('a published directory', () => {
     const published = await publish(sources)
     open(published.root, published)
     const { session } = open(published.root)
-    expect(session.entries()).toBeNull()
-    await clock.until(() => session.entries()?.find(({ path }) => path === 'index.md')?.complete === true)
+    expect(session.listing()).toBeNull()
+    await clock.until(() => session.listing()?.files.find(({ path }) => path === 'index.md')?.complete === true)
     expect(await (await session.file('index.md')).size).toBe(9)
     await clock.until(() => isComplete(session))
-    expect(session.entries()?.map(({ path, size }) => [path, size])).toEqual([
+    expect(session.listing()?.files.map(({ path, size }) => [path, size])).toEqual([
       ['img/cat.png', 1_300_000], ['img/empty', 0], ['index.md', 9],
     ])
     await expect(session.file('other')).rejects.toThrow(/no file "other"/)
@@ -106,7 +106,7 @@ describe('a published directory', () => {
 
   it('may contain a single file, which keeps its name', async () => {
     const published = await publish([file(9, 'index.md')], { directory: true })
-    expect(open(published.root, published).session.entries()?.[0]?.path).toBe('index.md')
+    expect(open(published.root, published).session.listing()?.files[0]?.path).toBe('index.md')
   })
 })
 
@@ -169,7 +169,7 @@ describe('an open page', () => {
       { fatal: true, sentence: 'The content has 931 GiB, more than the 4 GiB a page may have here.' },
     ])
     await expect(sharer.session.file('')).rejects.toThrow(ContentError)
-    expect(sharer.session.entries()).toBeNull()
+    expect(sharer.session.listing()).toBeNull()
   })
 
   it('is not opened without a valid CID', () => {
@@ -308,7 +308,7 @@ describe('a shared file', () => {
         problems: [{ fatal: false, sentence: expect.stringMatching(/^"file.bin" was changed or removed/) }],
       })
       await clock.until(() => server.members[0]?.have === 'some')
-      await clock.until(() => seeker.entries()?.find(({ path }) => path === 'notes.md')?.complete === true)
+      await clock.until(() => seeker.listing()?.files.find(({ path }) => path === 'notes.md')?.complete === true)
       expect(seeker.state.problems).toEqual([])
     } finally {
       Blob.prototype.arrayBuffer = arrayBuffer

@@ -2,7 +2,7 @@ import { defaultExchangeLimits, Exchange, SECOND, type ExchangeLimits, type Peer
 import { dagBytesMax, MemoryBlockStore, type Cid, type ContentError } from '../content/index.ts'
 import { problemSentence, swarm } from '../messages/swarm.ts'
 import { browserBlockStore, type MakeBlockStore } from '../storage/index.ts'
-import type { BlockMap, Entry, PageDeps, PageFile, PageProblem, PageSession, PageState, Phase } from './api.ts'
+import type { BlockMap, Listing, PageDeps, PageFile, PageProblem, PageSession, PageState, Phase } from './api.ts'
 import type { Clock } from './clock.ts'
 import { ExchangeDriver } from './exchange-driver.ts'
 import type { LoadDirectConnections } from './lazy-direct-connections.ts'
@@ -136,6 +136,7 @@ export class Session implements PageSession {
     const statusOf = (peer: PeerId) => this.#peers.status(peer, this.#exchange.peer(peer), progress.blocksTotal) ?? []
     return {
       phase,
+      have: this.#content.have,
       presence,
       counts,
       progress,
@@ -157,8 +158,8 @@ export class Session implements PageSession {
     return blocks === null ? null : this.#peers.blockMap(blocks)
   }
 
-  entries(): readonly Entry[] | null {
-    return this.#content.entries()
+  listing(): Listing | null {
+    return this.#content.listing()
   }
 
   file(path: string, options: { signal?: AbortSignal; type?: string } = {}): Promise<Blob> {

@@ -74,6 +74,7 @@ function Place({ site, openPages }: { site: Site; openPages: OpenPages }) {
           key={place.cid}
           place={place}
           openPages={openPages}
+          channels={site.channels}
           sitesBelow={site.sitesBelow.value}
           report={site.report.value}
         />

@@ -1,13 +1,16 @@
+import { signal } from '@preact/signals'
 import { describe, expect, it, vi } from 'vitest'
 import type { Connection as Channels, Topic, TopicEvents } from '../channel/index.ts'
 import { defaultLimits } from '../limits/index.ts'
-import type { Entry, PageState as SwarmState } from '../swarm/index.ts'
-import { countsOf, pageState, warningOf } from './page-signals.ts'
+import type { ReadablePage } from '../encryption/index.ts'
+import type { Entry, Listing, PageState as SwarmState } from '../swarm/index.ts'
+import { countsOf, follow, pageState, warningOf } from './page-signals.ts'
 import { liveSite } from './live-site.ts'
-import { heldSentence, watchingSentence } from './sentences.ts'
+import { heldSentence, watchingSentence, type Counts, type OwnCopy } from './sentences.ts'
+import type { PageState, PageWarning } from './site.ts'
 
-const swarm = (entries: Entry[] | null) => ({
-  entries: () => entries,
+const swarm = (files: Entry[] | null, isFinal = true, links = 0) => ({
+  listing: () => files && { files, links, isFinal },
   file: (path: string) => Promise.resolve(new Blob([path])),
 })
 const nothing = swarm(null)
@@ -16,6 +19,7 @@ const none = { watching: 0, holders: 0, partial: 0 }
 function state(part: Partial<SwarmState>): SwarmState {
   return {
     phase: 'searching',
+    have: part.phase === 'complete' ? 'all' : 'none',
     presence: { kind: 'joined' },
     counts: { watching: 1, holders: 0, partial: 0, nodes: none },
     progress: { blocksDone: 0, blocksTotal: null, bytesDone: 0, bytesTotal: null },
@@ -76,6 +80,14 @@ describe('a page', () => {
     })
   })
 
+  it('has no list of files while a file may be missing, and then has all of them', () => {
+    const loading = state({ phase: 'loading', progress })
+    const file = (path: string) => ({ path, size: 3, complete: true })
+    expect(pageState(loading, swarm([file('a')], false))).toMatchObject({ kind: 'loading', content: undefined })
+    const content = { kind: 'directory', files: [{ path: 'a' }, { path: 'b' }], links: 2 }
+    expect(pageState(loading, swarm([file('a'), file('b')], true, 2))).toMatchObject({ kind: 'loading', content })
+  })
+
   it('is one file when its only entry has no path', async () => {
     const held = pageState(state({ phase: 'complete' }), swarm([{ path: '', size: 3, complete: true }]))
     expect(held).toMatchObject({ kind: 'held', content: { kind: 'file', size: 3 } })
@@ -105,6 +117,46 @@ describe('a page', () => {
   })
 })
 
+describe('the signals of a page', () => {
+  const page = (listing: Listing) => {
+    let report: (now: SwarmState) => void = () => undefined
+    const readable = {
+      privacy: { kind: 'public' },
+      listing: () => listing,
+      subscribe: (listener: typeof report) => ((report = listener), () => undefined),
+    } as Partial<ReadablePage> as ReadablePage
+    const signals = {
+      state: signal<PageState>({ kind: 'joining' }), have: signal<OwnCopy>('none'), counts: signal<Counts | null>(null),
+      key: signal<string | null>(null), name: signal<string | null>(null), warning: signal<PageWarning | null>(null),
+      traffic: signal({ receivedBytes: 0, sentBytes: 0 }), lastAvailable: signal<number | null>(null), lastKeyTried: null,
+    }
+    follow(readable, signals)
+    return { signals, report }
+  }
+  const one = { files: [{ path: '', size: 3, complete: true }], links: 0, isFinal: true }
+  const alone = { watching: 1, holders: 1, partial: 0, nodes: none }
+
+  it('do not count this tab as a holder once a shared file has changed', () => {
+    const { signals, report } = page(one)
+    report(state({ phase: 'complete', counts: alone }))
+    expect([signals.have.value, signals.counts.value?.holders]).toEqual(['all', 1])
+    const { value: before } = signals.state
+    report(state({ phase: 'complete', have: 'some', counts: { ...alone, holders: 0, partial: 1 } }))
+    expect([signals.have.value, signals.counts.value?.holders]).toEqual(['some', 0])
+    expect(heldSentence(signals.counts.value ?? alone, signals.have.value)).toBe('Nobody has this page right now.')
+    expect(signals.state.value).toBe(before)
+  })
+
+  it('have no counts while the topic is not joined, because nobody can load the page from here', () => {
+    const { signals, report } = page(one)
+    report(state({ phase: 'complete', counts: alone }))
+    report(state({ phase: 'complete', counts: alone, presence: { kind: 'offline' } }))
+    expect(signals.counts.value).toBeNull()
+    report(state({ phase: 'complete', counts: alone }))
+    expect(signals.counts.value?.watching).toBe(1)
+  })
+})
+
 /** The swarm's code is loaded when it is first needed. That can take long on a busy machine. */
 const LOAD_MS = 15_000
 
@@ -124,6 +176,7 @@ describe('the site', () => {
       state: 'open' as const,
       subscribe: () => () => undefined,
       join: (name: string, _: readonly string[], events: TopicEvents) => (joined.set(name, events), topic),
+      verify: () => Promise.resolve(),
       close: () => undefined,
     })
     return { site: liveSite(channels, Promise.resolve(defaultLimits)), joined, pushed }
@@ -138,6 +191,7 @@ describe('the site', () => {
         return () => undefined
       },
       join: () => ({ isJoined: () => false, push: () => Promise.resolve({ status: 'offline' }), leave: () => undefined }),
+      verify: () => Promise.resolve(),
       close: () => undefined,
     }
     const site = liveSite(Promise.resolve(channels), Promise.resolve(defaultLimits))

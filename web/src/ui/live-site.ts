@@ -5,7 +5,7 @@ import type { Limits as AllLimits } from '../limits/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { ReadablePage } from '../encryption/index.ts'
 import type { Publication, PublishOptions } from '../swarm/index.ts'
-import type { Counts } from './sentences.ts'
+import type { Counts, OwnCopy } from './sentences.ts'
 import type { Connection, Limits, PageSession, PageState, RoomMessage, RoomSession, Site, Traffic, PageWarning } from './site.ts'
 
 // Loaded when a page is opened or about to be shared; the home page alone does not need it.
@@ -96,6 +96,7 @@ function pageSession(
 ): PageSession {
   const signals = {
     state: signal<PageState>({ kind: 'joining' }),
+    have: signal<OwnCopy>('none'),
     counts: signal<Counts | null>(null),
     key: signal(isOpen ? initialKey : null),
     name: signal<string | null>(null),

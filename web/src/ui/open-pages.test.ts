@@ -4,14 +4,15 @@ import { OpenPages, wouldEnd } from './open-pages.ts'
 import type { Counts } from './sentences.ts'
 import type { PageSession, PageState, Site } from './site.ts'
 
-const HELD: PageState = { kind: 'held', content: { kind: 'directory', files: [] } }
+const HELD: PageState = { kind: 'held', content: { kind: 'directory', files: [], links: 0 } }
 const LOADING: PageState = { kind: 'loading', bytes: 1, total: 2, peers: 1, direct: 0, nodes: 0 }
 
 function world(state: PageState, counts: Counts | null = null) {
   const closed: string[] = []
   const unlocked: string[] = []
+  const isHere = state.kind === 'held' || (state.kind === 'locked' && state.coming === null)
   const page = (cid: string): PageSession => ({
-    cid, state: signal(state), counts: signal(counts), warning: signal(null), lastAvailable: signal(null), swarm: signal(null),
+    cid, state: signal(state), have: signal(isHere ? 'all' : 'some'), counts: signal(counts), warning: signal(null), lastAvailable: signal(null), swarm: signal(null),
     traffic: signal({ receivedBytes: 0, sentBytes: 0 }), key: signal(null), name: signal(null),
     unlock: (key) => unlocked.push(key), close: () => closed.push(cid),
   })

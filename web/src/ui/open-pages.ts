@@ -1,5 +1,5 @@
 import { signal, type Signal } from '@preact/signals'
-import type { PageSession, PageState, Site } from './site.ts'
+import type { PageSession, Site } from './site.ts'
 
 /** Pages that a tab keeps open at the same time. Each costs requests of its visitors and a topic on the server. */
 export const PAGES_MAX = 32
@@ -67,18 +67,18 @@ export class OpenPages {
 
 /** Whether it stays open when its reader leaves its view. */
 export function isKept({ session, keepChoice }: OpenPage): boolean {
-  return keepChoice.value ?? isWhole(session.state.value)
+  return keepChoice.value ?? isWhole(session)
 }
 
-/** Whether all of it is here, readable or not. */
-export function isWhole(state: PageState): boolean {
-  return state.kind === 'held' || (state.kind === 'locked' && state.coming === null)
+/** Whether all of it is here and can be shared, readable or not. */
+export function isWhole({ have }: PageSession): boolean {
+  return have.value === 'all'
 }
 
 /** Whether this tab has the only complete copy. */
 export function isLastHolder({ session }: OpenPage): boolean {
   const counts = session.counts.value
-  return isWhole(session.state.value) && (counts === null || counts.holders <= 1)
+  return isWhole(session) && (counts === null || counts.holders <= 1)
 }
 
 /** Whether closing the tab would lose a page that was created here or that its reader chose to keep. */

@@ -1,6 +1,6 @@
 import type { Signal } from '@preact/signals'
 import type { ReadablePage, Privacy } from '../encryption/index.ts'
-import type { Entry, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
+import type { Have, Listing, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
 import { swarm as text } from '../messages/swarm.ts'
 import type { Counts, HolderCounts } from './sentences.ts'
 import type { PageContent, PageState, Streamed, Traffic, PageWarning } from './site.ts'
@@ -8,6 +8,7 @@ import type { PageContent, PageState, Streamed, Traffic, PageWarning } from './s
 /** The signals of a page, updated by `follow`. */
 export interface PageSignals {
   readonly state: Signal<PageState>
+  readonly have: Signal<Have>
   readonly counts: Signal<Counts | null>
   readonly key: Signal<string | null>
   readonly name: Signal<string | null>
@@ -20,7 +21,7 @@ export interface PageSignals {
 
 /** Updates the signals of a page until the returned function is called. */
 export function follow(page: ReadablePage, signals: PageSignals): () => void {
-  const { state, counts, key, name, warning, traffic, lastAvailable } = signals
+  const { state, have, counts, key, name, warning, traffic, lastAvailable } = signals
   const content = new ContentCache()
   return page.subscribe((now) => {
     // A complete page keeps the same object, so that it is not rendered again.
@@ -30,10 +31,12 @@ export function follow(page: ReadablePage, signals: PageSignals): () => void {
       key.value = signals.lastKeyTried
       name.value = page.privacy.content.index.name || null
     }
+    have.value = now.have
     warning.value = warningOf(now)
     traffic.value = trafficOf(now, traffic.peek())
     lastAvailable.value = dateOf(now.sinceAvailable, lastAvailable.peek())
-    if (now.presence.kind === 'joined') counts.value = countsOf(now, counts.peek())
+    // Without the topic, this tab shares the page with nobody and knows of nobody.
+    counts.value = now.presence.kind === 'joined' ? countsOf(now, counts.peek()) : null
   })
 }
 
@@ -92,39 +95,41 @@ export function warningOf({ presence, problems }: SwarmState): PageWarning | nul
 }
 
 /** The part of a session that the files of a page need. */
-type Files = Pick<Swarm, 'entries' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state'>>
+type Files = Pick<Swarm, 'listing' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state'>>
 
 /** Interval between checks of a page whose files are not all known, in milliseconds. */
 const LISTED_INTERVAL = 500
 
-/** The files of a page as the same objects from when they are known, so that players do not restart. */
+/** The files of a page as the same objects from when all of them are known, so that players do not restart. */
 class ContentCache {
   #content: PageContent | null = null
   #listedAt = -Infinity
 
   all(swarm: Files): PageContent {
-    this.#content ??= contentOf(swarm.entries() ?? [], swarm)
+    this.#content ??= contentOf(swarm.listing() ?? NOTHING, swarm)
     return this.#content
   }
 
-  /** `null` while the size of a file is unknown. */
+  /** `null` while a file may be missing, or the size of one is unknown. */
   soFar(swarm: Files): PageContent | null {
     if (this.#content !== null || performance.now() - this.#listedAt < LISTED_INTERVAL) return this.#content
-    const entries = swarm.entries()
-    if (entries !== null && entries.length > 0 && entries.every(({ size }) => size !== null)) {
-      this.#content = contentOf(entries, swarm)
-    } else if (entries !== null) this.#listedAt = performance.now()
+    const listing = swarm.listing()
+    if (listing?.isFinal) this.#content = contentOf(listing, swarm)
+    else if (listing !== null) this.#listedAt = performance.now()
     return this.#content
   }
 }
 
-function contentOf(entries: readonly Entry[], swarm: Files): PageContent {
-  const [only] = entries
-  const bytesOf = ({ path, size }: Entry) => ({ size: size ?? 0, blob: () => swarm.file(path), ...streamedOf(swarm, path) })
-  if (entries.length === 1 && only !== undefined && only.path === '') {
+const NOTHING: Listing = { files: [], links: 0, isFinal: true }
+
+function contentOf({ files, links }: Listing, swarm: Files): PageContent {
+  const [only] = files
+  const bytesOf = ({ path, size }: Listing['files'][number]) =>
+    ({ size: size ?? 0, blob: () => swarm.file(path), ...streamedOf(swarm, path) })
+  if (files.length === 1 && only !== undefined && only.path === '') {
     return { kind: 'file', ...bytesOf(only) }
   }
-  return { kind: 'directory', files: entries.map((entry) => ({ path: entry.path, ...bytesOf(entry) })) }
+  return { kind: 'directory', files: files.map((file) => ({ path: file.path, ...bytesOf(file) })), links }
 }
 
 function streamedOf(swarm: Files, path: string): { streamed: Streamed } | undefined {
@@ -135,10 +140,10 @@ function streamedOf(swarm: Files, path: string): { streamed: Streamed } | undefi
 }
 
 /** Counts arrive often and change rarely; unchanged ones stay the same object. */
-export function countsOf({ counts, peers, phase }: Pick<SwarmState, 'counts' | 'peers' | 'phase'>, before: Counts | null): Counts {
-  const holders = peers.filter(({ have }) => have === 'all')
+export function countsOf({ counts, peers, have }: Pick<SwarmState, 'counts' | 'peers' | 'have'>, before: Counts | null): Counts {
+  const holders = peers.filter((peer) => peer.have === 'all')
   const nodes = atLeast(counts.nodes, holders.filter(({ kind }) => kind === 'node').length)
-  const now = { ...atLeast(counts, holders.length + (phase === 'complete' ? 1 : 0)), nodes }
+  const now = { ...atLeast(counts, holders.length + (have === 'all' ? 1 : 0)), nodes }
   return before !== null && isSame(before, now) && isSame(before.nodes ?? nodes, nodes) ? before : now
 }
 

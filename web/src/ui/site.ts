@@ -1,7 +1,7 @@
 import type { ReadonlySignal } from '@preact/signals'
 import type { Connection as Channels } from '../channel/index.ts'
 import type { PageFile as OpenFile, PageSession as Swarm } from '../swarm/index.ts'
-import type { Counts } from './sentences.ts'
+import type { Counts, OwnCopy } from './sentences.ts'
 
 export type { OpenFile }
 
@@ -67,11 +67,13 @@ export interface ShareOptions {
 export interface PageSession {
   readonly cid: string
   readonly state: ReadonlySignal<PageState>
+  /** The part of the page that this tab can share. */
+  readonly have: ReadonlySignal<OwnCopy>
   /** The key of a private page that is open; shown only as part of a link. */
   readonly key: ReadonlySignal<string | null>
   /** The name stored inside a private page. */
   readonly name: ReadonlySignal<string | null>
-  /** The viewers and holders; `null` until the server has reported them. */
+  /** The viewers and holders; `null` while the server does not report them, so that nobody can load it from here. */
   readonly counts: ReadonlySignal<Counts | null>
   /** The latest problem that did not end the page. */
   readonly warning: ReadonlySignal<PageWarning | null>
@@ -118,7 +120,8 @@ export type PageState =
 
 export type PageContent =
   | ({ kind: 'file' } & Omit<DirectoryFile, 'path'>)
-  | { kind: 'directory'; files: readonly DirectoryFile[] }
+  /** `links`: the symbolic links in it, which are not shown. */
+  | { kind: 'directory'; files: readonly DirectoryFile[]; links: number }
 
 export interface DirectoryFile {
   /** Path in the page, such as `trip/cat.png`. */
