@@ -10,6 +10,12 @@ import { waitUntil } from '../lib/deadlines.mjs'
 /** Longest wait for anything that crosses browsers, on a machine that may be very busy. */
 export const WAIT_MS = 60_000
 
+/** The windows in which views are looked at: both shapes and both themes, since no layout depends on a theme. */
+export const WINDOWS = [
+  { shape: 'wide', viewport: { width: 1280, height: 800 }, colorScheme: 'light' },
+  { shape: 'narrow', viewport: { width: 360, height: 740 }, colorScheme: 'dark' },
+]
+
 /** Starts a server; when the test ends, stops it and asserts a clean exit. */
 export async function startServer(t, options = {}) {
   const settings = { 'server.drain_period': '100ms', ...options.settings }

@@ -35,63 +35,22 @@ async function sharePrivately(person, draft) {
 const withFragment = (link, fragment) => `${link.split('#')[0]}${fragment}`
 const keyOf = (link) => new URLSearchParams(new URL(link).hash.slice(1)).get('key')
 
-test('a person with the whole link reads a private page, and one without the key passes it on unread', async (t) => {
-  const server = await startServer(t)
-  const [maker, keeper, reader] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
-  const link = await sharePrivately(maker, { text: `# Secret\n\n${SECRET}` })
-  await maker.waitForText(SECRET)
-
-  await keeper.goTo(withFragment(link, ''))
-  await keeper.waitForText('This page is private, and this link has no key')
-  await keeper.waitForStatus('Held by 2 tabs')
-  assert.equal(await keeper.tab.getByText(SECRET).count(), 0)
-  assert(!(await keeper.tab.content()).includes('secret.md'), 'the name of its file is visible')
-  await maker.leave()
-
-  // Now only the keeper, who cannot read the page, has it.
-  await reader.goTo(link)
-  await reader.waitForText(SECRET)
-  assert.equal(reader.tab.url(), link)
-  await reader.waitForText('only people with the whole link can read this')
-  // The keeper enters the link later, and the key opens the loaded blocks.
-  await keeper.tab.getByRole('textbox', { name: 'The whole link, or its key' }).fill(link)
-  await keeper.tab.getByRole('button', { name: 'Open it' }).click()
-  await keeper.waitForText(SECRET)
-  for (const person of [maker, keeper, reader]) person.assertNoPageErrors()
-})
-
+// `web/src/ui/route.test.ts` has many more fragments; these show what the page makes of each kind.
 test('a fragment without a key, or with a wrong one, shows an error and does no harm', async (t) => {
   const server = await startServer(t)
   const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
   const link = await sharePrivately(maker, { text: SECRET })
-  const other = await sharePrivately(await maker.openAnotherTab(), { text: 'Another page' })
   const key = keyOf(link)
-  const wrong = 'The key in this link does not open this page.'
-  const closed = [
-    `#key=${keyOf(other)}`, `#key=${key.slice(0, 42)}`, `#key=${key}A`, `#key=${key.slice(0, 42)}%00`, '#key=%F0%9F%94%A5', '#key=%%%',
-    `#key=${'A'.repeat(100_000)}`, '#key=<script>globalThis.pwned=1</script>', `#key=x&key=${key}`,
-  ]
-  for (const fragment of closed) {
+  const open = async (fragment, words) => {
     await visitor.goTo('/')
     await visitor.goTo(withFragment(link, fragment))
-    await visitor.waitForText(wrong)
-    assert.equal(await visitor.tab.getByText(SECRET).count(), 0, fragment.slice(0, 60))
+    await visitor.waitForText(words)
   }
-  const keyless = ['#', '#key=', `#KEY=${key}`, `?key=${key}#filename=${'x'.repeat(9000)}`]
-  for (const fragment of keyless) {
-    await visitor.goTo('/')
-    await visitor.goTo(withFragment(link, fragment))
-    await visitor.waitForText('This page is private, and this link has no key')
-  }
-  const open = [
-    `#key=${key}&key=x`, `#filename=..%2F..%2Fetc%2Fpasswd&key=${key}`, `#key=${key}&filename=%3Cimg%20src%3Dx%20onerror%3DglobalThis.pwned%3D1%3E`,
-    `#key=${key}&file=..%2F..%2Fx&file=y`,
-  ]
-  for (const fragment of open) {
-    await visitor.goTo('/')
-    await visitor.goTo(withFragment(link, fragment))
-    await visitor.waitForText(SECRET)
-  }
+  await open('#key=<script>globalThis.pwned=1</script>', 'The key in this link does not open this page.')
+  assert.equal(await visitor.tab.getByText(SECRET).count(), 0)
+  await open(`?key=${key}#filename=${'x'.repeat(9000)}`, 'This page is private, and this link has no key')
+  assert.equal(await visitor.tab.getByText(SECRET).count(), 0)
+  await open(`#key=${key}&file=..%2F..%2Fx&filename=%3Cimg%20src%3Dx%20onerror%3DglobalThis.pwned%3D1%3E`, SECRET)
   assert.equal(await visitor.tab.evaluate(() => 'pwned' in globalThis), false)
 
   // A public page behind a link with a key is not presented as private.
@@ -105,21 +64,21 @@ test('a fragment without a key, or with a wrong one, shows an error and does no 
 test('a private video plays while it loads, and seeks to parts that are not loaded', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
-  const film = await makeWebm(maker, { seconds: 60, bytesPerSecond: 600_000 })
+  const film = await makeWebm(maker, { seconds: 30, bytesPerSecond: 600_000 })
   const shared = path.join(folder, 'film.webm')
   await writeFile(shared, film)
   const link = await sharePrivately(maker, { files: [shared] })
   await visitor.goTo(link)
   const video = visitor.tab.locator('video[src^="/stream/"]')
   await video.evaluate(startPlaying)
-  await video.evaluate(seek, 50)
+  await video.evaluate(seek, 25)
   await visitor.waitForText('It plays while the rest loads.')
   const loaded = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
-  t.diagnostic(`it played at 0 and at 50 s with ${(100 * loaded).toFixed()} % loaded`)
+  t.diagnostic(`it played at 0 and at 25 s with ${(100 * loaded).toFixed()} % loaded`)
   assert(loaded < 1, 'the whole page was loaded')
 
   const { duration, seekable } = await video.evaluate(({ duration, seekable }) => ({ duration, seekable: seekable.end(0) }))
-  assert(Math.abs(duration - 60) < 1 && seekable > 59, `${duration} ${seekable}`)
+  assert(Math.abs(duration - 30) < 1 && seekable > 29, `${duration} ${seekable}`)
   await visitor.waitUntilComplete(TRANSFER_MS)
   assert.deepEqual(await readFile(await visitor.saveFile('film.webm')), film)
   for (const person of [maker, visitor]) person.assertNoPageErrors()
@@ -145,10 +104,10 @@ test('one file of a private folder arrives before the rest, and the list shows t
 test('the file that a link names is shown first, and the rest of the page follows', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
-  const files = [await onDisk('a-large.bin', generated(24 * MIB)), await onDisk('z-words.txt', `Only these. ${'word '.repeat(400_000)}`)]
+  const files = [await onDisk('a-large.bin', generated(16 * MIB)), await onDisk('z-words.txt', `Only these. ${'word '.repeat(400_000)}`)]
   const places = [await sharePrivately(maker, { files }), await (await maker.openAnotherTab()).sharePage({ files })]
   for (const link of places) {
-    // The text is behind 24 MiB that arrive at 1 MiB per second.
+    // The text is behind 16 MiB that arrive at 1 MiB per second.
     const address = new URL(link)
     const key = keyOf(link)
     address.hash = key === null ? 'file=z-words.txt' : `key=${key}&file=z-words.txt`
@@ -157,10 +116,9 @@ test('the file that a link names is shown first, and the rest of the page follow
     const loaded = await visitor.tab.locator('progress').evaluate(({ value, max }) => value / max)
     t.diagnostic(`${key === null ? 'public' : 'private'}: it is shown with ${(100 * loaded).toFixed()} % loaded`)
     assert(loaded < 0.6, `${loaded} of the page was loaded`)
-    // A viewer of one file still keeps the whole page available.
-    await visitor.waitForStatus('Held by 2 tabs', TRANSFER_MS)
-    await visitor.goTo('/')
   }
+  // A viewer of one file still keeps the whole page available.
+  await visitor.waitForStatus('Held by 2 tabs', TRANSFER_MS)
   for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
@@ -168,10 +126,8 @@ test('a wrong key is reported with the first block, and the page still loads to 
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [maker, visitor, reader] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
   const other = await sharePrivately(maker, { text: 'Another page' })
-  const large = path.join(folder, 'sealed.bin')
-  const content = generated(24 * MIB)
-  await writeFile(large, content)
-  const link = await sharePrivately(maker, { files: [large] })
+  const content = generated(12 * MIB)
+  const link = await sharePrivately(maker, { files: [await onDisk('sealed.bin', content)] })
   await visitor.goTo(withFragment(link, `#key=${keyOf(other)}`))
   const began = performance.now()
   await visitor.waitForText('The key in this link does not open this page.')

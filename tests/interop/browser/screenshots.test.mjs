@@ -1,4 +1,4 @@
-// Screenshots of every view, wide and narrow, in the light and the dark theme, in out/.
+// Screenshots of every view, in a wide light window and a narrow dark one, in out/.
 
 import assert from 'node:assert/strict'
 import { mkdir } from 'node:fs/promises'
@@ -7,12 +7,10 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
 import { waitUntil } from '../lib/deadlines.mjs'
-import { newVisitor, startServer } from './page-driver.mjs'
+import { newVisitor, startServer, WINDOWS } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
 
 const OUT = fileURLToPath(new URL('../out', import.meta.url))
-const WIDTHS = { wide: { width: 1280, height: 800 }, narrow: { width: 360, height: 740 } }
-const SCHEMES = ['light', 'dark']
 const NOTES = `# A night by the fire
 
 We walked until the light was gone, and **made a fire** where the path meets the river.
@@ -27,68 +25,66 @@ It burned as long as we sat by it.
 > When the last of us left, it was dark again. That is all right.
 `
 
-for (const [shape, viewport] of Object.entries(WIDTHS)) {
-  for (const colorScheme of SCHEMES) {
-    test(`every view fits a ${shape} window in the ${colorScheme} theme`, async (t) => {
-      await mkdir(OUT, { recursive: true })
-      const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 1_048_576, 'channels.open_rooms': true } })
-      const [a, b] = [
-        await newVisitor(t, server, { viewport, colorScheme }),
-        await newVisitor(t, server, { viewport, colorScheme }),
-      ]
-      const capture = (person, place) => takeScreenshot(person, `${place}-${shape}-${colorScheme}`)
+for (const { shape, viewport, colorScheme } of WINDOWS) {
+  test(`every view fits a ${shape} window in the ${colorScheme} theme`, async (t) => {
+    await mkdir(OUT, { recursive: true })
+    const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 1_048_576, 'channels.open_rooms': true } })
+    const [a, b] = [
+      await newVisitor(t, server, { viewport, colorScheme }),
+      await newVisitor(t, server, { viewport, colorScheme }),
+    ]
+    const capture = (person, place) => takeScreenshot(person, `${place}-${shape}-${colorScheme}`)
 
-      await a.goTo('/')
-      await a.waitForText('Up to')
-      await capture(a, 'home')
-      const story = { text: NOTES, files: [file('hills.png', picture(720, 260), 'image/png')] }
-      await a.compose(story)
-      await capture(a, 'draft')
+    await a.goTo('/')
+    await a.waitForText('Up to')
+    await capture(a, 'home')
+    const story = { text: NOTES, files: [file('hills.png', picture(720, 260), 'image/png')] }
+    await a.compose(story)
+    await capture(a, 'draft')
 
-      const link = await a.sharePage(story)
-      await a.waitForPicture('The hills at dusk')
-      await capture(a, 'shared')
-      await b.goTo(link)
-      await b.waitForStatus('Held by 2 tabs')
-      await capture(b, 'page')
+    const link = await a.sharePage(story)
+    await a.waitForPicture('The hills at dusk')
+    await capture(a, 'shared')
+    await b.goTo(link)
+    await b.waitForStatus('Held by 2 tabs')
+    await capture(b, 'page')
 
-      const slow = await a.sharePage({ files: [file('long-film.bin', generated(12_000_000))] })
-      await b.goTo(slow)
-      await b.waitForText(/[1-9]\d?% · /)
-      await capture(b, 'loading')
-      await b.tab.getByRole('button', { name: 'Connections' }).click()
-      await b.waitForText('Peers of this tab')
-      await capture(b, 'connections')
-      await b.tab.getByRole('switch', { name: 'Keep sharing this page' }).check()
-      await b.tab.getByRole('link', { name: 'Watchfire' }).click()
-      await b.tab.getByRole('link', { name: 'Manage them' }).click()
-      await b.waitForText(/% loaded$|MiB$/)
-      await capture(b, 'kept')
-      await b.goTo('/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m')
-      await b.waitForText('Nobody has this page right now')
-      await capture(b, 'unavailable')
-      await b.goTo('/p/nonsense')
-      await b.waitForText('This page cannot be shown')
-      await capture(b, 'invalid-link')
+    const slow = await a.sharePage({ files: [file('long-film.bin', generated(12_000_000))] })
+    await b.goTo(slow)
+    await b.waitForText(/[1-9]\d?% · /)
+    await capture(b, 'loading')
+    await b.tab.getByRole('button', { name: 'Connections' }).click()
+    await b.waitForText('Peers of this tab')
+    await capture(b, 'connections')
+    await b.tab.getByRole('switch', { name: 'Keep sharing this page' }).check()
+    await b.tab.getByRole('link', { name: 'Watchfire' }).click()
+    await b.tab.getByRole('link', { name: 'Manage them' }).click()
+    await b.waitForText(/% loaded$|MiB$/)
+    await capture(b, 'kept')
+    await b.goTo('/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m')
+    await b.waitForText('Nobody has this page right now')
+    await capture(b, 'unavailable')
+    await b.goTo('/p/nonsense')
+    await b.waitForText('This page cannot be shown')
+    await capture(b, 'invalid-link')
 
-      await a.goTo('/chat')
-      await a.waitForText('Connected')
-      await a.tab.getByRole('textbox', { name: 'Your name' }).fill('Ann')
-      for (const words of ['Is anybody there?', 'The fire is warm.']) {
-        await a.tab.getByRole('textbox', { name: 'Message' }).fill(words)
-        await a.tab.keyboard.press('Enter')
-        await a.tab.getByRole('log').getByText(words).waitFor()
-        await waitUntil(async () => (await a.tab.getByRole('textbox', { name: 'Message' }).inputValue()) === '', 'the message is sent')
-      }
-      await capture(a, 'chat')
-      const html = await a.sharePage({ files: [file('party.html', '<h1>A party</h1><script>document.body.append("with scripts")</script>')] })
-      assert.match(html, /party\.html/)
-      await a.tab.getByRole('button', { name: 'Run its scripts' }).waitFor()
-      await a.tab.frameLocator('iframe').frameLocator('iframe').getByRole('heading', { name: 'A party' }).waitFor()
-      await capture(a, 'html')
-      for (const person of [a, b]) person.assertNoPageErrors()
-    })
-  }
+    await a.goTo('/chat')
+    await a.waitForText('Connected')
+    await a.tab.getByRole('textbox', { name: 'Your name' }).fill('Ann')
+    for (const words of ['Is anybody there?', 'The fire is warm.']) {
+      await a.tab.getByRole('textbox', { name: 'Message' }).fill(words)
+      await a.tab.keyboard.press('Enter')
+      await a.tab.getByRole('log').getByText(words).waitFor()
+      await waitUntil(async () => (await a.tab.getByRole('textbox', { name: 'Message' }).inputValue()) === '', 'the message is sent')
+    }
+    await capture(a, 'chat')
+    const html = await a.sharePage({ files: [file('party.html', '<h1>A party</h1><script>document.body.append("with scripts")</script>')] })
+    assert.match(html, /party\.html/)
+    await a.tab.getByRole('button', { name: 'Run its scripts' }).waitFor()
+    await a.tab.frameLocator('iframe').frameLocator('iframe').getByRole('heading', { name: 'A party' }).waitFor()
+    await capture(a, 'html')
+    for (const person of [a, b]) person.assertNoPageErrors()
+  })
 }
 
 async function takeScreenshot({ tab }, name) {

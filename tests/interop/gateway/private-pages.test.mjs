@@ -109,12 +109,15 @@ test('a holder without the key serves the page to a reader with it', async (t) =
   await keeper.waitForText('This page is private, and this link has no key', TRANSFER_MS)
   await keeper.waitForText('You can still keep sharing it')
   assert.equal(await keeper.tab.getByText(SECRET).count(), 0)
-  await keeper.waitForStatus('including yours')
+  await keeper.waitForStatus('Held by 2 tabs, including yours')
+  assert(!(await keeper.tab.content()).includes('kept.md'), 'the name of its file is visible')
 
   await maker.leave()
   const visitor = await newVisitor(t, server)
   await visitor.goTo(link)
   await visitor.waitForText(SECRET, TRANSFER_MS)
+  await visitor.waitForText('only people with the whole link can read this')
+  assert.equal(visitor.tab.url(), link)
 
   // The key arrives later, separately; no block is loaded again.
   await visitor.leave()
@@ -126,7 +129,7 @@ test('a holder without the key serves the page to a reader with it', async (t) =
   await field.press('Enter')
   await keeper.waitForText(SECRET)
   assert.equal(keyIn(keeper.tab.url()), keyIn(link))
-  keeper.assertNoPageErrors()
+  for (const person of [maker, visitor, keeper]) person.assertNoPageErrors()
 })
 
 test('a wrong key, a modified page and a public page have different errors', async (t) => {

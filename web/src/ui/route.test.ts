@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { readKey } from '../encryption/key.ts'
 import { parseKeyInput } from './parse-typed-key.ts'
 import { chatAddress, fileFragment, isFileFragment, pageAddress, parseRoute } from './route.ts'
 
@@ -98,6 +99,41 @@ describe('the key of a private page', () => {
     const fragment = fileFragment('trip/day 1.md', key)
     expect(isFileFragment(fragment)).toBe(true)
     expect(parseRoute(`/p/${CID}`, fragment)).toMatchObject({ file: 'trip/day 1.md', key })
+  })
+
+  /** What a fragment opens: the right key, a key that opens nothing, or a page without a key. */
+  const opens = (fragment: string): 'right' | 'another' | 'invalid' | 'none' => {
+    const url = new URL(`/p/${CID}${fragment}`, 'http://host')
+    const route = parseRoute(url.pathname, url.hash)
+    if (route.kind !== 'page' || route.cid !== CID) throw new Error(`not the page: ${fragment}`)
+    if (route.key === null) return 'none'
+    if (readKey(route.key) === null) return 'invalid'
+    return route.key === key ? 'right' : 'another'
+  }
+  const other = `B${key.slice(1)}`
+  const script = '%3Cimg%20src%3Dx%20onerror%3DglobalThis.pwned%3D1%3E'
+  it.each([
+    [`#key=${key}`, 'right'],
+    [`#key=${key}&key=x`, 'right'],
+    [`#filename=..%2F..%2Fetc%2Fpasswd&key=${key}`, 'right'],
+    [`#key=${key}&filename=${script}`, 'right'],
+    [`#key=${key}&file=..%2F..%2Fx&file=y`, 'right'],
+    [`#key=${other}`, 'another'],
+    [`#key=${key.slice(0, 42)}`, 'invalid'],
+    [`#key=${key}A`, 'invalid'],
+    [`#key=${key.slice(0, 42)}%00`, 'invalid'],
+    ['#key=%F0%9F%94%A5', 'invalid'],
+    ['#key=%%%', 'invalid'],
+    [`#key=${'A'.repeat(100_000)}`, 'invalid'],
+    ['#key=<script>globalThis.pwned=1</script>', 'invalid'],
+    [`#key=x&key=${key}`, 'invalid'],
+    ['', 'none'],
+    ['#', 'none'],
+    ['#key=', 'none'],
+    [`#KEY=${key}`, 'none'],
+    [`?key=${key}#filename=${'x'.repeat(9000)}`, 'none'],
+  ] as const)('is read from the fragment %.60s: %s', (fragment, expected) => {
+    expect(opens(fragment)).toBe(expected)
   })
 
   it('is found in any pasted link or key', () => {
