@@ -15,10 +15,10 @@ import { bytesOnDisk } from './browser-storage.mjs'
 import { newVisitor, PageDriver, startServer } from './page-driver.mjs'
 
 /** `make soak` sends two gigabytes. */
-const FILE_BYTES = Number(process.env.LARGE_BYTES ?? 300_000_000)
+const FILE_BYTES = Number(process.env.LARGE_BYTES ?? 120_000_000)
 const GROWTH_BYTES_MAX = 16 * 1024 * 1024
-/** Memory that either tab may use, whatever the size of the file. */
-const HEAP_BYTES_MAX = 200_000_000
+/** Memory that either tab may use: less than this file, and the same for larger ones. A tab uses some 65 MB. */
+const HEAP_BYTES_MAX = Math.min(200_000_000, FILE_BYTES * 0.85)
 const TRANSFER_MS = 90_000 + FILE_BYTES / 1_000
 const SAMPLE_MS = 50
 const HEAP_SAMPLE_MS = 250
