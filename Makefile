@@ -229,6 +229,32 @@ cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a c
 	  GOBIN=$(CURDIR)/target/centrifugo/$(CENTRIFUGO_VERSION) go install github.com/centrifugal/centrifugo/v6@$(CENTRIFUGO_VERSION)
 	@cd bench/peers && npm ci --no-audit --no-fund
 
+.PHONY: outside test-outside outside-tools
+
+OUTSIDE_BUILD := $(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) -p watchfire-cli -p watchfire-sockets --bins --example echo
+OUTSIDE_RUN := cd tests/outside && INTEROP_PROFILE=$(INTEROP_PROFILE) node run.mjs
+
+outside: web outside-tools ## Let suites of others judge us; writes docs/reference/outside.md. SUITES chooses some of them
+	$(OUTSIDE_BUILD)
+	$(OUTSIDE_RUN) $(SUITES)
+
+test-outside: web outside-tools ## A short part of each suite of others, in a minute; writes nothing
+	cd tests/outside && npm test --silent
+	$(OUTSIDE_BUILD)
+	$(OUTSIDE_RUN) --slice $(SUITES)
+
+outside-tools: tests/outside/node_modules/.package-lock.json ## Install what the suites of others need, when it is missing
+	@missing=; for tool in slowhttptest:slowhttptest testssl:testssl.sh sslscan:sslscan; do \
+	  PATH="$$PATH:/usr/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
+	python3 -c 'import ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
+	[ -z "$$missing" ] || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+
+tests/outside/node_modules/.package-lock.json: tests/outside/package.json tests/outside/package-lock.json
+	cd tests/outside && npm ci --no-audit --no-fund
+	@touch $@
+
 docs: docs-links ## Build the book in target/book; installs mdbook when it is missing
 	@command -v mdbook >/dev/null || $(CARGO) install mdbook --version 0.5.4 --locked --no-default-features --features search
 	mdbook build
@@ -304,4 +330,4 @@ redraw: ## Draw pages and pictures of docs/ again from the stored results
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf dist web/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules
+	rm -rf dist web/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules

@@ -30,3 +30,11 @@ export const mirrorTools = {
 export async function buildMirrorTools() {
   for (const module of modules) await module.build()
 }
+
+/** The reason why olareg cannot run here; false when it can. */
+export const whyNoOlareg = olareg.whyMissing
+
+/** Builds olareg alone unless it exists. */
+export function buildOlareg() {
+  return olareg.build()
+}
