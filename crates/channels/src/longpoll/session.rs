@@ -183,6 +183,14 @@ impl LongPoll {
         self.queued.len()
     }
 
+    /// Ends the session for a reason of its driver's, which answers a parked poll itself. The queued
+    /// messages are dropped.
+    pub fn close(&mut self, now: Instant) {
+        self.queued = Vec::new();
+        self.queued_bytes = 0;
+        self.enter_state(now, State::Ended);
+    }
+
     /// Answers the parked poll, if any, with all queued messages.
     fn answer_poll(&mut self, now: Instant, out: &mut Vec<Output>) {
         let State::Parked { connection } = self.state else { return };
@@ -213,9 +221,7 @@ impl LongPoll {
     }
 
     fn end(&mut self, now: Instant, reason: EndReason, out: &mut Vec<Output>) {
-        self.queued = Vec::new();
-        self.queued_bytes = 0;
-        self.enter_state(now, State::Ended);
+        self.close(now);
         out.push(Output::End { reason });
     }
 

@@ -56,6 +56,17 @@ pub(super) struct Client {
     pub details: Option<Box<ConnectionDetails>>,
 }
 
+impl Client {
+    /// Whether the client is removed at the end of this call of the event loop: its session has
+    /// ended.
+    pub fn is_ending(&self) -> bool {
+        match &self.transport {
+            Transport::LongPoll(session) => session.is_ending(),
+            Transport::WebSocket(_) => false,
+        }
+    }
+}
+
 /// The transport of a client's messages.
 pub(super) enum Transport {
     WebSocket(SocketId),

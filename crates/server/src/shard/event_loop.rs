@@ -30,20 +30,15 @@ impl SocketHandler for Shard {
     }
 
     fn handle_park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
-        match ticket {
-            Ticket::Poll { session } => self.park_poll(sockets, socket, session),
-            Ticket::Parked { name, client } => self.park_request(sockets, socket, &name, client),
-            Ticket::Connecting(ticket) => self.park_connect(socket, *ticket),
-            Ticket::WebSocket { .. } => unreachable!("the ticket of a WebSocket parks no request"),
-        }
+        self.run_call(sockets, |shard, sockets| shard.park(sockets, socket, ticket))
     }
 
     fn handle_text(&mut self, sockets: &mut Sockets, _: SocketId, key: u32, text: &str) {
-        self.receive_text(sockets, key, text);
+        self.run_call(sockets, |shard, sockets| shard.receive_text(sockets, key, text));
     }
 
     fn handle_binary(&mut self, sockets: &mut Sockets, _: SocketId, key: u32, bytes: &[u8]) {
-        self.receive_binary(sockets, key, bytes);
+        self.run_call(sockets, |shard, sockets| shard.receive_binary(sockets, key, bytes));
     }
 
     fn handle_close(
@@ -53,6 +48,60 @@ impl SocketHandler for Shard {
         key: u32,
         cause: CloseCause,
     ) {
+        self.run_call(sockets, |shard, sockets| shard.close(sockets, socket, key, cause));
+    }
+
+    fn handle_message(&mut self, sockets: &mut Sockets, message: ShardMessage) {
+        self.run_call(sockets, |shard, sockets| shard.handle_shard_message(sockets, message));
+    }
+
+    fn handle_tick(&mut self, sockets: &mut Sockets, now: Instant) {
+        self.run_call(sockets, |shard, sockets| shard.tick(sockets, now));
+    }
+
+    fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool {
+        self.run_call(sockets, Shard::run_slice)
+    }
+
+    fn hand_off(
+        &mut self,
+        to: HandoffTarget,
+        connection: HandoffConnection,
+    ) -> Result<(), HandoffConnection> {
+        self.shared.cluster.hand_off(to, connection)
+    }
+
+    fn handle_drain(&mut self, sockets: &mut Sockets) {
+        self.run_call(sockets, |shard, sockets| {
+            shard.end_sessions(sockets);
+            shard.end_parked(sockets);
+            shard.end_deciding(sockets);
+        });
+    }
+}
+
+impl Shard {
+    /// Runs one call of the event loop, and then removes the clients whose sessions it ended.
+    fn run_call<R>(
+        &mut self,
+        sockets: &mut Sockets,
+        call: impl FnOnce(&mut Shard, &mut Sockets) -> R,
+    ) -> R {
+        let result = call(self, sockets);
+        self.remove_ended_sessions(sockets);
+        result
+    }
+
+    fn park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
+        match ticket {
+            Ticket::Poll { session } => self.park_poll(sockets, socket, session),
+            Ticket::Parked { name, client } => self.park_request(sockets, socket, &name, client),
+            Ticket::Connecting(ticket) => self.park_connect(socket, *ticket),
+            Ticket::WebSocket { .. } => unreachable!("the ticket of a WebSocket parks no request"),
+        }
+    }
+
+    fn close(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, cause: CloseCause) {
         if is_deciding_key(key) {
             return self.deciding_closed(key, socket);
         }
@@ -70,11 +119,7 @@ impl SocketHandler for Shard {
         }
     }
 
-    fn handle_message(&mut self, sockets: &mut Sockets, message: ShardMessage) {
-        self.handle_shard_message(sockets, message);
-    }
-
-    fn handle_tick(&mut self, sockets: &mut Sockets, now: Instant) {
+    fn tick(&mut self, sockets: &mut Sockets, now: Instant) {
         self.resume_joins(sockets);
         self.resume_awaiting(sockets);
         self.sweep_sessions(sockets, now);
@@ -94,7 +139,9 @@ impl SocketHandler for Shard {
         }
     }
 
-    fn run_pending_work(&mut self, sockets: &mut Sockets) -> bool {
+    /// Delivers some queued broadcasts, and does some other pending work. Returns whether more is
+    /// to do.
+    fn run_slice(&mut self, sockets: &mut Sockets) -> bool {
         let has_deliveries = self.deliver_slice(sockets, SLICE);
         let has_scans = self.scan_slice(sockets);
         if has_deliveries || !self.presence_rounds.is_running() {
@@ -103,19 +150,5 @@ impl SocketHandler for Shard {
         // The last changes of presence were sent: queue the next few.
         self.broadcast_presence(sockets.now());
         has_scans || self.hub.waiting() > 0
-    }
-
-    fn hand_off(
-        &mut self,
-        to: HandoffTarget,
-        connection: HandoffConnection,
-    ) -> Result<(), HandoffConnection> {
-        self.shared.cluster.hand_off(to, connection)
-    }
-
-    fn handle_drain(&mut self, sockets: &mut Sockets) {
-        self.end_sessions(sockets);
-        self.end_parked(sockets);
-        self.end_deciding(sockets);
     }
 }

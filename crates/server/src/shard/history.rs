@@ -143,10 +143,6 @@ impl Shard {
     /// Sends missed messages, after the reply to the join.
     pub(super) fn send_replay(&mut self, sockets: &mut Sockets, key: u32, replay: Option<Replay>) {
         for message in replay.into_iter().flat_map(|replay| replay.messages) {
-            // The client's queue has room, but a session may end for another reason.
-            if self.clients.get(key as usize).is_none() {
-                return;
-            }
             self.send(sockets, key, Some(message));
         }
     }

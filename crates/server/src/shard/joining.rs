@@ -86,7 +86,6 @@ impl Shard {
             }
         };
         let is_in = self.channel_mut(id).state.is_some();
-        let address = self.address(id);
         if !is_in {
             self.leave_channel(sockets, key, id);
         }
@@ -96,15 +95,15 @@ impl Shard {
         }
         self.answer(sockets, key, &message.join_ref, message, &reply);
         self.metrics.join_took(sockets.elapsed(arrived));
-        // A full long-poll session ends with any message, and its client with it.
-        if self.clients.get(key as usize).is_none() {
+        // A full long-poll session ends with any message.
+        if !self.is_connected(key) {
             return;
         }
         if let Some(old) = old {
             self.close_left_channel(sockets, key, &message.topic, &old);
         }
         self.send_replay(sockets, key, replay);
-        if is_in && self.client_at(address).is_some() {
+        if is_in && self.is_connected(key) {
             self.call(sockets, id, &message.reference, |channel, states, state, socket| {
                 channel.joined(states, state, socket).map(|()| Outcome::NoReply)
             });
@@ -194,7 +193,9 @@ impl Shard {
         }
     }
 
-    /// Removes a client that is gone, and ends its channels.
+    /// Removes a client that is gone, and ends its channels. Called only where nothing holds the
+    /// client or one of its channels: for a closed socket, and by
+    /// [`Shard::remove_ended_sessions`].
     pub(super) fn remove_client(&mut self, sockets: &mut Sockets, key: u32) {
         let details = self.clients[key as usize].details.as_mut();
         if let Some(id) = details.and_then(|details| details.id.take()) {

@@ -9,7 +9,7 @@ use watchfire_sockets::{RequestHead, Route, Sockets};
 use watchfire_types::{Instant, SocketId};
 
 use super::client::{Ticket, Transport};
-use super::session::{SWEEP_TICKS, Session, SessionState, answer, connection};
+use super::session::{SWEEP_TICKS, Session, SessionState, connection};
 use super::state::Shard;
 use crate::app::Connected;
 use crate::token::{SessionId, TokenKey, request_token};
@@ -44,9 +44,15 @@ impl Shard {
     }
 
     fn is_session(&self, key: u32, generation: u32) -> bool {
-        self.clients.get(key as usize).is_some_and(|client| {
-            matches!(client.transport, Transport::LongPoll(_)) && client.generation == generation
+        self.clients.get(key as usize).is_some_and(|client| match &client.transport {
+            Transport::LongPoll(session) => client.generation == generation && !session.is_ending(),
+            Transport::WebSocket(_) => false,
         })
+    }
+
+    /// Whether a client is there, and its session has not ended.
+    pub(super) fn is_connected(&self, key: u32) -> bool {
+        self.clients.get(key as usize).is_some_and(|client| !client.is_ending())
     }
 
     pub(super) fn open_session(
@@ -97,24 +103,21 @@ impl Shard {
         let result = if self.is_session(id.client, id.generation) {
             decode_body(content_type, body).map(|frames| {
                 for frame in frames {
-                    self.receive_posted(sockets, id, &frame);
+                    match frame {
+                        Frame::Text(text) => self.receive_text(sockets, id.client, text),
+                        Frame::Binary(bytes) => self.receive_binary(sockets, id.client, &bytes),
+                    }
                 }
-                Status::Ok
+                // A message may have ended the session. Those after it were not read.
+                match self.is_session(id.client, id.generation) {
+                    true => Status::Ok,
+                    false => Status::Gone,
+                }
             })
         } else {
             Ok(Status::Gone)
         };
         status.send(result).ok();
-    }
-
-    fn receive_posted(&mut self, sockets: &mut Sockets, id: SessionId, frame: &Frame<'_>) {
-        // An earlier message of the same POST may have ended the session.
-        if self.is_session(id.client, id.generation) {
-            match frame {
-                Frame::Text(text) => self.receive_text(sockets, id.client, text),
-                Frame::Binary(bytes) => self.receive_binary(sockets, id.client, bytes),
-            }
-        }
     }
 
     /// Gives a session an input, and ends the session if that was its last.
@@ -127,18 +130,28 @@ impl Shard {
         }
     }
 
-    /// Ends a session: answers its poll and ends its channels. Its token becomes invalid.
+    /// Ends a session: answers its poll. Its token becomes invalid. Its channels end when this call
+    /// of the event loop does, because the caller may still use them.
     pub(super) fn end_session(&mut self, sockets: &mut Sockets, key: u32) {
         self.end_session_with(sockets, key, Status::Gone);
     }
 
     fn end_session_with(&mut self, sockets: &mut Sockets, key: u32, status: Status) {
         let Some(client) = self.clients.get_mut(key as usize) else { return };
-        let Transport::LongPoll(session) = &mut client.transport else { return };
-        if let Some(parked) = session.parked.take() {
-            answer(sockets, parked, status, None, &[]);
+        if let Transport::LongPoll(session) = &mut client.transport
+            && session.end(sockets, status)
+        {
+            self.ended_sessions.push(key);
         }
-        self.remove_client(sockets, key);
+    }
+
+    /// Removes the clients whose sessions have ended. Only the end of a call of the event loop does
+    /// so: then nothing else holds a client, a channel or a subscription.
+    pub(super) fn remove_ended_sessions(&mut self, sockets: &mut Sockets) {
+        // The `leave` of a channel may end the session of another client.
+        while let Some(key) = self.ended_sessions.pop() {
+            self.remove_client(sockets, key);
+        }
     }
 
     /// Ends all sessions, for a drain.

@@ -15,6 +15,18 @@
 //! - `history` replays missed messages at a join, on topics with a history;
 //! - `longpoll` has the long-poll sessions, `parked` the requests that features park.
 //!
+//! # Ends of clients
+//!
+//! A message to a client may end it. A message to a WebSocket closes the socket when the queue is
+//! full, and a message to a long-poll session ends the session. Any call into a channel sends
+//! messages, also to other clients: the push of a presence list, the reply to a relayed frame. If
+//! such a message removed its client, the code that sent it would hold a channel that is gone.
+//!
+//! So no message removes a client. A closed socket is reported by `crates/sockets` in a call of its
+//! own (`handle_close`). A session that ends takes no more messages, and its client is removed when
+//! the call of the event loop that ended it is over (`event_loop`, `remove_ended_sessions`). Until
+//! then every client, channel and subscription that the call has looked up is there.
+//!
 //! # Slow readers
 //!
 //! The socket of a slow reader is closed in `crates/sockets`, not here: `sockets::outbound` queues

@@ -4,7 +4,7 @@ use serde_json::json;
 use watchfire_channels::{Action, ConversationLimits, Message, Payload};
 use watchfire_sockets::Sockets;
 
-use super::client::{Transport, Use};
+use super::client::{Client, Transport, Use};
 use super::pending_messages::PendingMessage;
 use super::state::Shard;
 use crate::app::{Body, Direction, Reply, encoding};
@@ -14,10 +14,10 @@ const UNEXPECTED: u16 = 1011;
 
 impl Shard {
     pub(super) fn receive_text(&mut self, sockets: &mut Sockets, key: u32, text: &str) {
+        let Some(client) = self.receiver(key) else { return };
         if self.waits(key) {
             return self.defer_message(sockets, key, PendingMessage::Text(text.into()));
         }
-        let Some(client) = self.clients.get(key as usize) else { return };
         match watchfire_channels::decode_text(client.serializer, text) {
             Ok(message) => self.receive(sockets, key, &message),
             Err(error) => self.reject_message(sockets, key, &error),
@@ -25,14 +25,19 @@ impl Shard {
     }
 
     pub(super) fn receive_binary(&mut self, sockets: &mut Sockets, key: u32, bytes: &[u8]) {
+        let Some(client) = self.receiver(key) else { return };
         if self.waits(key) {
             return self.defer_message(sockets, key, PendingMessage::Binary(bytes.into()));
         }
-        let Some(client) = self.clients.get(key as usize) else { return };
         match watchfire_channels::decode_binary(client.serializer, bytes) {
             Ok(message) => self.receive(sockets, key, &message),
             Err(error) => self.reject_message(sockets, key, &error),
         }
+    }
+
+    /// The client of a message. `None`: it is gone, or an earlier message ended its session.
+    fn receiver(&self, key: u32) -> Option<&Client> {
+        self.clients.get(key as usize).filter(|client| !client.is_ending())
     }
 
     fn reject_message(

@@ -26,12 +26,34 @@ pub(super) struct Session {
     pub id: SessionId,
     pub state: LongPoll,
     pub parked: Option<SocketId>,
+    /// Whether the session's client is removed at the end of this call of the event loop.
+    is_ending: bool,
 }
 
 impl Session {
     /// A session whose client has not polled yet.
     pub fn new(id: SessionId, now: Instant) -> Self {
-        Session { id, state: LongPoll::new(now), parked: None }
+        Session { id, state: LongPoll::new(now), parked: None, is_ending: false }
+    }
+
+    /// Whether the session has ended. Its client is removed at the end of this call of the event
+    /// loop.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
+    /// Ends the session: it takes no more messages, and its poll is answered. Returns whether this
+    /// is its end, and not a repetition.
+    pub fn end(&mut self, sockets: &mut Sockets, status: Status) -> bool {
+        if self.is_ending {
+            return false;
+        }
+        self.is_ending = true;
+        self.state.close(sockets.now());
+        if let Some(parked) = self.parked.take() {
+            answer(sockets, parked, status, None, &[]);
+        }
+        true
     }
 
     /// Gives the session an input, and sends its responses.

@@ -35,6 +35,8 @@ pub(crate) struct Shard {
     pub(super) effects: Vec<Effect>,
     /// Of the first shard: the broadcasts of presence changes.
     pub(super) presence_rounds: PresenceRounds,
+    /// The keys of clients whose long-poll session ended in this call of the event loop.
+    pub(super) ended_sessions: Vec<u32>,
     /// The key of the client that the sweep of long-poll sessions checked last.
     pub(super) swept: usize,
     /// Joins that wait for other processes, with the numbers of the subscriptions they wait for.
@@ -61,6 +63,7 @@ impl Shard {
             records: SubscriptionRecords::default(),
             effects: Vec::new(),
             presence_rounds: PresenceRounds::new(),
+            ended_sessions: Vec::new(),
             swept: 0,
             joining: VecDeque::new(),
             pending_messages: HashMap::new(),

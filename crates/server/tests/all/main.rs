@@ -8,6 +8,7 @@ mod embedded;
 mod history;
 mod hooks;
 mod http;
+mod long_poll;
 mod operator;
 mod operator_view;
 mod pages;

@@ -1,0 +1,247 @@
+//! Promises about long-poll sessions that end while the server works for them.
+
+use std::any::Any;
+
+use serde_json::{Value, json};
+use watchfire_server::{
+    Channel, ChannelRule, Crash, HandleIn, JoinRule, Joined, Outcome, Payload, PublishRule,
+    Refusal, Reply, RunningServer, Server, Settings, Socket,
+};
+
+use crate::support::{Client, http, metric, settings};
+
+/// The messages that wait for a poll in a session of these tests. One more ends the session.
+const QUEUED_MAX: usize = 20;
+/// The number of event loops. Sessions go to them in turn.
+const SHARDS: u16 = 2;
+
+/// A client of long poll. Each request has a connection of its own.
+struct Poller<'a> {
+    server: &'a RunningServer,
+    token: String,
+}
+
+impl<'a> Poller<'a> {
+    fn open(server: &'a RunningServer) -> Self {
+        let answer = request(server, "GET", "", "");
+        assert_eq!(answer["status"], 410, "a new session: {answer}");
+        let token = answer["token"].as_str().expect("a new session has a token").to_owned();
+        Poller { server, token }
+    }
+
+    /// Sends the frames in one body, and returns the status.
+    fn post(&self, frames: &[Value]) -> Value {
+        let lines: Vec<String> = frames.iter().map(Value::to_string).collect();
+        let answer = request(self.server, "POST", &self.token, &lines.join("\n"));
+        answer["status"].clone()
+    }
+
+    /// The status of a poll, and its messages.
+    fn poll(&self) -> (Value, Vec<Value>) {
+        let answer = request(self.server, "GET", &self.token, "");
+        let messages = answer["messages"].as_array().cloned().unwrap_or_default();
+        let parse = |text: Value| serde_json::from_str(text.as_str().expect("a text")).unwrap();
+        (answer["status"].clone(), messages.into_iter().map(parse).collect())
+    }
+}
+
+fn request(server: &RunningServer, method: &str, token: &str, body: &str) -> Value {
+    let head = format!(
+        "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+    );
+    let token = match token {
+        "" => String::new(),
+        token => format!("x-phoenix-longpoll-token: {token}\r\n"),
+    };
+    let body_head = match method {
+        "POST" => {
+            format!("content-type: application/x-ndjson\r\ncontent-length: {}\r\n", body.len())
+        }
+        _ => String::new(),
+    };
+    let response = http(server, &format!("{head}{token}{body_head}\r\n{body}"));
+    let (_, body) = response.split_once("\r\n\r\n").expect("a response has a head");
+    serde_json::from_str(body).unwrap_or_else(|_| panic!("not JSON: {response}"))
+}
+
+fn heartbeats(count: usize) -> Vec<Value> {
+    vec![json!([null, "1", "phoenix", "heartbeat", {}]); count]
+}
+
+fn small_sessions() -> Settings {
+    let mut settings = settings();
+    settings.server.shards = SHARDS;
+    settings.limits.longpoll_frames_max = QUEUED_MAX as u32;
+    settings
+}
+
+/// Every event loop answers.
+fn assert_alive(server: &RunningServer, after: &str) {
+    for _ in 0..SHARDS {
+        let poller = Poller::open(server);
+        assert_eq!(poller.post(&heartbeats(1)), 200, "after {after}");
+        assert_eq!(poller.poll().1.len(), 1, "after {after}");
+    }
+}
+
+/// A channel whose every callback pushes as many messages as the join asked for.
+struct Pushing;
+
+struct Pushes {
+    count: u64,
+    on: String,
+}
+
+impl Pushes {
+    fn push(&self, callback: &str, socket: &mut Socket<'_>) -> Result<(), Crash> {
+        for _ in 0..if self.on == callback { self.count } else { 0 } {
+            socket.push("pushed", json!({ "by": callback }))?;
+        }
+        Ok(())
+    }
+}
+
+impl Channel for Pushing {
+    type State = Pushes;
+
+    fn join(
+        &self,
+        socket: &mut Socket<'_>,
+        payload: Payload<'_>,
+    ) -> Result<Joined<Pushes>, Refusal> {
+        let params: Value = payload.json().unwrap_or_default();
+        let count = params["count"].as_u64().unwrap_or_default();
+        let pushes = Pushes { count, on: params["on"].as_str().unwrap_or("none").to_owned() };
+        pushes.push("join", socket).ok();
+        match params["refuse"].as_bool() {
+            Some(true) => Err(Refusal::because("refused")),
+            _ => Ok(Joined::with(pushes)),
+        }
+    }
+
+    fn joined(&self, pushes: &mut Pushes, socket: &mut Socket<'_>) {
+        pushes.push("joined", socket).ok();
+    }
+
+    fn handle_in(
+        &self,
+        pushes: &mut Pushes,
+        socket: &mut Socket<'_>,
+        event: &str,
+        _: Payload<'_>,
+    ) -> HandleIn {
+        pushes.push("handle_in", socket)?;
+        Ok(match event {
+            "reply" => Outcome::Reply(Reply::ok(json!({}))),
+            "stop" => Outcome::Stop,
+            "stop_with" => Outcome::StopWith(Reply::ok(json!({}))),
+            "crash" => return Err(Crash::because("requested")),
+            "info" => {
+                socket.endpoint().send(socket.address(), ());
+                Outcome::NoReply
+            }
+            _ => Outcome::NoReply,
+        })
+    }
+
+    fn handle_info(
+        &self,
+        pushes: &mut Pushes,
+        socket: &mut Socket<'_>,
+        _: Box<dyn Any + Send>,
+    ) -> HandleIn {
+        pushes.push("handle_info", socket)?;
+        Ok(Outcome::Stop)
+    }
+
+    fn leave(&self, pushes: Pushes, socket: &mut Socket<'_>) {
+        pushes.push("leave", socket).ok();
+    }
+}
+
+/// The messages of a client that lead to a call of each callback, in each way.
+fn calls() -> Vec<(String, Vec<Value>)> {
+    let join = |on: &str, count: usize, refuse: bool| json!(["1", "1", "p:1", "phx_join", { "on": on, "count": count, "refuse": refuse }]);
+    let event = |event: &str| json!(["1", "2", "p:1", event, {}]);
+    let rejoin = json!(["3", "3", "p:1", "phx_join", {}]);
+    let mut calls = Vec::new();
+    for count in [1, 2] {
+        let mut add = |name: &str, messages: Vec<Value>| {
+            calls.push((format!("{name}, {count} pushes"), messages));
+        };
+        add("a join", vec![join("join", count, false)]);
+        add("a refused join", vec![join("join", count, true)]);
+        add("a joined channel", vec![join("joined", count, false)]);
+        for outcome in ["none", "reply", "stop", "stop_with", "crash", "info"] {
+            let messages = vec![join("handle_in", count, false), event(outcome)];
+            add(&format!("a message with the outcome {outcome}"), messages);
+        }
+        add("an info", vec![join("handle_info", count, false), event("info")]);
+        add("a leave", vec![join("leave", count, false), event("phx_leave")]);
+        add("a stop", vec![join("leave", count, false), event("stop")]);
+        add("a crash", vec![join("leave", count, false), event("crash")]);
+        add("a join in place of another", vec![join("leave", count, false), rejoin.clone()]);
+        add(
+            "a message after the end",
+            vec![join("joined", count, false), event("reply"), rejoin.clone()],
+        );
+    }
+    calls
+}
+
+#[test]
+fn a_session_may_end_with_any_message_of_any_callback() {
+    let server = Server::new(small_sessions()).channel("p:*", Pushing).start().unwrap();
+    for (name, messages) in calls() {
+        let mut ended = 0;
+        for queued in QUEUED_MAX - 6..=QUEUED_MAX {
+            let poller = Poller::open(&server);
+            assert_eq!(poller.post(&heartbeats(queued)), 200);
+            let status = poller.post(&messages);
+            // An info comes later than the answer to its message.
+            let (polled, answers) = poller.poll();
+            match (status == 410, polled == 410) {
+                (true, true) => assert_eq!(answers, [0; 0], "{name}: nothing else happens"),
+                (false, _) => assert_eq!(status, 200, "{name}"),
+                (true, false) => panic!("{name}: the session ended and answers {polled}"),
+            }
+            ended += usize::from(polled == 410);
+        }
+        assert!(ended > 0, "{name}: no session ended");
+        assert_alive(&server, &name);
+    }
+}
+
+#[test]
+fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
+    let mut settings = settings();
+    settings.channels.rules = vec![ChannelRule {
+        pattern: "t:*".into(),
+        join: JoinRule::Anyone,
+        publish: PublishRule::Clients,
+        presence: true,
+        hooks: vec![],
+        history: None,
+    }];
+    let server = Server::new(settings).start().unwrap();
+    let mut watcher = Client::connect(&server);
+    assert_eq!(watcher.join("t:1", json!({}))["status"], "ok");
+    // The push of the presences after the reply is one more than the session takes.
+    for heartbeats_before in 997..=1_000 {
+        let poller = Poller::open(&server);
+        let mut left = heartbeats_before;
+        while left > 0 {
+            let batch = left.min(100);
+            assert_eq!(poller.post(&heartbeats(batch)), 200);
+            left -= batch;
+        }
+        let status = poller.post(&[json!(["1", "1", "t:1", "phx_join", {}])]);
+        let is_over = heartbeats_before >= 999;
+        assert_eq!(status, if is_over { 410 } else { 200 }, "after {heartbeats_before}");
+        assert_eq!(poller.poll().0, if is_over { 410 } else { 200 }, "after {heartbeats_before}");
+        assert_alive(&server, &format!("{heartbeats_before} heartbeats"));
+    }
+    assert_eq!(watcher.push("t:1", "note", json!({}))["status"], "ok");
+    // The sessions of 999 and 1,000 heartbeats have ended, with their channels.
+    assert_eq!(metric(&server, "watchfire_channels_joined"), 3);
+}
