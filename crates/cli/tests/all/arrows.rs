@@ -1,85 +1,8 @@
-//! Checks the imports between crates, and the rules of the pure crates.
+//! Compares the crates with the map in ARCHITECTURE.md: their imports, and the rules of the pure crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Each crate, and the crates of this workspace that it may import. ARCHITECTURE.md draws the same
-/// arrows.
-const ARROWS: &[(&str, &[&str])] = &[
-    ("types", &[]),
-    ("report", &[]),
-    ("content", &[]),
-    ("encryption", &[]),
-    ("channels", &["types"]),
-    ("history", &["types"]),
-    ("hub", &["types"]),
-    ("tracker", &["types"]),
-    ("sockets", &["types"]),
-    ("bitswap", &["types", "content"]),
-    ("fleet", &["types"]),
-    ("bus", &["types"]),
-    ("nats", &["types", "bus"]),
-    ("store", &["content", "encryption"]),
-    ("p2p", &["types", "content", "bitswap", "store", "traces"]),
-    ("page-client", &["types", "content", "bitswap", "p2p"]),
-    ("sim", &["types", "content", "bitswap", "fleet", "report"]),
-    ("stun", &["types"]),
-    ("traces", &["types"]),
-    ("mirror", &["types", "content", "bitswap", "fleet", "store", "p2p", "traces"]),
-    ("workers", &["types"]),
-    (
-        "server",
-        &[
-            "types",
-            "content",
-            "channels",
-            "history",
-            "hub",
-            "tracker",
-            "bitswap",
-            "sockets",
-            "bus",
-            "nats",
-            "workers",
-            "traces",
-            "store",
-            "p2p",
-            "page-client",
-            "stun",
-        ],
-    ),
-    ("watchfire", &["server"]),
-    ("load", &["types", "report"]),
-    (
-        "cli",
-        &[
-            "server",
-            "load",
-            "content",
-            "encryption",
-            "store",
-            "p2p",
-            "page-client",
-            "sim",
-            "report",
-            "mirror",
-            "traces",
-        ],
-    ),
-];
-
-const PURE: &[&str] = &[
-    "types",
-    "content",
-    "encryption",
-    "channels",
-    "history",
-    "hub",
-    "tracker",
-    "bitswap",
-    "fleet",
-];
 
 /// Dependencies that wait, generate random numbers, read clocks or open files.
 const IMPURE: &[&str] =
@@ -87,6 +10,37 @@ const IMPURE: &[&str] =
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a crate is in a folder").into()
+}
+
+fn document(name: &str) -> String {
+    fs::read_to_string(crates().join("..").join(name)).expect("the document is there")
+}
+
+/// The texts between backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned)
+}
+
+/// Each crate of the map's table, and the crates of this workspace that it imports.
+fn map() -> BTreeMap<String, BTreeSet<String>> {
+    let map = document("ARCHITECTURE.md");
+    let rows = map.lines().filter_map(|line| line.strip_prefix("| `crates/"));
+    let imports = |row: &str| {
+        let (name, rest) = row.split_once("` |").expect("a row begins with a crate");
+        let imports = rest.trim_end_matches([' ', '|']).rsplit('|').next().expect("a column");
+        (name.to_owned(), quoted(imports).collect())
+    };
+    rows.map(imports).collect()
+}
+
+/// The crates that the map calls pure.
+fn pure() -> Vec<String> {
+    let map = document("ARCHITECTURE.md");
+    let (_, list) = map.split_once("Of these\ncrates, ").expect("the map lists the pure crates");
+    let (list, _) = list.split_once("are pure").expect("the list ends");
+    let pure: Vec<String> = quoted(list).collect();
+    assert!(pure.len() > 5, "{pure:?}");
+    pure
 }
 
 /// The dependencies of one crate, without those of its tests.
@@ -108,8 +62,8 @@ fn dependencies(name: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn crates_import_only_what_the_map_allows() {
-    let ours: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+fn crates_import_what_the_map_says() {
+    let map = map();
     let mut folders: Vec<_> = fs::read_dir(crates())
         .expect("a folder of crates")
         .map(|entry| entry.expect("an entry").path())
@@ -117,27 +71,69 @@ fn crates_import_only_what_the_map_allows() {
         .map(|path| path.file_name().expect("a name").to_string_lossy().into_owned())
         .collect();
     folders.sort();
-    let drawn: Vec<String> = ours.keys().map(|name| (*name).to_owned()).collect();
+    let drawn: Vec<String> = map.keys().cloned().collect();
     assert_eq!(folders, drawn, "the map must name every crate and no other");
-
-    for (name, allowed) in &ours {
-        for dependency in dependencies(name) {
-            let is_ours = ours.contains_key(dependency.as_str());
-            let is_allowed = !is_ours || allowed.contains(&dependency.as_str());
-            assert!(is_allowed, "{name} may not import {dependency}");
-        }
+    for (name, drawn) in &map {
+        let ours = dependencies(name).into_iter().filter(|name| map.contains_key(name));
+        assert_eq!(&ours.collect::<BTreeSet<_>>(), drawn, "the imports of {name}, and the map");
     }
 }
 
 #[test]
 fn pure_crates_have_no_impure_dependencies() {
-    for name in PURE {
+    let map = map();
+    for name in &pure() {
         for dependency in dependencies(name) {
             assert!(!IMPURE.contains(&dependency.as_str()), "{name} may not use {dependency}");
         }
+        let data = ["types", "content"].map(str::to_owned).into();
+        assert!(map[name].is_subset(&data), "{name} may import types and content only");
         let rules = fs::canonicalize(crates().join(name).join("clippy.toml")).expect("clippy.toml");
         assert!(rules.ends_with("pure.clippy.toml"), "{name} must use pure.clippy.toml");
     }
+}
+
+/// Whether a crate imports another one, directly or not.
+fn imports(map: &BTreeMap<String, BTreeSet<String>>, name: &str, other: &str) -> bool {
+    map[name].iter().any(|import| import == other || imports(map, import, other))
+}
+
+#[test]
+fn the_readme_of_a_crate_names_the_crate_that_its_users_install() {
+    let map = map();
+    for name in map.keys().filter(|name| !["cli", "server", "watchfire"].contains(&name.as_str())) {
+        let text = document(&format!("crates/{name}/README.md"));
+        let used = if imports(&map, "server", name) { "watchfire" } else { "watchfire-cli" };
+        let link = format!("[`{used}`](https://crates.io/crates/{used})");
+        assert!(text.contains(&link), "crates/{name}/README.md must link to {used}");
+    }
+}
+
+/// The files below a folder that contain a text.
+fn files_with(folder: &Path, text: &str, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files_with(&path, text, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs")
+            && fs::read_to_string(&path).expect("a source file").contains(text)
+        {
+            let path = path.strip_prefix(crates()).expect("it is in a crate");
+            found.insert(format!("crates/{}", path.display()));
+        }
+    }
+}
+
+#[test]
+fn every_file_with_unsafe_code_is_listed() {
+    let mut found = BTreeSet::new();
+    for name in map().keys() {
+        files_with(&crates().join(name).join("src"), "allow(unsafe_code", &mut found);
+    }
+    let rules = document("CONTRIBUTING.md");
+    let (_, list) = rules.split_once("- `unsafe` is denied.").expect("the rule");
+    let (list, _) = list.split_once("A test compares").expect("the rule ends");
+    assert_eq!(found, quoted(list).collect(), "the files with unsafe code, and CONTRIBUTING.md");
 }
 
 /// Whether a source file of the folder, or of a folder below, contains the word.
@@ -157,11 +153,12 @@ fn mentions(folder: &Path, word: &str) -> bool {
 
 #[test]
 fn every_dependency_is_used() {
-    for (name, _) in ARROWS {
+    let map = map();
+    for name in map.keys() {
         for dependency in dependencies(name) {
             let word = dependency.replace('-', "_");
             let source = crates().join(name).join("src");
-            let is_ours = ARROWS.iter().any(|(ours, _)| *ours == dependency);
+            let is_ours = map.contains_key(&dependency);
             let word = if is_ours { format!("watchfire_{word}") } else { word };
             assert!(mentions(&source, &word), "{name} does not use {dependency}");
         }
