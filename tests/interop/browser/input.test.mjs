@@ -1,12 +1,11 @@
 // Input besides typing: drop, paste, copy, reload, close.
 
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
 
 import { withTimeout } from '../lib/deadlines.mjs'
+import { drop, folderOf } from './dropped-files.mjs'
 import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
 import { picture } from './fixtures.mjs'
 
@@ -23,7 +22,6 @@ test('a folder dropped anywhere on the home page becomes a page with its files',
   await sharer.waitForText('trip/pictures/us.png')
   await sharer.tab.getByRole('button', { name: 'Light this page' }).click()
   await visitor.goTo(await sharer.sharedLink())
-  await visitor.tab.getByRole('link', { name: 'trip/index.md' }).click()
   assert.deepEqual(await visitor.waitForPicture('us'), [40, 30])
 })
 
@@ -102,25 +100,3 @@ test('going back and forth between pages keeps each of them unchanged', async (t
   await person.waitForText('The second.')
   person.assertNoPageErrors()
 })
-
-/** Writes files below a folder that is removed when the test ends. */
-async function folderOf(t, files) {
-  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-  t.after(() => rm(folder, { recursive: true }))
-  for (const [name, content] of Object.entries(files)) {
-    await mkdir(path.dirname(path.join(folder, name)), { recursive: true })
-    await writeFile(path.join(folder, name), content)
-  }
-  return folder
-}
-
-/** Drops files and folders from disk on the middle of the page. */
-async function drop({ tab }, files) {
-  const session = await tab.context().newCDPSession(tab)
-  const { width, height } = tab.viewportSize()
-  const data = { items: [], files, dragOperationsMask: 1 }
-  for (const type of ['dragEnter', 'dragOver', 'drop']) {
-    await session.send('Input.dispatchDragEvent', { type, x: width / 2, y: height / 2, data })
-  }
-  await session.detach()
-}

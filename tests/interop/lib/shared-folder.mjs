@@ -1,6 +1,6 @@
 // A folder that the command line shares on a server.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
@@ -8,7 +8,7 @@ import { Command } from './command-line.mjs'
 
 /**
  * Writes files, given by path, into a folder and shares it until the test ends; returns the page's link without a file
- * name. With a `certificate`, which the command must trust, over TLS.
+ * name. Content of `{ link }` makes a symbolic link. With a `certificate`, which the command must trust, over TLS.
  */
 export async function shareFolder(t, server, files, certificate) {
   const folder = mkdtempSync(path.join(tmpdir(), 'folder-'))
@@ -16,7 +16,8 @@ export async function shareFolder(t, server, files, certificate) {
   for (const [name, content] of Object.entries(files)) {
     const file = path.join(folder, 'site', name)
     mkdirSync(path.dirname(file), { recursive: true })
-    writeFileSync(file, content)
+    if (typeof content.link === 'string') symlinkSync(content.link, file)
+    else writeFileSync(file, content)
   }
   const address = `${certificate ? 'https' : 'http'}://localhost:${server.port}`
   const args = ['site', '--to', address, '--listen', '/ip4/127.0.0.1/tcp/0']

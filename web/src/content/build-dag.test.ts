@@ -135,6 +135,16 @@ describe('a directory', () => {
     },
   )
 
+  it('may have empty folders, and then has the CID that the terminal gives the folder', async () => {
+    const building = buildDirectory(named(['a']), {}, ['b', 'c/d'])
+    let step = await building.next()
+    while (!step.done) step = await building.next()
+    expect(step.value.cid.text).toBe('bafybeifb77i52r6zgcw75xnnncmr63qzd7jci657fofbrcfoar7ot6ckza')
+    for (const wrong of ['a', 'a/b', '', '..']) {
+      await expect(buildDirectory(named(['a']), {}, [wrong]).next().then(() => undefined), wrong).rejects.toThrow(ContentError)
+    }
+  })
+
   it('is the same for any order of its files', async () => {
     const one = await built(named(['b', 'a/z', 'a/y', 'é', 'Z']))
     const other = await built(named(['Z', 'a/y', 'é', 'a/z', 'b']))

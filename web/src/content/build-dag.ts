@@ -110,12 +110,13 @@ export interface NamedBlob {
 
 type Tree = Map<string, Blob | Tree>
 
-/** Builds a directory from files with paths. Returns the outermost directory. */
+/** Builds a directory from files with paths, and from paths of empty directories. Returns the outermost directory. */
 export async function* buildDirectory(
   files: readonly NamedBlob[],
   options: BuildOptions = {},
+  emptyFolders: readonly string[] = [],
 ): AsyncGenerator<BuiltBlock, BuiltRoot> {
-  return yield* buildTree(plant(files), '', options)
+  return yield* buildTree(plant(files, emptyFolders), '', options)
 }
 
 async function* buildTree(tree: Tree, path: string, options: BuildOptions): AsyncGenerator<BuiltBlock, BuiltRoot> {
@@ -145,9 +146,9 @@ async function* buildTree(tree: Tree, path: string, options: BuildOptions): Asyn
 /** The deepest directory that is built, so that everything built can be read. */
 const PATH_DEPTH_MAX = 24
 
-function plant(files: readonly NamedBlob[]): Tree {
+function plant(files: readonly NamedBlob[], emptyFolders: readonly string[]): Tree {
   const root: Tree = new Map()
-  for (const { path, blob } of files) {
+  const put = (path: string, child: Blob | Tree) => {
     const names = path.split('/')
     const last = names.pop()
     const refused = new ContentError({ kind: 'bad-path', path })
@@ -161,7 +162,9 @@ function plant(files: readonly NamedBlob[]): Tree {
       tree = below
     }
     if (tree.has(last)) throw refused
-    tree.set(last, blob)
+    tree.set(last, child)
   }
+  for (const { path, blob } of files) put(path, blob)
+  for (const path of emptyFolders) put(path, new Map())
   return root
 }

@@ -2,10 +2,8 @@ import { RAW, type Cid } from './cid.ts'
 import { ContentError } from './error.ts'
 import type { MemoryBlockStore } from './block-store.ts'
 import { decodeFsNode, type FsNode } from './unixfs.ts'
+import { hashOf, slotOf } from './shard.ts'
 import { DEPTH_MAX } from './dag-walk.ts'
-
-/** Blocks of one directory that are searched for one name. */
-const SHARDS_MAX = 4096
 
 /** The target of a path, as far as the blocks are here. */
 export type FindResult =
@@ -27,31 +25,26 @@ export function findFile(store: Pick<MemoryBlockStore, 'get'>, root: Cid, path: 
 }
 
 function findEntry(store: Pick<MemoryBlockStore, 'get'>, directory: Cid, name: string): FindResult {
-  const absent: Cid[] = []
-  let unseen = [{ cid: directory, depth: 0 }]
-  for (let looks = 0; unseen.length > 0; ) {
-    const further: typeof unseen = []
-    for (const { cid, depth } of unseen) {
-      if (++looks > SHARDS_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: SHARDS_MAX })
-      if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
-      const node = nodeAt(store, cid)
-      if (node === null) {
-        absent.push(cid)
-        continue
-      }
-      if (node.kind === 'directory') {
-        const link = node.links.find((each) => each.name === name)
-        if (link !== undefined) return { kind: 'file', cid: link.cid }
-      } else if (node.kind === 'shard') {
-        for (const link of node.links) {
-          if (link.isShard) further.push({ cid: link.cid, depth: depth + 1 })
-          else if (link.name === name) return { kind: 'file', cid: link.cid }
-        }
-      }
+  const hash = hashOf(name)
+  let cid = directory
+  let bits = 0
+  for (let depth = 0; depth < DEPTH_MAX; depth++) {
+    const node = nodeAt(store, cid)
+    if (node === null) return { kind: 'absent', cids: [cid] }
+    if (node.kind === 'directory') {
+      const link = node.links.find((each) => each.name === name)
+      return link === undefined ? { kind: 'nothing' } : { kind: 'file', cid: link.cid }
     }
-    unseen = further
+    if (node.kind !== 'shard') return { kind: 'nothing' }
+    // The hash of a name leads to its shard, so that no other shard is read.
+    const slot = slotOf(hash, bits, node.fanout)
+    const link = node.links.find((each) => each.slot === slot)
+    if (link === undefined || (!link.isShard && link.name !== name)) return { kind: 'nothing' }
+    if (!link.isShard) return { kind: 'file', cid: link.cid }
+    cid = link.cid
+    bits += Math.log2(node.fanout)
   }
-  return absent.length > 0 ? { kind: 'absent', cids: absent } : { kind: 'nothing' }
+  throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
 }
 
 function nodeAt(store: Pick<MemoryBlockStore, 'get'>, cid: Cid): FsNode | null {

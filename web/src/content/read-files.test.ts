@@ -310,13 +310,13 @@ describe('a UnixFS node', () => {
   it('is not final while any shard is missing, in whatever order the shards arrive', async () => {
     const whole = new MemoryBlockStore(1_000_000)
     const leaf = await put(whole, RAW, pattern(3))
-    const names = Array.from({ length: 400 }, (_, i) => `f${`${i}`.padStart(5, '0')}.txt`)
+    const names = Array.from({ length: 100 }, (_, i) => `f${`${i}`.padStart(5, '0')}.txt`)
     const building = buildShards(hashEntries(names.map((name) => ({ cid: leaf, name, dagBytes: 3 }))))
     let step = await building.next()
     for (; !step.done; step = await building.next()) whole.put(step.value.cid, step.value.block)
     const { cid } = step.value
     const shards = walkAll(new DagWalk(cid, limits), whole).filter((each) => each.codec === DAG_PB)
-    expect(shards.length).toBeGreaterThan(10)
+    expect(shards.length).toBeGreaterThan(5)
     for (const order of [shards, [cid, ...shards.slice(1).reverse()]]) {
       const part = new MemoryBlockStore(1_000_000)
       for (const [i, shard] of order.entries()) {

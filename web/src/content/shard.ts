@@ -104,13 +104,13 @@ export async function* buildShards(
   const links: (PbLink & { dagBytes: number })[] = []
   const slots: number[] = []
   const step = Math.log2(FANOUT)
-  const slotOf = ({ hash }: HashedEntry) => Number((hash >> BigInt(HASH_BITS - bits - step)) & BigInt(FANOUT - 1))
+  const slotOfEntry = ({ hash }: HashedEntry) => slotOf(hash, bits, FANOUT)
   for (let from = 0; from < entries.length; ) {
     const first = entries[from]
     if (first === undefined) break
-    const slot = slotOf(first)
+    const slot = slotOfEntry(first)
     let to = from + 1
-    for (let next = entries[to]; next !== undefined && slotOf(next) === slot; next = entries[to]) to++
+    for (let next = entries[to]; next !== undefined && slotOfEntry(next) === slot; next = entries[to]) to++
     const name = slotName(slot, FANOUT)
     slots.push(slot)
     if (to - from === 1) {
@@ -129,7 +129,13 @@ export async function* buildShards(
 }
 
 const utf8 = new TextEncoder()
-const hashOf = (name: string) => murmur3(utf8.encode(name))
+export const hashOf = (name: string) => murmur3(utf8.encode(name))
+
+/** The slot of a hash in a shard whose names have the same first `bits`. A hash without further bits has none, -1. */
+export function slotOf(hash: bigint, bits: number, fanout: number): number {
+  const shift = HASH_BITS - bits - Math.log2(fanout)
+  return shift < 0 ? -1 : Number((hash >> BigInt(shift)) & BigInt(fanout - 1))
+}
 
 /** Hexadecimal digits before each name in a shard. */
 const slotDigits = (fanout: number) => Math.ceil(Math.log2(fanout) / 4)

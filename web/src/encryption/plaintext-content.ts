@@ -18,21 +18,24 @@ export class PlaintextContent implements ReadableContent {
   readonly #parts: readonly Part[]
   readonly #files: ReadonlyMap<string, Blob>
 
-  constructor(name: string, isDirectory: boolean, files: readonly { path: string; blob: Blob }[]) {
-    const inOrder = isDirectory ? sortedEntries(files) : files.map(({ blob }) => ({ path: '', blob }))
+  /** `emptyFolders`: the paths of directories without entries, in a page that is a directory. */
+  constructor(name: string, isDirectory: boolean, files: readonly { path: string; blob: Blob }[], emptyFolders: readonly string[] = []) {
+    const folders = emptyFolders.map((path) => ({ path, blob: null }))
+    const inOrder = isDirectory ? sortedEntries([...files, ...folders]) : files.map(({ blob }) => ({ path: '', blob }))
     this.index = {
       name,
       isDirectory,
-      entries: inOrder.map(({ path, blob }) => ({ path, kind: 'file', bytes: blob.size })),
+      entries: inOrder.map(({ path, blob }) => ({ path, kind: blob === null ? 'directory' : 'file', bytes: blob?.size ?? 0 })),
     }
     const parts: Part[] = []
     let from = 0
-    for (const blob of [new Blob([encodeIndex(this.index)]), ...inOrder.map(({ blob }) => blob)]) {
+    const blobs = inOrder.flatMap(({ blob }) => blob ?? [])
+    for (const blob of [new Blob([encodeIndex(this.index)]), ...blobs]) {
       parts.push({ from, blob })
       from += blob.size
     }
     this.#parts = parts
-    this.#files = new Map(inOrder.map(({ path, blob }) => [path, blob]))
+    this.#files = new Map(inOrder.flatMap(({ path, blob }) => (blob === null ? [] : [[path, blob]])))
     this.layout = Layout.ofContent(from)
   }
 

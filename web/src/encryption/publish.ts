@@ -32,7 +32,7 @@ export async function publishPrivate(
   const [first] = sources
   if (first === undefined) throw new ContentError({ kind: 'no-such-file', path: '' })
   const isDirectory = options.directory ?? (sources.length > 1 || first.path.includes('/'))
-  const content = new PlaintextContent(name ?? '', isDirectory, sources)
+  const content = new PlaintextContent(name ?? '', isDirectory, sources, options.emptyFolders)
   const bytesTotal = content.layout.sealedBytes
   if (bytesTotal > pageBytesMax) throw new ContentError({ kind: 'too-large', bytes: bytesTotal, bytesMax: pageBytesMax })
   const text = newKey()

@@ -59,7 +59,7 @@ describe('a language file', () => {
     const { home, panel, page } = catalogue
     delete catalogue['chat']
     delete home?.['create']
-    Object.assign(home ?? {}, { cut: 'no place left', stranger: 'in no catalogue' })
+    Object.assign(home ?? {}, { room: 'no place left', stranger: 'in no catalogue' })
     Object.assign(panel ?? {}, { everywhere: 'wrong {place}', close: '', here: { other: '{count} tu', one: '1 {what}' } })
     Object.assign(page ?? {}, { held: 'no forms' })
     catalogue['nonsense'] = {}
@@ -68,7 +68,7 @@ describe('a language file', () => {
       'chat.title is missing',
       'home.create is missing',
       'home.stranger is not a known message',
-      'home.cut has other placeholders than count',
+      'home.room has other placeholders than size, most',
       'panel.close is not a text',
       'panel.here lacks the form "few"',
       'panel.here lacks the form "many"',

@@ -3,11 +3,14 @@ import { Flame } from '../ui/Flame.tsx'
 import type { PageFile, PageSession, Site } from '../ui/site.ts'
 import { percentOf, percentText, sizeText } from '../messages/index.ts'
 import { home } from '../messages/home.ts'
+import { shell } from '../messages/shell.ts'
+import { afterPaint } from '../ui/after-paint.ts'
 import type { Draft, Writing } from './draft.ts'
-import { bundle, draftBytes, isEmpty, pictureMarkup, withFiles } from './draft.ts'
-import type { Dropped } from './dropped-files.ts'
+import { draftBytes, EMPTY_DRAFT, isEmpty, isPastedText, pictureMarkup, withFiles, without } from './draft.ts'
 import { Toggle } from './Toggle.tsx'
-import { DROPPED_FILES_MAX, filesOf, filesOfDrop } from './dropped-files.ts'
+
+// Loaded after the first paint, ahead of the first drop and of the page.
+const loadDrafting = () => import('./drafting.ts')
 
 const WRITINGS: readonly Writing[] = ['markdown', 'text', 'html']
 const CHIPS_MAX = 50
@@ -19,10 +22,11 @@ interface ComposerProps {
 
 /** The editor of the home page, with the files that go with the text. */
 export function Composer({ site, onCreate }: ComposerProps) {
-  const [draft, setDraft] = useState<Draft>({ writing: 'markdown', text: '', files: [] })
+  const [draft, setDraft] = useState<Draft>(EMPTY_DRAFT)
   const [problem, setProblem] = useState<string | null>(null)
   const [isPrivate, setPrivate] = useState(false)
   const [hashed, setHashed] = useState<number | null>(null)
+  const [isReading, setReading] = useState(false)
   const box = useRef<HTMLTextAreaElement>(null)
   const work = useRef<AbortController | null>(null)
   const bytes = draftBytes(draft)
@@ -31,20 +35,26 @@ export function Composer({ site, onCreate }: ComposerProps) {
   const empty = isEmpty(draft)
   const isCreating = hashed !== null
 
-  const add = (added: readonly PageFile[]) => {
+  const add = (added: readonly PageFile[], emptyFolders: readonly string[] = []) => {
     setProblem(null)
     setDraft((before) => {
-      const after = withFiles(before, added)
+      const after = withFiles(before, added, emptyFolders)
       const pictures = after.files.slice(before.files.length).filter(isPicture)
       if (before.writing !== 'markdown' || pictures.length === 0 || before.text.trim() === '') return after
       const markup = pictures.map(({ path }) => pictureMarkup(path)).join('\n')
       return { ...after, text: insertedAt(box.current, before.text, markup) }
     })
   }
-  const dragging = useDrop((dropped) => {
-    add(dropped?.files ?? [])
-    if (dropped === null) setProblem(home('unreadable'))
-    else if (dropped.cut) setProblem(home('cut', { count: DROPPED_FILES_MAX }))
+  const dragging = useDrop(async ({ items, files }) => {
+    // Must be read before the first await, because the browser then empties the transfer.
+    const entries = [...items].flatMap((item) => (item.kind === 'file' ? item.webkitGetAsEntry() ?? [] : []))
+    if (entries.length === 0) return add(filesOf(files))
+    setReading(true)
+    const { readDrop } = await loadDrafting().catch(() => ({ readDrop: null }))
+    const found = await readDrop?.(entries)
+    setReading(false)
+    if (found !== undefined) add(found.files, found.emptyFolders)
+    setProblem(found === undefined ? shell('partMissing') : found.notice)
   })
   const putInText = ({ path }: PageFile) =>
     setDraft({ ...draft, text: insertedAt(box.current, draft.text, pictureMarkup(path)) })
@@ -52,7 +62,10 @@ export function Composer({ site, onCreate }: ComposerProps) {
     draft.writing === 'markdown' && draft.text.trim() !== '' && isPicture(file) &&
     !draft.text.includes(pictureMarkup(file.path))
   useUnloadWarning(!empty)
-  useEffect(() => () => work.current?.abort(), [])
+  useEffect(() => {
+    void afterPaint().then(loadDrafting).catch(() => undefined)
+    return () => work.current?.abort()
+  }, [])
 
   const create = async () => {
     if (tooLarge || isCreating) return
@@ -61,13 +74,14 @@ export function Composer({ site, onCreate }: ComposerProps) {
       box.current?.focus()
       return
     }
-    const { files, filename } = bundle(draft)
     const controller = new AbortController()
     work.current = controller
     setProblem(null)
     setHashed(0)
     try {
-      const options = { signal: controller.signal, onProgress: setHashed }
+      const { bundle } = await loadDrafting()
+      const { files, filename, emptyFolders, isDirectory } = bundle(draft)
+      const options = { signal: controller.signal, onProgress: setHashed, emptyFolders, isDirectory }
       const session = await site.share(files, isPrivate ? { ...options, sealed: { name: filename } } : options)
       onCreate(session, filename)
     } catch (reason) {
@@ -81,10 +95,11 @@ export function Composer({ site, onCreate }: ComposerProps) {
     void create()
   }
   const onPaste = (event: ClipboardEvent) => {
-    const pasted = event.clipboardData?.files
-    if (!pasted || pasted.length === 0) return
+    const { clipboardData } = event
+    const pasted = clipboardData ? filesOf(clipboardData.files) : []
+    if (pasted.length === 0 || isPastedText(clipboardData?.getData('text/plain') ?? '', pasted)) return
     event.preventDefault()
-    add(filesOf(pasted))
+    add(pasted)
   }
   const placeholder = draft.writing === 'html' ? '<!doctype html>' : home('invitation')
 
@@ -145,7 +160,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
         files={draft.files}
         isLoose={isLoose}
         onPutInText={putInText}
-        onRemove={(gone) => setDraft({ ...draft, files: draft.files.filter((file) => file !== gone) })}
+        onRemove={(gone) => setDraft(without(draft, gone))}
       />
       {problem !== null && (
         <p class="notice bad" role="alert">
@@ -155,7 +170,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
       {isPrivate && <p class="means small">{home('sealedMeans')}</p>}
       <div class="bar">
         <p class={tooLarge ? 'room bad' : 'room'} role="status">
-          {roomText(bytes, most, empty)}
+          {isReading ? home('reading') : roomText(bytes, most, empty)}
         </p>
         {!isCreating && (
           <Toggle label={home('sealed')} isOn={isPrivate} onChange={setPrivate} />
@@ -208,8 +223,13 @@ function Chips({ files, isLoose, onPutInText, onRemove }: ChipsProps) {
   )
 }
 
+/** The files of a list, such as a picker's, under their own names. */
+function filesOf(list: FileList): PageFile[] {
+  return [...list].map((file) => ({ path: file.webkitRelativePath || file.name, blob: file }))
+}
+
 /** Accepts files dropped anywhere on the page; returns whether files are being dragged over it. */
-function useDrop(onDrop: (dropped: Dropped | null) => void): boolean {
+function useDrop(onDrop: (transfer: DataTransfer) => void): boolean {
   const [dragging, setDragging] = useState(false)
   const take = useRef(onDrop)
   take.current = onDrop
@@ -229,7 +249,7 @@ function useDrop(onDrop: (dropped: Dropped | null) => void): boolean {
       setDragging(false)
       if (!holdsFiles(event) || event.dataTransfer === null) return
       event.preventDefault()
-      filesOfDrop(event.dataTransfer).then((dropped) => take.current(dropped), () => take.current(null))
+      take.current(event.dataTransfer)
     }, { signal })
     return () => listening.abort()
   }, [])

@@ -95,7 +95,7 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
       )}
       {content?.kind === 'file' && <FileView name={filename} file={content} />}
       {content?.kind === 'directory' && (
-        <DirectoryView files={content.files} open={place.file} name={filename ?? 'page'} origin={origin} />
+        <DirectoryView files={content.files} links={content.links} open={place.file} name={filename ?? 'page'} origin={origin} />
       )}
       {coming !== null && content !== null && (
         <LoadingView

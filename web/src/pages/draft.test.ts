@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Draft } from './draft.ts'
-import { bundle, draftBytes, freeName, isEmpty, nameOfText, pictureMarkup, tidyPath, withFiles } from './draft.ts'
+import { draftBytes, EMPTY_DRAFT, freeName, isEmpty, isPastedText, pictureMarkup, tidyPath, withFiles, without } from './draft.ts'
 
 const file = (path: string, text = 'x') => ({ path, blob: new Blob([text]) })
-const draft = (part: Partial<Draft>): Draft => ({ writing: 'markdown', text: '', files: [], ...part })
-const paths = (part: Partial<Draft>) => bundle(draft(part)).files.map(({ path }) => path)
+const draft = (part: Partial<Draft>): Draft => ({ ...EMPTY_DRAFT, ...part })
 
 describe('a draft', () => {
   it('is empty until there is text or a file', () => {
@@ -18,56 +17,7 @@ describe('a draft', () => {
   })
 })
 
-describe('creating a page', () => {
-  it('from text makes a file named by its first words', () => {
-    expect(bundle(draft({ text: '# Tea at five!\n\nBring cups.' }))).toMatchObject({
-      filename: 'tea-at-five.md',
-    })
-    expect(bundle(draft({ text: 'hi', writing: 'text' })).filename).toBe('hi.txt')
-  })
-
-  it('from one file keeps its name', () => {
-    expect(bundle(draft({ files: [file('film.mp4')] })).filename).toBe('film.mp4')
-  })
-
-  it('from text with pictures makes a directory with an index', () => {
-    expect(paths({ text: 'hi', files: [file('cat.png')] })).toEqual(['index.md', 'cat.png'])
-    expect(paths({ text: '<p>', writing: 'html', files: [file('a.png')] })[0]).toBe('index.html')
-    expect(bundle(draft({ text: 'Hi!', files: [file('cat.png')] })).filename).toBe('hi')
-  })
-
-  it('from several files makes a directory', () => {
-    expect(paths({ files: [file('a'), file('b')] })).toEqual(['a', 'b'])
-    expect(bundle(draft({ files: [file('a'), file('b')] })).filename).toBeNull()
-    expect(bundle(draft({ files: [file('trip/a'), file('b')] })).filename).toBeNull()
-  })
-
-  it('from a folder keeps the folder\'s name', () => {
-    expect(bundle(draft({ files: [file('trip/a.txt')] })).filename).toBe('trip')
-    expect(bundle(draft({ files: [file('trip/a'), file('trip/b/c')] })).filename).toBe('trip')
-  })
-
-  it('does not replace an index that was dropped', () => {
-    expect(paths({ text: 'hi', files: [file('index.md')] })).toEqual(['index-2.md', 'index.md'])
-  })
-})
-
 describe('a file name', () => {
-  it('comes from the first line with a word', () => {
-    expect(nameOfText('\n\n## Über *uns*\n', 'markdown')).toBe('über-uns')
-    expect(nameOfText('![cat](cat.png) [My](x) day', 'markdown')).toBe('my-day')
-    expect(nameOfText('***', 'markdown')).toBe('page')
-  })
-
-  it('of HTML is its title', () => {
-    expect(nameOfText('<!doctype html><title>A B</title>', 'html')).toBe('a-b')
-    expect(nameOfText('<p>x', 'html')).toBe('page')
-  })
-
-  it('is short', () => {
-    expect(nameOfText('word '.repeat(100), 'text').length).toBeLessThanOrEqual(48)
-  })
-
   it('that is taken gets a number', () => {
     const files = [file('cat.png'), file('cat-2.png'), file('.env')]
     expect(freeName('cat.png', files)).toBe('cat-3.png')
@@ -83,6 +33,39 @@ describe('a file name', () => {
   it('is changed for files with equal names', () => {
     const added = withFiles(draft({ files: [file('a.txt')] }), [file('a.txt'), file('a.txt')])
     expect(added.files.map(({ path }) => path)).toEqual(['a.txt', 'a-2.txt', 'a-3.txt'])
+  })
+})
+
+describe('empty folders of a draft', () => {
+  it('are kept as long as a file is there', () => {
+    const one = withFiles(draft({}), [file('trip/a')], ['trip/later', '../trip/never/'])
+    expect(one.emptyFolders).toEqual(['trip/later', 'trip/never'])
+    const [only] = one.files
+    expect(only && without(one, only)).toEqual(EMPTY_DRAFT)
+  })
+})
+
+describe('a clipboard with a file', () => {
+  const picture = [file('image.png')]
+
+  it('of a spreadsheet is text: its picture shows the same cells', () => {
+    expect(isPastedText('a\t1\r\nb\t2\r\n', picture)).toBe(true)
+    expect(isPastedText('one cell', picture)).toBe(true)
+  })
+
+  it('is a file when there is no text, or only the names or paths of the files', () => {
+    expect(isPastedText('', picture)).toBe(false)
+    expect(isPastedText(' \n', picture)).toBe(false)
+    expect(isPastedText('my cat.png', [file('my cat.png')])).toBe(false)
+    expect(isPastedText('/home/ada/a.txt\n/home/ada/b.txt', [file('a.txt'), file('b.txt')])).toBe(false)
+    expect(isPastedText('file:///home/ada/my%20cat.png\r\n', [file('my cat.png')])).toBe(false)
+    expect(isPastedText('C:\\pictures\\cat.png', [file('cat.png')])).toBe(false)
+    expect(isPastedText('file:///%', [file('%')])).toBe(false)
+  })
+
+  it('is text when the text says more than the names', () => {
+    expect(isPastedText('Look at a.txt', [file('a.txt')])).toBe(true)
+    expect(isPastedText('a.txt\nand more', [file('a.txt')])).toBe(true)
   })
 })
 

@@ -2,77 +2,32 @@ import type { PageFile } from '../ui/site.ts'
 
 export type Writing = 'markdown' | 'text' | 'html'
 
-const EXTENSIONS: Record<Writing, string> = { markdown: 'md', text: 'txt', html: 'html' }
-const NAME_LENGTH_MAX = 48
-
 /** The contents of the home page before they are shared. */
 export interface Draft {
   writing: Writing
   text: string
   files: readonly PageFile[]
+  /** Paths of folders without anything in them. */
+  emptyFolders: readonly string[]
 }
 
-/** The files of the page that a draft becomes, and its name if it has one. */
-export interface Bundle {
-  files: readonly PageFile[]
-  filename: string | null
+export const EMPTY_DRAFT: Draft = { writing: 'markdown', text: '', files: [], emptyFolders: [] }
+
+export function isBlank(text: string): boolean {
+  return text.trim() === ''
 }
 
 export function isEmpty({ text, files }: Draft): boolean {
-  return text.trim() === '' && files.length === 0
+  return isBlank(text) && files.length === 0
 }
 
 /** Bytes of the page's content, without the nodes that link it together. */
 export function draftBytes({ text, files }: Draft): number {
-  const written = text.trim() === '' ? 0 : new Blob([text]).size
-  return files.reduce((sum, { blob }) => sum + blob.size, written)
+  return files.reduce((sum, { blob }) => sum + blob.size, isBlank(text) ? 0 : new Blob([text]).size)
 }
 
-/** A single file stays a file; a text with files, or several files, become a directory. */
-export function bundle(draft: Draft): Bundle {
-  const { writing, text, files } = draft
-  const [only] = files
-  if (text.trim() === '') {
-    if (files.length === 1 && only !== undefined && !only.path.includes('/')) {
-      return { files, filename: only.path }
-    }
-    return { files, filename: sharedFolder(files) }
-  }
-  const extension = EXTENSIONS[writing]
-  const name = nameOfText(text, writing)
-  const blob = new Blob([text])
-  if (files.length === 0) {
-    const filename = `${name}.${extension}`
-    return { files: [{ path: filename, blob }], filename }
-  }
-  const path = freeName(`index.${extension}`, files)
-  return { files: [{ path, blob }, ...files], filename: name }
-}
-
-/** The folder that contains all of them; `null` when there is none. */
-function sharedFolder(files: readonly PageFile[]): string | null {
-  const folders = new Set(files.map(({ path }) => (path.includes('/') ? path.split('/', 1)[0] : null)))
-  const [only] = folders
-  return folders.size === 1 ? only ?? null : null
-}
-
-/** A file name from the first words of a text. */
-export function nameOfText(text: string, writing: Writing): string {
-  const titled = writing === 'html' ? /<title[^>]*>([^<]+)/i.exec(text)?.[1] ?? '' : text
-  const line = titled.split('\n').find((candidate) => candidate.trim() !== '') ?? ''
-  const words = line
-    .replace(/!\[[^\]]*\]\([^)]*\)/g, ' ')
-    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
-    .toLowerCase()
-    .replace(/[^\p{L}\p{N}]+/gu, '-')
-    .replace(/^-+|-+$/g, '')
-  const letters = [...words].slice(0, NAME_LENGTH_MAX).join('')
-  return letters.replace(/-+$/, '') || 'page'
-}
-
-/** Returns `name`, or `name-2` and so on when the draft has a file of that name. */
-export function freeName(name: string, files: readonly PageFile[]): string {
-  const taken = new Set(files.map(({ path }) => path))
+/** Returns `name`, or `name-2` and so on when there is a file of that name. */
+export function freeName(name: string, files: readonly PageFile[], taken = new Set(files.map(({ path }) => path))): string {
   const dot = name.lastIndexOf('.')
   const [stem, extension] = dot > 0 ? [name.slice(0, dot), name.slice(dot)] : [name, '']
   let free = name
@@ -89,11 +44,41 @@ export function tidyPath(path: string): string {
   return steps.join('/') || 'file'
 }
 
-/** Adds files under unused names. */
-export function withFiles(draft: Draft, added: readonly PageFile[]): Draft {
+/** Adds files under unused names, and empty folders. */
+export function withFiles(draft: Draft, added: readonly PageFile[], emptyFolders: readonly string[] = []): Draft {
   const files = [...draft.files]
-  for (const { path, blob } of added) files.push({ path: freeName(tidyPath(path), files), blob })
-  return { ...draft, files }
+  const taken = new Set(files.map(({ path }) => path))
+  for (const { path, blob } of added) {
+    const free = freeName(tidyPath(path), files, taken)
+    taken.add(free)
+    files.push({ path: free, blob })
+  }
+  const folders = new Set([...draft.emptyFolders, ...emptyFolders.map(tidyPath)])
+  return { ...draft, files, emptyFolders: [...folders].filter((folder) => !taken.has(folder)) }
+}
+
+/** Removes a file, and with the last one the empty folders that came with it, which are not shown. */
+export function without(draft: Draft, gone: PageFile): Draft {
+  const files = draft.files.filter((file) => file !== gone)
+  return { ...draft, files, emptyFolders: files.length > 0 ? draft.emptyFolders : [] }
+}
+
+/**
+ * Whether the text of a clipboard is more than the names of its files. A spreadsheet offers its cells as text and as a
+ * picture, and a file manager the names or paths of copied files as text.
+ */
+export function isPastedText(text: string, files: readonly PageFile[]): boolean {
+  const isName = (line: string) => files.some(({ path }) => nameIn(line.trim()) === path)
+  return !isBlank(text) && !text.trim().split('\n').every(isName)
+}
+
+function nameIn(line: string): string {
+  const name = line.replace(/^.*[/\\]/, '')
+  try {
+    return line.startsWith('file:') ? decodeURIComponent(name) : name
+  } catch {
+    return name
+  }
 }
 
 /** The Markdown for a picture of the same page. */

@@ -1,57 +1,72 @@
+import { dropped } from '../messages/dropped.ts'
 import type { PageFile } from '../ui/site.ts'
 
-/** Files of one drop; further ones are left out, and the person is notified. */
-export const DROPPED_FILES_MAX = 2000
+/** Files of one drop; further ones are left out, and the person is notified. A page has at most 65,536 blocks. */
+export const DROPPED_FILES_MAX = 20_000
 
+/** The contents of a drop. */
 export interface Dropped {
-  files: PageFile[]
-  /** Whether there were more than `DROPPED_FILES_MAX`. */
-  cut: boolean
+  files: readonly PageFile[]
+  /** Paths of folders without anything in them. */
+  emptyFolders: readonly string[]
+  /** What was left out, and how to share it; `null` when all of it was added. */
+  notice: string | null
 }
 
-/** The files of a drop, folders included, each with its path from the drop. */
-export async function filesOfDrop(transfer: DataTransfer): Promise<Dropped> {
-  // Entries must be read before the first await, because the browser then empties the transfer.
-  const entries = [...transfer.items]
-    .filter(({ kind }) => kind === 'file')
-    .map((item) => item.webkitGetAsEntry())
-    .filter((entry) => entry !== null)
-  if (entries.length === 0) return { files: filesOf(transfer.files), cut: false }
+/** The files below dropped files and folders, each with its path from the drop. Nothing is added when one is unreadable. */
+export async function readDrop(entries: readonly FileSystemEntry[], filesMax = DROPPED_FILES_MAX): Promise<Dropped> {
   const files: PageFile[] = []
-  const cut = !(await walk(entries, files))
-  return { files, cut }
+  const emptyFolders: string[] = []
+  try {
+    const isAll = await walk(entries, { files, emptyFolders, filesMax })
+    // Empty folders alone would be a page on which nothing can be seen.
+    if (files.length === 0) return { files, emptyFolders: [], notice: dropped('nothing') }
+    return { files, emptyFolders, notice: isAll ? null : dropped('cut', { count: files.length }) }
+  } catch {
+    return { files: [], emptyFolders: [], notice: dropped('unreadable') }
+  }
 }
 
-/** The files of a list, such as a picker's, under their own names. */
-export function filesOf(list: FileList): PageFile[] {
-  return [...list].map((file) => ({ path: file.webkitRelativePath || file.name, blob: file }))
+interface Found {
+  readonly files: PageFile[]
+  readonly emptyFolders: string[]
+  readonly filesMax: number
 }
 
 /** Collects the files below; returns whether all of them were added. */
-async function walk(entries: readonly FileSystemEntry[], into: PageFile[]): Promise<boolean> {
-  for (const entry of entries) {
-    if (into.length >= DROPPED_FILES_MAX) return false
-    if (isDirectory(entry)) {
-      if (!(await walk(await childrenOf(entry), into))) return false
-    } else if (isFile(entry)) {
-      const file = await new Promise<File>((resolve, reject) => entry.file(resolve, reject))
-      into.push({ path: entry.fullPath.replace(/^\/+/, ''), blob: file })
+async function walk(entries: readonly FileSystemEntry[], into: Found): Promise<boolean> {
+  const direct = entries.filter(isFile)
+  const room = direct.slice(0, into.filesMax - into.files.length)
+  into.files.push(...(await Promise.all(room.map(fileOf))))
+  if (room.length < direct.length) return false
+  for (const folder of entries.filter(isDirectory)) {
+    let isEmpty = true
+    for await (const some of childrenOf(folder)) {
+      isEmpty = false
+      if (!(await walk(some, into))) return false
     }
+    if (isEmpty) into.emptyFolders.push(pathOf(folder))
   }
   return true
 }
 
+async function fileOf(entry: FileSystemFileEntry): Promise<PageFile> {
+  const blob = await new Promise<File>((resolve, reject) => entry.file(resolve, reject))
+  return { path: pathOf(entry), blob }
+}
+
 /** `readEntries` returns a hundred entries at a time, then an empty list. */
-async function childrenOf(directory: FileSystemDirectoryEntry): Promise<FileSystemEntry[]> {
+async function* childrenOf(directory: FileSystemDirectoryEntry): AsyncGenerator<FileSystemEntry[]> {
   const reader = directory.createReader()
-  const children: FileSystemEntry[] = []
-  while (children.length < DROPPED_FILES_MAX) {
-    const some = await new Promise<FileSystemEntry[]>((resolve, reject) =>
-      reader.readEntries(resolve, reject))
-    if (some.length === 0) break
-    children.push(...some)
+  for (;;) {
+    const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject))
+    if (some.length === 0) return
+    yield some
   }
-  return children
+}
+
+function pathOf({ fullPath }: FileSystemEntry): string {
+  return fullPath.replace(/^\/+/, '')
 }
 
 function isDirectory(entry: FileSystemEntry): entry is FileSystemDirectoryEntry {

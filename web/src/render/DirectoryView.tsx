@@ -15,6 +15,8 @@ const LISTED_AT_ONCE = 500
 
 interface DirectoryViewProps {
   files: readonly DirectoryFile[]
+  /** The number of symbolic links, which are not shown. */
+  links: number
   /** The file that the reader chose; `null` for the index file. */
   open: string | null
   /** The page's name, for saving all of it. */
@@ -24,7 +26,7 @@ interface DirectoryViewProps {
 }
 
 /** A page of several files: the open one, and the list of all. */
-export function DirectoryView({ files, open, name, origin }: DirectoryViewProps) {
+export function DirectoryView({ files, links, open, name, origin }: DirectoryViewProps) {
   const [listed, setListed] = useState(LISTED_AT_ONCE)
   const [siteFailed, setSiteFailed] = useState<string | null>(null)
   const chosen = open === null ? indexOf(files) : files.find(({ path }) => path === open) ?? null
@@ -47,6 +49,11 @@ export function DirectoryView({ files, open, name, origin }: DirectoryViewProps)
       {isOfSite && files.length > 1 && origin === null && <p class="notice">{siteText('oneByOne')}</p>}
       {isOfSite && files.length > 1 && siteFailed !== null && (
         <p class="notice">{siteText('oneByOneFailed', { reason: siteFailed })}</p>
+      )}
+      {(files.length === 0 || links > 0) && (
+        <p class="notice">
+          {files.length === 0 && text('empty')} {links > 0 && text('links', { count: links })}
+        </p>
       )}
       {rest.length > 0 && (
         <section class="listing" aria-label={text('all')}>

@@ -3,6 +3,7 @@ import { sizeText } from '../messages/index.ts'
 import { files as text } from '../messages/files.ts'
 import { useAsync } from './use-async.ts'
 import { CodeView } from './CodeView.tsx'
+import { declaringOf, encodingOf } from './encoding.ts'
 import type { Kind } from './kind.ts'
 import { headOf, kindOf, mediaKind, SNIFFED_BYTES } from './kind.ts'
 import { MarkdownView } from './MarkdownView.tsx'
@@ -11,6 +12,7 @@ import { Player } from './Player.tsx'
 import type { MediaFile } from './player-source.ts'
 import { HtmlView } from '../sandbox/index.ts'
 import { SaveLink } from './SaveLink.tsx'
+import { TEXT_SHOWN_BYTES_MAX } from './text.ts'
 import { TextView } from './TextView.tsx'
 
 interface FileViewProps {
@@ -21,7 +23,7 @@ interface FileViewProps {
 }
 
 type Opened =
-  | { blob: Blob; kind: Exclude<Kind, Played> }
+  | { blob: Blob; kind: Exclude<Kind, Played>; isGuessed: boolean }
   /** Media that plays while it loads. */
   | { blob: null; kind: Played }
 
@@ -45,7 +47,10 @@ export function FileView({ name, file, beside = [] }: FileViewProps) {
         </p>
       )}
       {opened !== null && 'ok' in opened && (
-        <Shown name={name ?? ''} file={file} opened={opened.ok} beside={beside} />
+        <>
+          {opened.ok.blob !== null && opened.ok.isGuessed && <p class="notice">{text('encodingGuessed')}</p>}
+          <Shown name={name ?? ''} file={file} opened={opened.ok} beside={beside} />
+        </>
       )}
     </article>
   )
@@ -60,7 +65,14 @@ async function openFile(name: string | null, file: MediaFile): Promise<Opened> {
   if (sniffed?.kind === 'audio' || sniffed?.kind === 'video') return { blob: null, kind: sniffed }
   const blob = await file.blob()
   const kind = kindOf(name, new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer()))
-  return kind.kind === 'audio' || kind.kind === 'video' ? { blob: null, kind } : { blob, kind }
+  return kind.kind === 'audio' || kind.kind === 'video' ? { blob: null, kind } : { blob, kind, isGuessed: await isGuessed(name, kind, blob) }
+}
+
+/** Whether it is a text that does not say its encoding, so that it may be shown in the wrong one. */
+async function isGuessed(name: string | null, { kind }: Kind, blob: Blob): Promise<boolean> {
+  if (kind !== 'text' && kind !== 'markdown' && kind !== 'code' && kind !== 'html') return false
+  const bytes = new Uint8Array(await blob.slice(0, TEXT_SHOWN_BYTES_MAX).arrayBuffer())
+  return encodingOf(bytes, kind === 'html' ? 'html' : declaringOf(name ?? '')).by === 'guess'
 }
 
 interface ShownProps {
@@ -79,7 +91,7 @@ function Shown({ name, file, opened, beside }: ShownProps) {
     case 'markdown':
       return <MarkdownView blob={blob} from={name} files={beside} />
     case 'code':
-      return <CodeView blob={blob} language={kind.language} />
+      return <CodeView blob={blob} language={kind.language} name={name} />
     case 'html':
       return <HtmlView blob={blob} from={name} files={beside} />
     case 'picture':

@@ -2,6 +2,7 @@ import { useEffect } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
 import { isFileFragment } from '../ui/route.ts'
 import { useAsync } from './use-async.ts'
+import { textIn } from './encoding.ts'
 import { Nodes } from './Nodes.tsx'
 import { mixesDirectionsTooOften } from './text.ts'
 import { TextView } from './TextView.tsx'
@@ -27,7 +28,7 @@ export function MarkdownView({ blob, from, files }: MarkdownViewProps) {
 
 async function build(blob: Blob, from: string, files: readonly DirectoryFile[]) {
   if (blob.size > MARKDOWN_BYTES_MAX) throw new RangeError('too long to be laid out')
-  const [{ buildMarkdown }, text] = await Promise.all([import('./markdown.ts'), blob.text()])
+  const [{ buildMarkdown }, text] = await Promise.all([import('./markdown.ts'), textIn(blob)])
   if (mixesDirectionsTooOften(text)) throw new RangeError('too tangled to be laid out')
   return buildMarkdown(text, from, files)
 }

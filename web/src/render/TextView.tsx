@@ -1,15 +1,18 @@
 import { useAsync } from './use-async.ts'
+import type { Declaring } from './encoding.ts'
 import { blocksOf, textOf } from './text.ts'
 
 interface TextViewProps {
   blob: Blob
   /** Whether to use a monospace font. */
   columns?: boolean
+  /** Where it can declare its encoding. */
+  declaring?: Declaring | null
 }
 
 /** Plain text. */
-export function TextView({ blob, columns = false }: TextViewProps) {
-  const read = useAsync(() => textOf(blob), [blob])
+export function TextView({ blob, columns = false, declaring = null }: TextViewProps) {
+  const read = useAsync(() => textOf(blob, declaring), [blob, declaring])
   if (read === null || 'failed' in read) return <p class="fetching" aria-busy={read === null} />
   return (
     <>

@@ -1,10 +1,11 @@
 import type { DirectoryFile } from '../ui/site.ts'
 import { resolveName } from './resolve.ts'
 
-const INDEX_NAMES = ['index.md', 'index.html', 'readme.md', 'index.htm', 'index.txt', 'readme.txt', 'readme']
+/** The first three are for what a person wrote, when an added file has one of the other names. */
+const INDEX_NAMES = ['read-first.md', 'read-first.html', 'read-first.txt', 'index.md', 'index.html', 'readme.md', 'index.htm', 'index.txt', 'readme.txt', 'readme']
 
 /** The file that a directory opens with; `null` when it only shows its list. */
-export function indexOf(files: readonly DirectoryFile[]): DirectoryFile | null {
+export function indexOf<File extends { readonly path: string }>(files: readonly File[]): File | null {
   for (const name of INDEX_NAMES) {
     const found = files.find(({ path }) => path.toLowerCase() === name)
     if (found !== undefined) return found

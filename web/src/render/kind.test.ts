@@ -24,6 +24,16 @@ describe('the name of a file', () => {
     expect(kindOf('readme.md', bytes('\x89PNG\r\n\x1a\n'))).toMatchObject({ kind: 'picture' })
   })
 
+  it('is that of a text in any encoding', () => {
+    const utf16 = bytes('\xff\xfeG\0r\0\xfc\0')
+    for (const head of [utf16, bytes('Gr\xfc\xdfe'), bytes('\x93\xfa\x96\x7b')]) {
+      expect(kindOf('a.txt', head)).toEqual({ kind: 'text' })
+      expect(kindOf('a.md', head)).toEqual({ kind: 'markdown' })
+      expect(kindOf('a.html', head)).toEqual({ kind: 'html' })
+      expect(kindOf('a.css', head)).toEqual({ kind: 'code', language: 'css' })
+    }
+  })
+
   it('is not looked up among inherited properties', () => {
     expect(kindOf('a.constructor', utf8('x'))).toEqual({ kind: 'text' })
     expect(kindOf('a.toString', utf8('x'))).toEqual({ kind: 'text' })
@@ -61,6 +71,12 @@ describe('the first bytes of a file', () => {
     expect(sniff(utf8('grüße\n'))).toEqual({ kind: 'text' })
     expect(sniff(utf8('ü').subarray(0, 1))).toEqual({ kind: 'text' })
     expect(sniff(nothing)).toEqual({ kind: 'text' })
+  })
+
+  it('identify text and HTML in UTF-16, and HTML that declares another encoding', () => {
+    expect(sniff(bytes('\xff\xfeh\0i\0'))).toEqual({ kind: 'text' })
+    expect(sniff(bytes('\xfe\xff\0<\0h\0t\0m\0l\0>'))).toEqual({ kind: 'html' })
+    expect(sniff(bytes('<html><meta charset=latin1>\xfc'))).toEqual({ kind: 'html' })
   })
 
   it('identify nothing else, so other files can only be saved', () => {

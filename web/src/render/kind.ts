@@ -1,4 +1,5 @@
 import type { Streamed } from '../ui/site.ts'
+import { decoded, encodingOf, isBinary } from './encoding.ts'
 import { VIDEO_TYPES, AUDIO_TYPES } from './media-types.ts'
 
 /** The view of a file. `other` can only be saved. */
@@ -42,7 +43,8 @@ export function kindOf(name: string | null, head: Uint8Array): Kind {
   const named = name === null ? null : kindOfName(name)
   if (named === null) return kindOfBytes(head)
   const promisesText = ['text', 'markdown', 'code', 'html'].includes(named.kind)
-  return promisesText && !isText(head) ? kindOfBytes(head) : named
+  // Such a file is text in any encoding.
+  return promisesText && isBinary(head) ? kindOfBytes(head) : named
 }
 
 function kindOfName(name: string): Kind | null {
@@ -105,8 +107,10 @@ function kindOfBytes(head: Uint8Array): Kind {
   if (at(0, 'fLaC')) return { kind: 'audio', mime: 'audio/flac' }
   if (at(0, 'ID3') || isMp3Frame(head)) return { kind: 'audio', mime: 'audio/mpeg' }
   if (at(0, '%PDF-')) return { kind: 'pdf' }
-  if (!isText(head)) return { kind: 'other' }
-  const text = new TextDecoder().decode(head)
+  // A nameless file in an old encoding cannot be told from a binary one, unless it declares the encoding.
+  const encoding = encodingOf(head, 'html')
+  if (isBinary(head) || encoding.by === 'guess') return { kind: 'other' }
+  const text = decoded(head, encoding)
   const start = text.replace(/^(?:\s+|<!--[^]*?-->|<\?xml[^]*?\?>)+/, '').slice(0, 20).toLowerCase()
   if (start.startsWith('<!doctype html') || /^<html[\s>]/.test(start)) return { kind: 'html' }
   if (/^<svg[\s>]/.test(start) || start.startsWith('<!doctype svg')) {
@@ -119,19 +123,6 @@ function kindOfBytes(head: Uint8Array): Kind {
 function isMp3Frame(head: Uint8Array): boolean {
   const [first = 0, second = 0, third = 0] = head
   return first === 0xff && (second & 0xe6) === 0xe2 && (second & 0x18) !== 0x08 && third >> 4 !== 15
-}
-
-/** UTF-8 without the control characters that only binary files have; an incomplete last character is allowed. */
-function isText(head: Uint8Array): boolean {
-  if (head.some((byte) => byte < 0x20 && !(byte >= 0x09 && byte <= 0x0d) && byte !== 0x1b)) {
-    return false
-  }
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true })
-    return true
-  } catch {
-    return false
-  }
 }
 
 function own(table: Record<string, string>, key: string): string | undefined {

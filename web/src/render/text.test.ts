@@ -4,6 +4,7 @@ import { BLOCK_LENGTH_MAX, blocksOf, mixesDirectionsTooOften, TEXT_SHOWN_BYTES_M
 describe('a text', () => {
   it('is shown whole when it is short', async () => {
     expect(await textOf(new Blob(['grüße']))).toEqual({ text: 'grüße', cut: null })
+    expect(await textOf(new Blob([Uint8Array.of(0xff, 0xfe, 0xfc, 0)]))).toEqual({ text: 'ü', cut: null })
   })
 
   it('is shown from its start when it is long, with a note', async () => {

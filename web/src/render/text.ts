@@ -1,4 +1,5 @@
 import { sizeText } from '../messages/index.ts'
+import { decoded, encodingOf, textIn, type Declaring } from './encoding.ts'
 import { files } from '../messages/files.ts'
 
 /** Longer text is shown only in part. */
@@ -17,12 +18,11 @@ export interface ShownText {
 }
 
 /** The text of a file, or the first part of a long one. */
-export async function textOf(blob: Blob): Promise<ShownText> {
-  if (blob.size <= TEXT_SHOWN_BYTES_MAX) return { text: await blob.text(), cut: null }
-  const bytes = await blob.slice(0, TEXT_SHOWN_BYTES_MAX).arrayBuffer()
+export async function textOf(blob: Blob, declaring: Declaring | null = null): Promise<ShownText> {
+  if (blob.size <= TEXT_SHOWN_BYTES_MAX) return { text: await textIn(blob, declaring), cut: null }
+  const bytes = new Uint8Array(await blob.slice(0, TEXT_SHOWN_BYTES_MAX).arrayBuffer())
   return {
-    // Streaming mode drops an incomplete last character.
-    text: new TextDecoder().decode(bytes, { stream: true }),
+    text: decoded(bytes, encodingOf(bytes, declaring)),
     cut: files('cut', { shown: sizeText(TEXT_SHOWN_BYTES_MAX), size: sizeText(blob.size) }),
   }
 }

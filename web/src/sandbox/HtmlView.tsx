@@ -1,5 +1,6 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useAsync } from '../render/use-async.ts'
+import { encodingOf } from '../render/encoding.ts'
 import { TextView } from '../render/TextView.tsx'
 import type { DirectoryFile } from '../ui/site.ts'
 import { files as text } from '../messages/files.ts'
@@ -21,7 +22,7 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
   const [running, setRunning] = useState(false)
   const place = useRef<HTMLDivElement>(null)
   const read = useAsync(() => prepare(blob, from, files, running), [blob, from, files, running])
-  if (blob.size > HTML_BYTES_MAX || (read !== null && 'failed' in read)) return <TextView blob={blob} />
+  if (blob.size > HTML_BYTES_MAX || (read !== null && 'failed' in read)) return <TextView blob={blob} declaring="html" />
   return (
     <>
       {read !== null && read.ok.hasScripts && (
@@ -54,8 +55,10 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
 
 async function prepare(blob: Blob, from: string, files: readonly DirectoryFile[], running: boolean) {
   if (blob.size > HTML_BYTES_MAX) return { html: '', leftOut: 0, hasScripts: false, running }
-  const html = await blob.text()
-  const prepared = await (running ? scriptedDocument : staticDocument)(html, from, files)
+  const bytes = new Uint8Array(await blob.arrayBuffer())
+  const encoding = encodingOf(bytes, 'html')
+  const html = new TextDecoder(encoding.label).decode(bytes)
+  const prepared = await (running ? scriptedDocument : staticDocument)(html, from, files, encoding)
   return { ...prepared, hasScripts: mayHaveScripts(html), running }
 }
 

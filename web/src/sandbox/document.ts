@@ -1,4 +1,5 @@
 import { findReferencedFile } from '../render/directory.ts'
+import { encodingOf, type Declaring, type Encoding } from '../render/encoding.ts'
 import { kindOf, SNIFFED_BYTES } from '../render/kind.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 
@@ -9,6 +10,8 @@ const STILL_POLICY =
 
 /** Total bytes of the page's files that are inlined into its HTML; further files are left out. */
 export const INLINED_BYTES_MAX = 32 * 1024 * 1024
+
+const UTF8: Encoding = { label: 'utf-8', by: 'content' }
 
 export interface PreparedHtml {
   html: string
@@ -26,9 +29,10 @@ export async function staticDocument(
   html: string,
   from: string,
   files: readonly DirectoryFile[],
+  encoding: Encoding = UTF8,
 ): Promise<PreparedHtml> {
   const page = new DOMParser().parseFromString(html, 'text/html')
-  const leftOut = await inlineFiles(page, from, files, { scripts: false })
+  const leftOut = await inlineFiles(page, from, files, { scripts: false, encoding })
   for (const link of page.querySelectorAll('a[href], area[href]')) {
     const address = link.getAttribute('href') ?? ''
     if (address.startsWith('#')) {
@@ -54,10 +58,11 @@ export async function scriptedDocument(
   html: string,
   from: string,
   files: readonly DirectoryFile[],
+  encoding: Encoding = UTF8,
 ): Promise<PreparedHtml> {
   if (files.length <= 1) return { html, leftOut: 0 }
   const page = new DOMParser().parseFromString(html, 'text/html')
-  const leftOut = await inlineFiles(page, from, files, { scripts: true })
+  const leftOut = await inlineFiles(page, from, files, { scripts: true, encoding })
   return { html: written(page), leftOut }
 }
 
@@ -70,7 +75,7 @@ async function inlineFiles(
   page: Document,
   from: string,
   files: readonly DirectoryFile[],
-  { scripts }: { scripts: boolean },
+  { scripts, encoding }: { scripts: boolean; encoding: Encoding },
 ): Promise<number> {
   let room = INLINED_BYTES_MAX
   let leftOut = 0
@@ -97,7 +102,7 @@ async function inlineFiles(
     const blob = await take(link.getAttribute('href'))
     if (blob === null) continue
     const style = page.createElement('style')
-    style.textContent = (await blob.text()).replaceAll(/<\/style/gi, '<\\/style')
+    style.textContent = (await textBeside(blob, 'css', encoding)).replaceAll(/<\/style/gi, '<\\/style')
     link.replaceWith(style)
   }
   if (!scripts) return leftOut
@@ -105,9 +110,17 @@ async function inlineFiles(
     const blob = await take(script.getAttribute('src'))
     if (blob === null) continue
     script.removeAttribute('src')
-    script.textContent = (await blob.text()).replaceAll(/<\/script/gi, '<\\/script')
+    script.textContent = (await textBeside(blob, null, encoding)).replaceAll(/<\/script/gi, '<\\/script')
   }
   return leftOut
+}
+
+/** A style sheet or script that does not say its encoding has that of the document. */
+async function textBeside(blob: Blob, declaring: Declaring | null, ofDocument: Encoding): Promise<string> {
+  const bytes = new Uint8Array(await blob.arrayBuffer())
+  const own = encodingOf(bytes, declaring)
+  const isSaid = own.by === 'mark' || own.by === 'declaration'
+  return new TextDecoder((isSaid ? own : ofDocument).label).decode(bytes)
 }
 
 async function dataAddress(blob: Blob, name: string): Promise<string> {

@@ -1,5 +1,6 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useAsync } from '../render/use-async.ts'
+import { textIn } from '../render/encoding.ts'
 import { SaveLink } from '../render/SaveLink.tsx'
 import { mayHaveScripts, sandboxSentence } from '../sandbox/index.ts'
 import { isAtFrameEntry, recordFrameFile } from '../ui/location.ts'
@@ -87,7 +88,7 @@ export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
 
   const scripted = useAsync(async () => {
     if (at.size > SEARCHED_BYTES_MAX) return true
-    return mayHaveScripts(await (await at.blob()).text())
+    return mayHaveScripts(await textIn(await at.blob(), 'html'))
   }, [at])
   const name = at.path.replace(/^.*\//, '')
   return (

@@ -1,4 +1,5 @@
-import { kindOf } from '../render/kind.ts'
+import { encodingOf } from '../render/encoding.ts'
+import { kindOf, SNIFFED_BYTES } from '../render/kind.ts'
 
 /** Types that a browser requires for the resources of a page, besides those that the app itself shows. */
 const TYPES: Record<string, string> = {
@@ -9,22 +10,34 @@ const TYPES: Record<string, string> = {
   pdf: 'application/pdf',
 }
 
-/** Text without a declared encoding is served as UTF-8, the most common one. */
-const UTF8 = '; charset=utf-8'
+/** Bytes of a text that are searched for characters that are not UTF-8. */
+const SEARCHED_BYTES_MAX = 4 << 20
+
+/**
+ * The content type of a file of a site. As with a plain server, a document declares its encoding itself, and a style sheet
+ * or script without a declaration has the encoding of its document. Only UTF-8 that declares nothing is stated here.
+ */
+export async function contentType(path: string, blob: Blob): Promise<string> {
+  const type = mediaType(path, new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer()))
+  if (!type.startsWith('text/') || type === 'text/css' || type === 'text/javascript') return type
+  const bytes = new Uint8Array(await blob.slice(0, SEARCHED_BYTES_MAX).arrayBuffer())
+  const { by } = encodingOf(bytes, type === 'text/html' ? 'html' : null)
+  return by === 'content' ? `${type}; charset=utf-8` : type
+}
 
 /** The media type of a file, by its name, or by its first bytes when the name does not decide. */
-export function mediaType(path: string, head: Uint8Array): string {
+function mediaType(path: string, head: Uint8Array): string {
   const extension = /\.([a-z0-9]+)$/i.exec(path)?.[1]?.toLowerCase() ?? ''
   const known = Object.hasOwn(TYPES, extension) ? TYPES[extension] : undefined
-  if (known !== undefined) return known.startsWith('text/') ? known + UTF8 : known
+  if (known !== undefined) return known
   const kind = kindOf(path, head)
   switch (kind.kind) {
     case 'html':
-      return `text/html${UTF8}`
+      return 'text/html'
     case 'text':
     case 'markdown':
     case 'code':
-      return `text/plain${UTF8}`
+      return 'text/plain'
     case 'picture':
     case 'audio':
     case 'video':

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { SiteFolder } from './folder.ts'
 import { frameDocument } from './frame.ts'
-import { mediaType } from './media-type.ts'
+import { contentType } from './media-type.ts'
 import { parseShellMessage } from './protocol.ts'
 import { policyOf } from './policy.ts'
 import { SiteResponder } from './responder.ts'
@@ -72,15 +72,44 @@ describe('a generated document of a site', () => {
 })
 
 describe('the type of a file', () => {
-  const text = new TextEncoder().encode('words')
+  const text = new Blob(['words'])
   it.each([
-    ['a.css', 'text/css; charset=utf-8'], ['a.MJS', 'text/javascript; charset=utf-8'], ['a.woff2', 'font/woff2'],
+    ['a.css', 'text/css'], ['a.MJS', 'text/javascript'], ['a.html', 'text/html; charset=utf-8'], ['a.woff2', 'font/woff2'],
     ['a.svg', 'image/svg+xml'], ['a.md', 'text/plain; charset=utf-8'], ['LICENSE', 'text/plain; charset=utf-8'],
     ['a.constructor', 'text/plain; charset=utf-8'], ['a.mp4', 'video/mp4'],
-  ])('%s is %s', (path, type) => expect(mediaType(path, text)).toBe(type))
+  ])('%s is %s', (path, type) => expect(contentType(path, text)).resolves.toBe(type))
 
   it('of unknown bytes is application/octet-stream', () => {
-    expect(mediaType('a.bin', Uint8Array.of(0, 1, 2))).toBe('application/octet-stream')
+    return expect(contentType('a.bin', new Blob([Uint8Array.of(0, 1, 2)]))).resolves.toBe('application/octet-stream')
+  })
+})
+
+describe('the encoding of a file', () => {
+  const type = (path: string, ...bytes: (string | number)[]) =>
+    contentType(path, new Blob(bytes.map((part) => (typeof part === 'string' ? part : Uint8Array.of(part)))))
+
+  it('is left to a document that declares it, as with a plain server', async () => {
+    expect(await type('a.html', '<meta charset="windows-1252">', 0xfc)).toBe('text/html')
+    expect(await type('a.html', '<meta charset="windows-1252">')).toBe('text/html')
+    expect(await type('a.htm', '<meta http-equiv=content-type content="text/html; charset=Shift_JIS">')).toBe('text/html')
+    expect(await type('a.html', 0xff, 0xfe, '<', 0)).toBe('text/html')
+  })
+
+  it('is UTF-8 for other text that is UTF-8', async () => {
+    expect(await type('a.html', '<p>ü')).toBe('text/html; charset=utf-8')
+    expect(await type('a.txt', 'ü')).toBe('text/plain; charset=utf-8')
+    expect(await type('a.csv', 'ü')).toBe('text/csv; charset=utf-8')
+  })
+
+  it('is unknown for the rest, so the browser guesses', async () => {
+    expect(await type('a.html', '<p>', 0xfc, '.')).toBe('text/html')
+    expect(await type('a.txt', 0xfc, '.')).toBe('text/plain')
+    expect(await type('a.txt', 'x'.repeat(100_000), 0xfc, '.')).toBe('text/plain')
+  })
+
+  it('is that of the document for style sheets and scripts', async () => {
+    expect(await type('a.css', 'ü')).toBe('text/css')
+    expect(await type('a.js', 0xfc)).toBe('text/javascript')
   })
 })
 

@@ -1,8 +1,7 @@
-import { SNIFFED_BYTES } from '../render/kind.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 import { sites as text } from '../messages/sites.ts'
 import type { SiteFolder } from './folder.ts'
-import { mediaType } from './media-type.ts'
+import { contentType } from './media-type.ts'
 import type { ReadReply } from './protocol.ts'
 import { notFoundDocument, folderRedirectDocument, folderListDocument } from './documents.ts'
 
@@ -47,8 +46,7 @@ export class SiteResponder {
     switch (found.kind) {
       case 'file': {
         const blob = await found.file.blob()
-        const head = new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer())
-        return this.#reply(200, mediaType(found.file.path, head), blob)
+        return this.#reply(200, await contentType(found.file.path, blob), blob)
       }
       case 'redirect':
         return this.#reply(200, HTML, new Blob([folderRedirectDocument(found.urlPath)]))

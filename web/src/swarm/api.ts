@@ -23,6 +23,8 @@ export interface PublishOptions {
    * path.
    */
   readonly directory?: boolean
+  /** Paths of directories without entries. Only for a directory. */
+  readonly emptyFolders?: readonly string[]
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: { bytesDone: number; bytesTotal: number }) => void
 }

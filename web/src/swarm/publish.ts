@@ -16,7 +16,7 @@ export async function publish(sources: readonly Source[], options: PublishOption
   const store = new MemoryBlockStore(dagBytesMax(pageBytesMax))
   const asDirectory = options.directory ?? (sources.length > 1 || first.path.includes('/'))
   const building = asDirectory
-    ? buildDirectory(sources, signal ? { signal } : {})
+    ? buildDirectory(sources, signal ? { signal } : {}, options.emptyFolders)
     : buildFile(first.blob, signal ? { signal } : {}, first.path)
   let bytesDone = 0
   for (;;) {

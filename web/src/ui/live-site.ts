@@ -51,13 +51,15 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     report,
     hasRooms,
     prepare: () => void Promise.all([loadSwarm(), loadPrivate()]).catch(() => undefined),
-    async share(files, { signal: stop, onProgress, sealed }) {
+    async share(files, { signal: stop, onProgress, sealed, emptyFolders = [], isDirectory }) {
       const [swarm, connected, known] = await Promise.all([loadSwarm(), coming, loadedLimits])
       const { openPage, publish } = swarm
       const { publishPrivate, ReadablePage } = await loadPrivate()
       const options: PublishOptions = {
         pageBytesMax: known.pageBytesMax,
         signal: stop,
+        emptyFolders,
+        ...(isDirectory === undefined ? {} : { directory: isDirectory }),
         onProgress: ({ bytesDone }) => onProgress(bytesDone),
       }
       const open = (publication: Publication) =>

@@ -59,6 +59,10 @@ export interface ShareOptions {
   signal: AbortSignal
   /** Called from time to time with the number of bytes hashed. */
   onProgress: (bytes: number) => void
+  /** Paths of folders without anything in them. */
+  emptyFolders?: readonly string[]
+  /** Whether the page is a directory, even with a single file. */
+  isDirectory?: boolean
   /** Makes the page private; `name` is stored inside it. */
   sealed?: { name: string | null }
 }

@@ -1,0 +1,8 @@
+import { part } from './part.ts'
+
+/** Dropped files and folders. */
+export const dropped = part('dropped', {
+  unreadable: 'The browser could not read the dropped files. Try “Add files”.',
+  cut: { other: 'Only the first {count} files were added. Share a larger folder in a terminal, with “watchfire share”.' },
+  nothing: 'There are no files in it. Browsers leave out symbolic links.',
+})

@@ -1,0 +1,64 @@
+import { describe, expect, it } from 'vitest'
+import { DROPPED_FILES_MAX, readDrop } from './dropped-files.ts'
+
+interface Tree {
+  readonly [name: string]: Tree | string
+}
+
+/** A dropped file or folder, as browsers offer it: a hundred children at a time. */
+function entryOf(name: string, child: Tree | string, above = ''): FileSystemEntry {
+  const fullPath = `${above}/${name}`
+  if (typeof child === 'string') {
+    const file = (take: (file: File) => void) => take(new File([child], name))
+    return { isFile: true, isDirectory: false, name, fullPath, file } as unknown as FileSystemEntry
+  }
+  const children = Object.entries(child).map(([below, each]) => entryOf(below, each, fullPath))
+  const createReader = () => ({ readEntries: (take: (some: FileSystemEntry[]) => void) => take(children.splice(0, 100)) })
+  return { isFile: false, isDirectory: true, name, fullPath, createReader } as unknown as FileSystemEntry
+}
+
+const flat = (count: number): Tree => Object.fromEntries(Array.from({ length: count }, (_, i) => [`${i}.txt`, '']))
+
+describe('a drop', () => {
+  it('has the files of all folders, with their paths', async () => {
+    const trip = entryOf('trip', { 'a.txt': 'a', days: { 'b.txt': 'b' } })
+    const { files, emptyFolders, notice } = await readDrop([trip, entryOf('c.txt', 'c')])
+    expect(files.map(({ path }) => path).sort()).toEqual(['c.txt', 'trip/a.txt', 'trip/days/b.txt'])
+    expect([emptyFolders, notice]).toEqual([[], null])
+  })
+
+  it('has all files of one flat folder, however many there are in a batch', async () => {
+    for (const count of [100, 2001, 4050]) {
+      const { files, notice } = await readDrop([entryOf('many', flat(count))])
+      expect([files.length, notice]).toEqual([count, null])
+    }
+  })
+
+  it('of more files than the limit says so, and how to share them, whether in one folder or in several', async () => {
+    const sentence = 'Only the first 150 files were added. Share a larger folder in a terminal, with “watchfire share”.'
+    for (const tree of [flat(151), { a: flat(100), b: flat(51) }]) {
+      const { files, notice } = await readDrop([entryOf('many', tree)], 150)
+      expect([files.length, notice]).toEqual([150, sentence])
+    }
+    expect((await readDrop([entryOf('many', flat(150))], 150)).notice).toBeNull()
+    expect(DROPPED_FILES_MAX).toBe(20_000)
+  })
+
+  it('keeps folders without anything in them', async () => {
+    const { emptyFolders } = await readDrop([entryOf('trip', { 'a.txt': 'a', later: {}, days: { never: {} } })])
+    expect(emptyFolders).toEqual(['trip/later', 'trip/days/never'])
+  })
+
+  it('without any file says so', async () => {
+    const { files, emptyFolders, notice } = await readDrop([entryOf('trip', { later: {} })])
+    expect([files, emptyFolders]).toEqual([[], []])
+    expect(notice).toBe('There are no files in it. Browsers leave out symbolic links.')
+  })
+
+  it('that cannot be read adds nothing, and says so', async () => {
+    const gone = { ...entryOf('a.txt', ''), file: (_: unknown, reject: (error: Error) => void) => reject(new Error('gone')) }
+    const { files, notice } = await readDrop([entryOf('b.txt', ''), gone as unknown as FileSystemEntry])
+    expect(files).toEqual([])
+    expect(notice).toBe('The browser could not read the dropped files. Try “Add files”.')
+  })
+})
