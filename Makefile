@@ -49,10 +49,10 @@ test: tools ## Run all tests of CI, and print how long each stage took; the suit
 	@MAKE="$(MAKE)" tests/stages.sh $(STAGES)
 	@cd tests/interop && node lib/missing-programs.mjs
 
-quick: web ## Check, and test only what differs from main
+quick: web ## Check, and test only what differs from main and the crates that depend on it
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
-	CARGO="$(CARGO)" tests/changed.sh
+	CARGO="$(CARGO)" node tests/changed.mjs
 
 check: format docs-links lint api-docs ## Formatting, lints and documentation
 
@@ -61,6 +61,7 @@ format:
 
 lint: web
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+	$(CARGO) clippy $(LOCKED) --no-default-features -p watchfire-cli -- -D warnings
 
 api-docs: web
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
@@ -91,8 +92,16 @@ client-test: client ## The client's pure parts, and the contents of its package
 interop: interop-build ## Real clients and real browsers against our server; `make interop-browser` runs one of the suites
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm test
 
+# With the profile of the Rust tests, the programs have the features for which the tests compiled everything already: other
+# features would compile 55 crates again. With another profile, the programs are those of `make serve`.
+ifeq ($(INTEROP_PROFILE),dev)
+INTEROP_PROGRAMS := --workspace --bins --examples --tests
+else
+INTEROP_PROGRAMS := --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat -p nested -p watchfire-p2p --bins --example host --example raw_peer
+endif
+
 interop-build: web client tools tests/interop/node_modules/.package-lock.json
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat -p nested -p watchfire-p2p --bins --example host --example raw_peer
+	$(CARGO) build $(LOCKED) $(INTEROP_PROGRAMS)
 
 interop-%: interop-build
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:$*
