@@ -42,10 +42,10 @@ clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.
 	cd clients/javascript && npm run build
 
 # Each is a target of its own. Those that end soonest come first.
-STAGES := web client format docs-links web-test client-test lint api-docs rust-test \
+STAGES := tools web client format docs-links web-test client-test lint api-docs rust-test \
   interop-build interop-channels interop-client interop-command-line interop-browser interop-kubo interop-channels-3 interop-tls
 
-test: tools ## Run all tests of CI, and print how long each stage took; the suites with names of their own are not among them
+test: ## Run all tests of CI, and print how long each stage took; the suites with names of their own are not among them
 	@MAKE="$(MAKE)" tests/stages.sh $(STAGES)
 	@cd tests/interop && node lib/missing-programs.mjs
 

@@ -6,12 +6,15 @@ const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
 /**
  * The features that Playwright disables, except for storage partitioning. Without partitioning no
- * cross-origin frame can have a worker, unlike in every released browser. Chromium uses the last such list.
+ * cross-origin frame can have a worker, unlike in every released browser.
  */
 const OFF = [
   'AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades', 'HttpsFirstBalancedModeAutoEnable',
   'LensOverlay', 'MediaRouter', 'PaintHolding', 'AvoidCorsURLLoaderRestartOnRedirect', 'OptimizationHints',
   'NetworkTimeServiceQuerying', 'AimEnabled', 'PreconnectToSearch',
+  // The list below the address bar, which nobody sees here: two documents with processes, in each window. Without them a window
+  // costs 0.25 CPU seconds instead of 0.85.
+  'WebUIOmniboxPopup', 'WebUIOmniboxAimPopup',
 ]
 
 /** Flags that stop all background network traffic. */
@@ -23,8 +26,14 @@ const FLAGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  `--disable-features=${OFF.join(',')}`,
 ]
+
+/** The flags of a browser. Chromium uses the last list of features, so all lists become one. */
+function withFlags(flags) {
+  const list = '--disable-features='
+  const off = flags.filter((flag) => flag.startsWith(list)).map((flag) => flag.slice(list.length))
+  return [...FLAGS, ...flags.filter((flag) => !flag.startsWith(list)), list + [...OFF, ...off].join(',')]
+}
 
 /** Flags for a browser whose WebRTC cannot connect, as behind the strictest firewall. */
 export const BY_RELAY_ONLY = ['--webrtc-ip-handling-policy=disable_non_proxied_udp', '--force-webrtc-ip-handling-policy=disable_non_proxied_udp']
@@ -34,12 +43,12 @@ export const DIRECT_ON_LOOPBACK = ['--allow-loopback-in-peer-connection', '--dis
 
 /** Starts a browser with an empty profile; `flags` are added to the default ones. */
 export function launch(flags = [], executablePath = EXECUTABLE) {
-  return chromium.launch({ executablePath, headless: true, args: [...FLAGS, ...flags] })
+  return chromium.launch({ executablePath, headless: true, args: withFlags(flags) })
 }
 
 /** Starts a browser with a profile in a folder, which may have been prepared. */
 export function launchWithProfile(folder, flags = []) {
-  return chromium.launchPersistentContext(folder, { executablePath: EXECUTABLE, headless: true, args: [...FLAGS, ...flags] })
+  return chromium.launchPersistentContext(folder, { executablePath: EXECUTABLE, headless: true, args: withFlags(flags) })
 }
 
 /**
