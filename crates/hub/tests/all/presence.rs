@@ -1,6 +1,5 @@
 //! Presence states and diffs, as clients receive them.
 
-
 use std::collections::{BTreeMap, VecDeque};
 use watchfire_types::Rng;
 

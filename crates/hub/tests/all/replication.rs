@@ -1,6 +1,5 @@
 //! Replication of presences between nodes, by interest.
 
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::reader::{Client, Shown, check, parse};

@@ -1,6 +1,5 @@
 //! The reports of a load: text, JSON and HTML.
 
-
 use crate::support::{echo, load, scenario, websocket_server};
 
 #[test]

@@ -1,7 +1,6 @@
 //! A server that stalls for three seconds. Times since sending show one slow message per user;
 //! times since the due time show the delay that users experience.
 
-
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,5 @@
 //! The behaviour of simulated users, with small test servers.
 
-
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
 

@@ -1,6 +1,5 @@
 //! Loads against the real server.
 
-
 use std::net::SocketAddr;
 
 use crate::support::{done, load, scenario};

@@ -5,8 +5,8 @@ use crate::support;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use serde_json::{Value, json};
 use crate::support::{Client, admin_address, http, http_to, metric, settings};
+use serde_json::{Value, json};
 use watchfire_server::{
     ApiKey, ApiKeyError, ApiListen, ApiScope, Channel, ChannelRule, Connected, HandleIn,
     HistoryRule, JoinRule, Joined, Outcome, Payload, PublishRule, Refusal, Reply, RunningServer,

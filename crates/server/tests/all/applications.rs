@@ -1,10 +1,9 @@
 //! Promises to applications.
 
-
 use std::any::Any;
 
-use serde_json::{Value, json};
 use crate::support::{Client, settings};
+use serde_json::{Value, json};
 use watchfire_server::{
     Channel, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, RunningServer,
     Server, Socket,

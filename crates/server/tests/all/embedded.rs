@@ -1,12 +1,11 @@
 //! Servers inside an application that has the listener.
 
-
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
+use crate::support::{Client, http_to, settings};
 use axum::Router;
 use axum::routing::get;
 use serde_json::json;
-use crate::support::{Client, http_to, settings};
 use watchfire_server::{
     Channel, EmbeddedServer, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Server, Settings,
     Socket, StartError,

@@ -1,10 +1,9 @@
 //! Promises of topics with a history, through a whole server of one process.
 
-
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use crate::support::{Client, http, metric, settings};
+use serde_json::{Value, json};
 use watchfire_server::{
     Body, ByteSize, ChannelRule, HistoryRule, JoinRule, PublishRule, RunningServer, Server,
     Settings,

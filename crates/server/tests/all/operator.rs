@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use crate::support::{Client, get, http_to, metric, settings};
+use serde_json::{Value, json};
 use watchfire_server::{PagesError, RunningServer, Server, Settings, StartError};
 
 const CID: &str = "bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";

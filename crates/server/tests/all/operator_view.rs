@@ -5,8 +5,8 @@ use crate::support;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use crate::support::{Client, http_to, metric, settings};
+use serde_json::{Value, json};
 use watchfire_server::{RunningServer, Server, Settings};
 
 const TOKEN: &str = "a token of the operator";

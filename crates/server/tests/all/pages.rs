@@ -2,8 +2,8 @@
 
 use crate::support;
 
-use serde_json::{Value, json};
 use crate::support::{Client, metric, settings, watchfire};
+use serde_json::{Value, json};
 use watchfire_server::Server;
 
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";

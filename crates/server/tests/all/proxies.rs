@@ -1,6 +1,5 @@
 //! Requests that come through proxies, and their invalid headers.
 
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

@@ -1,18 +1,17 @@
 //! Promises of `channels.rules` and of tokens, through a whole server.
 
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::support::{Client, settings};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use crate::support::{Client, settings};
 use watchfire_server::{
     Channel, ChannelRule, Connected, HandleIn, JoinRule, Joined, Outcome, Payload, PublishRule,
     Refusal, RunningServer, Server, Settings, Socket,

@@ -1,6 +1,5 @@
 //! Hosts of sites: they serve the shell and the service worker, and nothing else.
 
-
 use crate::support::{get, http, metric, settings, watchfire};
 use watchfire_server::{PagesError, RunningServer, Server, SitesError, StartError};
 

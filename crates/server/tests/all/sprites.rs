@@ -1,12 +1,11 @@
 //! Sprites, over channels and over plain HTTP.
 
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use crate::support::{Client, get, http, metric, settings, watchfire};
+use serde_json::{Value, json};
 use watchfire_server::{RunningServer, Server, Settings};
 
 const GRID: &str = "sprites:meadow";

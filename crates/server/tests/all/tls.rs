@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::settings;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use crate::support::settings;
 use tungstenite::Message;
 use watchfire_server::{RunningServer, Server, Settings, StartError, TlsStartError};
 
