@@ -11,7 +11,7 @@ use crate::http_client::{HttpClient, Request};
 use crate::serve;
 
 /// Bytes that are read of an answer; the status line is far shorter.
-const ANSWER_BYTES_MAX: u64 = 1024;
+const ANSWER_BYTES_MAX: usize = 1024;
 const PATH: &str = "/healthz";
 
 /// Arguments of `watchfire health`.

@@ -1,11 +1,19 @@
 //! HTTP requests to a server: one request, one connection, one answer.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use watchfire_page_client::{Connector, ServerUrl};
+
+/// An answer with more headers is an error.
+const HEADERS_MAX: usize = 1024;
 
 /// A request. Its head has no other characters than visible ASCII and spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,16 +32,21 @@ impl Request {
         Request { method: "GET", path: path.into(), headers: Vec::new(), body: Vec::new() }
     }
 
-    fn head(&self, authority: &str) -> String {
+    fn for_authority(&self, authority: &str) -> io::Result<http::Request<Full<Bytes>>> {
         let Request { method, path, headers, body } = self;
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\n");
+        let mut request = http::Request::builder()
+            .method(*method)
+            .uri(path)
+            .header(http::header::HOST, authority)
+            .header(http::header::CONNECTION, "close");
         for (name, value) in headers {
-            head += &format!("{name}: {value}\r\n");
+            request = request.header(*name, value);
         }
-        if *method != "GET" {
-            head += &format!("Content-Length: {}\r\n", body.len());
+        if *method != "GET" && body.is_empty() {
+            request = request.header(http::header::CONTENT_LENGTH, 0);
         }
-        head + "Connection: close\r\n\r\n"
+        let request = request.body(Full::new(Bytes::from(body.clone())));
+        request.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
 }
 
@@ -51,12 +64,12 @@ pub struct HttpClient {
     authority: String,
     connector: Arc<dyn Connector>,
     timeout: Duration,
-    answer_bytes_max: u64,
+    answer_bytes_max: usize,
 }
 
 impl HttpClient {
-    /// `timeout` is for a whole exchange. An answer is read up to `answer_bytes_max`, head included.
-    pub fn new(server: &ServerUrl, timeout: Duration, answer_bytes_max: u64) -> io::Result<Self> {
+    /// `timeout` is for a whole exchange. The body of an answer is read up to `answer_bytes_max`.
+    pub fn new(server: &ServerUrl, timeout: Duration, answer_bytes_max: usize) -> io::Result<Self> {
         let connector = server.connector()?;
         let authority = server.authority().to_owned();
         Ok(HttpClient { authority, connector, timeout, answer_bytes_max })
@@ -79,69 +92,70 @@ impl HttpClient {
     }
 
     async fn exchange_untimed(&self, request: &Request) -> io::Result<Answer> {
-        let mut connection = self.connector.connect().await?;
-        connection.write_all(request.head(&self.authority).as_bytes()).await?;
-        // A server that refuses the request may not read the whole body.
-        let written = connection.write_all(&request.body).await;
-        let mut bytes = Vec::new();
-        let read = connection.take(self.answer_bytes_max).read_to_end(&mut bytes).await;
-        if bytes.is_empty() {
-            written.and(read)?;
-            let message = "the server closed the connection without an answer";
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
-        }
-        let is_whole = read.is_ok() && (bytes.len() as u64) < self.answer_bytes_max;
-        parse(&bytes, is_whole).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP; check the address")
-        })
-    }
-}
-
-/// `is_whole`: the bytes are all that the server sent. `None`: they are not HTTP.
-fn parse(bytes: &[u8], is_whole: bool) -> Option<Answer> {
-    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
-    let head = String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]);
-    let mut lines = head.split("\r\n");
-    let mut words = lines.next()?.split(' ');
-    let is_http = words.next()?.starts_with("HTTP/1.");
-    let status = words.next()?.parse().ok().filter(|_| is_http)?;
-    let Some(end) = end else {
-        return Some(Answer { status, body: Vec::new(), is_complete: false });
-    };
-    let body = &bytes[end + 4..];
-    let headers: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
-    let header = |name: &str| {
-        let found = headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.trim())
-    };
-    let is_chunked =
-        header("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked"));
-    let (body, is_complete) = match header("content-length").and_then(|value| value.parse().ok()) {
-        _ if is_chunked => joined_chunks(body),
-        Some(length) => (body[..body.len().min(length)].to_vec(), body.len() >= length),
-        None => (body.to_vec(), is_whole),
-    };
-    Some(Answer { status, body, is_complete })
-}
-
-/// The bytes of all chunks, and whether the last one is among them.
-fn joined_chunks(mut rest: &[u8]) -> (Vec<u8>, bool) {
-    let mut body = Vec::new();
-    while let Some(end) = rest.windows(2).position(|window| window == b"\r\n") {
-        let line = String::from_utf8_lossy(&rest[..end]);
-        let length = line.split(';').next().unwrap_or_default().trim();
-        let Ok(length) = usize::from_str_radix(length, 16) else { break };
-        rest = &rest[end + 2..];
-        body.extend_from_slice(&rest[..rest.len().min(length)]);
-        if length == 0 {
-            return (body, true);
-        }
-        let Some(next) = length.checked_add(2).and_then(|skipped| rest.get(skipped..)) else {
-            break;
+        let request = request.for_authority(&self.authority)?;
+        let stream = self.connector.connect().await?;
+        let (mut sender, connection) = http1::Builder::new()
+            .max_headers(HEADERS_MAX)
+            // What RFC 9112 (5.1, 5.2) lets a client repair.
+            .allow_obsolete_multiline_headers_in_responses(true)
+            .allow_spaces_after_header_name_in_responses(true)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(io::Error::other)?;
+        let exchange = async {
+            let response = sender.send_request(request).await;
+            self.read(response.map_err(failed)?).await
         };
-        rest = next;
+        let (mut exchange, mut connection) = (pin!(exchange), pin!(connection));
+        tokio::select! {
+            answer = &mut exchange => answer,
+            // Its end, with or without an error, is the end of the exchange too.
+            _ = &mut connection => exchange.await,
+        }
     }
-    (body, false)
+
+    async fn read(&self, response: http::Response<Incoming>) -> io::Result<Answer> {
+        let status = response.status().as_u16();
+        if status == 101 {
+            let message = "the server switched to another protocol, which was not asked for";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        let mut incoming = response.into_body();
+        let mut body = Vec::new();
+        let is_complete = loop {
+            match incoming.frame().await {
+                None => break true,
+                // The connection was lost, or the body is not valid.
+                Some(Err(_)) => break false,
+                Some(Ok(frame)) => {
+                    let Ok(bytes) = frame.into_data() else { continue };
+                    let room = self.answer_bytes_max - body.len();
+                    body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                    if bytes.len() > room {
+                        break false;
+                    }
+                }
+            }
+        };
+        Ok(Answer { status, body, is_complete })
+    }
+}
+
+/// The error for an exchange without an answer.
+fn failed(error: hyper::Error) -> io::Error {
+    if error.is_parse() {
+        let message = "the answer is not HTTP; check the address";
+        return io::Error::new(io::ErrorKind::InvalidData, message);
+    }
+    if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+        let message = "the server closed the connection without an answer";
+        return io::Error::new(io::ErrorKind::UnexpectedEof, message);
+    }
+    // The cause says more than what it prevented.
+    match std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<io::Error>()) {
+        Some(cause) => io::Error::new(cause.kind(), cause.to_string()),
+        None => io::Error::other(error),
+    }
 }
 
 #[cfg(test)]
@@ -150,11 +164,21 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
+    use serde_json::Value;
+
     use super::*;
 
     /// Sends a request to a server that reads its head and then does this, once.
     fn exchanged_with(
         serve: impl FnOnce(&mut TcpStream) + Send + 'static,
+        timeout: Duration,
+    ) -> io::Result<Answer> {
+        exchange_with(serve, &Request::get("/"), timeout)
+    }
+
+    fn exchange_with(
+        serve: impl FnOnce(&mut TcpStream) + Send + 'static,
+        request: &Request,
         timeout: Duration,
     ) -> io::Result<Answer> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -165,7 +189,7 @@ mod tests {
             serve(&mut stream);
         });
         let client = HttpClient::new(&server, timeout, 10_000).unwrap();
-        let answer = client.exchange_blocking(&Request::get("/"));
+        let answer = client.exchange_blocking(request);
         serving.join().unwrap();
         answer
     }
@@ -180,7 +204,7 @@ mod tests {
         };
         let answer = exchanged_with(endless, LONG).unwrap();
         assert_eq!((answer.status, answer.is_complete), (200, false));
-        assert_eq!(answer.body.len(), 10_000 - b"HTTP/1.1 200 OK\r\n\r\n".len());
+        assert_eq!(answer.body.len(), 10_000);
     }
 
     #[test]
@@ -192,50 +216,103 @@ mod tests {
         assert_eq!(error.to_string(), "the server closed the connection without an answer");
     }
 
-    fn parsed(text: &str) -> Option<(u16, String, bool)> {
-        let Answer { status, body, is_complete } = parse(text.as_bytes(), true)?;
-        Some((status, String::from_utf8(body).unwrap(), is_complete))
+    /// One entry of the vectors.
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Vector {
+        name: String,
+        #[serde(default)]
+        method: Option<String>,
+        answer: String,
+        #[serde(default)]
+        repeat: std::collections::BTreeMap<String, usize>,
+        /// The server closes the connection after the answer; otherwise it keeps it open.
+        #[serde(default)]
+        closes: bool,
+        #[serde(default)]
+        status: u16,
+        #[serde(default)]
+        body: String,
+        #[serde(default)]
+        fails: bool,
+        #[serde(default)]
+        may_fail: bool,
+        #[serde(default, rename = "reused")]
+        _reused: bool,
+        #[serde(default, rename = "may_close")]
+        _may_close: bool,
     }
 
     #[test]
-    fn the_body_ends_where_the_head_says() {
-        let answer = |rest: &str| parsed(&format!("HTTP/1.1 200 OK\r\n{rest}"));
-        let found = |body: &str, is_complete| Some((200, body.to_owned(), is_complete));
-        assert_eq!(answer("\r\nuntil the end"), found("until the end", true));
-        assert_eq!(answer("content-length: 3\r\n\r\nabcd"), found("abc", true));
-        assert_eq!(answer("Content-Length: 5\r\n\r\nabcd"), found("abcd", false));
-        let chunked = "Transfer-Encoding: chunked\r\n\r\n";
-        assert_eq!(
-            answer(&format!("{chunked}2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n")),
-            found("abc", true)
-        );
-        assert_eq!(answer(&format!("{chunked}2\r\nab\r\n5\r\nc")), found("abc", false));
-        assert_eq!(answer(&format!("{chunked}ffffffffffffffff\r\nab")), found("ab", false));
-        assert_eq!(answer(&format!("{chunked}-1\r\nab")), found("", false));
-        assert_eq!(answer("content-le"), found("", false));
-    }
-
-    #[test]
-    fn an_answer_that_is_not_http_is_none() {
-        for text in ["SSH-2.0-x\r\n", "", "HTTP/1.1\r\n\r\n", "HTTP/1.1 OK\r\n\r\n", "\r\n\r\n"] {
-            assert_eq!(parsed(text), None, "{text:?}");
+    fn every_form_of_an_answer_is_read() {
+        let vectors = include_str!("../../../tests/vectors/http_answers.json");
+        let vectors: Value = serde_json::from_str(vectors).unwrap();
+        let vectors: Vec<Vector> = serde_json::from_value(vectors["answers"].clone()).unwrap();
+        for vector in vectors {
+            let repeated = vector.repeat.iter();
+            let lines: String =
+                repeated.map(|(line, count)| format!("{line}\r\n").repeat(*count)).collect();
+            let bytes = vector.answer.replace("{repeat}", &lines).into_bytes();
+            let closes = vector.closes;
+            let method = if vector.method.is_some() { "HEAD" } else { "GET" };
+            let request = Request { method, ..Request::get("/") };
+            let serve = move |stream: &mut TcpStream| {
+                stream.write_all(&bytes).unwrap();
+                if !closes {
+                    // The answer ends where its head says, and not with the connection.
+                    drop(stream.read(&mut [0; 1]));
+                }
+            };
+            let answer = exchange_with(serve, &request, LONG);
+            let found = answer.ok().filter(|answer| answer.is_complete);
+            let name = &vector.name;
+            match found {
+                None => assert!(vector.fails || vector.may_fail, "{name} failed"),
+                Some(answer) => {
+                    assert!(!vector.fails, "{name} was taken: {answer:?}");
+                    let body = String::from_utf8(answer.body).unwrap();
+                    assert_eq!((answer.status, &body), (vector.status, &vector.body), "{name}");
+                }
+            }
         }
     }
 
     #[test]
     fn the_head_of_a_request_has_its_headers() {
-        let request = Request {
+        let head = |request: Request| {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let authority = listener.local_addr().unwrap().to_string();
+            let serving = thread::spawn(move || {
+                let mut stream = listener.accept().unwrap().0;
+                let mut buffer = [0; 1024];
+                let mut received = Vec::new();
+                while !received.ends_with(b"}") && !received.ends_with(b"\r\n\r\n") {
+                    let len = stream.read(&mut buffer).unwrap();
+                    received.extend_from_slice(&buffer[..len]);
+                }
+                sender.send(String::from_utf8(received).unwrap()).unwrap();
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+            });
+            let server = format!("http://{authority}").parse().unwrap();
+            HttpClient::new(&server, LONG, 10).unwrap().exchange_blocking(&request).unwrap();
+            serving.join().unwrap();
+            receiver.recv().unwrap().replace(&authority, "h")
+        };
+        let post = Request {
             method: "POST",
             headers: vec![("Authorization", "Bearer x".into())],
             body: b"{}".to_vec(),
             ..Request::get("/a?b=c")
         };
         assert_eq!(
-            request.head("localhost:1"),
-            "POST /a?b=c HTTP/1.1\r\nHost: localhost:1\r\nAuthorization: Bearer x\r\n\
-             Content-Length: 2\r\nConnection: close\r\n\r\n"
+            head(post.clone()),
+            "POST /a?b=c HTTP/1.1\r\nhost: h\r\nconnection: close\r\nauthorization: Bearer x\r\n\
+             content-length: 2\r\n\r\n{}"
         );
-        let get = Request::get("/").head("h");
-        assert_eq!(get, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        let get = head(Request::get("/"));
+        assert_eq!(get, "GET / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+        let empty = head(Request { body: Vec::new(), headers: Vec::new(), ..post });
+        assert!(empty.ends_with("content-length: 0\r\n\r\n"), "{empty}");
     }
 }

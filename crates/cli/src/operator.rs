@@ -17,7 +17,7 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:4010";
 /// The variable with the token. The server reads the same one.
 const TOKEN_VARIABLE: &str = "WATCHFIRE_ADMIN_TOKEN";
 /// Bytes that are read of an answer. The history of 15 minutes has less than one MiB.
-const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
+const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The server waits two seconds for its event loops.
 const TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -14,7 +14,7 @@ use crate::http_client::{Answer, HttpClient, Request};
 use crate::secret;
 
 /// Bytes that are read of an answer. An error is far shorter.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The largest payload. Servers accept less by default.
 const PAYLOAD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The variable with the key. The server reads the same one.

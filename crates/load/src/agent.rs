@@ -122,10 +122,7 @@ pub(crate) fn connect(
 ) -> anyhow::Result<(TcpStream, BufReader<TcpStream>, u64)> {
     let address = &agent.address;
     let context = || format!("agent {address}");
-    let mut found = address.to_socket_addrs().with_context(context)?;
-    let address = found.next().with_context(context)?;
-    let mut stream =
-        TcpStream::connect_timeout(&address, GREETING_TIMEOUT).with_context(context)?;
+    let mut stream = connect_to_any(address).with_context(context)?;
     stream.set_read_timeout(Some(GREETING_TIMEOUT))?;
     writeln!(stream, "{HELLO} {}", agent.token).with_context(context)?;
     let mut answer = String::new();
@@ -142,9 +139,31 @@ pub(crate) fn connect(
     }
 }
 
+/// Connect to the first address of a name that accepts. A name such as `localhost` may have several.
+fn connect_to_any(name: &str) -> io::Result<TcpStream> {
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in name.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, GREETING_TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_is_reached_at_any_address_of_its_name() {
+        // `localhost` is `::1` first on most machines.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(connect_to_any(&format!("localhost:{port}")).is_ok());
+        drop(listener);
+        assert!(connect_to_any("127.0.0.1:0").is_err());
+    }
 
     #[test]
     fn tokens_have_a_least_length_and_no_spaces() {

@@ -5,6 +5,7 @@ use std::fmt;
 use rustix::io::Errno;
 
 use crate::frame::FrameError;
+use crate::http::ResponseError;
 
 /// The beginning of the name of a failure that a limit of this machine caused.
 pub(crate) const LIMIT_REACHED: &str = "this machine's limit: ";
@@ -63,6 +64,19 @@ impl Failure {
         }
     }
 
+    /// Whether another address of the same server may work.
+    pub(crate) fn is_of_address(self) -> bool {
+        matches!(
+            self,
+            Failure::Refused
+                | Failure::Unreachable
+                | Failure::TimedOut
+                | Failure::SourcePorts
+                | Failure::SourceAddress
+                | Failure::System(_)
+        )
+    }
+
     /// The limit of this machine that caused the failure, if any.
     pub(crate) fn limit(self) -> Option<&'static str> {
         match self {
@@ -74,6 +88,15 @@ impl Failure {
             }
             Failure::KernelMemory => Some("kernel memory for sockets (net.ipv4.tcp_mem)"),
             _ => None,
+        }
+    }
+}
+
+impl From<ResponseError> for Failure {
+    fn from(error: ResponseError) -> Failure {
+        match error {
+            ResponseError::Invalid => Failure::InvalidResponse,
+            ResponseError::Cut => Failure::Ended,
         }
     }
 }

@@ -10,6 +10,7 @@ mod agent;
 mod arrivals;
 mod broadcast;
 mod clock;
+mod cookies;
 mod engine;
 mod failure;
 mod frame;

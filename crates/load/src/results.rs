@@ -61,6 +61,16 @@ pub struct Step {
     pub due: Histogram,
     /// Since it began: the time that the server took.
     pub begun: Histogram,
+    /// How many of these times are of steps that were never answered: they timed out, or still waited
+    /// at the end of the load. Each counts with the time that it has waited.
+    pub unanswered: u64,
+}
+
+impl Step {
+    /// How many times the step was done.
+    pub fn done(&self) -> u64 {
+        self.due.len().saturating_sub(self.unanswered)
+    }
 }
 
 /// One second of the load.
@@ -129,6 +139,7 @@ impl Results {
             if let Some(step) = self.steps.get_mut(usize::from(times.step)) {
                 step.due.merge(&times.due);
                 step.begun.merge(&times.begun);
+                step.unanswered += times.unanswered;
             }
         }
         for (step, kind, count) in &delta.errors {

@@ -88,6 +88,16 @@ pub(crate) struct StepDelta {
     pub(crate) step: u16,
     pub(crate) due: Snapshot,
     pub(crate) begun: Snapshot,
+    /// How many of these times are of steps that were never answered.
+    pub(crate) unanswered: u64,
+}
+
+/// The times of one step: since it was due, and since it began.
+#[derive(Default)]
+struct StepTimes {
+    due: Histogram,
+    begun: Histogram,
+    unanswered: u64,
 }
 
 /// The counters of one worker.
@@ -98,7 +108,7 @@ pub(crate) struct Tally {
     pub(crate) receipts: ReceiptRecorder,
     sent: Vec<Sent>,
     sent_total: usize,
-    steps: Vec<Option<Box<(Histogram, Histogram)>>>,
+    steps: Vec<Option<Box<StepTimes>>>,
     errors: BTreeMap<(Option<StepId>, Failure), u64>,
 }
 
@@ -118,11 +128,15 @@ impl Tally {
 
     /// Record a finished step: the time since it was due, and since it began.
     pub(crate) fn step(&mut self, step: StepId, since_due: Duration, since_begun: Duration) {
-        let recorders = &mut self.steps[usize::from(step.0)];
-        let (due, begun) =
-            &mut **recorders.get_or_insert_with(|| Box::new((Histogram::new(), Histogram::new())));
-        due.record(since_due);
-        begun.record(since_begun);
+        let times = self.steps[usize::from(step.0)].get_or_insert_default();
+        times.due.record(since_due);
+        times.begun.record(since_begun);
+    }
+
+    /// Record a step that was not answered: how long it has waited. Its answer would have taken longer.
+    pub(crate) fn unanswered(&mut self, step: StepId, since_due: Duration, since_begun: Duration) {
+        self.step(step, since_due, since_begun);
+        self.steps[usize::from(step.0)].get_or_insert_default().unanswered += 1;
     }
 
     /// Whether one more broadcast can be reported on its own.
@@ -150,9 +164,11 @@ impl Tally {
     /// The results since the last call.
     pub(crate) fn take(&mut self, names: &[String]) -> Delta {
         let steps = self.steps.iter_mut().enumerate().filter_map(|(step, recorders)| {
-            let (due, begun) = &mut **recorders.as_mut()?;
-            let (due, begun) = (due.take(), begun.take());
-            (!due.is_empty()).then_some(StepDelta { step: step as u16, due, begun })
+            let times = recorders.as_mut()?;
+            let (due, begun) = (times.due.take(), times.begun.take());
+            let unanswered = std::mem::take(&mut times.unanswered);
+            let step = step as u16;
+            (!due.is_empty()).then_some(StepDelta { step, due, begun, unanswered })
         });
         let steps = steps.collect();
         let errors =

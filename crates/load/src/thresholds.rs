@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use watchfire_report::units::duration;
 
-use crate::results::Results;
+use crate::results::{Results, Step};
 use crate::scenario::{StepThresholds, Thresholds};
 
 /// One threshold, and whether it was kept.
@@ -91,17 +91,29 @@ fn judge_step(name: &str, threshold: &StepThresholds, results: &Results) -> Vec<
     for (quantile, max, share) in quantiles {
         let Some(max) = max else { continue };
         let threshold = format!("{name} {quantile}");
-        verdicts.push(match step.due.is_empty() {
+        let measured = step.due.quantile(share);
+        verdicts.push(if step.done() == 0 {
             // A step that was never done counts as broken.
-            true => verdict(format!("{threshold} ≤ {}", duration(max)), "never done".into(), false),
-            false => within(&threshold, max, step.due.quantile(share)),
+            verdict(format!("{threshold} ≤ {}", duration(max)), "never done".into(), false)
+        } else if is_unanswered(step, share) {
+            let measured = format!("at least {}: timed out", duration(measured));
+            verdict(format!("{threshold} ≤ {}", duration(max)), measured, false)
+        } else {
+            within(&threshold, max, measured)
         });
     }
     if let Some(min) = threshold.count_min {
-        let count = step.due.len();
+        let count = step.done();
         verdicts.push(verdict(format!("{name} done ≥ {min}"), count.to_string(), count >= min));
     }
     verdicts
+}
+
+/// Whether a quantile is the time of a step without an answer: more steps had none than are slower than
+/// the quantile. Its true value is not known, only that it is longer.
+fn is_unanswered(step: &Step, share: f64) -> bool {
+    let slower = (step.due.len() as f64 * (1.0 - share)).floor() as u64;
+    step.unanswered > slower
 }
 
 fn within(name: &str, max: Duration, measured: Duration) -> Verdict {

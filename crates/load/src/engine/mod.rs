@@ -1,5 +1,6 @@
 //! All users of one process: a slab of small records over one epoll, in one thread.
 
+mod addresses;
 mod message;
 mod receive;
 mod script;
@@ -29,6 +30,7 @@ use crate::scenario::{Scenario, Serializer, TextContext};
 use crate::stop_flag::StopFlag;
 use crate::tally::{Delta, Tally};
 
+use addresses::{Addresses, Tried};
 use sources::Sources;
 use timer::{TIMER, Timer};
 use user::{Connection, FIRST_REFERENCE, NEVER, User, Waiting};
@@ -87,6 +89,7 @@ pub(crate) struct Engine<'a> {
     wakes: Wakes,
     arrivals: Peekable<ArrivalShare<'a>>,
     sources: Sources,
+    addresses: Addresses,
     read_buffer: Vec<u8>,
     /// Buffers for encoding messages and frames.
     message_buffer: Vec<u8>,
@@ -129,6 +132,7 @@ impl<'a> Engine<'a> {
             wakes: Wakes::default(),
             arrivals: arrivals.peekable(),
             sources: Sources::new(scenario, share),
+            addresses: Addresses::new(&scenario.targets),
             read_buffer: vec![0; READ_BYTES],
             message_buffer: Vec::new(),
             frame_buffer: Vec::new(),
@@ -152,6 +156,7 @@ impl<'a> Engine<'a> {
         stop: &StopFlag,
         mut report: impl FnMut(Delta) -> bool,
     ) -> std::io::Result<()> {
+        self.clock.wait_for_begin();
         let over_at = Instant::ZERO + self.scenario.duration();
         let cut_at = over_at + self.scenario.wind_down;
         let mut second = 0;
@@ -160,6 +165,9 @@ impl<'a> Engine<'a> {
             let is_cut = now >= cut_at || stop.is_set();
             if is_cut || (self.arrivals.peek().is_none() && self.users.is_empty() && now >= over_at)
             {
+                if !stop.is_set() {
+                    self.measure_unanswered(over_at);
+                }
                 self.tally.counts.cut_off += self.users.len() as u64;
                 self.users.clear();
                 self.connected = 0;
@@ -291,6 +299,8 @@ impl<'a> Engine<'a> {
             inbox: None,
             outbox: None,
             saved: None,
+            slots: None,
+            cookies: None,
             socket: None,
             number,
             counters: Default::default(),
@@ -299,6 +309,7 @@ impl<'a> Engine<'a> {
             times_out_at: NEVER,
             heartbeat_at: NEVER,
             heartbeat_seconds: 0,
+            tried: Tried::default(),
             session: session as u16,
             position: 0,
             target: target as u16,
@@ -308,6 +319,8 @@ impl<'a> Engine<'a> {
             socket_serial: 0,
             audiences: 0,
             is_heartbeat_unanswered: false,
+            address: 0,
+            is_connecting: false,
             is_watched: false,
             is_write_watched: false,
         }
@@ -371,7 +384,12 @@ impl<'a> Engine<'a> {
                 self.drop_socket(index);
                 self.complete(index);
             }
-            _ => self.fail(index, Failure::TimedOut),
+            _ => {
+                if user.is_connecting {
+                    self.note_address_failed(index);
+                }
+                self.fail(index, Failure::TimedOut);
+            }
         }
     }
 
@@ -445,6 +463,7 @@ impl<'a> Engine<'a> {
             seed: self.scenario.seed,
             user: u64::from(user.number),
             saved: user.saved.as_deref().unwrap_or_default(),
+            slots: user.slots.as_deref().unwrap_or_default(),
             now,
             is_broadcast,
         }

@@ -11,9 +11,10 @@ use super::user::{Connection, Inbox, User, Waiting};
 use super::{Engine, millis};
 use crate::broadcast::BroadcastId;
 use crate::clock::monotonic;
+use crate::cookies::wall_clock;
 use crate::failure::Failure;
 use crate::frame::{self, Frame, MESSAGE_BYTES_MAX, Opcode};
-use crate::http::{self, Response};
+use crate::http::{self, Exchange, Response};
 use crate::scenario::{Effect, Http, Op, Poll, Scenario, SentAt, Serializer, Wanted, sent_at};
 
 /// The longest value that is saved from a response.
@@ -35,12 +36,13 @@ enum Consumed {
 
 impl Engine<'_> {
     pub(super) fn handle_event(&mut self, index: usize, flags: EventFlags) {
-        let number = self.users[index].number;
+        let User { number, socket_serial: serial, .. } = self.users[index];
         if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
             self.flush(index);
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP)
             && self.has_user(index, number)
+            && self.users[index].socket_serial == serial
         {
             self.read(index, flags);
         }
@@ -145,7 +147,9 @@ impl Engine<'_> {
         let user = &mut self.users[index];
         match user.connection {
             Connection::Closing => self.handle_closed(index),
-            Connection::Http if user.waiting == Waiting::Response => {
+            Connection::Upgrading | Connection::Http
+                if matches!(user.waiting, Waiting::Open | Waiting::Response) =>
+            {
                 let unread = user.inbox.take().map_or(Vec::new(), |inbox| inbox.unread);
                 let is_response = !unread.is_empty()
                     && !matches!(self.handle_response(index, &unread, true), Consumed::Incomplete);
@@ -159,10 +163,11 @@ impl Engine<'_> {
         }
     }
 
-    fn handle_broken(&mut self, index: usize, failure: Failure) {
-        match self.users[index].connection {
-            Connection::Closing => self.handle_closed(index),
-            _ => self.fail(index, failure),
+    pub(super) fn handle_broken(&mut self, index: usize, failure: Failure) {
+        if self.users[index].connection == Connection::Closing {
+            self.handle_closed(index);
+        } else if !self.tries_next_address(index, failure) {
+            self.fail(index, failure);
         }
     }
 
@@ -299,17 +304,23 @@ impl Engine<'_> {
     }
 
     fn handle_response(&mut self, index: usize, bytes: &[u8], is_ended: bool) -> Consumed {
-        let response = match http::decode(bytes, is_ended) {
+        let is_head = self.request(&self.users[index]).is_some_and(|http| http.method == "HEAD");
+        let response = match http::decode(bytes, Exchange { is_head, is_ended }) {
             Ok(Some(response)) => response,
             Ok(None) => return Consumed::Incomplete,
-            Err(_) => {
-                self.fail(index, Failure::InvalidResponse);
+            Err(error) => {
+                self.fail(index, error.into());
                 return Consumed::Gone;
             }
         };
         let len = response.len;
+        self.keep_cookies(index, &response);
         let user = &self.users[index];
         match self.op(user) {
+            // Nothing asked for another protocol on this connection.
+            Some(Op::Http(_) | Op::Poll(_)) if response.status == 101 => {
+                self.fail(index, Failure::InvalidResponse);
+            }
             Some(Op::Connect(_)) => self.handle_upgrade(index, &response),
             Some(Op::Http(http)) if user.waiting == Waiting::Response => {
                 self.release(index, &response);
@@ -319,9 +330,42 @@ impl Engine<'_> {
                 self.release(index, &response);
                 self.handle_poll(index, poll, &response);
             }
+            // A server that gives up an idle connection may say so (RFC 9110, section 15.5.9).
+            _ if response.status == 408 && user.connection == Connection::Http => {
+                self.drop_socket(index);
+            }
             _ => self.fail(index, Failure::InvalidResponse),
         }
         Consumed::Bytes(len)
+    }
+
+    /// The request that the current step waits for, unless it is a handshake.
+    fn request(&self, user: &User) -> Option<&Http> {
+        match self.op(user) {
+            Some(Op::Http(http)) if user.waiting == Waiting::Response => Some(http),
+            Some(Op::Poll(poll)) if user.waiting == Waiting::Response => Some(&poll.request),
+            _ => None,
+        }
+    }
+
+    /// Store the cookies of a response, if the session keeps cookies.
+    fn keep_cookies(&mut self, index: usize, response: &Response<'_>) {
+        let user = &self.users[index];
+        let session = &self.scenario.sessions[usize::from(user.session)];
+        let path = match self.op(user) {
+            Some(Op::Connect(connect)) => &connect.path,
+            Some(Op::Http(http)) => &http.path,
+            Some(Op::Poll(poll)) => &poll.request.path,
+            _ => return,
+        };
+        if response.cookies.is_empty() || !session.keeps_cookies {
+            return;
+        }
+        let path = self.full_path(user, path);
+        let host = self.scenario.targets[usize::from(user.target)].host();
+        let jar = self.users[index].cookies.get_or_insert_default();
+        let now = wall_clock();
+        response.cookies.iter().for_each(|cookie| jar.set(cookie, host, &path, now));
     }
 
     fn handle_upgrade(&mut self, index: usize, response: &Response<'_>) {

@@ -8,7 +8,7 @@ use super::user::{Connection, NEVER, User, Waiting};
 use super::{Engine, millis};
 use crate::failure::Failure;
 use crate::sampling::exponential;
-use crate::scenario::{Op, StepId, ThinkTime, Wanted};
+use crate::scenario::{Op, SlotDraw, StepId, ThinkTime, Wanted};
 
 /// The most operations of one user in one turn.
 const OPS_PER_TURN: usize = 100;
@@ -56,6 +56,10 @@ impl<'a> Engine<'a> {
             Op::Stay(Some(period)) => self.pause(index, *period),
             Op::Stay(None) if self.is_over() => self.next_op(index),
             Op::Stay(None) => self.wait(index, Waiting::Over),
+            Op::Draw { slot, drawn } => {
+                self.draw_slot(index, *slot, *drawn);
+                self.next_op(index)
+            }
             Op::LoopBegin { depth } => {
                 self.users[index].counters[*depth] = 0;
                 self.next_op(index)
@@ -100,6 +104,15 @@ impl<'a> Engine<'a> {
                 Turn::Wait
             }
         }
+    }
+
+    /// Draw a variable into a slot of the user.
+    fn draw_slot(&mut self, index: usize, slot: usize, drawn: u32) {
+        let user = &mut self.users[index];
+        let count = self.scenario.sessions[usize::from(user.session)].slots;
+        let slots = user.slots.get_or_insert_with(|| vec![SlotDraw::default(); count].into());
+        let times = slots[slot].times.wrapping_add(1).max(1);
+        slots[slot] = SlotDraw { drawn, times };
     }
 
     /// Send the request of the current step, over a new connection if there is none. The response
@@ -162,7 +175,8 @@ impl<'a> Engine<'a> {
 
     /// Set the deadline of the current step.
     pub(super) fn arm(&mut self, index: usize, timeout: Duration) {
-        self.users[index].times_out_at = millis(self.clock.now() + timeout);
+        // Rounded up: a step that times out has waited for the whole time.
+        self.users[index].times_out_at = millis(self.clock.now() + timeout) + 1;
     }
 
     /// Record the times of a finished step, since it was due and since it began.
@@ -172,6 +186,33 @@ impl<'a> Engine<'a> {
         self.tally.step(step, now.since(user.due), now.since(user.begun));
         user.due = now;
         now
+    }
+
+    /// Record the time that a step has waited in vain. Without it, the slowest answers would be missing
+    /// from the times of their step.
+    fn measure_in_vain(&mut self, index: usize, step: StepId) {
+        let now = self.clock.now();
+        let user = &self.users[index];
+        self.tally.unanswered(step, now.since(user.due), now.since(user.begun));
+    }
+
+    /// At the end of the load, record the steps that wait for an answer since before the last phase
+    /// ended. Those that began later have not had the whole time for an answer.
+    pub(super) fn measure_unanswered(&mut self, over_at: Instant) {
+        let waiting = |(index, user): (usize, &User)| {
+            let is_answer = match (user.waiting, self.op(user)) {
+                (Waiting::Open, _) | (Waiting::Response, Some(Op::Http(_))) => true,
+                (Waiting::Message, Some(Op::Send(_))) => true,
+                _ => false,
+            };
+            (is_answer && user.begun < over_at).then_some(index)
+        };
+        let waiting: Vec<usize> = self.users.iter().filter_map(waiting).collect();
+        for index in waiting {
+            if let Some(step) = self.step(index) {
+                self.measure_in_vain(index, step);
+            }
+        }
     }
 
     /// Complete the current step, and continue the session.
@@ -206,7 +247,11 @@ impl<'a> Engine<'a> {
             Op::Http(http) => Some(http.step),
             Op::Poll(poll) => Some(poll.request.step),
             Op::Disconnect { step } => *step,
-            Op::Think(_) | Op::Stay(_) | Op::LoopBegin { .. } | Op::LoopEnd { .. } => None,
+            Op::Think(_)
+            | Op::Stay(_)
+            | Op::Draw { .. }
+            | Op::LoopBegin { .. }
+            | Op::LoopEnd { .. } => None,
         }
     }
 
@@ -216,6 +261,9 @@ impl<'a> Engine<'a> {
             Waiting::Time | Waiting::Over => None,
             _ => self.step(index),
         };
+        if let (Some(step), Failure::TimedOut) = (step, failure) {
+            self.measure_in_vain(index, step);
+        }
         self.tally.error(step, failure);
         self.tally.counts.failed += 1;
         self.remove(index);
@@ -240,6 +288,7 @@ impl<'a> Engine<'a> {
         let user = &mut self.users[index];
         user.socket_serial = user.socket_serial.wrapping_add(1);
         user.connection = Connection::None;
+        user.is_connecting = false;
         user.inbox = None;
         user.outbox = None;
         user.heartbeat_at = NEVER;

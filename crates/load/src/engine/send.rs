@@ -9,10 +9,12 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use watchfire_types::Instant;
 
+use super::addresses::Tried;
 use super::message::HEARTBEAT_REFERENCE;
 use super::user::{Connection, NEVER, Outbox, User, Waiting};
 use super::{Engine, millis};
 use crate::clock::monotonic;
+use crate::cookies::wall_clock;
 use crate::sampling::seed_for;
 
 use crate::failure::Failure;
@@ -31,9 +33,21 @@ impl Engine<'_> {
             self.send_request(index);
             return;
         }
+        self.users[index].tried = Tried::default();
+        self.connect(index);
+    }
+
+    /// Send the request of the current step over a new connection to the next address of the server.
+    fn connect(&mut self, index: usize) {
         self.drop_socket(index);
-        let (number, target) = (self.users[index].number, usize::from(self.users[index].target));
-        let server = self.scenario.targets[target].address();
+        let User { number, target, tried, .. } = self.users[index];
+        let target = usize::from(target);
+        let next = self.addresses.next(target, number, tried, self.clock.now());
+        let (address, server) = next.expect("a server has an address that was not tried");
+        let user = &mut self.users[index];
+        user.tried.add(address);
+        user.address = address as u8;
+        user.is_connecting = true;
         match self.sources.connect(target, server) {
             Ok(socket) => {
                 self.users[index].socket = Some(socket);
@@ -44,14 +58,43 @@ impl Engine<'_> {
                     self.watch(index);
                 }
             }
-            Err(failure) => self.fail(index, failure),
+            Err(failure) => self.handle_broken(index, failure),
+        }
+    }
+
+    /// The connection failed. Returns whether another address of the server is tried instead.
+    pub(super) fn tries_next_address(&mut self, index: usize, failure: Failure) -> bool {
+        let User { number, target, tried, is_connecting, .. } = self.users[index];
+        if !is_connecting || !failure.is_of_address() {
+            return false;
+        }
+        self.note_address_failed(index);
+        let now = self.clock.now();
+        if self.addresses.next(usize::from(target), number, tried, now).is_none() {
+            return false;
+        }
+        self.connect(index);
+        true
+    }
+
+    /// Other users try this address after the others.
+    pub(super) fn note_address_failed(&mut self, index: usize) {
+        let User { target, address, .. } = self.users[index];
+        let now = self.clock.now();
+        self.addresses.note_failed(usize::from(target), usize::from(address), now);
+    }
+
+    fn note_connected(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        if std::mem::take(&mut user.is_connecting) {
+            self.addresses.note_connected(usize::from(user.target), usize::from(user.address));
         }
     }
 
     /// Register a new socket with epoll.
     fn watch(&mut self, index: usize) {
         let user = &mut self.users[index];
-        let Some(socket) = &user.socket else { return };
+        let Some(socket) = user.socket.as_ref().filter(|_| !user.is_watched) else { return };
         user.is_watched = true;
         user.is_write_watched = user.outbox.is_some();
         let interest = interest(user.is_write_watched);
@@ -99,7 +142,7 @@ impl Engine<'_> {
     }
 
     fn write_upgrade(&self, user: &User, connect: &Connect, out: &mut Vec<u8>) {
-        self.write_head(user, "GET", &connect.path, &connect.headers, out);
+        self.write_head(user, "GET", &connect.path, &connect.headers, connect.has_own_cookie, out);
         let key = frame::key(self.nonce(user));
         write!(
             out,
@@ -110,7 +153,7 @@ impl Engine<'_> {
     }
 
     fn write_request(&self, user: &User, http: &Http, out: &mut Vec<u8>) {
-        self.write_head(user, &http.method, &http.path, &http.headers, out);
+        self.write_head(user, &http.method, &http.path, &http.headers, http.has_own_cookie, out);
         let mut body = Vec::new();
         http.body.write(&self.text_context(user), &mut body);
         if !body.is_empty() || http.method == "POST" {
@@ -127,15 +170,23 @@ impl Engine<'_> {
         method: &str,
         path: &Text,
         headers: &Text,
+        has_own_cookie: bool,
         out: &mut Vec<u8>,
     ) {
         let target = &self.scenario.targets[usize::from(user.target)];
-        let text_context = self.text_context(user);
-        write!(out, "{method} {}", target.prefix).expect("writing to a vector cannot fail");
-        path.write(&text_context, out);
-        write!(out, " HTTP/1.1\r\nHost: {}\r\n", target.authority)
+        let path = self.full_path(user, path);
+        write!(out, "{method} {path} HTTP/1.1\r\nHost: {}\r\n", target.authority)
             .expect("writing to a vector cannot fail");
-        headers.write(&text_context, out);
+        headers.write(&self.text_context(user), out);
+        if let Some(cookies) = user.cookies.as_deref().filter(|_| !has_own_cookie) {
+            cookies.write(&path, wall_clock(), out);
+        }
+    }
+
+    /// The path of a request, with the prefix of the server.
+    pub(super) fn full_path(&self, user: &User, path: &Text) -> String {
+        let target = &self.scenario.targets[usize::from(user.target)];
+        format!("{}{}", target.prefix, path.to_string(&self.text_context(user)))
     }
 
     /// The random number for the websocket key of a user. It is computed again to check the
@@ -270,10 +321,14 @@ impl Engine<'_> {
             Ok(written) => written,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(errno) => {
-                self.fail(index, Failure::from_errno(errno));
+                self.handle_broken(index, Failure::from_errno(errno));
                 return false;
             }
         };
+        if written > 0 {
+            self.note_connected(index);
+        }
+        let user = &mut self.users[index];
         self.tally.counts.bytes_out += written as u64;
         if written < bytes.len() {
             user.outbox = Some(Box::new(Outbox(bytes[written..].to_vec())));
@@ -289,19 +344,31 @@ impl Engine<'_> {
         else {
             return;
         };
+        let mut written_all = 0;
         // Write until the socket is full, because epoll is edge-triggered.
-        while !outbox.is_empty() {
+        let ended = loop {
+            if outbox.is_empty() {
+                break Ok(true);
+            }
             match rustix::net::send(socket, outbox, SendFlags::NOSIGNAL) {
                 Ok(written) => {
-                    self.tally.counts.bytes_out += written as u64;
+                    written_all += written as u64;
                     outbox.drain(..written);
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return,
-                Err(errno) => return self.fail(index, Failure::from_errno(errno)),
+                Err(Errno::AGAIN) => break Ok(false),
+                Err(errno) => break Err(errno),
             }
+        };
+        if written_all > 0 {
+            self.tally.counts.bytes_out += written_all;
+            self.note_connected(index);
         }
-        user.outbox = None;
+        match ended {
+            Ok(true) => self.users[index].outbox = None,
+            Ok(false) => {}
+            Err(errno) => self.handle_broken(index, Failure::from_errno(errno)),
+        }
     }
 
     /// The websocket is open.

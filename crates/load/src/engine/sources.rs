@@ -33,7 +33,11 @@ pub(super) struct Sources {
 
 impl Sources {
     pub(super) fn new(scenario: &Scenario, share: Share) -> Sources {
-        let is_local = |target: &crate::scenario::Target| matches!(target.address().ip(), IpAddr::V4(address) if address.is_loopback());
+        // The default sources are for IPv4; a server at `::1` has one source.
+        let is_local = |target: &crate::scenario::Target| {
+            let ips = || target.addresses().iter().map(SocketAddr::ip);
+            ips().all(|ip| ip.is_loopback()) && ips().any(|ip| ip.is_ipv4())
+        };
         let mut addresses = scenario.sources.clone();
         if addresses.is_empty()
             && scenario.users_at_once_max() > SYSTEM_PORTS
@@ -64,7 +68,8 @@ impl Sources {
         target: usize,
         server: SocketAddr,
     ) -> Result<OwnedFd, Failure> {
-        if self.addresses.is_empty() {
+        let has_family = self.addresses.iter().any(|one| one.is_ipv4() == server.is_ipv4());
+        if !has_family {
             return begin(new_socket(server)?, server).map_err(Failure::from_errno);
         }
         let mut socket = None;
@@ -73,7 +78,7 @@ impl Sources {
                 Some(free) => free,
                 None => reusing_socket(server)?,
             };
-            match bind(&free, &self.next_source(target)) {
+            match bind(&free, &self.next_source_for(target, server)) {
                 // This pair may already be connected to the same server.
                 Ok(()) => match begin(free, server) {
                     Err(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => {}
@@ -85,6 +90,16 @@ impl Sources {
             }
         }
         Err(Failure::SourcePorts)
+    }
+
+    /// The next source with the IP version of the server, which some source has.
+    fn next_source_for(&mut self, target: usize, server: SocketAddr) -> SocketAddr {
+        loop {
+            let source = self.next_source(target);
+            if source.is_ipv4() == server.is_ipv4() {
+                return source;
+            }
+        }
     }
 
     fn next_source(&mut self, target: usize) -> SocketAddr {

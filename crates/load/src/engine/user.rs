@@ -4,8 +4,10 @@ use std::os::fd::OwnedFd;
 
 use watchfire_types::Instant;
 
+use super::addresses::Tried;
+use crate::cookies::CookieJar;
 use crate::frame::Opcode;
-use crate::scenario::{LOOPS_NESTED_MAX, Serializer};
+use crate::scenario::{LOOPS_NESTED_MAX, Serializer, SlotDraw};
 
 /// Refs below this belong to joins.
 pub(super) const FIRST_REFERENCE: u32 = 100_000;
@@ -25,6 +27,10 @@ pub(super) struct User {
     pub(super) outbox: Option<Box<Outbox>>,
     /// Values saved from responses.
     pub(super) saved: Option<Box<[String]>>,
+    /// The variables that were drawn in the session.
+    pub(super) slots: Option<Box<[SlotDraw]>>,
+    /// The cookies of the server, if the session keeps them.
+    pub(super) cookies: Option<Box<CookieJar>>,
     pub(super) socket: Option<OwnedFd>,
     /// The number of the user in the whole load. It also distinguishes users of the same slot.
     pub(super) number: u32,
@@ -36,6 +42,8 @@ pub(super) struct User {
     pub(super) times_out_at: u32,
     pub(super) heartbeat_at: u32,
     pub(super) heartbeat_seconds: u16,
+    /// The addresses of the server that were tried for the current connection.
+    pub(super) tried: Tried,
     pub(super) session: u16,
     pub(super) position: u16,
     pub(super) target: u16,
@@ -47,6 +55,10 @@ pub(super) struct User {
     /// One bit for each audience of the scenario; set while the user belongs to it.
     pub(super) audiences: u8,
     pub(super) is_heartbeat_unanswered: bool,
+    /// The index of the address of the current connection.
+    pub(super) address: u8,
+    /// The socket is not connected yet, as far as is known.
+    pub(super) is_connecting: bool,
     /// Whether the socket is registered in epoll for reading, and for writing.
     pub(super) is_watched: bool,
     pub(super) is_write_watched: bool,
@@ -99,7 +111,7 @@ mod tests {
     fn an_idle_user_needs_at_most_400_bytes_even_while_its_slab_grows() {
         // A slab entry adds nothing or one word to the record.
         let entry = size_of::<User>() + 8;
-        assert!(size_of::<User>() <= 136, "{}", size_of::<User>());
+        assert!(size_of::<User>() <= 152, "{}", size_of::<User>());
         assert!(entry * 2 + size_of::<Wake>() * 2 <= 400, "doubling included");
     }
 }

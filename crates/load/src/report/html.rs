@@ -128,14 +128,14 @@ fn charts(results: &Results) -> Vec<Chart> {
             Axis::new("per second"),
             vec![
                 line(
-                    ("steps done", orange),
+                    ("steps", orange),
                     &rate(|second| second.steps.values().map(Snapshot::len).sum()),
                 ),
                 line(("deliveries", blue), &rate(|second| second.counts.deliveries)),
             ],
         ),
     ];
-    let drawn = results.steps.iter().enumerate().filter(|(_, step)| !step.due.is_empty());
+    let drawn = results.steps.iter().enumerate().filter(|(_, step)| step.done() > 0);
     for (index, step) in drawn.take(STEPS_DRAWN) {
         let quantile = |share: f64| {
             move |interval: &[Second]| {

@@ -9,7 +9,13 @@ use crate::thresholds::Verdict;
 /// The results as JSON. Times are in seconds, sizes in bytes.
 pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
     let steps = results.steps.iter().map(|step| {
-        json!({ "name": step.name, "since_due": times(&step.due), "since_begun": times(&step.begun) })
+        json!({
+            "name": step.name,
+            "done": step.done(),
+            "unanswered": step.unanswered,
+            "since_due": times(&step.due),
+            "since_begun": times(&step.begun),
+        })
     });
     let errors = results.errors.iter();
     let errors =

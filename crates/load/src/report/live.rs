@@ -89,7 +89,7 @@ fn view(results: &Results) -> Vec<String> {
     lines.extend(steps.take(STEPS_SHOWN).map(|step| {
         let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| duration(step.due.quantile(share)));
         let name: String = step.name.chars().take(30).collect();
-        format!("{name:<30} {:>9} {p50:>9} {p99:>9} {max:>9}", step.due.len())
+        format!("{name:<30} {:>9} {p50:>9} {p99:>9} {max:>9}", step.done())
     }));
     lines
 }

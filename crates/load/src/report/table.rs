@@ -124,17 +124,18 @@ pub(super) fn generator(results: &Results) -> String {
 pub(super) fn steps(results: &Results) -> Table {
     let heads = ["step", "done", "mean", "p50", "p95", "p99", "p99.9", "max", "p99 since begun"];
     let mut table = Table::new(heads);
-    let mut push = |name: &str, due: &Histogram, begun: Option<&Histogram>| {
+    let mut push = |name: &str, done: u64, due: &Histogram, begun: Option<&Histogram>| {
         let quantiles = [0.5, 0.95, 0.99, 0.999, 1.0].map(|share| duration(due.quantile(share)));
         let begun = begun.map_or(String::new(), |begun| duration(begun.quantile(0.99)));
-        let first = [shortened(name), count(due.len()), duration(due.mean())];
+        let first = [shortened(name), count(done), duration(due.mean())];
         table.push(first.into_iter().chain(quantiles).chain([begun]));
     };
     for step in results.steps.iter().filter(|step| !step.due.is_empty()) {
-        push(&step.name, &step.due, Some(&step.begun));
+        push(&step.name, step.done(), &step.due, Some(&step.begun));
     }
     if !results.delivery.is_empty() {
-        push("delivery of messages with ${now}", &results.delivery, None);
+        let delivery = &results.delivery;
+        push("delivery of messages with ${now}", delivery.len(), delivery, None);
     }
     table
 }

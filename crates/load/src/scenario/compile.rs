@@ -6,7 +6,7 @@ use super::program::{
     Connect, Effect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId, Think,
     Wanted,
 };
-use super::text::{Text, Variables};
+use super::text::{Place, Slots, Text, Variables};
 
 /// Most steps with a name of their own.
 const STEPS_MAX: usize = 1000;
@@ -24,13 +24,20 @@ pub(super) struct Compiler<'a> {
     topics: Vec<String>,
     serializer: Serializer,
     is_open: bool,
+    /// The variables of a session of Tsung; `None`: texts may name all variables.
+    slots: Option<Slots>,
 }
 
 impl<'a> Compiler<'a> {
-    pub(super) fn new(steps: &'a mut Vec<String>, variables: &'a Variables) -> Compiler<'a> {
+    pub(super) fn new(
+        steps: &'a mut Vec<String>,
+        variables: &'a Variables,
+        slots: Option<Slots>,
+    ) -> Compiler<'a> {
         Compiler {
             steps,
             variables,
+            slots,
             ops: Vec::new(),
             loops: Vec::new(),
             topics: Vec::new(),
@@ -39,8 +46,23 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    pub(super) fn text(&self, text: &str) -> Result<Text, String> {
-        Text::parse(text, self.variables)
+    pub(super) fn text(&self, text: &str, place: Place) -> Result<Text, String> {
+        Text::parse(text, place, self.variables, self.slots.as_ref())
+    }
+
+    /// The text of a request's body. Its type decides how values are escaped in it.
+    pub(super) fn body(&self, body: &str, content_type: &str) -> Result<Text, String> {
+        let content_type = content_type.split(';').next().unwrap_or_default().trim();
+        let is_form = content_type.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+        self.text(body, if is_form { Place::Form } else { Place::of_message(body) })
+    }
+
+    /// Draw a variable into a slot of the session.
+    pub(super) fn draw(&mut self, name: &str, drawn: usize) -> Result<(), String> {
+        let slots = self.slots.as_ref().map_or(&[][..], |Slots(names)| names);
+        let slot = slots.iter().position(|known| known == name);
+        let slot = slot.ok_or_else(|| format!("unknown variable {name}"))?;
+        self.push_op(Op::Draw { slot, drawn: drawn as u32 })
     }
 
     pub(super) fn connect(
@@ -55,11 +77,12 @@ impl<'a> Compiler<'a> {
             return Err("the websocket is already open; disconnect first".into());
         }
         let path = self.path(path)?;
+        let has_own_cookie = has_cookie(headers);
         let headers = self.headers(headers)?;
         let step = self.step(name.unwrap_or("connect"))?;
         self.is_open = true;
         self.serializer = serializer;
-        let connect = Connect { step, path, headers, serializer, heartbeat };
+        let connect = Connect { step, path, headers, has_own_cookie, serializer, heartbeat };
         self.push_op(Op::Connect(Box::new(connect)))
     }
 
@@ -86,7 +109,7 @@ impl<'a> Compiler<'a> {
         is_broadcast: bool,
     ) -> Result<(), String> {
         self.needs_serializer("push")?;
-        if is_broadcast && self.text(topic)?.as_literal().is_none() {
+        if is_broadcast && self.text(topic, Place::Plain)?.as_literal().is_none() {
             return Err(
                 "the topic of a broadcast must be the same for all users, without variables".into(),
             );
@@ -115,9 +138,9 @@ impl<'a> Compiler<'a> {
         let message = Message::Push {
             join_ref: index as u32 + 1,
             is_join,
-            topic: self.text(&escaped(topic))?,
-            event: self.text(&escaped(event))?,
-            payload: self.text(payload)?,
+            topic: self.text(&escaped(topic), Place::JsonString)?,
+            event: self.text(&escaped(event), Place::JsonString)?,
+            payload: self.text(payload, Place::Json)?,
         };
         self.push_send(name, message, wanted, is_broadcast)
     }
@@ -131,7 +154,7 @@ impl<'a> Compiler<'a> {
         is_broadcast: bool,
     ) -> Result<(), String> {
         self.needs_open("send")?;
-        let message = Message::Raw { text: self.text(text)?, is_binary };
+        let message = Message::Raw { text: self.text(text, Place::of_message(text))?, is_binary };
         self.push_send(name.unwrap_or("send"), message, wanted, is_broadcast)
     }
 
@@ -232,8 +255,9 @@ impl<'a> Compiler<'a> {
             path: self.path(path)?,
             step: self.step(name.unwrap_or(&default))?,
             method: method.to_owned(),
-            headers: self.text("")?,
-            body: self.text("")?,
+            headers: self.text("", Place::Plain)?,
+            has_own_cookie: false,
+            body: self.text("", Place::Plain)?,
             status: None,
             accepts_any_status: false,
             contains: None,
@@ -242,7 +266,18 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    pub(super) fn headers(&self, headers: &[(String, String)]) -> Result<Text, String> {
+    /// Set the headers of a request.
+    pub(super) fn set_headers(
+        &self,
+        request: &mut Http,
+        headers: &[(String, String)],
+    ) -> Result<(), String> {
+        request.headers = self.headers(headers)?;
+        request.has_own_cookie = has_cookie(headers);
+        Ok(())
+    }
+
+    fn headers(&self, headers: &[(String, String)]) -> Result<Text, String> {
         let mut lines = String::new();
         for (name, value) in headers {
             let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
@@ -251,7 +286,7 @@ impl<'a> Compiler<'a> {
             }
             lines.push_str(&format!("{name}: {value}\r\n"));
         }
-        self.text(&lines)
+        self.text(&lines, Place::Header)
     }
 
     fn path(&self, path: &str) -> Result<Text, String> {
@@ -261,7 +296,7 @@ impl<'a> Compiler<'a> {
                 "invalid path {path:?}: it must start with a slash and have no spaces"
             ));
         }
-        self.text(path)
+        self.text(path, Place::Target)
     }
 
     fn step(&mut self, name: &str) -> Result<StepId, String> {
@@ -305,6 +340,10 @@ impl<'a> Compiler<'a> {
         }
         self.ops
     }
+}
+
+fn has_cookie(headers: &[(String, String)]) -> bool {
+    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("cookie"))
 }
 
 /// Escape a text for a JSON string.

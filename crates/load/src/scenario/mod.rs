@@ -20,7 +20,7 @@ pub(crate) use program::{
     Connect, Effect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId,
     ThinkTime, Wanted,
 };
-pub(crate) use text::{SentAt, Text, TextContext, Variables, sent_at};
+pub(crate) use text::{SentAt, SlotDraw, Text, TextContext, Variables, sent_at};
 
 /// A checked scenario.
 #[derive(Clone, Debug)]
@@ -85,6 +85,10 @@ pub enum Spacing {
 pub(crate) struct Session {
     pub(crate) weight: f64,
     pub(crate) ops: Vec<Op>,
+    /// The slots that variables are drawn into.
+    pub(crate) slots: usize,
+    /// Whether a user keeps the cookies of its server.
+    pub(crate) keeps_cookies: bool,
 }
 
 /// The thresholds that a load must keep.
@@ -148,7 +152,8 @@ impl Scenario {
         if self.users() > u64::from(u32::MAX) {
             return error("phases", "more than four billion users");
         }
-        let found = self.targets.iter_mut().try_for_each(Target::resolve);
+        let sources = &self.sources;
+        let found = self.targets.iter_mut().try_for_each(|target| target.resolve(sources));
         found.map_err(|problem| ScenarioError::new(name, 0, "targets", problem))
     }
 

@@ -21,6 +21,11 @@ pub(crate) enum Op {
         wanted: Wanted,
     },
     Think(Think),
+    /// Draw a variable into a slot of the session.
+    Draw {
+        slot: usize,
+        drawn: u32,
+    },
     LoopBegin {
         depth: usize,
     },
@@ -45,6 +50,8 @@ pub(crate) struct Connect {
     pub(crate) path: Text,
     /// Whole header lines.
     pub(crate) headers: Text,
+    /// Whether the headers have a `Cookie`, which replaces the cookies of the user.
+    pub(crate) has_own_cookie: bool,
     pub(crate) serializer: Serializer,
     /// The heartbeat interval; `None` sends no heartbeats.
     pub(crate) heartbeat: Option<Duration>,
@@ -144,6 +151,8 @@ pub(crate) struct Http {
     pub(crate) path: Text,
     /// Whole header lines.
     pub(crate) headers: Text,
+    /// Whether the headers have a `Cookie`, which replaces the cookies of the user.
+    pub(crate) has_own_cookie: bool,
     pub(crate) body: Text,
     /// The expected status; `None` accepts any below 400.
     pub(crate) status: Option<u16>,

@@ -1,4 +1,7 @@
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+
+/// More addresses of one name are not used.
+const ADDRESSES_MAX: usize = 32;
 
 /// A server that is put under load.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,9 +12,9 @@ pub struct Target {
     pub prefix: String,
     /// The weight of this server compared with the others.
     pub weight: f64,
-    /// Host and port to resolve, and the resolved address.
+    /// Host and port to resolve, and the resolved addresses.
     host_and_port: String,
-    address: Option<SocketAddr>,
+    addresses: Vec<SocketAddr>,
 }
 
 impl Target {
@@ -33,21 +36,45 @@ impl Target {
             authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let host_and_port = if has_port { authority.to_owned() } else { format!("{authority}:80") };
         let prefix = prefix.trim_end_matches('/').to_owned();
-        Ok(Target { authority: authority.to_owned(), prefix, weight, host_and_port, address: None })
+        let (authority, addresses) = (authority.to_owned(), Vec::new());
+        Ok(Target { authority, prefix, weight, host_and_port, addresses })
     }
 
-    /// Resolve the name.
-    pub(crate) fn resolve(&mut self) -> Result<(), String> {
+    /// The name of the server, without its port.
+    pub(crate) fn host(&self) -> &str {
+        let host = self.host_and_port.rsplit_once(':').map_or("", |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Resolve the name. With source addresses, only the addresses that these can reach are kept.
+    pub(crate) fn resolve(&mut self, sources: &[IpAddr]) -> Result<(), String> {
         let found = self.host_and_port.to_socket_addrs();
-        let mut found = found.map_err(|error| format!("{}: {error}", self.authority))?;
-        self.address =
-            Some(found.next().ok_or_else(|| format!("{} has no address", self.authority))?);
+        let found = found.map_err(|error| format!("{}: {error}", self.authority))?;
+        self.addresses.clear();
+        for address in found {
+            if self.addresses.len() < ADDRESSES_MAX && !self.addresses.contains(&address) {
+                self.addresses.push(address);
+            }
+        }
+        if self.addresses.is_empty() {
+            return Err(format!("{} has no address", self.authority));
+        }
+        let is_reached = |address: &SocketAddr| {
+            sources.iter().any(|source| source.is_ipv4() == address.is_ipv4())
+        };
+        self.addresses.retain(|address| sources.is_empty() || is_reached(address));
+        if self.addresses.is_empty() {
+            return Err(format!(
+                "{} cannot be reached from [sources] addresses: add one of its IP version there",
+                self.authority
+            ));
+        }
         Ok(())
     }
 
-    /// The resolved address.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address.expect("targets are resolved before the load begins")
+    /// The resolved addresses, in the order of the resolver.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 }
 
@@ -59,7 +86,7 @@ mod tests {
     fn a_target_is_host_port_and_prefix() {
         let resolved = |url| {
             let mut target = Target::parse(url, 2.0).unwrap();
-            target.resolve().unwrap();
+            target.resolve(&[]).unwrap();
             target
         };
         let target = resolved("ws://127.0.0.1:4000/live/");
@@ -67,15 +94,26 @@ mod tests {
             (target.authority.as_str(), target.prefix.as_str()),
             ("127.0.0.1:4000", "/live")
         );
-        assert_eq!(target.address(), SocketAddr::from(([127, 0, 0, 1], 4000)));
-        assert_eq!(resolved("http://127.0.0.1").address().port(), 80);
-        assert_eq!(resolved("http://[::1]:81").address().port(), 81);
+        assert_eq!(target.addresses(), [SocketAddr::from(([127, 0, 0, 1], 4000))]);
+        assert_eq!(target.host(), "127.0.0.1");
+        assert_eq!(resolved("http://127.0.0.1").addresses()[0].port(), 80);
+        let target = resolved("http://[::1]:81");
+        assert_eq!((target.addresses()[0].port(), target.host()), (81, "::1"));
+    }
+
+    #[test]
+    fn a_target_keeps_the_addresses_that_the_sources_can_reach() {
+        let mut target = Target::parse("http://[::1]:81", 1.0).unwrap();
+        let (four, six) = ("127.0.0.1".parse().unwrap(), "::1".parse().unwrap());
+        assert!(target.resolve(&[four]).unwrap_err().contains("[sources] addresses"));
+        target.resolve(&[four, six]).unwrap();
+        assert_eq!(target.addresses().len(), 1);
     }
 
     #[test]
     fn unsupported_schemes_are_rejected() {
         for url in ["localhost:4000", "wss://127.0.0.1", "gopher://127.0.0.1", "ws://127.0.0.1:x"] {
-            let target = Target::parse(url, 1.0).and_then(|mut target| target.resolve());
+            let target = Target::parse(url, 1.0).and_then(|mut target| target.resolve(&[]));
             assert!(target.is_err(), "{url}");
         }
     }

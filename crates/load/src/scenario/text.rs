@@ -14,7 +14,34 @@ pub(crate) struct Text(Vec<Piece>);
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Literal(Box<str>),
-    Variable(Variable),
+    Variable(Variable, Escape),
+}
+
+/// Where a value is inserted, which decides how it is escaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nothing is escaped.
+    Plain,
+    /// JSON. Between quotes a value is escaped as a string; elsewhere it is inserted unchanged, such as
+    /// a number or a whole object.
+    Json,
+    /// A string of JSON, without its quotes.
+    JsonString,
+    /// The target of a request.
+    Target,
+    /// The value of a header.
+    Header,
+    /// A form: `application/x-www-form-urlencoded`.
+    Form,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Escape {
+    Nothing,
+    Json,
+    Target,
+    Header,
+    Form,
 }
 
 /// The meaning of a `${name}`.
@@ -27,6 +54,8 @@ enum Variable {
     /// `${now}`: the time of sending, so that receivers can measure the delay.
     Now,
     Drawn(usize),
+    /// The last draw of a slot.
+    Slot(usize),
     Saved(usize),
 }
 
@@ -46,12 +75,27 @@ pub(crate) struct Variables {
     pub(crate) saved: Vec<String>,
 }
 
+/// The names that one session gives to slots, at one place of it. Tsung draws a variable where its
+/// session says so, and another session may use the same name for something else.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots(pub(crate) Vec<String>);
+
+/// The last draw of a slot by one user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SlotDraw {
+    /// The index of the variable in [`Variables::drawn`].
+    pub(crate) drawn: u32,
+    /// How many times the user has drawn into this slot; 0: not yet.
+    pub(crate) times: u32,
+}
+
 /// The values of the variables for one user.
 pub(crate) struct TextContext<'a> {
     pub(crate) variables: &'a Variables,
     pub(crate) seed: u64,
     pub(crate) user: u64,
     pub(crate) saved: &'a [String],
+    pub(crate) slots: &'a [SlotDraw],
     /// The machine's monotonic clock.
     pub(crate) now: Duration,
     /// Whether each receipt is reported.
@@ -70,8 +114,17 @@ pub(crate) struct SentAt {
 /// The text before the time of `${now}`.
 const MARK: &str = "wf-sent-at-";
 
+/// The name of `${id}` in Tsung.
+pub(crate) const UNIQUE_ID: &str = "ts_user_server:get_unique_id";
+/// The text of a slot that nothing was drawn into, as in Tsung.
+const UNDEFINED: &str = "undefined";
+
 impl Variables {
-    fn find(&self, name: &str) -> Option<Variable> {
+    fn find(&self, name: &str, slots: Option<&Slots>) -> Option<Variable> {
+        if let Some(Slots(names)) = slots {
+            let slot = names.iter().position(|known| known == name).map(Variable::Slot);
+            return if name == UNIQUE_ID { Some(Variable::Id) } else { slot };
+        }
         match name {
             "user" => Some(Variable::User),
             "id" => Some(Variable::Id),
@@ -85,7 +138,10 @@ impl Variables {
     }
 
     /// All names, for the error about an unknown variable.
-    fn names(&self) -> String {
+    fn names(&self, slots: Option<&Slots>) -> String {
+        if let Some(Slots(names)) = slots {
+            return names.join(", ");
+        }
         let own = self.drawn.iter().map(|(name, _)| name).chain(&self.saved);
         let names: Vec<String> = own.map(|name| format!("${{{name}}}")).collect();
         [vec!["${user}".to_owned(), "${id}".to_owned(), "${now}".to_owned()], names]
@@ -95,25 +151,36 @@ impl Variables {
 }
 
 impl Text {
-    /// Parse a text; an unknown variable is an error.
-    pub(crate) fn parse(text: &str, variables: &Variables) -> Result<Text, String> {
+    /// Parse a text; an unknown variable is an error. `slots`: the text may name these only.
+    pub(crate) fn parse(
+        text: &str,
+        place: Place,
+        variables: &Variables,
+        slots: Option<&Slots>,
+    ) -> Result<Text, String> {
         let mut pieces = Vec::new();
+        let mut quotes = Quotes::default();
         let mut rest = text;
         while let Some((literal, after)) = rest.split_once("${") {
             // `$$` is a dollar sign.
             if let Some(literal) = literal.strip_suffix('$') {
+                quotes.read(literal);
                 pieces.push(Piece::Literal(format!("{literal}${{").into()));
                 rest = after;
                 continue;
             }
             let (name, after) = after.split_once('}').ok_or("a ${ without a closing }")?;
-            let variable = variables.find(name);
-            let unknown =
-                || format!("unknown variable ${{{name}}}; known variables: {}", variables.names());
+            let variable = variables.find(name, slots);
+            let unknown = || {
+                let names = variables.names(slots);
+                format!("unknown variable ${{{name}}}; known variables: {names}")
+            };
             if !literal.is_empty() {
+                quotes.read(literal);
                 pieces.push(Piece::Literal(literal.into()));
             }
-            pieces.push(Piece::Variable(variable.ok_or_else(unknown)?));
+            let escape = place.escape(&quotes);
+            pieces.push(Piece::Variable(variable.ok_or_else(unknown)?, escape));
             rest = after;
         }
         if !rest.is_empty() {
@@ -137,34 +204,21 @@ impl Text {
 
     /// Whether it contains `${now}`.
     pub(crate) fn is_timed(&self) -> bool {
-        self.0.contains(&Piece::Variable(Variable::Now))
+        self.0.iter().any(|piece| matches!(piece, Piece::Variable(Variable::Now, _)))
     }
 
     /// Append the text with the values of one user.
     pub(crate) fn write(&self, context: &TextContext<'_>, out: &mut Vec<u8>) {
-        use std::io::Write as _;
         for piece in &self.0 {
-            let variable = match piece {
-                Piece::Literal(text) => {
-                    out.extend_from_slice(text.as_bytes());
-                    continue;
+            match piece {
+                Piece::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                Piece::Variable(variable, Escape::Nothing) => context.write(*variable, out),
+                Piece::Variable(variable, escape) => {
+                    let mut value = Vec::new();
+                    context.write(*variable, &mut value);
+                    escape.write(&value, out);
                 }
-                Piece::Variable(variable) => *variable,
-            };
-            let written = match variable {
-                Variable::User => write!(out, "{}", context.user),
-                Variable::Id => write!(out, "{}", context.user + 1),
-                Variable::Now if context.is_broadcast => {
-                    write!(out, "{MARK}{}-{}!", context.now.as_nanos(), context.user)
-                }
-                Variable::Now => write!(out, "{MARK}{}.", context.now.as_nanos()),
-                Variable::Saved(index) => {
-                    let saved = context.saved.get(index).map_or("", String::as_str);
-                    write!(out, "{saved}")
-                }
-                Variable::Drawn(index) => context.draw(index, out),
-            };
-            written.expect("writing to a vector cannot fail");
+            }
         }
     }
 
@@ -177,9 +231,35 @@ impl Text {
 }
 
 impl TextContext<'_> {
-    fn draw(&self, index: usize, out: &mut Vec<u8>) -> std::io::Result<()> {
+    fn write(&self, variable: Variable, out: &mut Vec<u8>) {
         use std::io::Write as _;
-        let mut rng = Rng::from_seed(seed_for(self.seed, self.user, index as u64));
+        let written = match variable {
+            Variable::User => write!(out, "{}", self.user),
+            Variable::Id => write!(out, "{}", self.user + 1),
+            Variable::Now if self.is_broadcast => {
+                write!(out, "{MARK}{}-{}!", self.now.as_nanos(), self.user)
+            }
+            Variable::Now => write!(out, "{MARK}{}.", self.now.as_nanos()),
+            Variable::Saved(index) => {
+                let saved = self.saved.get(index).map_or("", String::as_str);
+                write!(out, "{saved}")
+            }
+            Variable::Drawn(index) => self.draw(index, 0, out),
+            Variable::Slot(slot) => match self.slots.get(slot) {
+                Some(SlotDraw { drawn, times }) if *times > 0 => {
+                    self.draw(*drawn as usize, *times, out)
+                }
+                _ => write!(out, "{UNDEFINED}"),
+            },
+        };
+        written.expect("writing to a vector cannot fail");
+    }
+
+    /// Draw a variable for the user. `times` distinguishes the draws of a slot.
+    fn draw(&self, index: usize, times: u32, out: &mut Vec<u8>) -> std::io::Result<()> {
+        use std::io::Write as _;
+        let purpose = index as u64 | u64::from(times) << 32;
+        let mut rng = Rng::from_seed(seed_for(self.seed, self.user, purpose));
         match &self.variables.drawn[index].1 {
             Draw::Number { min, max } => write!(out, "{}", rng.between(*min, *max)),
             Draw::Letters(len) => {
@@ -189,6 +269,76 @@ impl TextContext<'_> {
             Draw::Choice(choices) => {
                 let chosen = rng.between(0, choices.len() as u64 - 1) as usize;
                 out.write_all(choices[chosen].as_bytes())
+            }
+        }
+    }
+}
+
+impl Place {
+    /// The place for a text that is JSON if it begins like an object or an array.
+    pub(crate) fn of_message(text: &str) -> Place {
+        if text.trim_start().starts_with(['{', '[']) { Place::Json } else { Place::Plain }
+    }
+
+    /// How a value is escaped that follows the text that was read so far.
+    fn escape(self, quotes: &Quotes) -> Escape {
+        match self {
+            Place::Plain => Escape::Nothing,
+            Place::Json if quotes.is_open => Escape::Json,
+            Place::Json => Escape::Nothing,
+            Place::JsonString => Escape::Json,
+            Place::Target => Escape::Target,
+            Place::Header => Escape::Header,
+            Place::Form => Escape::Form,
+        }
+    }
+}
+
+/// Whether a text of JSON is within a string.
+#[derive(Default)]
+struct Quotes {
+    is_open: bool,
+    is_escaped: bool,
+}
+
+impl Quotes {
+    fn read(&mut self, text: &str) {
+        for byte in text.bytes() {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.is_open => self.is_escaped = true,
+                b'"' => self.is_open = !self.is_open,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Escape {
+    /// Append a value, so that it cannot end the place where it stands.
+    fn write(self, value: &[u8], out: &mut Vec<u8>) {
+        use std::io::Write as _;
+        let percent = |byte: u8, out: &mut Vec<u8>| {
+            write!(out, "%{byte:02X}").expect("writing to a vector cannot fail");
+        };
+        for byte in value {
+            match (self, *byte) {
+                (Escape::Json, b'"' | b'\\') => out.extend([b'\\', *byte]),
+                (Escape::Json, byte @ ..0x20) => {
+                    write!(out, "\\u{byte:04x}").expect("writing to a vector cannot fail");
+                }
+                // A value may be a whole path: only what no target can contain is escaped.
+                (Escape::Target, byte @ (..=b' ' | 0x7f.. | b'"' | b'<' | b'>' | b'#')) => {
+                    percent(byte, out);
+                }
+                (Escape::Header, b'\r' | b'\n' | 0) => out.push(b' '),
+                (Escape::Form, b' ') => out.push(b'+'),
+                (Escape::Form, byte)
+                    if !byte.is_ascii_alphanumeric() && !b"-._*".contains(&byte) =>
+                {
+                    percent(byte, out);
+                }
+                (_, byte) => out.push(byte),
             }
         }
     }
@@ -224,18 +374,82 @@ mod tests {
     }
 
     fn filled(text: &str, user: u64) -> String {
+        filled_with(text, Place::Plain, user, "t0")
+    }
+
+    fn filled_with(text: &str, place: Place, user: u64, token: &str) -> String {
         let variables = variables();
-        let saved = ["t0".to_owned()];
+        let saved = [token.to_owned()];
         let now = Duration::from_nanos(17);
         let context = TextContext {
             variables: &variables,
             seed: 1,
             user,
             saved: &saved,
+            slots: &[],
             now,
             is_broadcast: false,
         };
-        Text::parse(text, &variables).unwrap().to_string(&context)
+        Text::parse(text, place, &variables, None).unwrap().to_string(&context)
+    }
+
+    #[test]
+    fn a_value_between_the_quotes_of_json_is_escaped() {
+        let filled = |text: &str| filled_with(text, Place::Json, 0, "a\"b\\c\n");
+        let escaped = r#"a\"b\\c\u000a"#;
+        assert_eq!(filled(r#"{"t":"${token}"}"#), format!(r#"{{"t":"{escaped}"}}"#));
+        // A quote that is escaped does not end a string.
+        assert_eq!(filled(r#"["\"${token}"]"#), format!(r#"["\"{escaped}"]"#));
+        assert_eq!(filled(r#"["\\",${token}]"#), format!(r#"["\\",{}]"#, "a\"b\\c\n"));
+        let object = filled_with(r#"{"user":${token}}"#, Place::Json, 0, r#"{"id":"7"}"#);
+        assert_eq!(object, r#"{"user":{"id":"7"}}"#);
+        assert_eq!(filled_with("rooms:${token}", Place::JsonString, 0, "\""), "rooms:\\\"");
+    }
+
+    #[test]
+    fn a_value_cannot_leave_a_target_a_header_or_a_form() {
+        let filled = |place, token| filled_with("x${token}", place, 0, token);
+        assert_eq!(filled(Place::Target, "/a?b=c%20&d"), "x/a?b=c%20&d");
+        assert_eq!(filled(Place::Target, "a b\r\n\u{e4}#"), "xa%20b%0D%0A%C3%A4%23");
+        assert_eq!(filled(Place::Header, "a\r\nX-B: \u{e4}"), "xa  X-B: \u{e4}");
+        assert_eq!(filled(Place::Form, "a b&c=\u{e4}"), "xa+b%26c%3D%C3%A4");
+        assert_eq!(filled(Place::Plain, "a\"\r"), "xa\"\r");
+    }
+
+    #[test]
+    fn a_slot_has_the_last_draw_of_a_user() {
+        let variables = variables();
+        let slots = Slots(vec!["v".to_owned()]);
+        let text = Text::parse(
+            &format!("${{v}} ${{{UNIQUE_ID}}}"),
+            Place::Plain,
+            &variables,
+            Some(&slots),
+        )
+        .unwrap();
+        let filled = |slots: &[SlotDraw]| {
+            let now = Duration::ZERO;
+            let (seed, user, is_broadcast) = (1, 3, false);
+            let variables = &variables;
+            text.to_string(&TextContext {
+                variables,
+                seed,
+                user,
+                saved: &[],
+                slots,
+                now,
+                is_broadcast,
+            })
+        };
+        assert_eq!(filled(&[SlotDraw::default()]), "undefined 4");
+        let first = filled(&[SlotDraw { drawn: 1, times: 1 }]);
+        let second = filled(&[SlotDraw { drawn: 1, times: 2 }]);
+        assert_eq!((first.len(), first != second), (7, true));
+        assert_ne!(filled(&[SlotDraw { drawn: 0, times: 3 }]).len(), 7);
+        for name in ["word", "user", "now"] {
+            let text = format!("${{{name}}}");
+            assert!(Text::parse(&text, Place::Plain, &variables, Some(&slots)).is_err(), "{name}");
+        }
     }
 
     #[test]
@@ -256,10 +470,10 @@ mod tests {
 
     #[test]
     fn an_unknown_variable_is_an_error_with_the_known_ones() {
-        let error = Text::parse("a ${rom}", &variables()).unwrap_err();
+        let error = Text::parse("a ${rom}", Place::Plain, &variables(), None).unwrap_err();
         assert!(error.starts_with("unknown variable ${rom}; known variables: ${user}"), "{error}");
         assert!(error.contains("${room}"), "{error}");
-        assert!(Text::parse("a ${rom", &variables()).is_err());
+        assert!(Text::parse("a ${rom", Place::Plain, &variables(), None).is_err());
     }
 
     #[test]

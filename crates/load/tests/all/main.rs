@@ -1,7 +1,10 @@
 //! The promises of this crate, through its public API: a file for each topic, one program for all.
 
+mod answers;
 mod examples;
+mod http_answers;
 mod reports;
+mod sessions;
 mod stall;
 mod support;
 mod users;

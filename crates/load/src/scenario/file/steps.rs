@@ -14,7 +14,7 @@ use super::{check_weight, one};
 use crate::scenario::ScenarioError;
 use crate::scenario::compile::Compiler;
 use crate::scenario::program::{Poll, Serializer, Wanted};
-use crate::scenario::text::Variables;
+use crate::scenario::text::{Place, Variables};
 
 /// The heartbeat interval of a Phoenix client.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -26,6 +26,9 @@ pub(super) struct SessionFile {
     name: Option<String>,
     #[serde(default = "one")]
     pub(super) probability: f64,
+    /// Keep the cookies of the server, and send them.
+    #[serde(default)]
+    cookies: bool,
     steps: Vec<Spanned<StepFile>>,
 }
 
@@ -206,14 +209,15 @@ impl SessionFile {
     ) -> Result<crate::scenario::Session, ScenarioError> {
         check_weight(self.probability)
             .map_err(|problem| source.error(at, "probability", problem))?;
-        let mut compiler = Compiler::new(steps, variables);
+        let mut compiler = Compiler::new(steps, variables, None);
         self.steps.iter().try_for_each(|step| compile(step, &mut compiler, variables, source))?;
         let ops = compiler.finish();
         let name = self.name.as_deref().unwrap_or("steps");
         if ops.is_empty() {
             return Err(source.error(at, name, "a session needs steps"));
         }
-        Ok(crate::scenario::Session { weight: self.probability, ops })
+        let (weight, keeps_cookies) = (self.probability, self.cookies);
+        Ok(crate::scenario::Session { weight, ops, slots: 0, keeps_cookies })
     }
 }
 
@@ -297,7 +301,7 @@ impl ConnectFile {
 impl PushFile {
     fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
         let wanted = match (&self.expect, self.reply) {
-            (Some(text), _) => Wanted::Containing(compiler.text(text)?),
+            (Some(text), _) => Wanted::Containing(compiler.text(text, Place::Plain)?),
             (None, true) => Wanted::Reply,
             (None, false) => Wanted::Nothing,
         };
@@ -310,7 +314,7 @@ impl PushFile {
 impl SendFile {
     fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
         let wanted = match (&self.expect, self.reply) {
-            (Some(text), _) => Wanted::Containing(compiler.text(text)?),
+            (Some(text), _) => Wanted::Containing(compiler.text(text, Place::Plain)?),
             (None, true) => Wanted::Any,
             (None, false) => Wanted::Nothing,
         };
@@ -321,7 +325,7 @@ impl SendFile {
 impl ExpectFile {
     fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
         let wanted = match &self.text {
-            Some(text) => Wanted::Containing(compiler.text(text)?),
+            Some(text) => Wanted::Containing(compiler.text(text, Place::Plain)?),
             None => Wanted::Any,
         };
         compiler.expect(self.name.as_deref(), wanted)
@@ -339,10 +343,15 @@ impl HttpFile {
         {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }
-        request.headers = compiler.headers(&headers)?;
-        request.body = compiler.text(self.body.as_ref().map_or("", |body| &body.0))?;
+        compiler.set_headers(&mut request, &headers)?;
+        let content_type =
+            headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let content_type = content_type.map_or("", |(_, value)| value);
+        request.body =
+            compiler.body(self.body.as_ref().map_or("", |body| &body.0), content_type)?;
         request.status = self.status;
-        request.contains = self.contains.as_deref().map(|text| compiler.text(text)).transpose()?;
+        request.contains =
+            self.contains.as_deref().map(|text| compiler.text(text, Place::Plain)).transpose()?;
         request.timeout = self.timeout.map(|span| span.0);
         for (name, pointer) in &self.save {
             if !pointer.is_empty() && !pointer.starts_with('/') {
@@ -362,10 +371,11 @@ impl PollFile {
         let default = format!("longpoll {}", self.path);
         let name = self.name.as_deref().unwrap_or(&default);
         let mut request = compiler.request(Some(name), "GET", &self.path)?;
-        request.headers = compiler.headers(&pairs(&self.headers))?;
+        compiler.set_headers(&mut request, &pairs(&self.headers))?;
         request.status = self.status;
         request.timeout = self.timeout.map(|span| span.0);
-        let until = self.until.as_deref().map(|text| compiler.text(text)).transpose()?;
+        let until =
+            self.until.as_deref().map(|text| compiler.text(text, Place::Plain)).transpose()?;
         compiler.poll(Poll { request, until, period: self.period.map(|span| span.0) })
     }
 }

@@ -116,7 +116,7 @@ mod tests {
         assert_eq!((scenario.phases[0].rate, scenario.phases[1].rate), (1000.0, 2.0));
         assert_eq!(scenario.wind_down, Duration::from_secs(600 - 160));
         assert_eq!(scenario.steps, ["connect", "message", "close", "GET /"]);
-        assert_eq!(scenario.sessions[0].ops.len(), 8);
+        assert_eq!(scenario.sessions[0].ops.len(), 9);
     }
 
     #[test]

@@ -8,10 +8,7 @@ use super::options::Options;
 use crate::scenario::Session;
 use crate::scenario::compile::Compiler;
 use crate::scenario::program::{Serializer, Think, ThinkTime, Wanted};
-use crate::scenario::text::{Draw, Variables};
-
-/// Tsung's name for `${id}`.
-const UNIQUE_ID: &str = "ts_user_server:get_unique_id";
+use crate::scenario::text::{Draw, Place, Slots, UNIQUE_ID, Variables};
 
 type Sessions = (Vec<Session>, Vec<String>, Variables);
 
@@ -21,6 +18,8 @@ pub(super) fn sessions(list: &Element<'_, '_>, options: &Options) -> Result<Sess
     let variables = variables(list)?;
     let mut steps = Vec::new();
     let mut sessions = Vec::new();
+    // The variables in the order of the document, in which the sessions are read too.
+    let mut drawn = 0;
     for session in list.elements() {
         session.attributes(&["name", "probability", "weight", "type"])?;
         session.one_of("type", &["ts_websocket", "ts_http"])?;
@@ -28,14 +27,16 @@ pub(super) fn sessions(list: &Element<'_, '_>, options: &Options) -> Result<Sess
             (Some(weight), None) | (None, Some(weight)) => weight,
             _ => return Err(session.error("needs either a probability or a weight")),
         };
-        let mut compiler = Compiler::new(&mut steps, &variables);
-        let mut reader = Reader { compiler: &mut compiler, options };
+        let slots = slots(&session);
+        let slots_count = slots.0.len();
+        let mut compiler = Compiler::new(&mut steps, &variables, Some(slots));
+        let mut reader = Reader { compiler: &mut compiler, options, drawn: &mut drawn };
         reader.read_all(&session)?;
         let ops = compiler.finish();
         if ops.is_empty() {
             return Err(session.error("needs requests"));
         }
-        sessions.push(Session { weight, ops });
+        sessions.push(Session { weight, ops, slots: slots_count, keeps_cookies: true });
     }
     if sessions.iter().all(|session| session.weight == 0.0) {
         return Err(list.error("needs a <session> with a probability"));
@@ -74,9 +75,24 @@ fn variables(list: &Element<'_, '_>) -> Result<Variables> {
     Ok(variables)
 }
 
+/// The names that a session draws into. Each belongs to this session only.
+fn slots(session: &Element<'_, '_>) -> Slots {
+    let mut names: Vec<String> = Vec::new();
+    let drawing = session.node.descendants().filter(|node| node.has_tag_name("setdynvars"));
+    let vars = drawing.flat_map(|node| node.children()).filter(|node| node.has_tag_name("var"));
+    for name in vars.filter_map(|var| var.attribute("name")) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    Slots(names)
+}
+
 struct Reader<'r, 'v> {
     compiler: &'r mut Compiler<'v>,
     options: &'r Options,
+    /// The index of the next variable of the document.
+    drawn: &'r mut usize,
 }
 
 impl Reader<'_, '_> {
@@ -89,10 +105,20 @@ impl Reader<'_, '_> {
             "request" => self.request(element),
             "thinktime" => self.think(element),
             "for" => self.repeat(element),
-            // Already read by `variables`.
-            "setdynvars" => Ok(()),
+            "setdynvars" => self.draw(element),
             _ => Err(element.error("this element is not supported here")),
         }
+    }
+
+    /// Draws at this place of the session, again in each turn of a loop.
+    fn draw(&mut self, element: &Element<'_, '_>) -> Result<()> {
+        for var in element.elements() {
+            let drawn = *self.drawn;
+            *self.drawn += 1;
+            let done = self.compiler.draw(var.needed("name")?, drawn);
+            done.map_err(|problem| element.error(problem))?;
+        }
+        Ok(())
     }
 
     fn repeat(&mut self, element: &Element<'_, '_>) -> Result<()> {
@@ -210,8 +236,8 @@ impl Reader<'_, '_> {
         let body = fill(element.attribute("contents").unwrap_or_default())?;
         let mut compile = || {
             let mut request = self.compiler.request(Some(&name), method, &path)?;
-            request.headers = self.compiler.headers(&headers)?;
-            request.body = self.compiler.text(&body)?;
+            self.compiler.set_headers(&mut request, &headers)?;
+            request.body = self.compiler.text(&body, Place::Plain)?;
             // In Tsung no status is an error.
             request.accepts_any_status = true;
             self.compiler.http(request)
@@ -237,7 +263,7 @@ fn filled_in(text: &str, is_filled_in: bool) -> std::result::Result<String, Stri
         out.push_str(literal);
         match name.strip_prefix('_') {
             Some(variable) => out.push_str(&format!("${{{variable}}}")),
-            None if name == UNIQUE_ID => out.push_str("${id}"),
+            None if name == UNIQUE_ID => out.push_str(&format!("${{{UNIQUE_ID}}}")),
             None => return Err(format!("%%{name}%% is not supported")),
         }
         rest = after;

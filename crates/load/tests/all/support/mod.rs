@@ -21,6 +21,37 @@ pub fn server(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr 
     address
 }
 
+/// A server of HTTP on a free port: `answer` gets the number of the connection and the head of each
+/// request, and returns the bytes of its answer.
+pub fn http_server(answer: impl Fn(usize, &str) -> Vec<u8> + Clone + Send + 'static) -> SocketAddr {
+    let connections = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    server(move |stream| {
+        let connection = connections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        serve_http(stream, |head| answer(connection, head));
+    })
+}
+
+/// Answer the requests of one connection until the client closes it. Requests have no body.
+pub fn serve_http(mut stream: TcpStream, answer: impl Fn(&str) -> Vec<u8>) {
+    use std::io::Read as _;
+    let mut received = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(len @ 1..) = stream.read(&mut buffer) {
+        received.extend_from_slice(&buffer[..len]);
+        while let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+            let head: Vec<u8> = received.drain(..end + 4).collect();
+            if stream.write_all(&answer(&String::from_utf8_lossy(&head))).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A response with this body.
+pub fn ok(body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
 /// A websocket server, with a thread for each socket.
 pub fn websocket_server(
     serve: impl Fn(&mut WebSocket<TcpStream>) -> tungstenite::Result<()> + Clone + Send + 'static,
@@ -57,12 +88,13 @@ pub fn responding(bytes: &'static [u8]) -> SocketAddr {
 
 /// Run a scenario against one server.
 pub fn load(address: SocketAddr, scenario: &str) -> Results {
-    let source = Source {
-        name: "test.toml".into(),
-        text: scenario.into(),
-        target: Some(format!("ws://{address}")),
-        seed: None,
-    };
+    load_url(&format!("ws://{address}"), scenario)
+}
+
+/// Run a scenario against the server of a URL.
+pub fn load_url(url: &str, scenario: &str) -> Results {
+    let (name, text) = ("test.toml".to_owned(), scenario.to_owned());
+    let source = Source { name, text, target: Some(url.to_owned()), seed: None };
     let options = LoadOptions {
         worker: Default::default(),
         files_max: None,
