@@ -81,10 +81,10 @@ test('a folder without files says so: when it is dropped, and when it is a page'
   await person.goTo('/')
   await person.waitForText('Up to')
   await drop(person, [path.join(place, 'nothing')])
-  await person.waitForText('There are no files in it.')
+  await person.waitForText('The dropped folder has no files.')
   const { link } = await shareFolder(t, server, { elsewhere: { link: '/nowhere' } })
   await person.goTo(link)
-  await person.waitForText('This page is a folder without files. It has a symbolic link, which is not shown here.')
+  await person.waitForText('This page is a folder without files. This page has a symbolic link, which is not shown here.')
 })
 
 /** The number of entries in a zip file, from its last record. */

@@ -4,5 +4,5 @@ import { part } from './part.ts'
 export const dropped = part('dropped', {
   unreadable: 'The browser could not read the dropped files. Try “Add files”.',
   cut: { other: 'Only the first {count} files were added. Share a larger folder in a terminal, with “watchfire share”.' },
-  nothing: 'There are no files in it. Browsers leave out symbolic links.',
+  nothing: 'The dropped folder has no files. Browsers leave out symbolic links.',
 })

@@ -10,8 +10,8 @@ export const files = part('files', {
   total: { '=1': '1 file, {size} in all', other: '{count} files, {size} in all' },
   empty: 'This page is a folder without files.',
   links: {
-    '=1': 'It has a symbolic link, which is not shown here. “watchfire get” saves it.',
-    other: 'It has {count} symbolic links, which are not shown here. “watchfire get” saves them.',
+    '=1': 'This page has a symbolic link, which is not shown here. “watchfire get” saves it.',
+    other: 'This page has {count} symbolic links, which are not shown here. “watchfire get” saves them.',
   },
   more: { other: 'and {count} more' },
   save: 'Save',

@@ -52,7 +52,7 @@ describe('a drop', () => {
   it('without any file says so', async () => {
     const { files, emptyFolders, notice } = await readDrop([entryOf('trip', { later: {} })])
     expect([files, emptyFolders]).toEqual([[], []])
-    expect(notice).toBe('There are no files in it. Browsers leave out symbolic links.')
+    expect(notice).toBe('The dropped folder has no files. Browsers leave out symbolic links.')
   })
 
   it('that cannot be read adds nothing, and says so', async () => {

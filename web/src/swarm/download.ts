@@ -20,7 +20,8 @@ export class Download {
 
   /** The part of the page that this tab can serve. */
   get have(): Have {
-    if (this.walk.isComplete && !this.#hasLost) return 'all'
+    if (this.#hasLost) return this.store.blocks > 0 ? 'some' : 'none'
+    if (this.walk.isComplete) return 'all'
     return this.walk.progress.blocksDone > 0 ? 'some' : 'none'
   }
 
