@@ -17,7 +17,7 @@ export type ChannelStatus =
   | { kind: 'joined'; recovered: boolean }
   /** The connection is lost, or the server ended the channel for a moment. The client joins again. */
   | { kind: 'interrupted' }
-  /** The server refused to let the client join again. The client goes on trying. */
+  /** The server refused a join for now, or a join after the first one. The client goes on trying. */
   | { kind: 'refused'; reason: string }
   /** `leave` was called, or the server closed the channel. The client does not join again. */
   | { kind: 'closed'; reason: string }
@@ -36,6 +36,12 @@ type Join = { resolve: (response: unknown) => void; reject: (error: Error) => vo
 
 /** Refusals after which another token may help. A server that has to fetch a new key first refuses its tokens as invalid. */
 const TOKEN_REASONS = ['token_expired', 'token_invalid']
+
+/**
+ * Refusals that pass by themselves: the limit of joins per second, a backend that does not answer, a crash in the channel. The client
+ * goes on trying, also at a first join.
+ */
+const PASSING_REASONS = ['too fast', 'backend_unavailable', 'join crashed']
 
 /** So many refusals of tokens end a first join. */
 const TOKEN_REFUSALS_MAX = 3
@@ -73,8 +79,9 @@ export class Channel {
   }
 
   /**
-   * Joins the topic. The promise waits while there is no connection. It is rejected with a `RefusedError` when the server refuses the
-   * join, with a fresh token too. After a success, the client joins again by itself until `leave`.
+   * Joins the topic. The promise waits while there is no connection, and while the server refuses joins for a reason that passes, such as
+   * a backend that is away. It is rejected with a `RefusedError` when the server refuses the join for good, with a fresh token too. After
+   * a success, the client joins again by itself until `leave`.
    */
   join(): Promise<unknown> {
     if (this.#isWanted) return Promise.reject(new Error(`cannot join ${this.topic}: this channel has joined already; call leave() first`))
@@ -208,8 +215,9 @@ export class Channel {
     const isOfToken = this.#socket.tokens !== undefined && TOKEN_REASONS.includes(reason)
     if (isOfToken && ++this.#tokenRefusals === 1) return void this.#openWithNewToken()
     const mayTryAgain = isOfToken && this.#tokenRefusals < TOKEN_REFUSALS_MAX
-    if (this.#joining && !mayTryAgain) return this.#close(reason, response)
-    if (this.#wasJoined) this.#setStatus({ kind: 'refused', reason })
+    const passes = PASSING_REASONS.includes(reason)
+    if (this.#joining && !mayTryAgain && !passes) return this.#close(reason, response)
+    if (this.#wasJoined || passes) this.#setStatus({ kind: 'refused', reason })
     // npm `phoenix` tries again after its usual delay, with this token.
     if (isOfToken) void this.#socket.tokens?.renew()
   }

@@ -259,6 +259,46 @@ describe('the client', () => {
       assert.deepEqual(errors.all, [])
     })
 
+    it('joins all channels of a socket at once, and again after an interruption', async (t) => {
+      const slow = await startWatchfire({ processes: 1, settings: { ...SETTINGS, 'limits.joins_per_second_per_socket': '20' } })
+      t.after(() => slow.stop())
+      const network = await startNetwork(t, slow)
+      const { client } = connect(t, {}, network)
+      const channels = Array.from({ length: 30 }, () => client.channel(freshTopic('plain')))
+      const seen = channels.map(follow)
+      await Promise.all(channels.map((channel) => channel.join()))
+      network.cut()
+      await Promise.all(seen.map(({ statuses }) => statuses.next(is('interrupted'))))
+      network.restore()
+      await Promise.all(seen.map(({ statuses }) => statuses.next(is('joined'))))
+    })
+
+    it('a first join waits while the backend does not answer', async (t) => {
+      let isAway = true
+      const backend = http.createServer((request, response) => {
+        request.resume().on('end', () => (isAway ? response.writeHead(503).end() : response.end('{"allow":true}')))
+      })
+      await new Promise((resolve) => backend.listen(0, '127.0.0.1', resolve))
+      t.after(() => backend.close())
+      const asking = await startWatchfire({
+        processes: 1,
+        settings: {
+          'socket.check_origin': 'any',
+          'channels.rules': '[{ pattern = "asked:*", join = "anyone", hooks = ["join"] }]',
+          'hooks.url': `http://127.0.0.1:${backend.address().port}/`,
+          'hooks.secret': SECRET,
+        },
+      })
+      t.after(() => asking.stop())
+      const { client } = connect(t, {}, asking)
+      const channel = client.channel('asked:1')
+      const { statuses } = follow(channel)
+      const joined = channel.join()
+      assert.deepEqual(await statuses.next(is('refused')), { kind: 'refused', reason: 'backend_unavailable' })
+      isAway = false
+      await joined
+    })
+
     it('a join that the token does not allow is refused', async (t) => {
       const { client } = connect(t, { getToken: () => tokenOf('ada', '1m', { join: ['orders:mine'] }) })
       const channel = client.channel('orders:other')
