@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use watchfire_channels::Pattern;
 use watchfire_hub::PresenceLimits;
 
-use super::error::TokenRefusal;
+use super::error::TokenFault;
 use crate::settings::AuthSettings;
 
 /// Patterns of one list in a token.
@@ -37,7 +37,7 @@ impl Grant {
         claims: Claims,
         settings: &AuthSettings,
         now: Duration,
-    ) -> Result<Grant, TokenRefusal> {
+    ) -> Result<Grant, TokenFault> {
         let Claims { sub, exp, nbf, iss, aud, channels, meta, id } = claims;
         let is_issuer = settings.issuer.is_empty() || iss.as_ref() == Some(&settings.issuer);
         let is_audience = settings.audience.is_empty() || aud.contains(&settings.audience);
@@ -45,22 +45,22 @@ impl Grant {
         let has_begun = begins_at <= now.saturating_add(settings.leeway);
         let id = id.unwrap_or_else(|| format!("users:{sub}"));
         let meta = Value::Object(meta);
-        let (is_small, has_names) = (is_small(&meta), is_name(&sub) && is_name(&id));
-        if !(has_names && is_issuer && is_audience && has_begun && is_small) {
-            return Err(TokenRefusal::Invalid);
-        }
         let expires_at = exp.0.saturating_add(settings.leeway);
-        if expires_at <= now {
-            return Err(TokenRefusal::Expired);
+        // An expired token is told from an invalid one only if nothing else is wrong with it.
+        for (is_met, fault) in [
+            (is_name(&sub) && is_name(&id), TokenFault::Subject),
+            (is_issuer, TokenFault::Issuer),
+            (is_audience, TokenFault::Audience),
+            (has_begun, TokenFault::NotYetValid),
+            (is_small(&meta), TokenFault::MetaTooLarge),
+            (expires_at > now, TokenFault::Expired),
+        ] {
+            if !is_met {
+                return Err(fault);
+            }
         }
-        Ok(Grant {
-            subject: sub.into(),
-            id: id.into(),
-            expires_at,
-            join: patterns(channels.join)?,
-            publish: patterns(channels.publish)?,
-            meta,
-        })
+        let (join, publish) = (patterns(channels.join)?, patterns(channels.publish)?);
+        Ok(Grant { subject: sub.into(), id: id.into(), expires_at, join, publish, meta })
     }
 
     /// The identity that a backend gave a client. `None`: it gave none. An error names the member
@@ -118,11 +118,11 @@ fn is_small(meta: &Value) -> bool {
     meta.to_string().len() <= PresenceLimits::default().meta_bytes_max
 }
 
-fn patterns(texts: Vec<String>) -> Result<Vec<Pattern>, TokenRefusal> {
+fn patterns(texts: Vec<String>) -> Result<Vec<Pattern>, TokenFault> {
     if texts.len() > PATTERNS_MAX {
-        return Err(TokenRefusal::Invalid);
+        return Err(TokenFault::Patterns);
     }
-    let parse = |text: String| Pattern::parse(&text).map_err(|_| TokenRefusal::Invalid);
+    let parse = |text: String| Pattern::parse(&text).map_err(|_| TokenFault::Patterns);
     texts.into_iter().map(parse).collect()
 }
 

@@ -58,7 +58,10 @@ impl JwksThread {
 async fn fetch_for_ever(auth: &Auth, uri: &Uri) {
     let client = match client() {
         Ok(client) => client,
-        Err(error) => return tracing::error!(error, "cannot fetch auth.jwks_url"),
+        Err(error) => {
+            auth.has_tried.send_replace(true);
+            return tracing::error!(error, "cannot fetch auth.jwks_url");
+        }
     };
     let settings = &auth.settings;
     loop {
@@ -75,6 +78,7 @@ async fn fetch_for_ever(auth: &Auth, uri: &Uri) {
                 Duration::ZERO
             }
         };
+        auth.has_tried.send_replace(true);
         sleep(settings.jwks_retry).await;
         tokio::select! {
             () = sleep(until_next) => {}

@@ -22,7 +22,7 @@ mod without_jwt;
 
 pub(crate) use claims::{Grant, Identity};
 pub use error::AuthError;
-pub(crate) use error::TokenRefusal;
+pub(crate) use error::TokenFault;
 #[cfg(feature = "jwt")]
 pub(crate) use jwks::JwksThread;
 pub(crate) use socket_token::SocketToken;

@@ -9,14 +9,15 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Uri;
 use jsonwebtoken::Validation;
+use jsonwebtoken::errors::ErrorKind;
 use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::claims::{Claims, Grant};
 use super::cryptography;
-use super::error::{AuthError, TokenRefusal};
+use super::error::{AuthError, TokenFault};
 use super::keys::{Key, algorithm_of};
 use crate::settings::AuthSettings;
 
@@ -30,8 +31,10 @@ pub(crate) struct Auth {
     pub(super) settings: AuthSettings,
     /// The keys of the settings.
     own: Vec<Key>,
-    /// The keys of the JWK set.
-    fetched: RwLock<Arc<[Key]>>,
+    /// The keys of the JWK set; `None` until it was fetched.
+    fetched: RwLock<Option<Arc<[Key]>>>,
+    /// Whether the first attempt to fetch the JWK set has ended.
+    pub(super) has_tried: watch::Sender<bool>,
     /// Notified when a token names a key that the server does not have.
     pub(super) unknown_key: Notify,
 }
@@ -57,7 +60,8 @@ impl Auth {
         Ok(Some(Auth {
             settings: settings.clone(),
             own,
-            fetched: RwLock::new(Vec::new().into()),
+            fetched: RwLock::new(None),
+            has_tried: watch::Sender::new(false),
             unknown_key: Notify::new(),
         }))
     }
@@ -73,15 +77,15 @@ impl Auth {
     }
 
     /// Verifies a token. `now` is since the Unix epoch.
-    pub fn verify(&self, token: &str, now: Duration) -> Result<Grant, TokenRefusal> {
+    pub fn verify(&self, token: &str, now: Duration) -> Result<Grant, TokenFault> {
         if token.len() > TOKEN_BYTES_MAX {
-            return Err(TokenRefusal::Invalid);
+            return Err(TokenFault::TooLong);
         }
-        let head = Head::of(token).ok_or(TokenRefusal::Invalid)?;
-        let algorithm = algorithm_of(&head.alg).ok_or(TokenRefusal::Invalid)?;
+        let head = Head::of(token).ok_or(TokenFault::Malformed)?;
+        let algorithm = algorithm_of(&head.alg).ok_or(TokenFault::Algorithm)?;
         // The server knows no extension, and RFC 7515, 4.1.11 requires to refuse unknown ones.
         if head.crit.is_some() {
-            return Err(TokenRefusal::Invalid);
+            return Err(TokenFault::CriticalHeader);
         }
         let fetched = self.fetched.read().clone();
         let fits = |key: &&Key| {
@@ -91,32 +95,60 @@ impl Auth {
             };
             is_named && key.algorithm == algorithm
         };
-        let keys = self.own.iter().chain(&*fetched).filter(fits).take(TRIES_MAX);
-        let Some(claims) = keys.into_iter().find_map(|key| claims(token, key)) else {
-            let knows = |kid: &str| fetched.iter().any(|key| key.id.as_deref() == Some(kid));
-            if !self.settings.jwks_url.is_empty() && !head.kid.as_deref().is_some_and(knows) {
-                self.unknown_key.notify_one();
-            }
-            return Err(TokenRefusal::Invalid);
+        let keys = self.own.iter().chain(fetched.iter().flat_map(|keys| keys.iter()));
+        let mut fault = match self.has_keys() {
+            true => TokenFault::UnknownKey,
+            false => TokenFault::KeysNotFetched,
         };
-        Grant::of(claims, &self.settings, now)
+        for key in keys.filter(fits).take(TRIES_MAX) {
+            match claims(token, key) {
+                Ok(claims) => return Grant::of(claims, &self.settings, now),
+                Err(other) => fault = other,
+            }
+        }
+        let fetched = fetched.iter().flat_map(|keys| keys.iter());
+        let has_id = |kid: &str| fetched.into_iter().any(|key| key.id.as_deref() == Some(kid));
+        if !self.settings.jwks_url.is_empty() && !head.kid.as_deref().is_some_and(has_id) {
+            self.unknown_key.notify_one();
+        }
+        Err(fault)
+    }
+
+    /// Whether the server has all keys: those of the settings, and those of the JWK set after its
+    /// first fetch. Until then, it refuses valid tokens.
+    pub fn has_keys(&self) -> bool {
+        self.settings.jwks_url.is_empty() || self.fetched.read().is_some()
+    }
+
+    /// Returns when the JWK set was fetched, or cannot be at the moment. At once without a JWK set.
+    pub async fn first_fetch(&self) {
+        if !self.settings.jwks_url.is_empty() {
+            let mut has_tried = self.has_tried.subscribe();
+            // The sender lives as long as this.
+            has_tried.wait_for(|has_tried| *has_tried).await.ok();
+        }
     }
 
     /// Replaces the keys of the JWK set.
     pub(super) fn set_fetched(&self, keys: Vec<Key>) {
-        *self.fetched.write() = keys.into();
+        *self.fetched.write() = Some(keys.into());
     }
 }
 
 /// The claims of a token that this key has signed.
-fn claims(token: &str, key: &Key) -> Option<Claims> {
+fn claims(token: &str, key: &Key) -> Result<Claims, TokenFault> {
     let mut validation = Validation::new(key.algorithm);
     // `Grant::of` checks the claims, against the clock of its caller.
     validation.validate_exp = false;
     validation.validate_nbf = false;
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
-    jsonwebtoken::decode(token, &key.decoding, &validation).ok().map(|token| token.claims)
+    let decoded = jsonwebtoken::decode(token, &key.decoding, &validation);
+    decoded.map(|token| token.claims).map_err(|error| match error.kind() {
+        ErrorKind::InvalidToken | ErrorKind::Base64(_) => TokenFault::Malformed,
+        ErrorKind::Json(_) | ErrorKind::Utf8(_) => TokenFault::Claims,
+        _ => TokenFault::Signature,
+    })
 }
 
 /// The members of a token's head (RFC 7515, 4.1) that the server reads.
@@ -172,6 +204,7 @@ fn read(path: &Path) -> Result<Vec<u8>, AuthError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::TokenRefusal;
     use super::super::keys::keys_of_set;
     use super::*;
     use hmac::{Hmac, KeyInit, Mac};
@@ -199,6 +232,13 @@ mod tests {
 
     fn open(settings: AuthSettings) -> Auth {
         Auth::open(&settings).expect("the settings are valid").expect("there is a key")
+    }
+
+    impl Auth {
+        /// What a client learns about its token.
+        fn outcome(&self, token: &str, now: Duration) -> Result<Grant, TokenRefusal> {
+            self.verify(token, now).map_err(TokenFault::refusal)
+        }
     }
 
     fn encode(part: &Value) -> String {
@@ -246,7 +286,7 @@ mod tests {
     }
 
     fn verify(claims: &Value) -> Result<Grant, TokenRefusal> {
-        auth().verify(&hs256(claims), now())
+        auth().outcome(&hs256(claims), now())
     }
 
     fn pem_file(pem: &str) -> std::path::PathBuf {
@@ -293,8 +333,8 @@ mod tests {
 
         let lenient = open(AuthSettings { leeway: Duration::from_secs(5), ..settings() });
         let token = |exp: u64| hs256(&claims_with("exp", json!(exp)));
-        assert!(lenient.verify(&token(NOW - 4), now()).is_ok());
-        assert_eq!(lenient.verify(&token(NOW - 5), now()), Err(TokenRefusal::Expired));
+        assert!(lenient.outcome(&token(NOW - 4), now()).is_ok());
+        assert_eq!(lenient.outcome(&token(NOW - 5), now()), Err(TokenRefusal::Expired));
     }
 
     #[test]
@@ -339,7 +379,7 @@ mod tests {
         let verify = |iss: Value, aud: Value| {
             let mut claims = claims_with("iss", iss);
             claims["aud"] = aud;
-            auth.verify(&hs256(&claims), now()).map(|_| ())
+            auth.outcome(&hs256(&claims), now()).map(|_| ())
         };
         assert_eq!(verify(json!("me"), json!("you")), Ok(()));
         assert_eq!(verify(json!("me"), json!(["others", "you"])), Ok(()));
@@ -354,7 +394,7 @@ mod tests {
             assert_eq!(verify(iss.clone(), aud.clone()), Err(TokenRefusal::Invalid), "{iss} {aud}");
         }
         let without = hs256(&claims_with("iss", json!("me")));
-        assert_eq!(auth.verify(&without, now()), Err(TokenRefusal::Invalid));
+        assert_eq!(auth.outcome(&without, now()), Err(TokenRefusal::Invalid));
     }
 
     #[test]
@@ -383,7 +423,7 @@ mod tests {
             &format!("{}.{claims}.{signature}", URL_SAFE_NO_PAD.encode("[".repeat(4_000))),
             &whole[1..],
         ] {
-            assert_eq!(auth().verify(text, now()), Err(TokenRefusal::Invalid), "{text}");
+            assert_eq!(auth().outcome(text, now()), Err(TokenRefusal::Invalid), "{text}");
         }
     }
 
@@ -395,16 +435,16 @@ mod tests {
             changed[position] = if changed[position] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
             // The last character has bits that belong to no byte. A change of only these is refused.
-            assert_eq!(auth().verify(&changed, now()), Err(TokenRefusal::Invalid), "{changed}");
+            assert_eq!(auth().outcome(&changed, now()), Err(TokenRefusal::Invalid), "{changed}");
         }
     }
 
     #[test]
     fn a_token_over_the_bound_is_refused_before_it_is_parsed() {
         let meta = |bytes: usize| hs256(&claims_with("meta", json!({ "a": "x".repeat(bytes) })));
-        assert!(auth().verify(&meta(4_000), now()).is_ok());
-        assert_eq!(auth().verify(&meta(8_000), now()), Err(TokenRefusal::Invalid));
-        assert_eq!(auth().verify(&meta(1 << 20), now()), Err(TokenRefusal::Invalid));
+        assert!(auth().outcome(&meta(4_000), now()).is_ok());
+        assert_eq!(auth().outcome(&meta(8_000), now()), Err(TokenRefusal::Invalid));
+        assert_eq!(auth().outcome(&meta(1 << 20), now()), Err(TokenRefusal::Invalid));
     }
 
     #[test]
@@ -413,10 +453,10 @@ mod tests {
             let head = json!({ "alg": alg });
             for signature in [Vec::new(), hmac(SECRET.as_bytes(), b"")] {
                 let token = signed(&head, &claims(), |_| signature.clone());
-                assert_eq!(auth().verify(&token, now()), Err(TokenRefusal::Invalid), "{alg}");
+                assert_eq!(auth().outcome(&token, now()), Err(TokenRefusal::Invalid), "{alg}");
             }
             let token = signed(&head, &claims(), |message| hmac(SECRET.as_bytes(), message));
-            assert_eq!(auth().verify(&token, now()), Err(TokenRefusal::Invalid), "{alg}");
+            assert_eq!(auth().outcome(&token, now()), Err(TokenRefusal::Invalid), "{alg}");
         }
     }
 
@@ -425,7 +465,7 @@ mod tests {
         let head = json!({ "alg": "HS256" });
         for secret in ["another HS256 secret of 32 bytes or more", ""] {
             let token = signed(&head, &claims(), |message| hmac(secret.as_bytes(), message));
-            assert_eq!(auth().verify(&token, now()), Err(TokenRefusal::Invalid));
+            assert_eq!(auth().outcome(&token, now()), Err(TokenRefusal::Invalid));
         }
     }
 
@@ -438,11 +478,11 @@ mod tests {
         for secret in [pem.as_bytes(), pem.trim().as_bytes(), raw, b""] {
             let head = json!({ "alg": "HS256" });
             let token = signed(&head, &claims(), |message| hmac(secret, message));
-            assert_eq!(auth.verify(&token, now()), Err(TokenRefusal::Invalid));
+            assert_eq!(auth.outcome(&token, now()), Err(TokenRefusal::Invalid));
             // Nor does the name of its own algorithm make it one.
             let head = json!({ "alg": "ES256" });
             let token = signed(&head, &claims(), |message| hmac(secret, message));
-            assert_eq!(auth.verify(&token, now()), Err(TokenRefusal::Invalid));
+            assert_eq!(auth.outcome(&token, now()), Err(TokenRefusal::Invalid));
         }
     }
 
@@ -450,15 +490,15 @@ mod tests {
     fn an_extension_that_the_token_requires_is_unknown() {
         let head = json!({ "alg": "HS256", "crit": ["exp"] });
         let token = signed(&head, &claims(), |message| hmac(SECRET.as_bytes(), message));
-        assert_eq!(auth().verify(&token, now()), Err(TokenRefusal::Invalid));
+        assert_eq!(auth().outcome(&token, now()), Err(TokenRefusal::Invalid));
     }
 
     #[test]
     fn an_ed25519_key_verifies_its_own_tokens_only() {
         let [key, other] = [(); 2].map(|()| KeyPair::generate_for(&PKCS_ED25519).unwrap());
         let auth = open_pem(&key.public_key_pem()).unwrap().unwrap();
-        assert!(auth.verify(&eddsa(&key, None, &claims()), now()).is_ok());
-        let refused = auth.verify(&eddsa(&other, None, &claims()), now());
+        assert!(auth.outcome(&eddsa(&key, None, &claims()), now()).is_ok());
+        let refused = auth.outcome(&eddsa(&other, None, &claims()), now());
         assert_eq!(refused, Err(TokenRefusal::Invalid));
     }
 
@@ -510,21 +550,21 @@ mod tests {
         let [old, new] = [(); 2].map(|()| KeyPair::generate_for(&PKCS_ED25519).unwrap());
         let set = |keys: &[Value]| keys_of_set(json!({ "keys": keys }).to_string().as_bytes());
         auth.set_fetched(set(&[jwk(&old, "old")]).unwrap());
-        assert!(auth.verify(&eddsa(&old, Some("old"), &claims()), now()).is_ok());
-        assert!(auth.verify(&eddsa(&old, None, &claims()), now()).is_ok());
+        assert!(auth.outcome(&eddsa(&old, Some("old"), &claims()), now()).is_ok());
+        assert!(auth.outcome(&eddsa(&old, None, &claims()), now()).is_ok());
         assert!(!has_asked(&auth));
 
         // A token of a known id with another signature is a forgery, and no reason to fetch.
-        let forged = auth.verify(&eddsa(&new, Some("old"), &claims()), now());
+        let forged = auth.outcome(&eddsa(&new, Some("old"), &claims()), now());
         assert_eq!(forged, Err(TokenRefusal::Invalid));
         assert!(!has_asked(&auth));
 
         let token = eddsa(&new, Some("new"), &claims());
-        assert_eq!(auth.verify(&token, now()), Err(TokenRefusal::Invalid));
+        assert_eq!(auth.outcome(&token, now()), Err(TokenRefusal::Invalid));
         assert!(has_asked(&auth));
         auth.set_fetched(set(&[jwk(&old, "old"), jwk(&new, "new")]).unwrap());
-        assert!(auth.verify(&token, now()).is_ok());
-        let swapped = auth.verify(&eddsa(&new, Some("old"), &claims()), now());
+        assert!(auth.outcome(&token, now()).is_ok());
+        let swapped = auth.outcome(&eddsa(&new, Some("old"), &claims()), now());
         assert_eq!(swapped, Err(TokenRefusal::Invalid));
     }
 
@@ -564,5 +604,58 @@ mod tests {
         for body in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[]}"#, "<html>"] {
             assert!(keys_of_set(body.as_bytes()).is_err(), "{body}");
         }
+    }
+
+    #[test]
+    fn each_fault_of_a_token_has_its_name() {
+        let settings = AuthSettings { issuer: "me".into(), audience: "you".into(), ..settings() };
+        let auth = open(settings);
+        let claims = json!({ "sub": "42", "exp": NOW + 60, "iss": "me", "aud": "you" });
+        let with = |name: &str, value: Value| {
+            let mut claims = claims.clone();
+            claims[name] = value;
+            hs256(&claims)
+        };
+        let head = |head: Value| signed(&head, &claims, |text| hmac(SECRET.as_bytes(), text));
+        let many: Vec<String> = (0..101).map(|number| format!("t:{number}")).collect();
+        let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+        for (token, fault) in [
+            ("x".repeat(TOKEN_BYTES_MAX + 1), "too_long"),
+            ("text".into(), "malformed"),
+            ("e30.e30.e30".into(), "malformed"),
+            (head(json!({ "alg": "none" })), "algorithm"),
+            (head(json!({ "alg": "HS512" })), "algorithm"),
+            (head(json!({ "alg": "HS256", "crit": ["b64"] })), "critical_header"),
+            (eddsa(&key, None, &claims), "unknown_key"),
+            (format!("{}A", with("meta", json!({}))), "signature"),
+            (signed(&json!({ "alg": "HS256" }), &claims, |_| vec![0; 32]), "signature"),
+            (hs256(&json!({ "sub": "42" })), "claims"),
+            (with("exp", json!("soon")), "claims"),
+            (hs256(&json!("text")), "claims"),
+            (with("sub", json!("")), "subject"),
+            (with("iss", json!("other")), "issuer"),
+            (with("aud", json!("other")), "audience"),
+            (with("nbf", json!(NOW + 1)), "not_yet_valid"),
+            (with("meta", json!({ "text": "x".repeat(5_000) })), "meta_too_large"),
+            (with("channels", json!({ "join": many })), "patterns"),
+            (with("exp", json!(NOW)), "expired"),
+        ] {
+            let refused = auth.verify(&token, now()).map(|_| ()).map_err(TokenFault::name);
+            assert_eq!(refused, Err(fault), "{token}");
+        }
+        assert!(auth.verify(&with("meta", json!({})), now()).is_ok());
+    }
+
+    #[test]
+    fn before_the_first_fetch_of_the_jwk_set_a_token_has_the_fault_that_keys_are_missing() {
+        let jwks_url = "http://127.0.0.1:9/jwks.json".into();
+        let auth = open(AuthSettings { jwks_url, ..AuthSettings::default() });
+        let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+        let token = eddsa(&key, Some("new"), &claims());
+        assert!(!auth.has_keys());
+        assert_eq!(auth.verify(&token, now()), Err(TokenFault::KeysNotFetched));
+        auth.set_fetched(Vec::new());
+        assert!(auth.has_keys());
+        assert_eq!(auth.verify(&token, now()), Err(TokenFault::UnknownKey));
     }
 }

@@ -11,7 +11,7 @@ use watchfire_hub::TrackError;
 
 use super::expiries::{CheckToken, Expiries, ExpiryId};
 use crate::app::{Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
-use crate::auth::{Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenRefusal};
+use crate::auth::{Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenFault};
 use crate::settings::{ChannelRule, JoinRule, PublishRule};
 
 /// The event with which a client replaces its token.
@@ -75,8 +75,8 @@ impl Channel for RuleChannel {
         socket: &mut Socket<'_>,
         payload: Payload<'_>,
     ) -> Result<Joined<Self::State>, Refusal> {
-        let refused = |refusal: TokenRefusal| Refusal::because(refusal.reason());
-        let token = self.admit(socket, payload).map_err(refused)?;
+        let token = self.admit(socket, payload);
+        let token = token.map_err(|fault| Refusal::because(reason(socket, "join", fault)))?;
         let is_plain = token.is_none() && !self.rule.presence;
         let member = Member {
             token,
@@ -156,14 +156,14 @@ impl RuleChannel {
         if event == REFRESH {
             return Some(match self.refresh(member.as_deref_mut(), socket, payload) {
                 Ok(remaining) => Reply::ok(json!({ "expires_in": remaining.as_secs() })),
-                Err(refusal) => Reply::because(refusal.reason()),
+                Err(fault) => Reply::because(reason(socket, REFRESH, fault)),
             });
         }
         if RESERVED.iter().any(|prefix| event.starts_with(prefix)) {
             return Some(Reply::because("event_reserved"));
         }
-        if let Err(refusal) = self.check_publish(member.as_deref(), socket) {
-            return Some(Reply::because(refusal.reason()));
+        if let Err(fault) = self.check_publish(member.as_deref(), socket) {
+            return Some(Reply::because(reason(socket, "publish", fault)));
         }
         let is_not_kept = self.rule.history.is_some() && matches!(payload, Payload::Binary(_));
         is_not_kept.then(|| Reply::because("bytes_not_kept"))
@@ -191,9 +191,9 @@ impl RuleChannel {
         &self,
         socket: &Socket<'_>,
         payload: Payload<'_>,
-    ) -> Result<Option<MemberToken>, TokenRefusal> {
+    ) -> Result<Option<MemberToken>, TokenFault> {
         let token = match (&self.auth, self.rule.join) {
-            (_, JoinRule::Never) => return Err(TokenRefusal::Unauthorized),
+            (_, JoinRule::Never) => return Err(TokenFault::Rule),
             // Only the backend gave an identity.
             (None, _) => socket.token().map(|_| MemberToken::OfSocket),
             (Some(auth), _) => match token_of(payload)? {
@@ -210,11 +210,11 @@ impl RuleChannel {
             // An expired token of the socket names nobody. The rule needs none.
             return Ok(token.filter(|_| !is_expired));
         }
-        let grant = grant.ok_or(TokenRefusal::Unauthorized)?;
+        let grant = grant.ok_or(TokenFault::Missing)?;
         if is_expired {
-            return Err(TokenRefusal::Expired);
+            return Err(TokenFault::Expired);
         }
-        grant.may_join(socket.topic()).then_some(token).ok_or(TokenRefusal::Unauthorized)
+        grant.may_join(socket.topic()).then_some(token).ok_or(TokenFault::Topic)
     }
 
     /// Whether a client may send to the others.
@@ -222,19 +222,19 @@ impl RuleChannel {
         &self,
         member: Option<&Member>,
         socket: &Socket<'_>,
-    ) -> Result<(), TokenRefusal> {
+    ) -> Result<(), TokenFault> {
         if self.rule.publish == PublishRule::Server {
-            return Err(TokenRefusal::Unauthorized);
+            return Err(TokenFault::Rule);
         }
         if !self.needs_token() {
             return Ok(());
         }
         let grant = member.and_then(|member| member.grant(socket));
-        let grant = grant.ok_or(TokenRefusal::Unauthorized)?;
+        let grant = grant.ok_or(TokenFault::Missing)?;
         if is_expired(&grant) {
-            return Err(TokenRefusal::Expired);
+            return Err(TokenFault::Expired);
         }
-        grant.may_publish(socket.topic()).then_some(()).ok_or(TokenRefusal::Unauthorized)
+        grant.may_publish(socket.topic()).then_some(()).ok_or(TokenFault::Topic)
     }
 
     /// Replaces the token of this channel. If it is that of the socket, the other channels use the
@@ -244,20 +244,23 @@ impl RuleChannel {
         member: Option<&mut Member>,
         socket: &mut Socket<'_>,
         payload: Payload<'_>,
-    ) -> Result<Duration, TokenRefusal> {
+    ) -> Result<Duration, TokenFault> {
         let (Some(auth), Some(member)) = (&self.auth, member) else {
-            return Err(TokenRefusal::Unauthorized);
+            return Err(TokenFault::Missing);
         };
         let old = member.grant(socket);
-        let old = old.ok_or(TokenRefusal::Unauthorized)?;
-        let token = token_of(payload)?.ok_or(TokenRefusal::Invalid)?;
+        let old = old.ok_or(TokenFault::Missing)?;
+        let token = token_of(payload)?.ok_or(TokenFault::NotAText)?;
         let now = Auth::now();
         let new = Arc::new(auth.verify(&token, now)?);
         // A channel keeps its user, and a socket the id by which it can be disconnected.
         let is_same_client = old.subject == new.subject && old.id == new.id;
         let may_stay = !self.needs_token() || new.may_join(socket.topic());
-        if !is_same_client || !may_stay {
-            return Err(TokenRefusal::Unauthorized);
+        if !is_same_client {
+            return Err(TokenFault::OtherUser);
+        }
+        if !may_stay {
+            return Err(TokenFault::Topic);
         }
         if let Some(MemberToken::Own(grant)) = &mut member.token {
             *grant = new.clone();
@@ -281,12 +284,13 @@ impl RuleChannel {
             return Ok(Outcome::NoReply);
         };
         // Another channel of the socket may have replaced the token.
-        let refusal = match is_expired(&grant) {
-            true => Some(TokenRefusal::Expired),
-            false => (!grant.may_join(socket.topic())).then_some(TokenRefusal::Unauthorized),
+        let fault = match is_expired(&grant) {
+            true => Some(TokenFault::Expired),
+            false => (!grant.may_join(socket.topic())).then_some(TokenFault::Topic),
         };
-        if let Some(refusal) = refusal {
-            socket.push("token_expired", json!({ "reason": refusal.reason() }))?;
+        if let Some(fault) = fault {
+            let reason = reason(socket, "stay", fault);
+            socket.push("token_expired", json!({ "reason": reason }))?;
             // The client gets a `phx_close`, so it does not rejoin with the same token.
             return Ok(Outcome::Stop);
         }
@@ -348,6 +352,13 @@ impl RuleChannel {
     }
 }
 
+/// The reason that a client gets for a fault of its token. The log gets the fault.
+pub(super) fn reason(socket: &Socket<'_>, action: &str, fault: TokenFault) -> &'static str {
+    let (topic, reason) = (socket.topic(), fault.refusal().reason());
+    tracing::debug!(topic, action, fault = fault.name(), reason, "token refused");
+    reason
+}
+
 fn is_expired(grant: &Grant) -> bool {
     grant.remaining(Auth::now()).is_zero()
 }
@@ -365,7 +376,7 @@ fn log_untracked(result: Result<(), TrackError>) {
 }
 
 /// The token in the payload of a join or a refresh. `None`: the payload has none.
-fn token_of(payload: Payload<'_>) -> Result<Option<String>, TokenRefusal> {
+fn token_of(payload: Payload<'_>) -> Result<Option<String>, TokenFault> {
     /// The token is not copied before its length is known.
     #[derive(Deserialize)]
     struct Params<'a> {
@@ -374,7 +385,7 @@ fn token_of(payload: Payload<'_>) -> Result<Option<String>, TokenRefusal> {
     }
     let Ok(Params { token: Some(token) }) = payload.json() else { return Ok(None) };
     if token.get().len() > 2 * TOKEN_BYTES_MAX {
-        return Err(TokenRefusal::Invalid);
+        return Err(TokenFault::TooLong);
     }
-    serde_json::from_str(token.get()).map(Some).map_err(|_| TokenRefusal::Invalid)
+    serde_json::from_str(token.get()).map(Some).map_err(|_| TokenFault::NotAText)
 }

@@ -15,8 +15,9 @@ pub(super) fn with_tokens(auth: Arc<Auth>, application: OnConnect) -> OnConnect 
         let token = connect.auth_token.or_else(|| connect.params.text(PARAMETER));
         let token = token.filter(|token| !token.is_empty());
         let grant = token.map(|token| auth.verify(token, Auth::now())).transpose();
-        let grant = grant.map_err(|refusal| {
-            tracing::debug!(from = %connect.from, reason = refusal.reason(), "token refused");
+        let grant = grant.map_err(|fault| {
+            let reason = fault.refusal().reason();
+            tracing::debug!(from = %connect.from, fault = fault.name(), reason, "token refused");
             Refused
         })?;
         let mut connected = application(connect)?;

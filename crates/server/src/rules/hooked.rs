@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::channel::{Member, RuleChannel};
+use super::channel::{Member, RuleChannel, reason};
 use crate::app::{Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use crate::auth::Grant;
 use crate::hooks::{
@@ -260,8 +260,8 @@ impl HookedChannel {
             Verdict::Denied(reason) => return Reply::because(&reason),
         };
         // The token may have expired while the message waited.
-        if let Err(refusal) = self.rule.check_publish(state.member.as_deref(), socket) {
-            return Reply::because(refusal.reason());
+        if let Err(fault) = self.rule.check_publish(state.member.as_deref(), socket) {
+            return Reply::because(reason(socket, "publish", fault));
         }
         let reply = match allowed.is_silent {
             true => Reply::ok(Body::EMPTY),
