@@ -167,14 +167,12 @@ describe('a long-poll session', () => {
     }
   })
 
-  it('reads the first hundred lines of a POST and ignores the rest', async () => {
+  it('reads every line of a POST', async () => {
     const session = await LongPollSession.open(server)
     const lines = Array.from({ length: 103 }, (_, n) => JSON.stringify(heartbeat(`${n}`)))
     assert.deepEqual(await session.postBody(lines.join('\r\n')), { status: 200 })
-    await session.post(heartbeat('last'))
-    const answers = await session.receive(101)
-    assert.deepEqual(answers.at(-2), heartbeatReply('99'))
-    assert.deepEqual(answers.at(-1), heartbeatReply('last'))
+    const answers = await session.receive(103)
+    assert.deepEqual(answers.at(-1), heartbeatReply('102'))
   })
 
   it('reads a base64 line as bytes', async (t) => {

@@ -3,8 +3,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Lines of a body that are read; further ones are ignored, as in Phoenix.
-pub const LINES_MAX: usize = 100;
+/// The most lines of a body with content. A body with more is refused.
+///
+/// Phoenix reads a hundred lines and drops the rest in silence, but npm `phoenix` puts every message
+/// that was sent in one turn into one body.
+pub const LINES_MAX: usize = 1_000;
 
 /// The longest base64 line, in bytes. A body with a longer one is refused.
 pub const BASE64_LINE_BYTES_MAX: usize = 10_000_000;
@@ -30,6 +33,14 @@ pub enum BodyError {
         /// Which line, from 1.
         line: usize,
     },
+    /// The body has more lines than [`LINES_MAX`].
+    #[error(
+        "the body has {lines} lines, the maximum is {LINES_MAX}: send the others in another request"
+    )]
+    TooManyLines {
+        /// Its lines with content.
+        lines: usize,
+    },
     /// A base64 line is longer than [`BASE64_LINE_BYTES_MAX`].
     #[error("line {line} of the body has {len} bytes, the maximum is {BASE64_LINE_BYTES_MAX}")]
     LineTooLong {
@@ -51,12 +62,12 @@ pub fn decode_body<'a>(
     if !content_type.is_some_and(is_ndjson) {
         return Ok(vec![Frame::Text(text)]);
     }
-    text.lines()
-        .enumerate()
-        .filter(|(_, line)| !line.is_empty())
-        .take(LINES_MAX)
-        .map(|(index, line)| decode_line(index + 1, line))
-        .collect()
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty());
+    let count = lines.clone().count();
+    if count > LINES_MAX {
+        return Err(BodyError::TooManyLines { lines: count });
+    }
+    lines.map(|(index, line)| decode_line(index + 1, line)).collect()
 }
 
 fn is_ndjson(content_type: &str) -> bool {
@@ -109,12 +120,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_hundred_lines_are_read_and_the_rest_ignored() {
-        let body = "[1]\n".repeat(100) + "not read";
-        assert_eq!(decode_body(NDJSON, body.as_bytes()).unwrap().len(), 100);
-        let body = "[1]\n".repeat(99) + "is read";
-        let error = BodyError::NotBase64 { line: 100 };
-        assert_eq!(decode_body(NDJSON, body.as_bytes()), Err(error));
+    fn a_body_of_more_than_a_thousand_lines_is_refused_and_none_is_dropped() {
+        for lines in [101, 1_000] {
+            let body = "[1]\n\n".repeat(lines);
+            assert_eq!(decode_body(NDJSON, body.as_bytes()).unwrap().len(), lines);
+        }
+        let body = "[1]\n".repeat(1_001);
+        let error = decode_body(NDJSON, body.as_bytes()).unwrap_err();
+        assert_eq!(error, BodyError::TooManyLines { lines: 1_001 });
+        assert!(error.to_string().contains("1001 lines, the maximum is 1000"), "{error}");
     }
 
     #[test]

@@ -136,7 +136,11 @@ async fn post(
     let body_bytes_max = shared.limits.longpoll_body_bytes_max as usize;
     let Ok(body) = to_bytes(body, body_bytes_max).await else {
         shared.metrics.refused("longpoll_body");
-        return StatusCode::BAD_REQUEST.into_response();
+        let reason = format!(
+            "cannot read the body: it is not complete, or has more than \
+             limits.longpoll_body_bytes_max, {body_bytes_max} bytes; send less in one request\n"
+        );
+        return (StatusCode::BAD_REQUEST, reason).into_response();
     };
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let (status, result) = oneshot::channel();
@@ -149,7 +153,7 @@ async fn post(
         Ok(Ok(Ok(status))) => answer(status, None),
         Ok(Ok(Err(error))) => {
             shared.metrics.refused("longpoll_body");
-            (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
+            (StatusCode::BAD_REQUEST, format!("cannot read the body: {error}\n")).into_response()
         }
         Ok(Err(_)) | Err(_) => answer(Status::TimedOut, None),
     }
