@@ -12,6 +12,8 @@ pub enum OriginPolicy {
     SameHost,
     /// Origins that match one of these.
     List(Vec<OriginPattern>),
+    /// Those of [`OriginPolicy::SameHost`], and origins that match one of these.
+    SameHostOr(Vec<OriginPattern>),
 }
 
 impl OriginPolicy {
@@ -23,12 +25,15 @@ impl OriginPolicy {
         }
         // A sandboxed page has the origin `null`, which has no host and matches nothing.
         let Some(origin) = Address::parse(origin) else { return false };
+        let is_same_host =
+            || Address::parse(&format!("//{host}")).is_some_and(|own| origin.is_at(&own));
+        let is_listed =
+            |patterns: &[OriginPattern]| patterns.iter().any(|one| one.matches(&origin));
         match self {
             OriginPolicy::Any => true,
-            OriginPolicy::SameHost => {
-                Address::parse(&format!("//{host}")).is_some_and(|own| origin.is_at(&own))
-            }
-            OriginPolicy::List(patterns) => patterns.iter().any(|pattern| pattern.matches(&origin)),
+            OriginPolicy::SameHost => is_same_host(),
+            OriginPolicy::List(patterns) => is_listed(patterns),
+            OriginPolicy::SameHostOr(patterns) => is_same_host() || is_listed(patterns),
         }
     }
 }
@@ -42,7 +47,7 @@ pub struct OriginPattern {
     port: Option<u16>,
 }
 
-/// The text has no host after `//`, or the port is not valid.
+/// No origin can match the text: it is not a scheme, a host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an origin looks like https://example.com, //example.com or //*.example.com, not {text:?}")]
 pub struct OriginPatternError {
@@ -54,8 +59,14 @@ impl FromStr for OriginPattern {
     type Err = OriginPatternError;
 
     fn from_str(text: &str) -> Result<Self, OriginPatternError> {
-        let address =
-            Address::parse(text).ok_or_else(|| OriginPatternError { text: text.to_owned() })?;
+        let can_match = |address: &Address<'_>| {
+            let domain = address.host.strip_prefix("*.").unwrap_or(address.host);
+            address.scheme.is_none_or(is_scheme)
+                && is_host(domain)
+                && has_no_more_than_an_origin(text)
+        };
+        let address = Address::parse(text).filter(can_match);
+        let address = address.ok_or_else(|| OriginPatternError { text: text.to_owned() })?;
         Ok(OriginPattern {
             scheme: address.scheme.map(str::to_ascii_lowercase),
             host: address.host.to_ascii_lowercase(),
@@ -113,6 +124,30 @@ impl<'a> Address<'a> {
             && self.port.filter(|port| Some(*port) != default)
                 == own.port.filter(|port| ![80, 443].contains(port))
     }
+}
+
+/// Whether an origin can have this scheme (RFC 3986, 3.1).
+fn is_scheme(scheme: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic()) && scheme.bytes().all(is_part)
+}
+
+/// Whether an origin can have this host. Browsers send names of other scripts in their ASCII form
+/// (`xn--...`), so other characters match nothing. Nor does a `*` here.
+fn is_host(host: &str) -> bool {
+    if let Some(literal) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        return literal.parse::<std::net::Ipv6Addr>().is_ok();
+    }
+    let is_label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    };
+    host.strip_suffix('.').unwrap_or(host).split('.').all(is_label)
+}
+
+/// An origin has no user, path, query or fragment. A `/` after the host is a habit, and harmless.
+fn has_no_more_than_an_origin(text: &str) -> bool {
+    let Some((_, rest)) = text.split_once("//") else { return false };
+    !rest.strip_suffix('/').unwrap_or(rest).contains(['/', '?', '#', '@'])
 }
 
 fn default_port(scheme: &str) -> Option<u16> {
@@ -185,11 +220,69 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_without_a_host_is_an_error() {
-        for text in ["other.com", "https://", "//:4000", "", "//other.com:port", "https//a"] {
+    fn a_pattern_that_no_origin_can_match_is_an_error() {
+        for text in [
+            "other.com",
+            "https://",
+            "//:4000",
+            "",
+            "//other.com:port",
+            "https//a",
+            "https://*",
+            "//*",
+            "*",
+            "null",
+            "https://*.",
+            "https://*.*.com",
+            "https://a*.com",
+            "https://www.*.com",
+            "https://a..com",
+            "https://.com",
+            "https://a b.com",
+            "https://user@a.com",
+            "https://a.com/path",
+            "https://a.com?query",
+            "ht_tp://a.com",
+            "://a.com",
+            "1a://a.com",
+            "https://b\u{fc}cher.example",
+            "https://[::1",
+            "https://[a]",
+            "https://a.com,https://b.com",
+            "https://https://a.com",
+            "same",
+            "any",
+        ] {
             let error = OriginPatternError { text: text.to_owned() };
             assert_eq!(text.parse::<OriginPattern>(), Err(error), "{text}");
         }
+    }
+
+    #[test]
+    fn every_origin_of_a_browser_with_a_host_is_a_pattern_that_matches_it() {
+        for origin in [
+            "https://example.com",
+            "http://localhost:4000",
+            "http://[::1]:8080",
+            "https://a_b.example",
+            "https://xn--bcher-kva.example",
+            "capacitor://localhost",
+            "chrome-extension://abcdef",
+            "http://192.168.0.7",
+            "https://example.com.",
+        ] {
+            assert!(list(&[origin]).allows(Some(origin), ""), "{origin}");
+        }
+        assert!(list(&["https://example.com/"]).allows(Some("https://example.com"), ""));
+    }
+
+    #[test]
+    fn the_same_host_and_other_origins_can_both_be_allowed() {
+        let policy = OriginPolicy::SameHostOr(vec!["https://other.com".parse().unwrap()]);
+        assert!(policy.allows(Some("https://own.com"), "own.com"));
+        assert!(policy.allows(Some("https://other.com"), "own.com"));
+        assert!(!policy.allows(Some("https://third.com"), "own.com"));
+        assert!(!policy.allows(Some("null"), "own.com"));
     }
 
     fn list(patterns: &[&str]) -> OriginPolicy {

@@ -160,6 +160,16 @@ pub enum RuleError {
         /// The pattern.
         pattern: String,
     },
+    /// An earlier rule matches every topic of the pattern, so the rule never applies.
+    #[error(
+        "cannot use the pattern {pattern:?}: the earlier pattern {earlier:?} matches all its topics; move the rule before it"
+    )]
+    Unreachable {
+        /// The pattern.
+        pattern: String,
+        /// The pattern of the earlier rule.
+        earlier: String,
+    },
     /// The pattern matches a topic that the server has itself.
     #[error(
         "cannot use the pattern {pattern:?}: it overlaps the server's own topics {built_in:?}; use another prefix"
@@ -241,6 +251,12 @@ impl ChannelSettings {
             if self.rules[..index].iter().any(|earlier| earlier.pattern == pattern) {
                 return Err(RuleError::Duplicate { pattern });
             }
+            if let Some(earlier) =
+                self.rules[..index].iter().find(|rule| covers(&rule.pattern, &pattern))
+            {
+                let earlier = earlier.pattern.clone();
+                return Err(RuleError::Unreachable { pattern, earlier });
+            }
             if let Some(built_in) = BUILT_IN.into_iter().find(|own| overlaps(&pattern, own)) {
                 return Err(RuleError::BuiltIn { pattern, built_in });
             }
@@ -281,6 +297,12 @@ pub(crate) fn is_built_in(topic: &str) -> bool {
         Some(prefix) => topic.starts_with(prefix),
         None => topic == *own,
     })
+}
+
+/// Whether a pattern matches every topic that another one matches.
+fn covers(pattern: &str, other: &str) -> bool {
+    let prefix = pattern.strip_suffix('*');
+    prefix.is_some_and(|prefix| other.strip_suffix('*').unwrap_or(other).starts_with(prefix))
 }
 
 /// Whether a topic exists that both patterns match.
@@ -408,8 +430,17 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_behind_one_that_matches_all_its_topics_is_refused() {
+        for (earlier, pattern) in [("a:*", "a:b:*"), ("a:*", "a:secret"), ("a*", "a")] {
+            let expected =
+                RuleError::Unreachable { pattern: pattern.into(), earlier: earlier.into() };
+            assert_eq!(check_of(&[earlier, "b", pattern]), Err(expected));
+        }
+    }
+
+    #[test]
     fn rules_may_overlap_each_other_but_not_be_equal() {
-        assert_eq!(check_of(&["a:secret", "a:*", "a:b:*"]), Ok(()));
+        assert_eq!(check_of(&["a:secret", "a:b:*", "a:*", "ab"]), Ok(()));
         let error = check_of(&["a:*", "b", "a:*"]).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -21,6 +21,7 @@ mod sections;
 mod sites;
 mod tls;
 mod traces;
+mod zero;
 
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use auth::AuthSettings;

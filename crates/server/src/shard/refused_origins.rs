@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use watchfire_channels::handshake::OriginPattern;
 
 /// An origin is logged once in this time.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
@@ -19,14 +20,25 @@ pub(crate) struct RefusedOrigins(Mutex<HashMap<String, Instant>>);
 impl RefusedOrigins {
     /// Logs that a page of this origin was refused, unless it was logged less than a minute ago.
     pub fn log(&self, origin: &str, host: &str) {
-        if self.is_due(origin, Instant::now()) {
-            tracing::warn!(
+        if !self.is_due(origin, Instant::now()) {
+            return;
+        }
+        match origin.parse::<OriginPattern>() {
+            Ok(_) => tracing::warn!(
                 ?origin,
                 ?host,
                 "cannot accept a client: the origin of its page is not that of the server; set \
                  server.public_url to the address of the server, or add the origin to \
-                 socket.check_origin"
-            );
+                 socket.check_origin, as in {}",
+                advice(origin)
+            ),
+            // Such as `null`, of a file or a sandboxed frame: no entry could name it.
+            Err(_) => tracing::warn!(
+                ?origin,
+                ?host,
+                "cannot accept a client: the origin of its page is not that of the server, and has \
+                 no host; open the page from a web server, or set socket.check_origin = [\"any\"]"
+            ),
         }
     }
 
@@ -44,9 +56,26 @@ impl RefusedOrigins {
     }
 }
 
+/// The line of the settings that accepts an origin beside the server's own.
+fn advice(origin: &str) -> String {
+    format!("check_origin = [\"same\", \"{origin}\"]")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Settings;
+
+    #[test]
+    fn the_advice_is_a_line_of_the_settings_that_the_next_start_accepts() {
+        for origin in ["https://a.example:8443", "http://[::1]", "capacitor://localhost"] {
+            let text = format!("[socket]\n{}\n", advice(origin));
+            let settings: Settings = toml::from_str(&text).expect("a settings file");
+            let checked = crate::Server::new(settings.clone()).check();
+            assert!(checked.is_ok(), "{text}: {checked:?}");
+            assert_eq!(settings.socket.check_origin, ["same", origin]);
+        }
+    }
 
     #[test]
     fn an_origin_is_logged_once_a_minute() {

@@ -1,0 +1,63 @@
+//! Settings for which zero would mean that no client can be served.
+
+use super::sections::Settings;
+
+impl Settings {
+    /// The first setting that is zero and must not be. For other settings, zero has a meaning: no
+    /// limit, a limit that is derived, no wait.
+    pub(crate) fn zero(&self) -> Option<&'static str> {
+        let Settings { socket, limits, auth, hooks, .. } = self;
+        let durations = [
+            ("socket.idle_timeout", socket.idle_timeout),
+            ("socket.slow_timeout", socket.slow_timeout),
+            ("socket.longpoll_window", socket.longpoll_window),
+            ("auth.jwks_refresh", auth.jwks_refresh),
+            ("auth.jwks_retry", auth.jwks_retry),
+            ("auth.jwks_timeout", auth.jwks_timeout),
+            ("hooks.timeout", hooks.timeout),
+        ];
+        let numbers = [
+            ("limits.frame_bytes_max", limits.frame_bytes_max.into()),
+            ("limits.partial_bytes_max", limits.partial_bytes_max),
+            ("limits.queued_bytes_max", limits.queued_bytes_max.into()),
+            ("limits.channels_per_socket_max", limits.channels_per_socket_max.into()),
+            ("limits.joins_per_second_per_socket", limits.joins_per_second_per_socket.into()),
+            ("limits.messages_per_second_per_socket", limits.messages_per_second_per_socket.into()),
+            ("limits.sockets_per_address_max", limits.sockets_per_address_max.into()),
+            ("limits.longpoll_frames_max", limits.longpoll_frames_max.into()),
+            ("limits.longpoll_bytes_max", limits.longpoll_bytes_max.into()),
+            ("limits.longpoll_body_bytes_max", limits.longpoll_body_bytes_max.into()),
+        ];
+        let is_zero = durations.iter().map(|(name, value)| (*name, value.is_zero()));
+        let is_zero =
+            is_zero.chain(numbers.iter().map(|(name, value): &(_, u64)| (*name, *value == 0)));
+        is_zero.filter(|(_, is_zero)| *is_zero).map(|(name, _)| name).next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_serves_no_client_at_zero_is_named() {
+        assert_eq!(Settings::default().zero(), None);
+        for name in ["socket.longpoll_window", "auth.jwks_retry", "limits.longpoll_frames_max"] {
+            let (section, key) = name.split_once('.').unwrap();
+            let is_duration = !name.starts_with("limits");
+            let zero = if is_duration { "\"0s\"" } else { "0" };
+            let settings: Settings =
+                toml::from_str(&format!("[{section}]\n{key} = {zero}")).unwrap();
+            assert_eq!(settings.zero(), Some(name));
+            let error = crate::Server::new(settings).check().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("cannot use {name} = 0: ")), "{error}");
+        }
+        for text in [
+            "[server]\ndrain_period = \"0s\"",
+            "[limits]\nsockets_max = 0",
+            "[auth]\nleeway = \"0s\"",
+        ] {
+            assert_eq!(toml::from_str::<Settings>(text).unwrap().zero(), None, "{text}");
+        }
+    }
+}
