@@ -7,6 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 
+use crate::authority::is_host_and_port;
+
 /// Headers that one request may have.
 const HEADERS_MAX: usize = 100;
 
@@ -31,6 +33,9 @@ pub enum HeadError {
     /// An HTTP/1.1 request without a `Host` header, or a request with several (RFC 9112, 3.2).
     #[error("an HTTP/1.1 request needs exactly one host header")]
     Host,
+    /// The `Host` header, or the target's URL, has no valid host (RFC 9112, 3.2).
+    #[error("the host of the request is not valid: send a name or an address, and a port")]
+    InvalidHost,
     /// The length of the body is ambiguous.
     #[error("the length of the request's body is ambiguous")]
     BodyLength,
@@ -40,7 +45,10 @@ impl HeadError {
     /// The HTTP status of the response.
     pub const fn status(self) -> u16 {
         match self {
-            HeadError::Malformed | HeadError::Host | HeadError::BodyLength => 400,
+            HeadError::Malformed
+            | HeadError::Host
+            | HeadError::InvalidHost
+            | HeadError::BodyLength => 400,
             HeadError::TooLarge => 431,
         }
     }
@@ -106,12 +114,25 @@ impl<'a> RequestHead<'a> {
         let websocket_key = OnceCell::new();
         let head =
             RequestHead { method, authority, path, query, is_http_1_1, headers, websocket_key };
-        match head.values("host").count() {
-            1 => {}
-            0 if !is_http_1_1 => {}
+        head.check_host()?;
+        Ok(Some((head, len)))
+    }
+
+    /// A request names one valid host, before anything is compared with it (RFC 9112, 3.2).
+    fn check_host(&self) -> Result<(), HeadError> {
+        let mut hosts = self.values("host");
+        match (hosts.next(), hosts.next()) {
+            (Some(host), None) if is_host_and_port(host) => {}
+            (Some(_), None) => return Err(HeadError::InvalidHost),
+            (None, _) if !self.is_http_1_1 => {}
             _ => return Err(HeadError::Host),
         }
-        Ok(Some((head, len)))
+        match self.authority {
+            Some(authority) if !is_host_and_port(authority.as_bytes()) => {
+                Err(HeadError::InvalidHost)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The method, such as `GET`.
@@ -402,6 +423,33 @@ mod tests {
         let mut slots = HeadSlots::default();
         let hello = b"\x16\x03\x01\x02\x00\x01";
         assert_eq!(RequestHead::parse(hello, &mut slots).err(), Some(HeadError::Malformed));
+    }
+
+    #[test]
+    fn a_request_names_one_valid_host() {
+        let error = |head: &str| {
+            let mut slots = HeadSlots::default();
+            RequestHead::parse(head.as_bytes(), &mut slots).err()
+        };
+        for version in ["1.0", "1.1"] {
+            for host in
+                ["", " ", "user@example.org", "a, b", "a,b", "a b", "[::1", "h:x", "caf\u{e9}"]
+            {
+                let head = format!("GET / HTTP/{version}\r\nHost: {host}\r\n\r\n");
+                assert_eq!(error(&head), Some(HeadError::InvalidHost), "{head}");
+            }
+            let head = format!("GET / HTTP/{version}\r\nHost: a\r\nhost: a\r\n\r\n");
+            assert_eq!(error(&head), Some(HeadError::Host));
+            for url in ["http://user@a/", "http:///", "http://a,b/", "http://?a"] {
+                let head = format!("GET {url} HTTP/{version}\r\nHost: a\r\n\r\n");
+                assert_eq!(error(&head), Some(HeadError::InvalidHost), "{head}");
+            }
+            for host in ["a:4000", "[::1]:80", "\ta.example "] {
+                assert_eq!(error(&format!("GET / HTTP/{version}\r\nHost: {host}\r\n\r\n")), None);
+            }
+        }
+        assert_eq!(error("GET / HTTP/1.1\r\n\r\n"), Some(HeadError::Host));
+        assert_eq!(error("GET / HTTP/1.0\r\n\r\n"), None);
     }
 
     #[test]

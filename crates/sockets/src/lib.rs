@@ -57,6 +57,7 @@
 
 pub mod frame;
 
+mod authority;
 mod balancing;
 mod close_cause;
 mod connection_view;
@@ -87,6 +88,7 @@ mod tls;
 mod tls;
 mod wire;
 
+pub use authority::is_host_and_port;
 pub use balancing::ConnectionBalancer;
 pub use close_cause::CloseCause;
 pub use connection_view::{ConnectionState, ConnectionView};

@@ -12,7 +12,8 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::uri::Authority;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, Version, header};
+use watchfire_sockets::is_host_and_port;
 
 use super::access::{Access, refuse};
 use super::page;
@@ -89,12 +90,26 @@ fn is_own_host(headers: &HeaderMap, local: IpAddr) -> bool {
     }
 }
 
+/// Whether a request names one valid host, as the event loops require it (RFC 9112, 3.2).
+fn has_valid_host(request: &Request) -> bool {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => is_host_and_port(host.as_bytes()),
+        (None, _) => request.version() == Version::HTTP_10,
+        (Some(_), Some(_)) => false,
+    }
+}
+
 /// Refuses requests that are not the operator's.
 pub(super) async fn guard(
     State(guard): State<Arc<Guard>>,
     request: Request,
     next: Next,
 ) -> Response {
+    if !has_valid_host(&request) {
+        let message = "Send one Host header with a name or an address, and a port.";
+        return refuse(StatusCode::BAD_REQUEST, "no valid host", message);
+    }
     let local = request.extensions().get::<LocalAddress>().map_or(guard.address, |local| local.0);
     let Err(refused) = guard.check(request.uri().path(), request.headers(), local.ip()) else {
         return next.run(request).await;

@@ -105,9 +105,10 @@ fn an_http_1_1_request_needs_one_host_header() {
     assert_eq!(answer("GET / HTTP/1.1\r\n\r\n"), expected);
     assert_eq!(answer("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"), expected);
     assert_eq!(answer(&upgrade_request("/echo").replace("host: test\r\n", "")), expected);
-    assert_eq!(answer("GET / HTTP/1.1\r\nhost:\r\n\r\n").0, 200);
+    assert_eq!(answer("GET / HTTP/1.1\r\nhost:\r\n\r\n").0, 400);
+    assert_eq!(answer("GET / HTTP/1.1\r\nhost: user@test\r\n\r\n").0, 400);
     assert_eq!(answer("GET / HTTP/1.0\r\n\r\n").0, 200);
-    assert_eq!(server.totals().head_errors, 3);
+    assert_eq!(server.totals().head_errors, 5);
 }
 
 #[test]
