@@ -11,6 +11,10 @@ use crate::wire::{self, Broken};
 
 /// Frames handed to the kernel in one call.
 const SLICES_MAX: usize = 32;
+/// Frames of any size that a queue holds behind the one that is being written.
+const LARGE_FRAMES: usize = 4;
+/// The memory of a queued frame besides its bytes.
+const OVERHEAD: usize = mem::size_of::<Bytes>();
 
 /// A queue of complete frames. Their bytes are shared with other receivers of the same frame. A
 /// socket has a queue only while it is not empty.
@@ -20,6 +24,10 @@ pub(crate) struct Outbound {
     /// Bytes of the first frame that are already sent.
     sent: usize,
     bytes: usize,
+    /// The bytes of the frames behind the first one, as they count for the limit.
+    waiting: usize,
+    /// The bytes that one frame counts at most.
+    counted_max: usize,
     /// The tick at which the queue began.
     began: u32,
     /// The tick at which the kernel last accepted bytes.
@@ -27,10 +35,18 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    /// Begin a queue with a frame whose first `sent` bytes are already written.
-    pub(crate) fn begin(frame: Bytes, sent: usize, tick: u32) -> Self {
-        let bytes = cost(&frame) - sent;
-        Outbound { frames: VecDeque::from([frame]), sent, bytes, began: tick, progressed: tick }
+    /// Begin a queue with a frame whose first `sent` bytes are already written. The limit of the queue
+    /// is that of [`Outbound::has_room`].
+    pub(crate) fn begin(frame: Bytes, sent: usize, tick: u32, bytes_max: usize) -> Self {
+        Outbound {
+            sent,
+            bytes: cost(&frame) - sent,
+            waiting: 0,
+            counted_max: (bytes_max / LARGE_FRAMES).max(OVERHEAD),
+            began: tick,
+            progressed: tick,
+            frames: VecDeque::from([frame]),
+        }
     }
 
     /// Unsent bytes, including the overhead of each frame, so that many tiny frames count fully.
@@ -52,18 +68,34 @@ impl Outbound {
         self.frames.is_empty()
     }
 
+    /// Whether the queue takes another frame under `queued_bytes_max`.
+    ///
+    /// A socket that reads must not be closed because of the size of a message. A message of 2 MB
+    /// takes a while on any network, and the small message after it would find a queue over 1 MiB.
+    /// So the frame that is being written does not count, and each frame behind it counts at most
+    /// a quarter of the limit: the queue holds at least four frames of any size. Its bytes are at most
+    /// the limit and the five largest frames.
     pub(crate) fn has_room(&self, frame: &Bytes, bytes_max: usize) -> bool {
-        self.bytes + cost(frame) <= bytes_max
+        self.waiting + self.counted(frame) <= bytes_max
+    }
+
+    /// The bytes of a frame as they count for the limit.
+    fn counted(&self, frame: &Bytes) -> usize {
+        cost(frame).min(self.counted_max)
     }
 
     pub(crate) fn push(&mut self, frame: Bytes) {
         self.bytes += cost(&frame);
+        if !self.frames.is_empty() {
+            self.waiting += self.counted(&frame);
+        }
         self.frames.push_back(frame);
     }
 
     /// Drop all frames except one that is partly sent: the next frame must begin after its end.
     pub(crate) fn keep_started(&mut self) {
         self.frames.truncate(usize::from(self.sent > 0));
+        self.waiting = 0;
         self.bytes = self.frames.front().map_or(0, |frame| cost(frame) - self.sent);
     }
 
@@ -106,12 +138,14 @@ impl Outbound {
             self.bytes -= cost(front) - self.sent;
             self.sent = 0;
             self.frames.pop_front();
+            // The next one is being written now.
+            self.waiting -= self.frames.front().map_or(0, |frame| self.counted(frame));
         }
     }
 }
 
 fn cost(frame: &Bytes) -> usize {
-    frame.len() + mem::size_of::<Bytes>()
+    frame.len() + OVERHEAD
 }
 
 #[cfg(test)]
@@ -121,7 +155,7 @@ mod tests {
     const EACH: usize = mem::size_of::<Bytes>();
 
     fn queue(frames: &[&'static str]) -> Outbound {
-        let mut queue = Outbound::begin(Bytes::from_static(frames[0].as_bytes()), 0, 0);
+        let mut queue = Outbound::begin(Bytes::from_static(frames[0].as_bytes()), 0, 0, 1_000);
         frames[1..].iter().for_each(|frame| queue.push(Bytes::from_static(frame.as_bytes())));
         queue
     }
@@ -150,6 +184,39 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_is_being_written_takes_no_room_of_others() {
+        let large = Bytes::from(vec![0; 2_000_000]);
+        let small = Bytes::from_static(b"{}");
+        let mut queue = Outbound::begin(large.clone(), 70_000, 0, 1_000_000);
+        assert!(queue.has_room(&small, 1_000_000));
+        for _ in 0..10 {
+            queue.push(small.clone());
+        }
+        for _ in 0..3 {
+            assert!(queue.has_room(&large, 1_000_000));
+            queue.push(large.clone());
+        }
+        assert!(!queue.has_room(&large, 1_000_000), "a fourth with the small ones is too much");
+        assert!(queue.has_room(&small, 1_000_000));
+        queue.advance(2_000_000);
+        assert!(queue.has_room(&large, 1_000_000), "the next is being written");
+    }
+
+    #[test]
+    fn under_any_limit_a_queue_is_bounded() {
+        for bytes_max in [0, 1, OVERHEAD, 100, 1_000] {
+            let frame = Bytes::from_static(b"a");
+            let mut queue = Outbound::begin(frame.clone(), 0, 0, bytes_max);
+            let mut pushed = 0;
+            while queue.has_room(&frame, bytes_max) {
+                queue.push(frame.clone());
+                pushed += 1;
+            }
+            assert!(pushed <= bytes_max / OVERHEAD, "{bytes_max}");
+        }
+    }
+
+    #[test]
     fn the_overhead_of_tiny_frames_fills_a_queue() {
         let mut queue = queue(&["a"]);
         let frame = Bytes::from_static(b"a");
@@ -158,6 +225,6 @@ mod tests {
             queue.push(frame.clone());
             pushed += 1;
         }
-        assert!(pushed < 1000 / EACH);
+        assert!(pushed <= 1000 / EACH);
     }
 }

@@ -8,6 +8,9 @@ use watchfire_types::Instant;
 
 use super::answer::Status;
 
+/// Messages of any size that a session holds for a poll.
+const LARGE_MESSAGES: u32 = 4;
+
 /// Limits of a long-poll session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongPollLimits {
@@ -17,7 +20,8 @@ pub struct LongPollLimits {
     /// Messages that wait for a poll. One more ends the session. The client learns it with its next
     /// request, connects and joins again, and so knows that it missed messages.
     pub queued_messages_max: u32,
-    /// Bytes of messages that wait for a poll; above it, the session ends in the same way.
+    /// Bytes of messages that wait for a poll; above it, the session ends in the same way. One
+    /// message counts at most a quarter of it, so a session holds at least four of any size.
     pub queued_bytes_max: u32,
 }
 
@@ -173,7 +177,7 @@ impl LongPoll {
         self.state == State::Ended
     }
 
-    /// The bytes of messages that wait for a poll.
+    /// The bytes of messages that wait for a poll, as they count for the limit.
     pub fn queued_bytes(&self) -> u32 {
         self.queued_bytes
     }
@@ -208,7 +212,8 @@ impl LongPoll {
         message: Bytes,
         out: &mut Vec<Output>,
     ) {
-        let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
+        let counted_max = (limits.queued_bytes_max / LARGE_MESSAGES).max(1);
+        let len = u32::try_from(message.len()).unwrap_or(u32::MAX).min(counted_max);
         let queued_bytes = self.queued_bytes.saturating_add(len);
         if self.queued.len() >= limits.queued_messages_max as usize {
             return self.end(now, EndReason::TooManyMessages, out);

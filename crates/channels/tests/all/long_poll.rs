@@ -104,12 +104,24 @@ fn one_message_over_the_limit_ends_the_session() {
 #[test]
 fn one_byte_over_the_limit_ends_the_session() {
     let mut client = Client::connected_at(0);
-    client.limits.queued_bytes_max = 10;
-    assert_eq!(client.send(0, "one"), [], "five bytes with its quotes");
-    assert_eq!(client.send(0, "two"), []);
-    assert_eq!(client.session.queued_bytes(), 10);
+    client.limits.queued_bytes_max = 20;
+    for text in ["one", "two", "two", "one"] {
+        assert_eq!(client.send(0, text), [], "five bytes with its quotes");
+    }
+    assert_eq!(client.session.queued_bytes(), 20);
     assert_eq!(client.send(0, ""), [Output::End { reason: EndReason::TooManyBytes }]);
     assert_eq!(client.session.queued_bytes(), 0, "the queue is dropped");
+}
+
+#[test]
+fn a_message_of_any_size_counts_at_most_a_quarter_of_the_limit() {
+    let mut client = Client::connected_at(0);
+    client.limits.queued_bytes_max = 1_000;
+    let long = "x".repeat(5_000);
+    for _ in 0..4 {
+        assert_eq!(client.send(0, &long), []);
+    }
+    assert_eq!(client.send(0, ""), [Output::End { reason: EndReason::TooManyBytes }]);
 }
 
 #[test]

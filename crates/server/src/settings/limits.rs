@@ -73,7 +73,8 @@ impl Default for Limits {
             partial_bytes_max: 64 << 20,
             queued_bytes_max: 1 << 20,
             channels_per_socket_max: 100,
-            joins_per_second_per_socket: 50,
+            // A client that connects again joins all its channels at once.
+            joins_per_second_per_socket: 100,
             messages_per_second_per_socket: 1_000,
             sockets_max: 0,
             sockets_per_address_max: 1_000,

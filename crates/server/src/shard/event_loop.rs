@@ -122,6 +122,7 @@ impl Shard {
     fn tick(&mut self, sockets: &mut Sockets, now: Instant) {
         self.resume_joins(sockets);
         self.resume_awaiting(sockets);
+        self.resume_crowded(sockets);
         self.sweep_sessions(sockets, now);
         self.sweep_parked(sockets, now);
         self.watches.end_silent(now);

@@ -32,6 +32,9 @@ impl Shard {
             None if self.lacks_log(&message.topic) => {
                 self.defer_until_log(sockets, id, message, old);
             }
+            None if self.is_crowded(sockets, key) => {
+                self.defer_until_read(sockets, id, message, old);
+            }
             None => {
                 let arrived = sockets.now();
                 self.complete_join(sockets, id, message, old, None, arrived)

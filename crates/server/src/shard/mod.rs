@@ -6,7 +6,7 @@
 //! - `connecting` routes requests, and decides whether their clients may connect;
 //! - `receiving` decodes messages and applies the protocol's rules and the rate limits;
 //! - `joining` handles joins and leaves, `pending_joins` the joins that wait for other
-//!   processes or for their channel;
+//!   processes or for their channel, `crowding` those that wait until their client has read;
 //! - `calls` runs an application's callbacks, `relay` applies the effects that they requested;
 //! - `delivery` sends to one client, and broadcasts in slices;
 //! - `presence_rounds` selects the changes of presence to broadcast next;
@@ -45,6 +45,8 @@ mod client;
 mod clients;
 mod connect_rules;
 mod connecting;
+mod crowded_joins;
+mod crowding;
 mod deciding;
 mod deciding_requests;
 mod delivery;

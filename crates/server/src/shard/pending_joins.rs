@@ -157,8 +157,10 @@ impl Shard {
         to: ChannelAddress,
         info: Box<dyn Any + Send>,
     ) {
-        if self.joining_client_at(to).is_some() {
-            self.resume_join(sockets, to.subscription, Some(info));
+        match self.joining_client_at(to) {
+            Some(key) if self.is_crowded(sockets, key) => self.await_room(sockets, to, Some(info)),
+            Some(_) => self.resume_join(sockets, to.subscription, Some(info)),
+            None => {}
         }
     }
 
@@ -169,7 +171,7 @@ impl Shard {
         (waits && record.serial == address.serial).then(|| self.hub.client_of(address.subscription))
     }
 
-    fn resume_join(
+    pub(super) fn resume_join(
         &mut self,
         sockets: &mut Sockets,
         id: SubscriptionId,

@@ -8,6 +8,7 @@ use watchfire_types::ShardId;
 
 use super::client::SubscriptionRecord;
 use super::clients::Clients;
+use super::crowded_joins::CrowdedJoin;
 use super::deciding_requests::Deciding;
 use super::history_topics::HistoryTopics;
 use super::parked_requests::ParkedRequests;
@@ -41,6 +42,8 @@ pub(crate) struct Shard {
     pub(super) swept: usize,
     /// Joins that wait for other processes, with the numbers of the subscriptions they wait for.
     pub(super) joining: VecDeque<(u64, ChannelAddress)>,
+    /// Joins that wait until their client has read.
+    pub(super) crowded_joins: Vec<CrowdedJoin>,
     /// By client key: the messages that a client sent while its join waits.
     pub(super) pending_messages: HashMap<u32, PendingMessages>,
     pub(super) parked: ParkedRequests,
@@ -66,6 +69,7 @@ impl Shard {
             ended_sessions: Vec::new(),
             swept: 0,
             joining: VecDeque::new(),
+            crowded_joins: Vec::new(),
             pending_messages: HashMap::new(),
             parked: ParkedRequests::default(),
             deciding: Deciding::default(),

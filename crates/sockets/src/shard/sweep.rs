@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn unread() -> Option<Outbound> {
-        Some(Outbound::begin(bytes::Bytes::from_static(b"unread"), 0, 0))
+        Some(Outbound::begin(bytes::Bytes::from_static(b"unread"), 0, 0, 1_000))
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) fn transmit(
     counters.bytes_out.add(written as u64);
     counters.deliveries.add(1);
     if written < frame.len() {
-        let queue = Outbound::begin(frame.clone(), written, tick);
+        let queue = Outbound::begin(frame.clone(), written, tick, queued_bytes_max);
         counters.queued_bytes_now.add(queue.bytes() as u64);
         counters.queued_frames.add(1);
         record.outbound = Some(Box::new(queue));
@@ -62,17 +62,20 @@ pub(super) fn transmit(
 pub(super) fn transmit_bytes(
     record: &mut Record,
     bytes: &[u8],
+    queued_bytes_max: usize,
     tick: u32,
     counters: &ShardCounters,
 ) -> Result<Taken, wire::Broken> {
     if record.outbound.is_some() {
-        return transmit_response(record, &[Bytes::copy_from_slice(bytes)], tick, counters);
+        let rest = Bytes::copy_from_slice(bytes);
+        return transmit_response(record, &[rest], queued_bytes_max, tick, counters);
     }
     let fd = record.fd.as_ref().expect("a socket in use has a descriptor");
     let written = wire::write(fd, bytes)?;
     counters.bytes_out.add(written as u64);
     if written < bytes.len() {
-        let queue = Outbound::begin(Bytes::copy_from_slice(&bytes[written..]), 0, tick);
+        let rest = Bytes::copy_from_slice(&bytes[written..]);
+        let queue = Outbound::begin(rest, 0, tick, queued_bytes_max);
         counters.queued_bytes_now.add(queue.bytes() as u64);
         record.outbound = Some(Box::new(queue));
         return Ok(Taken::Waiting);
@@ -84,12 +87,14 @@ pub(super) fn transmit_bytes(
 pub(super) fn transmit_response(
     record: &mut Record,
     response: &[Bytes],
+    queued_bytes_max: usize,
     tick: u32,
     counters: &ShardCounters,
 ) -> Result<Taken, wire::Broken> {
     let mut slices = [IoSlice::new(&[]); 8];
     if response.len() > slices.len() {
-        return transmit_response(record, &[response.concat().into()], tick, counters);
+        let whole = response.concat().into();
+        return transmit_response(record, &[whole], queued_bytes_max, tick, counters);
     }
     let (mut written, mut taken) = (0, Taken::NoWait);
     if record.outbound.is_none() {
@@ -112,7 +117,7 @@ pub(super) fn transmit_response(
                 counters.queued_bytes_now.add((queue.bytes() - before) as u64);
             }
             None => {
-                let queue = Outbound::begin(part.clone(), written, tick);
+                let queue = Outbound::begin(part.clone(), written, tick, queued_bytes_max);
                 counters.queued_bytes_now.add(queue.bytes() as u64);
                 record.outbound = Some(Box::new(queue));
                 taken = Taken::Waiting;

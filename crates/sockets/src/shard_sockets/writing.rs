@@ -166,7 +166,8 @@ impl Sockets {
     pub(crate) fn write_response(&mut self, id: SocketId, response: &[Bytes]) -> bool {
         let Some(record) = self.slab.get_mut(id) else { return false };
         let counters = self.counters.shard(self.shard);
-        let taken = transmit_response(record, response, self.tick, counters);
+        let queued_bytes_max = self.limits.queued_bytes_max;
+        let taken = transmit_response(record, response, queued_bytes_max, self.tick, counters);
         self.finish_write(id, taken)
     }
 
@@ -174,7 +175,8 @@ impl Sockets {
     pub(crate) fn write_handshake(&mut self, id: SocketId, answer: &[u8]) -> bool {
         let Some(record) = self.slab.get_mut(id) else { return false };
         let counters = self.counters.shard(self.shard);
-        let taken = transmit_bytes(record, answer, self.tick, counters);
+        let queued_bytes_max = self.limits.queued_bytes_max;
+        let taken = transmit_bytes(record, answer, queued_bytes_max, self.tick, counters);
         self.finish_write(id, taken)
     }
 
