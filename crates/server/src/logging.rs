@@ -1,6 +1,8 @@
 //! The log: its start, and its level, which can change while the server runs.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::IsTerminal as _;
+use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
 
 use tracing_subscriber::filter::ParseError;
@@ -28,7 +30,8 @@ pub enum LogError {
     NotStarted,
 }
 
-/// Starts logging to standard error, in the format and from the level of the settings.
+/// Starts logging to standard error, in the format and from the level of the settings. A panic of any
+/// thread becomes an event of the log.
 ///
 /// ```
 /// let settings = watchfire_server::LogSettings::default();
@@ -47,7 +50,22 @@ pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
     };
     let started = tracing_subscriber::registry().with(filter).with(lines).try_init();
     started.map_err(|_| LogError::AlreadyStarted)?;
+    std::panic::set_hook(Box::new(log_panic));
     FILTER.set(handle).map_err(|_| LogError::AlreadyStarted)
+}
+
+/// Writes the event of a panic, also of one that is caught later. With `RUST_BACKTRACE=1`, the
+/// backtrace follows as text.
+fn log_panic(info: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let thread = thread.name().unwrap_or("without a name");
+    let reason = info.payload_as_str().unwrap_or("a value without a text");
+    let location = info.location().map(tracing::field::display);
+    tracing::error!(thread, location, reason, "a thread panicked");
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        eprintln!("{backtrace}");
+    }
 }
 
 /// Changes the level of the running log, until the process ends.

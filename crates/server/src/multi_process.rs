@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use watchfire_bus::{BusLimits, LocalBus};
-use watchfire_sockets::Listeners;
+use watchfire_sockets::{Listeners, LoopPanic};
 use watchfire_types::NodeId;
 use watchfire_workers::{
     Link, Order, Plan, SuperviseError, SupervisorEvent, SupervisorLimits, WorkerSetup, supervise,
@@ -71,6 +71,9 @@ pub enum RunError {
     /// This machine is not part of the cluster.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// An event loop of this process panicked.
+    #[error("the server has ended: {0}")]
+    EventLoop(#[from] LoopPanic),
     /// A call to the operating system failed.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -410,11 +413,19 @@ pub(crate) async fn serve_as_worker(
     // Ends after the drain, so that clients hear of each other until then.
     let links = machines::link(&cluster_settings, me, of_machine.clone(), cluster, &bus).await?;
     links.as_ref().inspect(|links| server.cluster().set_links(links));
+    server.prepared().await;
     control.ready()?;
     let mut loops = server.loop_watch();
     let mut heartbeats = tokio::time::interval(heartbeat_period);
+    let mut panicked = pin!(server.panicked());
+    let mut panic = None;
     loop {
         tokio::select! {
+            // The supervisor starts another process, as after any other end.
+            ended = &mut panicked => {
+                panic = Some(ended);
+                break;
+            }
             _ = heartbeats.tick() => match &loops.stalled()[..] {
                 // The end of the supervisor arrives as an order.
                 [] => drop(control.heartbeat()),
@@ -447,11 +458,22 @@ pub(crate) async fn serve_as_worker(
             drop(control.heartbeat());
         }
     };
+    let end = async {
+        match panic {
+            None => {
+                server.drain().await;
+                Ok(())
+            }
+            Some(panic) => {
+                server.end_after_panic().await;
+                Err(panic.into())
+            }
+        }
+    };
     tokio::select! {
-        () = server.drain() => {}
-        () = beat => {}
+        end = end => end,
+        () = beat => unreachable!("heartbeats are sent for ever"),
     }
-    Ok(())
 }
 
 /// The balancer of new connections. `None`: the kernel spreads them over all listeners.

@@ -105,10 +105,15 @@ impl Server {
         let admin_addresses = server.admin_addresses().to_vec();
         let address = addresses[0];
         started(&Started { address, addresses, admin_addresses, processes: 1 });
+        server.prepared().await;
         report_ready(predecessor);
         let mut loops = server.loop_watch();
         let end = tokio::select! {
             () = restarts.until_end(stop, || loops.stalled().is_empty()) => Ok(()),
+            panic = server.panicked() => {
+                server.end_after_panic().await;
+                return Err(panic.into());
+            }
             error = machines::place_lost(&mut machine) => {
                 tracing::error!(%error, "this machine stops");
                 Err(error.into())

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::Uri;
+use ::http::uri::Authority;
 use axum::Router;
+use tokio::time::timeout;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use watchfire_channels::longpoll::LongPollLimits;
 use watchfire_sockets::{
-    Adopter, Listeners, LoopWatch, ProxyProtocol, SocketLimits, SocketServerSettings,
+    Adopter, Listeners, LoopPanic, LoopWatch, ProxyProtocol, SocketLimits, SocketServerSettings,
 };
 
 use crate::addresses::Addresses;
@@ -47,6 +49,12 @@ use crate::traces::{self, TracesError};
 
 /// The longest time that a drain spends on each client.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
+
+/// How long event loops may take after a drain that follows a panic. Then the process ends anyway.
+const PANIC_GRACE: Duration = Duration::from_secs(3);
+
+/// How long a new server waits for the keys of tokens before it takes over.
+const PREPARATION: Duration = Duration::from_secs(10);
 
 /// The file of the operator's history, in the service's state folder.
 const HISTORY_FILE: &str = "operator-history";
@@ -148,6 +156,14 @@ pub enum StartError {
     RequestPath {
         /// The entry.
         path: String,
+    },
+    /// A setting is zero, and the server could serve no client.
+    #[error(
+        "cannot use {setting} = 0: the server could serve no client; remove it to use its default"
+    )]
+    Zero {
+        /// The name of the setting.
+        setting: &'static str,
     },
     /// `pages.report` is not an address that a browser can open.
     #[error("cannot use pages.report {report:?}: it must begin with https://, http:// or mailto:")]
@@ -504,7 +520,7 @@ impl Server {
         });
         // Receives from the other processes before the first client connects.
         on_parts(&cluster, parts);
-        let router = http::router(&shared, &settings, has_pages, added_routes);
+        let router = http::router(&shared, &settings, has_pages, auth.clone(), added_routes);
         let of_shards = shared.clone();
         let sockets = watchfire_sockets::start(socket_settings, router, move |id, shards| {
             of_shards.endpoint.connect(shards);
@@ -561,6 +577,7 @@ impl Server {
             drain_period: settings.server.drain_period,
             admin,
             _recorder: recorder,
+            auth,
             _jwks: jwks,
             hooks,
             tls,
@@ -654,6 +671,8 @@ pub struct RunningServer {
     admin: AdminServer,
     /// Records what the operator sees, until it is dropped.
     _recorder: Option<RecorderThread>,
+    /// `None`: the server reads no tokens.
+    auth: Option<Arc<Auth>>,
     /// Fetches the keys of clients' tokens until it is dropped.
     _jwks: Option<JwksThread>,
     /// Sends requests to the backend until it is dropped.
@@ -703,6 +722,30 @@ impl RunningServer {
         self.sockets.loop_watch()
     }
 
+    /// Returns when the server can take over from another one: it can verify tokens, or cannot
+    /// fetch their keys at the moment.
+    pub(crate) async fn prepared(&self) {
+        if let Some(auth) = &self.auth
+            && timeout(PREPARATION, auth.first_fetch()).await.is_err()
+        {
+            tracing::warn!("the JWK set was not fetched in time; the server starts without it");
+        }
+    }
+
+    /// Returns when an event loop of this process has ended by a panic.
+    pub(crate) fn panicked(&self) -> impl Future<Output = LoopPanic> + use<> {
+        self.sockets.panicked()
+    }
+
+    /// Ends this process's part after a panic of an event loop: drains the other loops, for a
+    /// bounded time, because a panic may have left anything behind.
+    pub(crate) async fn end_after_panic(self) {
+        let longest = self.drain_period() + PANIC_GRACE;
+        if timeout(longest, self.drain()).await.is_err() {
+            tracing::warn!("the event loops did not end in time after a panic");
+        }
+    }
+
     /// The processes of the server.
     pub(crate) fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
@@ -741,6 +784,9 @@ pub(crate) fn check_listen(server: &ServerSettings) -> Result<(), StartError> {
 /// Checks settings that are not checked where they are used.
 fn check(settings: &Settings) -> Result<(), StartError> {
     let mount = &settings.socket.mount;
+    if let Some(setting) = settings.zero() {
+        return Err(StartError::Zero { setting });
+    }
     let is_path = mount.starts_with('/') && !mount.ends_with('/') && !mount.contains(['{', '}']);
     if !is_path {
         return Err(StartError::Mount { mount: mount.clone() });
@@ -773,7 +819,12 @@ fn public_host(url: &str) -> Result<Option<String>, StartError> {
     let uri = url.parse::<Uri>().ok();
     let has_scheme = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https"));
     let authority = uri.filter(has_scheme).and_then(|uri| uri.into_parts().authority);
-    match authority {
+    // An origin of a browser has neither a user nor a star.
+    let is_origin = |authority: &Authority| {
+        let text = authority.as_str();
+        !text.contains('*') && format!("//{text}").parse::<OriginPattern>().is_ok()
+    };
+    match authority.filter(is_origin) {
         Some(authority) => Ok(Some(authority.to_string())),
         None => Err(StartError::PublicUrl { url: url.to_owned() }),
     }
@@ -784,8 +835,13 @@ fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
         [entry] if entry == "any" => Ok(OriginPolicy::Any),
         [entry] if entry == "same" => Ok(OriginPolicy::SameHost),
         entries => {
-            let patterns = entries.iter().map(|entry| entry.parse::<OriginPattern>());
-            Ok(OriginPolicy::List(patterns.collect::<Result<_, _>>()?))
+            let others = entries.iter().filter(|entry| *entry != "same");
+            let patterns = others.map(|entry| entry.parse::<OriginPattern>());
+            let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
+            Ok(match patterns.len() == entries.len() {
+                true => OriginPolicy::List(patterns),
+                false => OriginPolicy::SameHostOr(patterns),
+            })
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An event loop that blocks for ever is noticed, while the rest of its process runs.
+//! An event loop that blocks for ever or panics is noticed, while the rest of its process runs.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -85,6 +85,32 @@ fn a_process_with_a_blocked_event_loop_is_missing_and_then_replaced() {
     let read = || Server::get_from(server.admin, "/metrics");
     let metrics = || read().map(|(_, text)| text).unwrap_or_default();
     eventually("it is counted", || metrics().contains("\nwatchfire_process_hangs_total 1\n"));
+}
+
+#[test]
+fn a_process_whose_event_loop_panics_ends_and_is_replaced() {
+    let server = Server::start("2", &[]);
+    eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
+    let stream = TcpStream::connect(server.address).expect("a connection");
+    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.address);
+    drop(tungstenite::client(url, stream).expect("a WebSocket"));
+    let read = || Server::get_from(server.admin, "/metrics");
+    let metrics = || read().map(|(_, text)| text).unwrap_or_default();
+    eventually("it is counted", || metrics().contains("\nwatchfire_process_restarts_total 1\n"));
+    eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
+    assert!(
+        metrics().contains("\nwatchfire_process_hangs_total 0\n"),
+        "nothing waited for a timeout"
+    );
+}
+
+#[test]
+fn a_process_with_an_event_loop_that_panics_ends_with_an_error() {
+    let mut server = Server::start("1", &[]);
+    let stream = TcpStream::connect(server.address).expect("a connection");
+    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.address);
+    drop(tungstenite::client(url, stream).expect("a WebSocket"));
+    assert_eq!(server.child.wait().expect("it ends").code(), Some(1));
 }
 
 #[test]

@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use support::{Client, http_to};
 use watchfire_server::{Server, StartError};
@@ -31,6 +33,8 @@ struct LoggingServer {
 impl LoggingServer {
     fn start(settings: &str) -> LoggingServer {
         let mut command = Command::new(env!("CARGO_BIN_EXE_logging-server"));
+        // The backtrace of a panic is text.
+        command.env_remove("RUST_BACKTRACE");
         command.arg(format!("admin.token = {TOKEN:?}\n{settings}"));
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -39,8 +43,8 @@ impl LoggingServer {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             let lines = BufReader::new(log).lines().map_while(Result::ok);
-            // A panic writes its message as text beside the log.
-            for line in lines.filter(|line| line.starts_with('{')) {
+            // The error of a program that ends is no line of the log.
+            for line in lines.filter(|line| !line.starts_with("Error: ")) {
                 let line = serde_json::from_str(&line).unwrap_or_else(|error| {
                     panic!("{error} in a line of the log: {line}");
                 });
@@ -199,6 +203,57 @@ fn the_level_of_request_lines_changes_while_the_server_runs() {
 }
 
 #[test]
+fn an_event_loop_that_panics_is_logged_and_ends_the_process_with_an_error() {
+    let mut server = LoggingServer::start("server.shards = 2");
+    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.address);
+    drop(Client::connect_to(server.address, &url).expect("a client"));
+    let panic = server.line("a thread panicked");
+    assert_eq!(
+        (&panic["level"], &panic["fields"]["reason"]),
+        (&json!("ERROR"), &json!("a requested panic"))
+    );
+    assert!(
+        panic["fields"]["location"].as_str().expect("text").contains("logging_server.rs"),
+        "{panic}"
+    );
+    let ended = server.line("an event loop panicked");
+    let number = ended["fields"]["shard"].as_u64().expect("a number");
+    assert_eq!(panic["fields"]["thread"], format!("shard-{number}"));
+    assert_eq!(server.child.wait().expect("it ends").code(), Some(1));
+}
+
+#[test]
+fn the_fault_of_a_token_is_logged_at_the_level_debug_and_not_told_to_the_client() {
+    let mut server = LoggingServer::start(&format!(
+        "log.level = 'info,watchfire_server::rules=debug'\n\
+         auth.hs256_secret = '{}'\n[[channels.rules]]\npattern = 'orders:*'",
+        "s".repeat(32),
+    ));
+    let address = server.address;
+    let url = |query: &str| format!("ws://{address}/socket/websocket?vsn=2.0.0{query}");
+    let mut client = Client::connect_to(address, &url("")).expect("a client");
+    let head = |head: &str| format!("{}.e30.", URL_SAFE_NO_PAD.encode(head));
+    for (payload, fault, reason) in [
+        (json!({}), "missing", "unauthorized"),
+        (json!({ "token": 7 }), "not_a_text", "token_invalid"),
+        (json!({ "token": "text" }), "malformed", "token_invalid"),
+        (json!({ "token": head(r#"{"alg":"none"}"#) }), "algorithm", "token_invalid"),
+        (json!({ "token": head(r#"{"alg":"ES256"}"#) }), "unknown_key", "token_invalid"),
+        (json!({ "token": head(r#"{"alg":"HS256"}"#) }), "signature", "token_invalid"),
+    ] {
+        let reply = client.join("orders:7", payload);
+        assert_eq!(reply["response"], json!({ "reason": reason }));
+        let line = server.line("token refused");
+        let fields = &line["fields"];
+        assert_eq!((&line["level"], &fields["topic"]), (&json!("DEBUG"), &json!("orders:7")));
+        assert_eq!((&fields["fault"], &fields["reason"]), (&json!(fault), &json!(reason)));
+    }
+    let refused = Client::connect_to(address, &url("&token=text")).err().expect("403");
+    assert!(refused.contains("403"), "{refused}");
+    assert_eq!(server.line("token refused")["fields"]["fault"], "malformed");
+}
+
+#[test]
 fn a_path_that_cannot_match_is_refused_at_the_start() {
     let mut settings = support::settings();
     settings.log.request_paths = vec!["/api/".into(), "api/".into()];
@@ -311,7 +366,7 @@ fn sources(folder: &std::path::Path) -> String {
 #[test]
 fn every_event_of_the_page_is_in_the_code_with_its_level_and_fields() {
     let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let code: String = ["server", "workers", "nats", "bus"]
+    let code: String = ["server", "sockets", "workers", "nats", "bus"]
         .iter()
         .map(|name| sources(&crates.join(name).join("src")))
         .collect();

@@ -91,6 +91,8 @@ macro_rules! counts {
 counts! {
     /// Periodic ticks of the event loops, ten a second each while they run.
     ticks,
+    /// Event loops that ended by a panic: one or none of each shard.
+    loop_panics,
     /// Connections in any state: WebSockets, parked, lent to hyper, awaiting a request, closing.
     connections_now,
     /// Open WebSockets.
@@ -255,6 +257,17 @@ impl SocketCounters {
     /// The ticks of each shard's event loop.
     pub(crate) fn ticks(&self) -> impl Iterator<Item = u64> {
         self.shards.iter().map(|shard| shard.ticks.get())
+    }
+
+    /// The shards whose event loop ended by a panic.
+    pub fn panicked(&self) -> impl Iterator<Item = ShardId> {
+        let shards = self.shards.iter().zip(0..);
+        shards.filter(|(shard, _)| shard.loop_panics.get() > 0).map(|(_, id)| ShardId(id))
+    }
+
+    /// The number of shards.
+    pub fn shards(&self) -> usize {
+        self.shards.len()
     }
 
     /// Add up all shards.

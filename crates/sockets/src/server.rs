@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::handler::SocketHandler;
 use crate::handoff::Adopter;
 use crate::limits::SocketLimits;
 use crate::listen::{ListenError, Listeners};
+use crate::loop_panic::{LoopPanic, LoopPanics};
 use crate::loop_watch::LoopWatch;
 use crate::settings::SocketServerSettings;
 use crate::shard::{Clock, Lifecycle, Shard, Threads, TrustedProxies};
@@ -42,6 +44,7 @@ pub struct SocketServer<M> {
     counters: Arc<SocketCounters>,
     lifecycle: watch::Sender<Lifecycle>,
     ended: watch::Receiver<()>,
+    panics: LoopPanics,
     limits: Arc<SocketLimits>,
 }
 
@@ -101,6 +104,7 @@ pub fn start<T: SocketHandler>(
         ids.clone().map(|_| mpsc::channel(MOVES_LEN_MAX)).unzip();
     let (lifecycle, stages) = watch::channel(Lifecycle::Running);
     let (ended_sender, ended) = watch::channel(());
+    let (panic_sender, panics) = watch::channel(None);
     let clock = Clock::start();
     let proxies = Arc::new(TrustedProxies::new(settings.proxy_protocol));
 
@@ -122,17 +126,49 @@ pub fn start<T: SocketHandler>(
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         counters.set_runtime(id, runtime.metrics());
         let (router, make, shard_senders) = (router.clone(), make.clone(), shard_senders.clone());
-        let ended = ended_sender.clone();
+        let (ended, panic_sender) = (ended_sender.clone(), panic_sender.clone());
+        let counters = counters.clone();
         thread::Builder::new().name(format!("shard-{}", id.0)).spawn(move || {
-            let local = tokio::task::LocalSet::new();
-            local.block_on(&runtime, shard.run(router, |id| make(id, &shard_senders)));
-            // Dropping the tasks ends their connections, before the shard counts as ended.
-            drop(local);
+            let run = || {
+                let local = tokio::task::LocalSet::new();
+                local.block_on(&runtime, shard.run(router, |id| make(id, &shard_senders)));
+                // Dropping the tasks ends their connections, before the shard counts as ended.
+                drop(local);
+            };
+            if let Err(thrown) = catch_unwind(AssertUnwindSafe(run)) {
+                note_panic(LoopPanic::new(id, &*thrown), &counters, &panic_sender);
+            }
             drop(ended);
         })?;
     }
     let adopter = Adopter::new(movers);
-    Ok(SocketServer { addresses, shard_senders, adopter, counters, lifecycle, ended, limits })
+    let panics = LoopPanics(panics);
+    Ok(SocketServer {
+        addresses,
+        shard_senders,
+        adopter,
+        counters,
+        lifecycle,
+        ended,
+        panics,
+        limits,
+    })
+}
+
+/// Count and report the panic that ended an event loop. Runs on the loop's own thread.
+fn note_panic(
+    panic: LoopPanic,
+    counters: &SocketCounters,
+    first: &watch::Sender<Option<LoopPanic>>,
+) {
+    let LoopPanic { shard, reason } = &panic;
+    tracing::error!(shard = shard.0, reason, "an event loop panicked; its connections are gone");
+    counters.shard(*shard).loop_panics.add(1);
+    first.send_if_modified(|noted| {
+        let is_first = noted.is_none();
+        noted.get_or_insert(panic);
+        is_first
+    });
 }
 
 /// Listen on each address with one socket per shard.
@@ -178,6 +214,13 @@ impl<M> SocketServer<M> {
     /// A watch over the event loops of the shards.
     pub fn loop_watch(&self) -> LoopWatch {
         LoopWatch::new(self.counters())
+    }
+
+    /// Returns when an event loop has ended by a panic; pending while none has. The other event
+    /// loops still run. A copy of the ended loop's listener in this or another process still takes
+    /// connections that no one serves, so the process should end.
+    pub fn panicked(&self) -> impl Future<Output = LoopPanic> + use<M> {
+        self.panics.clone().first()
     }
 
     /// The limits in force; `sockets_max` is never 0 here.

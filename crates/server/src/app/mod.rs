@@ -39,7 +39,7 @@ pub(crate) use messages::Address;
 pub(crate) use parking::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 pub use payload::{Body, PayloadError};
 pub(crate) use question::{ShardAnswer, ShardQuestion, ShardQuestions};
-pub(crate) use registry::{AnyChannel, OnConnect, Registry};
+pub(crate) use registry::{AnyChannel, OnConnect, Registry, caught};
 pub use reply::Reply;
 pub(crate) use reply::retry_after_ms;
 pub(crate) use sender::ClientSender;

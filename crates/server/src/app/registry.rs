@@ -58,7 +58,8 @@ pub(crate) trait AnyChannel: Send + Sync {
     ) -> Result<(), Crash>;
 }
 
-fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Crash> {
+/// Runs code of an application. A panic becomes a [`Crash`]: it must not end the event loop.
+pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Crash> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let text = panic
             .downcast_ref::<&str>()

@@ -9,22 +9,33 @@ use axum::{Json, Router};
 use http::{StatusCode, header};
 use serde_json::{Map, Value, json};
 
+use crate::auth::Auth;
 use crate::cluster::Cluster;
+use crate::metrics::Metrics;
 use crate::settings::Settings;
 
 /// The state that the answers depend on.
 struct Health {
     cluster: Arc<Cluster>,
+    metrics: Arc<Metrics>,
+    /// `None`: no keys are fetched.
+    fetching: Option<Arc<Auth>>,
     /// The number of processes when all serve.
     processes: u16,
 }
 
-pub(super) fn routes(cluster: Arc<Cluster>, settings: &Settings) -> Router {
+pub(super) fn routes(
+    cluster: Arc<Cluster>,
+    metrics: Arc<Metrics>,
+    auth: Option<Arc<Auth>>,
+    settings: &Settings,
+) -> Router {
+    let fetching = auth.filter(|_| !settings.auth.jwks_url.is_empty());
     let processes = settings.server.processes.max(1);
     Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
-        .with_state(Arc::new(Health { cluster, processes }))
+        .with_state(Arc::new(Health { cluster, metrics, fetching, processes }))
 }
 
 /// One condition of readiness.
@@ -40,7 +51,8 @@ impl Health {
     fn conditions(&self) -> Vec<Condition> {
         let missing = self.cluster.missing();
         let up = usize::from(self.processes) - missing.len();
-        vec![
+        let (event_loops, panicked) = self.metrics.sockets.event_loops();
+        let mut conditions = vec![
             Condition {
                 name: "accepting",
                 is_met: !self.cluster.is_draining(),
@@ -51,7 +63,18 @@ impl Health {
                 is_met: missing.is_empty(),
                 details: json!({ "up": up, "of": self.processes, "missing": missing }),
             },
-        ]
+            Condition {
+                name: "event_loops",
+                is_met: panicked.is_empty(),
+                details: json!({ "of": event_loops, "panicked": panicked }),
+            },
+        ];
+        conditions.extend(self.fetching.iter().map(|auth| Condition {
+            name: "token_keys",
+            is_met: auth.has_keys(),
+            details: json!({}),
+        }));
+        conditions
     }
 }
 

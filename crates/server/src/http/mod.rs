@@ -21,6 +21,7 @@ use axum::middleware::{from_fn, map_request_with_state};
 use http::header;
 
 pub(crate) use self::request_log::log_requests;
+use crate::auth::Auth;
 use crate::proxies::{RequestedHost, TrustedProxies};
 use crate::settings::Settings;
 use crate::shard::Shared;
@@ -30,11 +31,12 @@ pub(crate) fn router(
     shared: &Arc<Shared>,
     settings: &Settings,
     with_pages: bool,
+    auth: Option<Arc<Auth>>,
     added: Router,
 ) -> Router {
     let mut router = longpoll::routes(shared.clone())
         .merge(limits::routes(settings, shared.sites.clone()))
-        .merge(health::routes(shared.cluster.clone(), settings));
+        .merge(health::routes(shared.cluster.clone(), shared.metrics.clone(), auth, settings));
     if with_pages {
         router = router.merge(app_shell::routes(shared.sites.clone()));
     }

@@ -31,6 +31,12 @@ impl SocketMetrics {
         self.0.set(Running { process, counters, connections_max }).ok();
     }
 
+    /// The event loops of this process, and the numbers of those that ended by a panic.
+    pub fn event_loops(&self) -> (usize, Vec<u16>) {
+        let Some(Running { counters, .. }) = self.0.get() else { return Default::default() };
+        (counters.shards(), counters.panicked().map(|shard| shard.0).collect())
+    }
+
     /// Connections and messages that the socket server refused or dropped, by reason.
     pub(super) fn refusals(&self) -> Vec<(&'static str, u64)> {
         let Some(Running { counters, .. }) = self.0.get() else { return Vec::new() };
@@ -74,6 +80,7 @@ impl SocketMetrics {
             writer.gauge(&format!("sockets_{name}"), help, value)?;
         }
         for (name, help, value) in [
+            ("loop_panics", "Event loops that ended by a panic", totals.loop_panics),
             ("accepts", "Connections accepted", totals.accepts),
             ("http_requests", "HTTP requests given to the router", totals.http_requests),
             ("moves", "Connections moved to another shard", totals.moves),

@@ -9,7 +9,7 @@ use watchfire_channels::handshake::{OriginPolicy, Params};
 use super::refused_origins::RefusedOrigins;
 use super::spans::connect_span;
 use crate::addresses::{Addresses, CountedAddress};
-use crate::app::{Connect, Connected, OnConnect};
+use crate::app::{Connect, Connected, Crash, OnConnect, caught};
 use crate::hooks::{ConnectBody, ConnectReply, ConnectVerdict, Hooks, Question, Recipient, Slot};
 use crate::metrics::Metrics;
 use crate::own_client::OwnClientKey;
@@ -185,11 +185,23 @@ impl ConnectRules {
         let serializer = params.serializer().map_err(|_| ConnectRefusal::Version)?;
         let connect =
             Connect { params: &params, auth_token: request.auth_token, from: request.from };
-        let connected = (self.on_connect)(&connect).map_err(|_| ConnectRefusal::Application)?;
+        let connected = self.ask_application(&connect)?;
         let question = self.question(request, &params, &connected)?;
         let counted = self.addresses.admit_for_now(request.from.ip());
         let counted = counted.map_err(|_| ConnectRefusal::TooManySockets)?;
         Ok(Admitted { serializer, connected, counted, question })
+    }
+
+    /// Asks the application's rule about a client. A rule that panics refuses.
+    fn ask_application(&self, connect: &Connect<'_>) -> Result<Connected, ConnectRefusal> {
+        match caught(|| (self.on_connect)(connect)) {
+            Ok(decided) => decided.map_err(|_| ConnectRefusal::Application),
+            Err(Crash(reason)) => {
+                self.metrics.crashes.inc();
+                tracing::warn!(reason, "connect crashed");
+                Err(ConnectRefusal::Application)
+            }
+        }
     }
 
     /// The question about a client. `None`: it may connect without one.

@@ -1,9 +1,10 @@
 //! The routes of every server.
 
-use crate::support;
+use std::sync::Arc;
 
-use crate::support::{Client, get, http, settings, watchfire};
-use watchfire_server::{Server, StartError, TlsStartError};
+use watchfire_server::{Connected, Server, StartError, TlsStartError};
+
+use crate::support::{self, Client, get, http, metric, settings, watchfire};
 
 #[test]
 fn a_running_server_is_healthy() {
@@ -23,6 +24,7 @@ fn a_running_server_is_ready_and_names_its_conditions() {
         "conditions": {
             "accepting": { "ok": true },
             "processes": { "ok": true, "up": 1, "of": 1, "missing": [] },
+            "event_loops": { "ok": true, "of": 2, "panicked": [] },
         },
     });
     assert_eq!(health, expected);
@@ -138,4 +140,63 @@ fn invalid_settings_prevent_the_start() {
     origin.socket.check_origin = vec!["https://".into()];
     let error = Server::new(origin).start().map(|_| ()).unwrap_err();
     assert!(error.to_string().starts_with("socket.check_origin: "), "{error}");
+}
+
+/// Data of a client whose end panics, outside of any callback that catches it.
+struct PanicsAtTheEnd;
+
+impl Drop for PanicsAtTheEnd {
+    fn drop(&mut self) {
+        panic!("a requested panic");
+    }
+}
+
+#[test]
+fn a_server_with_an_event_loop_that_panicked_is_not_ready() {
+    let server = Server::new(settings())
+        .on_connect(|connect| match connect.params.text("user") {
+            Some("panics now") => panic!("a requested panic"),
+            Some(_) => {
+                Ok(Connected { assigns: Some(Arc::new(PanicsAtTheEnd)), ..Connected::default() })
+            }
+            None => Ok(Connected::default()),
+        })
+        .start()
+        .expect("the server starts");
+    // A rule that panics refuses its client and nothing else.
+    let error = Client::connect_with(&server, "vsn=2.0.0&user=panics%20now").err().unwrap();
+    assert!(error.contains("403"), "{error}");
+    assert!(get(&server, "/readyz").starts_with("HTTP/1.1 200 "));
+
+    drop(Client::connect_with(&server, "vsn=2.0.0&user=ada").expect("the client is accepted"));
+    // Connections that wait for the ended loop are reset.
+    let health = std::iter::repeat_with(|| support::try_get(server.address(), "/readyz"))
+        .flatten()
+        .find(|response| !response.starts_with("HTTP/1.1 200 "))
+        .expect("it is not ready soon");
+    assert!(health.starts_with("HTTP/1.1 503 "), "{health}");
+    let panicked = ["[0]", "[1]"].iter().any(|shards| {
+        health.contains(&format!(r#""event_loops":{{"of":2,"ok":false,"panicked":{shards}}}"#))
+    });
+    assert!(panicked, "{health}");
+    assert_eq!(metric(&server, "watchfire_sockets_loop_panics_total"), 1);
+}
+
+#[test]
+fn a_host_that_is_none_gets_400_before_anything_is_compared_with_it() {
+    let server = watchfire();
+    for path in ["/healthz", "/socket/websocket?vsn=2.0.0", "/socket/longpoll?vsn=2.0.0"] {
+        for lines in [
+            "",
+            "host: \r\n",
+            "host: user@example.org\r\n",
+            "host: a, b\r\n",
+            "host: a\r\nhost: b\r\n",
+            "host: a/b\r\n",
+        ] {
+            let head = format!("GET {path} HTTP/1.1\r\n{lines}origin: http://a\r\n\r\n");
+            let response = http(&server, &head);
+            assert!(response.starts_with("HTTP/1.1 400 "), "{head}{response}");
+        }
+    }
 }

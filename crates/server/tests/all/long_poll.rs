@@ -245,3 +245,105 @@ fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
     // The sessions of 999 and 1,000 heartbeats have ended, with their channels.
     assert_eq!(metric(&server, "watchfire_channels_joined"), 3);
 }
+
+#[test]
+fn every_line_of_a_post_is_read_and_a_post_of_too_many_is_refused_by_name() {
+    let server = Server::new(settings()).start().unwrap();
+    let poller = Poller::open(&server);
+    assert_eq!(poller.post(&heartbeats(101)), 200);
+    assert_eq!(poller.poll().1.len(), 101);
+    let post = |body: &str| {
+        let head = "POST /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n\
+                    connection: close\r\ncontent-type: application/x-ndjson\r\n";
+        let token = format!("x-phoenix-longpoll-token: {}\r\n", poller.token);
+        http(&server, &format!("{head}{token}content-length: {}\r\n\r\n{body}", body.len()))
+    };
+    let many = post(&"[null,\"1\",\"phoenix\",\"heartbeat\",{}]\n".repeat(1_001));
+    assert!(many.starts_with("HTTP/1.1 400 "), "{many}");
+    assert!(many.contains("1001 lines, the maximum is 1000"), "{many}");
+    let large = post(&" ".repeat(8_000_001));
+    assert!(large.starts_with("HTTP/1.1 400 "), "{large}");
+    assert!(large.contains("limits.longpoll_body_bytes_max, 8000000 bytes"), "{large}");
+    // Nothing of them was processed, and the session goes on.
+    assert_eq!(poller.post(&heartbeats(1)), 200);
+    assert_eq!(poller.poll().1.len(), 1);
+}
+
+#[test]
+fn a_session_gets_a_message_that_is_larger_than_its_queue() {
+    let mut settings = settings();
+    settings.limits.longpoll_bytes_max = 100_000;
+    let server = Server::new(settings).channel("state:*", States).start().unwrap();
+    let poller = Poller::open(&server);
+    let join =
+        |n: usize| json!([n.to_string(), n.to_string(), format!("state:{n}"), "phx_join", {}]);
+    let joins: Vec<Value> = (0..8).map(join).collect();
+    assert_eq!(poller.post(&joins), 200);
+    let mut states = 0;
+    while states < 8 {
+        let (status, messages) = poller.poll();
+        assert_eq!(status, 200, "after {states} states");
+        states += messages.iter().filter(|message| message[3] == "presence_state").count();
+    }
+}
+
+/// A channel that sends each client a large state, as a topic with many members does.
+struct States;
+
+impl Channel for States {
+    type State = ();
+
+    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        Ok(Joined::with(()))
+    }
+
+    fn joined(&self, _: &mut (), socket: &mut Socket<'_>) {
+        socket.push("presence_state", json!({ "text": "x".repeat(1_500_000) })).ok();
+    }
+
+    fn handle_in(
+        &self,
+        _: &mut (),
+        socket: &mut Socket<'_>,
+        event: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn {
+        socket.broadcast(event, payload)?;
+        Ok(Outcome::Reply(Reply::ok(json!({}))))
+    }
+}
+
+#[test]
+fn a_client_that_joins_many_topics_at_once_gets_all_their_large_states() {
+    let server = Server::new(settings()).channel("state:*", States).start().unwrap();
+    let mut client = Client::connect(&server);
+    for n in 0..8 {
+        client.send(&format!("state:{n}"), "phx_join", json!({}));
+    }
+    for n in 0..8 {
+        let state = client.receive_event("presence_state");
+        assert_eq!(state["text"].as_str().map(str::len), Some(1_500_000), "state {n}");
+    }
+}
+
+#[test]
+fn a_large_message_does_not_close_the_clients_that_read() {
+    let server = Server::new(settings()).channel("state:*", States).start().unwrap();
+    let mut reader = Client::connect(&server);
+    reader.join("state:1", json!({}));
+    reader.receive_event("presence_state");
+    let mut sender = Client::connect(&server);
+    sender.join("state:1", json!({}));
+    // The reader has read nothing when the small messages arrive behind the large ones.
+    let large = json!({ "text": "x".repeat(3_000_000) });
+    for _ in 0..2 {
+        for payload in [large.clone(), json!({}), json!({})] {
+            assert_eq!(sender.push("state:1", "note", payload)["status"], "ok");
+        }
+    }
+    for _ in 0..2 {
+        assert_eq!(reader.receive_event("note"), large);
+        assert_eq!(reader.receive_event("note"), json!({}));
+        assert_eq!(reader.receive_event("note"), json!({}));
+    }
+}

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::support::{Client, settings};
+use crate::support::{Client, get, settings};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -444,4 +444,29 @@ fn a_jwk_set_that_cannot_be_fetched_blocks_no_join_of_a_known_key() {
     keys.answer(&jwks(&[("old", &old), ("new", &new)]));
     join_until_ok(&mut client, &eddsa("new", &new));
     drop(hanging);
+}
+
+#[test]
+fn a_server_is_ready_once_its_jwk_set_was_fetched() {
+    let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+    let keys = JwksServer::start();
+    let server = start(keys.settings());
+    let condition = |is_met: bool| format!(r#""token_keys":{{"ok":{is_met}}}"#);
+    let readyz = || get(&server, "/readyz");
+    // The set does not answer, and then it cannot be used.
+    let hanging = keys.accept();
+    let not_ready = || {
+        let health = readyz();
+        health.starts_with("HTTP/1.1 503 ") && health.contains(&condition(false))
+    };
+    assert!(not_ready(), "{}", readyz());
+    keys.answer("<html>");
+    assert!(not_ready(), "{}", readyz());
+    drop(hanging);
+    keys.answer(&jwks(&[("kid", &key)]));
+    join_until_ok(&mut Client::connect(&server), &eddsa("kid", &key));
+    let health = readyz();
+    assert!(health.starts_with("HTTP/1.1 200 ") && health.contains(&condition(true)), "{health}");
+    // Without a JWK set, there is no such condition.
+    assert!(!get(&rules(), "/readyz").contains("token_keys"));
 }

@@ -1,8 +1,12 @@
-//! A server with a channel that blocks its event loop for ever: `blocking-server 2` has two
-//! processes. The tests start it.
+//! A server with a channel that blocks its event loop for ever, and a parameter of a client,
+//! `panics`, whose end is a panic of the event loop: `blocking-server 2` has two processes. The tests
+//! start it.
+
+use std::sync::Arc;
 
 use watchfire_server::{
-    Channel, HandleIn, Joined, Outcome, Payload, Refusal, Server, Settings, Socket, stop_signal,
+    Channel, Connect, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Server,
+    Settings, Socket, stop_signal,
 };
 
 struct Blocking;
@@ -24,6 +28,20 @@ impl Channel for Blocking {
     }
 }
 
+/// Data of a client whose end panics, outside of any callback that catches it.
+struct PanicsAtTheEnd;
+
+impl Drop for PanicsAtTheEnd {
+    fn drop(&mut self) {
+        panic!("a requested panic");
+    }
+}
+
+fn connect(connect: &Connect<'_>) -> Result<Connected, Refused> {
+    let assigns = connect.params.text("panics").map(|_| Arc::new(PanicsAtTheEnd) as _);
+    Ok(Connected { assigns, ..Connected::default() })
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut settings = Settings::default();
     settings.server.listen = vec![([127, 0, 0, 1], 0).into()];
@@ -36,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     runtime.block_on(async {
         let signal = stop_signal();
         let stop = async { signal.await.expect("signals can be handled") };
-        let server = Server::new(settings).channel("block", Blocking);
+        let server = Server::new(settings).channel("block", Blocking).on_connect(connect);
         let started = |started: &watchfire_server::Started| {
             println!("{}\n{}", started.address, started.admin_addresses[0]);
         };

@@ -1,9 +1,12 @@
 //! A server that writes its log as JSON, with settings as TOML in its argument. Its channel `crash` panics
-//! at each message. The tests start it.
+//! at each message, and the end of a client with the parameter `panics` ends its event loop. The tests start
+//! it.
+
+use std::sync::Arc;
 
 use watchfire_server::{
-    Channel, HandleIn, Joined, Layers, LogFormat, Payload, Refusal, Server, Socket, start_logging,
-    stop_signal,
+    Channel, Connect, Connected, HandleIn, Joined, Layers, LogFormat, Payload, Refusal, Refused,
+    Server, Socket, start_logging, stop_signal,
 };
 
 struct Crash;
@@ -18,6 +21,20 @@ impl Channel for Crash {
     fn handle_in(&self, _: &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
         panic!("the message of a panic");
     }
+}
+
+/// Data of a client whose end panics, outside of any callback that catches it.
+struct PanicsAtTheEnd;
+
+impl Drop for PanicsAtTheEnd {
+    fn drop(&mut self) {
+        panic!("a requested panic");
+    }
+}
+
+fn connect(connect: &Connect<'_>) -> Result<Connected, Refused> {
+    let assigns = connect.params.text("panics").map(|_| Arc::new(PanicsAtTheEnd) as _);
+    Ok(Connected { assigns, ..Connected::default() })
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,7 +53,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let started = |started: &watchfire_server::Started| {
             println!("{}\n{}", started.address, started.admin_addresses[0]);
         };
-        Server::new(settings).channel("crash", Crash).run(stop, started).await
+        let server = Server::new(settings).channel("crash", Crash).on_connect(connect);
+        server.run(stop, started).await
     })?;
     Ok(())
 }

@@ -164,6 +164,17 @@ pub fn http_to(address: SocketAddr, request: &str) -> String {
     response
 }
 
+/// The response to a GET; `None` if the server closes the connection without one.
+pub fn try_get(address: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).ok()?;
+    Some(response).filter(|response| !response.is_empty())
+}
+
 /// Sends an HTTP request on a new connection, and returns the whole response.
 pub fn http(server: &RunningServer, request: &str) -> String {
     http_to(server.address(), request)
