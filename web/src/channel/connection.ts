@@ -140,6 +140,27 @@ export function connect(endPoint: string, options: ConnectionOptions = {}): Conn
   socket.onError(() => become('offline'))
   socket.connect()
 
+  const verify = () => new Promise<void>((resolve) => {
+    let late: ReturnType<typeof setTimeout> | undefined
+    const settle = () => {
+      clearTimeout(late)
+      listeners.delete(listener)
+      resolve()
+    }
+    const listener = (now: ConnectionState) => {
+      clearTimeout(late)
+      if (now === 'open') settle()
+    }
+    listeners.add(listener)
+    // Without a connection, the next one is awaited.
+    if (!socket.ping(settle)) return
+    late = setTimeout(() => {
+      become('offline')
+      socket.disconnect(() => socket.connect())
+    }, options.verifyMs ?? VERIFY_MS)
+  })
+  const unfollow = followWakes(() => void verify())
+
   return {
     get state() {
       return state
@@ -149,33 +170,29 @@ export function connect(endPoint: string, options: ConnectionOptions = {}): Conn
       return () => listeners.delete(listener)
     },
     join: (topic, names, events) => joinTopic(socket, topic, names, events),
-    verify() {
-      return new Promise((resolve) => {
-        let late: ReturnType<typeof setTimeout> | undefined
-        const settle = () => {
-          clearTimeout(late)
-          listeners.delete(listener)
-          resolve()
-        }
-        const listener = (now: ConnectionState) => {
-          clearTimeout(late)
-          if (now === 'open') settle()
-        }
-        listeners.add(listener)
-        // Without a connection, the next one is awaited.
-        if (!socket.ping(settle)) return
-        late = setTimeout(() => {
-          become('offline')
-          socket.disconnect(() => socket.connect())
-        }, options.verifyMs ?? VERIFY_MS)
-      })
-    },
+    verify,
     close() {
+      unfollow()
       asking.abort()
       socket.disconnect()
       become('offline')
     },
   }
+}
+
+/**
+ * Calls back when the connection may have ended without a notice: the tab runs again or is shown, or the device has a
+ * network again. Returns a function that ends this.
+ */
+function followWakes(onWake: () => void): () => void {
+  const page = globalThis.document as Document | undefined
+  if (page === undefined) return () => undefined
+  const stop = new AbortController()
+  const { signal } = stop
+  page.addEventListener('resume', onWake, { signal })
+  page.addEventListener('visibilitychange', () => page.visibilityState === 'visible' && onWake(), { signal })
+  addEventListener('online', onWake, { signal })
+  return () => stop.abort()
 }
 
 function joinTopic(socket: Socket, name: string, names: readonly string[], events: TopicEvents): Topic {

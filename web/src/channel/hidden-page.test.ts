@@ -1,27 +1,56 @@
 // @vitest-environment happy-dom
 import type { AddressInfo } from 'node:net'
-import { expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
-import { connect } from './connection.ts'
+import { connect, type Connection } from './connection.ts'
 
-it('a connection that is lost while its page is hidden is made again', async () => {
-  Object.defineProperty(document, 'visibilityState', { value: 'hidden' })
-  const listener = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+let listener: WebSocketServer
+let connection: Connection
+let visibility: string
+/** The sockets of the server, in the order of their connections. */
+let next: () => Promise<WebSocket>
+
+beforeEach(async () => {
+  visibility = 'hidden'
+  Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => visibility })
+  listener = new WebSocketServer({ port: 0, host: '127.0.0.1' })
   await new Promise((resolve) => listener.once('listening', resolve))
+  next = () => new Promise((resolve) => listener.once('connection', resolve))
   const endPoint = `ws://127.0.0.1:${(listener.address() as AddressInfo).port}/socket`
-  const next = () => new Promise<WebSocket>((resolve) => listener.once('connection', resolve))
-  const first = next()
-  const connection = connect(endPoint, { transport: WebSocket, random: () => 0, fetch: () => Promise.reject(new Error('no')) })
-  try {
-    for (let socket = await first, times = 0; times < 3; times++) {
+  connection = connect(endPoint, { transport: WebSocket, random: () => 0, verifyMs: 20, fetch: () => Promise.reject(new Error('no')) })
+})
+afterEach(() => {
+  connection.close()
+  for (const socket of listener.clients) socket.terminate()
+  listener.close()
+})
+
+describe('a connection of a hidden page', () => {
+  it('is made again when it is lost', async () => {
+    for (let socket = await next(), times = 0; times < 3; times++) {
       const again = next()
       socket.terminate()
       socket = await again
     }
-  } finally {
-    connection.close()
-    for (const socket of listener.clients) socket.terminate()
-    listener.close()
-  }
-  expect(document.visibilityState).toBe('hidden')
+    expect(document.visibilityState).toBe('hidden')
+  })
+
+  it.each([
+    ['the browser lets the page run again', () => document.dispatchEvent(new Event('resume'))],
+    ['the device has a network again', () => dispatchEvent(new Event('online'))],
+    ['the page is shown', () => {
+      visibility = 'visible'
+      document.dispatchEvent(new Event('visibilitychange'))
+    }],
+  ])('is replaced when %s and the server does not answer', async (_, wake) => {
+    await next()
+    await new Promise<void>((resolve) => connection.subscribe((state) => state === 'open' && resolve()))
+    const states: string[] = []
+    connection.subscribe((state) => states.push(state))
+    const again = next()
+    // This server never answers.
+    wake()
+    await again
+    expect(states[0]).toBe('offline')
+  })
 })
