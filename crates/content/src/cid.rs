@@ -5,8 +5,9 @@
 //!
 //! - As bytes, a CID has one encoding: [`Cid::encode`] restores the bytes that [`Cid::decode`]
 //!   read.
-//! - As text, version 0 is bare base58btc (`Qm…`). Version 1 is written in lower-case base32 (`b…`)
-//!   and also read in base58btc (`z…`). Two texts can be the same CID, so compare CIDs, not texts.
+//! - As text, version 0 is bare base58btc (`Qm…`). Version 1 is written in lower-case base32 (`b…`),
+//!   and also read in base58btc (`z…`), base36 (`k…`), base16 (`f…`), and in the upper case of all but
+//!   base58btc (`B…`, `K…`, `F…`). Two texts can be the same CID, so compare CIDs, not texts.
 
 mod error;
 mod multihash;
@@ -182,11 +183,20 @@ impl Cid {
         if text.len() == V0_TEXT_CHARS && text.starts_with("Qm") {
             return Self::decode(&multibase::decode_base58(text)?);
         }
-        let cid = match base {
-            'b' => Self::decode(&multibase::decode_base32(&text[1..]).map_err(after_base)?)?,
-            'z' => Self::decode(&multibase::decode_base58(&text[1..]).map_err(after_base)?)?,
-            found => return Err(CidError::Base { found }),
+        let decode = match base.to_ascii_lowercase() {
+            'b' => multibase::decode_base32,
+            'f' => multibase::decode_base16,
+            'k' => multibase::decode_base36,
+            'z' if base == 'z' => multibase::decode_base58,
+            _ => return Err(CidError::Base { found: base }),
         };
+        let digits = &text[1..];
+        let bytes = match base.is_ascii_uppercase() {
+            // All letters have the case of the first, so that one of another case is an error.
+            true => decode(&swapped_case(digits)),
+            false => decode(digits),
+        };
+        let cid = Self::decode(&bytes.map_err(|error| after_base(error, digits))?)?;
         match cid.version {
             // The text of version 0 has no multibase prefix.
             Version::V0 => Err(CidError::Version { version: 0 }),
@@ -198,13 +208,23 @@ impl Cid {
 /// The length of a version 0 CID in base58, which has 34 bytes that begin with 0x12 0x20.
 const V0_TEXT_CHARS: usize = 46;
 
-fn after_base(error: multibase::BaseError) -> multibase::BaseError {
+/// The error for a whole text, of an error in its digits after the base.
+fn after_base(error: multibase::BaseError, digits: &str) -> multibase::BaseError {
     match error {
         multibase::BaseError::Character { at, found } => {
+            let found = digits[at..].chars().next().unwrap_or(found);
             multibase::BaseError::Character { at: at + 1, found }
         }
         padding => padding,
     }
+}
+
+fn swapped_case(text: &str) -> String {
+    let swapped = |c: char| match c.is_ascii_lowercase() {
+        true => c.to_ascii_uppercase(),
+        false => c.to_ascii_lowercase(),
+    };
+    text.chars().map(swapped).collect()
 }
 
 /// Decodes the number at the start of `bytes`, and returns the remaining bytes.
@@ -275,6 +295,20 @@ mod tests {
         let text = format!("z{}", multibase::encode_base58(&cid.encode()));
         assert_eq!(Cid::parse(&text), Ok(cid.clone()));
         assert_eq!(cid.to_string(), EMPTY_RAW);
+    }
+
+    #[test]
+    fn version_one_is_read_in_base36_base16_and_upper_case() {
+        let cid = Cid::parse(EMPTY_RAW).unwrap();
+        let hex: String = cid.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        for text in
+            [EMPTY_RAW.to_uppercase(), format!("f{hex}"), format!("F{}", hex.to_uppercase())]
+        {
+            assert_eq!(Cid::parse(&text), Ok(cid.clone()), "{text}");
+        }
+        let mixed = format!("B{}", &EMPTY_RAW[1..]);
+        assert_eq!(Cid::parse(&mixed), Err(CidError::Character { at: 1, found: 'a' }));
+        assert_eq!(Cid::parse("Zb2"), Err(CidError::Base { found: 'Z' }));
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! The two text encodings of CIDs: base58btc and lower-case base32.
+//! The text encodings of CIDs. They are written in base58btc and lower-case base32, and read also in
+//! base16, base36 and upper case.
 
 const BASE58: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+const BASE36: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const BASE16: &[u8; 16] = b"0123456789abcdef";
 
 /// An error in encoded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +54,34 @@ pub(crate) fn encode_base58(bytes: &[u8]) -> String {
 
 /// Decodes base58btc in quadratic time. Use it only for short inputs.
 pub(crate) fn decode_base58(text: &str) -> Result<Vec<u8>, BaseError> {
-    let zeros = text.bytes().take_while(|&character| character == b'1').count();
+    decode_number(text, BASE58)
+}
+
+/// Decodes lower-case base36 in quadratic time. Use it only for short inputs.
+pub(crate) fn decode_base36(text: &str) -> Result<Vec<u8>, BaseError> {
+    decode_number(text, BASE36)
+}
+
+/// Decodes lower-case base16.
+pub(crate) fn decode_base16(text: &str) -> Result<Vec<u8>, BaseError> {
+    let digits: Vec<u8> = digits(text, BASE16).collect::<Result<_, _>>()?;
+    let (bytes, rest) = digits.as_chunks::<2>();
+    match rest {
+        [] => Ok(bytes.iter().map(|[high, low]| high << 4 | low).collect()),
+        _ => Err(BaseError::Padding),
+    }
+}
+
+/// Decodes a number whose leading zeros are zero bytes.
+fn decode_number(text: &str, alphabet: &'static [u8]) -> Result<Vec<u8>, BaseError> {
+    let zeros = text.bytes().take_while(|&character| character == alphabet[0]).count();
+    let base = alphabet.len() as u32;
     // Bytes of the number, least significant first.
     let mut number: Vec<u8> = Vec::with_capacity(text.len());
-    for digit in digits(text, BASE58) {
+    for digit in digits(text, alphabet) {
         let mut carry = u32::from(digit?);
         for byte in &mut number {
-            carry += u32::from(*byte) * 58;
+            carry += u32::from(*byte) * base;
             *byte = carry as u8;
             carry >>= 8;
         }
@@ -118,6 +142,14 @@ mod tests {
         assert_eq!(encode_base58(b"Hello World!"), "2NEpo7TZRRrLZSi2U");
         assert_eq!(encode_base58(b"\0\0\x28\x7f\xb4\xcd"), "11233QC4");
         assert_eq!(decode_base58("11233QC4").unwrap(), b"\0\0\x28\x7f\xb4\xcd");
+    }
+
+    #[test]
+    fn base36_and_base16_are_read() {
+        assert_eq!(decode_base36("00zz").unwrap(), [0, 0, 5, 15]);
+        assert_eq!(decode_base16("00fF10"), Err(BaseError::Character { at: 3, found: 'F' }));
+        assert_eq!(decode_base16("00ff10").unwrap(), [0, 255, 16]);
+        assert_eq!(decode_base16("00f"), Err(BaseError::Padding));
     }
 
     #[test]

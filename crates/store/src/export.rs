@@ -11,6 +11,7 @@ use watchfire_content::{
 };
 
 use crate::error::IoContext;
+use crate::names;
 use crate::{DIRECTORY_DEPTH_MAX, ReadBlocks, StoreError, chunked_write};
 
 /// The limits of an export. A few blocks can describe more than any disk holds, because one block
@@ -176,24 +177,40 @@ pub fn export(
     Ok(export.exported)
 }
 
-/// Returns the CID of the entry at `path` below the directory `root`. Slashes separate the names.
+/// Returns the CID of the entry at `path` below the directory `root`. Slashes separate the names. Names
+/// with composed and decomposed accents are the same, but an entry with exactly this name comes first.
 pub fn resolve(blocks: &dyn ReadBlocks, root: &Cid, path: &str) -> Result<Cid, ExportError> {
     let mut at = root.clone();
     for name in path.split('/').filter(|name| !name.is_empty()) {
-        let mut lookup = Lookup::new(at.clone(), name);
-        at = loop {
-            let block = block(blocks, lookup.next())?;
-            let step = lookup.take(&block);
-            match step.map_err(|error| ExportError::Directory { name: name.into(), error })? {
-                LookupStep::Continue => {}
-                LookupStep::Found(entry) => break entry.cid,
-                LookupStep::NotFound => {
-                    return Err(ExportError::NotFound { name: name.into(), cid: at });
-                }
+        let mut found = None;
+        for form in names::forms(name) {
+            found = look_up(blocks, &at, &form)?;
+            if found.is_some() {
+                break;
             }
-        };
+        }
+        let not_found = || ExportError::NotFound { name: name.into(), cid: at.clone() };
+        at = found.ok_or_else(not_found)?;
     }
     Ok(at)
+}
+
+/// Returns the CID of an entry of a directory.
+fn look_up(
+    blocks: &dyn ReadBlocks,
+    directory: &Cid,
+    name: &str,
+) -> Result<Option<Cid>, ExportError> {
+    let mut lookup = Lookup::new(directory.clone(), name);
+    loop {
+        let block = block(blocks, lookup.next())?;
+        let step = lookup.take(&block);
+        match step.map_err(|error| ExportError::Directory { name: name.into(), error })? {
+            LookupStep::Continue => {}
+            LookupStep::Found(entry) => return Ok(Some(entry.cid)),
+            LookupStep::NotFound => return Ok(None),
+        }
+    }
 }
 
 fn block(blocks: &dyn ReadBlocks, cid: &Cid) -> Result<Block, ExportError> {
@@ -268,7 +285,9 @@ impl Export<'_> {
                 error => ExportError::Directory { name: name_of(path), error },
             })?;
             for entry in entries {
-                self.any(&entry.cid, &path.join(&entry.name), depth + 1)?;
+                let is_taken = |path: &Path| path.symlink_metadata().is_ok();
+                let path = names::unused(path, &entry.name, is_taken);
+                self.any(&entry.cid, &path, depth + 1)?;
             }
         }
         Ok(())
@@ -296,7 +315,8 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> Result<(), ExportError> {
 }
 
 pub(crate) fn name_of(path: &Path) -> String {
-    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    name.map_or_else(String::new, |name| names::shown(&name).into_owned())
 }
 
 /// A temporary file or directory, which is removed when it is dropped.
@@ -306,9 +326,8 @@ pub(crate) struct Unfinished {
 
 impl Unfinished {
     pub fn beside(path: &Path) -> Self {
-        let mut name = std::ffi::OsString::from(format!(".watchfire-{}-", std::process::id()));
-        name.push(path.file_name().unwrap_or_default());
-        Unfinished { path: path.with_file_name(name) }
+        let name = format!(".watchfire-{}-{}", std::process::id(), name_of(path));
+        Unfinished { path: path.with_file_name(names::cut(&name, names::NAME_BYTES_MAX)) }
     }
 
     pub fn move_to(self, path: &Path) -> Result<(), ExportError> {

@@ -8,6 +8,7 @@
 //!   files.
 //! - [`import`] splits files and directories into blocks, and [`export`] writes blocks to files.
 //! - [`FileAssembler`]: writes the blocks of a file to their final offsets as they arrive.
+//! - [`names`]: how file names that other people chose are shown, compared and saved.
 //! - [`Stores`]: several stores that are searched in order.
 //! - [`PooledBuffer`]: reused memory for blocks that are read or written.
 //!
@@ -24,6 +25,7 @@ mod disk;
 mod error;
 mod export;
 mod import;
+pub mod names;
 mod private;
 mod shared;
 

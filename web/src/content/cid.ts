@@ -1,6 +1,6 @@
 import { concat, type Bytes } from './bytes.ts'
 import { ContentError, malformed } from './error.ts'
-import { decodeBase32, decodeBase58, encodeBase32, encodeBase58 } from './multibase.ts'
+import { decodeBase16, decodeBase32, decodeBase36, decodeBase58, encodeBase32, encodeBase58 } from './multibase.ts'
 import { sha256 } from './sha256.ts'
 import { decodeVarint, encodeVarint } from './varint.ts'
 
@@ -58,12 +58,16 @@ export async function cidOfBlock(prefix: CidPrefix, bytes: Bytes): Promise<Cid> 
   return makeCid(prefix.version, prefix.codec, SHA2_256, await sha256(bytes))
 }
 
-/** Parses the text form: base58 for version 0, base32 or base58 for version 1. */
+const DECODERS = new Map([['b', decodeBase32], ['f', decodeBase16], ['k', decodeBase36], ['z', decodeBase58]])
+
+/** Parses the text form: base58 for version 0; base32, base36, base16 (also in capitals) or base58 for version 1. */
 export function parseCid(text: string): Cid {
   if (text.length > 2 * CID_BYTES_MAX) throw malformed('cidLong')
   if (text.length === 46 && text.startsWith('Qm')) return decodeCid(decodeBase58(text))
-  if (!/^[bz]/.test(text)) throw malformed('noCid')
-  const cid = decodeCid(text.startsWith('b') ? decodeBase32(text.slice(1)) : decodeBase58(text.slice(1)))
+  const plain = /^[BFK][^a-z]*$/.test(text) ? text.toLowerCase() : text
+  const decode = DECODERS.get(plain.slice(0, 1))
+  if (decode === undefined) throw malformed('noCid')
+  const cid = decodeCid(decode(plain.slice(1)))
   if (cid.version !== 1) throw malformed('cidBase')
   return cid
 }

@@ -2,6 +2,7 @@ import type { Bytes } from './bytes.ts'
 import { malformed } from './error.ts'
 
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567'
+const BASE36 = '0123456789abcdefghijklmnopqrstuvwxyz'
 const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 
 /** RFC 4648 base32, lower case, without padding. */
@@ -41,6 +42,11 @@ export function decodeBase32(text: string): Bytes {
   return bytes
 }
 
+export function decodeBase16(text: string): Bytes {
+  if (!/^([0-9a-f]{2})*$/.test(text)) throw malformed('base')
+  return Uint8Array.from(text.match(/../g) ?? [], (byte) => parseInt(byte, 16))
+}
+
 /** Bitcoin's base58. It takes quadratic time, so callers limit the length. */
 export function encodeBase58(bytes: Uint8Array): string {
   const digits: number[] = []
@@ -61,12 +67,24 @@ export function encodeBase58(bytes: Uint8Array): string {
 }
 
 export function decodeBase58(text: string): Bytes {
+  return decodeNumber(text, BASE58)
+}
+
+/** Lower-case base36, in quadratic time too. */
+export function decodeBase36(text: string): Bytes {
+  return decodeNumber(text, BASE36)
+}
+
+/** A number whose leading zeros are zero bytes. */
+function decodeNumber(text: string, alphabet: string): Bytes {
   const digits: number[] = []
+  let zeros = 0
   for (const letter of text) {
-    let carry = BASE58.indexOf(letter)
-    if (carry < 0) throw malformed('base58')
+    let carry = alphabet.indexOf(letter)
+    if (carry < 0) throw malformed('base')
+    if (carry === 0 && digits.length === 0) zeros++
     for (let i = 0; i < digits.length; i++) {
-      carry += (digits[i] ?? 0) * 58
+      carry += (digits[i] ?? 0) * alphabet.length
       digits[i] = carry & 255
       carry >>= 8
     }
@@ -75,6 +93,5 @@ export function decodeBase58(text: string): Bytes {
       carry >>= 8
     }
   }
-  const zeros = /^1*/.exec(text)?.[0].length ?? 0
   return Uint8Array.from([...new Array<number>(zeros).fill(0), ...digits.reverse()])
 }

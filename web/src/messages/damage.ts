@@ -11,7 +11,7 @@ export const damage = part('damage', {
   numberRange: 'a protobuf number out of range',
   base32: 'not base32',
   base32Rest: 'base32 with bits left over',
-  base58: 'not base58',
+  base: 'a character that is not in its base',
   varintLong: 'a number longer than it needs to be',
   varintRange: 'a number out of range',
   varintEndless: 'a number without end',

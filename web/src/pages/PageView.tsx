@@ -2,7 +2,7 @@ import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
 import type { Connection as Channels } from '../channel/index.ts'
 import { parseCid } from '../content/index.ts'
-import { DirectoryView, FileView, indexOf, mediaKind, useIsUnnamedMedia } from '../render/index.ts'
+import { DirectoryView, fileAt, FileView, indexOf, mediaKind, useIsUnnamedMedia } from '../render/index.ts'
 import { isPage, siteOrigin } from '../sites/index.ts'
 import { openFileStreams } from '../streaming/index.ts'
 import { keepAwakeFor } from '../ui/keep-awake.ts'
@@ -13,6 +13,7 @@ import { pageAddress } from '../ui/route.ts'
 import type { PageContent, PageState, PageWarning } from '../ui/site.ts'
 import { percentOf } from '../messages/index.ts'
 import { page as text, refusalOf } from '../messages/page.ts'
+import { linkedName, shownName } from '../names/index.ts'
 import type { Availability } from '../ui/tab-status.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { tabTitle } from '../ui/title.ts'
@@ -34,19 +35,20 @@ interface PageViewProps {
 
 /** One page: its status, and its content below. */
 export function PageView({ place, openPages, channels, sitesBelow, report }: PageViewProps) {
-  const page = useMemo(() => openPages.open(place.cid, place.filename, place.key), [openPages, place.cid, place.key])
+  const linked = linkedName(place.filename)
+  const page = useMemo(() => openPages.open(place.cid, linked, place.key), [openPages, place.cid, place.key])
   useEffect(() => () => openPages.leave(place.cid), [openPages, place.cid])
   useEffect(() => keepAwakeFor(openPages, channels), [openPages, channels])
   const { session } = page
   const state = session.state.value
   const counts = session.counts.value
   const key = session.key.value
-  const filename = place.filename ?? page.filename ?? session.name.value
+  const filename = linked ?? page.filename ?? session.name.value
   const isLost = session.have.value !== 'all' && (counts?.holders ?? 0) === 0
   const availability = availabilityOf(state, isLost)
   const title = tabTitle({
     availability,
-    name: place.file ?? filename,
+    name: place.file === null ? filename : shownName(place.file),
     percent: percentOfState(state),
     watching: counts && counts.watching - (counts.nodes?.watching ?? 0),
   })
@@ -137,7 +139,7 @@ function early(
       if (origin !== null && opened !== undefined && isPage({ path: opened })) return content
       const plays = ({ path }: { path: string }) => mediaKind(path) !== null
       // The chosen file is loaded first, and shown when it is here.
-      if (file !== null) return files.some(({ path }) => path === file) ? content : null
+      if (file !== null) return fileAt(files, file) !== null ? content : null
       return indexOf(files) === null && files.some(plays) ? content : null
     }
   }

@@ -5,7 +5,8 @@ import { fileLink } from '../ui/location.ts'
 import { sizeText } from '../messages/index.ts'
 import { files as text } from '../messages/files.ts'
 import { sites as siteText } from '../messages/sites.ts'
-import { indexOf } from './directory.ts'
+import { shownName } from '../names/index.ts'
+import { fileAt, indexOf } from './directory.ts'
 import { FileView } from './FileView.tsx'
 import { SaveAll } from './SaveAll.tsx'
 import { SaveLink } from './SaveLink.tsx'
@@ -29,7 +30,7 @@ interface DirectoryViewProps {
 export function DirectoryView({ files, links, open, name, origin }: DirectoryViewProps) {
   const [listed, setListed] = useState(LISTED_AT_ONCE)
   const [siteFailed, setSiteFailed] = useState<string | null>(null)
-  const chosen = open === null ? indexOf(files) : files.find(({ path }) => path === open) ?? null
+  const chosen = open === null ? indexOf(files) : fileAt(files, open)
   const rest = files.filter((file) => file !== chosen)
   const more = rest.length - listed
   const bytes = files.reduce((sum, { size }) => sum + size, 0)
@@ -38,7 +39,7 @@ export function DirectoryView({ files, links, open, name, origin }: DirectoryVie
     <>
       {open !== null && chosen === null && (
         <p class="notice bad" role="alert">
-          {text.withNodes('noFile', { name: <code translate={false}>{open}</code> })}
+          {text.withNodes('noFile', { name: <code translate={false}>{shownName(open)}</code> })}
         </p>
       )}
       {isOfSite && origin !== null && siteFailed === null ? (
@@ -65,7 +66,7 @@ export function DirectoryView({ files, links, open, name, origin }: DirectoryVie
           <ul>
             {rest.slice(0, listed).map((file) => (
               <li key={file.path}>
-                <a href={fileLink(file.path)} dir="auto" translate={false}>{file.path}</a>
+                <a href={fileLink(file.path)} dir="auto" translate={false}>{shownName(file.path)}</a>
                 <span>{sizeText(file.size)}</span>
                 <SaveLink file={{ ...file, name: file.path.replace(/^.*\//, '') }} />
               </li>

@@ -1,3 +1,4 @@
+import { sameness } from '../names/index.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 import { resolveName } from './resolve.ts'
 
@@ -20,5 +21,11 @@ export function findReferencedFile(
   from: string,
 ): DirectoryFile | null {
   const path = resolveName(reference, from)
-  return files.find((file) => file.path === path) ?? null
+  return path === null ? null : fileAt(files, path)
+}
+
+/** The file of this path: with exactly these names, or with others that are the same to people. */
+export function fileAt(files: readonly DirectoryFile[], path: string): DirectoryFile | null {
+  const same = sameness(path)
+  return files.find((file) => file.path === path) ?? files.find((file) => sameness(file.path) === same) ?? null
 }

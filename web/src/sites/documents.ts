@@ -1,5 +1,6 @@
 import { language } from '../messages/index.ts'
 import { sites as text } from '../messages/sites.ts'
+import { shownName } from '../names/index.ts'
 import { urlPathOf } from './origin.ts'
 
 /** Names that a folder listing shows; the rest are counted. */
@@ -33,12 +34,12 @@ export function folderRedirectDocument(urlPath: string): string {
 export function folderListDocument(path: string, names: readonly string[]): string {
   const items = names.slice(0, LISTED_MAX).map((name) => {
     const href = `${urlPathOf(path === '' ? name.replace(/\/$/, '') : `${path}/${name.replace(/\/$/, '')}`)}`
-    return `<li><a href="${escaped(href)}${name.endsWith('/') ? '/' : ''}"><bdi>${escaped(name)}</bdi></a></li>`
+    return `<li><a href="${escaped(href)}${name.endsWith('/') ? '/' : ''}"><bdi>${escaped(shownName(name))}</bdi></a></li>`
   })
   const more = names.length - LISTED_MAX
   const rest = more > 0 ? `<p>${escaped(text('more', { count: more }))}</p>` : ''
   const up = path === '' ? '' : `<li><a href="..">${escaped(text('above'))}</a></li>`
-  return document(path === '' ? text('files') : path, `<ul>${up}${items.join('')}</ul>${rest}`)
+  return document(path === '' ? text('files') : shownName(path), `<ul>${up}${items.join('')}</ul>${rest}`)
 }
 
 /** Text escaped for HTML content and attributes. */

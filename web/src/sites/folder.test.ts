@@ -44,6 +44,13 @@ describe('a URL path of a site', () => {
     expect(folder('a.txt', 'b/c/d').find('/')).toEqual({ kind: 'folder', path: '', names: ['a.txt', 'b/'] })
   })
 
+  it('finds files and folders whose accents are written in another way', () => {
+    const decomposed = folder('Gru\u0308\u00dfe/index.html', 'Gru\u0308\u00dfe/e\u0301/a.txt')
+    expect(decomposed.find('/Gr%C3%BC%C3%9Fe/')).toMatchObject({ kind: 'file' })
+    expect(decomposed.find('/Gr%C3%BC%C3%9Fe')).toMatchObject({ kind: 'redirect' })
+    expect(decomposed.find('/Gr%C3%BC%C3%9Fe/%C3%A9/')).toMatchObject({ kind: 'folder', names: ['a.txt'] })
+  })
+
   it('maps every file path to a URL path and back', () => {
     for (const path of ['a', 'a/b c/d', '100%', '?#&=+', '日本/語.html', "it's", 'a\\b', '..a/...']) {
       expect(filePathOf(urlPathOf(path)), path).toBe(path)

@@ -1,3 +1,4 @@
+import { sameness } from '../names/index.ts'
 import { filePathOf, urlPathOf } from './origin.ts'
 
 /** Files that a folder opens with; the first that exists is used. */
@@ -15,14 +16,15 @@ export type Found<File> =
 /** The files of a page by URL path. */
 export class SiteFolder<File extends { readonly path: string }> {
   readonly #files = new Map<string, File>()
-  /** Files by their path in Unicode form NFC, because macOS writes names in another form. */
-  readonly #composed = new Map<string, File>()
+  /** Files by the form of their path in which equal names are equal, because macOS writes names in another form. */
+  readonly #same = new Map<string, File>()
+  /** The names in each folder, by that form of its path. */
   readonly #folders = new Map<string, Set<string>>([['', new Set()]])
 
   constructor(files: readonly File[]) {
     for (const file of files) {
       this.#files.set(file.path, file)
-      this.#composed.set(file.path.normalize('NFC'), file)
+      this.#same.set(sameness(file.path), file)
       this.#addToFolders(file.path)
     }
   }
@@ -38,7 +40,7 @@ export class SiteFolder<File extends { readonly path: string }> {
     const file = this.#fileAt(path)
     if (file !== null) return { kind: 'file', file }
     const folder = path.replace(/\/$/, '')
-    const names = this.#folders.get(folder)
+    const names = this.#folders.get(sameness(folder))
     if (names === undefined) return { kind: 'absent', path }
     if (folder !== '' && folder === path) return { kind: 'redirect', urlPath: `${urlPathOf(folder)}/` }
     const index = this.#indexOf(folder)
@@ -47,13 +49,13 @@ export class SiteFolder<File extends { readonly path: string }> {
   }
 
   #fileAt(path: string): File | null {
-    return this.#files.get(path) ?? this.#composed.get(path.normalize('NFC')) ?? null
+    return this.#files.get(path) ?? this.#same.get(sameness(path)) ?? null
   }
 
   #indexOf(folder: string): File | null {
     for (const name of INDEX_NAMES) {
-      const file = this.#files.get(folder === '' ? name : `${folder}/${name}`)
-      if (file !== undefined) return file
+      const file = this.#fileAt(folder === '' ? name : `${folder}/${name}`)
+      if (file !== null) return file
     }
     return null
   }
@@ -62,11 +64,11 @@ export class SiteFolder<File extends { readonly path: string }> {
     let name = path
     for (let at = path.lastIndexOf('/'); at >= 0; at = name.slice(0, -1).lastIndexOf('/')) {
       const folder = name.slice(0, at)
-      const known = this.#folders.get(folder)
+      const known = this.#folders.get(sameness(folder))
       const names = known ?? new Set()
       names.add(name.slice(at + 1))
       if (known !== undefined) return
-      this.#folders.set(folder, names)
+      this.#folders.set(sameness(folder), names)
       name = `${folder}/`
     }
     this.#folders.get('')?.add(name)

@@ -52,29 +52,6 @@ describe('a location', () => {
   })
 })
 
-describe('a filename in a link', () => {
-  const filename = (name: string) => {
-    const route = parseRoute(`/p/${CID}`, `#filename=${encodeURIComponent(name)}`)
-    return route.kind === 'page' ? route.filename : undefined
-  }
-
-  it('never contains a folder', () => {
-    expect(filename('../../etc/passwd')).toBe('passwd')
-    expect(filename('C:\\windows\\calc.exe')).toBe('calc.exe')
-    expect(filename('..')).toBeNull()
-    expect(filename('a/')).toBeNull()
-  })
-
-  it('cannot contain hidden or direction-changing characters', () => {
-    expect(filename('photo\u202Egnp.exe')).toBe('photognp.exe')
-    expect(filename('a\u0000b\n.txt')).toBe('ab.txt')
-  })
-
-  it('has a bounded length', () => {
-    expect(filename('x'.repeat(10_000))).toHaveLength(255)
-  })
-})
-
 describe('an address', () => {
   it('is unchanged after parsing and formatting', () => {
     const address = new URL(pageAddress(CID, 'a & b#1.md'), 'http://localhost')

@@ -2,14 +2,13 @@
 export type Route =
   | { kind: 'home' }
   | { kind: 'kept-pages' }
-  /** `key` opens the page when it is private. */
+  /** `filename` is what the link says: `linkedName` makes it a name. `key` opens the page when it is private. */
   | { kind: 'page'; cid: string; filename: string | null; file: string | null; key: string | null }
   | { kind: 'chat'; room: string }
   | { kind: 'sprites'; grid: string }
   | { kind: 'unknown'; path: string }
 
 const ROOM_LENGTH_MAX = 64
-const FILENAME_LENGTH_MAX = 255
 /** Longer than any key, so that text pasted by mistake is not kept. */
 const KEY_LENGTH_MAX = 64
 
@@ -30,9 +29,9 @@ export function parseRoute(pathname: string, hash: string): Route {
   if (grid !== undefined) return { kind: 'sprites', grid }
   const cid = /^\/p\/([^/]+)$/.exec(path)?.[1]
   if (cid !== undefined) {
-    const filename = filenameOf(fragment.get('filename'))
-    const key = fragment.get('key')?.slice(0, KEY_LENGTH_MAX) || null
-    return { kind: 'page', cid: decoded(cid), filename, file: fragment.get('file') || null, key }
+    // A CID and a key have no marks at their end; the sentence has, from which the link was copied.
+    const key = fragment.get('key')?.slice(0, KEY_LENGTH_MAX).replace(/^([\w-]+)[^\w-]+$/, '$1') || null
+    return { kind: 'page', cid: decoded(cid).replace(/\W+$/, ''), filename: fragment.get('filename'), file: fragment.get('file') || null, key }
   }
   return { kind: 'unknown', path }
 }
@@ -43,16 +42,6 @@ export const KEPT_PAGES_ADDRESS = '/#kept'
 /** The address of a page, without the origin. */
 export function pageAddress(cid: string, filename: string | null, key: string | null = null): string {
   return `/p/${encodeURIComponent(cid)}${fragmentOf({ key, filename })}`
-}
-
-/** Parses a link of this server, or a CID alone; `null` when it is neither. */
-export function parsePageLink(link: string, origin: string): Extract<Route, { kind: 'page' }> | null {
-  const text = link.trim()
-  const address = /^\w{20,}$/.test(text) ? `/p/${text}` : text
-  if (!URL.canParse(address, origin)) return null
-  const url = new URL(address, origin)
-  const place = url.origin === origin ? parseRoute(url.pathname, url.hash) : null
-  return place?.kind === 'page' ? place : null
 }
 
 /** The fragment that opens one file of a directory. */
@@ -79,17 +68,6 @@ export function withFile(fragment: string, file: string): string {
 /** The address of a chat room, without the origin. */
 export function chatAddress(room: string): string {
   return `/chat#room=${encodeURIComponent(room)}`
-}
-
-/** A file name chosen by another person, without folders, control characters and direction overrides. */
-function filenameOf(given: string | null): string | null {
-  if (given === null) return null
-  const name = given
-    .replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '')
-    .replace(/^.*[/\\]/, '')
-    .trim()
-    .slice(0, FILENAME_LENGTH_MAX)
-  return name === '' || name === '.' || name === '..' ? null : name
 }
 
 function decoded(part: string): string {

@@ -16,7 +16,9 @@ pub enum CidError {
         max: usize,
     },
     /// The multibase prefix is not supported.
-    #[error("a CID begins with b (base32), z (base58) or Qm, not with {found:?}")]
+    #[error(
+        "a CID begins with b (base32), k (base36), z (base58), f (base16) or Qm, not with {found:?}"
+    )]
     Base {
         /// The first character.
         found: char,

@@ -7,6 +7,7 @@ use watchfire_encryption::{Decryptor, Entry, Index, Key, Kind, Output, PrivateEr
 
 use crate::error::IoContext;
 use crate::export::{Unfinished, name_of};
+use crate::names::SavedPaths;
 use crate::{ExportError, ExportLimits, Exported, ReadBlocks, chunked_write};
 
 /// Decrypts a private page from its blocks, in the order of the ciphertext. It returns
@@ -208,12 +209,19 @@ impl FileWriter {
         path: &Path,
         limits: &ExportLimits,
     ) -> Result<Self, ExportError> {
-        let below = |entry: &Entry| match entry.path.strip_prefix(inside)? {
-            "" => Some(path.to_owned()),
-            rest if inside.is_empty() => Some(path.join(rest)),
-            rest => Some(path.join(rest.strip_prefix('/')?)),
+        let mut saved = SavedPaths::below(path);
+        let mut below = |entry: &Entry| {
+            let rest = match entry.path.strip_prefix(inside)? {
+                "" => return Some(path.to_owned()),
+                rest if inside.is_empty() => rest,
+                rest => rest.strip_prefix('/')?,
+            };
+            Some(match entry.kind {
+                Kind::Directory => saved.folder(rest),
+                Kind::File | Kind::Symlink => saved.file(rest),
+            })
         };
-        let paths: Vec<_> = index.entries.iter().map(below).collect();
+        let paths: Vec<_> = index.entries.iter().map(&mut below).collect();
         let is_all = inside.is_empty() && index.is_directory;
         if paths.iter().all(Option::is_none) && !is_all {
             return Err(ExportError::NotInPrivatePage { name: inside.to_owned() });

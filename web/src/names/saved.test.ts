@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { safeName, safePaths } from './names.ts'
+import { safeName, safePaths } from './saved.ts'
 
 describe('a saved name', () => {
   it('is unchanged in every script', () => {
