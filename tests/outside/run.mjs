@@ -12,7 +12,7 @@ import { page } from './lib/page.mjs'
 import { REPOSITORY, Skip } from './lib/tools.mjs'
 
 /** All suites, in the order of the page. */
-const SUITES = ['autobahn', 'oci']
+const SUITES = ['autobahn', 'oci', 'tls', 'slow', 'clients']
 const SUITE_MS = 10 * 60_000
 const RESULTS = path.join(REPOSITORY, 'docs/reference/outside.json')
 const PAGE = path.join(REPOSITORY, 'docs/reference/outside.md')
@@ -25,6 +25,8 @@ if (unknown) throw new Error(`cannot run the suite ${unknown}: it does not exist
 const machine = `${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.arch}`
 const git = (...args) => execFileSync('git', args, { cwd: REPOSITORY, encoding: 'utf8' }).trim()
 
+const secondsSince = (started) => Math.round((performance.now() - started) / 1000)
+
 /** The results of one suite. A part that throws a `Skip` is skipped; any other error ends the run. */
 async function judged(name) {
   const { suite } = await import(`./${name}/suite.mjs`)
@@ -32,10 +34,11 @@ async function judged(name) {
   const started = performance.now()
   const parts = []
   for (const part of suite.parts) {
+    const startedPart = performance.now()
     const scratch = mkdtempSync(path.join(tmpdir(), `outside-${name}-`))
     try {
       const { version, cases } = await withTimeout(part.run({ isSlice, scratch }), `${suite.title}, ${part.judged}`, SUITE_MS)
-      parts.push({ judged: part.judged, version, judgement: judge(cases, sentences[part.judged] ?? {}) })
+      parts.push({ judged: part.judged, version, seconds: secondsSince(startedPart), judgement: judge(cases, sentences[part.judged] ?? {}) })
     } catch (error) {
       if (!(error instanceof Skip)) throw error
       parts.push({ judged: part.judged, skipped: `${error.message}.` })
@@ -43,13 +46,12 @@ async function judged(name) {
       rmSync(scratch, { recursive: true, force: true })
     }
   }
-  const seconds = Math.round((performance.now() - started) / 1000)
-  return { name, title: suite.title, about: suite.about, parts, seconds, machine, commit: git('rev-parse', '--short=10', 'HEAD') }
+  return { name, title: suite.title, about: suite.about, parts, seconds: secondsSince(started), machine, commit: git('rev-parse', '--short=10', 'HEAD') }
 }
 
 /** Shows a result; true if each case passed or has a sentence. */
-function report({ title, parts, seconds }) {
-  for (const { judged, skipped, version, judgement } of parts) {
+function report({ title, parts }) {
+  for (const { judged, skipped, version, seconds, judgement } of parts) {
     if (skipped) {
       console.log(`skipped: ${title}, ${judged}: ${skipped}`)
       continue

@@ -1,0 +1,82 @@
+// Clients of Phoenix Channels by other authors, each in a program of its own.
+
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+import { API_KEY, api } from '../../interop/lib/http-api.mjs'
+import { withTimeout } from '../../interop/lib/deadlines.mjs'
+import { startWatchfire } from '../../interop/lib/server.mjs'
+import { python } from '../lib/tools.mjs'
+
+const REALTIME = 'realtime==2.34.1'
+const PHOENIX = 'phoenix-channels-python-client==0.4.1'
+const RUN_MS = 2 * 60_000
+
+export const suite = {
+  title: 'Clients of Phoenix Channels',
+  about:
+    'Clients by other authors join topics of a rule, hear what is published, publish themselves, leave, and come back after the ' +
+    'server has restarted on the same port.',
+  parts: [
+    { judged: '@supabase/realtime-js', run: judgedBy(() => process.execPath, 'realtime.mjs', versionOf('@supabase/realtime-js')) },
+    { judged: 'realtime (Python)', run: judgedBy(pythonWith(REALTIME), 'realtime_client.py', REALTIME.split('==')[1]) },
+    { judged: 'phoenix-channels-python-client', run: judgedBy(pythonWith(PHOENIX), 'phoenix_client.py', PHOENIX.split('==')[1]) },
+  ],
+}
+
+function versionOf(name) {
+  const file = fileURLToPath(new URL(`../node_modules/${name}/package.json`, import.meta.url))
+  return JSON.parse(readFileSync(file, 'utf8')).version
+}
+
+function pythonWith(...packages) {
+  return async () => path.join(await python(packages), 'python')
+}
+
+const SETTINGS = { 'api.key': API_KEY, 'channels.rules': '[{ pattern = "realtime:*", join = "anyone", publish = "clients" }]' }
+
+/** The cases of a client's program, which asks for what it cannot do itself: see `ASKED`. */
+function judgedBy(interpreter, program, version) {
+  return async () => {
+    const state = { server: await startWatchfire({ settings: SETTINGS }) }
+    const file = fileURLToPath(new URL(program, import.meta.url))
+    const child = spawn(await interpreter(), [file, String(state.server.port)], { stdio: ['pipe', 'pipe', 'inherit'] })
+    try {
+      const cases = await withTimeout(casesOf(child, state), `${program} ends`, RUN_MS)
+      return { version, cases }
+    } finally {
+      child.kill('SIGKILL')
+      await state.server.stop()
+    }
+  }
+}
+
+/** A program prints one JSON object per line: a case, or what it asks for. An empty line on its input says that it is done. */
+async function casesOf(child, state) {
+  const cases = []
+  for await (const line of createInterface({ input: child.stdout })) {
+    const { ask, ...rest } = JSON.parse(line)
+    if (!ask) {
+      cases.push(rest)
+      continue
+    }
+    await ASKED[ask](state, rest)
+    child.stdin.write('\n')
+  }
+  if (cases.length === 0) throw new Error('cannot judge the server: the client ended without a case; its error is above')
+  return cases
+}
+
+const ASKED = {
+  /** A message of the server's side. */
+  publish: ({ server }, { topic, event, payload }) => api(server, 'publish', { topic, event, payload }),
+  /** A new server on the port of the old one. */
+  restart: async (state) => {
+    const { port } = state.server
+    await state.server.stop()
+    state.server = await startWatchfire({ port, settings: SETTINGS })
+  },
+}
