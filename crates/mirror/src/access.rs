@@ -57,7 +57,7 @@ impl Access {
         match answer {
             Ok(size) => {
                 self.catalog.note_member(&id, digest)?;
-                Ok(Some(size))
+                Ok(size.or_else(|| self.catalog.size(&id, digest)))
             }
             Err(error) if self.holds_while_down(age, &error) => {
                 tracing::warn!(%repository, %digest, %error, "serving a blob from the store while the registry is down");

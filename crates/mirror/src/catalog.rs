@@ -20,6 +20,9 @@ const REPOSITORIES_MAX: usize = 10_000;
 /// The most tags, and manifests, of one repository that are kept. When the limit is reached, the one
 /// that was checked first is removed.
 const ENTRIES_MAX: usize = 2_000;
+/// The most lists of media types for which the manifest of one tag is kept. When the limit is reached,
+/// the one that was checked first is removed.
+const ACCEPTS_MAX: usize = 8;
 
 /// A repository of a registry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +40,8 @@ pub struct TagRecord {
     pub digest: Digest,
     /// How long ago the registry named it.
     pub age: Duration,
+    /// The media types that were asked for: the key of an `Accept`.
+    pub accept: String,
 }
 
 /// The images that clients have pulled.
@@ -61,8 +66,17 @@ struct Record {
     members: HashMap<Digest, u64>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The answers of a registry for one tag. They depend on the media types that a client accepts: a client
+/// without lists gets the manifest of one platform.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Tagged {
+    named: Vec<Named>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Named {
+    accept: String,
     digest: String,
     checked_at: u64,
 }
@@ -103,11 +117,21 @@ impl Catalog {
         Ok(Catalog { folder, repositories: Mutex::new(repositories) })
     }
 
-    /// The last answer for a tag.
-    pub fn tag(&self, id: &RepositoryId, tag: &Tag) -> Option<TagRecord> {
+    /// The last answer for a tag, for a client that accepts the same media types.
+    pub fn tag(&self, id: &RepositoryId, tag: &Tag, accept: &str) -> Option<TagRecord> {
+        self.tag_records(id, tag).into_iter().find(|record| record.accept == accept)
+    }
+
+    /// The last answers for a tag, the newest first: one for each list of media types.
+    pub fn tag_records(&self, id: &RepositoryId, tag: &Tag) -> Vec<TagRecord> {
         let repositories = self.repositories.lock();
-        let tagged = repositories.get(id)?.tags.get(tag.as_str())?;
-        Some(TagRecord { digest: tagged.digest.parse().ok()?, age: age(tagged.checked_at) })
+        let tagged = repositories.get(id).and_then(|record| record.tags.get(tag.as_str()));
+        let named = tagged.map_or(&[][..], |tagged| &tagged.named);
+        let records = named.iter().rev().filter_map(|named| {
+            let (digest, accept) = (named.digest.parse().ok()?, named.accept.clone());
+            Some(TagRecord { digest, age: age(named.checked_at), accept })
+        });
+        records.collect()
     }
 
     /// How long ago the registry last let this mirror pull a blob or manifest from a repository.
@@ -117,20 +141,22 @@ impl Catalog {
         repositories.get(id)?.members.get(digest).map(|checked_at| age(*checked_at))
     }
 
-    /// The registry let this mirror pull a manifest with these bytes, by this reference.
+    /// The registry let this mirror pull a manifest with these bytes, by this reference. `accept` is the
+    /// key of the media types that were asked for.
     pub fn note_manifest(
         &self,
         id: &RepositoryId,
         reference: &Reference,
+        accept: &str,
         digest: &Digest,
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         let names = named_content(bytes);
         self.update(id, |record| {
             if let Reference::Tag(tag) = reference {
-                let tagged = Tagged { digest: digest.to_string(), checked_at: now() };
-                record.tags.insert(tag.as_str().to_owned(), tagged);
-                shorten(&mut record.tags, |tagged| tagged.checked_at);
+                let tagged = record.tags.entry(tag.as_str().to_owned()).or_default();
+                tagged.note(accept, digest);
+                shorten(&mut record.tags, Tagged::checked_at);
             }
             let names = names.iter().map(|(digest, size)| (digest.to_string(), *size)).collect();
             record.manifests.insert(digest.to_string(), Listed { checked_at: now(), names });
@@ -150,12 +176,18 @@ impl Catalog {
         })
     }
 
-    /// The registry has no such tag any more.
-    pub fn remove_tag(&self, id: &RepositoryId, tag: &Tag) -> Result<(), StoreError> {
-        if self.tag(id, tag).is_none() {
+    /// The registry has no such tag any more, for a client that accepts these media types.
+    pub fn remove_tag(&self, id: &RepositoryId, tag: &Tag, accept: &str) -> Result<(), StoreError> {
+        if self.tag(id, tag, accept).is_none() {
             return Ok(());
         }
-        self.update(id, |record| drop(record.tags.remove(tag.as_str())))
+        self.update(id, |record| {
+            let Some(tagged) = record.tags.get_mut(tag.as_str()) else { return };
+            tagged.named.retain(|named| named.accept != accept);
+            if tagged.named.is_empty() {
+                record.tags.remove(tag.as_str());
+            }
+        })
     }
 
     /// The repositories from which the registry let this mirror pull a blob or manifest.
@@ -197,7 +229,7 @@ impl Catalog {
         let count = ids.iter().map(|(_, record)| record.tags.len()).sum();
         let images = ids.into_iter().flat_map(|(id, record)| {
             record.tags.iter().map(move |(tag, tagged)| {
-                (format!("{}/{}:{tag}", id.registry, id.repository), tagged.digest.clone())
+                (format!("{}/{}:{tag}", id.registry, id.repository), tagged.digest())
             })
         });
         (count, images.take(images_max).collect())
@@ -211,7 +243,7 @@ impl Catalog {
             .flat_map(|(id, record)| {
                 record.tags.iter().map(move |(tag, tagged)| {
                     let image = format!("{}/{}:{tag}", id.registry, id.repository);
-                    (image, tagged.digest.clone())
+                    (image, tagged.digest())
                 })
             })
             .collect();
@@ -245,6 +277,27 @@ impl Catalog {
     fn path(&self, id: &RepositoryId) -> PathBuf {
         let name = format!("{}\0{}", id.registry, id.repository);
         self.folder.join(Digest::sha256(name.as_bytes()).hex())
+    }
+}
+
+impl Tagged {
+    /// The registry named a manifest for a client that accepts these media types.
+    fn note(&mut self, accept: &str, digest: &Digest) {
+        self.named.retain(|named| named.accept != accept);
+        if self.named.len() >= ACCEPTS_MAX {
+            self.named.remove(0);
+        }
+        let (accept, digest) = (accept.to_owned(), digest.to_string());
+        self.named.push(Named { accept, digest, checked_at: now() });
+    }
+
+    /// The manifest that was named last.
+    fn digest(&self) -> String {
+        self.named.last().map_or(String::new(), |named| named.digest.clone())
+    }
+
+    fn checked_at(&self) -> u64 {
+        self.named.last().map_or(0, |named| named.checked_at)
     }
 }
 
@@ -285,7 +338,7 @@ impl Record {
     }
 
     fn last_checked(&self) -> u64 {
-        let tags = self.tags.values().map(|tagged| tagged.checked_at);
+        let tags = self.tags.values().map(Tagged::checked_at);
         let manifests = self.manifests.values().map(|listed| listed.checked_at);
         tags.chain(manifests).max().unwrap_or_default()
     }
@@ -358,7 +411,7 @@ mod tests {
             let catalog = Catalog::open(&store).unwrap();
             assert_eq!(catalog.member(&id("x"), &layer), None);
             let reference = Reference::Tag(tag.clone());
-            catalog.note_manifest(&id("x"), &reference, &manifest, text.as_bytes()).unwrap();
+            catalog.note_manifest(&id("x"), &reference, "a/b", &manifest, text.as_bytes()).unwrap();
             catalog.note_member(&id("x"), &lone).unwrap();
             fs::write(store.repositories().join("bad"), "{").unwrap();
         }
@@ -368,14 +421,35 @@ mod tests {
             assert!(catalog.member(&id("x"), digest).is_some(), "{digest}");
             assert!(catalog.member(&id("y"), digest).is_none(), "{digest}");
         }
-        assert_eq!(catalog.tag(&id("x"), &tag).unwrap().digest, manifest);
+        assert_eq!(catalog.tag(&id("x"), &tag, "a/b").unwrap().digest, manifest);
+        assert_eq!(catalog.tag(&id("x"), &tag, "a/c"), None);
         assert_eq!(catalog.images(), [("a.example/x:v1".into(), manifest.to_string())]);
         assert_eq!(catalog.first_images(1), (1, catalog.images()));
         assert_eq!(catalog.first_images(0), (1, vec![]));
-        catalog.remove_tag(&id("x"), &tag).unwrap();
-        assert_eq!(catalog.tag(&id("x"), &tag), None);
+        catalog.remove_tag(&id("x"), &tag, "a/c").unwrap();
+        assert_eq!(catalog.tag_records(&id("x"), &tag).len(), 1);
+        catalog.remove_tag(&id("x"), &tag, "a/b").unwrap();
+        assert_eq!(catalog.tag_records(&id("x"), &tag), []);
+        assert_eq!(catalog.images(), []);
         assert!(!store.repositories().join("bad").exists());
         fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_tag_has_one_answer_for_each_list_of_media_types() {
+        let mut tagged = Tagged::default();
+        let digest = |name: &str| Digest::sha256(name.as_bytes());
+        tagged.note("a", &digest("old"));
+        for number in 1..ACCEPTS_MAX {
+            tagged.note(&number.to_string(), &digest("x"));
+        }
+        tagged.note("a", &digest("new"));
+        assert_eq!((tagged.named.len(), tagged.digest()), (ACCEPTS_MAX, digest("new").to_string()));
+        tagged.note("one more", &digest("x"));
+        assert_eq!((tagged.named.len(), tagged.named[0].accept.as_str()), (ACCEPTS_MAX, "2"));
+        // A store of an earlier version: its tags are asked for again.
+        let earlier: Tagged = serde_json::from_str(r#"{"digest":"x","checked_at":1}"#).unwrap();
+        assert!(earlier.named.is_empty());
     }
 
     #[test]

@@ -14,12 +14,15 @@
 //!
 //! Absent on purpose: pushes, and any change of images.
 
+mod accept;
 mod access;
 mod catalog;
 pub mod client;
 mod download;
 mod fleet;
+mod flights;
 mod http;
+mod manifest_fetcher;
 mod metrics;
 mod mirror;
 pub mod oci;

@@ -15,6 +15,7 @@ use crate::catalog::Catalog;
 use crate::download::{DownloadTotals, Downloads};
 use crate::fleet::{Fleet, FleetStatus};
 use crate::http::{self, Shared};
+use crate::manifest_fetcher::ManifestFetcher;
 use crate::proxy::{Files, Origin};
 use crate::requests::Requests;
 use crate::settings::MirrorSettings;
@@ -122,6 +123,8 @@ impl Mirror {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let manifests = Manifests::new(folder.clone());
+        let manifest_fetcher =
+            Arc::new(ManifestFetcher::new(upstreams.clone(), manifests.clone(), catalog.clone()));
         let fleet = match settings.fleet.clone() {
             Some(fleet) => {
                 let blobs_to_index = blobs.clone();
@@ -133,6 +136,7 @@ impl Mirror {
                         upstreams.clone(),
                         blobs,
                         manifests,
+                        manifest_fetcher.clone(),
                         catalog.clone(),
                         files.clone(),
                     )
@@ -147,6 +151,8 @@ impl Mirror {
             origins,
             files,
             manifests,
+            manifest_fetcher,
+            questions: Arc::default(),
             access: Access { catalog: catalog.clone(), ttl, offline_ok },
             catalog,
             downloads: Arc::new(Downloads::new(folder, blobs, connections, fleet.clone())),

@@ -54,25 +54,27 @@ impl ContentSource {
         }
     }
 
-    /// Asks for the size.
-    pub(super) async fn size(&self, digest: &Digest) -> Result<u64, UpstreamError> {
+    /// Asks for the size. `None`: the server does not tell it.
+    pub(super) async fn size(&self, digest: &Digest) -> Result<Option<u64>, UpstreamError> {
         match self {
             ContentSource::Registry(pull) => {
                 pull.upstream.blob_size(&pull.repository, digest).await
             }
-            ContentSource::File(file) => Ok(file.version().length),
+            ContentSource::File(file) => Ok(Some(file.version().length)),
         }
     }
 
-    /// Requests the content, or a range of it. A server without ranges sends all.
+    /// Requests the content, or a range of it. A server without ranges sends all. `known` is the size, as
+    /// far as it is known.
     pub(super) async fn request(
         &self,
         digest: &Digest,
         range: Option<ByteRange>,
+        known: Option<u64>,
     ) -> Result<BlobBody, UpstreamError> {
         match self {
             ContentSource::Registry(pull) => {
-                pull.upstream.blob(&pull.repository, digest, range).await
+                pull.upstream.blob(&pull.repository, digest, range, known).await
             }
             ContentSource::File(file) => file.request(range).await,
         }

@@ -4,6 +4,7 @@ mod content_source;
 mod error;
 mod progress;
 mod sources;
+mod spool;
 mod spread;
 mod task;
 mod waiting;

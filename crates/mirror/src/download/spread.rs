@@ -26,7 +26,7 @@ use super::content_source::ContentSource;
 use super::error::DownloadError;
 use super::progress::Progress;
 use super::sources::HostAnswer;
-use super::task::{Connection, Task};
+use super::task::{Connection, Ranges, Task};
 use crate::catalog::RepositoryId;
 use crate::fleet::{Fleet, FleetError, KnownHashes};
 use crate::store::{Blob, BlobState, cid_of, hash_of};
@@ -140,6 +140,7 @@ impl SpreadTask {
             blob,
             segments: Arc::new(Mutex::new(Segments::new(present))),
             spread: Some(spread.clone()),
+            ranges: Arc::new(Ranges::default()),
         };
         SpreadTask {
             task,

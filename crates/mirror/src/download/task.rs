@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,13 +17,14 @@ use super::content_source::ContentSource;
 use super::error::DownloadError;
 use super::progress::Progress;
 use super::sources::Sources;
+use super::spool::Spool;
 use super::spread::{Spread, SpreadTask};
 use super::waiting::WaitingReaders;
 use super::{Downloads, Phase};
 use crate::fleet::Fleet;
 use crate::oci::{ByteRange, Digest};
-use crate::store::{BLOCK_BYTES, Blob, BlobState, Check};
-use crate::upstream::{BlobBody, UpstreamError};
+use crate::store::{BLOCK_BYTES, Blob, BlobState, Check, StoreError};
+use crate::upstream::{BlobBody, BlobPart, UpstreamError};
 
 /// Failed requests in a row, without a new block, after which a blob is given up.
 const FAILURES_MAX: u32 = 4;
@@ -51,21 +52,58 @@ pub(super) struct Connection {
     pub(super) segments: Arc<Mutex<Segments>>,
     /// The exchange with other hosts, if there is one.
     pub(super) spread: Option<Arc<Spread>>,
+    pub(super) ranges: Arc<Ranges>,
+}
+
+/// Whether the server sends the ranges that it is asked for. A server may say that it does, and still
+/// send everything, or less than the range: then one connection reads the whole blob.
+#[derive(Debug, Default)]
+pub(super) struct Ranges {
+    is_refused: AtomicBool,
+    /// Whether a connection reads the whole blob.
+    is_read_whole: AtomicBool,
+}
+
+/// A connection that reads the whole blob.
+struct WholeReader(Arc<Ranges>);
+
+impl Ranges {
+    /// Begins to read the whole blob. `None`: another connection does.
+    fn read_whole(self: &Arc<Self>) -> Option<WholeReader> {
+        let is_read = self.is_read_whole.swap(true, Ordering::Relaxed);
+        (!is_read).then(|| WholeReader(self.clone()))
+    }
+
+    fn refuse(&self) {
+        self.is_refused.store(true, Ordering::Relaxed);
+    }
+
+    fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for WholeReader {
+    fn drop(&mut self) {
+        self.0.is_read_whole.store(false, Ordering::Relaxed);
+    }
 }
 
 /// The first answer of a registry.
 enum Opened {
-    /// The whole blob.
-    Body(BlobBody),
+    /// The whole blob, of this size.
+    Body(BlobBody, u64),
     /// The size of a blob of which the store has a part. The rest is fetched in ranges.
     Size(u64),
+    /// The whole blob has been read, because nobody told its size.
+    Spool(Spool),
 }
 
 impl Opened {
     const fn size(&self) -> u64 {
         match self {
-            Opened::Body(body) => body.size,
-            Opened::Size(size) => *size,
+            Opened::Body(_, size) | Opened::Size(size) => *size,
+            Opened::Spool(spool) => spool.size(),
         }
     }
 }
@@ -76,6 +114,8 @@ enum BodyEnd {
     Done,
     /// The bytes ended early.
     Short,
+    /// The server sends no ranges, and another connection reads the whole blob.
+    LeftToOther,
 }
 
 impl Task {
@@ -84,10 +124,13 @@ impl Task {
         let task = Arc::new(self);
         if let Some(fleet) = task.downloads.fleet.clone() {
             let size = match task.size {
-                Some(size) => size,
+                Some(size) => Some(size),
                 None => task.source.size(&task.digest).await?,
             };
-            if task.run_in_fleet(fleet, size, phase).await? {
+            // Without a size there are no segments to share.
+            if let Some(size) = size
+                && task.run_in_fleet(fleet, size, phase).await?
+            {
                 return Ok(());
             }
         }
@@ -178,19 +221,59 @@ impl Task {
     async fn open(&self) -> Result<Opened, DownloadError> {
         let mut failures = 0;
         loop {
-            let opened = match self.downloads.blobs.has_part(&self.digest) {
-                true => self.source.size(&self.digest).await.map(Opened::Size),
-                false => self.request_whole().await.map(Opened::Body),
-            };
-            match opened {
+            match self.try_open().await {
                 Ok(opened) => return Ok(opened),
-                Err(error) => pause_after(&mut failures, error).await?,
+                Err(DownloadError::Upstream(error)) => pause_after(&mut failures, error).await?,
+                Err(error) => return Err(error),
             }
         }
     }
 
+    async fn try_open(&self) -> Result<Opened, DownloadError> {
+        if self.downloads.blobs.has_part(&self.digest) {
+            match self.source.size(&self.digest).await?.or(self.size) {
+                Some(size) => return Ok(Opened::Size(size)),
+                None => self.downloads.blobs.remove(&self.digest)?,
+            }
+        }
+        let body = self.request_whole().await?;
+        match body.size {
+            Some(size) => Ok(Opened::Body(body, size)),
+            None => Ok(Opened::Spool(self.read_to_end(body).await?)),
+        }
+    }
+
+    /// Requests the whole blob.
     async fn request_whole(&self) -> Result<BlobBody, UpstreamError> {
-        self.source.request(&self.digest, None).await
+        let body = self.source.request(&self.digest, None, self.size).await?;
+        if body.part != BlobPart::Whole {
+            let registry = self.source.server().to_owned();
+            let cause = "it sends a part, and was asked for everything".to_owned();
+            return Err(UpstreamError::InvalidAnswer { registry, cause });
+        }
+        Ok(body)
+    }
+
+    /// Reads a blob whose size nobody tells.
+    async fn read_to_end(&self, mut body: BlobBody) -> Result<Spool, DownloadError> {
+        let bytes_max = self.downloads.blobs.bytes_max();
+        let mut spool = Spool::new(&self.downloads.folder)?;
+        while let Some(bytes) = body.next().await? {
+            self.note_received(bytes.len());
+            if spool.size() + bytes.len() as u64 > bytes_max {
+                let bytes = spool.size() + bytes.len() as u64;
+                return Err(StoreError::LargerThanStore { bytes, bytes_max }.into());
+            }
+            spool.push(bytes).await?;
+        }
+        Ok(spool)
+    }
+
+    /// The server sent bytes.
+    fn note_received(&self, bytes: usize) {
+        self.progress.note();
+        self.downloads.counters.upstream_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.sources.count_registry(bytes);
     }
 
     async fn fetch_missing(
@@ -201,17 +284,20 @@ impl Task {
         let present: Vec<bool> = (0..blob.blocks()).map(|block| blob.has_block(block)).collect();
         let missing = present.iter().filter(|present| !**present).count();
         let segments = Arc::new(Mutex::new(Segments::new(present)));
+        let ranges = Arc::new(Ranges::default());
         let connection = || Connection {
             task: self.clone(),
             blocks: blob.blocks(),
             blob: blob.clone(),
             segments: segments.clone(),
             spread: None,
+            ranges: ranges.clone(),
         };
         let useful = missing.div_ceil(SEGMENT_BLOCKS).min(self.downloads.connections_per_blob);
         let mut connections = JoinSet::new();
         let further = match opened {
-            Opened::Body(body) => {
+            Opened::Spool(spool) => return connection().write_spool(&spool).await,
+            Opened::Body(body, _) => {
                 let further = if body.accepts_ranges { useful - 1 } else { 0 };
                 let first = connection();
                 connections
@@ -254,17 +340,19 @@ impl Connection {
     async fn fetch_from_start(self, mut body: BlobBody) -> Result<(), DownloadError> {
         let accepts_ranges = body.accepts_ranges;
         let blocks = self.blob.blocks();
+        let reader = self.ranges.read_whole();
         let mut failures = 0;
         loop {
             let written = self.blob.blocks_present();
             // Without ranges, bytes of blocks that are there already are read and dropped.
             let error = match self.read_body(&mut body, 0..blocks, !accepts_ranges).await {
-                Ok(BodyEnd::Done) => break,
+                Ok(BodyEnd::Done | BodyEnd::LeftToOther) => break,
                 Ok(BodyEnd::Short) => self.short(),
                 Err(DownloadError::Upstream(error)) => error,
                 Err(error) => return Err(error),
             };
             if accepts_ranges {
+                drop(reader);
                 return self.fetch_segments(1).await;
             }
             if self.blob.blocks_present() > written {
@@ -273,10 +361,22 @@ impl Connection {
             pause_after(&mut failures, error).await?;
             body = self.task.request_whole().await?;
         }
+        drop(reader);
         match accepts_ranges {
             true => self.fetch_segments(0).await,
             false => Ok(()),
         }
+    }
+
+    /// Writes the blob from a file.
+    async fn write_spool(&self, spool: &Spool) -> Result<(), DownloadError> {
+        for block in 0..self.blocks {
+            if self.segments.lock().extend(block) {
+                let (start, len) = self.blob.block_range(block);
+                self.write(block, spool.read(start, len).await?).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Fetches ranges until no block is free.
@@ -313,6 +413,7 @@ impl Connection {
             }
             match result {
                 Ok(BodyEnd::Done) => {}
+                Ok(BodyEnd::LeftToOther) => return Ok(()),
                 Ok(BodyEnd::Short) => pause_after(&mut failures, self.short()).await?,
                 Err(DownloadError::Upstream(error)) => pause_after(&mut failures, error).await?,
                 Err(error) => return Err(error),
@@ -336,18 +437,35 @@ impl Connection {
         let (last, len) = self.blob.block_range(blocks.end - 1);
         let range = ByteRange { start, end: last + len as u64 - 1 };
         let Task { source, digest, .. } = &*self.task;
-        let mut body = self.wait(source.request(digest, Some(range))).await?;
-        if !body.is_range && self.spread.is_some() && body.size == self.blob.size() {
-            // A registry without ranges sends everything.
-            self.segments.lock().release(blocks);
-            return self.read_body(&mut body, 0..self.blocks, true).await;
-        }
-        if !body.is_range || body.size != self.blob.size() {
+        let size = self.blob.size();
+        let mut body = self.wait(source.request(digest, Some(range), Some(size))).await?;
+        if let Some(other) = body.size.filter(|other| *other != size) {
             let registry = source.server().to_owned();
-            let cause = "it does not send the requested range".to_owned();
+            let cause = format!("the blob has {other} bytes, and had {size} before");
             return Err(UpstreamError::InvalidAnswer { registry, cause }.into());
         }
-        self.read_claimed(&mut body, blocks).await
+        if body.part == BlobPart::Range {
+            return self.read_claimed(&mut body, blocks).await;
+        }
+        self.segments.lock().release(blocks);
+        self.fetch_whole(body).await
+    }
+
+    /// Reads the whole blob, because the server did not send the requested range. In a fleet each lease
+    /// does so; alone, one connection does.
+    async fn fetch_whole(&self, mut body: BlobBody) -> Result<BodyEnd, DownloadError> {
+        self.ranges.refuse();
+        let reader = self.ranges.read_whole();
+        if reader.is_none() && self.spread.is_none() {
+            return Ok(BodyEnd::LeftToOther);
+        }
+        if body.part != BlobPart::Whole {
+            drop(body);
+            body = self.wait(self.task.request_whole()).await?;
+        }
+        let end = self.read_body(&mut body, 0..self.blocks, true).await;
+        drop(reader);
+        end
     }
 
     /// Writes the blocks of a body that are claimed already.
@@ -380,8 +498,9 @@ impl Connection {
         skips: bool,
     ) -> Result<BodyEnd, DownloadError> {
         let mut reader = BlockAssembler::new(&self.blob, blocks.start);
+        let skips = || skips || self.ranges.is_refused();
         let mut is_claimed = self.segments.lock().extend(blocks.start);
-        if !is_claimed && !skips {
+        if !is_claimed && !skips() {
             return Ok(BodyEnd::Done);
         }
         let result = loop {
@@ -399,7 +518,7 @@ impl Connection {
                 }
                 reader.advance();
                 is_claimed = self.segments.lock().extend(block + 1);
-                if block + 1 == blocks.end || (!is_claimed && !skips) {
+                if block + 1 == blocks.end || (!is_claimed && !skips()) {
                     end = Some(Ok(BodyEnd::Done));
                     break;
                 }
@@ -417,10 +536,7 @@ impl Connection {
     async fn next(&self, body: &mut BlobBody) -> Result<Option<Bytes>, DownloadError> {
         let bytes = self.wait(body.next()).await?;
         if let Some(bytes) = &bytes {
-            self.task.progress.note();
-            let counter = &self.task.downloads.counters.upstream_bytes;
-            counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            self.task.sources.count_registry(bytes.len());
+            self.task.note_received(bytes.len());
         }
         Ok(bytes)
     }

@@ -16,10 +16,11 @@ use super::hashes::of_complete;
 use super::lookup::Lookup;
 use super::message::{ANNOUNCEMENTS_MAX, AccessProof, Contact, Request, Response, decode, encode};
 use super::{ANSWERS_MAX, Fleet};
+use crate::accept::may_serve;
 use crate::catalog::RepositoryId;
-use crate::oci::{Digest, Reference};
+use crate::oci::{Digest, Reference, Tag};
 use crate::proxy::url_key;
-use crate::store::BLOCK_BYTES;
+use crate::store::{BLOCK_BYTES, Manifest};
 
 /// How long a host waits for a holder of a small blob.
 const HOLDER_WAIT: Duration = Duration::from_millis(400);
@@ -113,8 +114,16 @@ pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Re
             }
             None => Response::Absent,
         }),
-        Request::Manifest { registry, repository, reference, access } => {
-            let found = manifest(fleet, from, &registry, &repository, &reference, access).await;
+        Request::Manifest { registry, repository, reference, accept, fetches, access } => {
+            let repository = repository.parse().ok();
+            let id = repository.map(|repository| RepositoryId { registry, repository });
+            let found = match (id, reference.parse().ok()) {
+                (Some(id), Some(reference)) => {
+                    let question = ManifestQuestion { id, reference, accept, fetches };
+                    manifest(fleet, from, question, access).await
+                }
+                _ => None,
+            };
             found.unwrap_or_else(|| empty(Response::Absent))
         }
     }
@@ -258,34 +267,78 @@ async fn blob(
     blob.read_block(0).ok().flatten()
 }
 
+/// A manifest that another host asks for.
+struct ManifestQuestion {
+    id: RepositoryId,
+    reference: Reference,
+    accept: String,
+    fetches: bool,
+}
+
 async fn manifest(
     fleet: &Fleet,
     from: PeerId,
-    registry: &str,
-    repository: &str,
-    reference: &str,
+    question: ManifestQuestion,
     access: Option<AccessProof>,
 ) -> Option<(Response, Bytes)> {
-    let id = RepositoryId { registry: registry.to_owned(), repository: repository.parse().ok()? };
-    let reference: Reference = reference.parse().ok()?;
-    let (digest, age) = match &reference {
-        Reference::Tag(tag) => {
-            let record = fleet.catalog.tag(&id, tag)?;
-            (record.digest, record.age)
-        }
-        Reference::Digest(digest) => (digest.clone(), fleet.catalog.member(&id, digest)?),
-    };
-    let name = format!("{registry}/{repository}:{reference}");
-    if !allows(fleet, from, &[id], &name, access.as_ref()).await {
+    let ManifestQuestion { id, reference, accept, fetches } = question;
+    let name = format!("{}/{}:{reference}", id.registry, id.repository);
+    if !allows(fleet, from, std::slice::from_ref(&id), &name, access.as_ref()).await {
         return None;
     }
-    let manifest = fleet.manifests.get(&digest).ok().flatten()?;
+    let (manifest, age) = match &reference {
+        Reference::Tag(tag) => manifest_of_tag(fleet, &id, tag, &accept)?,
+        Reference::Digest(digest) => manifest_of_digest(fleet, &id, digest, fetches).await?,
+    };
     let head = Response::Manifest {
-        digest: digest.to_string(),
+        digest: manifest.digest.to_string(),
         media_type: manifest.media_type,
         age_seconds: age.as_secs(),
     };
     Some((head, manifest.bytes))
+}
+
+/// The newest manifest of a tag that may serve a client which accepts this.
+fn manifest_of_tag(
+    fleet: &Fleet,
+    id: &RepositoryId,
+    tag: &Tag,
+    accept: &str,
+) -> Option<(Manifest, Duration)> {
+    fleet.catalog.tag_records(id, tag).into_iter().find_map(|record| {
+        let manifest = fleet.manifests.get(&record.digest).ok().flatten()?;
+        let may_serve =
+            record.accept == accept || may_serve(&record.accept, accept, &manifest.media_type);
+        may_serve.then_some((manifest, record.age))
+    })
+}
+
+async fn manifest_of_digest(
+    fleet: &Fleet,
+    id: &RepositoryId,
+    digest: &Digest,
+    fetches: bool,
+) -> Option<(Manifest, Duration)> {
+    if let Some(age) = fleet.catalog.member(id, digest)
+        && let Some(manifest) = fleet.manifests.get(digest).ok().flatten()
+    {
+        return Some((manifest, age));
+    }
+    if !fetches {
+        return None;
+    }
+    let pull = fleet.manifest_fetcher.pull(id)?;
+    match fleet.manifest_fetcher.fetch(&pull, digest).await {
+        Ok(manifest) => {
+            fleet.announce(digest);
+            Some((manifest, Duration::ZERO))
+        }
+        // The other host asks the registry itself.
+        Err(error) => {
+            tracing::debug!(%digest, ?error, "cannot fetch a manifest for another host");
+            None
+        }
+    }
 }
 
 /// Whether a host may get stored content. Files are stored only if they are public.

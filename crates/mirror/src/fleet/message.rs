@@ -67,11 +67,17 @@ pub(super) enum Request {
     },
     /// The version of a file, while its server is down.
     File { url: String },
-    /// A manifest, while the registry is down.
+    /// A manifest: that of a tag while the registry is down, that of a digest also before.
     Manifest {
         registry: String,
         repository: String,
         reference: String,
+        /// The key of what the client accepts. An empty one, of an earlier version, gets no tag.
+        #[serde(default)]
+        accept: String,
+        /// The receiver fetches the manifest of a digest that it does not have.
+        #[serde(default)]
+        fetches: bool,
         access: Option<AccessProof>,
     },
 }

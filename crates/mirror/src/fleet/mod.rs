@@ -43,6 +43,7 @@ pub(crate) use hashes::KnownHashes;
 pub use region::{Region, RegionError};
 
 use crate::catalog::{Catalog, RepositoryId};
+use crate::manifest_fetcher::ManifestFetcher;
 use crate::oci::{Digest, Reference};
 use crate::proxy::{Files, Version, url_key};
 use crate::store::{Blobs, Manifest, Manifests, hash_of};
@@ -127,6 +128,7 @@ pub(crate) struct Fleet {
     urgent: Mutex<HashMap<Digest, Vec<Cid>>>,
     blobs: Arc<Blobs>,
     manifests: Manifests,
+    manifest_fetcher: Arc<ManifestFetcher>,
     catalog: Arc<Catalog>,
     files: Arc<Files>,
     started_at: Instant,
@@ -196,6 +198,7 @@ impl Fleet {
         upstreams: Vec<Arc<Upstream>>,
         blobs: Arc<Blobs>,
         manifests: Manifests,
+        manifest_fetcher: Arc<ManifestFetcher>,
         catalog: Arc<Catalog>,
         files: Arc<Files>,
     ) -> Result<Arc<Self>, watchfire_p2p::StartError> {
@@ -247,6 +250,7 @@ impl Fleet {
             urgent: Mutex::default(),
             blobs,
             manifests,
+            manifest_fetcher,
             catalog,
             files,
             started_at: Instant::now(),
@@ -427,6 +431,7 @@ impl Fleet {
         &self,
         id: &RepositoryId,
         reference: &Reference,
+        accept: &str,
     ) -> Option<(Manifest, Duration)> {
         let key = match reference {
             Reference::Tag(tag) => tag_key(&id.registry, id.repository.as_str(), tag.as_str()),
@@ -435,28 +440,58 @@ impl Fleet {
         let request = |is_final| Request::Holders { digest: key.clone(), is_final };
         let asked = self.ask_coordinator(&key.to_string(), request).await;
         let Ok((Response::Holders { hosts }, _)) = asked else { return None };
-        let name = format!("{}/{}:{reference}", id.registry, id.repository);
         for host in hosts {
             let peer = self.note_contact(host);
-            let access = self.prove(peer, &name, Some(id)).await;
-            let request = Request::Manifest {
-                registry: id.registry.clone(),
-                repository: id.repository.to_string(),
-                reference: reference.to_string(),
-                access,
-            };
-            let answer = self.ask(peer, &request, COORDINATOR_TIMEOUT).await;
-            if let Ok((Response::Manifest { digest, media_type, age_seconds }, bytes)) = answer
-                && let Ok(digest) = digest.parse::<Digest>()
-                && digest.is_of(&bytes)
-                && matches!(reference, Reference::Tag(_))
-                    | (*reference == Reference::Digest(digest.clone()))
-            {
-                let age = Duration::from_secs(age_seconds);
-                return Some((Manifest { digest, media_type, bytes }, age));
+            let found = self.ask_manifest(peer, id, reference, accept, false).await;
+            if found.is_some() {
+                return found;
             }
         }
         None
+    }
+
+    /// A manifest through the host that is closest to its digest, which fetches it once for all. `None`:
+    /// it is this host, or that one has no manifest in time.
+    pub(crate) async fn fetch_manifest(
+        &self,
+        id: &RepositoryId,
+        digest: &Digest,
+    ) -> Option<(Manifest, Duration)> {
+        let closest = self.lookup.closest(&digest.to_string(), 1).await;
+        let peer = closest.first().copied().filter(|peer| *peer != self.host.peer_id())?;
+        self.ask_manifest(peer, id, &Reference::Digest(digest.clone()), "", true).await
+    }
+
+    /// Asks a host for a manifest. `accept` is what the client accepts, which matters for a tag.
+    async fn ask_manifest(
+        &self,
+        peer: PeerId,
+        id: &RepositoryId,
+        reference: &Reference,
+        accept: &str,
+        fetches: bool,
+    ) -> Option<(Manifest, Duration)> {
+        let name = format!("{}/{}:{reference}", id.registry, id.repository);
+        let access = self.prove(peer, &name, Some(id)).await;
+        let request = Request::Manifest {
+            registry: id.registry.clone(),
+            repository: id.repository.to_string(),
+            reference: reference.to_string(),
+            accept: accept.to_owned(),
+            fetches,
+            access,
+        };
+        let answer = self.ask(peer, &request, COORDINATOR_TIMEOUT).await;
+        let Ok((Response::Manifest { digest, media_type, age_seconds }, bytes)) = answer else {
+            return None;
+        };
+        let digest = digest.parse::<Digest>().ok().filter(|digest| digest.is_of(&bytes))?;
+        let is_asked = match reference {
+            Reference::Tag(_) => true,
+            Reference::Digest(asked) => *asked == digest,
+        };
+        let age = Duration::from_secs(age_seconds);
+        is_asked.then_some((Manifest { digest, media_type, bytes }, age))
     }
 
     /// Asks the fleet for the version of a file that a host got from its server most recently.

@@ -58,7 +58,7 @@ async fn open(
         return respond(shared, blob, None, request, deadline).await;
     }
     if request.method == Method::HEAD {
-        if let Some(size) = size {
+        if size.is_some() {
             return Ok(head(digest, size));
         }
         let size = pull.upstream.blob_size(&pull.repository, digest).await;
@@ -72,9 +72,13 @@ async fn open(
     respond(shared, blob, Some(download), request, deadline).await
 }
 
-fn head(digest: &Digest, size: u64) -> Response {
+/// The answer to `HEAD`. Without a size the client has to read to the end of the blob.
+fn head(digest: &Digest, size: Option<u64>) -> Response {
     let mut response = Response::new(Body::empty());
-    *response.headers_mut() = headers(digest, size);
+    *response.headers_mut() = headers(digest, size.unwrap_or_default());
+    if size.is_none() {
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+    }
     response.headers_mut().insert(SOURCE, HeaderValue::from_static("registry"));
     response
 }

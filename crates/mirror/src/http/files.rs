@@ -231,6 +231,10 @@ impl Request<'_> {
                 headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
             }
         }
+        if status == StatusCode::NO_CONTENT {
+            // RFC 9110, 8.6: it has none.
+            headers.remove(header::CONTENT_LENGTH);
+        }
         for name in OF_REDIRECT {
             if let Some(value) = answer.first.get(name) {
                 headers.insert(name, value.clone());

@@ -10,17 +10,14 @@ use http::{HeaderValue, header};
 use tokio::time::timeout;
 
 use super::{SOURCE, Shared};
+use crate::accept::{Accept, may_serve};
+use crate::catalog::{RepositoryId, TagRecord};
 use crate::fleet::tag_key;
+use crate::manifest_fetcher::ManifestError;
 use crate::oci::{ApiError, Digest, ErrorCode, Reference, Tag};
 use crate::pull::Pull;
-use crate::store::{Manifest, StoreError};
+use crate::store::Manifest;
 use crate::upstream::{ManifestAnswer, UpstreamError};
-
-/// The media types that are asked for when a client names none.
-const DEFAULT_ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
-    application/vnd.oci.image.manifest.v1+json, \
-    application/vnd.docker.distribution.manifest.list.v2+json, \
-    application/vnd.docker.distribution.manifest.v2+json, */*";
 
 /// Where a manifest is from.
 enum Source {
@@ -38,36 +35,14 @@ pub(super) async fn answer(
     reference: &Reference,
     request: &Parts,
 ) -> Result<Response, ApiError> {
-    let lookup = Lookup { shared, pull, accept: accept(request) };
+    let accept = Accept::of_lines(request.headers.get_all(header::ACCEPT).iter());
+    let lookup = Lookup { shared: shared.clone(), pull: pull.clone(), accept };
     let found = match reference {
         Reference::Tag(tag) => lookup.by_tag(tag).await,
         Reference::Digest(digest) => lookup.by_digest(digest).await,
     };
     let (manifest, source) = found?;
     Ok(response(manifest, &source))
-}
-
-/// The client's media types. A client may send several headers, and a registry looks at all of them.
-/// Some registries do not understand that `*/*` includes the types of OCI, so it is replaced by a list.
-fn accept(request: &Parts) -> HeaderValue {
-    let lines = request.headers.get_all(header::ACCEPT);
-    let lines: Vec<_> = lines.iter().filter_map(|line| line.to_str().ok()).collect();
-    if lines.iter().all(|line| line.trim() == "*/*") {
-        return HeaderValue::from_static(DEFAULT_ACCEPT);
-    }
-    match HeaderValue::from_str(&lines.join(", ")) {
-        Ok(accept) if !accept.is_empty() => accept,
-        _ => HeaderValue::from_static(DEFAULT_ACCEPT),
-    }
-}
-
-/// Whether a list of media types has one.
-fn accepts(accept: &HeaderValue, media_type: &str) -> bool {
-    let accept = accept.to_str().unwrap_or_default();
-    accept.split(',').any(|range| {
-        let range = range.split(';').next().unwrap_or_default().trim();
-        range == "*/*" || range.eq_ignore_ascii_case(media_type) || range == "application/*"
-    })
 }
 
 fn response(manifest: Manifest, source: &Source) -> Response {
@@ -98,16 +73,24 @@ fn response(manifest: Manifest, source: &Source) -> Response {
 }
 
 /// One search for a manifest.
-struct Lookup<'a> {
-    shared: &'a Arc<Shared>,
-    pull: &'a Pull,
-    accept: HeaderValue,
+#[derive(Clone)]
+struct Lookup {
+    shared: Arc<Shared>,
+    pull: Pull,
+    accept: Accept,
 }
 
-impl Lookup<'_> {
+/// A question to a registry: two with the same key get one answer. The last part is the key of what is
+/// accepted.
+pub(super) type QuestionKey = (RepositoryId, String, String);
+
+/// The answer of a registry.
+pub(super) type RegistryAnswer = Result<Manifest, ManifestError>;
+
+impl Lookup {
     async fn by_tag(&self, tag: &Tag) -> Result<(Manifest, Source), ApiError> {
         let id = self.pull.id();
-        let known = self.shared.catalog.tag(&id, tag);
+        let known = self.shared.catalog.tag(&id, tag, &self.accept.key);
         if let Some(known) = &known
             && known.age < self.shared.settings.tag_ttl
             && let Some(manifest) = self.stored(&known.digest)?
@@ -116,31 +99,45 @@ impl Lookup<'_> {
         }
         match self.ask_registry(&Reference::Tag(tag.clone()), None).await {
             Ok(manifest) => Ok((manifest, Source::Registry)),
-            Err(Failure::Upstream(error)) => {
-                if matches!(error, UpstreamError::NotFound { .. }) {
-                    self.shared.catalog.remove_tag(&id, tag).map_err(|error| failed(&error))?;
-                }
-                let age = known.as_ref().map(|known| known.age);
-                if let Some(known) = known
-                    && self.shared.access.holds_while_down(age, &error)
-                    && let Some(manifest) = self.stored(&known.digest)?
-                {
-                    tracing::warn!(repository = %self.pull.repository, %tag, age = ?known.age, %error, "serving a tag from the store while the registry is down");
-                    return Ok((manifest, Source::Store(known.age)));
-                }
-                if let Some(found) = self.of_fleet(&Reference::Tag(tag.clone()), &error).await? {
-                    return Ok(found);
-                }
-                Err(error.to_api_error(ErrorCode::ManifestUnknown))
-            }
-            Err(Failure::Store(error)) => Err(failed(&error)),
+            Err(ManifestError::Upstream(error)) => self.by_tag_while_down(tag, known, error).await,
+            Err(error) => Err(failed(&error)),
         }
+    }
+
+    /// The registry did not name the manifest of a tag. An answer of any age serves while it is down.
+    async fn by_tag_while_down(
+        &self,
+        tag: &Tag,
+        known: Option<TagRecord>,
+        error: UpstreamError,
+    ) -> Result<(Manifest, Source), ApiError> {
+        let id = self.pull.id();
+        if matches!(error, UpstreamError::NotFound { .. }) {
+            let removed = self.shared.catalog.remove_tag(&id, tag, &self.accept.key);
+            removed.map_err(|error| failed(&error.into()))?;
+        }
+        let others = self.shared.catalog.tag_records(&id, tag);
+        for known in known.into_iter().chain(others) {
+            if self.shared.access.holds_while_down(Some(known.age), &error)
+                && let Some(manifest) = self.stored(&known.digest)?
+                && (known.accept == self.accept.key
+                    || may_serve(&known.accept, &self.accept.key, &manifest.media_type))
+            {
+                tracing::warn!(repository = %self.pull.repository, %tag, age = ?known.age, %error, "serving a tag from the store while the registry is down");
+                return Ok((manifest, Source::Store(known.age)));
+            }
+        }
+        if let Some(found) = self.of_fleet(&Reference::Tag(tag.clone()), &error).await? {
+            return Ok(found);
+        }
+        Err(error.to_api_error(ErrorCode::ManifestUnknown))
     }
 
     async fn by_digest(&self, digest: &Digest) -> Result<(Manifest, Source), ApiError> {
         let id = self.pull.id();
         let age = self.shared.catalog.member(&id, digest);
-        let stored = self.shared.manifests.get(digest).map_err(|error| failed(&error))?;
+        let stored = self.shared.manifests.get(digest);
+        let stored = stored.map_err(|error| failed(&error.into()))?;
         if let (Some(age), Some(manifest)) = (age, &stored)
             && age < self.shared.access.ttl
         {
@@ -149,17 +146,19 @@ impl Lookup<'_> {
         let reference = Reference::Digest(digest.clone());
         match (self.ask_registry(&reference, stored.as_ref()).await, stored) {
             (Ok(manifest), _) => Ok((manifest, Source::Registry)),
-            (Err(Failure::Upstream(error)), Some(manifest))
+            (Err(ManifestError::Upstream(error)), Some(manifest))
                 if self.shared.access.holds_while_down(age, &error) =>
             {
                 tracing::warn!(repository = %self.pull.repository, %digest, %error, "serving a manifest from the store while the registry is down");
                 Ok((manifest, Source::Store(age.unwrap_or_default())))
             }
-            (Err(Failure::Upstream(error)), _) => match self.of_fleet(&reference, &error).await? {
-                Some(found) => Ok(found),
-                None => Err(error.to_api_error(ErrorCode::ManifestUnknown)),
-            },
-            (Err(Failure::Store(error)), _) => Err(failed(&error)),
+            (Err(ManifestError::Upstream(error)), _) => {
+                match self.of_fleet(&reference, &error).await? {
+                    Some(found) => Ok(found),
+                    None => Err(error.to_api_error(ErrorCode::ManifestUnknown)),
+                }
+            }
+            (Err(error), _) => Err(failed(&error)),
         }
     }
 
@@ -173,58 +172,86 @@ impl Lookup<'_> {
         if !self.shared.access.offline_ok || !error.is_outage() {
             return Ok(None);
         }
-        let found = fleet.find_manifest(&self.pull.id(), reference).await;
+        let found = fleet.find_manifest(&self.pull.id(), reference, &self.accept.key).await;
         let Some((manifest, age)) = found else { return Ok(None) };
-        if !accepts(&self.accept, &manifest.media_type) {
+        if !self.accept.accepts(&manifest.media_type) {
             return Ok(None);
         }
         tracing::warn!(repository = %self.pull.repository, %reference, ?age, %error, "serving a manifest of another host while the registry is down");
-        self.shared.manifests.put(&manifest).map_err(|error| failed(&error))?;
-        self.note(reference, &manifest).map_err(|error| failed(&error))?;
+        let noted = self.shared.manifests.put(&manifest).map_err(ManifestError::from);
+        noted.and_then(|()| self.note(reference, &manifest)).map_err(|error| failed(&error))?;
         Ok(Some((manifest, Source::Fleet(age))))
     }
 
-    /// Asks the registry for a manifest. A registry that does not answer in time counts as down.
-    /// `stored` is the manifest of a digest.
+    /// Asks the registry for a manifest, together with all other clients that ask for it now. A registry
+    /// that does not answer in time counts as down. `stored` is the manifest of a digest.
     async fn ask_registry(
         &self,
         reference: &Reference,
         stored: Option<&Manifest>,
-    ) -> Result<Manifest, Failure> {
-        let limit = self.shared.answer_timeout();
-        let answer = timeout(limit, self.request(reference, stored)).await;
-        answer.unwrap_or_else(|_| Err(self.pull.upstream.no_answer(limit).into()))
+    ) -> RegistryAnswer {
+        let key = (self.pull.id(), reference.to_string(), self.accept.key.clone());
+        let (lookup, reference, stored) = (self.clone(), reference.clone(), stored.cloned());
+        let ask = async move {
+            let limit = lookup.shared.answer_timeout();
+            let answer = timeout(limit, lookup.request(&reference, stored.as_ref())).await;
+            answer.unwrap_or_else(|_| Err(lookup.pull.upstream.no_answer(limit).into()))
+        };
+        let answer = self.shared.questions.join(key, ask).await;
+        answer.unwrap_or(Err(ManifestError::Stopped))
     }
 
     /// Requests a manifest. The registry sends the manifest only if the store lacks it: a `HEAD`
     /// request costs less, and Docker Hub does not count it as a pull. `stored` is that of a digest.
-    async fn request(
-        &self,
-        reference: &Reference,
-        stored: Option<&Manifest>,
-    ) -> Result<Manifest, Failure> {
-        let Pull { upstream, repository } = self.pull;
-        if matches!(reference, Reference::Digest(_)) && stored.is_none() {
-            return self.fetch(reference).await;
+    async fn request(&self, reference: &Reference, stored: Option<&Manifest>) -> RegistryAnswer {
+        let Pull { upstream, repository } = &self.pull;
+        if let (Reference::Digest(digest), None) = (reference, stored) {
+            return self.fetch_digest(digest).await;
         }
-        let named = upstream.manifest_head(repository, reference, &self.accept).await?;
+        let named = match upstream.manifest_head(repository, reference, &self.accept.header).await {
+            Ok(named) => named,
+            // Some registries refuse `HEAD`, and one that lacks the manifest says so again.
+            Err(error) if error.may_be_of_head() => return self.fetch(reference).await,
+            Err(error) => return Err(error.into()),
+        };
         let stored = match (stored, &named) {
             (Some(manifest), _) => Some(manifest.clone()),
             (None, Some(digest)) => self.shared.manifests.get(digest)?,
             (None, None) => None,
         };
-        match stored {
-            Some(manifest) => {
-                self.note(reference, &manifest)?;
-                Ok(manifest)
-            }
-            None => self.fetch(reference).await,
+        if let Some(manifest) = stored {
+            self.note(reference, &manifest)?;
+            return Ok(manifest);
         }
+        // Other tags and other hosts may ask for the same manifest.
+        if let Some(digest) = named
+            && let Ok(manifest) = self.fetch_digest(&digest).await
+        {
+            self.note(reference, &manifest)?;
+            return Ok(manifest);
+        }
+        self.fetch(reference).await
     }
 
-    async fn fetch(&self, reference: &Reference) -> Result<Manifest, Failure> {
-        let Pull { upstream, repository } = self.pull;
-        let answer = upstream.manifest(repository, reference, &self.accept).await?;
+    /// Fetches the manifest of a digest, in a fleet through the host that fetches it for all.
+    async fn fetch_digest(&self, digest: &Digest) -> RegistryAnswer {
+        let reference = Reference::Digest(digest.clone());
+        if let Some(fleet) = &self.shared.fleet
+            && let Some((manifest, age)) = fleet.fetch_manifest(&self.pull.id(), digest).await
+            && age < self.shared.access.ttl
+        {
+            self.shared.manifests.put(&manifest)?;
+            self.note(&reference, &manifest)?;
+            return Ok(manifest);
+        }
+        let manifest = self.shared.manifest_fetcher.fetch(&self.pull, digest).await?;
+        self.note(&reference, &manifest)?;
+        Ok(manifest)
+    }
+
+    async fn fetch(&self, reference: &Reference) -> RegistryAnswer {
+        let Pull { upstream, repository } = &self.pull;
+        let answer = upstream.manifest(repository, reference, &self.accept.header).await?;
         let ManifestAnswer { media_type, digest, bytes } = answer;
         let manifest = Manifest { digest, media_type, bytes };
         self.shared.manifests.put(&manifest)?;
@@ -232,10 +259,10 @@ impl Lookup<'_> {
         Ok(manifest)
     }
 
-    fn note(&self, reference: &Reference, manifest: &Manifest) -> Result<(), StoreError> {
+    fn note(&self, reference: &Reference, manifest: &Manifest) -> Result<(), ManifestError> {
         let Manifest { digest, bytes, .. } = manifest;
         let id = self.pull.id();
-        self.shared.catalog.note_manifest(&id, reference, digest, bytes)?;
+        self.shared.catalog.note_manifest(&id, reference, &self.accept.key, digest, bytes)?;
         if let Some(fleet) = &self.shared.fleet {
             fleet.announce(digest);
             if let Reference::Tag(tag) = reference {
@@ -247,53 +274,21 @@ impl Lookup<'_> {
 
     /// The stored manifest, if the client accepts its type.
     fn stored(&self, digest: &Digest) -> Result<Option<Manifest>, ApiError> {
-        let manifest = self.shared.manifests.get(digest).map_err(|error| failed(&error))?;
-        Ok(manifest.filter(|manifest| accepts(&self.accept, &manifest.media_type)))
+        let manifest = self.shared.manifests.get(digest);
+        let manifest = manifest.map_err(|error| failed(&error.into()))?;
+        Ok(manifest.filter(|manifest| self.accept.accepts(&manifest.media_type)))
     }
 }
 
-enum Failure {
-    Upstream(UpstreamError),
-    Store(StoreError),
-}
-
-impl From<UpstreamError> for Failure {
-    fn from(error: UpstreamError) -> Self {
-        Failure::Upstream(error)
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Failure::Store(error)
-    }
-}
-
-fn failed(error: &StoreError) -> ApiError {
-    tracing::error!(%error, "the store failed");
-    ApiError::new(ErrorCode::Unavailable, error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn several_accept_headers_are_one_list() {
-        let request = axum::http::Request::builder()
-            .header("accept", "application/a")
-            .header("accept", "application/b;q=0.5, text/plain")
-            .body(())
-            .unwrap();
-        let accept = accept(&request.into_parts().0);
-        assert_eq!(accept, "application/a, application/b;q=0.5, text/plain");
-        assert!(accepts(&accept, "application/b") && !accepts(&accept, "application/c"));
-        for builder in
-            [axum::http::Request::builder(), axum::http::Request::builder().header("accept", "*/*")]
-        {
-            let accept = super::accept(&builder.body(()).unwrap().into_parts().0);
-            assert_eq!(accept, DEFAULT_ACCEPT);
-            assert!(accepts(&accept, "anything/else"));
+fn failed(error: &ManifestError) -> ApiError {
+    match error {
+        ManifestError::Upstream(error) => error.to_api_error(ErrorCode::ManifestUnknown),
+        ManifestError::Store(error) => {
+            tracing::error!(%error, "the store failed");
+            ApiError::new(ErrorCode::Unavailable, error.to_string())
+        }
+        ManifestError::Stopped => {
+            ApiError::new(ErrorCode::Unavailable, "the mirror is stopping: ask again")
         }
     }
 }

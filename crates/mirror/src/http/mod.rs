@@ -18,6 +18,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use futures::stream;
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, header};
 use hyper::body::Incoming;
@@ -33,6 +35,8 @@ use crate::access::Access;
 use crate::catalog::Catalog;
 use crate::download::Downloads;
 use crate::fleet::Fleet;
+use crate::flights::Flights;
+use crate::manifest_fetcher::ManifestFetcher;
 use crate::oci::{ApiError, ErrorCode, Resource, parse_path};
 use crate::proxy::{Files, Origin};
 use crate::requests::{Kind, Requests, Source};
@@ -49,6 +53,9 @@ const NAMESPACE: &str = "oci-namespace";
 /// Tells the client whether the answer is from the registry, the store, or other hosts of the fleet.
 const SOURCE: &str = "watchfire-source";
 
+/// Questions for manifests to registries, each asked once for all clients that wait for its answer.
+pub(crate) type Questions = Flights<manifests::QuestionKey, manifests::RegistryAnswer>;
+
 /// Everything that requests need.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -58,6 +65,9 @@ pub(crate) struct Shared {
     pub(crate) files: Arc<Files>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) manifests: Manifests,
+    pub(crate) manifest_fetcher: Arc<ManifestFetcher>,
+    /// The questions to registries that have no answer yet.
+    pub(crate) questions: Arc<Questions>,
     pub(crate) access: Access,
     pub(crate) downloads: Arc<Downloads>,
     pub(crate) fleet: Option<Arc<Fleet>>,
@@ -174,7 +184,11 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         }
     }
     if is_head {
-        *response.body_mut() = Body::empty();
+        // An empty body would add `Content-Length: 0` to an answer whose length nobody knows.
+        *response.body_mut() = match response.headers().contains_key(header::CONTENT_LENGTH) {
+            true => Body::empty(),
+            false => Body::from_stream(stream::empty::<std::io::Result<Bytes>>()),
+        };
     }
     response
 }

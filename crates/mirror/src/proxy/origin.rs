@@ -138,7 +138,21 @@ pub(crate) fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
         // A header may have several values.
         copy.append(name, value.clone());
     }
+    let length = the_length(headers);
+    copy.remove(header::CONTENT_LENGTH);
+    copy.extend(length.map(|length| (header::CONTENT_LENGTH, HeaderValue::from(length))));
     copy
+}
+
+/// The one length of a body (RFC 9112, 6.3). It may be repeated, and means nothing beside chunks.
+fn the_length(headers: &HeaderMap) -> Option<u64> {
+    let lines = headers.get_all(header::CONTENT_LENGTH).iter();
+    let mut lengths = lines
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
+        .map(|length| str::from_utf8(length).ok()?.trim().parse::<u64>().ok());
+    let first = lengths.next()??;
+    let is_one = lengths.all(|other| other == Some(first));
+    (is_one && !headers.contains_key(header::TRANSFER_ENCODING)).then_some(first)
 }
 
 /// One version of a file at its server.
@@ -205,11 +219,11 @@ impl OriginFile {
         if response.headers().get(header::CONTENT_ENCODING).is_some_and(|one| one != "identity") {
             return Err(origin.0.invalid("the file has an encoding that was not asked for".into()));
         }
-        let body = BlobBody::of(response, range, origin.name())?;
-        if body.size != version.length {
+        let body = BlobBody::of(response, range, Some(version.length), origin.name());
+        if let Some(size) = body.size.filter(|size| *size != version.length) {
             let cause = format!(
-                "the file has {} bytes, and the server named {} before",
-                body.size, version.length
+                "the file has {size} bytes, and the server named {} before",
+                version.length
             );
             self.files.expire(version);
             return Err(origin.0.invalid(cause));
@@ -260,5 +274,26 @@ mod tests {
         let kept = end_to_end_headers(&map);
         assert_eq!(kept.get_all("link").iter().count(), 2);
         assert_eq!(kept.len(), 2);
+    }
+
+    #[test]
+    fn a_body_has_one_length_or_none() {
+        let length = |lines: &[(&'static str, &'static str)]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in lines {
+                map.append(*name, HeaderValue::from_static(value));
+            }
+            let kept = end_to_end_headers(&map);
+            assert!(kept.get_all("content-length").iter().count() < 2);
+            kept.get("content-length").map(|length| length.to_str().unwrap().to_owned())
+        };
+        assert_eq!(
+            length(&[("content-length", "5, 5"), ("content-length", "5")]).as_deref(),
+            Some("5")
+        );
+        assert_eq!(length(&[("content-length", "5"), ("content-length", "6")]), None);
+        assert_eq!(length(&[("content-length", "5"), ("transfer-encoding", "chunked")]), None);
+        assert_eq!(length(&[("content-length", "x")]), None);
+        assert_eq!(length(&[]), None);
     }
 }

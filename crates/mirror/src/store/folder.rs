@@ -131,6 +131,16 @@ impl Folder {
         self.root.join("files")
     }
 
+    /// A new file that is gone when it is closed, and the path for errors about it.
+    pub(crate) fn unnamed_file(&self) -> Result<(File, PathBuf), StoreError> {
+        let number = WRITES.fetch_add(1, Ordering::Relaxed);
+        let path = self.root.join("partial").join(format!("spool.{number}{UNFINISHED}"));
+        let options = File::options().create(true).truncate(true).read(true).write(true).clone();
+        let file = options.open(&path).context("create", &path)?;
+        remove(&path)?;
+        Ok((file, path))
+    }
+
     fn sharded(&self, part: &str, digest: &Digest) -> PathBuf {
         let hex = digest.hex();
         self.root.join(part).join(digest.algorithm().name()).join(&hex[..2]).join(hex)

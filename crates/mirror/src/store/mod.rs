@@ -252,6 +252,11 @@ impl Blobs {
         Ok(())
     }
 
+    /// The size of the store.
+    pub const fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
     /// The totals.
     pub fn totals(&self) -> BlobTotals {
         let state = self.state.lock();

@@ -51,36 +51,48 @@ pub struct ManifestAnswer {
 /// The body of a blob, or of a part of it.
 #[derive(Debug)]
 pub struct BlobBody {
-    /// The size of the whole blob in bytes.
-    pub size: u64,
-    /// Whether the body is the requested range. Otherwise it is the whole blob.
-    pub is_range: bool,
+    /// The size of the whole blob in bytes. `None`: neither the answer nor the caller knows it.
+    pub size: Option<u64>,
+    /// Which part of the blob the body is.
+    pub part: BlobPart,
     /// Whether the registry says that it can send ranges.
     pub accepts_ranges: bool,
     response: Response,
     registry: String,
 }
 
+/// Which part of a blob a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlobPart {
+    /// All of it. A server may ignore that a range was requested.
+    Whole,
+    /// The requested range.
+    Range,
+    /// Something else, such as less than the requested range.
+    Other,
+}
+
 impl BlobBody {
-    /// The body of a response with a status of success. `range` is the requested one.
+    /// The body of a response with a status of success. `range` is the requested one. `known` is the size
+    /// of the blob, if a manifest tells it: a chunked response does not.
     pub(crate) fn of(
         response: Response,
         range: Option<ByteRange>,
+        known: Option<u64>,
         registry: &str,
-    ) -> Result<Self, UpstreamError> {
-        let is_range = response.status() == StatusCode::PARTIAL_CONTENT;
-        let size = match is_range {
-            true => content_range(response.headers(), range),
-            false => response.content_length(),
-        };
-        let registry = registry.to_owned();
-        let Some(size) = size else {
-            let cause = "the answer has neither Content-Length nor the requested range".to_owned();
-            return Err(UpstreamError::InvalidAnswer { registry, cause });
+    ) -> Self {
+        let is_partial = response.status() == StatusCode::PARTIAL_CONTENT;
+        let (part, size) = match is_partial {
+            false => (BlobPart::Whole, response.content_length().or(known)),
+            true => match content_range(response.headers()) {
+                Some(sent) if sent.is_asked(range, known) => (BlobPart::Range, sent.size.or(known)),
+                _ => (BlobPart::Other, known),
+            },
         };
         let accepts = response.headers().get(header::ACCEPT_RANGES);
-        let accepts_ranges = is_range || accepts.is_some_and(|unit| unit == "bytes");
-        Ok(BlobBody { size, is_range, accepts_ranges, response, registry })
+        let accepts_ranges = part == BlobPart::Range || accepts.is_some_and(|unit| unit == "bytes");
+        let registry = registry.to_owned();
+        BlobBody { size, part, accepts_ranges, response, registry }
     }
 
     /// The next bytes; `None` at the end of the body.
@@ -176,34 +188,50 @@ impl Upstream {
         self.request(method, &path, repository, headers).await
     }
 
-    /// The size of a blob, without its bytes.
+    /// The size of a blob, without its bytes. `None`: the registry has the blob, but does not tell its
+    /// size. A registry that refuses `HEAD` is asked for one byte.
     pub async fn blob_size(
         &self,
         repository: &Repository,
         digest: &Digest,
-    ) -> Result<u64, UpstreamError> {
+    ) -> Result<Option<u64>, UpstreamError> {
         let path = format!("/v2/{repository}/blobs/{digest}");
-        let response = self.request(Method::HEAD, &path, repository, HeaderMap::new()).await?;
+        let headed = self.request(Method::HEAD, &path, repository, HeaderMap::new()).await;
+        let response = match headed {
+            Ok(response) => response,
+            Err(error) if error.may_be_of_head() => {
+                let headers = range_headers(Some(ByteRange { start: 0, end: 0 }));
+                match self.request(Method::GET, &path, repository, headers).await {
+                    // The blob has no byte.
+                    Err(error) if error.is_range_refused() => return Ok(None),
+                    answer => answer?,
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        if response.status() == StatusCode::PARTIAL_CONTENT {
+            return Ok(content_range(response.headers()).and_then(|sent| sent.size));
+        }
         let length = response.headers().get(header::CONTENT_LENGTH);
-        let size = length.and_then(|length| length.to_str().ok()?.parse().ok());
-        size.ok_or_else(|| self.server.invalid("the answer has no Content-Length".into()))
+        Ok(length.and_then(|length| length.to_str().ok()?.parse().ok()))
     }
 
-    /// Requests a blob, or a range of it. A registry without ranges sends the whole blob.
+    /// Requests a blob, or a range of it. A registry without ranges sends the whole blob. `known` is the
+    /// size of the blob, if a manifest tells it.
     pub async fn blob(
         &self,
         repository: &Repository,
         digest: &Digest,
         range: Option<ByteRange>,
+        known: Option<u64>,
     ) -> Result<BlobBody, UpstreamError> {
         let path = format!("/v2/{repository}/blobs/{digest}");
-        let mut headers = HeaderMap::new();
-        if let Some(ByteRange { start, end }) = range {
-            let range = HeaderValue::from_str(&format!("bytes={start}-{end}"));
-            headers.insert(header::RANGE, range.expect("digits are valid in a header"));
-        }
-        let response = self.request(Method::GET, &path, repository, headers).await?;
-        BlobBody::of(response, range, self.registry.name())
+        let get = |range| self.request(Method::GET, &path, repository, range_headers(range));
+        let response = match get(range).await {
+            Err(error) if range.is_some() && error.is_range_refused() => get(None).await?,
+            answer => answer?,
+        };
+        Ok(BlobBody::of(response, range, known, self.registry.name()))
     }
 
     /// Requests a list: `tags/list` or `referrers/<digest>`. Returns its type, its link to the next
@@ -242,12 +270,11 @@ impl Upstream {
             .base()
             .join(path)
             .map_err(|error| self.server.invalid(error.to_string()))?;
-        let authorization =
-            self.tokens.lock().await.authorization(repository.as_str(), Instant::now());
+        let used = self.tokens.lock().await.authorization(repository.as_str(), Instant::now());
         let mut response =
-            self.send(method.clone(), url.clone(), headers.clone(), authorization).await?;
+            self.send(method.clone(), url.clone(), headers.clone(), used.clone()).await?;
         if response.status() == StatusCode::UNAUTHORIZED {
-            let authorization = self.authorize(&response, repository).await?;
+            let authorization = self.authorize(&response, repository, used.as_deref()).await?;
             if authorization.is_some() {
                 response = self.send(method, url, headers, authorization).await?;
             }
@@ -285,31 +312,32 @@ impl Upstream {
                 value.map_err(|_| self.server.invalid("a token that is no header".into()))?;
             headers.insert(header::AUTHORIZATION, value);
         }
-        let response = self.server.send(method, &url, &headers).await?.response;
-        if response.status().is_redirection() {
-            return Err(self.server.invalid("a redirect without a valid Location".into()));
-        }
-        Ok(response)
+        Ok(self.server.send(method, &url, &headers).await?.response)
     }
 
     /// The `Authorization` header that the challenge of a response asks for. `None`: it asks for a
-    /// form that the mirror does not have.
+    /// form that the mirror does not have. `refused` is the header that was sent.
     async fn authorize(
         &self,
         response: &Response,
         repository: &Repository,
+        refused: Option<&str>,
     ) -> Result<Option<String>, UpstreamError> {
-        let challenges = response.headers().get_all(header::WWW_AUTHENTICATE);
-        let challenge = challenges
-            .iter()
-            .filter_map(|challenge| challenge.to_str().ok())
-            .find_map(Challenge::parse);
+        let lines = response.headers().get_all(header::WWW_AUTHENTICATE);
+        let lines = lines.iter().filter_map(|line| line.to_str().ok());
+        let challenges: Vec<Challenge> = lines.flat_map(Challenge::parse_all).collect();
+        // A token gives fewer rights than a password.
+        let is_bearer = |challenge: &&Challenge| matches!(challenge, Challenge::Bearer { .. });
+        let challenge = challenges.iter().find(is_bearer).or(challenges.first()).cloned();
         let Some(challenge) = challenge else { return Ok(None) };
         // One request at a time asks for a token; the others then find it.
         let mut tokens = self.tokens.lock().await;
         let now = Instant::now();
-        if let Some(known) = tokens.authorization(repository.as_str(), now) {
-            return Ok(Some(known));
+        match tokens.authorization(repository.as_str(), now) {
+            // The registry takes a token no more before it expires, after a restart for example.
+            Some(known) if refused == Some(&known) => tokens.remove(repository.as_str()),
+            Some(known) => return Ok(Some(known)),
+            None => {}
         }
         let credential = self.credentials.find(self.registry.name(), repository.as_str()).await;
         let credential = credential.unwrap_or_else(|error| {
@@ -417,13 +445,74 @@ impl Upstream {
     }
 }
 
-/// The size of a blob from `Content-Range: bytes <start>-<end>/<size>`, if it is the asked range.
-fn content_range(headers: &HeaderMap, asked: Option<ByteRange>) -> Option<u64> {
+/// The header of a request for a range.
+fn range_headers(range: Option<ByteRange>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Some(ByteRange { start, end }) = range {
+        let range = HeaderValue::from_str(&format!("bytes={start}-{end}"));
+        headers.insert(header::RANGE, range.expect("digits are valid in a header"));
+    }
+    headers
+}
+
+/// The range that a server sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SentRange {
+    start: u64,
+    end: u64,
+    /// The size of the whole. `None`: the server does not know it.
+    size: Option<u64>,
+}
+
+impl SentRange {
+    /// Whether it is the requested range, up to the end of the blob.
+    fn is_asked(&self, asked: Option<ByteRange>, known: Option<u64>) -> bool {
+        let size = self.size.or(known);
+        let (Some(asked), Some(last)) = (asked, size.and_then(|size| size.checked_sub(1))) else {
+            return false;
+        };
+        self.start == asked.start && self.end == asked.end.min(last)
+    }
+}
+
+/// The range from `Content-Range: bytes <start>-<end>/<size>`.
+fn content_range(headers: &HeaderMap) -> Option<SentRange> {
     let text = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
-    let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (unit, range) = text.trim().split_once(' ')?;
+    let (range, size) = range.split_once('/').filter(|_| unit.eq_ignore_ascii_case("bytes"))?;
     let (start, end) = range.split_once('-')?;
-    let (start, end): (u64, u64) = (start.parse().ok()?, end.parse().ok()?);
-    let size: u64 = size.parse().ok()?;
-    let asked = asked?;
-    (start == asked.start && end == asked.end.min(size.checked_sub(1)?)).then_some(size)
+    let size = match size.trim() {
+        "*" => None,
+        size => Some(size.parse().ok()?),
+    };
+    Some(SentRange { start: start.trim().parse().ok()?, end: end.trim().parse().ok()?, size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_used_if_it_is_the_requested_one() {
+        let asked = Some(ByteRange { start: 10, end: 19 });
+        let of = |text: &'static str| {
+            let value = HeaderValue::from_static(text);
+            content_range(&HeaderMap::from_iter([(header::CONTENT_RANGE, value)]))
+        };
+        let is_asked = |text, known| of(text).is_some_and(|sent| sent.is_asked(asked, known));
+        assert!(is_asked("bytes 10-19/100", None) && is_asked("Bytes 10-19/*", Some(100)));
+        assert!(is_asked("bytes 10-14/15", None), "the blob ends there");
+        for text in [
+            "bytes 10-14/100",
+            "bytes 0-99/100",
+            "bytes 10-19/*",
+            "items 10-19/100",
+            "bytes 10-19/0",
+        ] {
+            assert!(!is_asked(text, None), "{text}");
+        }
+        for text in ["", "bytes */100", "bytes 1-2", "bytes x-2/3"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
 }

@@ -89,6 +89,22 @@ impl UpstreamError {
         }
     }
 
+    /// Whether it may be an error of `HEAD` only, which some registries refuse: then `GET` decides.
+    pub(crate) fn may_be_of_head(&self) -> bool {
+        match self {
+            UpstreamError::NotFound { .. } | UpstreamError::InvalidAnswer { .. } => true,
+            UpstreamError::Refused { status, .. } => *status == StatusCode::FORBIDDEN,
+            UpstreamError::Status { status, .. } => matches!(status.as_u16(), 400 | 405 | 501),
+            _ => false,
+        }
+    }
+
+    /// Whether the registry has not the requested range.
+    pub(crate) fn is_range_refused(&self) -> bool {
+        matches!(self, UpstreamError::Status { status, .. }
+            if *status == StatusCode::RANGE_NOT_SATISFIABLE)
+    }
+
     /// The response to a client of the mirror. `unknown` is the code for content that does not
     /// exist.
     pub fn to_api_error(&self, unknown: ErrorCode) -> ApiError {

@@ -9,7 +9,7 @@ mod registry;
 mod server;
 mod tokens;
 
-pub use client::{BlobBody, MANIFEST_BYTES_MAX, ManifestAnswer, Upstream};
+pub use client::{BlobBody, BlobPart, MANIFEST_BYTES_MAX, ManifestAnswer, Upstream};
 pub use credentials::{Credential, CredentialFiles, CredentialsError};
 pub use error::UpstreamError;
 pub use guard::RedirectRules;

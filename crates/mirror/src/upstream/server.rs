@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use reqwest::{Client, Response, Url};
 use watchfire_traces::{Kind, Span, TraceContext, current};
 
@@ -11,6 +11,8 @@ use super::error::UpstreamError;
 use super::guard::{GuardedResolver, NoPublicAddress, RedirectRules};
 
 const REDIRECTS_MAX: usize = 5;
+/// An answer with more headers is an error.
+const HEADERS_MAX: usize = 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const USER_AGENT: &str = concat!("watchfire/", env!("CARGO_PKG_VERSION"));
 
@@ -54,6 +56,10 @@ impl ServerClient {
                 .redirect(reqwest::redirect::Policy::none())
                 .connect_timeout(CONNECT_TIMEOUT)
                 .read_timeout(read_timeout)
+                .http1_max_headers(HEADERS_MAX)
+                // What RFC 9112 (5.1, 5.2) lets a client repair.
+                .http1_allow_obsolete_multiline_headers_in_responses(true)
+                .http1_allow_spaces_after_header_name_in_responses(true)
                 .tls_backend_preconfigured(tls.clone())
         };
         let resolver = GuardedResolver { rules: redirects.clone() };
@@ -139,6 +145,9 @@ impl ServerClient {
             let request = self.client_for(&url)?.request(method.clone(), url.clone());
             let sent = request.headers(headers).send().await;
             let response = sent.map_err(|error| self.failed(&url, &error))?;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                return Err(self.invalid("it switched to a protocol that nobody asked for".into()));
+            }
             let first = first.get_or_insert_with(|| response.headers().clone());
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
                 return Ok(Answer { first: std::mem::take(first), response });

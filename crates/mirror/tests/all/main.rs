@@ -1,0 +1,6 @@
+//! The promises of this crate, through its public API: a file for each topic, one program for all.
+
+mod fleet;
+mod http_answers;
+mod registries;
+mod support;

@@ -1,0 +1,357 @@
+//! Registries that answer as RFC 9110 lets them, and not as most do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use watchfire_mirror::oci::Digest;
+
+use crate::support::{
+    DOCKER, DOCKER_LIST, Seen, Server, chunked, head_only, manifest_of, manifest_response, mirror,
+    raw_response, response,
+};
+
+fn not_found() -> Vec<u8> {
+    response("404 Not Found", &[], b"{}")
+}
+
+/// The answer to a request, without its body for `HEAD`.
+fn for_method(seen: &Seen, answer: Vec<u8>) -> Vec<u8> {
+    if seen.method == "HEAD" { head_only(answer) } else { answer }
+}
+
+fn url(server: &Server) -> String {
+    format!("http://{}", server.address)
+}
+
+/// A registry with an image for two platforms: without lists a client gets the manifest of one.
+fn two_platforms(is_down: Arc<AtomicBool>) -> Server {
+    let amd64 = manifest_of(&[b"amd64"]);
+    let list = br#"{"schemaVersion":2,"manifests":[]}"#;
+    Server::start(move |seen| {
+        if is_down.load(Ordering::Relaxed) {
+            return Some(response("503 Down", &[], b""));
+        }
+        // A digest decides, and for a tag what is accepted.
+        let is_list = match seen.path.contains("sha256:") {
+            true => seen.path.contains(&Digest::sha256(list).to_string()),
+            false => seen.header("accept").contains(DOCKER_LIST),
+        };
+        let answer = match is_list {
+            true => manifest_response(DOCKER_LIST, list),
+            false => manifest_response(DOCKER, &amd64),
+        };
+        Some(for_method(seen, answer))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_accept_named_serves_only_an_equal_accept() {
+    let server = two_platforms(Arc::default());
+    let mirror =
+        mirror(&[url(&server)], |settings| settings.tag_ttl = Duration::from_secs(600)).await;
+    let only = format!("Accept: {DOCKER}");
+    let both = format!("Accept: {DOCKER}, {DOCKER_LIST}");
+    let reordered = [format!("Accept: {DOCKER_LIST}"), format!("ACCEPT:{DOCKER}")];
+    let reordered: Vec<&str> = reordered.iter().map(String::as_str).collect();
+    for (lines, media_type, source) in [
+        (&[only.as_str()][..], DOCKER, "registry"),
+        (&[both.as_str()], DOCKER_LIST, "registry"),
+        (&[only.as_str()], DOCKER, "store"),
+        (&reordered, DOCKER_LIST, "store"),
+        (&[], DOCKER_LIST, "registry"),
+    ] {
+        for method in ["GET", "HEAD"] {
+            let answer = mirror.request(method, "/v2/a/manifests/v1", lines).await;
+            assert_eq!(
+                (answer.status, answer.header("content-type")),
+                (200, media_type),
+                "{lines:?}"
+            );
+            if method == "GET" {
+                assert_eq!(answer.header("watchfire-source"), source, "{lines:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_registry_is_down_a_client_gets_no_platform_that_was_chosen_for_another() {
+    let is_down = Arc::new(AtomicBool::new(false));
+    let server = two_platforms(is_down.clone());
+    let upstreams = [url(&server)];
+    let mirror = mirror(&upstreams, |settings| {
+        settings.tag_ttl = Duration::ZERO;
+        settings.offline_ok = true;
+    });
+    let mirror = mirror.await;
+    let only = format!("Accept: {DOCKER}");
+    let both = format!("Accept: {DOCKER_LIST}, {DOCKER}");
+    assert_eq!(mirror.request("GET", "/v2/a/manifests/v1", &[&only]).await.status, 200);
+    is_down.store(true, Ordering::Relaxed);
+    assert_eq!(mirror.request("GET", "/v2/a/manifests/v1", &[&only]).await.status, 200);
+    assert_eq!(mirror.request("GET", "/v2/a/manifests/v1", &[&both]).await.status, 502);
+    is_down.store(false, Ordering::Relaxed);
+    assert_eq!(mirror.request("GET", "/v2/a/manifests/v1", &[&both]).await.status, 200);
+    is_down.store(true, Ordering::Relaxed);
+    // A list is for every client that reads it.
+    let lists = format!("Accept: {DOCKER_LIST}, application/vnd.oci.image.index.v1+json");
+    let answer = mirror.request("GET", "/v2/a/manifests/v1", &[&lists]).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, DOCKER_LIST));
+}
+
+/// A registry with one image of one layer.
+fn with_layer(
+    layer: Arc<Vec<u8>>,
+    blob: impl Fn(&Seen, &[u8]) -> Vec<u8> + Clone + Send + 'static,
+) -> Server {
+    let manifest = manifest_of(&[&layer]);
+    Server::start(move |seen| {
+        let answer = match seen.path.contains("/manifests/") {
+            true => manifest_response(DOCKER, &manifest),
+            false => blob(seen, &layer),
+        };
+        Some(for_method(seen, answer))
+    })
+}
+
+/// Bytes that differ from block to block.
+fn content(bytes: usize) -> Arc<Vec<u8>> {
+    Arc::new((0..bytes).map(|at| (at / 251 + at % 251) as u8).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blob_without_a_length_is_served() {
+    let layer = content(3_000_000);
+    let server = with_layer(layer.clone(), |_, layer| chunked("200 OK", &[], layer));
+    for knows_manifest in [true, false] {
+        let mirror = mirror(&[url(&server)], |_| {}).await;
+        if knows_manifest {
+            assert_eq!(mirror.get("/v2/a/manifests/v1").await.status, 200);
+        }
+        let path = format!("/v2/a/blobs/{}", Digest::sha256(&layer));
+        let head = mirror.request("HEAD", &path, &[]).await;
+        let length = if knows_manifest { "3000000" } else { "" };
+        assert_eq!((head.status, head.header("content-length")), (200, length));
+        for source in ["registry", "store"] {
+            let answer = mirror.get(&path).await;
+            assert_eq!((answer.status, answer.header("watchfire-source")), (200, source));
+            assert!(answer.is_complete && answer.body == *layer);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranges_that_are_announced_and_not_sent_do_not_matter() {
+    // Two segments, so several connections ask for ranges.
+    let layer = content(18 << 20);
+    let accepts = "Accept-Ranges: bytes";
+    type Blob = fn(&Seen, &[u8]) -> Vec<u8>;
+    let range = |seen: &Seen| -> Option<(usize, usize)> {
+        let (start, end) = seen.header("range").strip_prefix("bytes=")?.split_once('-')?;
+        Some((start.parse().ok()?, end.parse().ok()?))
+    };
+    let ignored: Blob = |_, layer| response("200 OK", &["Accept-Ranges: bytes"], layer);
+    let refused: Blob = |seen, layer| match seen.header("range") {
+        "" => response("200 OK", &["Accept-Ranges: bytes"], layer),
+        _ => response("416 Range Not Satisfiable", &[], b""),
+    };
+    let short = move |seen: &Seen, layer: &[u8]| match range(seen) {
+        None => response("200 OK", &[accepts], layer),
+        Some((start, end)) => {
+            let end = end.min(start + 99_999);
+            let line = format!("Content-Range: bytes {start}-{end}/{}", layer.len());
+            response("206 Partial Content", &[accepts, &line], &layer[start..=end])
+        }
+    };
+    let servers = [
+        with_layer(layer.clone(), ignored),
+        with_layer(layer.clone(), refused),
+        with_layer(layer.clone(), short),
+    ];
+    for (number, server) in servers.iter().enumerate() {
+        let mirror = mirror(&[url(server)], |_| {}).await;
+        assert_eq!(mirror.get("/v2/a/manifests/v1").await.status, 200);
+        let answer = mirror.get(&format!("/v2/a/blobs/{}", Digest::sha256(&layer))).await;
+        assert_eq!(answer.status, 200, "server {number}");
+        assert!(answer.is_complete && answer.body == *layer, "server {number}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_refuses_head_is_asked_with_get() {
+    let layer = content(100);
+    for refusal in
+        ["405 Method Not Allowed", "403 Forbidden", "404 Not Found", "501 Not Implemented"]
+    {
+        let (layer, manifest) = (layer.clone(), manifest_of(&[&layer]));
+        let path = format!("/v2/a/blobs/{}", Digest::sha256(&layer));
+        let by_digest = format!("/v2/a/manifests/{}", Digest::sha256(&manifest));
+        let server = Server::start(move |seen| {
+            Some(match seen.path.as_str() {
+                _ if seen.method == "HEAD" => head_only(response(refusal, &[], b"")),
+                path if path.contains("/manifests/") => manifest_response(DOCKER, &manifest),
+                _ => response("200 OK", &[], &layer),
+            })
+        });
+        let mirror = mirror(&[url(&server)], |settings| settings.access_ttl = Duration::ZERO).await;
+        for path in ["/v2/a/manifests/v1", &by_digest, &by_digest, &path] {
+            for method in ["GET", "HEAD"] {
+                let answer = mirror.request(method, path, &[]).await;
+                assert_eq!(answer.status, 200, "{refusal}: {method} {path}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_registry_lacks_is_not_found() {
+    let server = Server::start(|seen| Some(for_method(seen, not_found())));
+    let mirror = mirror(&[url(&server)], |_| {}).await;
+    let digest = Digest::sha256(b"x");
+    for path in
+        ["manifests/v1".to_owned(), format!("manifests/{digest}"), format!("blobs/{digest}")]
+    {
+        assert_eq!(mirror.get(&format!("/v2/a/{path}")).await.status, 404, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_page_of_a_list_is_at_the_same_registry() {
+    let first = Server::start(|_| Some(not_found()));
+    let second = Server::start(|seen| {
+        let lines = ["Link: </v2/x/tags/list?n=3&last=c>; rel=\"next\""];
+        let lines = if seen.path.contains("last=c") { &[][..] } else { &lines };
+        Some(response("200 OK", lines, br#"{"name":"x","tags":[]}"#))
+    });
+    let upstreams = [url(&first), format!("second.example={}", url(&second))];
+    let mirror = mirror(&upstreams, |_| {}).await;
+    for path in ["/v2/second.example/x/tags/list?n=3", "/v2/x/tags/list?n=3&ns=second.example"] {
+        let answer = mirror.get(path).await;
+        let link = answer.header("link");
+        let next = link.strip_prefix('<').and_then(|link| link.strip_suffix(">; rel=\"next\""));
+        let next = mirror.get(next.unwrap_or_else(|| panic!("{link}"))).await;
+        assert_eq!((next.status, next.header("link")), (200, ""), "{path}");
+    }
+    assert_eq!((first.seen().len(), second.seen().len()), (0, 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_pulls_of_a_cold_tag_ask_the_registry_once() {
+    let manifest = manifest_of(&[b"x"]);
+    // The registry answers when all clients wait, so no client is served from the store.
+    let (gate, opened) = std::sync::mpsc::channel::<()>();
+    let opened = Arc::new(std::sync::Mutex::new(opened));
+    let server = Server::start(move |seen| {
+        if seen.method == "HEAD" {
+            // It fails when the gate is open for all.
+            let _ = opened.lock().unwrap().recv();
+        }
+        Some(for_method(seen, manifest_response(DOCKER, &manifest)))
+    });
+    let mirror = Arc::new(mirror(&[url(&server)], |_| {}).await);
+    let pulls: Vec<_> = (0..50)
+        .map(|_| {
+            let mirror = mirror.clone();
+            tokio::spawn(async move { mirror.get("/v2/a/manifests/v1").await })
+        })
+        .collect();
+    while server.count("HEAD", "/manifests/v1") == 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(gate);
+    for pull in pulls {
+        let answer = pull.await.unwrap();
+        assert_eq!(answer.status, 200);
+    }
+    assert_eq!((server.count("HEAD", "/manifests/"), server.count("GET", "/manifests/")), (1, 1));
+}
+
+/// A registry that wants a token, and counts the tokens that it gave. `refused` are given and not taken.
+fn with_tokens(
+    challenge: fn(&str) -> Vec<String>,
+    refused: fn(usize) -> bool,
+) -> (Server, Arc<AtomicUsize>) {
+    let given = Arc::new(AtomicUsize::new(0));
+    let count = given.clone();
+    let manifest = manifest_of(&[b"x"]);
+    let server = Server::start(move |seen| {
+        if seen.path.starts_with("/token") {
+            let number = count.fetch_add(1, Ordering::Relaxed);
+            let body = format!(r#"{{"token":"t{number}","expires_in":3600}}"#);
+            return Some(response("200 OK", &[], body.as_bytes()));
+        }
+        let last = count.load(Ordering::Relaxed).checked_sub(1);
+        let is_taken = last.is_some_and(|last| {
+            !refused(last) && seen.header("authorization") == format!("Bearer t{last}")
+        });
+        if is_taken {
+            return Some(for_method(seen, manifest_response(DOCKER, &manifest)));
+        }
+        let lines = challenge(&format!("http://{}/token", seen.header("host")));
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        Some(for_method(seen, response("401 Unauthorized", &lines, b"")))
+    });
+    (server, given)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_challenge_for_a_token_is_found_among_others() {
+    let forms: [fn(&str) -> Vec<String>; 4] = [
+        |realm| vec![format!("WWW-Authenticate: Bearer realm=\"{realm}\",service=\"s\"")],
+        |realm| vec![format!("WWW-Authenticate: Basic realm=\"a, b\", Bearer realm=\"{realm}\"")],
+        |realm| {
+            vec![
+                "WWW-Authenticate: Basic realm=\"x\"".into(),
+                format!("www-authenticate: bearer REALM={realm}"),
+            ]
+        },
+        |realm| vec![format!("WWW-Authenticate: Negotiate, Bearer realm = \"{realm}\" , x=y")],
+    ];
+    for (number, form) in forms.into_iter().enumerate() {
+        let (server, given) = with_tokens(form, |_| false);
+        let mirror = mirror(&[url(&server)], |_| {}).await;
+        assert_eq!(mirror.get("/v2/a/manifests/v1").await.status, 200, "form {number}");
+        assert_eq!(given.load(Ordering::Relaxed), 1, "form {number}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_the_registry_takes_no_more_is_replaced() {
+    let bearer = |realm: &str| vec![format!("WWW-Authenticate: Bearer realm=\"{realm}\"")];
+    let (server, given) = with_tokens(bearer, |_| false);
+    let mirror = mirror(&[url(&server)], |settings| settings.tag_ttl = Duration::ZERO).await;
+    assert_eq!(mirror.get("/v2/a/manifests/v1").await.status, 200);
+    // The registry forgets the first token.
+    given.fetch_add(1, Ordering::Relaxed);
+    assert_eq!(mirror.get("/v2/a/manifests/v1").await.status, 200);
+    assert_eq!(given.load(Ordering::Relaxed), 3, "one more token");
+
+    let (server, given) = with_tokens(bearer, |_| true);
+    let mirror = crate::support::mirror(&[url(&server)], |_| {}).await;
+    assert_eq!(mirror.get("/v2/a/manifests/v1").await.status, 401);
+    assert_eq!(
+        given.load(Ordering::Relaxed),
+        1,
+        "a refused token is not asked for again and again"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_may_be_relative() {
+    let layer = content(100);
+    let blob = |seen: &Seen, layer: &[u8]| match seen.path.as_str() {
+        "/v2/a/store/1?x=y" => response("200 OK", &[], layer),
+        path if path.starts_with("/v2/a/blobs/") => raw_response(
+            "307 Temporary Redirect",
+            &["Location: ../store/1?x=y", "Content-Length: 0"],
+            b"",
+        ),
+        _ => not_found(),
+    };
+    let server = with_layer(layer.clone(), blob);
+    let mirror = mirror(&[url(&server)], |_| {}).await;
+    assert_eq!(mirror.get("/v2/a/manifests/v1").await.status, 200);
+    let answer = mirror.get(&format!("/v2/a/blobs/{}", Digest::sha256(&layer))).await;
+    assert_eq!((answer.status, answer.body), (200, layer.to_vec()));
+}
