@@ -19,7 +19,7 @@ const ORIGINS_MAX: usize = 256;
 const MESSAGE_OVERHEAD_BYTES: usize = 80;
 
 /// How much of a topic is kept. The oldest messages are dropped at the first bound that is exceeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     /// The most messages.
     pub messages: usize,
@@ -27,6 +27,11 @@ pub struct Bounds {
     pub age: Duration,
     /// The most bytes of all messages together.
     pub bytes: usize,
+}
+
+impl Bounds {
+    /// The bounds of a log that keeps nothing.
+    pub const NOTHING: Bounds = Bounds { messages: 0, age: Duration::ZERO, bytes: 0 };
 }
 
 /// A message of a topic. Its copies share their memory.

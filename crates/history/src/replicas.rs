@@ -6,12 +6,11 @@
 //! claimant's log lacks, and grants it. A process that knows a better owner denies it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use watchfire_types::{Instant, NodeId, Rng};
+use watchfire_types::{FixedHash, Instant, NodeId, Rng};
 
 use crate::log::{Bounds, Comparison, Log, Message, Origin};
 use crate::packet::Packet;
@@ -237,9 +236,8 @@ impl<E: Environment> Replicas<E> {
 
     /// The owner and the deputy.
     fn ranked(&self, topic: &str) -> (NodeId, Option<NodeId>) {
-        let hasher = BuildHasherDefault::<DefaultHasher>::default();
-        let topic = hasher.hash_one(topic);
-        let rank = |node: NodeId| (hasher.hash_one((topic, node.0)), node);
+        let topic = FixedHash::new(0).text(topic);
+        let rank = |node: NodeId| (topic.number(node.0.into()).finish(), node);
         let (mut first, mut second) = (rank(self.me), None);
         for node in self.up.iter().copied().filter(|node| *node != self.me).map(rank) {
             if node > first {
@@ -535,7 +533,8 @@ impl<E: Environment> Replicas<E> {
 
     /// Writes a message as the owner, unless it is in the log already.
     fn append(&mut self, now: Instant, topic: &str, origin: Origin, message: Message) {
-        let Some(bounds) = self.environment.bounds(topic) else { return };
+        // A topic whose history was switched off everywhere: its messages are still delivered.
+        let bounds = self.environment.bounds(topic).unwrap_or(Bounds::NOTHING);
         let (topic, entry) = self.topics.get_key_value(topic).expect("an owner has a log");
         let (topic, epoch) = (topic.clone(), entry.epoch);
         let entry = self.topics.get_mut(&topic).expect("it was found");
@@ -584,10 +583,20 @@ impl<E: Environment> Replicas<E> {
         (epoch, origin): (u64, Origin),
         message: Message,
     ) {
-        let Some(bounds) = self.environment.bounds(topic) else { return };
         if self.is_owner(topic) || !self.environment.is_subscribed(topic) {
             return;
         }
+        let Some(bounds) = self.environment.bounds(topic) else {
+            // This process does not know yet that the topic has a history. Its subscribers get the
+            // message as any other.
+            if origin.life == self.life {
+                self.confirm(topic, |sent| sent == origin.number);
+            }
+            let position = Position { epoch, offset: after.offset.saturating_add(1) };
+            let topic = topic.into();
+            self.outputs.push_back(Output::Deliver { topic, after, position, message });
+            return;
+        };
         let entry = self.entry(now, topic);
         let Some(log) = entry.log.as_mut().filter(|log| log.position() == after) else {
             let position = Position { epoch, offset: after.offset.saturating_add(1) };
@@ -931,7 +940,7 @@ impl<E: Environment> Replicas<E> {
         let names: Vec<Arc<str>> = names.take(count).collect();
         self.swept = names.last().filter(|_| names.len() == count).cloned();
         for topic in names {
-            let Some(bounds) = self.environment.bounds(&topic) else { continue };
+            let bounds = self.environment.bounds(&topic).unwrap_or(Bounds::NOTHING);
             let entry = self.topics.get_mut(&topic).expect("it was found");
             if let Some(log) = &mut entry.log {
                 log.expire(now, &bounds);

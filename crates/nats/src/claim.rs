@@ -16,11 +16,17 @@ use hkdf::Hkdf;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use watchfire_bus::NODES_MAX;
-use watchfire_types::{Instant, NodeId};
+use watchfire_types::{FixedHash, Instant, NodeId};
 
-/// The format of all messages between machines. A change of any message that a process sends to
-/// another one must change it: machines of another format are not linked.
-pub(crate) const FORMAT: u32 = 1;
+/// A hash of samples of this crate's messages. A test computes it, so that it changes with them.
+pub(crate) const FORMAT: u64 = 0x1f58_d597_df3e_658f;
+
+/// The format that a machine announces: that of this crate's messages and that of the messages which
+/// the links carry. Machines of another format are not linked.
+pub(crate) fn announced_format(of_messages: u64) -> u32 {
+    let hash = FixedHash::new(0).number(FORMAT).number(of_messages).finish();
+    (hash >> 32) as u32
+}
 
 /// How long a machine that starts waits for the others to answer.
 const LISTEN_TIME: Duration = Duration::from_secs(1);
@@ -114,6 +120,7 @@ enum Phase {
 pub(crate) struct Claim {
     incarnation: u64,
     processes: u16,
+    format: u32,
     has_key: bool,
     /// The cluster's secret, if it is known yet.
     secret: Option<[u8; 32]>,
@@ -132,7 +139,7 @@ impl Claim {
     pub fn new(
         now: Instant,
         incarnation: u64,
-        processes: u16,
+        (processes, format): (u16, u32),
         key: Option<&str>,
         random: [u8; 32],
     ) -> Self {
@@ -140,6 +147,7 @@ impl Claim {
         Claim {
             incarnation,
             processes,
+            format,
             has_key: key.is_some(),
             secret: key.is_some().then_some(own_secret),
             own_secret,
@@ -333,7 +341,7 @@ impl Claim {
             first,
             processes: self.processes,
             cluster: self.cluster().expect("a machine claims after it knows the secret"),
-            format: FORMAT,
+            format: self.format,
             is_settled,
         }))
     }
@@ -357,6 +365,28 @@ fn derive(from: &[u8], purpose: &[u8]) -> [u8; 32] {
     let length_is_valid = Hkdf::<Sha256>::new(None, from).expand(purpose, &mut derived);
     length_is_valid.expect("32 bytes can be derived");
     derived
+}
+
+/// Encoded samples of the messages.
+#[cfg(test)]
+pub(crate) fn samples() -> Vec<Vec<u8>> {
+    let announcement = Announcement {
+        incarnation: 1,
+        first: 2,
+        processes: 3,
+        cluster: 4,
+        format: 5,
+        is_settled: true,
+    };
+    let messages = [
+        MachineMessage::Hello { incarnation: 1 },
+        MachineMessage::Announcement(announcement),
+        MachineMessage::Gone { incarnation: 1 },
+    ];
+    let encoded = messages.map(|message| postcard::to_stdvec(&message).expect("it is plain data"));
+    crate::tests::assert_all_variants::<MachineMessage>(&encoded, &mut [0; 64]);
+    let welcome = postcard::to_stdvec(&Welcome { secret: Some([7; 32]) });
+    [encoded.as_slice(), &[welcome.expect("it is plain data")]].concat()
 }
 
 #[cfg(test)]
@@ -402,7 +432,7 @@ mod tests {
             let incarnation = (self.step << 20) | self.random.below(1 << 20);
             let mut secret = [0; 32];
             self.random.fill(&mut secret);
-            self.claims.push(Claim::new(self.now(), incarnation, processes, key, secret));
+            self.claims.push(Claim::new(self.now(), incarnation, (processes, 7), key, secret));
             self.ended.push(None);
         }
 

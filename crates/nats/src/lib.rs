@@ -40,3 +40,40 @@ fn new_incarnation() -> Result<u64, getrandom::Error> {
     let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
     Ok((millis << 20) | u64::from(getrandom::u32()? >> 12))
 }
+
+#[cfg(test)]
+mod tests {
+    use watchfire_types::FixedHash;
+
+    use crate::claim::{self, FORMAT};
+    use crate::{links, packet};
+
+    #[test]
+    fn the_format_changes_with_every_message_between_machines() {
+        let samples = [claim::samples(), links::samples(), packet::samples()].concat();
+        let hash = samples.iter().fold(FixedHash::new(1), |hash, sample| hash.bytes(sample));
+        assert_eq!(
+            format!("{:#018x}", hash.finish()),
+            format!("{FORMAT:#018x}"),
+            "a message between machines has changed: set FORMAT in claim.rs to the first value, so \
+             that machines with the old messages are not linked"
+        );
+    }
+
+    /// Asserts that each variant of an enum is among these encoded samples: the next number of a variant
+    /// is unknown to the decoder.
+    pub(crate) fn assert_all_variants<'a, T: serde::Deserialize<'a>>(
+        samples: &[Vec<u8>],
+        unknown: &'a mut [u8; 64],
+    ) {
+        let variants: std::collections::BTreeSet<u8> =
+            samples.iter().map(|sample| sample[0]).collect();
+        assert!(variants.iter().copied().eq(0..variants.len() as u8));
+        unknown[0] = variants.len() as u8;
+        assert_eq!(
+            postcard::from_bytes::<T>(unknown).err(),
+            Some(postcard::Error::SerdeDeCustom),
+            "a variant has no sample"
+        );
+    }
+}

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use tokio::time::{Instant as Clock, MissedTickBehavior, interval};
 use watchfire_types::{Instant, NodeId};
 
-use crate::claim::{Action, Claim, ClaimError, MachineMessage, Welcome};
+use crate::claim::{Action, Claim, ClaimError, MachineMessage, Welcome, announced_format};
 use crate::settings::{NatsError, NatsSettings};
 
 /// How often a claim does what is due.
@@ -41,7 +41,11 @@ pub struct Machine {
 
 impl Machine {
     /// Connects to NATS and gets numbers for this machine's processes. Takes two seconds.
-    pub async fn join(settings: &NatsSettings, processes: u16) -> Result<Machine, JoinError> {
+    pub async fn join(
+        settings: &NatsSettings,
+        processes: u16,
+        format: u64,
+    ) -> Result<Machine, JoinError> {
         let client = settings.connect("watchfire machine").await?;
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(NatsError::from)?;
@@ -53,8 +57,13 @@ impl Machine {
         let mut welcomes =
             subscribe(format!("{prefix}.machine.{incarnation}")).await.map_err(NatsError::from)?;
         let started = Clock::now();
-        let claim =
-            Claim::new(Instant::ZERO, incarnation, processes, settings.key.as_deref(), random);
+        let claim = Claim::new(
+            Instant::ZERO,
+            incarnation,
+            (processes, announced_format(format)),
+            settings.key.as_deref(),
+            random,
+        );
         let mut machine = Machine {
             client,
             prefix: prefix.clone(),

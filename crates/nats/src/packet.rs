@@ -60,6 +60,19 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// Encoded samples of the packets.
+#[cfg(test)]
+pub(crate) fn samples() -> Vec<Vec<u8>> {
+    let ack = Ack { expected: 1, consumed: 2, is_missing: true };
+    let data = Body::Data { number: 1, bytes: b"b" };
+    let bodies =
+        [Body::Open, Body::Accept, data, Body::Ack(ack), Body::Probe { sent: 1 }, Body::Close];
+    let encoded = bodies.clone().map(|body| postcard::to_stdvec(&body).expect("it is plain data"));
+    crate::tests::assert_all_variants::<Body<'_>>(&encoded, &mut [0; 64]);
+    let packet = |body| Packet { from: 1, incarnation: 2, link: 3, body }.encode().to_vec();
+    bodies.map(packet).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

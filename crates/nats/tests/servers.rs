@@ -106,12 +106,13 @@ struct Host {
 
 impl Host {
     async fn start(settings: &NatsSettings) -> Host {
-        let mut machine = Machine::join(settings, 1).await.expect("the machine joins");
+        let mut machine = Machine::join(settings, 1, 7).await.expect("the machine joins");
         let me = machine.first();
         let bus = Arc::new(LocalBus::start(me, BusLimits::default()).unwrap());
         let seen = Arc::<Recorder>::default();
         bus.attach(seen.clone());
-        let process = Process { me, of_machine: me.0..me.0 + 1, cluster: machine.cluster() };
+        let process =
+            Process { me, of_machine: me.0..me.0 + 1, cluster: machine.cluster(), format: 7 };
         let links = Links::start(settings.clone(), process, bus.clone()).await;
         let machine = tokio::spawn(async move { machine.serve().await });
         Host { bus, seen, links: Some(links.expect("links start")), machine }
@@ -230,7 +231,7 @@ async fn a_machine_with_another_key_or_prefix_is_not_linked() {
         ..settings(&servers, prefix)
     };
     let one = Host::start(&with_key("keys", "a")).await;
-    let other = Machine::join(&with_key("keys", "b"), 1).await;
+    let other = Machine::join(&with_key("keys", "b"), 1, 7).await;
     assert!(matches!(other.err(), Some(JoinError::Claim(ClaimError::OtherCluster))));
     let other = Host::start(&with_key("others", "a")).await;
     assert_eq!(one.me(), other.me(), "the numbers of another cluster");

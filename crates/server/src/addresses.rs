@@ -51,7 +51,8 @@ impl Addresses {
             return None;
         }
         let nodes = cluster.others().map(|(node, _)| node).chain([cluster.me()]);
-        let decider = nodes.max_by_key(|node| self.seed.of(&format!("{address} {node}")))?;
+        let rank = |node: &NodeId| (self.seed.of(&format!("{address} {}", node.0)), *node);
+        let decider = nodes.max_by_key(rank)?;
         (decider != cluster.me() && cluster.has_room(decider)).then_some(decider)
     }
 
@@ -148,13 +149,29 @@ impl ClusterPart for Addresses {
     }
 }
 
+/// Samples of the messages: reports of counts.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    let mut sockets = AddressCounts::new(8, 2);
+    for address in ["192.0.2.1", "2001:db8::1"] {
+        let address = network_of(address.parse().expect("an address"));
+        for _ in 0..4 {
+            sockets.admit(address).expect("the limit is not reached");
+        }
+    }
+    let reports = sockets.take_reports(REPORT_ENTRIES_MAX);
+    assert!(!reports.is_empty());
+    let encoded = vec![postcard::to_stdvec(&reports).expect("messages are plain data")];
+    vec![crate::cluster::Samples { name: "reports of addresses", encoded }]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Cluster;
+    use crate::cluster::{Cluster, PartName};
 
     fn addresses(limits: &Limits) -> Addresses {
-        let link = PartLink::new(&Arc::new(Cluster::alone()));
+        let link = PartLink::new(&Arc::new(Cluster::alone()), PartName::Addresses);
         Addresses::new(limits, 1, Seed::from(&[7; 32]), link, ReportWaker::new().0)
     }
 

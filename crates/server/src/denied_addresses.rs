@@ -118,17 +118,25 @@ impl ClusterPart for DeniedAddresses {
     }
 }
 
+/// Samples of the messages.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    let addresses = [[192, 0, 2, 1].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()];
+    let changes: Vec<(IpAddr, u64)> = addresses.map(|address| (address, 1_000)).into();
+    vec![crate::cluster::samples!(Vec<(IpAddr, u64)>: changes)]
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::cluster::Cluster;
+    use crate::cluster::{Cluster, PartName};
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
     fn list() -> DeniedAddresses {
-        DeniedAddresses::new(PartLink::new(&Arc::new(Cluster::alone())))
+        DeniedAddresses::new(PartLink::new(&Arc::new(Cluster::alone()), PartName::DeniedAddresses))
     }
 
     fn address(text: &str) -> IpAddr {

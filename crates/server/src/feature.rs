@@ -15,7 +15,7 @@ use watchfire_types::Instant;
 
 use crate::addresses::Addresses;
 use crate::app::{Endpoint, Parking, Registry, ShardMessage};
-use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker};
+use crate::cluster::{Cluster, ClusterPart, ReportWaker};
 use crate::metrics::{MetricWriter, Metrics};
 use crate::own_client::OwnClientKey;
 use crate::proxies::TrustedProxies;
@@ -63,9 +63,6 @@ pub(crate) struct Foundation<'a> {
     pub metrics: &'a Arc<Metrics>,
     pub own_client_key: &'a OwnClientKey,
     pub report_waker: ReportWaker,
-    /// A server without pages has them too, so that the links of all other parts have the same
-    /// numbers on every machine.
-    pub page_links: [PartLink; 4],
 }
 
 /// A server whose event loops run.

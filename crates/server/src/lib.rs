@@ -53,6 +53,8 @@ mod auth;
 mod causes;
 mod cluster;
 mod denied_addresses;
+#[cfg(test)]
+mod differing_machines;
 mod embedded;
 mod feature;
 #[cfg(feature = "pages")]

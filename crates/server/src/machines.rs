@@ -7,6 +7,7 @@ use std::sync::Arc;
 use watchfire_bus::LocalBus;
 use watchfire_types::NodeId;
 
+use crate::cluster::FORMAT;
 use crate::nats::{JoinError, Links, Machine, NatsError, NatsSettings, Process};
 use crate::settings::ClusterSettings;
 
@@ -67,7 +68,7 @@ pub(crate) async fn join(
     processes: u16,
 ) -> Result<Option<Machine>, ClusterError> {
     let Some(nats) = nats_settings(settings)? else { return Ok(None) };
-    let machine = Machine::join(&nats, processes).await?;
+    let machine = Machine::join(&nats, processes, FORMAT).await?;
     tracing::info!(first = %machine.first(), processes, "joined the cluster");
     Ok(Some(machine))
 }
@@ -89,6 +90,6 @@ pub(crate) async fn link(
     bus: &Arc<LocalBus>,
 ) -> Result<Option<Arc<Links>>, ClusterError> {
     let Some(nats) = nats_settings(settings)? else { return Ok(None) };
-    let process = Process { me, of_machine, cluster };
+    let process = Process { me, of_machine, cluster, format: FORMAT };
     Ok(Some(Arc::new(Links::start(nats, process, bus.clone()).await?)))
 }

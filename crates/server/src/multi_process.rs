@@ -399,7 +399,7 @@ pub(crate) async fn serve_as_worker(
         admin_listeners: Some(admin_listeners),
         on_parts: Box::new(move |cluster, parts| {
             let cluster = cluster.clone();
-            receiving_bus.attach(Arc::new(Receiver { cluster, parts, lost }));
+            receiving_bus.attach(Arc::new(Receiver::new(cluster, parts, lost)));
             for (to, stream) in buses {
                 link(&receiving_bus, to, stream);
             }

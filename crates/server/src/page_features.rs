@@ -8,7 +8,7 @@ use axum::Router;
 use parking_lot::Mutex;
 
 use crate::admin::{Access, DenyCalls};
-use crate::cluster::{ClusterPart, Reporter};
+use crate::cluster::{ClusterPart, PartLink, PartName, Reporter};
 use crate::feature::{Feature, Foundation, Started};
 use crate::gateway::{Gateway, GatewayError, HostMetrics};
 use crate::metrics::MetricSource;
@@ -65,12 +65,13 @@ pub(crate) struct PageFeatures {
 }
 
 impl PageFeatures {
-    /// Checks the settings, without starting anything.
-    pub fn check(settings: &Settings) -> Result<(), PagesError> {
+    /// Checks the settings, without starting anything. Returns what the server would do, a line for
+    /// each part.
+    pub fn check(settings: &Settings) -> Result<Vec<String>, PagesError> {
         stun::announced(&settings.stun)?;
         DenyList::open(&settings.pages.deny_file)?;
         site_hosts(settings)?;
-        Ok(())
+        Ok(vec![stun::describe(&settings.stun, &settings.server.listen)])
     }
 
     pub fn new(foundation: Foundation<'_>) -> Result<Self, PagesError> {
@@ -84,20 +85,22 @@ impl PageFeatures {
             metrics,
             own_client_key,
             report_waker,
-            page_links: [availability_link, pages_link, sprites_link, deny_link],
         } = foundation;
+        let link = |name| PartLink::new(cluster, name);
         let announced = stun::announced(&settings.stun)?;
         let deny_list = Arc::new(DenyList::open(&settings.pages.deny_file)?);
-        // One of several processes has the gateway; the others send it the state of their pages.
+        // One of several processes has the gateway; the others send it the state of their pages. So
+        // do the processes of machines without one: another machine may have it.
         let has_gateway = settings.p2p.is_on();
         let is_gateway = has_gateway && cluster.is_first_of_machine();
-        let availability =
-            has_gateway.then(|| Arc::new(Availability::new(availability_link, is_gateway)));
+        let may_be_asked = has_gateway || settings.cluster.is_on();
+        let availability = may_be_asked
+            .then(|| Arc::new(Availability::new(link(PartName::Availability), is_gateway)));
         let pages = Arc::new(ReplicatedPages::new(
             PageRules::from(settings),
             seed,
             sender.clone(),
-            pages_link,
+            link(PartName::Pages),
             availability.clone(),
             deny_list.clone(),
             report_waker,
@@ -117,7 +120,7 @@ impl PageFeatures {
                 TokenKey::new(secret),
                 seed,
                 sender.clone(),
-                sprites_link,
+                link(PartName::Sprites),
                 addresses.clone(),
                 metrics.clone(),
             )),
@@ -140,7 +143,7 @@ impl PageFeatures {
                 deny_list: deny_list.clone(),
                 pages: pages.clone(),
                 access: Access::new(&settings.admin.token, metrics),
-                link: deny_link,
+                link: link(PartName::DenyList),
             }),
             pages,
             deny_list,

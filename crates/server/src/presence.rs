@@ -131,3 +131,21 @@ impl ClusterPart for ReplicatedPresence {
 
 #[cfg(test)]
 mod simulation;
+
+/// Samples of the messages.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    use crate::cluster::samples;
+    use watchfire_hub::Exported;
+    let reference = postcard::from_bytes(&[7]).expect("a reference is a number");
+    let joined =
+        Exported { key: "k".into(), meta: "{}".into(), reference, previous: Some(reference) };
+    let changes = [OwnChange::Joined(joined), OwnChange::Left { key: "k".into(), reference }];
+    vec![
+        samples!(enum Message<'_>:
+            Message::Changes { topic: "t", changes: changes.as_slice().into() },
+            Message::Ended { topic: "t" },
+        ),
+        samples!(enum OwnChange: changes[0].clone(), changes[1].clone()),
+    ]
+}

@@ -145,7 +145,7 @@ fn role_in_cluster(
         secret: machine.secret(),
         on_parts: Box::new(move |cluster, parts| {
             let cluster = cluster.clone();
-            receiving_bus.attach(Arc::new(Receiver { cluster, parts, lost }));
+            receiving_bus.attach(Arc::new(Receiver::new(cluster, parts, lost)));
         }),
         ..ProcessRole::alone().map_err(io::Error::other)?
     };

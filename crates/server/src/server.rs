@@ -19,10 +19,10 @@ use watchfire_sockets::{
 
 use crate::addresses::Addresses;
 use crate::admin::{self, Access, AdminError, AdminListeners, AdminServer, MetricsPage};
-use crate::api::{ApiFeature, ApiKeyError, AskedParts, Keys};
+use crate::api::{AnswersFeature, ApiFeature, ApiKeyError, AskedParts, Keys};
 use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::auth::{Auth, AuthError, JwksThread};
-use crate::cluster::{Cluster, ClusterPart, PartLink, ReportWaker, Reporter};
+use crate::cluster::{Cluster, ClusterPart, PartLink, PartName, ReportWaker, Reporter};
 use crate::denied_addresses::DeniedAddresses;
 use crate::feature::{Feature, Foundation, Started};
 use crate::history::{History, HistorySource};
@@ -296,7 +296,7 @@ impl Server {
     }
 
     /// Checks the settings and the files that they name, without starting anything. Returns what the
-    /// server would do about TLS, a line for each part.
+    /// server would do about STUN and TLS, a line for each part.
     ///
     /// ```
     /// use watchfire_server::{Server, Settings};
@@ -311,15 +311,17 @@ impl Server {
         let settings = &self.settings;
         check_listen(&settings.server)?;
         check(settings)?;
-        if self.has_pages {
-            PageFeatures::check(settings)?;
-        }
+        let mut lines = match self.has_pages {
+            true => PageFeatures::check(settings)?,
+            false => Vec::new(),
+        };
         Auth::open(&settings.auth)?;
         Hooks::open(&settings.hooks)?;
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
         proxy_protocol(&settings.server, &trusted_proxies(&settings.server)?)?;
-        Ok(TlsPlan::check(settings)?)
+        lines.extend(TlsPlan::check(settings)?);
+        Ok(lines)
     }
 
     /// Starts this process of the server.
@@ -363,33 +365,33 @@ impl Server {
         let (websocket_path, longpoll_path) =
             (format!("{mount}/websocket"), format!("{mount}/longpoll"));
 
-        // Every process creates its links in this order: see `PartLink::new`.
         let cluster = Arc::new(cluster);
         let has_history = settings.channels.rules.iter().any(|rule| rule.history.is_some());
-        let history = has_history.then(|| {
+        // Another machine may have other rules, and topics whose messages this one has to write.
+        let history = (has_history || settings.cluster.is_on()).then(|| {
             let memory_bytes_max = settings.channels.history_bytes_max;
             let memory_bytes_max = usize::try_from(memory_bytes_max).unwrap_or(usize::MAX);
-            Arc::new(History::new(PartLink::new(&cluster), random_seed, memory_bytes_max))
+            let link = PartLink::new(&cluster, PartName::History);
+            Arc::new(History::new(link, random_seed, memory_bytes_max))
         });
-        let endpoint = Endpoint::unconnected(PartLink::new(&cluster), history.clone());
+        let link = PartLink::new(&cluster, PartName::Endpoint);
+        let endpoint = Endpoint::unconnected(link, history.clone());
         let sender = Arc::new(endpoint.clone());
         let metrics = Arc::new(Metrics::default());
-        let link = PartLink::new(&cluster);
+        let link = PartLink::new(&cluster, PartName::Presence);
         let presence = Arc::new(ReplicatedPresence::new(random_seed, link, metrics.clone()));
         let (report_waker, report_wakes) = ReportWaker::new();
         let processes = match cluster.is_alone() {
             true => 1,
             false => u32::from(settings.server.processes.max(1)),
         };
-        let link = PartLink::new(&cluster);
+        let link = PartLink::new(&cluster, PartName::Addresses);
         let waker = report_waker.clone();
         let addresses = Arc::new(Addresses::new(&settings.limits, processes, seed, link, waker));
         let own_client_key = OwnClientKey::new(&secret);
         let connect_hook = hooks.clone().filter(|hooks| hooks.decides_connects());
         let connect_hook =
             connect_hook.map(|hooks| ConnectHook { hooks, own_client_key: own_client_key.clone() });
-        let page_links = std::array::from_fn(|_| PartLink::new(&cluster));
-        let api_link = PartLink::new(&cluster);
         let page_features = has_pages.then(|| {
             PageFeatures::new(Foundation {
                 settings: &settings,
@@ -401,7 +403,6 @@ impl Server {
                 metrics: &metrics,
                 own_client_key: &own_client_key,
                 report_waker,
-                page_links,
             })
         });
         let page_features = page_features.transpose()?;
@@ -416,15 +417,23 @@ impl Server {
         let rules = settings.channels.rules.clone();
         features.push(Arc::new(RuleFeature::new(rules, auth.clone(), hooks.clone(), sender)));
 
-        let api = Keys::new(&settings)?.map(|keys| {
-            let parts = AskedParts {
+        // A process without keys answers the questions of others, too.
+        let answers = Arc::new(AnswersFeature::new(
+            &settings,
+            has_pages,
+            AskedParts {
                 endpoint: endpoint.clone(),
                 presence: presence.clone(),
                 metrics: metrics.clone(),
                 history: history.clone(),
-            };
-            Arc::new(ApiFeature::new(&settings, keys, has_pages, parts, api_link))
-        });
+            },
+            PartLink::new(&cluster, PartName::Api),
+        ));
+        let api = Keys::new(&settings)?;
+        let api = api.map(|keys| Arc::new(ApiFeature::new(&settings, keys, &answers)));
+        if api.is_some() || !cluster.is_alone() {
+            features.push(answers);
+        }
         features.extend(api.clone().map(|api| api as Arc<dyn Feature>));
 
         let mut sources: Vec<Arc<dyn MetricSource>> = vec![
@@ -455,12 +464,13 @@ impl Server {
         }
         let troubles = Arc::new(TroubleMetrics::default());
         sources.push(troubles.clone());
-        let metrics_page = Arc::new(MetricsPage::new(sources, PartLink::new(&cluster)));
+        let link = |name| PartLink::new(&cluster, name);
+        let metrics_page = Arc::new(MetricsPage::new(sources, link(PartName::Metrics)));
         parts.push(metrics_page.clone());
-        let denied_addresses = Arc::new(DeniedAddresses::new(PartLink::new(&cluster)));
+        let denied_addresses = Arc::new(DeniedAddresses::new(link(PartName::DeniedAddresses)));
         parts.push(denied_addresses.clone());
         let operator = Arc::new(Operator::new(OperatorParts {
-            link: PartLink::new(&cluster),
+            link: link(PartName::Operator),
             endpoint: endpoint.clone(),
             metrics_page: metrics_page.clone(),
             troubles,
@@ -473,7 +483,7 @@ impl Server {
         let access = Arc::new(Access::new(&settings.admin.token, &metrics));
         parts.extend(page_features.as_ref().map(PageFeatures::cluster_part));
         let page_calls = page_features.as_ref().map(PageFeatures::admin_routes);
-        let profiles = Arc::new(ProfileCalls::new(PartLink::new(&cluster)));
+        let profiles = Arc::new(ProfileCalls::new(link(PartName::Profiles)));
         parts.push(profiles.clone());
         let calls = page_calls.unwrap_or_default().merge(operator.clone().routes(access.clone()));
         let calls = calls.merge(profiles.routes(access.clone()));

@@ -35,6 +35,7 @@ impl MetricSource for StunMetrics {
         let Some(totals) = self.0.get().map(|counters| counters.totals()) else { return Ok(()) };
         for (name, help, value) in [
             ("stun_answers", "STUN requests answered", totals.answers),
+            ("stun_answers_outside", "STUN requests of other machines answered", totals.outside),
             ("stun_unreadable", "Datagrams that are not STUN requests", totals.unreadable),
             ("stun_over_rate", "STUN requests over the rate limit", totals.over_rate),
             ("stun_unsent", "STUN answers that the system did not take", totals.unsent),
@@ -83,6 +84,33 @@ pub(crate) fn announced(settings: &StunSettings) -> Result<Option<Announced>, St
     }
 }
 
+/// What the server would do about STUN, in a line for `--check`.
+pub(crate) fn describe(settings: &StunSettings, serving: &[SocketAddr]) -> String {
+    const BY_SERVER: &str = "all content between browsers on different networks passes this server";
+    if !settings.enabled {
+        return format!("STUN: off, so {BY_SERVER}");
+    }
+    let addresses = if settings.listen.is_empty() { serving } else { &settings.listen };
+    let is_local = addresses.iter().all(|at| at.ip().is_loopback());
+    if is_local && settings.announce.is_empty() {
+        return format!(
+            "STUN: on this machine only, so {BY_SERVER}; set stun.listen = [\"0.0.0.0:3478\"] and open \
+             UDP port 3478, so that they connect directly"
+        );
+    }
+    let port = addresses.first().map_or(0, SocketAddr::port);
+    let announced = match settings.announce.as_str() {
+        "" => format!("port {port} of the page's host"),
+        announce => announce.to_owned(),
+    };
+    let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+    format!(
+        "STUN: on UDP {}, announced as {announced}; the firewall must let it through, and the \
+         operator's page says when no browser from outside has reached it",
+        addresses.join(", ")
+    )
+}
+
 /// Starts to answer. Returns the responder and where browsers reach it. `serving` are the addresses
 /// of the server, which are used when `stun.listen` is empty. The `processes` of the server share the
 /// limits.
@@ -125,6 +153,22 @@ pub(crate) fn open(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_check_says_where_browsers_reach_stun_and_when_they_cannot() {
+        let serving = ["127.0.0.1:4000".parse().unwrap()];
+        let mut settings = StunSettings::default();
+        assert!(describe(&settings, &serving).starts_with("STUN: on this machine only"));
+        settings.listen = vec!["0.0.0.0:3478".parse().unwrap(), "[::]:3478".parse().unwrap()];
+        let line = describe(&settings, &serving);
+        let start =
+            "STUN: on UDP 0.0.0.0:3478, [::]:3478, announced as port 3478 of the page's host";
+        assert!(line.starts_with(start), "{line}");
+        settings.announce = "stun.example.org:3478".into();
+        assert!(describe(&settings, &serving).contains("announced as stun.example.org:3478"));
+        settings.enabled = false;
+        assert!(describe(&settings, &serving).starts_with("STUN: off"));
+    }
 
     #[test]
     fn only_a_host_and_a_port_can_be_announced() {

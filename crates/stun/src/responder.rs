@@ -66,7 +66,14 @@ impl Responder {
         let mut bound = Vec::new();
         for &address in addresses {
             let failed = |source| StartError::Address { address, source };
-            let socket = open(address, has_ipv4, is_shared).map_err(failed)?;
+            let socket = match open(address, has_ipv4, is_shared) {
+                // A machine without IPv6 answers on the other addresses.
+                Err(error) if has_ipv4 && address.is_ipv6() && is_family_missing(&error) => {
+                    tracing::info!(%address, "STUN is not answered over IPv6: this machine has none");
+                    continue;
+                }
+                opened => opened.map_err(failed)?,
+            };
             if is_shared
                 && limits.processes > 1
                 && let Err(error) = steer(&socket, limits.processes)
@@ -164,11 +171,19 @@ async fn serve(socket: UdpSocket, shared: Arc<Shared>) {
         let Some(answer) = shared.answer(&datagram[..bytes], from) else { continue };
         // Counted before sending, so that a client with the answer finds it counted.
         count(&shared.counters.answers);
+        if !from.ip().to_canonical().is_loopback() {
+            count(&shared.counters.outside);
+        }
         // A full send buffer drops the answer, as the network could; the client retries.
         if socket.try_send_to(&answer, from).is_err() {
             count(&shared.counters.unsent);
         }
     }
+}
+
+/// Whether the system does not support addresses of this family.
+fn is_family_missing(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(nix::errno::Errno::EAFNOSUPPORT as i32)
 }
 
 fn open(address: SocketAddr, has_ipv4: bool, is_shared: bool) -> io::Result<std::net::UdpSocket> {

@@ -9,6 +9,7 @@
 //! assert_eq!(Topic::parse("rooms:lobby").unwrap().as_str(), "rooms:lobby");
 //! ```
 
+mod fixed_hash;
 mod instant;
 mod node_id;
 mod peer_id;
@@ -18,6 +19,7 @@ mod socket_id;
 mod topic;
 mod trace_context;
 
+pub use fixed_hash::FixedHash;
 pub use instant::Instant;
 pub use node_id::NodeId;
 pub use peer_id::{PeerId, PeerIdError};

@@ -19,7 +19,7 @@ use watchfire_bus::LocalBus;
 use watchfire_types::NodeId;
 
 use self::peers::Peers;
-use crate::claim::FORMAT;
+use crate::claim::announced_format;
 use crate::packet::Packet;
 use crate::settings::{NatsError, NatsSettings};
 
@@ -41,6 +41,8 @@ pub struct Process {
     pub of_machine: Range<u16>,
     /// The id of the cluster.
     pub cluster: u64,
+    /// The format of the messages that the links carry, as for [`crate::Machine::join`].
+    pub format: u64,
 }
 
 /// A sign of life, to all processes of the cluster.
@@ -240,7 +242,7 @@ impl Connection {
             node: self.process.me.0,
             incarnation: self.incarnation,
             cluster: self.process.cluster,
-            format: FORMAT,
+            format: announced_format(self.process.format),
             is_leaving,
         }
     }
@@ -249,7 +251,7 @@ impl Connection {
         let Ok(heartbeat) = postcard::from_bytes::<Heartbeat>(payload) else { return };
         let Heartbeat { node, incarnation, cluster, format, is_leaving } = heartbeat;
         let is_linked = cluster == self.process.cluster
-            && format == FORMAT
+            && format == announced_format(self.process.format)
             && node < watchfire_bus::NODES_MAX
             && !self.process.of_machine.contains(&node);
         match (is_linked, is_leaving) {
@@ -308,4 +310,11 @@ fn subject(prefix: &str, to: NodeId) -> String {
 
 fn encode(heartbeat: &Heartbeat) -> Bytes {
     postcard::to_stdvec(heartbeat).expect("messages are plain data").into()
+}
+
+/// Encoded samples of the messages.
+#[cfg(test)]
+pub(crate) fn samples() -> Vec<Vec<u8>> {
+    let heartbeat = Heartbeat { node: 1, incarnation: 2, cluster: 3, format: 4, is_leaving: true };
+    vec![encode(&heartbeat).to_vec()]
 }

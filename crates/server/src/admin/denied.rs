@@ -15,7 +15,7 @@ use watchfire_content::{Cid, CidError};
 use watchfire_types::NodeId;
 
 use super::access::{Access, refuse};
-use crate::cluster::{ClusterPart, PartLink, PendingResponse};
+use crate::cluster::{ClusterPart, PartLink, PendingResponse, Unanswered};
 use crate::pages::{DenyFileError, DenyList, ReplicatedPages};
 
 /// The calls that read and change the deny-list. A change is made on every machine of the server:
@@ -55,12 +55,15 @@ impl DenyCalls {
         let mut failed = 0;
         let others: Vec<NodeId> = self.link.cluster().far_others().collect();
         for node in others {
-            let answer = self.link.request(node, change).await;
-            if answer.as_deref() != Some(DONE) {
-                let error = answer.as_deref().unwrap_or("no answer");
-                tracing::error!(%node, error, "another machine did not change its deny-list");
-                failed += 1;
-            }
+            let error = match self.link.request_if_there(node, change).await {
+                Ok(answer) if answer == DONE => continue,
+                // A machine without pages has no deny-list.
+                Err(Unanswered::NoPart) => continue,
+                Ok(error) => error,
+                Err(Unanswered::NoAnswer) => "no answer".to_owned(),
+            };
+            tracing::error!(%node, error, "another machine did not change its deny-list");
+            failed += 1;
         }
         failed
     }
@@ -159,4 +162,17 @@ async fn change(calls: Arc<DenyCalls>, cid: String, is_denied: bool) -> Response
 
 fn bad_cid(error: &CidError) -> Response {
     refuse(StatusCode::BAD_REQUEST, "not a CID", &error.to_string())
+}
+
+/// Samples of the requests.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    let done = vec![DONE.as_bytes().to_vec()];
+    vec![
+        crate::cluster::samples!(Change: Change { cid: "c".into(), is_denied: true }),
+        crate::cluster::Samples {
+            name: "the response to a change of the deny-list",
+            encoded: done,
+        },
+    ]
 }

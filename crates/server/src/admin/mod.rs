@@ -25,6 +25,8 @@ use http::StatusCode;
 pub(crate) use self::access::{Access, refuse};
 #[cfg(feature = "pages")]
 pub(crate) use self::denied::DenyCalls;
+#[cfg(all(test, feature = "pages"))]
+pub(crate) use self::denied::message_samples;
 pub use self::listener::AdminError;
 pub(crate) use self::listener::{AdminListeners, AdminServer, check_listen};
 pub(crate) use self::metrics::MetricsPage;

@@ -51,6 +51,11 @@ use crate::metrics::{MetricWriter, Metrics};
 use crate::presence::ReplicatedPresence;
 use crate::settings::{ApiListen, Settings};
 
+/// The answers of this process to the API of any process, as a feature of the server.
+pub(crate) struct AnswersFeature {
+    processes: Arc<Processes>,
+}
+
 /// The HTTP API, as a feature of the server.
 pub(crate) struct ApiFeature {
     calls: Arc<Calls>,
@@ -66,14 +71,8 @@ pub(crate) struct AskedParts {
     pub history: Option<Arc<History>>,
 }
 
-impl ApiFeature {
-    pub fn new(
-        settings: &Settings,
-        keys: Keys,
-        has_pages: bool,
-        parts: AskedParts,
-        link: PartLink,
-    ) -> Self {
+impl AnswersFeature {
+    pub fn new(settings: &Settings, has_pages: bool, parts: AskedParts, link: PartLink) -> Self {
         let AskedParts { endpoint, presence, metrics, history } = parts;
         let api = &settings.api;
         let body_bytes_max = api.body_bytes_max as usize;
@@ -92,12 +91,19 @@ impl ApiFeature {
             repeats: Mutex::new(repeats),
             started_at: SystemInstant::now(),
         };
+        AnswersFeature { processes: Arc::new(Processes { link, own }) }
+    }
+}
+
+impl ApiFeature {
+    pub fn new(settings: &Settings, keys: Keys, answers: &AnswersFeature) -> Self {
+        let api = &settings.api;
         let calls = Calls {
             keys,
-            processes: Arc::new(Processes { link, own }),
+            processes: answers.processes.clone(),
             metrics: ApiMetrics::default(),
             running: Semaphore::new(api.requests_max as usize),
-            body_bytes_max,
+            body_bytes_max: api.body_bytes_max as usize,
         };
         ApiFeature { calls: Arc::new(calls), listen: api.listen }
     }
@@ -120,24 +126,41 @@ impl ApiFeature {
     }
 }
 
+impl Feature for AnswersFeature {
+    fn cluster_parts(&self) -> Vec<Arc<dyn ClusterPart>> {
+        vec![self.processes.clone()]
+    }
+
+    fn handle_tick(&self, _: Instant) {
+        let own = &self.processes.own;
+        own.repeats.lock().expire(own.now());
+    }
+
+    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+        let (keys, bytes) = self.processes.own.repeats.lock().size();
+        writer.gauge("api_idempotency_keys", "Answers kept for repeats", keys as u64)?;
+        writer.gauge("api_idempotency_bytes", "Bytes of answers kept for repeats", bytes as u64)
+    }
+}
+
 impl Feature for ApiFeature {
     fn routes(self: Arc<Self>) -> Router {
         self.routes_at(ApiListen::Public)
     }
 
-    fn cluster_parts(&self) -> Vec<Arc<dyn ClusterPart>> {
-        vec![self.calls.processes.clone()]
-    }
-
-    fn handle_tick(&self, _: Instant) {
-        let own = &self.calls.processes.own;
-        own.repeats.lock().expire(own.now());
-    }
-
     fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
-        let (keys, bytes) = self.calls.processes.own.repeats.lock().size();
-        writer.gauge("api_idempotency_keys", "Answers kept for repeats", keys as u64)?;
-        writer.gauge("api_idempotency_bytes", "Bytes of answers kept for repeats", bytes as u64)?;
         self.calls.metrics.write(writer)
     }
+}
+
+/// Samples of the questions and their answers.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    let mut samples = question::samples();
+    samples.extend(publish::samples());
+    samples.push(crate::cluster::samples!(json Result<repeats::Answer, error::CallError>:
+        Ok(repeats::Answer { body: "b".into(), is_replayed: true }),
+        Err(error::CallError::new(error::Code::TooMany, "m")),
+    ));
+    samples
 }

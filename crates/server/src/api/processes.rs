@@ -83,7 +83,7 @@ impl Processes {
     ) -> Result<Answer, CallError> {
         let cluster = self.link.cluster();
         let question = Question::PublishOnce { caller, key, fingerprint, call };
-        let answer = self.ask(cluster.deciding((caller, key)), &question).await?;
+        let answer = self.ask(cluster.deciding(&[caller, key]), &question).await?;
         read::<Result<Answer, CallError>>(&answer)?
     }
 

@@ -172,9 +172,11 @@ impl Publisher {
             let message = "the payload is not a JSON object; clients receive objects or bytes only";
             CallError::new(Code::PayloadInvalid, message)
         })?;
-        if let (Body::Binary(_), Some(topic)) =
-            (&body, topics.iter().find(|topic| self.endpoint.history_of(topic).is_some()))
-        {
+        let keeps = |topic: &str| {
+            let history = self.endpoint.history_of(topic);
+            history.is_some_and(|history| history.has_by_own_rules(topic))
+        };
+        if let (Body::Binary(_), Some(topic)) = (&body, topics.iter().find(|topic| keeps(topic))) {
             let message =
                 format!("the topic {topic:?} has a history, which keeps JSON objects only");
             return Err(CallError::new(Code::PayloadInvalid, message));
@@ -219,13 +221,20 @@ fn json_body(payload: &RawValue) -> Body {
     Body::Json(payload.get().to_owned().into())
 }
 
+/// Samples of the messages.
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::cluster::Samples> {
+    use PublishMethod::{Batch, Broadcast, Publish};
+    vec![crate::cluster::samples!(enum PublishMethod: Publish, Broadcast, Batch)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{Cluster, PartLink};
+    use crate::cluster::{Cluster, PartLink, PartName};
 
     fn publisher() -> Publisher {
-        let link = PartLink::new(&Arc::new(Cluster::alone()));
+        let link = PartLink::new(&Arc::new(Cluster::alone()), PartName::Endpoint);
         Publisher {
             endpoint: Endpoint::unconnected(link, None),
             metrics: Arc::default(),

@@ -59,3 +59,27 @@ pub(super) fn summed(topics: impl IntoIterator<Item = (String, u64)>) -> BTreeMa
     }
     all
 }
+
+/// Samples of the questions and of the answers that this file defines.
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::cluster::Samples> {
+    use super::publish::PublishMethod;
+    use crate::cluster::samples;
+    let (caller, key, fingerprint) = ("c", "k", [7; 32]);
+    let call = PublishCall { method: PublishMethod::Batch, binary: Some(("t", "e")), body: b"b" };
+    vec![
+        samples!(enum Question<'_>:
+            Question::Presence { topic: "t" },
+            Question::PresenceStats { topic: "t" },
+            Question::Topics { prefix: "p", after: "a", count: 3 },
+            Question::Disconnect { id: "i" },
+            Question::Unsubscribe { id: "i", topic: "t" },
+            Question::History { topic: "t", after: Some("a"), limit: 3 },
+            Question::Info,
+            Question::PublishOnce { caller, key, fingerprint, call },
+        ),
+        samples!(json PresenceCounts: PresenceCounts { keys: 1, own_metas: 2 }),
+        samples!(json ProcessInfo: ProcessInfo { clients: 1, topics: 2, uptime_seconds: 3 }),
+        samples!(json Vec<(String, u64)>: vec![("t".into(), 1)]),
+    ]
+}

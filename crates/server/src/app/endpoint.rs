@@ -152,9 +152,17 @@ impl Endpoint {
         let publish = broadcast_span("publish", Kind::Producer, topic, event, &body);
         let _entered = publish.enter();
         if let Some(history) = self.history_of(topic) {
-            let Body::Json(payload) = body else { return Err(PayloadError::BytesWithHistory) };
-            history.publish(topic, event, &payload);
-            return Ok(());
+            match &body {
+                Body::Json(payload) => {
+                    history.publish(topic, event, payload);
+                    return Ok(());
+                }
+                Body::Binary(_) if history.has_by_own_rules(topic) => {
+                    return Err(PayloadError::BytesWithHistory);
+                }
+                // Only another machine keeps a history of the topic.
+                Body::Binary(_) => {}
+            }
         }
         let broadcast = Arc::new(Broadcast::new(topic, event, body, None));
         self.deliver(&broadcast, None);

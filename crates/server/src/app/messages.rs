@@ -105,6 +105,28 @@ impl From<BodyRef<'_>> for Body {
     }
 }
 
+/// Samples of the messages.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    use crate::cluster::samples;
+    let at = Address { node: 1, shard: 2, subscription: 3, serial: 4 };
+    let to = || ReplyAddress { channel: at, reference: "r" };
+    let (text, bytes) = (BodyRef::Json("{}"), BodyRef::Binary(b"b"));
+    let relay = |kind| Message::Relay { kind, to: at, data: b"d", ack: to() };
+    vec![
+        samples!(enum Message<'_>:
+            Message::Broadcast { topic: "t", event: "e", body: text, except: Some(at) },
+            Message::Disconnect { id: "i" },
+            Message::Push { to: at, event: "e", body: bytes },
+            Message::Reply { to: to(), status: "ok", body: text },
+            relay(RelayKind::Segment),
+            relay(RelayKind::Signal),
+        ),
+        samples!(enum BodyRef<'_>: text, bytes),
+        samples!(enum RelayKind: RelayKind::Segment, RelayKind::Signal),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

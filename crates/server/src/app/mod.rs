@@ -36,6 +36,8 @@ pub(crate) use connections::{
 pub(crate) use encoding::Encoded;
 pub use endpoint::Endpoint;
 pub(crate) use messages::Address;
+#[cfg(test)]
+pub(crate) use messages::message_samples;
 pub(crate) use parking::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 pub use payload::{Body, PayloadError};
 pub(crate) use question::{ShardAnswer, ShardQuestion, ShardQuestions};

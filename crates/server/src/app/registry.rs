@@ -189,10 +189,14 @@ impl Registry {
         Ok(())
     }
 
-    /// Which topics have a history, and its bounds. The result does not keep the channels.
-    pub fn histories(&self) -> impl Fn(&str) -> Option<Bounds> + Send + Sync + 'static {
-        let (patterns, histories) = (self.patterns.clone(), self.histories.clone());
-        move |topic| histories.get(patterns.find(topic)?).copied()
+    /// All patterns, with the bounds of those whose topics have a history.
+    pub fn histories(&self) -> Patterns<Option<Bounds>> {
+        let mut bounds = Patterns::new();
+        for (pattern, number) in self.patterns.iter() {
+            let of_pattern = self.histories.get(number).copied();
+            bounds.register(pattern.as_str(), of_pattern).expect("it was registered before");
+        }
+        bounds
     }
 
     /// Whether the channel was added with [`Registry::add_relay`].

@@ -1,20 +1,21 @@
 //! The format of messages between the processes of a server.
 //!
-//! The first byte is the number of the [part](super::part) that the message belongs to; the rest
-//! is a postcard encoding of that part's own message type. A message that is sent within a span begins
-//! with [`TRACED`] and the place of the span in its trace. All processes run the same program with
-//! the same settings, so the numbers agree and the format may change with every build.
+//! The first byte is the [name](PartName) of the part that the message belongs to; the rest is a
+//! postcard encoding of that part's own message type. A message that is sent within a span begins
+//! with [`TRACED`] and the place of the span in its trace.
+//!
+//! Machines may have other settings and other features, so a message may be for a part that its
+//! receiver does not have. Their messages have the same [format](super::format::FORMAT): machines of
+//! another format are not linked.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use watchfire_traces::TraceContext;
 
 use super::load::ProcessLoad;
+use super::part_name::PartName;
 
-/// The number of the cluster itself; parts have numbers from 1.
-pub(super) const CLUSTER: u8 = 0;
-
-/// Precedes the place of a span; no part has this number.
+/// Precedes the place of a span; no part has this name.
 pub(super) const TRACED: u8 = u8::MAX;
 /// Bytes of [`TRACED`], the id of the trace and that of the span.
 const TRACE_BYTES: usize = 1 + 16 + 8;
@@ -33,33 +34,37 @@ pub(super) enum Message<'a> {
     },
     /// The response to a request.
     Response { number: u64, text: &'a str },
+    /// The sender does not have the part that a request is for.
+    NoPart { number: u64 },
 }
 
 /// Encodes a message of one part.
-pub(super) fn encode(part: u8, message: &impl Serialize) -> Bytes {
+pub(super) fn encode(part: PartName, message: &impl Serialize) -> Bytes {
     encode_within(watchfire_traces::current(), part, message)
 }
 
 /// Encodes a message that is sent within a span.
 pub(super) fn encode_within(
     span: Option<TraceContext>,
-    part: u8,
+    part: PartName,
     message: &impl Serialize,
 ) -> Bytes {
     let encoded = match span {
-        None => postcard::to_stdvec(&(part, message)),
-        Some(span) => postcard::to_stdvec(&(TRACED, span.trace_id, span.span_id, part, message)),
+        None => postcard::to_stdvec(&(part as u8, message)),
+        Some(TraceContext { trace_id, span_id, .. }) => {
+            postcard::to_stdvec(&(TRACED, trace_id, span_id, part as u8, message))
+        }
     };
     encoded.expect("messages are plain data").into()
 }
 
-/// Encodes a message without the number of its part, as the body of a request.
+/// Encodes a message without the name of its part, as the body of a request.
 pub(super) fn encode_body(message: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(message).expect("messages are plain data")
 }
 
-/// Splits a message into the span within which it was sent, the number of its part, and the part's own
-/// message.
+/// Splits a message into the span within which it was sent, the number of its part's name, and the
+/// part's own message.
 pub(super) fn split(bytes: &[u8]) -> Option<(Option<TraceContext>, u8, &[u8])> {
     let (span, bytes) = match bytes.first()? {
         &TRACED => {
@@ -73,15 +78,34 @@ pub(super) fn split(bytes: &[u8]) -> Option<(Option<TraceContext>, u8, &[u8])> {
     bytes.split_first().map(|(part, body)| (span, *part, body))
 }
 
+/// Samples of the messages, and of their beginnings.
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::cluster::Samples> {
+    let load = ProcessLoad { clients: 1, connections: 2 };
+    let span = TraceContext { trace_id: [1; 16], span_id: [2; 8], is_sampled: true };
+    let parts = PartName::ALL.map(|part| encode_within(None, part, &()).to_vec());
+    let traced = encode_within(Some(span), PartName::Endpoint, &"text").to_vec();
+    vec![
+        crate::cluster::samples!(enum Message<'_>:
+            Message::Load(vec![(1, load)]),
+            Message::Request { number: 1, part: 2, body: b"b" },
+            Message::Response { number: 1, text: "t" },
+            Message::NoPart { number: 1 },
+        ),
+        crate::cluster::Samples { name: "the names of parts", encoded: parts.into() },
+        crate::cluster::Samples { name: "a message within a span", encoded: vec![traced] },
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_message_is_decoded_as_it_was_encoded() {
-        let bytes = encode(CLUSTER, &Message::Response { number: 7, text: "metrics" });
+        let bytes = encode(PartName::Cluster, &Message::Response { number: 7, text: "metrics" });
         let (span, part, body) = split(&bytes).unwrap();
-        assert_eq!((span, part), (None, CLUSTER));
+        assert_eq!((span, part), (None, PartName::Cluster as u8));
         assert!(matches!(
             postcard::from_bytes(body),
             Ok(Message::Response { number: 7, text: "metrics" })
@@ -91,9 +115,9 @@ mod tests {
     #[test]
     fn a_message_within_a_span_carries_its_place() {
         let span = TraceContext { trace_id: [200; 16], span_id: [201; 8], is_sampled: true };
-        let bytes = encode_within(Some(span), 7, &"text");
+        let bytes = encode_within(Some(span), PartName::Sprites, &"text");
         let (found, part, body) = split(&bytes).unwrap();
-        assert_eq!((found, part), (Some(span), 7));
+        assert_eq!((found, part), (Some(span), PartName::Sprites as u8));
         assert_eq!(postcard::from_bytes(body), Ok("text"));
         for end in 0..=TRACE_BYTES {
             assert!(split(&bytes[..end]).is_none());

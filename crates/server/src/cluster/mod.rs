@@ -9,20 +9,27 @@
 //! [`Receiver`] hands each message to its part. The cluster knows no feature.
 
 mod balancing;
+mod format;
 mod handoff;
 mod load;
 mod message;
 mod metrics;
 mod part;
+mod part_name;
 mod processes;
 mod receiver;
 mod reports;
 mod requests;
 
 pub(crate) use balancing::Balancer;
+pub(crate) use format::FORMAT;
+#[cfg(test)]
+pub(crate) use format::{Samples, samples};
 pub(crate) use handoff::receive_connections;
 pub(crate) use load::ProcessLoad;
 pub(crate) use part::{ClusterPart, PartLink, PendingResponse, SendError};
+pub(crate) use part_name::PartName;
 pub(crate) use processes::{Cluster, PROCESSES_MAX, ProcessStarts};
 pub(crate) use receiver::Receiver;
 pub(crate) use reports::{REPORT_ENTRIES_MAX, ReportWaker, Reporter};
+pub(crate) use requests::Unanswered;

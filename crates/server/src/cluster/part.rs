@@ -7,25 +7,26 @@ use watchfire_bus::Loss;
 use watchfire_types::NodeId;
 
 use super::message;
+use super::part_name::PartName;
 use super::processes::Cluster;
+use super::requests::Unanswered;
 
 /// Sends messages of one part to the same part in other processes.
 #[derive(Clone)]
 pub(crate) struct PartLink {
     cluster: Arc<Cluster>,
-    number: u8,
+    name: PartName,
 }
 
 impl PartLink {
-    /// A link for one more part. Every process must create the links in the same order, because the
-    /// order gives each part its number.
-    pub fn new(cluster: &Arc<Cluster>) -> Self {
-        PartLink { cluster: cluster.clone(), number: cluster.next_part() }
+    /// The link of the part with this name. A process has at most one part of each name.
+    pub fn new(cluster: &Arc<Cluster>, name: PartName) -> Self {
+        PartLink { cluster: cluster.clone(), name }
     }
 
-    /// The number of this part in messages.
-    pub(super) fn number(&self) -> u8 {
-        self.number
+    /// The name of this part in messages.
+    pub(super) fn name(&self) -> PartName {
+        self.name
     }
 
     /// The processes of this server.
@@ -46,21 +47,21 @@ impl PartLink {
 
     fn publish_with<M: Serialize>(&self, topic: &str, message: impl FnOnce() -> M, loss: Loss) {
         if let Some(bus) = self.cluster.bus() {
-            bus.publish(topic, message::encode(self.number, &message()), loss);
+            bus.publish(topic, message::encode(self.name, &message()), loss);
         }
     }
 
     /// Sends a message to one process. A full queue drops it.
     pub fn send(&self, to: NodeId, message: &impl Serialize) -> Result<(), SendError> {
         let bus = self.cluster.bus().ok_or(SendError)?;
-        let bytes = message::encode(self.number, message);
+        let bytes = message::encode(self.name, message);
         bus.send(to, bytes, Loss::Drop).map_err(|_| SendError)
     }
 
     /// Sends state to one process. A full queue cuts the link, as in [`PartLink::publish_state`].
     pub fn send_state(&self, to: NodeId, message: &impl Serialize) {
         if let Some(bus) = self.cluster.bus() {
-            bus.send(to, message::encode(self.number, message), Loss::Cut).ok();
+            bus.send(to, message::encode(self.name, message), Loss::Cut).ok();
         }
     }
 
@@ -68,21 +69,31 @@ impl PartLink {
     /// [`PartLink::publish_state`].
     pub fn send_state_all(&self, message: &impl Serialize) {
         if let Some(bus) = self.cluster.bus() {
-            bus.send_all(message::encode(self.number, message), Loss::Cut);
+            bus.send_all(message::encode(self.name, message), Loss::Cut);
         }
     }
 
     /// Sends a message to every other process. A full queue drops it.
     pub fn send_all<M: Serialize>(&self, message: impl FnOnce() -> M) {
         if let Some(bus) = self.cluster.bus() {
-            bus.send_all(message::encode(self.number, &message()), Loss::Drop);
+            bus.send_all(message::encode(self.name, &message()), Loss::Drop);
         }
     }
 
     /// Sends a request to this part in another process and waits for the response. `None`: the
-    /// process is gone, does not answer in time, or too many requests wait already.
+    /// process is gone, does not have the part, does not answer in time, or too many requests wait
+    /// already.
     pub async fn request(&self, to: NodeId, request: &impl Serialize) -> Option<String> {
-        self.cluster.request(to, self.number, message::encode_body(request)).await
+        self.request_if_there(to, request).await.ok()
+    }
+
+    /// The same, for a caller to which it matters that the other process does not have the part.
+    pub async fn request_if_there(
+        &self,
+        to: NodeId,
+        request: &impl Serialize,
+    ) -> Result<String, Unanswered> {
+        self.cluster.request(to, self.name, message::encode_body(request)).await
     }
 }
 

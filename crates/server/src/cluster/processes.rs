@@ -1,8 +1,7 @@
 //! The processes of this server, as this one sees them.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -11,14 +10,15 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use watchfire_bus::{Bus, Loss, NODES_MAX, Readiness};
 use watchfire_sockets::{HandoffConnection, HandoffTarget};
-use watchfire_types::NodeId;
+use watchfire_types::{FixedHash, NodeId};
 use watchfire_workers::HandoffSocket;
 
 use super::balancing::Balancer;
 use super::handoff::HandoffTargets;
 use super::load::{LoadReports, ProcessLoad};
-use super::message::{self, CLUSTER, Message};
-use super::requests::PendingRequests;
+use super::message::{self, Message};
+use super::part_name::PartName;
+use super::requests::{PendingRequests, Unanswered};
 use crate::nats::{LinkTotals, Links};
 
 /// The most processes that one server may have.
@@ -34,7 +34,6 @@ pub(crate) struct Cluster {
     /// `None` in a server of one process.
     bus: Option<Arc<dyn Bus>>,
     others: Box<[Other]>,
-    parts: AtomicU8,
     ready_up_to: watch::Sender<u64>,
     requests: PendingRequests,
     handoff: HandoffTargets,
@@ -106,7 +105,6 @@ impl Cluster {
             of_machine,
             bus,
             others: (0..NODES_MAX).map(|_| Other::default()).collect(),
-            parts: AtomicU8::new(CLUSTER),
             ready_up_to: watch::Sender::new(0),
             requests: PendingRequests::default(),
             handoff: HandoffTargets::default(),
@@ -149,11 +147,6 @@ impl Cluster {
         self.bus.as_ref()
     }
 
-    /// The number of one more part.
-    pub(super) fn next_part(&self) -> u8 {
-        self.parts.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
     /// Adds one subscriber of a topic. If this returns a number, the other processes' state of the
     /// topic is complete here once [`Cluster::ready_up_to`] has reached the number.
     #[must_use]
@@ -191,17 +184,22 @@ impl Cluster {
         self.ready_up_to.send_modify(|known| *known = up_to.max(*known));
     }
 
-    /// Sends a request to a part in another process and waits for the response. `None`: the process
-    /// is gone, does not answer in time, or too many requests wait already.
-    pub(super) async fn request(&self, to: NodeId, part: u8, body: Vec<u8>) -> Option<String> {
-        let (number, response) = self.requests.open(to)?;
-        let request = Message::Request { number, part, body: &body };
-        let bytes = message::encode(CLUSTER, &request);
+    /// Sends a request to a part in another process and waits for the response.
+    pub(super) async fn request(
+        &self,
+        to: NodeId,
+        part: PartName,
+        body: Vec<u8>,
+    ) -> Result<String, Unanswered> {
+        let (number, response) = self.requests.open(to).ok_or(Unanswered::NoAnswer)?;
+        let request = Message::Request { number, part: part as u8, body: &body };
+        let bytes = message::encode(PartName::Cluster, &request);
         let response = match self.bus.as_ref().map(|bus| bus.send(to, bytes, Loss::Drop)) {
             Some(Ok(())) => {
-                tokio::time::timeout(RESPONSE_TIMEOUT, response).await.ok().and_then(Result::ok)
+                let outcome = tokio::time::timeout(RESPONSE_TIMEOUT, response).await;
+                outcome.ok().and_then(Result::ok).unwrap_or(Err(Unanswered::NoAnswer))
             }
-            Some(Err(_)) | None => None,
+            Some(Err(_)) | None => Err(Unanswered::NoAnswer),
         };
         self.requests.close(number);
         response
@@ -211,15 +209,27 @@ impl Cluster {
     pub(super) fn respond(&self, to: NodeId, number: u64, text: &str) {
         if let Some(bus) = &self.bus {
             // Without the current span: the process that asked knows its own.
-            let response =
-                message::encode_within(None, CLUSTER, &Message::Response { number, text });
+            let response = message::encode_within(
+                None,
+                PartName::Cluster,
+                &Message::Response { number, text },
+            );
+            bus.send(to, response, Loss::Drop).ok();
+        }
+    }
+
+    /// Tells a process that this one does not have the part that its request is for.
+    pub(super) fn respond_no_part(&self, to: NodeId, number: u64) {
+        if let Some(bus) = &self.bus {
+            let message = Message::NoPart { number };
+            let response = message::encode_within(None, PartName::Cluster, &message);
             bus.send(to, response, Loss::Drop).ok();
         }
     }
 
     /// Delivers a response to the request that waits for it.
-    pub(super) fn resolve(&self, number: u64, text: &str) {
-        self.requests.resolve(number, text);
+    pub(super) fn resolve(&self, number: u64, response: Result<&str, Unanswered>) {
+        self.requests.resolve(number, response);
     }
 
     /// Notes the load of this process, reports it when that is due, and balances new connections.
@@ -304,9 +314,9 @@ impl Cluster {
 
     /// The process that decides about a key. All processes that see the same processes choose the
     /// same one, and another one when that is gone.
-    pub fn deciding(&self, key: impl Hash) -> NodeId {
-        let rank =
-            |node: &NodeId| BuildHasherDefault::<DefaultHasher>::default().hash_one((&key, node.0));
+    pub fn deciding(&self, key: &[&str]) -> NodeId {
+        let hash = key.iter().fold(FixedHash::new(0), |hash, text| hash.text(text));
+        let rank = |node: &NodeId| (hash.number(node.0.into()).finish(), *node);
         let all = self.others().map(|(node, _)| node).chain([self.me]);
         all.max_by_key(rank).expect("at least this process")
     }
@@ -400,5 +410,5 @@ impl Cluster {
 
 fn load_report(loads: &[(NodeId, ProcessLoad)]) -> Bytes {
     let loads = loads.iter().map(|(node, load)| (node.0, *load)).collect();
-    message::encode(CLUSTER, &Message::Load(loads))
+    message::encode(PartName::Cluster, &Message::Load(loads))
 }

@@ -6,9 +6,11 @@ use tokio::sync::mpsc;
 use watchfire_bus::Handler;
 use watchfire_types::NodeId;
 
-use super::message::{self, CLUSTER, Message};
+use super::message::{self, Message};
 use super::part::{ClusterPart, PendingResponse};
+use super::part_name::{PartName, UnknownParts};
 use super::processes::Cluster;
+use super::requests::Unanswered;
 
 /// Receives from the other processes, on the thread of the bus.
 pub(crate) struct Receiver {
@@ -16,6 +18,22 @@ pub(crate) struct Receiver {
     pub parts: Vec<Arc<dyn ClusterPart>>,
     /// Processes whose link is gone, for the task that requests new links.
     pub lost: mpsc::UnboundedSender<NodeId>,
+    unknown: UnknownParts,
+}
+
+impl Receiver {
+    pub fn new(
+        cluster: Arc<Cluster>,
+        parts: Vec<Arc<dyn ClusterPart>>,
+        lost: mpsc::UnboundedSender<NodeId>,
+    ) -> Self {
+        let is_new = |at: usize| {
+            let name = parts[at].link().name();
+            parts[..at].iter().all(|before| before.link().name() != name)
+        };
+        assert!((0..parts.len()).all(is_new), "each part has a name of its own");
+        Receiver { cluster, parts, lost, unknown: UnknownParts::default() }
+    }
 }
 
 impl Handler for Receiver {
@@ -48,10 +66,14 @@ impl Handler for Receiver {
         let _entered = watchfire_traces::enter_remote(span);
         let received = match self.part(number) {
             Some(part) => part.receive(from, body),
-            None => self.receive(from, body),
+            None if number == PartName::Cluster as u8 => self.receive(from, body),
+            None => {
+                self.unknown.note(from, number);
+                Ok(())
+            }
         };
         if let Err(error) = received {
-            // A bug, because the sender runs the same program. Not a reason to stop.
+            // A bug, because messages of another format do not arrive. Not a reason to stop.
             tracing::error!(%from, %error, "cannot decode a message of another process");
         }
     }
@@ -64,22 +86,25 @@ impl Handler for Receiver {
 
 impl Receiver {
     fn part(&self, number: u8) -> Option<&Arc<dyn ClusterPart>> {
-        self.parts.iter().find(|part| part.link().number() == number)
+        self.parts.iter().find(|part| part.link().name() as u8 == number)
     }
 
     fn receive(&self, from: NodeId, body: &[u8]) -> Result<(), postcard::Error> {
         match postcard::from_bytes(body)? {
             Message::Load(loads) => self.cluster.note_loads(&loads),
-            Message::Request { number, part, body } => {
-                if let Some(part) = self.part(part) {
+            Message::Request { number, part, body } => match self.part(part) {
+                Some(part) => {
                     let cluster = self.cluster.clone();
                     part.take_request(body, PendingResponse { cluster, to: from, number });
                 }
-            }
-            Message::Response { number, text } => self.cluster.resolve(number, text),
+                None => {
+                    self.unknown.note(from, part);
+                    self.cluster.respond_no_part(from, number);
+                }
+            },
+            Message::Response { number, text } => self.cluster.resolve(number, Ok(text)),
+            Message::NoPart { number } => self.cluster.resolve(number, Err(Unanswered::NoPart)),
         }
         Ok(())
     }
 }
-
-const _: () = assert!(CLUSTER == 0, "parts have numbers from 1");

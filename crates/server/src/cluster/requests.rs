@@ -10,6 +10,18 @@ use watchfire_types::NodeId;
 /// other process had not answered.
 const REQUESTS_MAX: usize = 10_000;
 
+/// Why a request has no response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// The other process does not have the part that the request is for.
+    NoPart,
+    /// The process is gone, did not answer in time, or too many requests wait already.
+    NoAnswer,
+}
+
+/// The outcome of a request, once it is known.
+type Outcome = oneshot::Receiver<Result<String, Unanswered>>;
+
 /// Requests of this process that have no response yet.
 #[derive(Default)]
 pub(super) struct PendingRequests(Mutex<State>);
@@ -17,12 +29,12 @@ pub(super) struct PendingRequests(Mutex<State>);
 #[derive(Default)]
 struct State {
     last_number: u64,
-    waiting: HashMap<u64, (NodeId, oneshot::Sender<String>)>,
+    waiting: HashMap<u64, (NodeId, oneshot::Sender<Result<String, Unanswered>>)>,
 }
 
 impl PendingRequests {
     /// Registers a request to a process; `None` when too many wait.
-    pub fn open(&self, to: NodeId) -> Option<(u64, oneshot::Receiver<String>)> {
+    pub fn open(&self, to: NodeId) -> Option<(u64, Outcome)> {
         let mut state = self.0.lock();
         if state.waiting.len() >= REQUESTS_MAX {
             return None;
@@ -34,10 +46,10 @@ impl PendingRequests {
         Some((number, response))
     }
 
-    /// Delivers a response. Without a waiting request it is dropped.
-    pub fn resolve(&self, number: u64, text: &str) {
+    /// Delivers the outcome of a request. Without a waiting request it is dropped.
+    pub fn resolve(&self, number: u64, response: Result<&str, Unanswered>) {
         if let Some((_, sender)) = self.0.lock().waiting.remove(&number) {
-            sender.send(text.to_owned()).ok();
+            sender.send(response.map(str::to_owned)).ok();
         }
     }
 

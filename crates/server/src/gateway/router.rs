@@ -209,7 +209,7 @@ impl FallbackSource for GatewayRouter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{Cluster, PartLink};
+    use crate::cluster::{Cluster, PartLink, PartName};
     use watchfire_content::Block;
     use watchfire_tracker::Have;
     use watchfire_types::PeerId;
@@ -226,8 +226,10 @@ mod tests {
 
     impl Harness {
         fn new(pages_max: usize) -> Self {
-            let availability =
-                Arc::new(Availability::new(PartLink::new(&Arc::new(Cluster::alone())), true));
+            let availability = Arc::new(Availability::new(
+                PartLink::new(&Arc::new(Cluster::alone()), PartName::Availability),
+                true,
+            ));
             let (router, opened) = GatewayRouter::new(availability.clone(), pages_max);
             Harness { availability, router, opened }
         }

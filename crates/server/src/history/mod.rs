@@ -5,13 +5,17 @@
 //! processes in the order of their positions.
 
 mod metrics;
+mod topics;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant as SystemInstant};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use watchfire_channels::Patterns;
 use watchfire_history::{
     Bounds, Environment, Log, Message, Origin, Output, Packet, Position, Positioned, Replicas,
 };
@@ -19,14 +23,21 @@ use watchfire_types::{Instant, NodeId};
 
 use self::metrics::HistoryMetrics;
 pub(crate) use self::metrics::Recovery;
+use self::topics::{HistoryTopics, PatternList};
 use crate::cluster::{Cluster, ClusterPart, PartLink};
 use crate::metrics::{MetricSource, MetricWriter};
 
 /// How long a process among several waits for links to the others before it owns its first topic.
 const SETTLE_PERIOD: Duration = Duration::from_millis(500);
 
-/// The topics with a history, by name.
-type BoundsOf = Box<dyn Fn(&str) -> Option<Bounds> + Send + Sync>;
+/// A message between the histories of two processes.
+#[derive(Debug, Serialize, Deserialize)]
+enum ProcessMessage<'a> {
+    /// A message of the replicas.
+    Replicas(Cow<'a, Packet>),
+    /// The patterns of the sender with a history. The first message on a link.
+    Patterns(PatternList),
+}
 
 /// Brings messages to the shards of this process.
 pub(crate) trait LocalDelivery: Send + Sync {
@@ -47,7 +58,7 @@ pub(crate) trait LocalDelivery: Send + Sync {
 pub(crate) struct History {
     link: PartLink,
     started_at: SystemInstant,
-    bounds_of: Arc<OnceLock<BoundsOf>>,
+    topics: Arc<HistoryTopics>,
     local: OnceLock<Box<dyn LocalDelivery>>,
     replicas: Mutex<Replicas<Topics>>,
     metrics: HistoryMetrics,
@@ -55,13 +66,13 @@ pub(crate) struct History {
 
 /// The facts that the replicas need about this process.
 struct Topics {
-    bounds_of: Arc<OnceLock<BoundsOf>>,
+    topics: Arc<HistoryTopics>,
     cluster: Arc<Cluster>,
 }
 
 impl Environment for Topics {
     fn bounds(&self, topic: &str) -> Option<Bounds> {
-        self.bounds_of.get()?(topic)
+        self.topics.bounds(topic)
     }
 
     fn is_subscribed(&self, topic: &str) -> bool {
@@ -102,15 +113,15 @@ impl Excerpt {
 
 impl History {
     pub fn new(link: PartLink, seed: u64, memory_bytes_max: usize) -> Self {
-        let bounds_of = Arc::<OnceLock<BoundsOf>>::default();
+        let known_topics = Arc::<HistoryTopics>::default();
         let cluster = link.cluster().clone();
         let settle = if cluster.is_alone() { Duration::ZERO } else { SETTLE_PERIOD };
         let (me, settled_at) = (cluster.me(), Instant::ZERO + settle);
-        let topics = Topics { bounds_of: bounds_of.clone(), cluster };
+        let topics = Topics { topics: known_topics.clone(), cluster };
         History {
             link,
             started_at: SystemInstant::now(),
-            bounds_of,
+            topics: known_topics,
             local: OnceLock::new(),
             replicas: Mutex::new(Replicas::new(me, topics, seed, memory_bytes_max, settled_at)),
             metrics: HistoryMetrics::default(),
@@ -118,8 +129,8 @@ impl History {
     }
 
     /// Sets which topics have a history, once the channels are known.
-    pub fn set_topics(&self, bounds_of: impl Fn(&str) -> Option<Bounds> + Send + Sync + 'static) {
-        self.bounds_of.set(Box::new(bounds_of)).ok();
+    pub fn set_topics(&self, patterns: Patterns<Option<Bounds>>) {
+        self.topics.set_own(patterns);
     }
 
     /// Sets the shards of this process.
@@ -127,9 +138,14 @@ impl History {
         self.local.set(Box::new(local)).ok();
     }
 
-    /// Whether a topic has a history.
+    /// Whether a topic has a history, in this process or in another.
     pub fn has(&self, topic: &str) -> bool {
-        self.bounds_of.get().is_some_and(|bounds_of| bounds_of(topic).is_some())
+        self.topics.bounds(topic).is_some()
+    }
+
+    /// Whether a topic has a history by the rules of this process. Then it has no binary messages.
+    pub fn has_by_own_rules(&self, topic: &str) -> bool {
+        self.topics.own_bounds(topic).is_some()
     }
 
     /// Publishes a message to the subscribers of all processes.
@@ -197,14 +213,19 @@ impl History {
         let cluster = self.link.cluster();
         match output {
             Output::Send { to, packet: packet @ Packet::Publish { .. } } => {
-                if self.link.send(to, &packet).is_err()
+                if self.link.send(to, &ProcessMessage::Replicas(Cow::Borrowed(&packet))).is_err()
                     && let Packet::Publish { topic, origin, message } = packet
                 {
                     return Some((topic, origin, message));
                 }
             }
-            Output::Send { to, packet } => self.link.send_state(to, &packet),
-            Output::Publish { topic, packet } => self.link.publish_state(&topic, || packet),
+            Output::Send { to, packet } => {
+                self.link.send_state(to, &ProcessMessage::Replicas(Cow::Owned(packet)));
+            }
+            Output::Publish { topic, packet } => {
+                let message = || ProcessMessage::Replicas(Cow::Owned(packet));
+                self.link.publish_state(&topic, message);
+            }
             // Nobody waits for the subscription, so it does not matter when it is ready.
             Output::Subscribe { topic } => drop(cluster.subscribe(&topic)),
             Output::Unsubscribe { topic } => cluster.unsubscribe(&topic),
@@ -234,8 +255,12 @@ impl ClusterPart for History {
     }
 
     fn receive(&self, from: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
-        let packet = postcard::from_bytes(message)?;
-        self.with(|replicas, now| replicas.receive(now, from, packet));
+        match postcard::from_bytes(message)? {
+            ProcessMessage::Replicas(packet) => {
+                self.with(|replicas, now| replicas.receive(now, from, packet.into_owned()));
+            }
+            ProcessMessage::Patterns(list) => self.topics.note(from, list),
+        }
         Ok(())
     }
 
@@ -248,6 +273,8 @@ impl ClusterPart for History {
     }
 
     fn node_up(&self, node: NodeId) {
+        // First, so that the other process knows the topics of all messages that follow.
+        self.link.send_state(node, &ProcessMessage::Patterns(self.topics.own_list()));
         self.with(|replicas, now| replicas.node_up(now, node));
     }
 
@@ -264,4 +291,35 @@ impl MetricSource for HistorySource {
         let totals = self.0.replicas.lock().totals();
         self.0.metrics.write(&totals, writer)
     }
+}
+
+/// Samples of the messages.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    use crate::cluster::samples;
+    let topic = || "t".to_owned();
+    let origin = Origin { node: 1, life: 2, number: 3 };
+    let message = || Message { event: "e".into(), payload: "{}".into() };
+    let bounds = Bounds { messages: 9, age: Duration::from_secs(9), bytes: 900 };
+    let mut log = Log::new(5);
+    log.note_origin(origin);
+    let position = log.push(Instant::ZERO, &bounds, 5, message());
+    let image = log.image(Instant::ZERO, None);
+    vec![
+        samples!(enum ProcessMessage<'_>:
+            ProcessMessage::Replicas(Cow::Owned(Packet::Want { topic: topic() })),
+            ProcessMessage::Patterns(vec![("t:*".into(), Some(bounds)), ("t".into(), None)]),
+        ),
+        samples!(enum Packet:
+            Packet::Publish { topic: topic(), origin, message: message() },
+            Packet::Published { topic: topic(), number: 1 },
+            Packet::Append { topic: topic(), after: position, epoch: 6, origin, message: message() },
+            Packet::Log { topic: topic(), is_owner: true, image },
+            Packet::Claim { number: 1, topics: vec![(topic(), Some(position)), (topic(), None)] },
+            Packet::Granted { number: 1, denied: vec![topic()] },
+            Packet::Owned { topic: topic() },
+            Packet::Keep { topic: topic() },
+            Packet::Want { topic: topic() },
+        ),
+    ]
 }

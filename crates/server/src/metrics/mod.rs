@@ -42,6 +42,8 @@ pub(crate) struct Metrics {
     pub(crate) broadcasts: Counter,
     /// Channels that an application's panic or error ended.
     pub(crate) crashes: Counter,
+    /// Signals of clients on other machines.
+    pub(crate) signals_outside: Counter,
     refusals: Family<Reason, Counter>,
 }
 
@@ -129,6 +131,11 @@ impl MetricSource for Metrics {
                 self.sum(|shard| &shard.relayed_bytes),
             ),
             ("pages_signals", "Signals relayed between peers", self.sum(|shard| &shard.signals)),
+            (
+                "pages_signals_outside",
+                "Signals of peers on other machines",
+                self.signals_outside.get(),
+            ),
         ] {
             writer.counter(name, help, value)?;
         }

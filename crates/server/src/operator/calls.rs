@@ -527,3 +527,83 @@ impl ClusterPart for Operator {
         }
     }
 }
+
+/// Samples of the calls, and of the answers that other processes read.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    use super::history::Event;
+    use crate::app::{
+        ConnectionOrder, ConnectionTransport, Direction, FoundConnection, FoundConnections,
+        TcpFigures, WatchAnswer, WatchedMessage, WatchedMessages,
+    };
+    use crate::cluster::samples;
+    let client = ClientId::Socket { slot: 1, generation: 2 };
+    let session = ClientId::LongPoll { key: 1, generation: 2 };
+    let query = ConnectionQuery {
+        sort: ConnectionOrder::Channels,
+        limit: 3,
+        transport: Some(ConnectionTransport::Longpoll),
+        address: "a".into(),
+        topic: "t".into(),
+    };
+    let found = FoundConnection {
+        idle_seconds: Some(1.5),
+        topics: vec!["t".into()],
+        tcp: Some(TcpFigures::default()),
+        ..FoundConnection::default()
+    };
+    let connections = vec![found];
+    let message = WatchedMessage {
+        number: 1,
+        time_ms: 2,
+        direction: Direction::Sent,
+        topic: "t".into(),
+        event: "e".into(),
+        payload_bytes: 3,
+        payload: Some("{}".into()),
+    };
+    let watched =
+        WatchedMessages { since_ms: 1, has_payloads: true, missed: 2, messages: vec![message] };
+    vec![
+        samples!(enum Call:
+            Call::State,
+            Call::History { step: Step::Minute, after: 1 },
+            Call::Events { after: 1 },
+            Call::Connections(query),
+            Call::Connection { shard: 1, client },
+            Call::EndConnection { shard: 1, client: session },
+            Call::WatchConnection { shard: 1, client, after: 2, payloads: Some(true) },
+            Call::EndAddress { address: [192, 0, 2, 1].into(), count: 3 },
+            Call::Topics { prefix: "p".into(), count: 3 },
+            Call::Note { kind: "k".into(), text: "t".into() },
+            Call::SetLogLevel { level: "debug".into() },
+        ),
+        samples!(enum ClientId: client, session),
+        samples!(enum Step: Step::Second, Step::Minute),
+        samples!(enum ConnectionTransport:
+            ConnectionTransport::Websocket,
+            ConnectionTransport::Longpoll,
+            ConnectionTransport::Http,
+        ),
+        samples!(enum ConnectionOrder:
+            ConnectionOrder::QueuedBytes,
+            ConnectionOrder::QueueSeconds,
+            ConnectionOrder::IdleSeconds,
+            ConnectionOrder::SentBytes,
+            ConnectionOrder::ReceivedBytes,
+            ConnectionOrder::Channels,
+        ),
+        samples!(Machine: Machine { name: "m".into(), first: 1, processes: 2 }),
+        samples!(json Vec<Event>:
+            vec![Event { time_ms: 1, kind: "k".into(), text: "t".into() }]
+        ),
+        samples!(json FoundConnections:
+            FoundConnections { connections, scanned: 1, scan_micros: 2 }
+        ),
+        samples!(json WatchAnswer:
+            WatchAnswer::Gone,
+            WatchAnswer::TooMany,
+            WatchAnswer::Messages(watched),
+        ),
+    ]
+}

@@ -110,6 +110,8 @@ pub(super) const COLUMNS: &[Column] = &[
     sum("pages_available", "watchfire_pages_available"),
     rate("relayed_bytes", "watchfire_pages_relayed_bytes_total"),
     rate("signals", "watchfire_pages_signals_total"),
+    sum("signals_outside", "watchfire_pages_signals_outside_total"),
+    sum("stun_answers_outside", "watchfire_stun_answers_outside_total"),
     sum("sprites", "watchfire_sprites_peers"),
     rate("cpu", "process_cpu_seconds_total"),
     sum("resident_bytes", "process_resident_memory_bytes"),

@@ -17,6 +17,8 @@ mod sample;
 mod system;
 mod troubles;
 
+#[cfg(test)]
+pub(crate) use self::calls::message_samples;
 pub(crate) use self::calls::{Operator, OperatorParts};
 pub(crate) use self::recorder::RecorderThread;
 pub(crate) use self::troubles::TroubleMetrics;

@@ -245,6 +245,21 @@ pub(super) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        kind: "stun_unreached",
+        begins_after: 30,
+        ends_after: 1,
+        fix: "Open the UDP port of stun.listen in the firewall, and let stun.listen and stun.announce lead browsers to it; without UDP, set stun.enabled = false.",
+        see: |look, _| {
+            let has_tried = look.above("signals_outside", 0.0).is_some();
+            let has_reached = look.get("stun_answers_outside")? > 0.0;
+            (has_tried && !has_reached).then(|| {
+                "No browser from outside has ever reached STUN, so all content between browsers on \
+                 different networks passes this server"
+                    .to_owned()
+            })
+        },
+    },
+    Check {
         kind: "certificate_expires",
         begins_after: 1,
         ends_after: 1,
@@ -284,7 +299,7 @@ pub(super) const CHECKS: &[Check] = &[
         kind: "no_libp2p_peers",
         begins_after: 5,
         ends_after: 2,
-        fix: "Check outgoing connections, p2p.listen and the firewall.",
+        fix: "Set p2p.bootstrap to a libp2p peer that runs, and check outgoing connections, p2p.listen and the firewall.",
         see: |look, _| {
             let has_none = look.get("p2p_connections")? < 0.5;
             (has_none && look.uptime_seconds > FIRST_PEER_SECONDS)
@@ -494,6 +509,27 @@ mod tests {
             changes.extend(look_at(&mut watch, &row(second * 1_000, &queued)));
         }
         assert!(matches!(&changes[..], [Change::Began(trouble)] if trouble.kind == "queues_grow"));
+    }
+
+    #[test]
+    fn stun_that_no_browser_from_outside_reaches_is_a_trouble_until_one_does() {
+        let mut watch = Watch::default();
+        let mut at = 0;
+        let mut look = |signals: f32, answers: f32, seconds: u64| {
+            let columns = [("signals_outside", signals), ("stun_answers_outside", answers)];
+            let mut changes = Vec::new();
+            for _ in 0..seconds {
+                at += 1_000;
+                changes.extend(look_at(&mut watch, &row(at, &columns)));
+            }
+            changes
+        };
+        assert_eq!(look(0.0, 0.0, 100), [], "no browser has tried");
+        let began = look(8.0, 0.0, 100);
+        assert!(matches!(&began[..], [Change::Began(trouble)] if trouble.kind == "stun_unreached"));
+        let ended = look(9.0, 1.0, 2);
+        assert!(matches!(&ended[..], [Change::Ended(trouble)] if trouble.kind == "stun_unreached"));
+        assert_eq!(look(99.0, 1.0, 100), []);
     }
 
     #[test]

@@ -213,12 +213,19 @@ impl ClusterPart for Availability {
     }
 }
 
+/// Samples of the messages.
+#[cfg(test)]
+pub(super) fn samples() -> crate::cluster::Samples {
+    let availability = PageAvailability { is_available: true, is_watched: false };
+    crate::cluster::samples!(Message<'_>: Message { page: "p", availability })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::cluster::Cluster;
+    use crate::cluster::{Cluster, PartName};
 
     const ALICE: PeerId = PeerId(1);
     const OWN_CLIENT: PeerId = PeerId(9);
@@ -226,7 +233,7 @@ mod tests {
     const WATCHED: PageAvailability = PageAvailability { is_available: false, is_watched: true };
 
     fn availability() -> Availability {
-        Availability::new(PartLink::new(&Arc::new(Cluster::alone())), true)
+        Availability::new(PartLink::new(&Arc::new(Cluster::alone()), PartName::Availability), true)
     }
 
     #[test]

@@ -222,6 +222,9 @@ impl PageChannel {
         let to = PeerId::from_bytes(*to);
         match self.pages.signal(socket.now(), page, from, to) {
             Ok(address) => {
+                if socket.counted.is_some_and(|address| !address.is_loopback()) {
+                    self.metrics.signals_outside.inc();
+                }
                 socket.relay(RelayKind::Signal, address, from_peer(from, signal));
                 Outcome::NoReply
             }

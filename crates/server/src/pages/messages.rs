@@ -53,3 +53,26 @@ impl From<HaveCode> for Have {
         }
     }
 }
+
+/// Samples of the messages.
+#[cfg(test)]
+pub(crate) fn samples() -> Vec<crate::cluster::Samples> {
+    use crate::cluster::samples;
+    let (page, peer) = ("p", 7);
+    let address: Address = postcard::from_bytes(&[1, 2, 3, 4]).expect("an address");
+    let (have, kind) = (HaveCode::Some, PeerKind::Node);
+    let at = IpAddr::from([192, 0, 2, 1]);
+    let day = Duration::from_millis(1_500);
+    vec![
+        samples!(enum Message<'_>:
+            Message::Peer { page, peer, address, have, kind },
+            Message::PeerGone { page, peer },
+            Message::Ended { page },
+            Message::PageUnavailable { page },
+            Message::Quotas { pages: vec![(at, 1)], relayed: vec![(at, 2)] },
+            Message::DayUsages(vec![(at, 3, day)]),
+        ),
+        samples!(enum HaveCode: HaveCode::Nothing, HaveCode::Some, HaveCode::All),
+        samples!(enum PeerKind: PeerKind::Tab, PeerKind::Node),
+    ]
+}

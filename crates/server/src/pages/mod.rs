@@ -79,3 +79,11 @@ impl Feature for PageFeature {
         writer.gauge("pages_available", "Pages of which a peer has all blocks", available as u64)
     }
 }
+
+/// Samples of the messages between processes.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    let mut samples = messages::samples();
+    samples.push(availability::samples());
+    samples
+}

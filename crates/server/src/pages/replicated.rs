@@ -547,7 +547,7 @@ mod tests {
 
     use super::*;
     use crate::app::ParkedRequest;
-    use crate::cluster::{Cluster, ProcessStarts, SendError};
+    use crate::cluster::{Cluster, PartName, ProcessStarts, SendError};
 
     const PAGE: &str = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
 
@@ -610,7 +610,7 @@ mod tests {
             PageRules::from(&Settings::default()),
             Seed::from(&[7; 32]),
             Arc::new(NoClients),
-            PartLink::new(&Arc::new(cluster)),
+            PartLink::new(&Arc::new(cluster), PartName::Pages),
             None,
             Arc::new(DenyList::default()),
             ReportWaker::new().0,

@@ -15,7 +15,7 @@ use watchfire_hub::PresenceOwner;
 use watchfire_types::Rng;
 
 use super::*;
-use crate::cluster::{Cluster, ProcessStarts, Receiver};
+use crate::cluster::{Cluster, PartName, ProcessStarts, Receiver};
 
 const SEEDS: u64 = 500;
 const STEPS: usize = 500;
@@ -341,8 +341,11 @@ impl Process {
         let bus = Arc::new(SimulatedBus { me, state, other_threads });
         let starts = ProcessStarts::default();
         let cluster = Arc::new(Cluster::among(bus.clone(), 0..8, 1_000, None, starts));
-        let presence =
-            Arc::new(ReplicatedPresence::new(seed, PartLink::new(&cluster), metrics.clone()));
+        let presence = Arc::new(ReplicatedPresence::new(
+            seed,
+            PartLink::new(&cluster, PartName::Presence),
+            metrics.clone(),
+        ));
         let shards = Arc::new(Mutex::new(Shards {
             rng: Rng::from_seed(seed),
             bus: bus.clone(),
@@ -368,7 +371,7 @@ impl Process {
         bus.other_threads.set(Box::new(run_others)).ok().expect("it was not set");
         let parts: Vec<Arc<dyn ClusterPart>> = vec![presence.clone()];
         let (lost, _) = mpsc::unbounded_channel();
-        Process { bus, presence, receiver: Receiver { cluster, parts, lost }, shards }
+        Process { bus, presence, receiver: Receiver::new(cluster, parts, lost), shards }
     }
 
     /// Withdraws the topics that have no subscribers: they lingered long enough.

@@ -6,6 +6,7 @@
 //! [`CpuProfile`] takes a profile. [`profile`] is the result, which [`pprof_format`] and [`flame_graph`] write.
 //! [`Job`](job::Job) takes one on a thread, and [`routes`] answers the operator.
 
+mod call;
 mod flame_graph;
 mod job;
 mod pprof_format;
@@ -18,6 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::{Signal, raise};
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 
+#[cfg(test)]
+pub(crate) use self::call::message_samples;
 pub use self::profile::Profile;
 pub(crate) use self::routes::ProfileCalls;
 

@@ -16,12 +16,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{StatusCode, header};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep};
 use watchfire_types::NodeId;
 
 use super::ProfileError;
+use super::call::{Call, Format};
 use super::job::Job;
 use crate::admin::{Access, refuse};
 use crate::cluster::{ClusterPart, PartLink};
@@ -34,24 +35,6 @@ const SECONDS: u64 = 10;
 const TAKE_PAUSE: Duration = Duration::from_millis(200);
 /// How long another process may write its profile.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How a profile is written.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-enum Format {
-    Pprof,
-    FlameGraph,
-}
-
-/// A call to the same part in another process.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-enum Call {
-    /// Start a profile. The answer is empty, or why there is none.
-    Start { id: u64, seconds: u64, format: Format },
-    /// The profile, in base64. The answer is empty while it runs.
-    Take { id: u64 },
-    /// End a profile whose client has left.
-    Cancel { id: u64 },
-}
 
 /// The beginning of another process's answer without a profile.
 const FAILED: &str = "!";

@@ -22,6 +22,13 @@ pub struct ClusterSettings {
     pub key: String,
 }
 
+impl ClusterSettings {
+    /// Whether this server may have several machines.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.nats.is_empty()
+    }
+}
+
 impl Default for ClusterSettings {
     fn default() -> Self {
         ClusterSettings {

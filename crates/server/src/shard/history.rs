@@ -151,7 +151,11 @@ impl Shard {
     pub(super) fn queue_placed(&mut self, sockets: &mut Sockets, broadcast: Arc<Broadcast>) {
         let placed = *broadcast.placed.as_deref().expect("the caller has checked it");
         let topic = broadcast.topic.clone();
-        let Some(queued) = self.history.topics.get_mut(&topic) else { return };
+        let Some(queued) = self.history.topics.get_mut(&topic) else {
+            // No client here has joined since the topic has a history, which it may have only since
+            // another machine is there. Clients that joined before get the message as any other.
+            return self.queue(broadcast);
+        };
         if let Some(queued) = *queued
             && queued != placed.after
         {

@@ -32,3 +32,20 @@ pub(super) enum SlotState {
     /// The slot is closed.
     Closed,
 }
+
+/// Samples of the messages.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    use crate::cluster::samples;
+    let (grid, peer) = ("g", 7);
+    let changes = vec![(7, SlotState::Taken), (8, SlotState::Closed)];
+    let sprite = Message::Sprite { grid, to: 1, from: 2, arrival: "{}", is_returned: true };
+    vec![
+        samples!(enum Message<'_>: Message::Slots { grid, changes }, Message::Ended { grid }, sprite),
+        samples!(enum Request<'_>:
+            Request::Throw { grid, peer, throw: b"t" },
+            Request::Leave { grid, peer },
+        ),
+        samples!(enum SlotState: SlotState::Taken, SlotState::Reserved, SlotState::Closed),
+    ]
+}

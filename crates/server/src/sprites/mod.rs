@@ -33,6 +33,8 @@ use crate::token::TokenKey;
 
 use channel::SpriteChannel;
 use grids::{GridLimits, ReplicatedGrids};
+#[cfg(test)]
+pub(crate) use messages::message_samples;
 use metrics::SpriteMetrics;
 use polling::Polling;
 use replication::GridReplication;

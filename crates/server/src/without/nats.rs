@@ -43,7 +43,7 @@ impl NatsSettings {
 pub(crate) enum Machine {}
 
 impl Machine {
-    pub async fn join(_: &NatsSettings, _: u16) -> Result<Self, JoinError> {
+    pub async fn join(_: &NatsSettings, _: u16, _: u64) -> Result<Self, JoinError> {
         Err(JoinError(NOT_BUILT))
     }
 
@@ -72,6 +72,7 @@ pub(crate) struct Process {
     pub me: NodeId,
     pub of_machine: Range<u16>,
     pub cluster: u64,
+    pub format: u64,
 }
 
 pub(crate) enum Links {}

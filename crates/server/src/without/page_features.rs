@@ -25,7 +25,7 @@ pub(crate) fn site_hosts(_: &Settings) -> Result<SiteHosts, PagesError> {
 pub(crate) enum PageFeatures {}
 
 impl PageFeatures {
-    pub fn check(_: &Settings) -> Result<(), PagesError> {
+    pub fn check(_: &Settings) -> Result<Vec<String>, PagesError> {
         Err(NOT_BUILT)
     }
 

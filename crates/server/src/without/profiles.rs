@@ -1,5 +1,9 @@
 //! Without the feature `profiles`, requests for profiles say so.
 
+#[cfg(test)]
+#[path = "../profiles/call.rs"]
+mod call;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -8,8 +12,13 @@ use axum::routing::get;
 use http::StatusCode;
 use watchfire_types::NodeId;
 
+#[cfg(test)]
+pub(crate) use self::call::message_samples;
 use crate::admin::{Access, refuse};
 use crate::cluster::{ClusterPart, PartLink};
+
+const NOT_BUILT: &str = "This program was built without the feature \"profiles\". To get profiles, \
+    install another one: cargo install watchfire-cli --features profiles";
 
 /// The calls for profiles.
 pub(crate) struct ProfileCalls {
@@ -29,9 +38,7 @@ impl ProfileCalls {
 }
 
 async fn not_built() -> Response {
-    let message = "This program was built without the feature \"profiles\". To get profiles, install another one: cargo \
-                   install watchfire-cli --features profiles";
-    refuse(StatusCode::NOT_IMPLEMENTED, "not built", message)
+    refuse(StatusCode::NOT_IMPLEMENTED, "not built", NOT_BUILT)
 }
 
 impl ClusterPart for ProfileCalls {
@@ -41,5 +48,10 @@ impl ClusterPart for ProfileCalls {
 
     fn receive(&self, _: NodeId, _: &[u8]) -> Result<(), postcard::Error> {
         Ok(())
+    }
+
+    /// A process that has the feature asked for a profile of this one.
+    fn answer(&self, _: &[u8]) -> Option<String> {
+        Some(format!("!{NOT_BUILT}"))
     }
 }

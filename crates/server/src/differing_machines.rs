@@ -1,0 +1,315 @@
+//! Machines with different rules, features and settings form one server, also while each setting is
+//! changed on one after the other.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tungstenite::{Message, WebSocket};
+use watchfire_bus::{BusLimits, LocalBus};
+use watchfire_channels::Payload;
+use watchfire_types::NodeId;
+
+use crate::cluster::{Cluster, PartLink, PartName, ProcessStarts, Receiver, Unanswered};
+use crate::server::ProcessRole;
+use crate::{
+    Channel, ChannelRule, HandleIn, HistoryRule, JoinRule, Joined, Outcome, PublishRule, Refusal,
+    RunningServer, Server, Settings, Socket,
+};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+const SECRET: [u8; 32] = [7; 32];
+/// Counts the exchanges of all tests.
+static EXCHANGES: AtomicU32 = AtomicU32::new(0);
+const KEY: &str = "a-key-of-the-http-api";
+
+/// `rooms:*`, where each client is present under the name in its join.
+struct Rooms;
+
+impl Channel for Rooms {
+    type State = String;
+
+    fn join(&self, _: &mut Socket<'_>, payload: Payload<'_>) -> Result<Joined<String>, Refusal> {
+        let payload: Value = payload.json().expect("a test sends JSON");
+        Ok(Joined::with(payload["name"].as_str().expect("a name").to_owned()))
+    }
+
+    fn joined(&self, name: &mut String, socket: &mut Socket<'_>) {
+        socket.track(name, json!({})).expect("the name is valid");
+        socket.push_presence_state();
+    }
+
+    fn handle_in(&self, _: &mut String, _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
+        Ok(Outcome::NoReply)
+    }
+}
+
+/// One machine, with one process.
+struct Machine {
+    server: RunningServer,
+    bus: Arc<LocalBus>,
+    node: NodeId,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // The bus keeps its receiver, which keeps the bus.
+        self.bus.stop();
+    }
+}
+
+/// A machine's program and settings.
+#[derive(Clone)]
+struct Config {
+    settings: Settings,
+    has_pages: bool,
+}
+
+fn rule(pattern: &str, history: Option<HistoryRule>) -> ChannelRule {
+    ChannelRule {
+        pattern: pattern.into(),
+        join: JoinRule::Anyone,
+        publish: PublishRule::Server,
+        presence: false,
+        hooks: Vec::new(),
+        history,
+    }
+}
+
+fn base() -> Config {
+    let any = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    let mut settings = Settings::default();
+    settings.server.listen.clone_from(&any);
+    settings.server.shards = 1;
+    settings.admin.listen.clone_from(&any);
+    settings.stun.enabled = false;
+    settings.channels.rules = vec![rule("news:*", None)];
+    settings.api.key = KEY.into();
+    // Only a sign that there are other machines: the test links them itself.
+    settings.cluster.nats = vec!["nats://127.0.0.1:4222".into()];
+    Config { settings, has_pages: cfg!(feature = "pages") }
+}
+
+fn start(node: u16, config: &Config) -> Machine {
+    let bus = Arc::new(LocalBus::start(NodeId(node), BusLimits::default()).expect("a bus"));
+    let receiving = bus.clone();
+    let (lost, _) = mpsc::unbounded_channel();
+    let starts = ProcessStarts::default();
+    let role = ProcessRole {
+        cluster: Cluster::among(bus.clone(), node..node + 1, 1_000, None, starts),
+        secret: SECRET,
+        on_parts: Box::new(move |cluster, parts| {
+            receiving.attach(Arc::new(Receiver::new(cluster.clone(), parts, lost)));
+        }),
+        ..ProcessRole::alone().expect("a role")
+    };
+    let server = Server::new(config.settings.clone()).channel("rooms:*", Rooms);
+    #[cfg(feature = "pages")]
+    let server = if config.has_pages { server.with_pages() } else { server };
+    let server = server.start_as(role).expect("the machine starts");
+    Machine { server, bus, node: NodeId(node) }
+}
+
+/// Links two machines, as NATS would.
+fn link(one: &Machine, other: &Machine) {
+    let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+    one.bus.link(other.node, ours).expect("a link");
+    other.bus.link(one.node, theirs).expect("a link");
+    let started = Instant::now();
+    while !one.server.cluster().is_up(other.node) || !other.server.cluster().is_up(one.node) {
+        assert!(started.elapsed() < DEADLINE, "the machines are not linked");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+struct Client(WebSocket<TcpStream>);
+
+impl Client {
+    /// Joins a topic. Returns the client, and its reply's response.
+    fn join(machine: &Machine, topic: &str, payload: &Value) -> (Client, Value) {
+        let address = machine.server.address();
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        let url = format!("ws://{address}/socket/websocket?vsn=2.0.0");
+        let (socket, _) = tungstenite::client(url, stream).expect("the client is accepted");
+        let mut client = Client(socket);
+        let join = json!(["1", "1", topic, "phx_join", payload]).to_string();
+        client.0.send(Message::text(join)).expect("the socket is open");
+        let reply = client.receive("phx_reply");
+        assert_eq!(reply["status"], "ok", "{topic}: {reply}");
+        (client, reply["response"].clone())
+    }
+
+    /// The payload of the next message, which must be of this event.
+    fn receive(&mut self, event: &str) -> Value {
+        let text = self.0.read().expect("a message arrives").into_text().expect("it is text");
+        let message: Value = serde_json::from_str(&text).expect("it is JSON");
+        assert_eq!(message[3], event, "{message}");
+        message[4].clone()
+    }
+
+    /// Waits until a name is present, by the state or by a difference.
+    fn wait_for_presence(&mut self, name: &str) {
+        if self.receive("presence_state").get(name).is_some() {
+            return;
+        }
+        while self.receive("presence_diff")["joins"].get(name).is_none() {}
+    }
+}
+
+/// `POST /api/info`: the number of clients of all machines.
+fn clients_by_api(machine: &Machine) -> Value {
+    let mut stream = TcpStream::connect(machine.server.address()).expect("the server listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    let request = format!(
+        "POST /api/info HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\n\
+         content-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
+    );
+    stream.write_all(request.as_bytes()).expect("the request is sent");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("a response");
+    let body = response.split("\r\n\r\n").nth(1).expect("a body");
+    let info: Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("{response}"));
+    info["clients"].clone()
+}
+
+/// Everything that passes between two machines arrives, once, in both directions.
+fn assert_exchange(what: &str, one: &Machine, other: &Machine) {
+    let (mut a, _) = Client::join(one, "news:1", &json!({}));
+    let (mut b, _) = Client::join(other, "news:1", &json!({}));
+    for (number, machine) in [(1, one), (2, other), (3, one)] {
+        let endpoint = machine.server.endpoint();
+        endpoint.broadcast("news:1", "news", json!({ "number": number })).expect("an object");
+        for client in [&mut a, &mut b] {
+            assert_eq!(client.receive("news")["number"], number, "{what}");
+        }
+    }
+    // Names of their own: those of an earlier exchange may be leaving still.
+    let [c, d] = ["c", "d"].map(|name| format!("{name}{}", EXCHANGES.fetch_add(1, Relaxed)));
+    let (mut first, _) = Client::join(one, "rooms:1", &json!({ "name": c }));
+    let (mut second, _) = Client::join(other, "rooms:1", &json!({ "name": d }));
+    first.wait_for_presence(&d);
+    second.wait_for_presence(&c);
+}
+
+/// Changes of a setting, one for each kind of effect that machines have on each other.
+fn changes() -> Vec<(&'static str, Config)> {
+    let change = |change: fn(&mut Config)| {
+        let mut config = base();
+        change(&mut config);
+        config
+    };
+    let history = || Some(HistoryRule::default());
+    let with_history = |config: &mut Config, at: usize, pattern: &str| {
+        config.settings.channels.rules.insert(at, rule(pattern, history()));
+    };
+    let mut unrelated = base();
+    with_history(&mut unrelated, 0, "other:*");
+    let mut changed = base();
+    changed.settings.channels.rules = vec![rule("news:*", history())];
+    let mut before = base();
+    with_history(&mut before, 0, "news:1");
+    vec![
+        ("one more rule with history", unrelated),
+        ("history for a rule", changed),
+        ("a rule with history before another", before),
+        ("one more rule", change(|config| config.settings.channels.rules.push(rule("x:*", None)))),
+        ("no HTTP API", change(|config| config.settings.api.key.clear())),
+        ("no pages", change(|config| config.has_pages = false)),
+        ("open rooms", change(|config| config.settings.channels.open_rooms = true)),
+        ("event loops", change(|config| config.settings.server.shards = 2)),
+        (
+            "limits",
+            change(|config| {
+                let limits = &mut config.settings.limits;
+                limits.sockets_per_address_max = 77;
+                limits.loopback_limited = true;
+                limits.pages_max = 7;
+                limits.grids_max = 7;
+                limits.channels_per_socket_max = 7;
+            }),
+        ),
+        (
+            "sockets",
+            change(|config| {
+                config.settings.socket.mount = "/socket".into();
+                config.settings.socket.reservation_period = Duration::from_secs(1);
+                config.settings.server.drain_period = Duration::ZERO;
+            }),
+        ),
+        ("log", change(|config| config.settings.log.request_paths = vec!["/api".into()])),
+        ("operator", change(|config| config.settings.admin.token = "0123456789abcdef".into())),
+    ]
+}
+
+#[test]
+fn a_setting_that_changes_on_one_machine_after_the_other_loses_no_message() {
+    let changing = changes().into_iter().map(|(what, changed)| {
+        thread::spawn(move || {
+            let (one, other) = (start(0, &base()), start(1, &base()));
+            link(&one, &other);
+            assert_exchange(what, &one, &other);
+            drop(other);
+            let other = start(1, &changed);
+            link(&one, &other);
+            assert_exchange(what, &one, &other);
+            assert_exchange(what, &other, &one);
+            drop(one);
+            let one = start(0, &changed);
+            link(&one, &other);
+            assert_exchange(what, &one, &other);
+        })
+    });
+    let changing: Vec<_> = changing.collect();
+    for change in changing {
+        change.join().expect("each change passes");
+    }
+}
+
+#[test]
+fn a_machine_without_the_http_api_answers_the_calls_of_one_that_has_it() {
+    let mut without = base();
+    without.settings.api.key.clear();
+    let (one, other) = (start(0, &base()), start(1, &without));
+    link(&one, &other);
+    let _client = Client::join(&other, "news:1", &json!({}));
+    let started = Instant::now();
+    assert_eq!(clients_by_api(&one), 1);
+    assert!(started.elapsed() < Duration::from_secs(2), "the other machine did not answer");
+}
+
+#[test]
+fn a_topic_with_a_history_on_one_machine_is_recovered_on_any() {
+    let mut keeping = base();
+    keeping.settings.channels.rules = vec![rule("news:*", Some(HistoryRule::default()))];
+    let (one, other) = (start(0, &base()), start(1, &keeping));
+    link(&one, &other);
+    let (mut early, reply) = Client::join(&other, "news:1", &json!({}));
+    let before = reply["position"].as_str().expect("a position").to_owned();
+    one.server.endpoint().broadcast("news:1", "news", json!({ "number": 1 })).expect("an object");
+    assert_eq!(early.receive("news")["number"], 1);
+    for machine in [&one, &other] {
+        let payload = json!({ "history": { "after": before } });
+        let (mut late, reply) = Client::join(machine, "news:1", &payload);
+        assert_eq!(reply["recovered"], true, "node {}: {reply}", machine.node);
+        assert_eq!(late.receive("news")["number"], 1);
+    }
+}
+
+#[test]
+fn a_request_for_a_part_that_a_machine_does_not_have_fails_at_once() {
+    let mut without = base();
+    without.has_pages = false;
+    let (one, other) = (start(0, &base()), start(1, &without));
+    link(&one, &other);
+    let link = PartLink::new(one.server.cluster(), PartName::DenyList);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let outcome = runtime.expect("a runtime").block_on(link.request_if_there(other.node, &()));
+    assert_eq!(outcome, Err(Unanswered::NoPart));
+}
