@@ -24,7 +24,8 @@ function crates() {
   // One file beside every manifest of the workspace.
   const files = packages.map(({ manifest_path }) => path.join(path.dirname(manifest_path), `${name}.json`))
   try {
-    const options = ['--format', 'json', '--spec-version', '1.5', '--no-build-deps', '--target', target, '--override-filename', name]
+    const features = process.env.RELEASE_FEATURES ? ['--features', process.env.RELEASE_FEATURES] : []
+    const options = ['--format', 'json', '--spec-version', '1.5', '--no-build-deps', '--target', target, ...features, '--override-filename', name]
     run(cargo, ['cyclonedx', '--quiet', '--manifest-path', 'crates/cli/Cargo.toml', ...options])
     return readFileSync(`crates/cli/${name}.json`, 'utf8')
   } finally {

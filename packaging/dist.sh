@@ -10,6 +10,8 @@ cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
 CARGO_DEB=3.8.0
 CARGO_CYCLONEDX=0.5.9
+# Features of a release besides the default ones: an operator needs them when something is wrong already.
+export RELEASE_FEATURES=otlp,profiles
 
 say() { printf '== %s\n' "$*"; }
 
@@ -29,7 +31,7 @@ if [ -z "$binary" ]; then
   say "building the program"
   # With --target, the flags apply to the program alone. They remove the paths of this machine from it.
   RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=/watchfire --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
-    "$CARGO" build --locked --release --target "$host" -p watchfire-cli
+    "$CARGO" build --locked --release --target "$host" -p watchfire-cli --features "$RELEASE_FEATURES"
   binary=${CARGO_TARGET_DIR:-target}/$host/release/watchfire
 fi
 
@@ -48,7 +50,7 @@ reported=$("$staging/watchfire" --version)
 }
 
 say "writing the manual and the completions"
-"$CARGO" run --quiet --locked -p watchfire-cli --example manual -- "$staging/manual"
+"$CARGO" run --quiet --locked -p watchfire-cli --features "$RELEASE_FEATURES" --example manual -- "$staging/manual"
 
 say "the archive"
 # Everything has its place below a prefix, such as /usr/local.

@@ -161,9 +161,10 @@ function writeLayout(folder, layer) {
     ...platform,
     config: {
       User: `${USER}:${USER}`,
-      ExposedPorts: { '4000/tcp': {}, '4000/udp': {} },
-      // Any other setting of server.listen overrides this one, as does another PORT of the platform.
-      Env: ['PATH=/usr/bin', 'PORT=4000'],
+      ExposedPorts: { '4000/tcp': {}, '3478/udp': {} },
+      // Any other setting of server.listen overrides this one, as does another PORT of the platform. STUN has
+      // its usual port, whatever the platform's port is.
+      Env: ['PATH=/usr/bin', 'PORT=4000', 'WATCHFIRE_STUN_LISTEN=0.0.0.0:3478,[::]:3478'],
       Entrypoint: ['/usr/bin/watchfire'],
       Cmd: ['serve'],
       WorkingDir: `/${STATE}`,

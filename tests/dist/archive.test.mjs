@@ -28,6 +28,11 @@ describe('the checksums', () => {
 })
 
 describe('the archive', () => {
+  it('has a program with CPU profiles and traces', () => {
+    assert.match(run(program, ['get', '--help']), /--cpu-profile/)
+    run(program, ['serve', '--check', '--set', 'traces.endpoint=http://127.0.0.1:4318'])
+  })
+
   it('has a program that reports the version and carries no symbols', () => {
     assert.equal(run(program, ['--version']), `watchfire ${version}\n`)
     assert.match(run('file', ['--brief', program]), /, stripped/)
@@ -80,10 +85,11 @@ describe('the lists of components', () => {
   const namesOf = (list) => new Set(list.components.map(({ purl }) => purl.split('?')[0]))
 
   it('name every crate that Cargo links into the program, with its version', () => {
+    const features = /^export RELEASE_FEATURES=(.*)$/m.exec(readFileSync(path.join(REPOSITORY, 'packaging/dist.sh'), 'utf8'))[1]
     const list = read(crates)
     assert.equal(list.bomFormat, 'CycloneDX')
     const format = ['--prefix', 'none', '--format', '{p}', '--edges', 'normal,no-proc-macro']
-    const tree = run(process.env.CARGO ?? 'cargo', ['tree', '--locked', '-p', 'watchfire-cli', ...format], { cwd: REPOSITORY })
+    const tree = run(process.env.CARGO ?? 'cargo', ['tree', '--locked', '-p', 'watchfire-cli', '--features', features, ...format], { cwd: REPOSITORY })
     const linked = [...tree.matchAll(/^(\S+) v(\S+)/gm)].map(([, name, number]) => `pkg:cargo/${name}@${number}`)
     const listed = namesOf(list)
     const missing = linked.filter((name) => !listed.has(name) && !name.startsWith('pkg:cargo/watchfire-cli@'))

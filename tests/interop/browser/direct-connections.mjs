@@ -12,7 +12,14 @@ export async function newDirectVisitor(t, server, { isOff = false, beside = null
   const browser = beside?.tab.context().browser() ?? (await launch(isOff ? BY_RELAY_ONLY : DIRECT_ON_LOOPBACK))
   if (beside === null) t.after(() => browser.close())
   const context = await browser.newContext()
-  await context.addInitScript(() => {
+  await recordConnections(context)
+  if (!isOff) await context.grantPermissions(['microphone'], { origin: `http://localhost:${server.port}` })
+  return PageDriver.inContext(server, context)
+}
+
+/** Records every connection that the tabs of a browser make, for the functions below. */
+export function recordConnections(context) {
+  return context.addInitScript(() => {
     const Browser = window.RTCPeerConnection
     window.peerConnections = []
     window.RTCPeerConnection = class extends Browser {
@@ -22,8 +29,6 @@ export async function newDirectVisitor(t, server, { isOff = false, beside = null
       }
     }
   })
-  if (!isOff) await context.grantPermissions(['microphone'], { origin: `http://localhost:${server.port}` })
-  return PageDriver.inContext(server, context)
 }
 
 /** The state and the STUN servers of each connection that a tab made. */

@@ -180,3 +180,59 @@ fn an_error_in_a_scenario_is_reported_with_its_line_and_key() {
     let output = load(LOBBY, "nowhere.toml", &[]);
     assert!(text(&output.stderr).contains("targets: no target with a weight"));
 }
+
+/// The file of the run with two million sockets, with shorter times: users connect, join one room, and
+/// then think a thousand times in a row. They send no heartbeat.
+const TSUNG_LOBBY: &str = r#"<?xml version="1.0"?>
+<!DOCTYPE tsung SYSTEM "/usr/share/tsung/tsung-1.0.dtd">
+<tsung loglevel="notice" version="1.0">
+  <clients><client host="localhost" use_controller_vm="true" maxusers="100"/></clients>
+  <servers><server host="127.0.0.1" port="PORT" type="tcp"/></servers>
+  <load duration="1" unit="hour">
+    <arrivalphase phase="1" duration="1" unit="second">
+      <users maxnumber="20" arrivalrate="100" unit="second"/>
+    </arrivalphase>
+  </load>
+  <options><option name="ports_range" min="1025" max="65535"/></options>
+  <sessions>
+    <session name="lobby" probability="100" type="ts_websocket">
+      <request>
+        <websocket type="connect" path="/socket/websocket"/>
+      </request>
+      <request subst="true">
+        <websocket type="message" ack="no_ack" frame="text">{"topic":"rooms:lobby","event":"phx_join","payload":{"user":%%ts_user_server:get_unique_id%%},"ref":"1"}</websocket>
+      </request>
+      <for var="i" from="1" to="1000" incr="1">
+        <thinktime value="0.002"/>
+      </for>
+    </session>
+  </sessions>
+</tsung>"#;
+
+/// Runs that file against a server with a `socket.idle_timeout`. Returns the results.
+fn tsung_lobby(idle_timeout: &str) -> serde_json::Value {
+    let setting = format!("socket.idle_timeout={idle_timeout}");
+    let server = Listening::start(&[&SERVE[..], &["--set", &setting]].concat());
+    let name = format!("watchfire-{}-tsung-{idle_timeout}.json", std::process::id());
+    let json = std::env::temp_dir().join(name);
+    let scenario = TSUNG_LOBBY.replace("PORT", &server.port);
+    let arguments = ["--json", json.to_str().expect("the path is text")];
+    let output = load(&scenario, &format!("tsung-{idle_timeout}.xml"), &arguments);
+    let results = std::fs::read(&json).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    std::fs::remove_file(&json).expect("the file is there");
+    serde_json::from_slice(&results).expect("it is JSON")
+}
+
+#[test]
+fn users_that_send_no_heartbeat_stay_while_the_idle_timeout_is_longer_than_their_silence() {
+    let results = tsung_lobby("1h");
+    let counts = &results["counts"];
+    assert_eq!((&counts["started"], &counts["finished"]), (&20.into(), &20.into()), "{counts}");
+}
+
+#[test]
+fn users_that_send_no_heartbeat_are_closed_after_the_idle_timeout() {
+    let results = tsung_lobby("200ms");
+    let counts = &results["counts"];
+    assert_eq!((&counts["started"], &counts["finished"]), (&20.into(), &0.into()), "{counts}");
+}
