@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The low bits of a hash of samples of these messages, which a test computes. So it changes with them:
 /// otherwise a program that was replaced on disk, under a running supervisor, would misread them.
-pub(crate) const PROTOCOL: u16 = 2;
+pub(crate) const PROTOCOL: u16 = 12096;
 
 /// Maximum bytes of startup data in one message.
 pub(crate) const STARTUP_DATA_PIECE_BYTES: usize = 32 * 1024;
