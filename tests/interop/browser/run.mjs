@@ -13,6 +13,8 @@ import { fileURLToPath } from 'node:url'
 
 const AT_A_TIME = 2
 const SLOW_MS = 10_000
+/** A file that takes longer fails: a failed test may leave a browser open, which would keep its process alive for ever. */
+const FILE_MS = 15 * 60_000
 
 /** These compare durations with a limit, count frames, or measure memory. */
 const MEASURING = ['availability', 'holders', 'large-files', 'sprites', 'streaming'].map((name) => `browser/${name}.test.mjs`)
@@ -36,7 +38,7 @@ for (const { name, ms } of slow.sort((a, b) => b.ms - a.ms)) console.log(`${seco
 /** Runs the files and prints their results; a failed test makes this process fail. */
 async function runFiles(files, concurrency) {
   if (files.length === 0) return
-  const events = run({ files: files.map((file) => path.resolve(file)), concurrency })
+  const events = run({ files: files.map((file) => path.resolve(file)), concurrency, timeout: FILE_MS })
   for (const event of ['test:pass', 'test:fail']) events.on(event, record)
   events.on('test:fail', () => (process.exitCode = 1))
   const report = events.compose(spec)
@@ -45,7 +47,8 @@ async function runFiles(files, concurrency) {
 
 /** Tests of a file run one after another, so their durations add up to that of the file. */
 function record({ name, nesting, file, details: { duration_ms: ms } }) {
-  if (nesting > 0 || file === undefined) return
+  // A file that fails is reported once more, as a test with its own name.
+  if (nesting > 0 || file === undefined || path.resolve(name) === path.resolve(file)) return
   msOf.set(file, (msOf.get(file) ?? 0) + ms)
   if (ms > SLOW_MS) slow.push({ name, ms })
 }
