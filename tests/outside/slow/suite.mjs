@@ -8,7 +8,7 @@ import { debianVersion, needs, runOrFail } from '../lib/tools.mjs'
 
 const CONNECTIONS = 400
 const SECONDS = 20
-const SECONDS_OF_SLICE = 4
+const SECONDS_OF_SLICE = 3
 /** The server must answer another client within this time. */
 const PROBE_SECONDS = 3
 

@@ -16,7 +16,7 @@ export const suite = {
     'testssl.sh and sslscan connect to a server with a certificate of its own. A case is a finding: a protocol, a cipher, a known ' +
     'vulnerability or a property of the certificate. Checks of the certificate that need a public name are not run.',
   parts: [
-    { judged: 'testssl.sh', run: judgeWithTestssl },
+    { judged: 'testssl.sh', run: judgeWithTestssl, isInSlice: false },
     { judged: 'sslscan', run: judgeWithSslscan },
   ],
 }
@@ -34,12 +34,11 @@ async function withServer(scratch, judge) {
 /** Findings of these severities are passed. */
 const GOOD = ['OK', 'INFO']
 
-function judgeWithTestssl({ isSlice, scratch }) {
+function judgeWithTestssl({ scratch }) {
   const testssl = needs('testssl', 'testssl.sh')
   return withServer(scratch, async (address) => {
     const file = path.join(scratch, 'findings.json')
-    // Protocols; then also the standard ciphers, forward secrecy and vulnerabilities.
-    const checks = isSlice ? ['--protocols'] : ['--protocols', '--std', '--fs', '--vulnerable']
+    const checks = ['--protocols', '--std', '--fs', '--vulnerable']
     await run(testssl, ['--quiet', '--warnings', 'off', '--color', '0', '--sneaky', '--jsonfile', file, ...checks, address], { ms: TESTSSL_MS, cwd: scratch })
     const findings = JSON.parse(readFileSync(file, 'utf8')).filter(({ severity }) => severity !== 'DEBUG')
     const cases = findings.map(({ id, severity, finding }) => ({ name: id, isPassed: GOOD.includes(severity), found: `${severity}: ${finding}` }))

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::error::{CallError, Code};
-use super::params::parse;
+use super::params::{parse, whole_number};
 use super::processes::Processes;
 use super::question::Question;
 
@@ -16,7 +16,7 @@ struct Params {
     topic: String,
     /// The messages after this position. Absent: the last ones.
     after: Option<String>,
-    #[serde(default = "limit_default")]
+    #[serde(default = "limit_default", deserialize_with = "whole_number")]
     limit: u32,
 }
 

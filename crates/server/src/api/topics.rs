@@ -4,12 +4,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::{CallError, Code};
-use super::params::parse;
+use super::params::{parse, whole_number};
 use super::processes::Processes;
 use super::question::{Question, summed};
 
-const LIMIT_DEFAULT: usize = 100;
-const LIMIT_MAX: usize = 1_000;
+const LIMIT_DEFAULT: u32 = 100;
+const LIMIT_MAX: u32 = 1_000;
 
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -17,7 +17,8 @@ struct Params {
     prefix: String,
     /// The last topic of the page before.
     cursor: Option<String>,
-    limit: usize,
+    #[serde(deserialize_with = "whole_number")]
+    limit: u32,
 }
 
 impl Default for Params {
@@ -33,6 +34,7 @@ pub(super) async fn topics(processes: &Processes, body: &[u8]) -> Result<String,
         let message = format!("limit must be between 1 and {LIMIT_MAX}, not {limit}");
         return Err(CallError::new(Code::BadRequest, message));
     }
+    let limit = limit as usize;
     // One more shows whether there is a further page.
     let question = Question::Topics {
         prefix: &prefix,

@@ -20,7 +20,7 @@ static RING: CryptoProvider = CryptoProvider {
             Algorithm::HS256 | Algorithm::RS256 | Algorithm::ES256 | Algorithm::EdDSA
         );
         match is_supported && key.family() == algorithm.family() {
-            true => Ok(Box::new(RingVerifier { algorithm: *algorithm, key: key.clone() })),
+            true => Ok(Box::new(RingVerifier::new(*algorithm, key.clone()))),
             false => Err(unsupported()),
         }
     },
@@ -37,9 +37,15 @@ fn unsupported() -> Error {
     ErrorKind::UnsupportedAlgorithm.into()
 }
 
-struct RingVerifier {
+pub(super) struct RingVerifier {
     algorithm: Algorithm,
     key: DecodingKey,
+}
+
+impl RingVerifier {
+    pub fn new(algorithm: Algorithm, key: DecodingKey) -> RingVerifier {
+        RingVerifier { algorithm, key }
+    }
 }
 
 impl JwtVerifier for RingVerifier {

@@ -13,6 +13,8 @@ mod error;
 mod jwks;
 #[cfg(feature = "jwt")]
 mod keys;
+#[cfg(all(feature = "jwt", test))]
+mod signature_vectors;
 mod socket_token;
 #[cfg(feature = "jwt")]
 mod verifier;
