@@ -293,7 +293,8 @@ describe('a long-poll session with short timeouts and low limits', () => {
 
   const overfull = [
     ['many', 25, 10],
-    ['large', 3, 60_000],
+    // Each message counts at most a quarter of the limit.
+    ['large', 5, 60_000],
   ]
   for (const [kind, count, length] of overfull) {
     it(`ends when too ${kind} messages wait for a GET, and others continue`, async (t) => {
