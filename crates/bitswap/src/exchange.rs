@@ -1,4 +1,6 @@
 mod lists;
+mod lookups;
+mod questions;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
@@ -7,6 +9,7 @@ use std::time::Duration;
 use watchfire_content::{Block, Cid};
 use watchfire_types::Instant;
 
+use self::questions::Questions;
 use crate::leaves::LeafLists;
 use crate::ledger::Ledger;
 use crate::limits::SWARM_LEECHERS_MIN;
@@ -36,6 +39,7 @@ pub struct Exchange<P, B = Block> {
     requester: Requester<P>,
     ledger: Ledger<P, B>,
     leaves: LeafLists<P>,
+    questions: Questions<P>,
     send_buffers: BTreeMap<P, SendBuffer>,
     uplink: Uplink,
     /// Peers with messages that wait, and until when.
@@ -74,6 +78,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             uplink: Uplink::new(limits.reading_bytes_max),
             ledger: Ledger::new(limits, policy.serves_rarest_first, seed),
             leaves: LeafLists::new(),
+            questions: Questions::new(),
             send_buffers: BTreeMap::new(),
             delayed: BTreeSet::new(),
             compared_at: Instant::ZERO,
@@ -141,6 +146,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     }
 
     fn handle_presence(&mut self, peer: P, cid: &Cid, has_block: bool) {
+        self.answer_question(peer, cid, has_block);
         if let Some(response) = self.requester.handle_presence(self.now, peer, cid, has_block) {
             self.strategy.handle_response(peer, response);
         }
@@ -149,6 +155,13 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     /// A block arrived. Returns whether its CID was never wanted.
     fn handle_block(&mut self, peer: P, block: B) -> bool {
         let bytes = block.len() as u64;
+        let was_asked = self.answer_question(peer, block.cid(), true);
+        if was_asked && self.requester.wants().find(block.cid()).is_none() {
+            // A short block is the answer of many peers to a want-have.
+            self.totals.duplicate_blocks += 1;
+            self.totals.duplicate_bytes += bytes;
+            return false;
+        }
         match self.requester.handle_block(self.now, peer, block.cid(), block.len()) {
             Arrival::Wanted(sessions, response) => {
                 self.strategy.handle_response(peer, response);
@@ -195,27 +208,6 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             self.requester.update_peer(peer);
         }
         self.begin_input(now);
-    }
-
-    /// A block of so many bytes is in the local store. Peers that wait for it receive it, or HAVE.
-    pub fn handle_stored(&mut self, now: Instant, cid: &Cid, len: usize) {
-        self.begin_input(now);
-        self.ledger.handle_stored(cid, len);
-        if self.leaves.handle_stored(cid) {
-            self.outputs.push_back(Output::ListLinks { node: cid.clone() });
-        }
-    }
-
-    /// The answer to [`Output::Lookup`]: the length of the block, or `None` if the store lacks it.
-    pub fn handle_lookup(&mut self, now: Instant, cid: &Cid, len: Option<usize>) {
-        self.begin_input(now);
-        self.ledger.handle_lookup(cid, len);
-    }
-
-    /// The answer to [`Output::Read`]: the block, or `None` if it cannot be read.
-    pub fn handle_read(&mut self, now: Instant, peer: P, cid: &Cid, block: Option<B>) {
-        self.begin_input(now);
-        self.ledger.handle_read(peer, cid, block);
     }
 
     /// Starts a session.
@@ -331,6 +323,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.strategy.handle_disconnected(peer);
         self.ledger.handle_disconnected(peer);
         self.leaves.handle_disconnected(peer);
+        self.forget_questions(peer);
     }
 
     fn drop_peer(&mut self, peer: P, reason: Misbehaviour) {
@@ -355,6 +348,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         let mut peers = std::mem::take(&mut self.requester.peers_to_update);
         peers.append(&mut self.ledger.peers_to_update);
         peers.append(&mut self.leaves.peers_to_update);
+        peers.append(&mut self.questions.peers_to_update);
         while let Some(&(until, peer)) = self.delayed.first()
             && until <= self.now
         {
@@ -414,7 +408,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         let Some(send_buffer) = self.send_buffers.get(&peer) else { return };
         let is_urgent = self.requester.has_urgent(peer)
             || self.ledger.has_urgent(peer)
-            || self.leaves.has_urgent(peer);
+            || self.leaves.has_urgent(peer)
+            || self.questions.has_unsent(peer);
         if send_buffer.delayed_until > self.now && !is_urgent {
             self.delayed.insert((send_buffer.delayed_until, peer));
             return;
@@ -423,7 +418,8 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
             && send_buffer.room > 0
         {
             let room = send_buffer.room;
-            let (wants, has_more_wants) = self.take_wants(peer, room);
+            let (mut wants, has_more_wants) = self.take_wants(peer, room);
+            self.add_questions(peer, &mut wants);
             let wants_len: usize = wants.iter().map(WantEntry::encoded_len).sum();
             let (answers, has_more_answers) =
                 self.ledger.take_answers(peer, room.saturating_sub(wants_len));

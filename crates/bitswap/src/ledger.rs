@@ -194,16 +194,57 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         self.settle_wants(cid, len, &peers);
     }
 
-    /// A block is in the store from now on.
-    pub(crate) fn handle_stored(&mut self, cid: &Cid, len: usize) {
+    /// The peers for which a lookup runs.
+    pub(crate) fn peers_of_lookup(&self, cid: &Cid) -> &[P] {
+        self.lookups.get(cid).map_or(&[], Vec::as_slice)
+    }
+
+    /// A lookup ends later. Until then, a want of another peer begins a lookup of its own.
+    pub(crate) fn defer_lookup(&mut self, cid: &Cid) {
+        self.lookups.remove(cid);
+    }
+
+    /// A lookup ended: the store lacks the block and can obtain it. Want-haves are answered with HAVE.
+    /// Returns whether no peer waits for the block itself.
+    pub(crate) fn handle_obtainable(&mut self, cid: &Cid) -> bool {
+        let peers = self.lookups.get_mut(cid);
+        let Some(peers) = peers else { return true };
+        let accounts = &self.accounts;
+        let wants_presence = |peer: &P| {
+            let account = accounts.get(peer).filter(|account| account.has_presences);
+            let wanted = account.and_then(|account| account.wants.get(cid));
+            wanted.is_none_or(|wanted| wanted.kind == WantKind::Have)
+        };
+        let answered: Vec<P> = peers.iter().copied().filter(&wants_presence).collect();
+        peers.retain(|peer| !wants_presence(peer));
+        let is_answered = peers.is_empty();
+        if is_answered {
+            self.lookups.remove(cid);
+        }
+        // No block is that long, so none is queued.
+        self.settle_wants(cid, Some(usize::MAX), &answered);
+        is_answered
+    }
+
+    /// A block is in the store from now on, for the peers that `is_for` selects.
+    pub(crate) fn handle_stored(&mut self, cid: &Cid, len: usize, is_for: impl Fn(P) -> bool) {
         if self.wanters.is_empty() {
             return;
         }
         for cid in other_cids(cid).iter().chain([cid]) {
-            if let Some(wanters) = self.wanters.get(cid).cloned() {
+            if let Some(wanters) = self.wanters.get(cid) {
+                let wanters: Vec<P> =
+                    wanters.iter().copied().filter(|peer| is_for(*peer)).collect();
                 self.settle_wants(cid, Some(len), &wanters);
             }
         }
+    }
+
+    /// The lookups of a block end for the peers that `is_for` selects: the store lacks it.
+    pub(crate) fn handle_unavailable(&mut self, cid: &Cid, is_for: impl Fn(P) -> bool) {
+        let Some(wanters) = self.wanters.get(cid) else { return };
+        let wanters: Vec<P> = wanters.iter().copied().filter(|peer| is_for(*peer)).collect();
+        self.settle_wants(cid, None, &wanters);
     }
 
     fn settle_wants(&mut self, cid: &Cid, len: Option<usize>, peers: &[P]) {

@@ -48,6 +48,15 @@ pub enum Output<P, B = Block> {
         /// The peer that sent it.
         from: P,
     },
+    /// The answer to [`Exchange::ask`](crate::Exchange::ask).
+    Answered {
+        /// The peer. It may be gone.
+        peer: P,
+        /// The block.
+        cid: Cid,
+        /// Whether the peer has the block; false for a peer that is gone.
+        has_block: bool,
+    },
     /// Search for providers, because no connected peer is known to have a block. Answer with
     /// [`Exchange::handle_providers`](crate::Exchange::handle_providers). Searches repeat at
     /// growing intervals. Each session has one search at a time.

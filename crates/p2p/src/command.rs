@@ -11,6 +11,7 @@ use watchfire_store::WriteBlocks;
 use watchfire_types::TraceContext;
 
 use crate::error::{ConnectError, RoutingError};
+use crate::fallback::RequestOrigin;
 use crate::fetch::{Fetch, FetchError, FetchScope};
 use crate::requests::{InboundSender, RequestError};
 use crate::session::SessionEvent;
@@ -88,8 +89,19 @@ pub(crate) enum Command {
         cid: Cid,
         bytes: usize,
     },
+    BlockObtained {
+        cid: Cid,
+        bytes: usize,
+        origin: RequestOrigin,
+    },
     BlockUnavailable {
         cid: Cid,
+        origin: RequestOrigin,
+    },
+    Ask {
+        peers: Option<Vec<PeerId>>,
+        cid: Cid,
+        reply: oneshot::Sender<Option<PeerId>>,
     },
     Peers {
         reply: oneshot::Sender<Vec<PeerStats>>,

@@ -1,5 +1,6 @@
 //! The handle of a host, which runs on its own thread.
 
+mod block_questions;
 mod block_reader;
 mod bootstrap;
 mod clock;
@@ -37,7 +38,7 @@ use crate::behaviour::Behaviour;
 use crate::command::{COMMANDS_MAX, Command};
 use crate::error::{ConnectError, RoutingError, StartError, Stopped};
 use crate::external::{ExternalTransport, TRANSPORT_EVENTS_MAX, TransportEvent};
-use crate::fallback::{FallbackSource, NoFallback};
+use crate::fallback::{FallbackSource, NoFallback, RequestOrigin};
 use crate::fetch::{Fetch, FetchError, FetchScope};
 use crate::requests::{InboundRequest, RequestError, WAITING_REQUESTS_MAX};
 use crate::session::BlockSession;
@@ -277,9 +278,39 @@ impl Host {
         self.send(Command::BlockStored { cid, bytes }).await
     }
 
-    /// Notifies the host that its [`FallbackSource`] cannot obtain a block.
-    pub async fn notify_block_unavailable(&self, cid: Cid) -> Result<(), Stopped> {
-        self.send(Command::BlockUnavailable { cid }).await
+    /// Notifies the host that its [`FallbackSource`] has stored a block of `bytes` for peers of this
+    /// kind. The host sends it to those that wait for it, and not to others.
+    pub async fn notify_block_obtained(
+        &self,
+        cid: Cid,
+        bytes: usize,
+        origin: RequestOrigin,
+    ) -> Result<(), Stopped> {
+        self.send(Command::BlockObtained { cid, bytes, origin }).await
+    }
+
+    /// Notifies the host that its [`FallbackSource`] cannot obtain a block for peers of this kind.
+    pub async fn notify_block_unavailable(
+        &self,
+        cid: Cid,
+        origin: RequestOrigin,
+    ) -> Result<(), Stopped> {
+        self.send(Command::BlockUnavailable { cid, origin }).await
+    }
+
+    /// Asks connected libp2p peers whether they have a block now, without requesting it: these, or all
+    /// with `None`. Returns the first that has it, or `None` when all have answered.
+    ///
+    /// Peers with a protocol before Bitswap 1.2 have no answer to such a question. One that the caller
+    /// names counts as having the block while it is connected.
+    pub async fn ask(
+        &self,
+        peers: Option<Vec<PeerId>>,
+        cid: Cid,
+    ) -> Result<Option<PeerId>, Stopped> {
+        let (reply, result) = oneshot::channel();
+        self.send(Command::Ask { peers, cid, reply }).await?;
+        result.await.map_err(|_| Stopped)
     }
 
     /// Adds a transport for peers that are not on libp2p.

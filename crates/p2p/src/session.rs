@@ -1,5 +1,6 @@
 //! Requests for single blocks, which go into no store.
 
+use libp2p::PeerId;
 use tokio::sync::mpsc;
 use watchfire_bitswap::{SessionId, Want};
 use watchfire_content::{Block, Cid};
@@ -11,7 +12,12 @@ use crate::error::Stopped;
 #[derive(Debug)]
 pub enum SessionEvent {
     /// A requested block arrived and was verified. It is in no store.
-    Block(Block),
+    Block {
+        /// The block.
+        block: Block,
+        /// The libp2p peer that sent it; `None` for a peer that is not on libp2p.
+        from: Option<PeerId>,
+    },
     /// No connected peer is known to have this block. The host searches for other peers.
     Searching(Cid),
 }

@@ -240,6 +240,12 @@ pub(crate) struct RunningPages {
 }
 
 impl RunningPages {
+    /// The addresses of the gateway, as text.
+    pub fn gateway_addresses(&self) -> Vec<String> {
+        let addresses = self.gateway.iter().flat_map(|gateway| gateway.addresses());
+        addresses.map(ToString::to_string).collect()
+    }
+
     /// Ends the gateway, whose page clients are clients of the event loops.
     pub fn stop_gateway(&mut self) {
         self.gateway.take();

@@ -712,6 +712,12 @@ impl RunningServer {
         self.tls.as_ref().map_or(&[], TlsThread::redirect_addresses)
     }
 
+    /// The addresses on which the gateway to libp2p peers listens, each with its peer id at the end. None
+    /// without a gateway, in a process that does not have it, and while it waits for a port in use.
+    pub fn gateway_addresses(&self) -> Vec<String> {
+        self.pages.as_ref().map(RunningPages::gateway_addresses).unwrap_or_default()
+    }
+
     /// A handle for broadcasts and pushes from any thread.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint

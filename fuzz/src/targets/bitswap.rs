@@ -114,7 +114,7 @@ pub fn bitswap_exchange(bytes: &[u8]) {
                 Output::FindProviders { session, .. } => {
                     exchange.handle_providers(now, session, &[0, 1])
                 }
-                Output::Send { .. } | Output::DropPeer { .. } => {}
+                Output::Send { .. } | Output::Answered { .. } | Output::DropPeer { .. } => {}
             }
         }
     }

@@ -308,7 +308,7 @@ impl SpreadTask {
                     self.learn(&session, peer, answer).await?;
                 }
                 event = session.next() => match event {
-                    Some(SessionEvent::Block(block)) => self.handle_block(&block).await?,
+                    Some(SessionEvent::Block { block, .. }) => self.handle_block(&block).await?,
                     Some(SessionEvent::Searching(_)) => {}
                     None => return Err(DownloadError::Stopped),
                 },

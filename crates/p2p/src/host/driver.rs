@@ -7,13 +7,14 @@ use std::sync::Arc;
 use futures::StreamExt;
 use libp2p::PeerId;
 use libp2p::swarm::{Swarm, SwarmEvent};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use watchfire_bitswap::{Exchange, Message, Output, SessionId};
 use watchfire_content::{Block, Cid};
 use watchfire_store::{ReadBlocks, WriteBlocks};
 use watchfire_types::{Instant as CoreInstant, TraceContext};
 
+use super::block_questions::BlockQuestions;
 use super::clock::PausableClock;
 use super::connections::{self, Connections};
 use super::external_peers::ExternalPeers;
@@ -48,13 +49,11 @@ pub(super) struct Driver {
     transport_events: mpsc::Receiver<TransportEvent>,
     blocks: LocalBlocks,
     sessions: BlockSessions,
+    questions: BlockQuestions,
     fetches: Fetches,
     routing: Routing,
     requests: Requests,
     traces: Traces,
-    /// The sender of the last message. The outputs of a message are handled before the next
-    /// message.
-    request_origin: RequestOrigin,
     /// The totals that neither the exchange nor another part counts.
     counters: HostStats,
 }
@@ -85,10 +84,10 @@ impl Driver {
             transport_events,
             blocks: LocalBlocks::new(stores, fallback)?,
             sessions: BlockSessions::default(),
+            questions: BlockQuestions::default(),
             fetches: Fetches::new(),
             requests: Requests::default(),
             traces: Traces::default(),
-            request_origin: RequestOrigin::Libp2p,
             counters: HostStats::default(),
         })
     }
@@ -241,13 +240,45 @@ impl Driver {
                 self.exchange.handle_lookup(self.now(), &cid, Some(bytes));
                 self.exchange.handle_stored(self.now(), &cid, bytes);
             }
-            Command::BlockUnavailable { cid } => {
-                self.exchange.handle_lookup(self.now(), &cid, None);
+            Command::BlockObtained { cid, bytes, origin } => {
+                let (now, numbers) = (self.now(), &self.peer_numbers);
+                let is_for = |peer| origin_of(numbers, peer) == origin;
+                self.exchange.handle_stored_for(now, &cid, bytes, is_for);
+                if origin == RequestOrigin::Libp2p {
+                    self.exchange.announce_leaf(now, &cid);
+                }
             }
+            Command::BlockUnavailable { cid, origin } => {
+                let (now, numbers) = (self.now(), &self.peer_numbers);
+                let is_for = |peer| origin_of(numbers, peer) == origin;
+                self.exchange.handle_unavailable_for(now, &cid, is_for);
+            }
+            Command::Ask { peers, cid, reply } => self.ask(peers, cid, reply),
             Command::Peers { reply } => drop(reply.send(self.peer_stats())),
             Command::Stats { reply } => drop(reply.send(self.stats())),
             Command::Stop => {}
         }
+    }
+
+    fn ask(
+        &mut self,
+        peers: Option<Vec<PeerId>>,
+        cid: Cid,
+        reply: oneshot::Sender<Option<PeerId>>,
+    ) {
+        let numbers = &self.peer_numbers;
+        let numbered = |id: PeerId| Some((numbers.connected(&id)?, id));
+        let asked: Vec<(PeerNumber, PeerId)> = match &peers {
+            Some(peers) => peers.iter().copied().filter_map(numbered).collect(),
+            None => self
+                .exchange
+                .peers()
+                .filter_map(|peer| Some((peer, numbers.id_of(peer)?)))
+                .collect(),
+        };
+        let is_named = peers.is_some();
+        let now = self.now();
+        self.questions.ask(&mut self.exchange, now, asked, is_named, cid, reply);
     }
 
     fn start_fetch(
@@ -291,7 +322,7 @@ impl Driver {
             }
             TransportEvent::Message { peer, message, bytes, .. } => {
                 let peer = self.external_peers.number_of(peer);
-                self.handle_message(peer, message, bytes, RequestOrigin::External);
+                self.handle_message(peer, message, bytes);
             }
             TransportEvent::Malformed { peer } => {
                 self.counters.malformed_messages += 1;
@@ -313,17 +344,10 @@ impl Driver {
     }
 
     /// Passes a message to the exchange; `None` if its peer has disconnected meanwhile.
-    fn handle_message(
-        &mut self,
-        peer: Option<PeerNumber>,
-        message: Message,
-        bytes: usize,
-        origin: RequestOrigin,
-    ) {
+    fn handle_message(&mut self, peer: Option<PeerNumber>, message: Message, bytes: usize) {
         self.counters.received_messages += 1;
         self.counters.received_bytes += bytes as u64;
         if let Some(peer) = peer {
-            self.request_origin = origin;
             if let Some(trace) = message.trace {
                 self.traces.note_requests(trace, peer, self.peer_numbers.id_of(peer));
             }
@@ -342,10 +366,21 @@ impl Driver {
             match output {
                 Output::Send { peer, message } => self.send(peer, message),
                 Output::Lookup { cid } => {
-                    self.blocks.look_up(&mut self.exchange, now, &cid, self.request_origin);
+                    // All are of one kind: a lookup ends before the next message, or is deferred.
+                    let peer = self.exchange.peers_of_lookup(&cid).first();
+                    let origin = peer.map_or(RequestOrigin::Libp2p, |peer| self.origin_of(*peer));
+                    self.blocks.look_up(&mut self.exchange, now, &cid, origin);
                 }
-                Output::Read { peer, cid } => self.blocks.read(&mut self.exchange, now, peer, cid),
-                Output::ListLinks { node } => self.blocks.read_links(node),
+                Output::Read { peer, cid } => {
+                    let reader = (peer, self.origin_of(peer));
+                    self.blocks.read(&mut self.exchange, now, reader, cid);
+                }
+                Output::ListLinks { node } => {
+                    self.blocks.read_links(&mut self.exchange, now, node);
+                }
+                Output::Answered { peer, cid, has_block } => {
+                    self.questions.handle_answer(peer, &cid, has_block);
+                }
                 Output::BlockReceived { sessions, block, from } => {
                     self.handle_block(&sessions, &block, from);
                 }
@@ -385,12 +420,17 @@ impl Driver {
         }
     }
 
+    fn origin_of(&self, peer: PeerNumber) -> RequestOrigin {
+        origin_of(&self.peer_numbers, peer)
+    }
+
     fn handle_block(&mut self, sessions: &[SessionId], block: &Block, from: PeerNumber) {
-        if let Some(id) = self.peer_numbers.id_of(from) {
+        let id = self.peer_numbers.id_of(from);
+        if let Some(id) = id {
             self.connections.note_block_moved(id);
         }
         self.traces.note_received(sessions, block, from);
-        self.sessions.send_block(sessions, block);
+        self.sessions.send_block(sessions, block, id);
         self.fetches.send_block(sessions, block, from);
     }
 
@@ -498,7 +538,7 @@ impl Driver {
             }
             StreamEvent::Message { peer, message, bytes, reservation } => {
                 let number = self.peer_numbers.connected(&peer);
-                self.handle_message(number, message, bytes, RequestOrigin::Libp2p);
+                self.handle_message(number, message, bytes);
                 drop(reservation);
             }
             StreamEvent::Written { peer } => {
@@ -554,5 +594,13 @@ impl Driver {
             paused: self.clock.paused(),
             ..self.counters.clone()
         }
+    }
+}
+
+/// The kind of a peer in the exchange.
+fn origin_of(numbers: &PeerNumbers, peer: PeerNumber) -> RequestOrigin {
+    match numbers.id_of(peer) {
+        Some(_) => RequestOrigin::Libp2p,
+        None => RequestOrigin::External,
     }
 }

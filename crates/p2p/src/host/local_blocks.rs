@@ -59,6 +59,17 @@ impl LocalBlocks {
         Some(node.ok()?.links.into_iter().map(with_presence).collect())
     }
 
+    /// Like [`LocalBlocks::len_of`], for a peer of this kind.
+    fn len_for(&self, cid: &Cid, origin: RequestOrigin) -> Option<usize> {
+        self.len_of(cid).filter(|_| self.is_served(cid, origin))
+    }
+
+    /// Whether peers of this kind may have a block that a store has. A CID that contains its block
+    /// says all that there is to say.
+    fn is_served(&self, cid: &Cid, origin: RequestOrigin) -> bool {
+        Block::from_cid(cid).is_some() || self.fallback.is_served(cid, origin)
+    }
+
     /// Reports to the exchange whether a store has a block. If the fallback source tries to obtain
     /// the block, the report follows later.
     pub(super) fn look_up(
@@ -68,9 +79,16 @@ impl LocalBlocks {
         cid: &Cid,
         origin: RequestOrigin,
     ) {
-        let len = self.len_of(cid);
-        if len.is_some() || !self.fallback.request(cid, origin) {
-            exchange.handle_lookup(now, cid, len);
+        let len = self.len_for(cid, origin);
+        if len.is_some() {
+            return exchange.handle_lookup(now, cid, len);
+        }
+        if self.fallback.can_obtain(cid, origin) && exchange.handle_obtainable(now, cid) {
+            return;
+        }
+        match self.fallback.request(cid, origin) {
+            true => exchange.defer_lookup(now, cid),
+            false => exchange.handle_lookup(now, cid, None),
         }
     }
 
@@ -79,18 +97,22 @@ impl LocalBlocks {
         &self,
         exchange: &mut Exchange<PeerNumber>,
         now: Instant,
-        peer: PeerNumber,
+        (peer, origin): (PeerNumber, RequestOrigin),
         cid: Cid,
     ) {
         match Block::from_cid(&cid) {
             Some(block) => exchange.handle_read(now, peer, &cid, Some(block)),
+            None if !self.is_served(&cid, origin) => exchange.handle_read(now, peer, &cid, None),
             None => self.reader.read(ReadPurpose::Send(peer), cid),
         }
     }
 
-    /// Reads a node to list its links.
-    pub(super) fn read_links(&self, node: Cid) {
-        self.reader.read(ReadPurpose::ListLinks, node);
+    /// Reads a node to list its links. Only libp2p peers have lists.
+    pub(super) fn read_links(&self, exchange: &mut Exchange<PeerNumber>, now: Instant, node: Cid) {
+        match self.is_served(&node, RequestOrigin::Libp2p) {
+            true => self.reader.read(ReadPurpose::ListLinks, node),
+            false => exchange.handle_links(now, &node, None),
+        }
     }
 
     /// Waits for the next block that was read; `None` if the reading thread has ended.
@@ -109,7 +131,10 @@ impl LocalBlocks {
             ReadPurpose::ListLinks => {
                 // Another block of the same hash is not the node that was requested.
                 let block = block.filter(|block| *block.cid() == cid);
-                let links = block.and_then(|block| self.links_of(&block));
+                let mut links = block.and_then(|block| self.links_of(&block));
+                for (cid, has_block) in links.iter_mut().flatten() {
+                    *has_block &= self.is_served(cid, RequestOrigin::Libp2p);
+                }
                 exchange.handle_links(now, &cid, links);
             }
         }

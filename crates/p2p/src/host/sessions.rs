@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use libp2p::PeerId;
 use tokio::sync::mpsc;
 use watchfire_bitswap::SessionId;
 use watchfire_content::{Block, Cid};
@@ -39,10 +40,10 @@ impl BlockSessions {
     }
 
     /// Sends a block to the sessions among `sessions` that are open here.
-    pub(super) fn send_block(&self, sessions: &[SessionId], block: &Block) {
+    pub(super) fn send_block(&self, sessions: &[SessionId], block: &Block, from: Option<PeerId>) {
         for events in sessions.iter().filter_map(|id| self.events.get(id)) {
             // A dropped handle is reported by `next_dropped`.
-            let _ = events.send(SessionEvent::Block(block.clone()));
+            let _ = events.send(SessionEvent::Block { block: block.clone(), from });
         }
     }
 
@@ -65,9 +66,10 @@ mod tests {
         let (mine, other) = (SessionId(1), SessionId(2));
         sessions.open(mine, sender);
         let block = Block::raw("hi".into()).expect("a short block");
-        sessions.send_block(&[other, mine], &block);
+        sessions.send_block(&[other, mine], &block, None);
         sessions.send_searching(other, block.cid());
-        assert!(matches!(events.try_recv(), Ok(SessionEvent::Block(found)) if found == block));
+        let received = events.try_recv();
+        assert!(matches!(received, Ok(SessionEvent::Block { block: found, .. }) if found == block));
         assert!(events.try_recv().is_err());
 
         drop(events);

@@ -1,7 +1,13 @@
 //! Blocks on their way through the gateway.
+//!
+//! The buffer says nothing about which peers may have a block: [`GatewayRouter`] does, for each
+//! request. Of a page that is gone, the buffer keeps nothing.
+//!
+//! [`GatewayRouter`]: super::router::GatewayRouter
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -51,6 +57,8 @@ struct Pending {
 
 struct Stored {
     block: Block,
+    /// The name of the page that it was fetched for.
+    page: Arc<str>,
     transfer: TransferId,
     /// The number of its last read; `None` before the first.
     last_read: Option<u64>,
@@ -75,18 +83,21 @@ impl BlockBuffer {
         true
     }
 
-    /// Stores a block that was fetched.
-    pub fn store(&self, transfer: TransferId, block: &Block) {
+    /// Stores a block that was fetched for a page.
+    pub fn store(&self, transfer: TransferId, page: &Arc<str>, block: &Block) {
         let mut state = self.state.lock();
         let hash = block.cid().hash().clone();
-        if state.stored.contains_key(&hash) {
+        if let Some(stored) = state.stored.get_mut(&hash) {
+            // The page that needed it last decides how long it stays.
+            (stored.transfer, stored.page) = (transfer, page.clone());
             return;
         }
         state.remove_pending(&hash);
         let bytes = block.bytes().len();
         state.add_pending(hash.clone(), Pending { transfer, bytes, since: Instant::now() });
         state.stored_bytes += bytes;
-        state.stored.insert(hash, Stored { block: block.clone(), transfer, last_read: None });
+        let stored = Stored { block: block.clone(), page: page.clone(), transfer, last_read: None };
+        state.stored.insert(hash, stored);
         state.evict(self.cache_bytes_max);
     }
 
@@ -113,6 +124,21 @@ impl BlockBuffer {
             }
         }
         state.evict(self.cache_bytes_max);
+        drop(state);
+        self.freed.notify_waiters();
+    }
+
+    /// Returns a stored block, without counting it as read.
+    pub fn peek(&self, cid: &Cid) -> Option<Block> {
+        self.state.lock().stored.get(cid.hash()).map(|stored| stored.block.clone())
+    }
+
+    /// Drops all blocks of a page that is gone.
+    pub fn forget(&self, page: &str) {
+        let mut state = self.state.lock();
+        let of_page = state.stored.iter().filter(|(_, stored)| *stored.page == *page);
+        let of_page: Vec<Multihash> = of_page.map(|(hash, _)| hash.clone()).collect();
+        of_page.iter().for_each(|hash| state.remove_stored(hash));
         drop(state);
         self.freed.notify_waiters();
     }
@@ -229,7 +255,7 @@ mod tests {
     fn fetch(buffer: &BlockBuffer, transfer: TransferId, block: &Block) {
         let bytes = u32::try_from(block.bytes().len()).ok();
         assert!(buffer.reserve(transfer, block.cid(), bytes));
-        buffer.store(transfer, block);
+        buffer.store(transfer, &"page".into(), block);
     }
 
     #[test]
@@ -245,7 +271,7 @@ mod tests {
             .map(|transfer| reserved(transfer, &blocks[10 * (transfer as usize - 1)..][..10]))
             .sum();
         assert_eq!(all, 24, "of all transfers");
-        buffer.store(1, &blocks[0]);
+        buffer.store(1, &"page".into(), &blocks[0]);
         assert!(!buffer.reserve(1, blocks[8].cid(), None));
         assert_eq!(buffer.get(blocks[0].cid()).unwrap().as_ref(), Some(&blocks[0]));
         assert!(buffer.reserve(1, blocks[8].cid(), None));
@@ -279,6 +305,25 @@ mod tests {
         buffer.end(1);
         assert_eq!((buffer.len_of(one.cid()), buffer.stored_bytes()), (None, MIB));
         assert!(buffer.get(two.cid()).unwrap().is_some(), "of another transfer");
+    }
+
+    #[test]
+    fn no_block_of_a_page_that_is_gone_stays() {
+        let buffer = BlockBuffer::new(64 * MIB);
+        let blocks = [1, 2, 3].map(|number| block(number, MIB));
+        fetch(&buffer, 1, &blocks[0]);
+        assert!(buffer.reserve(1, blocks[1].cid(), Some(1 << 20)));
+        buffer.store(1, &"page".into(), &blocks[1]);
+        buffer.store(2, &"other".into(), &blocks[2]);
+        assert!(buffer.get(blocks[0].cid()).unwrap().is_some());
+        // Another page needs a block of the first too.
+        buffer.store(3, &"other".into(), &blocks[1]);
+        buffer.forget("page");
+        let stays = blocks.each_ref().map(|block| buffer.peek(block.cid()).is_some());
+        assert_eq!((stays, buffer.stored_bytes()), ([false, true, true], 2 * MIB));
+        buffer.forget("other");
+        assert_eq!(buffer.stored_bytes(), 0);
+        assert_eq!(buffer.state.lock().pending_bytes, 0);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::interval;
 use watchfire_content::Cid;
-use watchfire_p2p::{Host, HostLimits, HostSettings, StartError, SwarmKeyError};
+use watchfire_p2p::{Host, HostLimits, HostSettings, Multiaddr, StartError, SwarmKeyError};
 use watchfire_sockets::Adopter;
 use watchfire_store::{LockedMemoryStore, Stores};
 
@@ -53,6 +53,7 @@ pub enum GatewayError {
 pub(crate) struct Gateway {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    addresses: Vec<Multiaddr>,
 }
 
 impl Gateway {
@@ -72,7 +73,7 @@ impl Gateway {
         let settings = host_settings(settings)?;
         let connector = Arc::new(SocketPairConnector { adopter, websocket_path, key: key.clone() });
         let (stop, mut stopped) = oneshot::channel();
-        let (ready, is_ready) = sync_channel::<Result<(), GatewayError>>(1);
+        let (ready, is_ready) = sync_channel::<Result<Vec<Multiaddr>, GatewayError>>(1);
         let thread = thread::Builder::new().name("gateway".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = match runtime {
@@ -98,7 +99,7 @@ impl Gateway {
                         Err(error @ StartError::Listen { .. }) if retries => {
                             if !std::mem::replace(&mut is_waiting, true) {
                                 tracing::info!(%error, "the gateway waits for its port");
-                                let _ = ready.send(Ok(()));
+                                let _ = ready.send(Ok(Vec::new()));
                             }
                             tokio::select! {
                                 _ = &mut stopped => return,
@@ -113,7 +114,8 @@ impl Gateway {
                         }
                     }
                 };
-                for address in host.addresses() {
+                let addresses = host.addresses();
+                for address in &addresses {
                     tracing::info!(%address, "the gateway is listening");
                 }
                 let shared = TransferShared { host, router, buffer, availability, connector, key };
@@ -126,13 +128,20 @@ impl Gateway {
                     available: BTreeMap::new(),
                     providing: JoinSet::new(),
                 };
-                // Nobody reads it if it was sent while the port was in use.
-                let _ = ready.try_send(Ok(()));
+                // Not read if the start ended while the port was in use.
+                let _ = ready.try_send(Ok(addresses));
                 gateway_loop.run(opened, stopped).await;
             });
         })?;
-        is_ready.recv().unwrap_or(Err(watchfire_p2p::StartError::Stopped.into()))?;
-        Ok(Gateway { stop: Some(stop), thread: Some(thread) })
+        let addresses =
+            is_ready.recv().unwrap_or(Err(watchfire_p2p::StartError::Stopped.into()))?;
+        Ok(Gateway { stop: Some(stop), thread: Some(thread), addresses })
+    }
+
+    /// The listening addresses, each with the peer id at its end. None while the gateway waits for its
+    /// port.
+    pub fn addresses(&self) -> &[Multiaddr] {
+        &self.addresses
     }
 
     /// Stops the gateway. Waits until its thread has ended.
@@ -234,12 +243,15 @@ impl GatewayLoop {
             if let Some(opened) = self.shared.router.page_available(&root) {
                 self.start_transfer(opened);
             }
-        } else if self.available.remove(&root) == Some(Provided::Announced) {
-            let (host, root) = (self.shared.host.clone(), root.clone());
-            self.providing.spawn(async move {
-                // Fails only when the host has stopped, which ends all announcements.
-                let _ = host.stop_providing(root).await;
-            });
+        } else {
+            self.shared.buffer.forget(page);
+            if self.available.remove(&root) == Some(Provided::Announced) {
+                let (host, root) = (self.shared.host.clone(), root.clone());
+                self.providing.spawn(async move {
+                    // Fails only when the host has stopped, which ends all announcements.
+                    let _ = host.stop_providing(root).await;
+                });
+            }
         }
         if available.is_watched && !available.is_available {
             self.wanted.insert(root);

@@ -5,13 +5,15 @@
 //! a page client of its own, and sends it on. It works the other way round as well.
 //!
 //! [`router`] knows which page a wanted block belongs to, [`block_buffer`] stores blocks until they
-//! are read, and a [`transfer`] moves the blocks of one page in one direction.
+//! are read, and a [`transfer`] moves the blocks of one page in one direction. [`page_source`] notices
+//! when no libp2p peer has a page any more.
 //! [`crate::pages::Availability`] knows which pages are available, and which are only watched.
 
 mod block_buffer;
 mod connector;
 mod host;
 mod host_metrics;
+mod page_source;
 mod router;
 mod transfer;
 

@@ -63,6 +63,8 @@ struct PageTransfer {
     direction: Direction,
     wants: mpsc::Sender<Cid>,
     known_blocks: usize,
+    /// Whether a libp2p peer has the page now, for a transfer to browsers.
+    has_source: bool,
 }
 
 impl GatewayRouter {
@@ -90,7 +92,13 @@ impl GatewayRouter {
         state.next_id += 1;
         let (sender, wants) = mpsc::channel(WANTS_MAX);
         state.pages.insert((name.clone(), direction), id);
-        let transfer = PageTransfer { page: name, direction, wants: sender, known_blocks: 0 };
+        let transfer = PageTransfer {
+            page: name,
+            direction,
+            wants: sender,
+            known_blocks: 0,
+            has_source: false,
+        };
         state.transfers.insert(id, transfer);
         state.learn(id, page.hash());
         Some(NewTransfer { id, direction, page: page.clone(), wants })
@@ -124,6 +132,13 @@ impl GatewayRouter {
             .owners
             .get(cid.hash())
             .is_some_and(|transfers| transfers.contains(&transfer))
+    }
+
+    /// Sets whether a libp2p peer has the page of a transfer to browsers.
+    pub fn set_has_source(&self, id: TransferId, has_source: bool) {
+        if let Some(transfer) = self.state.lock().transfers.get_mut(&id) {
+            transfer.has_source = has_source;
+        }
     }
 
     /// Closes a transfer. Wants that it was sent before remain in its channel.
@@ -172,15 +187,53 @@ impl State {
     }
 }
 
+impl Direction {
+    /// The direction of the blocks that peers of this kind receive.
+    pub(super) const fn to(origin: RequestOrigin) -> Direction {
+        match origin {
+            RequestOrigin::Libp2p => Direction::ToPeers,
+            RequestOrigin::External => Direction::ToBrowsers,
+        }
+    }
+
+    /// The peers that receive the blocks.
+    pub(super) const fn receivers(self) -> RequestOrigin {
+        match self {
+            Direction::ToPeers => RequestOrigin::Libp2p,
+            Direction::ToBrowsers => RequestOrigin::External,
+        }
+    }
+}
+
 impl FallbackSource for GatewayRouter {
+    /// A libp2p peer is served a block of a page only while a browser here has the page, and a browser
+    /// only while a libp2p peer has it. So two servers never keep a page for each other.
+    fn is_served(&self, cid: &Cid, origin: RequestOrigin) -> bool {
+        let direction = Direction::to(origin);
+        let state = self.state.lock();
+        let owners = state.owners.get(cid.hash()).into_iter().flatten();
+        let mut transfers = owners
+            .filter_map(|id| state.transfers.get(id))
+            .filter(|transfer| transfer.direction == direction);
+        transfers.any(|transfer| match direction {
+            Direction::ToPeers => self.availability.of(&transfer.page).is_available,
+            Direction::ToBrowsers => transfer.has_source,
+        })
+    }
+
+    /// A libp2p peer that asks only whether a page is available opens no transfer.
+    fn can_obtain(&self, cid: &Cid, origin: RequestOrigin) -> bool {
+        let is_sha2 = matches!(cid.hash(), Multihash::Sha2_256(_));
+        origin == RequestOrigin::Libp2p
+            && is_sha2
+            && self.availability.of(&page_cid(cid).to_string()).is_available
+    }
+
     /// Passes a libp2p peer's request to browsers, and a browser's request to libp2p peers.
     /// Browsers exchange blocks with each other without the gateway.
     fn request(&self, cid: &Cid, origin: RequestOrigin) -> bool {
         let Multihash::Sha2_256(_) = cid.hash() else { return false };
-        let direction = match origin {
-            RequestOrigin::Libp2p => Direction::ToPeers,
-            RequestOrigin::External => Direction::ToBrowsers,
-        };
+        let direction = Direction::to(origin);
         let mut state = self.state.lock();
         let owners = state.owners.get(cid.hash()).into_iter().flatten();
         let mut transfers = owners
@@ -298,6 +351,33 @@ mod tests {
         assert!(harness.router.request(&page, browser));
         assert!(transfer.wants.try_recv().is_ok());
         assert!(harness.opened.try_recv().is_ok() && harness.opened.try_recv().is_err());
+    }
+
+    #[test]
+    fn each_side_is_served_only_while_the_other_side_has_the_page() {
+        let harness = Harness::new(8);
+        let (page, leaf) = (root("page"), root("leaf"));
+        harness.make_available(&page);
+        let [libp2p, browser] = [RequestOrigin::Libp2p, RequestOrigin::External];
+        assert!(
+            harness.router.can_obtain(&page, libp2p) && !harness.router.can_obtain(&leaf, libp2p)
+        );
+        let served =
+            |cid: &Cid| [libp2p, browser].map(|origin| harness.router.is_served(cid, origin));
+        let to_peers = harness.router.open(&page, Direction::ToPeers).expect("a transfer");
+        harness.router.learn(to_peers.id, &leaf);
+        assert_eq!((served(&page), served(&leaf)), ([true, false], [true, false]));
+
+        harness.availability.peer_left(&page.to_string(), PeerId(1), Have::All);
+        assert_eq!((served(&page), served(&leaf)), ([false, false], [false, false]));
+        assert!(!harness.router.can_obtain(&page, libp2p));
+
+        let to_browsers = harness.router.open(&page, Direction::ToBrowsers).expect("a transfer");
+        assert_eq!(served(&page), [false, false], "no peer is known to have it");
+        harness.router.set_has_source(to_browsers.id, true);
+        assert_eq!((served(&page), served(&leaf)), ([false, true], [false, false]));
+        harness.router.set_has_source(to_browsers.id, false);
+        assert_eq!(served(&page), [false, false]);
     }
 
     #[test]

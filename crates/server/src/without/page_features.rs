@@ -61,6 +61,10 @@ impl PageFeatures {
 pub(crate) enum RunningPages {}
 
 impl RunningPages {
+    pub fn gateway_addresses(&self) -> Vec<String> {
+        match *self {}
+    }
+
     pub fn stop_gateway(&mut self) {
         match *self {}
     }

@@ -5,6 +5,7 @@ mod api;
 mod applications;
 mod arrows;
 mod embedded;
+mod gateway;
 mod history;
 mod hooks;
 mod http;

@@ -490,6 +490,8 @@ impl<'a> Swarm<'a> {
                 let arrivals = self.node(peer).arrivals;
                 self.set_timer(now + SEARCH_TIME, Timer::SearchDone(peer, cid, arrivals));
             }
+            // No node asks questions.
+            Output::Answered { .. } => {}
             Output::DropPeer { peer: other, reason } => {
                 if self.peer_plan(other).attack.is_some() {
                     self.malicious_dropped += 1;

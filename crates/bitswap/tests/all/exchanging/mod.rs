@@ -3,5 +3,6 @@
 mod bad_peers;
 mod leaves;
 mod net;
+mod questions;
 mod swarms;
 mod two;

@@ -362,6 +362,7 @@ impl Net {
                     node.searches += 1;
                     node.exchange.handle_providers(self.now, session, &[]);
                 }
+                Output::Answered { .. } => {}
                 Output::DropPeer { peer, reason } => {
                     node.dropped.push((peer, reason));
                     self.disconnect(id, peer);

@@ -330,6 +330,7 @@ impl FakeNetwork {
                     assert!(!self.searches.contains(&session), "two searches at a time");
                     self.searches.push(session);
                 }
+                Output::Answered { .. } => {}
                 Output::DropPeer { peer, .. } => {
                     assert!(self.peers.remove(&peer).is_some(), "it dropped an unconnected peer");
                 }

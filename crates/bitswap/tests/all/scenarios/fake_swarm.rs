@@ -253,6 +253,7 @@ impl FakeSwarm {
                 self.dropped.push((peer, reason));
             }
             Output::ListLinks { .. } => panic!("no peer speaks the leaves protocol"),
+            Output::Answered { .. } => panic!("no node asks a question"),
         }
     }
 

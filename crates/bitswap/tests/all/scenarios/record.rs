@@ -172,6 +172,7 @@ fn output_as_data(output: &FakeOutput) -> Value {
         Output::FindProviders { cid, .. } => {
             json!({ "kind": "find-providers", "block": number(cid) })
         }
+        Output::Answered { .. } => panic!("no scenario asks a question"),
         Output::DropPeer { peer, reason } => {
             let reason = match reason {
                 Misbehaviour::ForgedBlocks => "forged-blocks",

@@ -3,6 +3,7 @@
 mod bad_peers;
 mod leaves;
 mod private;
+mod questions;
 mod requests;
 mod transfers;
 

@@ -168,7 +168,7 @@ impl Simulation<'_> {
                 None => self.record_violation(host, format_args!("it accepted an unknown block")),
             },
             // The coordinator names the hosts that have blocks.
-            Output::FindProviders { .. } => {}
+            Output::FindProviders { .. } | Output::Answered { .. } => {}
             Output::DropPeer { peer, reason } => {
                 self.record_violation(host, format_args!("it dropped host {peer}: {reason}"));
                 self.network.close(Host(host), Host(peer));
