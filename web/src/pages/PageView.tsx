@@ -14,9 +14,9 @@ import type { PageContent, PageState, PageWarning } from '../ui/site.ts'
 import { percentOf } from '../messages/index.ts'
 import { page as text, refusalOf } from '../messages/page.ts'
 import { linkedName, shownName } from '../names/index.ts'
-import type { Availability } from '../ui/tab-status.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { tabTitle } from '../ui/title.ts'
+import { availabilityOf } from './availability.ts'
 import { LoadingView } from './LoadingView.tsx'
 import { StatusPanel } from './StatusPanel.tsx'
 import { LockedView } from './LockedView.tsx'
@@ -44,8 +44,9 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
   const counts = session.counts.value
   const key = session.key.value
   const filename = linked ?? page.filename ?? session.name.value
-  const isLost = session.have.value !== 'all' && (counts?.holders ?? 0) === 0
-  const availability = availabilityOf(state, isLost)
+  const warning = session.warning.value
+  const isRejected = warning?.kind === 'rejected'
+  const availability = availabilityOf(state, { own: session.have.value, holders: counts?.holders ?? null, isRejected })
   const title = tabTitle({
     availability,
     name: place.file === null ? filename : shownName(place.file),
@@ -79,9 +80,9 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
   return (
     <div class="page">
       <StatusPanel page={page} availability={availability} title={filename ?? title} link={location.href} />
-      {session.warning.value !== null && (
+      {warning !== null && (
         <p class="notice" role="status">
-          {warningSentence(session.warning.value)}
+          {warningSentence(warning)}
         </p>
       )}
       {key !== null && <p class="small sealed">{text('private')}</p>}
@@ -151,23 +152,6 @@ function originOf(cid: string, sitesBelow: string | null): string | null {
     return siteOrigin(parseCid(cid).key, sitesBelow, location.protocol)
   } catch {
     return null
-  }
-}
-
-/** `isLost`: no complete copy is left, not even here, because a shared file has changed. */
-function availabilityOf(state: PageState, isLost: boolean): Availability {
-  switch (state.kind) {
-    case 'joining':
-    case 'loading':
-      return 'loading'
-    case 'held':
-      return isLost ? 'unavailable' : 'available'
-    case 'locked':
-      if (state.coming !== null) return availabilityOf(state.coming, isLost)
-      return isLost ? 'unavailable' : 'available'
-    case 'waiting':
-    case 'refused':
-      return 'unavailable'
   }
 }
 

@@ -216,6 +216,8 @@ describe('the site', () => {
     events?.message?.('visitors', { visitors: 4 })
     expect(site.visitors.value).toBe(4)
     expect(site.connection.value).toBe('open')
+    events?.lost?.()
+    expect(site.visitors.value).toBeNull()
   })
 
   it('rejects invalid links with a sentence', async () => {

@@ -38,6 +38,7 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     channels.join('site', ['visitors'], {
       joined: (response) => (visitors.value = visitorCount(response) ?? visitors.peek()),
       message: (_, payload) => (visitors.value = visitorCount(payload) ?? visitors.peek()),
+      lost: () => (visitors.value = null),
     })
   }
   coming.then(start, () => follow('offline', null))

@@ -13,7 +13,7 @@ export interface Site {
   readonly connection: ReadonlySignal<Connection>
   /** Time of the next connection attempt, by `performance.now()`; `null` while there will be none. */
   readonly retryAt: ReadonlySignal<number | null>
-  /** People on the site; `null` until the server has reported them. */
+  /** People on the site; `null` while the server does not report them. */
   readonly visitors: ReadonlySignal<number | null>
   /** The server's limits; `null` until they have loaded. */
   readonly limits: ReadonlySignal<Limits | null>
