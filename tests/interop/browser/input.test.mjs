@@ -25,17 +25,22 @@ test('a folder dropped anywhere on the home page becomes a page with its files',
   assert.deepEqual(await visitor.waitForPicture('us'), [40, 30])
 })
 
-test('a picture pasted into the text becomes part of the page', async (t) => {
+test('a picture pasted into the text becomes part of the page, and cells of a spreadsheet are text', async (t) => {
   const server = await startServer(t)
   const person = await newVisitor(t, server)
   await person.goTo('/')
   await person.compose({ text: 'Look at this:' })
-  await person.tab.getByRole('textbox', { name: 'Text of the page' }).evaluate((box, bytes) => {
+  // Returns whether the browser pastes the text itself.
+  const paste = (name, text) => person.tab.getByRole('textbox', { name: 'Text of the page' }).evaluate((box, [bytes, name, text]) => {
     const clipboardData = new DataTransfer()
-    clipboardData.items.add(new File([new Uint8Array(bytes)], 'shot.png', { type: 'image/png' }))
-    box.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }))
-  }, [...picture(40, 30)])
+    clipboardData.items.add(new File([new Uint8Array(bytes)], name, { type: 'image/png' }))
+    if (text !== '') clipboardData.setData('text/plain', text)
+    return box.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }))
+  }, [[...picture(40, 30)], name, text])
+  assert.equal(await paste('image.png', 'a\t1\nb\t2\n'), true)
+  assert.equal(await paste('shot.png', ''), false)
   await person.tab.getByRole('list', { name: 'Files of the page' }).getByText('shot.png').waitFor()
+  assert.equal(await person.tab.getByText('image.png').count(), 0)
   await person.tab.getByRole('button', { name: 'Light this page' }).click()
   await person.sharedLink()
   assert.deepEqual(await person.waitForPicture('shot'), [40, 30])

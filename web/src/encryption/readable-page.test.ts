@@ -179,6 +179,19 @@ describe('an open page', () => {
     expect(held.isClosed).toBe(true)
   })
 
+  test('of a folder keeps its empty folders, and a single file in it stays in a folder', async () => {
+    const publication = await publishPrivate([{ path: 'a.md', blob: text('# A') }], { name: 'trip', directory: true, emptyFolders: ['later', 'b/c'] })
+    const held = new Held(await ciphertextOf(publication))
+    const page = new ReadablePage(held, publication.key)
+    const opened = await decided(page)
+    if (opened.kind !== 'open') throw new Error('not open')
+    const { entries, isDirectory } = opened.content.index
+    expect(isDirectory).toBe(true)
+    expect(entries.map(({ path, kind }) => [path, kind])).toEqual([['a.md', 'file'], ['b/c', 'directory'], ['later', 'directory']])
+    expect(page.listing()).toEqual({ files: [{ path: 'a.md', size: 3, complete: false }], links: 0, isFinal: true })
+    expect(await (await page.file('a.md')).text()).toBe('# A')
+  })
+
   test('stays locked without a key, and opens when the key is given', async () => {
     const publication = await secret()
     const held = new Held(await ciphertextOf(publication))
