@@ -5,17 +5,18 @@ mod bar;
 #[cfg(feature = "lab")]
 mod fleet;
 #[cfg(not(feature = "lab"))]
-#[path = "not_built.rs"]
-mod fleet;
+mod not_built;
 #[cfg(feature = "lab")]
 mod simulation;
 #[cfg(feature = "lab")]
 mod swarm;
-#[cfg(not(feature = "lab"))]
-#[path = "not_built.rs"]
-mod swarm;
 
 use std::process::ExitCode;
+
+#[cfg(not(feature = "lab"))]
+use not_built as fleet;
+#[cfg(not(feature = "lab"))]
+use not_built as swarm;
 
 /// Arguments of `watchfire lab`.
 #[derive(clap::Args)]
