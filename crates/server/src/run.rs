@@ -110,16 +110,16 @@ impl Server {
         let mut loops = server.loop_watch();
         let end = tokio::select! {
             () = restarts.until_end(stop, || loops.stalled().is_empty()) => Ok(()),
-            panic = server.panicked() => {
-                server.end_after_panic().await;
-                return Err(panic.into());
-            }
+            panic = server.panicked() => Err(panic.into()),
             error = machines::place_lost(&mut machine) => {
                 tracing::error!(%error, "this machine stops");
                 Err(error.into())
             }
         };
-        server.drain().await;
+        match end {
+            Err(RunError::EventLoop(_)) => server.end_after_panic().await,
+            _ => server.drain().await,
+        }
         if let Some(machine) = machine {
             machine.leave().await;
         }

@@ -6,7 +6,7 @@ impl Settings {
     /// The first setting that is zero and must not be. For other settings, zero has a meaning: no
     /// limit, a limit that is derived, no wait.
     pub(crate) fn zero(&self) -> Option<&'static str> {
-        let Settings { socket, limits, auth, hooks, .. } = self;
+        let Settings { socket, limits, auth, hooks, api, stun, .. } = self;
         let durations = [
             ("socket.idle_timeout", socket.idle_timeout),
             ("socket.slow_timeout", socket.slow_timeout),
@@ -16,7 +16,7 @@ impl Settings {
             ("auth.jwks_timeout", auth.jwks_timeout),
             ("hooks.timeout", hooks.timeout),
         ];
-        let numbers = [
+        let numbers: [(_, u64); 11] = [
             ("limits.frame_bytes_max", limits.frame_bytes_max.into()),
             ("limits.partial_bytes_max", limits.partial_bytes_max),
             ("limits.queued_bytes_max", limits.queued_bytes_max.into()),
@@ -27,11 +27,21 @@ impl Settings {
             ("limits.longpoll_frames_max", limits.longpoll_frames_max.into()),
             ("limits.longpoll_bytes_max", limits.longpoll_bytes_max.into()),
             ("limits.longpoll_body_bytes_max", limits.longpoll_body_bytes_max.into()),
+            ("limits.blocks_in_flight_max", limits.blocks_in_flight_max.into()),
         ];
-        let is_zero = durations.iter().map(|(name, value)| (*name, value.is_zero()));
-        let is_zero =
-            is_zero.chain(numbers.iter().map(|(name, value): &(_, u64)| (*name, *value == 0)));
-        is_zero.filter(|(_, is_zero)| *is_zero).map(|(name, _)| name).next()
+        let of_parts = [
+            ("api.requests_max", api.is_on() && api.requests_max == 0),
+            ("api.body_bytes_max", api.is_on() && api.body_bytes_max == 0),
+            ("stun.answers_per_second", stun.enabled && stun.answers_per_second == 0),
+            (
+                "stun.answers_per_second_per_address",
+                stun.enabled && stun.answers_per_second_per_address == 0,
+            ),
+        ];
+        let durations = durations.into_iter().map(|(name, value)| (name, value.is_zero()));
+        let numbers = numbers.into_iter().map(|(name, value)| (name, value == 0));
+        let mut all = durations.chain(numbers).chain(of_parts);
+        all.find_map(|(name, is_zero)| is_zero.then_some(name))
     }
 }
 
@@ -42,9 +52,14 @@ mod tests {
     #[test]
     fn a_setting_that_serves_no_client_at_zero_is_named() {
         assert_eq!(Settings::default().zero(), None);
-        for name in ["socket.longpoll_window", "auth.jwks_retry", "limits.longpoll_frames_max"] {
+        for name in [
+            "socket.longpoll_window",
+            "auth.jwks_retry",
+            "limits.longpoll_frames_max",
+            "stun.answers_per_second",
+        ] {
             let (section, key) = name.split_once('.').unwrap();
-            let is_duration = !name.starts_with("limits");
+            let is_duration = ["socket", "auth"].contains(&section);
             let zero = if is_duration { "\"0s\"" } else { "0" };
             let settings: Settings =
                 toml::from_str(&format!("[{section}]\n{key} = {zero}")).unwrap();
