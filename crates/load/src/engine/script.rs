@@ -200,11 +200,12 @@ impl<'a> Engine<'a> {
     /// ended. Those that began later have not had the whole time for an answer.
     pub(super) fn measure_unanswered(&mut self, over_at: Instant) {
         let waiting = |(index, user): (usize, &User)| {
-            let is_answer = match (user.waiting, self.op(user)) {
-                (Waiting::Open, _) | (Waiting::Response, Some(Op::Http(_))) => true,
-                (Waiting::Message, Some(Op::Send(_))) => true,
-                _ => false,
-            };
+            let is_answer = matches!(
+                (user.waiting, self.op(user)),
+                (Waiting::Open, _)
+                    | (Waiting::Response, Some(Op::Http(_)))
+                    | (Waiting::Message, Some(Op::Send(_)))
+            );
             (is_answer && user.begun < over_at).then_some(index)
         };
         let waiting: Vec<usize> = self.users.iter().filter_map(waiting).collect();
