@@ -15,7 +15,7 @@ use watchfire_p2p::{Fetched, Host, HostStats};
 use watchfire_page_client::Have;
 use watchfire_store::{
     DiskLimits, DiskStore, ExportError, ExportLimits, FileAssembler, PrivateReader, ReadBlocks,
-    Stores, WriteBlocks, export, export_private, resolve,
+    StoreError, Stores, WriteBlocks, export, export_private, names, resolve,
 };
 
 use crate::cpu_profile::CpuProfileOption;
@@ -91,7 +91,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         (Ending::Complete(fetched), stats) => {
             let written = match &output {
                 Output::Stdout => None,
-                Output::Path(path) => Some(write_out(arguments, &blocks, path, key.as_ref())?),
+                Output::Path(path) => {
+                    let written = write_out(arguments, &blocks, path, key.as_ref());
+                    Some(written.map_err(with_advice)?)
+                }
             };
             blocks.close(&arguments.link.cid)?;
             if let (Output::Path(path), None) = (&output, &key) {
@@ -110,6 +113,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             eprintln!("watchfire: no peer has all of {}", arguments.link.cid);
             Ok(ExitCode::from(NO_PEER))
         }
+    }
+}
+
+/// An error of writing, with advice if another program has written the file during the fetch.
+fn with_advice(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<ExportError>() {
+        Some(ExportError::Exists { .. }) => {
+            anyhow::anyhow!(
+                "{error}; it was written during the fetch. Run the same command with --output or --force"
+            )
+        }
+        _ => error,
     }
 }
 
@@ -153,6 +168,8 @@ struct Blocks {
     /// Writes the leaves of a file directly to their place in the file. `None` if the blocks stay
     /// in a store, or go to the standard output, which cannot be read again.
     assembler: Option<Arc<FileAssembler>>,
+    /// The folder of a temporary store, unless another process has that one open.
+    base: PathBuf,
     /// The store is temporary, and is removed after the fetch.
     is_own: bool,
     /// This fetch pinned the root; it was not pinned before.
@@ -162,26 +179,26 @@ struct Blocks {
 impl Blocks {
     fn open(arguments: &Arguments, output: &Output) -> anyhow::Result<Self> {
         let cid = &arguments.link.cid;
-        let folder = match (&arguments.store, output) {
-            (Some(folder), _) => folder.clone(),
-            (None, Output::Path(path)) => path.with_file_name(format!(".watchfire-{cid}")),
-            (None, Output::Stdout) => std::env::temp_dir().join(format!("watchfire-{cid}")),
+        let base = match output {
+            Output::Path(path) => path.with_file_name(format!(".watchfire-{cid}")),
+            Output::Stdout => std::env::temp_dir().join(format!("watchfire-{cid}")),
         };
         let is_own = arguments.store.is_none();
-        let own = DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() };
-        let limits = if is_own { own } else { DiskLimits::default() };
-        let store = DiskStore::open(&folder, limits)?;
+        let store = match &arguments.store {
+            Some(folder) => DiskStore::open(folder, DiskLimits::default())?,
+            None => open_own(&base)?,
+        };
         let is_newly_pinned = store.pin(cid)?;
         let store = Arc::new(store);
         let assembler = match output {
-            Output::Path(path) if is_own => {
-                let part = path.with_file_name(format!(".watchfire-{cid}.part"));
+            Output::Path(_) if is_own => {
+                let part = part_of(store.folder());
                 let assembler = FileAssembler::new(store.clone(), &part, arguments.bytes_max);
                 Some(Arc::new(assembler))
             }
             Output::Path(_) | Output::Stdout => None,
         };
-        Ok(Blocks { store, assembler, is_own, is_newly_pinned })
+        Ok(Blocks { store, assembler, base, is_own, is_newly_pinned })
     }
 
     /// The store for fetched blocks, from which they are also served.
@@ -203,13 +220,62 @@ impl Blocks {
         }
         if self.is_own {
             let folder = self.store.folder().to_owned();
-            return fs::remove_dir_all(&folder).with_context(|| folder.display().to_string());
+            fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+            return remove_abandoned(&self.base);
         }
         if self.is_newly_pinned {
             self.store.unpin(cid)?;
         }
         Ok(())
     }
+}
+
+/// Temporary stores of one CID beside each other, each of a `get` that runs. Further ones fail.
+const OWN_STORES_MAX: u32 = 16;
+
+/// The folders of temporary stores, the first for a `get` that is alone or continues an earlier one.
+fn own_folders(base: &Path) -> impl Iterator<Item = PathBuf> {
+    let numbered = (2..=OWN_STORES_MAX).map(|number| {
+        let mut folder = base.as_os_str().to_owned();
+        folder.push(format!("-{number}"));
+        PathBuf::from(folder)
+    });
+    std::iter::once(base.to_owned()).chain(numbered)
+}
+
+/// Opens a temporary store: the first that no other process has open.
+fn open_own(base: &Path) -> Result<DiskStore, StoreError> {
+    let mut last = None;
+    for folder in own_folders(base) {
+        let limits = DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() };
+        match DiskStore::open(&folder, limits) {
+            Err(error @ StoreError::Locked { .. }) => last = Some(error),
+            opened => return opened,
+        }
+    }
+    Err(last.expect("there is a folder, and its store is locked"))
+}
+
+/// The file beside a temporary store that a file is assembled in.
+fn part_of(folder: &Path) -> PathBuf {
+    let mut part = folder.as_os_str().to_owned();
+    part.push(".part");
+    part.into()
+}
+
+/// Removes further temporary stores that an interrupted process left. Nothing continues them.
+fn remove_abandoned(base: &Path) -> anyhow::Result<()> {
+    for folder in own_folders(base).skip(1).filter(|folder| folder.exists()) {
+        // Another process has a store open that cannot be opened here.
+        let Ok(store) = DiskStore::open(&folder, DiskLimits::default()) else { continue };
+        let part = part_of(&folder);
+        if part.exists() {
+            fs::remove_file(&part).with_context(|| part.display().to_string())?;
+        }
+        fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        drop(store);
+    }
+    Ok(())
 }
 
 async fn get(
@@ -427,7 +493,7 @@ fn report(
     } else if let (Some((path, bytes)), false) = (written, arguments.quiet) {
         println!(
             "{}  {} in {:.1} s, {} of them from {}",
-            path.display(),
+            names::shown(&path.display().to_string()),
             binary_bytes(bytes),
             fetched.took.as_secs_f64(),
             binary_bytes(progress.fetched_bytes),

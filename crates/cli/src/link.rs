@@ -5,6 +5,7 @@ use watchfire_content::Cid;
 use watchfire_encryption::{Key, KeyError};
 use watchfire_p2p::{AddressPart, Multiaddr};
 use watchfire_page_client::ServerUrl;
+use watchfire_store::names;
 
 /// Longest link, in bytes.
 const LINK_BYTES_MAX: usize = 16 * 1024;
@@ -78,36 +79,23 @@ impl std::str::FromStr for Link {
     type Err = LinkError;
 
     /// Parses `CID`, `CID/path`, `/ipfs/CID/path`, `ipfs://CID/path`, `watchfire:CID/path?peer=…`,
-    /// and URLs: `http://host/p/CID` of a page, and `https://host/ipfs/CID/path` of an IPFS
-    /// gateway.
+    /// and URLs: `http://host/p/CID` of a page, `https://host/ipfs/CID/path` and
+    /// `https://CID.ipfs.host/path` of an IPFS gateway. The marks around a link in a sentence are not
+    /// part of it.
     fn from_str(text: &str) -> Result<Self, LinkError> {
-        let text = text.trim();
-        let (len, max) = (text.len(), LINK_BYTES_MAX);
+        let (len, max) = (text.trim().len(), LINK_BYTES_MAX);
         if len > max {
             return Err(LinkError::TooLong { len, max });
         }
+        let text = without_marks(text);
         let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let no_content = || LinkError::NoContent { text: text.to_owned() };
-        let (server, place) = match rest.split_once("://") {
-            Some((scheme @ ("http" | "https"), rest)) => {
-                let (host, path) = rest.split_once('/').ok_or_else(no_content)?;
-                let site = || format!("{scheme}://{host}").parse().map_err(|_| no_content());
-                match (path.strip_prefix("p/"), path.strip_prefix("ipfs/")) {
-                    (Some(place), _) => (Some(site()?), place),
-                    (None, Some(place)) => (None, place),
-                    (None, None) => return Err(no_content()),
-                }
-            }
-            Some(("ipfs" | "watchfire", place)) => (None, place),
-            _ => {
-                let place = rest.strip_prefix("watchfire:").unwrap_or(rest);
-                (None, place.strip_prefix("/ipfs/").unwrap_or(place))
-            }
-        };
-        let (cid, path) = place.split_once('/').unwrap_or((place, ""));
+        let Place { server, cid, path } =
+            Place::find(rest).ok_or_else(|| LinkError::NoContent { text: text.to_owned() })?;
         let cid = decoded(cid);
-        let cid = cid.parse().map_err(|error| LinkError::Cid { text: cid, error })?;
+        // A CID has only letters and digits.
+        let bare = cid.trim_end_matches(|c: char| path.is_empty() && !c.is_ascii_alphanumeric());
+        let cid = bare.parse().map_err(|error| LinkError::Cid { text: cid, error })?;
         let mut link = Link {
             cid,
             path: decoded(path.trim_matches('/')),
@@ -118,7 +106,8 @@ impl std::str::FromStr for Link {
         };
         // Read the key only from the fragment, because the rest of a URL is sent to servers.
         if let Some((_, key)) = pairs(fragment).find(|(key, _)| *key == "key") {
-            link.key = Some(key.parse()?);
+            let is_of_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            link.key = Some(key.trim_end_matches(|c: char| !is_of_key(c)).parse()?);
         }
         for (key, value) in [query, fragment].into_iter().flat_map(pairs) {
             match key {
@@ -133,6 +122,67 @@ impl std::str::FromStr for Link {
     }
 }
 
+/// The parts of a link before its query and its fragment.
+struct Place<'a> {
+    server: Option<ServerUrl>,
+    cid: &'a str,
+    path: &'a str,
+}
+
+impl<'a> Place<'a> {
+    /// `None` for a URL that leads to no content.
+    fn find(text: &'a str) -> Option<Place<'a>> {
+        let of_ipfs = |place: &'a str| {
+            let place = place.strip_prefix("ipfs/").unwrap_or(place);
+            let (cid, path) = place.split_once('/').unwrap_or((place, ""));
+            Some(Place { server: None, cid, path })
+        };
+        let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
+        match &*scheme.to_ascii_lowercase() {
+            "watchfire" | "ipfs" | "dweb" => of_ipfs(rest.trim_start_matches('/')),
+            scheme @ ("http" | "https") => {
+                let rest = rest.strip_prefix("//")?;
+                let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+                if let Some(place) = path.strip_prefix("p/") {
+                    let server = format!("{scheme}://{host}").parse().ok()?;
+                    return of_ipfs(place).map(|place| Place { server: Some(server), ..place });
+                }
+                match host.split_once('.') {
+                    Some((cid, gateway)) if gateway.starts_with("ipfs.") => {
+                        Some(Place { server: None, cid, path })
+                    }
+                    _ => of_ipfs(path.strip_prefix("ipfs/")?),
+                }
+            }
+            _ => of_ipfs(text.strip_prefix("/ipfs/").unwrap_or(text)),
+        }
+    }
+}
+
+/// A link without the white space, quotes, brackets and commas around it in a sentence or a message.
+///
+/// Links of Watchfire escape all of these, except for round brackets in names. So one that closes and was
+/// not opened belongs to the sentence. A dot or an exclamation mark can end a name, and stays.
+fn without_marks(text: &str) -> &str {
+    let is_space = |c: char| c.is_whitespace() || matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}');
+    let opens = |c: char| is_space(c) || "<([{\"'“‘«`".contains(c);
+    let mut text = text.trim_start_matches(opens);
+    loop {
+        let Some(last) = text.chars().next_back() else { return text };
+        let count = |bracket| text.matches(bracket).count();
+        let ends = match last {
+            ')' => count(')') > count('('),
+            ']' => count(']') > count('['),
+            '}' => count('}') > count('{'),
+            last => is_space(last) || "<>,;:\"”’»`…".contains(last),
+        };
+        if !ends {
+            return text;
+        }
+        text = &text[..text.len() - last.len_utf8()];
+    }
+}
+
 impl Link {
     fn add_peer(&mut self, text: &str) -> Result<(), LinkError> {
         if self.peers.len() == LINK_PEERS_MAX {
@@ -144,21 +194,13 @@ impl Link {
 
     /// The name of the file on disk: the last name of the path or the link, or the CID.
     ///
-    /// The name comes from another person. It has no path separators, control characters or leading
-    /// dots.
+    /// The name comes from another person, so it is safe ([`names::saved`]). It begins with no dot, so that
+    /// the file is seen, and with no dash, so that it is no option of a command.
     pub fn file_name(&self) -> String {
         let name = if self.path.is_empty() { self.name.as_deref() } else { Some(&*self.path) };
         let last = name.and_then(|name| name.rsplit(['/', '\\']).next()).unwrap_or_default();
-        let is_plain = |c: &char| {
-            !c.is_control()
-                && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
-                && !matches!(c, '\u{2066}'..='\u{2069}')
-        };
-        let plain: String = last.chars().filter(is_plain).collect();
-        let plain = plain.trim().trim_start_matches('.').trim_start_matches('-');
-        // File systems allow 255 bytes, and the name of an unfinished file is longer.
-        let end = plain.floor_char_boundary(200);
-        if plain.is_empty() { self.cid.to_string() } else { plain[..end].to_owned() }
+        let last = last.trim().trim_start_matches(['.', '-']);
+        if last.is_empty() { self.cid.to_string() } else { names::saved(last) }
     }
 }
 
@@ -245,6 +287,55 @@ mod tests {
         assert_eq!(parse("QmeeLUVdiSTTKQqhWqsffYDtNvvvcTfJdotkNyi1KDEJtQ").peers, []);
     }
 
+    /// `tests/vectors/links.json`, which the tests of the web client read too.
+    #[derive(serde::Deserialize)]
+    struct Vectors {
+        accepted: Vec<Accepted>,
+        refused: Vec<Refused>,
+    }
+
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Accepted {
+        about: String,
+        text: String,
+        cid: String,
+        server: Option<String>,
+        path: Option<String>,
+        filename: Option<String>,
+        key: Option<String>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Refused {
+        about: String,
+        text: String,
+    }
+
+    fn vectors() -> Vectors {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/links.json");
+        serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn links_are_read_as_people_have_them() {
+        for Accepted { about, text, cid, server, path, filename, key } in vectors().accepted {
+            let link: Link = text.parse().unwrap_or_else(|error| panic!("{about}: {error}"));
+            assert_eq!(link.cid, cid.parse().unwrap(), "{about}");
+            assert_eq!(link.server.map(|server| server.to_string()), server, "{about}");
+            assert_eq!(link.path, path.unwrap_or_default(), "{about}");
+            assert_eq!(link.name, filename, "{about}");
+            assert_eq!(link.key.map(|key| key.to_link()), key, "{about}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_names_no_content_is_refused() {
+        for Refused { about, text } in vectors().refused {
+            assert!(text.parse::<Link>().is_err(), "{about}");
+        }
+    }
+
     #[test]
     fn links_of_the_browser_have_a_name_or_a_path() {
         let link = parse(&format!("http://localhost:4000/p/{CID}#filename=my%20notes.md"));
@@ -329,6 +420,9 @@ mod tests {
         assert_eq!(named(".bashrc"), "bashrc");
         assert_eq!(named("-rf"), "rf");
         assert_eq!(named("exe.\u{202e}txt\n"), "exe.txt");
-        assert_eq!(named(&"é".repeat(300)).len(), 200);
+        assert_eq!(named(&"é".repeat(300)).len(), 254);
+        let long = "b".repeat(209) + ".pdf";
+        assert_eq!(named(&long), long);
+        assert_eq!(named(&("b".repeat(300) + ".pdf")), "b".repeat(251) + ".pdf");
     }
 }

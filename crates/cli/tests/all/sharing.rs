@@ -252,6 +252,37 @@ fn an_interrupted_get_ends_with_the_exit_code_of_the_signal() {
 }
 
 #[test]
+fn two_gets_of_one_cid_into_one_folder_do_not_disturb_each_other() {
+    let scratch = Scratch::new("twice");
+    let bytes = generated(3_000_000);
+    fs::write(scratch.share_folder().join("one"), &bytes).expect("a file can be written");
+    let mut share = Serving::start(&scratch.share_folder(), "share", &["one"]);
+    let event = share.event("shared");
+    let (link, cid) =
+        (event["link"].as_str().expect("a link"), event["cid"].as_str().expect("a CID"));
+    // The first waits for a peer that never comes.
+    let nobody = "/ip4/127.0.0.1/tcp/1/p2p/12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA";
+    let waiting = format!("{cid}?peer={nobody}&filename=first");
+    let mut first = Serving::start(&scratch.get_folder(), "get", &[&waiting, "--timeout", "0"]);
+    first.event("progress");
+
+    let second = scratch.get(&[link]);
+    assert!(second.status.success(), "{}", text(&second.stderr));
+    assert!(fs::read(scratch.get_folder().join("one")).expect("it is there") == bytes);
+    let own = format!(".watchfire-{cid}");
+    let left = scratch.got_names().into_iter().filter(|name| *name != "one");
+    assert!(left.clone().all(|name| name == own || name == format!("{own}.part")), "{left:?}");
+
+    // The first can be continued when it has been interrupted.
+    assert_eq!(first.interrupt(), Some(130));
+    let third = scratch.get(&[link, "--output", "first"]);
+    assert!(third.status.success(), "{}", text(&third.stderr));
+    let mut names = scratch.got_names();
+    names.sort();
+    assert_eq!(names, ["first", "one"]);
+}
+
+#[test]
 fn a_get_without_a_provider_times_out_with_exit_code_3() {
     let scratch = Scratch::new("no-provider");
     fs::write(scratch.share_folder().join("one"), "one\n").expect("a file can be written");

@@ -49,7 +49,6 @@ pub enum Input {
     Connected(u64),
     Disconnected(u64),
     Received(u64, Message<FakeBlock>),
-    PartialMessage(u64),
     Writable(u64, usize),
     Stored(u8, usize),
     LookupResult(u8, Option<usize>),
@@ -92,7 +91,6 @@ impl Record {
             Input::Connected(peer) => exchange.handle_connected(now, peer, Protocol::V1_2),
             Input::Disconnected(peer) => exchange.handle_disconnected(now, peer),
             Input::Received(peer, message) => exchange.handle_message(now, peer, message),
-            Input::PartialMessage(peer) => exchange.handle_partial_message(now, peer),
             Input::Writable(peer, room) => exchange.handle_writable(now, peer, room),
             Input::Stored(block, len) => exchange.handle_stored(now, &cid(block), len),
             Input::LookupResult(block, len) => exchange.handle_lookup(now, &cid(block), len),
@@ -137,7 +135,6 @@ fn input_as_data(input: &Input) -> Value {
         Input::Received(peer, message) => {
             json!({ "kind": "message", "peer": peer, "message": message_as_data(message) })
         }
-        Input::PartialMessage(peer) => json!({ "kind": "partial-message", "peer": peer }),
         Input::Writable(peer, room) => json!({ "kind": "writable", "peer": peer, "room": room }),
         Input::Stored(block, len) => json!({ "kind": "stored", "block": block, "bytes": len }),
         Input::LookupResult(block, len) => {
