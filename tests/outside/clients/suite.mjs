@@ -3,12 +3,12 @@
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 import { API_KEY, api } from '../../interop/lib/http-api.mjs'
 import { withTimeout } from '../../interop/lib/deadlines.mjs'
 import { startWatchfire } from '../../interop/lib/server.mjs'
+import { casesOf } from '../lib/program.mjs'
 import { python } from '../lib/tools.mjs'
 
 const REALTIME = 'realtime==2.34.1'
@@ -45,29 +45,13 @@ function judgedBy(interpreter, program, version) {
     const file = fileURLToPath(new URL(program, import.meta.url))
     const child = spawn(await interpreter(), [file, String(state.server.port)], { stdio: ['pipe', 'pipe', 'inherit'] })
     try {
-      const cases = await withTimeout(casesOf(child, state), `${program} ends`, RUN_MS)
+      const cases = await withTimeout(casesOf(child, (ask, rest) => ASKED[ask](state, rest)), `${program} ends`, RUN_MS)
       return { version, cases }
     } finally {
       child.kill('SIGKILL')
       await state.server.stop()
     }
   }
-}
-
-/** A program prints one JSON object per line: a case, or what it asks for. An empty line on its input says that it is done. */
-async function casesOf(child, state) {
-  const cases = []
-  for await (const line of createInterface({ input: child.stdout })) {
-    const { ask, ...rest } = JSON.parse(line)
-    if (!ask) {
-      cases.push(rest)
-      continue
-    }
-    await ASKED[ask](state, rest)
-    child.stdin.write('\n')
-  }
-  if (cases.length === 0) throw new Error('cannot judge the server: the client ended without a case; its error is above')
-  return cases
 }
 
 const ASKED = {
