@@ -225,6 +225,15 @@ impl Shard {
         true
     }
 
+    /// Closes the join that a waiting join has replaced. Called when the waiting join ends without a reply,
+    /// which the close would have followed.
+    pub(super) fn close_replaced(&mut self, sockets: &mut Sockets, key: u32, id: SubscriptionId) {
+        let Use::Joining(joining) = &mut self.record_mut(id).used_by else { return };
+        let Some(old) = joining.old.take() else { return };
+        let topic = self.hub.topic_of(id).to_owned();
+        self.close_left_channel(sockets, key, &topic, &old);
+    }
+
     /// The number of the subscription that a topic still waits for, from an earlier subscriber of
     /// this shard.
     pub(super) fn awaited(&self, topic: &str) -> Option<u64> {

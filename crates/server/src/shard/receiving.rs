@@ -114,12 +114,14 @@ impl Shard {
             Action::Join => self.join(sockets, key, message, None),
             Action::Rejoin => {
                 let old = found.expect("a rejoined topic is joined");
+                self.close_replaced(sockets, key, old);
                 let old_ref = self.leave_channel(sockets, key, old);
                 self.join(sockets, key, message, Some(old_ref));
             }
             Action::Leave => {
                 let id = found.expect("a left topic is joined");
                 self.answer(sockets, key, &message.join_ref, message, &Reply::ok(Body::EMPTY));
+                self.close_replaced(sockets, key, id);
                 let join_ref = self.leave_channel(sockets, key, id);
                 self.close_left_channel(sockets, key, &message.topic, &join_ref);
             }

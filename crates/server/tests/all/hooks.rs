@@ -667,6 +667,37 @@ fn a_client_leaves_or_joins_again_while_its_join_waits() {
 }
 
 #[test]
+fn a_join_is_closed_when_the_join_that_replaces_it_ends_while_it_waits() {
+    let backend = Backend::start();
+    let server = server_of(&backend);
+    // Without a join_ref of its own, a join has its ref.
+    let closes = |client: &mut Client, count: usize| -> Vec<Value> {
+        let mut refs = Vec::new();
+        while refs.len() < count {
+            let message = client.receive();
+            if message[3] == "phx_close" {
+                refs.push(message[0].clone());
+            }
+        }
+        refs
+    };
+    for event in ["phx_join", "phx_leave"] {
+        let mut client = client_of(&server, "ada");
+        let joined = client.send("quiet:1", "phx_join", json!({}));
+        backend.next_of("join").allow();
+        client.reply_to(&joined);
+        let waiting = client.send("quiet:1", "phx_join", json!({}));
+        let _asked = backend.next_of("join");
+        client.send("quiet:1", event, json!({}));
+        // A third join waits too, and the close of the second one follows its reply.
+        let _asked_again = (event == "phx_join").then(|| backend.next_of("join"));
+        let expected = [&joined, &waiting].map(|reference| json!(reference));
+        let count = if event == "phx_leave" { 2 } else { 1 };
+        assert_eq!(closes(&mut client, count), expected[..count], "{event}");
+    }
+}
+
+#[test]
 fn an_unsubscribed_join_is_refused_and_a_disconnected_client_leaves_nothing() {
     let backend = Backend::start();
     let mut settings = hook_settings(&backend);
