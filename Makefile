@@ -11,7 +11,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web client test test-restart quick check format lint api-docs features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop interop-build dist test-dist dist-tools fuzz sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-profiles test-traces test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web client test test-restart quick check format lint api-docs features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop interop-build dist test-dist dist-tools fuzz model sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-profiles test-traces test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -280,12 +280,16 @@ tests/docs/node_modules/.package-lock.json: tests/docs/package.json tests/docs/p
 	cd tests/docs && npm ci --no-audit --no-fund
 	@touch $@
 
-fuzz: ## Fuzz every decoder, or those of TARGETS, for FUZZ_SECONDS (60) each, guided by coverage
+fuzz: ## Fuzz every decoder, or those of TARGETS, for FUZZ_SECONDS (60) each, guided by coverage; and the model
 	CARGO="$(CARGO)" fuzz/run.sh $(TARGETS)
+	$(if $(TARGETS),,$(MAKE) model)
 
 test-restart: web ## Restart a server with 18,000 sockets and 1,000 parked polls, and show the figures
 	RESTART_SOCKETS=$${RESTART_SOCKETS:-18000} RESTART_POLLS=$${RESTART_POLLS:-1000} RESTART_DRAIN_SECONDS=$${RESTART_DRAIN_SECONDS:-10} \
 	  $(CARGO) test $(LOCKED) --release -p watchfire-cli --test restart under_load -- --nocapture
+
+model: ## Compare the server with a model under random clients, from MODEL_SEEDS seeds (10000)
+	MODEL_SEEDS=$${MODEL_SEEDS:-10000} $(CARGO) test $(LOCKED) -p watchfire-server --lib model
 
 sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test all faults -- --nocapture

@@ -73,6 +73,8 @@ mod logging;
 mod machines;
 mod memory;
 mod metrics;
+#[cfg(all(test, feature = "hooks", feature = "jwt"))]
+mod model;
 mod multi_process;
 #[cfg(not(feature = "cluster"))]
 #[path = "without/nats.rs"]

@@ -591,6 +591,8 @@ impl Server {
             _jwks: jwks,
             hooks,
             tls,
+            #[cfg(test)]
+            shared,
         })
     }
 
@@ -672,7 +674,7 @@ pub(crate) fn random_secret() -> Result<[u8; 32], getrandom::Error> {
 pub struct RunningServer {
     /// Dropped before the event loops, through which the page clients of its gateway connect.
     pages: Option<RunningPages>,
-    sockets: watchfire_sockets::SocketServer<ShardMessage>,
+    pub(crate) sockets: watchfire_sockets::SocketServer<ShardMessage>,
     endpoint: Endpoint,
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
@@ -689,6 +691,9 @@ pub struct RunningServer {
     hooks: Option<HookThread>,
     /// Watches and orders certificates until it is dropped.
     tls: Option<TlsThread>,
+    /// What the event loops share, for the model of the server.
+    #[cfg(test)]
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl RunningServer {

@@ -65,6 +65,12 @@ impl Metrics {
         shards.iter().map(|shard| shard.websockets_now.get() + shard.longpolls_now.get()).sum()
     }
 
+    /// Joined channels, for the model of the server.
+    #[cfg(test)]
+    pub(crate) fn joined(&self) -> u64 {
+        self.sum(|shard| &shard.channels_now)
+    }
+
     /// Topics that have a subscriber now. A topic on several shards counts once for each.
     pub(crate) fn topics(&self) -> u64 {
         self.sum(|shard| &shard.topics_now)

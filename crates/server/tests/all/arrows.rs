@@ -61,6 +61,8 @@ const ORDER: &[&str] = &[
     "embedded",
     "multi_process",
     "run",
+    // Tests of the whole server.
+    "model",
 ];
 
 fn src() -> PathBuf {

@@ -1,0 +1,177 @@
+//! The processes of one server. All run in the process of the test: each has its own event loops, bus and
+//! listener, and they are linked as the supervisor links real ones.
+
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use watchfire_bus::{BusLimits, LocalBus};
+use watchfire_types::NodeId;
+use watchfire_workers::HandoffSocket;
+
+use super::application::Application;
+use crate::cluster::{Cluster, ProcessStarts, Receiver, receive_connections};
+use crate::server::{ProcessRole, RunningServer, Server};
+use crate::settings::Settings;
+
+/// A started process.
+pub(super) struct Process {
+    pub server: RunningServer,
+    /// `None` on a server of one process.
+    bus: Option<StoppedBus>,
+}
+
+/// A bus that stops when it is dropped. Its handler would keep it alive.
+struct StoppedBus(Arc<LocalBus>);
+
+impl Drop for StoppedBus {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// The processes of one server, some of which may be down.
+pub(super) struct Processes {
+    settings: Settings,
+    secret: [u8; 32],
+    running: Vec<Option<Process>>,
+}
+
+/// A process that drains.
+pub(super) struct Draining(Arc<AtomicBool>);
+
+impl Draining {
+    pub fn has_ended(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl Processes {
+    pub fn start(mut settings: Settings, count: usize, secret: [u8; 32]) -> Processes {
+        settings.server.processes = count as u16;
+        let running = (0..count).map(|_| None).collect();
+        let mut processes = Processes { settings, secret, running };
+        (0..count).for_each(|at| processes.start_one(at));
+        processes
+    }
+
+    pub fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    pub fn get(&self, at: usize) -> Option<&Process> {
+        self.running[at].as_ref()
+    }
+
+    pub fn servers(&self) -> impl Iterator<Item = &RunningServer> {
+        self.running.iter().flatten().map(|process| &process.server)
+    }
+
+    /// The address of a process, or of the first one that runs.
+    pub fn address(&self, at: usize) -> SocketAddr {
+        let all = self.running.iter().cycle().skip(at).take(self.len());
+        all.flatten().next().expect("a process runs").server.address()
+    }
+
+    /// Starts a process that is down, and links it with the others.
+    pub fn start_one(&mut self, at: usize) {
+        let server = Server::new(self.settings.clone()).channel("app:*", Application);
+        if self.len() == 1 {
+            let server = server.start().expect("the server starts");
+            self.running[at] = Some(Process { server, bus: None });
+            return;
+        }
+        let me = NodeId(at as u16);
+        let bus = Arc::new(LocalBus::start(me, BusLimits::default()).expect("the bus starts"));
+        let mut links = Vec::new();
+        for (other, process) in self.running.iter().enumerate() {
+            if let Some(process) = process {
+                let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+                links.push((NodeId(other as u16), ours));
+                let of_other = process.bus.as_ref().expect("one of several processes has a bus");
+                of_other.0.link(me, theirs).expect("the bus of the other process runs");
+            }
+        }
+        let role = self.role(&bus, links);
+        let server = server.start_as(role).expect("the process starts");
+        for (other, process) in self.running.iter().enumerate() {
+            if let Some(process) = process {
+                let (ours, theirs) = HandoffSocket::pair().expect("a pair of sockets");
+                hand_off(&server, NodeId(other as u16), ours);
+                hand_off(&process.server, me, theirs);
+            }
+        }
+        self.running[at] = Some(Process { server, bus: Some(StoppedBus(bus)) });
+    }
+
+    fn role(&self, bus: &Arc<LocalBus>, links: Vec<(NodeId, UnixStream)>) -> ProcessRole {
+        let receiving = bus.clone();
+        let connections_max = 1_000;
+        let of_machine = 0..self.len() as u16;
+        let starts = ProcessStarts::default();
+        ProcessRole {
+            cluster: Cluster::among(bus.clone(), of_machine, connections_max, None, starts),
+            secret: self.secret,
+            inherited: None,
+            admin_listeners: None,
+            is_successor: false,
+            on_parts: Box::new(move |cluster, parts| {
+                // Nobody replaces a lost link: the model starts the process again.
+                let (lost, _) = mpsc::unbounded_channel();
+                receiving.attach(Arc::new(Receiver::new(cluster.clone(), parts, lost)));
+                for (to, stream) in links {
+                    receiving.link(to, stream).expect("the bus runs");
+                }
+            }),
+        }
+    }
+
+    /// Ends a process at once, as a crash does.
+    pub fn kill(&mut self, at: usize) {
+        self.running[at] = None;
+    }
+
+    /// Drains a process, as a restart does. Its clients are told.
+    pub fn drain(&mut self, at: usize) -> Draining {
+        let ended = Arc::new(AtomicBool::new(false));
+        let Some(process) = self.running[at].take() else {
+            ended.store(true, Ordering::Release);
+            return Draining(ended);
+        };
+        let has_ended = ended.clone();
+        runtime().spawn(async move {
+            let Process { server, bus } = process;
+            server.drain().await;
+            drop(bus);
+            has_ended.store(true, Ordering::Release);
+        });
+        Draining(ended)
+    }
+}
+
+fn hand_off(server: &RunningServer, to: NodeId, socket: HandoffSocket) {
+    let socket = Arc::new(socket);
+    let cluster = server.cluster().clone();
+    cluster.hand_off_through(to, socket.clone());
+    let adopter = server.adopter();
+    runtime().spawn(async move {
+        receive_connections(socket.clone(), adopter).await;
+        cluster.close_handoff(to, &socket);
+    });
+}
+
+/// The runtime of all processes' tasks, on a thread of its own.
+fn runtime() -> &'static Handle {
+    static RUNTIME: OnceLock<Handle> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime starts");
+        let handle = runtime.handle().clone();
+        thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
+        handle
+    })
+}
