@@ -93,7 +93,8 @@ impl Request<'_> {
         let Shared { files, settings, fleet, .. } = &**self.shared;
         let url = self.url.as_str();
         let known = files.get(url);
-        if let Some(known) = known.as_ref().filter(|known| known.age() < settings.tag_ttl) {
+        let is_fresh = |known: &&Arc<Version>| known.age() < known.fresh_for(settings.tag_ttl);
+        if let Some(known) = known.as_ref().filter(is_fresh) {
             return Ok(Some(known.clone()));
         }
         let error = match self.probe().await {

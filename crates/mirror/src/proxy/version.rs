@@ -93,7 +93,10 @@ impl Version {
             return None;
         }
         let kept = KEPT.into_iter().filter_map(|name| {
-            let value = text(first, name).or_else(|| text(last, name))?;
+            let value = match name {
+                "cache-control" => listed(first, name).or_else(|| listed(last, name))?,
+                _ => text(first, name).or_else(|| text(last, name))?,
+            };
             (value.len() <= HEADER_BYTES_MAX).then(|| (name.to_owned(), value))
         });
         let headers = kept.collect();
@@ -128,6 +131,24 @@ impl Version {
     /// The time since the server named this version.
     pub(crate) fn age(&self) -> Duration {
         Duration::from_secs(now().saturating_sub(self.checked_at))
+    }
+
+    /// How long the version may be served without asking its server again (RFC 9111, 4.2.1 and
+    /// 5.2.2.4): `at_most`, and less if the server says so.
+    pub(crate) fn fresh_for(&self, at_most: Duration) -> Duration {
+        let Some(directives) = self.headers.get("cache-control") else { return at_most };
+        let mut shared = None;
+        let mut any = None;
+        for directive in directives.split(',') {
+            let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
+            match name.trim().to_ascii_lowercase().as_str() {
+                "no-cache" => return Duration::ZERO,
+                "s-maxage" => shared = shorter(shared, value),
+                "max-age" => any = shorter(any, value),
+                _ => {}
+            }
+        }
+        shared.or(any).map_or(at_most, |lifetime| lifetime.min(at_most))
     }
 
     /// The same version, which the server named so long ago.
@@ -171,6 +192,17 @@ pub(crate) fn total_length(range: &HeaderValue) -> Option<u64> {
     range.to_str().ok()?.rsplit_once('/')?.1.parse().ok()
 }
 
+/// The shorter of a lifetime and the seconds of a directive. A number that is not valid has passed
+/// already, as RFC 9111, 4.2.1 advises.
+fn shorter(known: Option<Duration>, seconds: &str) -> Option<Duration> {
+    let seconds = seconds.trim().trim_matches('"');
+    let is_number = !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit());
+    // A number that is too large for 64 bits is as good as the largest.
+    let lifetime = if is_number { seconds.parse().unwrap_or(u64::MAX) } else { 0 };
+    let lifetime = Duration::from_secs(lifetime);
+    Some(known.map_or(lifetime, |known| known.min(lifetime)))
+}
+
 /// Seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
@@ -182,6 +214,13 @@ fn is_strong(etag: &str) -> bool {
     etag.len() <= ETAG_BYTES_MAX
         && inner
             .is_some_and(|inner| inner.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"'))
+}
+
+/// The value of a header that may be in several lines.
+fn listed(headers: &HeaderMap, name: &str) -> Option<String> {
+    let lines = headers.get_all(name).iter().map(|value| value.to_str().ok());
+    let lines = lines.collect::<Option<Vec<_>>>()?;
+    (!lines.is_empty()).then(|| lines.join(", "))
 }
 
 /// The SHA-256 digest that an `ETag` is.
@@ -273,6 +312,36 @@ mod tests {
         let last = headers(&[("etag", "\"a\""), ("content-length", "7")]);
         let first = headers(&[("set-cookie", "a=b")]);
         assert_eq!(Version::of("http://a", StatusCode::OK, &first, &last), None);
+    }
+
+    #[test]
+    fn a_version_is_fresh_no_longer_than_its_server_says() {
+        let fresh_for = |lines: &[&str]| {
+            let mut all = headers(&[("etag", "\"a\""), ("content-length", "7")]);
+            for line in lines {
+                all.append("cache-control", line.parse().unwrap());
+            }
+            let version = Version::of("http://a.example/b", StatusCode::OK, &all, &all).unwrap();
+            version.fresh_for(Duration::from_secs(60)).as_secs()
+        };
+        for (lines, seconds) in [
+            (&[][..], 60),
+            (&["public"], 60),
+            (&["max-age=3600"], 60),
+            (&["max-age=99999999999999999999999"], 60),
+            (&["max-age=10"], 10),
+            (&["public, Max-Age=\"10\""], 10),
+            (&["max-age=10", "s-maxage=20"], 20),
+            (&["max-age=0, s-maxage=20"], 20),
+            (&["max-age=20, max-age=10"], 10),
+            (&["max-age=60", "No-Cache"], 0),
+            (&["no-cache=\"x\""], 0),
+            (&["max-age=-1"], 0),
+            (&["max-age='10'"], 0),
+            (&["max-age"], 0),
+        ] {
+            assert_eq!(fresh_for(lines), seconds, "{lines:?}");
+        }
     }
 
     #[test]
