@@ -121,6 +121,10 @@ impl Key {
 /// The usable keys of a JWK set.
 pub(super) fn keys_of_set(body: &[u8]) -> Result<Vec<Key>, &'static str> {
     let set: JwkSet = serde_json::from_slice(body).map_err(|_| "it is not a JWK set")?;
+    let count = set.keys.len();
+    if count > JWKS_KEYS_MAX {
+        tracing::warn!(count, max = JWKS_KEYS_MAX, "the JWK set has more keys than are read");
+    }
     let keys: Vec<Key> = set.keys.into_iter().take(JWKS_KEYS_MAX).filter_map(Key::of_jwk).collect();
     match keys.is_empty() {
         true => Err("it has no RSA, P-256 or Ed25519 key for signatures"),
