@@ -153,5 +153,7 @@ fn cid_of(line: &str) -> Result<Option<Cid>, ()> {
     if text.is_empty() {
         return Ok(None);
     }
-    text.split(['/', '?']).find_map(|part| part.parse().ok()).map(Some).ok_or(())
+    // A CID has only letters and digits: in a path, in the host of a gateway, or in brackets.
+    let mut parts = text.split(|c: char| !c.is_ascii_alphanumeric());
+    parts.find_map(|part| part.parse().ok()).map(Some).ok_or(())
 }

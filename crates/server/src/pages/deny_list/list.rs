@@ -145,6 +145,21 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_a_link_as_people_have_it() {
+        let capitals = RAW.to_uppercase();
+        for line in [
+            &capitals,
+            &format!("(https://host/p/{RAW})."),
+            &format!("https://{RAW}.ipfs.dweb.link/"),
+            &format!("ipfs://{RAW}"),
+        ] {
+            let file = TempFile::new("forms", &format!("{line}\n"));
+            let denied = DenyList::open(&file.0).unwrap();
+            assert!(denied.holds_page(RAW), "{line}");
+        }
+    }
+
+    #[test]
     fn a_line_without_a_cid_is_skipped_and_the_others_apply() {
         let file = TempFile::new("bad-line", &format!("bafynothing\n{RAW}\n\u{0}\u{1}\n"));
         let denied = DenyList::open(&file.0).unwrap();
