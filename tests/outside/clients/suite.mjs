@@ -38,12 +38,12 @@ function pythonWith(...packages) {
 
 const SETTINGS = { 'api.key': API_KEY, 'channels.rules': '[{ pattern = "realtime:*", join = "anyone", publish = "clients" }]' }
 
-/** The cases of a client's program, which asks for what it cannot do itself: see `ASKED`. */
+/** The cases of a client's program, in a slice only those of the first version of the protocol. The program asks for what it cannot do itself: see `ASKED`. */
 function judgedBy(interpreter, program, version) {
-  return async () => {
+  return async ({ isSlice }) => {
     const state = { server: await startWatchfire({ settings: SETTINGS }) }
     const file = fileURLToPath(new URL(program, import.meta.url))
-    const child = spawn(await interpreter(), [file, String(state.server.port)], { stdio: ['pipe', 'pipe', 'inherit'] })
+    const child = spawn(await interpreter(), [file, String(state.server.port), ...(isSlice ? ['--slice'] : [])], { stdio: ['pipe', 'pipe', 'inherit'] })
     try {
       const cases = await withTimeout(casesOf(child, (ask, rest) => ASKED[ask](state, rest)), `${program} ends`, RUN_MS)
       return { version, cases }
