@@ -9,10 +9,16 @@ A case that a suite calls anything but passed has a sentence here, or the comman
 machine is skipped, with the reason. The results and sentences are in [\`tests/outside\`](https://github.com/watchfire/watchfire/tree/main/tests/outside).
 `
 
+const NOT_YET = `## Not judged yet
+
+- The WebSocket client of \`watchfire load\`, by Autobahn's server. The other clients use the library tungstenite, which has its own report.
+- A page's WebRTC, by stacks that are neither a browser nor libdatachannel.
+`
+
 /** The page for results: a list of suites, each with its parts. */
 export function page(results) {
   const suites = results.filter(({ parts }) => parts.length > 0)
-  return [HEAD, table(suites), ...suites.map(section), conditions(suites)].join('\n')
+  return [HEAD, table(suites), ...suites.map(section), NOT_YET, conditions(suites)].join('\n')
 }
 
 function table(suites) {
