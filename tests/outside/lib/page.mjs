@@ -11,7 +11,7 @@ machine is skipped, with the reason. The results and sentences are in [\`tests/o
 
 const NOT_YET = `## Not judged yet
 
-- The WebSocket client of \`watchfire load\`, by Autobahn's server. The other clients use the library tungstenite, which has its own report.
+- The WebSocket client of \`watchfire load\`, by Autobahn's server. The other clients use the library tungstenite.
 - A page's WebRTC, by stacks that are neither a browser nor libdatachannel.
 `
 
