@@ -481,7 +481,7 @@ impl Fleet {
             fetches,
             access,
         };
-        let answer = self.ask(peer, &request, COORDINATOR_TIMEOUT).await;
+        let answer = self.ask(peer, &request, self.extend(COORDINATOR_TIMEOUT)).await;
         let Ok((Response::Manifest { digest, media_type, age_seconds }, bytes)) = answer else {
             return None;
         };
