@@ -113,7 +113,7 @@ test-dist: dist dist-tools tests/interop/node_modules/.package-lock.json tests/d
 	cd tests/dist && npm test
 
 dist-tools: tools ## Install what the tests of the packages use, when it is missing
-	@missing=; for tool in mmdebstrap:mmdebstrap ctr:containerd runc:runc umoci:umoci strace:strace zsh:zsh fish:fish man:man-db curl:curl ip:iproute2 file:file readelf:binutils; do \
+	@missing=; for tool in mmdebstrap:mmdebstrap nft:nftables ctr:containerd runc:runc umoci:umoci strace:strace zsh:zsh fish:fish man:man-db curl:curl ip:iproute2 file:file readelf:binutils; do \
 	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
 	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \

@@ -99,7 +99,7 @@ fn processes(text: &str) -> Result<u16, String> {
 /// Shows what a server with these settings would do.
 fn check(settings: Settings) -> anyhow::Result<()> {
     watchfire_server::raise_open_file_limit().context("cannot raise the open-file limit")?;
-    let Settings { server, tls, stun, p2p, admin, .. } = &settings;
+    let Settings { server, tls, p2p, admin, .. } = &settings;
     let is_on = |on| if on { "on" } else { "off" };
     let mut lines: Vec<String> = links(&server.listen, tls.is_on())
         .into_iter()
@@ -110,7 +110,6 @@ fn check(settings: Settings) -> anyhow::Result<()> {
         processes => format!("processes: {processes}"),
     });
     let before_tls = lines.len();
-    lines.push(format!("STUN: {}", is_on(stun.enabled)));
     lines.push(format!("libp2p gateway: {}", is_on(p2p.is_on())));
     lines.push(match admin.listen.is_empty() {
         true => "metrics and admin calls: off".into(),

@@ -243,6 +243,22 @@ fn changes() -> Vec<(&'static str, Config)> {
                 config.settings.server.drain_period = Duration::ZERO;
             }),
         ),
+        ("tokens", change(|config| config.settings.auth.hs256_secret = KEY.repeat(3))),
+        (
+            "hooks",
+            change(|config| {
+                config.settings.hooks.url = "http://127.0.0.1:9/".into();
+                config.settings.hooks.secret = KEY.repeat(3);
+            }),
+        ),
+        #[cfg(feature = "pages")]
+        (
+            "a gateway",
+            change(|config| {
+                let any = "/ip4/127.0.0.1/tcp/0".parse().expect("an address");
+                config.settings.p2p.listen = vec![any];
+            }),
+        ),
         ("log", change(|config| config.settings.log.request_paths = vec!["/api".into()])),
         ("operator", change(|config| config.settings.admin.token = "0123456789abcdef".into())),
     ]
