@@ -16,6 +16,9 @@ pub(super) struct Note {
     pub outcome: Outcome,
 }
 
+/// How the name of a sender begins that is a process of the server.
+pub(super) const SERVER: &str = "process";
+
 /// Whether a note was sent to the subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -52,9 +55,11 @@ pub(super) fn position(text: &str) -> Option<Position> {
 /// One client's channel.
 pub(super) struct Channel {
     pub join_ref: String,
-    /// The number of the first note that was sent after the join. `None`: all earlier ones are over, because
-    /// one event loop handles all in order. Between event loops, an earlier note may still arrive.
-    pub begins_at: Option<u64>,
+    /// The number of the first note that was sent after the join.
+    pub begins_at: u64,
+    /// Whether an earlier note of another client may still arrive: it may come from another event loop. Those of
+    /// the server's own side come from another thread.
+    pub is_spread: bool,
     pub state: State,
     /// Whether an earlier join of the topic may still deliver.
     pub replaces: bool,
@@ -80,10 +85,11 @@ pub(super) struct Channel {
 pub(super) type Shown = BTreeMap<String, String>;
 
 impl Channel {
-    pub fn joining(join_ref: String, begins_at: Option<u64>) -> Channel {
+    pub fn joining(join_ref: String, begins_at: u64, is_spread: bool) -> Channel {
         Channel {
             join_ref,
             begins_at,
+            is_spread,
             state: State::Joining,
             replaces: false,
             expected: VecDeque::new(),
@@ -129,7 +135,8 @@ impl Channel {
         let at = self.expected.iter().position(|expected| expected.number == number);
         let is_replayed = self.replays_to.is_some();
         let Some(at) = at else {
-            let is_late = self.begins_at.is_some_and(|first| number < first);
+            let crosses_threads = self.is_spread || from.starts_with(SERVER);
+            let is_late = number < self.begins_at && crosses_threads;
             let is_allowed = is_replayed || self.replaces || is_late;
             return if is_allowed { Ok(()) } else { Err("it is not for this client".into()) };
         };

@@ -24,6 +24,10 @@ impl World {
         }
         let at = open[self.rng.index(open.len())];
         let topic = self.topic_for(at);
+        if self.plan.is_rate_tight && self.clients[at].is_paused {
+            self.resume(at)?;
+            return self.settle();
+        }
         match self.rng.index(100) {
             0..20 => self.join_step(at, topic)?,
             20..45 => self.notes_step(at, topic)?,
@@ -260,7 +264,7 @@ impl World {
         } else {
             self.send(at, &all, false)?;
         }
-        if !was_paused || self.rng.once_in(2) {
+        if !was_paused || self.plan.is_rate_tight || self.rng.once_in(2) {
             self.resume(at)?;
         }
         Ok(())
@@ -271,8 +275,8 @@ impl World {
         let channel = self.clients[at].channels.get(topic);
         let (is_joined, mut ends) =
             (channel.is_some(), channel.is_some_and(|channel| channel.ends));
-        // One of two joins in a row may be refused as too fast. The model follows one join at a time.
-        ends |= self.plan.is_rate_tight && channel.is_some_and(|it| it.state == State::Joining);
+        // One of two joins in a row may be refused as too fast. The model follows one of them at a time.
+        ends |= self.plan.is_rate_tight && channel.is_some_and(|it| it.state != State::Joined);
         match self.rng.index(6) {
             0..3 if !ends => {
                 let payload = self.join_payload(at, topic);

@@ -247,6 +247,7 @@ impl LongPoll {
     /// Continues with the session that the server opened in place of one that has ended.
     pub fn adopt(&mut self, token: String) {
         self.token = token;
+        self.messages.clear();
     }
 
     fn next(&mut self) -> Next {

@@ -11,7 +11,8 @@ use watchfire_types::Rng;
 use super::counts::Counts;
 use super::frames::{Received, Sent};
 use super::oracle::{
-    Asked, Channel, Client, Expected, MayEnd, Note, Notes, Outcome, Pending, State, position,
+    Asked, Channel, Client, Expected, MayEnd, Note, Notes, Outcome, Pending, SERVER, State,
+    position,
 };
 use super::plan::{Plan, TOPICS, has_history, has_presence, token};
 use super::processes::Processes;
@@ -141,8 +142,8 @@ impl World {
         let mut sent = self.message(of, topic, "phx_join", payload.clone());
         sent.join_ref = Some(sent.reference.clone());
         let is_spread = self.plan.settings.server.shards > 1 || self.plan.processes > 1;
-        let begins_at = is_spread.then_some(self.notes.len() as u64);
-        let mut channel = Channel::joining(sent.reference.clone(), begins_at);
+        let begins_at = self.notes.len() as u64;
+        let mut channel = Channel::joining(sent.reference.clone(), begins_at, is_spread);
         // Well before the token expires, because the token is older than this moment.
         let lifetime = payload["lifetime"].as_u64();
         channel.expires_at =
@@ -196,7 +197,7 @@ impl World {
     /// A message of the server's own side, through one process.
     pub fn publish(&mut self, process: usize, topic: &str) -> Result<(), Broken> {
         let number = self.notes.len() as u64;
-        let from = format!("process {process}");
+        let from = format!("{SERVER} {process}");
         self.notes.insert(number, Note { topic: topic.into(), from, outcome: Outcome::Sent });
         self.expect(number, topic, None, NoteKind::ToAll);
         if let Some(process) = self.processes.get(process) {
@@ -398,10 +399,11 @@ impl World {
             {
                 let closing = (topic.to_owned(), previous.join_ref.clone());
                 client.closings.retain(|other| *other != closing);
-                let optional = channel.expected.into_iter();
-                previous
-                    .expected
-                    .extend(optional.map(|it| Expected { number: it.number, is_optional: true }));
+                // It has copies of those of the previous one, without those that have arrived.
+                previous.expected = channel.expected;
+                for expected in &mut previous.expected {
+                    expected.is_optional = true;
+                }
                 previous.last.extend(channel.last);
                 previous.replaces = true;
                 client.channels.insert(topic.into(), *previous);
@@ -550,6 +552,14 @@ impl World {
             let name = &client.name;
             return Err(format!("{name} was ended with {end:?}; the server may: {may:?}"));
         }
+        // A poll that was on its way may have opened another session.
+        let mut end = end;
+        if end == End::Gone(None)
+            && let Some(Transport::LongPoll(session)) = &mut self.clients[at].transport
+            && let Err(gone) = session.cut_poll()
+        {
+            end = gone;
+        }
         // A new session of a process that ends has no future.
         let continues = !may.with_its_process;
         let client = &mut self.clients[at];
@@ -562,10 +572,7 @@ impl World {
             (End::Gone(Some(token)), Some(Transport::LongPoll(session))) if continues => {
                 session.adopt(token);
             }
-            (end, transport) => {
-                // A poll that was on its way may have opened another session.
-                client.is_abandoned = end == End::Gone(None)
-                    && transport.as_ref().is_some_and(|it| it.readable().is_some());
+            _ => {
                 client.transport = None;
                 client.is_paused = false;
             }
