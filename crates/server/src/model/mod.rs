@@ -43,7 +43,7 @@ use std::thread;
 
 use world::World;
 
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 200;
 /// Seeds that run at once. They wait for each other's clients more than they compute.
 const AT_ONCE: usize = 6;
 

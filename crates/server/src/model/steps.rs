@@ -449,7 +449,12 @@ impl World {
         self.trace(format!("process {process} {how} and starts again"));
         self.had_restarts = true;
         let other = self.processes.address((process + 1) % self.processes.len());
-        for client in &mut self.clients {
+        for at in 0..self.clients.len() {
+            if self.clients[at].process != process {
+                // Its poll may be on its way through the process that ends.
+                self.cut_poll(at)?;
+            }
+            let client = &mut self.clients[at];
             if client.process == process {
                 client.is_abandoned = false;
                 client.is_paused = false;
