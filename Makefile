@@ -43,7 +43,7 @@ clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.
 
 # Each is a target of its own. Those that end soonest come first.
 STAGES := tools web client format docs-links web-test client-test lint api-docs rust-test \
-  interop-build interop-channels interop-client interop-command-line interop-browser interop-kubo interop-channels-3 interop-tls
+  interop-build interop-channels interop-client interop-command-line interop-browser interop-kubo interop-channels-3 interop-tls test-outside
 
 test: ## Run all tests of CI, and print how long each stage took; the suites with names of their own are not among them
 	@MAKE="$(MAKE)" tests/stages.sh $(STAGES)
@@ -240,7 +240,12 @@ cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a c
 
 .PHONY: outside test-outside outside-tools
 
-OUTSIDE_BUILD := $(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) -p watchfire-cli -p watchfire-sockets --bins --example echo
+ifeq ($(INTEROP_PROFILE),dev)
+OUTSIDE_PROGRAMS := $(INTEROP_PROGRAMS)
+else
+OUTSIDE_PROGRAMS := --profile $(INTEROP_PROFILE) -p watchfire-cli -p watchfire-sockets --bins --example echo
+endif
+OUTSIDE_BUILD := $(CARGO) build $(LOCKED) $(OUTSIDE_PROGRAMS)
 OUTSIDE_RUN := cd tests/outside && INTEROP_PROFILE=$(INTEROP_PROFILE) node run.mjs
 
 outside: web outside-tools ## Let suites of others judge us; writes docs/reference/outside.md. SUITES chooses some of them
