@@ -96,7 +96,7 @@ impl HttpClient {
         let stream = self.connector.connect().await?;
         let (mut sender, connection) = http1::Builder::new()
             .max_headers(HEADERS_MAX)
-            // What RFC 9112 (5.1, 5.2) lets a client repair.
+            // RFC 9112 (5.1, 5.2) lets a client repair these.
             .allow_obsolete_multiline_headers_in_responses(true)
             .allow_spaces_after_header_name_in_responses(true)
             .handshake(TokioIo::new(stream))

@@ -691,7 +691,7 @@ pub struct RunningServer {
     hooks: Option<HookThread>,
     /// Watches and orders certificates until it is dropped.
     tls: Option<TlsThread>,
-    /// What the event loops share, for the model of the server.
+    /// The state that event loops share, for the model of the server.
     #[cfg(test)]
     pub(crate) shared: Arc<Shared>,
 }

@@ -84,7 +84,7 @@ pub(crate) fn announced(settings: &StunSettings) -> Result<Option<Announced>, St
     }
 }
 
-/// What the server would do about STUN, in a line for `--check`.
+/// The addresses of STUN and who can reach them, in a line for `--check`.
 pub(crate) fn describe(settings: &StunSettings, serving: &[SocketAddr]) -> String {
     const BY_SERVER: &str = "all content between browsers on different networks passes this server";
     if !settings.enabled {

@@ -9,7 +9,7 @@ import { run } from './packed.mjs'
 export const SERVER = '203.0.113.1'
 const ROUTERS = ['203.0.113.11', '203.0.113.12']
 
-/** What a home's router does, as nftables rules. */
+/** The NAT of a home's router, as nftables rules. */
 const RULES = `
 table ip home {
   chain out {

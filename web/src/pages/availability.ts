@@ -2,7 +2,7 @@ import type { OwnCopy } from '../ui/sentences.ts'
 import type { PageState } from '../ui/site.ts'
 import type { Availability } from '../ui/tab-status.ts'
 
-/** What is known about the copies of a page. */
+/** The copies of a page that are known. */
 interface Copies {
   /** The part that this tab can share. */
   readonly own: OwnCopy

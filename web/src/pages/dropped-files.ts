@@ -9,7 +9,7 @@ export interface Dropped {
   files: readonly PageFile[]
   /** Paths of folders without anything in them. */
   emptyFolders: readonly string[]
-  /** What was left out, and how to share it; `null` when all of it was added. */
+  /** The notice of files that were left out, and how to share them; `null` when all were added. */
   notice: string | null
 }
 

@@ -78,7 +78,7 @@ describe('the key of a private page', () => {
     expect(parseRoute(`/p/${CID}`, fragment)).toMatchObject({ file: 'trip/day 1.md', key })
   })
 
-  /** What a fragment opens: the right key, a key that opens nothing, or a page without a key. */
+  /** The result of a fragment: the right key, a key that opens nothing, or a page without a key. */
   const opens = (fragment: string): 'right' | 'another' | 'invalid' | 'none' => {
     const url = new URL(`/p/${CID}${fragment}`, 'http://host')
     const route = parseRoute(url.pathname, url.hash)

@@ -1,4 +1,4 @@
-//! What a session keeps: cookies, drawn variables, saved values.
+//! A session keeps cookies, drawn variables and saved values.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

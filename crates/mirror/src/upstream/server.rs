@@ -57,7 +57,7 @@ impl ServerClient {
                 .connect_timeout(CONNECT_TIMEOUT)
                 .read_timeout(read_timeout)
                 .http1_max_headers(HEADERS_MAX)
-                // What RFC 9112 (5.1, 5.2) lets a client repair.
+                // RFC 9112 (5.1, 5.2) lets a client repair these.
                 .http1_allow_obsolete_multiline_headers_in_responses(true)
                 .http1_allow_spaces_after_header_name_in_responses(true)
                 .tls_backend_preconfigured(tls.clone())

@@ -235,7 +235,7 @@ mod tests {
     }
 
     impl Auth {
-        /// What a client learns about its token.
+        /// The answer that a client gets about its token.
         fn outcome(&self, token: &str, now: Duration) -> Result<Grant, TokenRefusal> {
             self.verify(token, now).map_err(TokenFault::refusal)
         }

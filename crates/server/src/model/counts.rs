@@ -1,4 +1,4 @@
-//! What the server counts.
+//! The counts of the server.
 
 use crate::server::RunningServer;
 

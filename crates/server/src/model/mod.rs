@@ -16,7 +16,7 @@
 //!
 //! At the end every client has left, and the server must have nothing left of them.
 //!
-//! # What it does not prove
+//! # Not proved here
 //!
 //! The order of threads comes from the machine, not from the seed: a seed that fails may pass the next time. The
 //! replication of presences and histories under lost links has simulations of its own. Timeouts of silent

@@ -1,4 +1,4 @@
-//! What a client must receive: its channels, the replies it waits for, and the notes on their way to it.
+//! Everything that a client must receive: its channels, the replies it waits for, and the notes on their way to it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
@@ -313,7 +313,7 @@ impl Client {
         Some(channel)
     }
 
-    /// What the client still waits for. `None`: nothing.
+    /// The reply for which the client still waits. `None`: nothing.
     pub fn waits_for(&self, notes: &Notes) -> Option<String> {
         let mut pending = self.pending.iter().filter(|(_, pending)| !pending.is_optional);
         if let Some((reference, pending)) = pending.next() {

@@ -1,4 +1,4 @@
-//! What differs between seeds: the processes and event loops, and limits, often at their least sensible values.
+//! The differences between seeds: the processes and event loops, and limits, often at their least sensible values.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

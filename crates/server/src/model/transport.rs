@@ -30,7 +30,7 @@ pub(super) enum End {
     Silent(String),
 }
 
-/// What a client reads next.
+/// The next input of a client.
 pub(super) enum Next {
     Message(Received),
     Nothing,

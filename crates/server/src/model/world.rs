@@ -682,7 +682,7 @@ impl World {
                 least += u64::from(client.is_certain() && channel.is_certain());
                 most += 1;
             }
-            // What a paused client will learn later.
+            // A paused client will learn these later.
             if !client.is_certain() {
                 most += client.pending.len() as u64;
             }

@@ -1,4 +1,4 @@
-//! What processes ask each other about profiles.
+//! Requests for profiles between processes.
 
 use serde::{Deserialize, Serialize};
 
