@@ -42,7 +42,7 @@ export class Tab {
 
   /** The hash of the page's only file, from its verified blocks. */
   async hash() {
-    const [{ path }] = this.#session.entries()
+    const [{ path }] = this.#session.listing().files
     const hash = createHash('sha256')
     for await (const bytes of (await this.#session.file(path)).stream()) hash.update(bytes)
     return hash.digest('hex')
