@@ -27,6 +27,8 @@ pub(crate) enum Failure {
     InvalidResponse,
     Masked,
     InvalidFrame,
+    /// A text message that is not UTF-8.
+    InvalidText,
     TooLong,
     /// The server does not read, and the send queue is full.
     NotReading,
@@ -106,9 +108,10 @@ impl From<FrameError> for Failure {
         match error {
             FrameError::Masked => Failure::Masked,
             FrameError::TooLong => Failure::TooLong,
-            FrameError::ReservedBits | FrameError::UnknownOpcode | FrameError::BadControl => {
-                Failure::InvalidFrame
-            }
+            FrameError::ReservedBits
+            | FrameError::UnknownOpcode
+            | FrameError::BadControl
+            | FrameError::BadClose => Failure::InvalidFrame,
         }
     }
 }
@@ -130,6 +133,7 @@ impl fmt::Display for Failure {
             Failure::InvalidResponse => f.write_str("not HTTP"),
             Failure::Masked => f.write_str("the server masked a frame"),
             Failure::InvalidFrame => f.write_str("invalid frame (RFC 6455)"),
+            Failure::InvalidText => f.write_str("text that is not UTF-8 (RFC 6455)"),
             Failure::TooLong => f.write_str("message or response over 16 MiB"),
             Failure::NotReading => f.write_str("the server does not read"),
             Failure::RefusedReply => f.write_str("reply with an error status"),

@@ -30,6 +30,7 @@ pub(crate) enum FrameError {
     ReservedBits,
     UnknownOpcode,
     BadControl,
+    BadClose,
     TooLong,
 }
 
@@ -69,6 +70,19 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, FrameEr
     let end = at + len as usize;
     let payload = bytes.get(at..end);
     Ok(payload.map(|payload| (Frame { is_final, opcode, payload }, end)))
+}
+
+/// The code in the payload of a close frame; `None` if it has none (RFC 6455, sections 5.5.1 and 7.4).
+pub(crate) fn close_code(payload: &[u8]) -> Result<Option<u16>, FrameError> {
+    let Some((code, reason)) = payload.split_first_chunk() else {
+        return if payload.is_empty() { Ok(None) } else { Err(FrameError::BadClose) };
+    };
+    let code = u16::from_be_bytes(*code);
+    let is_sendable = matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999);
+    if !is_sendable || str::from_utf8(reason).is_err() {
+        return Err(FrameError::BadClose);
+    }
+    Ok(Some(code))
 }
 
 /// Append one whole masked frame.
@@ -162,5 +176,20 @@ mod tests {
         for (bytes, error) in cases {
             assert_eq!(decode(bytes), Err(error), "{bytes:02x?}");
         }
+    }
+
+    #[test]
+    fn a_close_frame_has_no_payload_or_a_code_that_may_be_sent_and_a_reason_in_utf_8() {
+        let close = |code: u16, reason: &[u8]| [&code.to_be_bytes(), reason].concat();
+        assert_eq!(close_code(b""), Ok(None));
+        for code in [1000, 1001, 1003, 1007, 1011, 1012, 1013, 3000, 4999] {
+            assert_eq!(close_code(&close(code, b"")), Ok(Some(code)));
+        }
+        assert_eq!(close_code(&close(1000, "für immer".as_bytes())), Ok(Some(1000)));
+        for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, u16::MAX] {
+            assert_eq!(close_code(&close(code, b"")), Err(FrameError::BadClose), "{code}");
+        }
+        assert_eq!(close_code(&[3]), Err(FrameError::BadClose));
+        assert_eq!(close_code(&close(1000, b"f\xfcr")), Err(FrameError::BadClose));
     }
 }

@@ -197,10 +197,14 @@ impl Engine<'_> {
         if self.users[index].connection == Connection::Closing {
             return Consumed::Bytes(len);
         }
-        let code = payload.first_chunk().map_or(1005, |code| u16::from_be_bytes(*code));
-        let echo = payload.get(..2).unwrap_or_default();
-        if self.send_frame(index, Opcode::Close, echo) {
-            self.fail(index, Failure::Closed(code));
+        match frame::close_code(payload) {
+            Ok(code) => {
+                let echo = payload.get(..2).unwrap_or_default();
+                if self.send_frame(index, Opcode::Close, echo) {
+                    self.fail(index, Failure::Closed(code.unwrap_or(1005)));
+                }
+            }
+            Err(error) => self.fail(index, error.into()),
         }
         Consumed::Gone
     }
@@ -232,6 +236,10 @@ impl Engine<'_> {
 
     /// Handle a complete message.
     fn handle_message(&mut self, index: usize, is_text: bool, message: &[u8]) {
+        if is_text && str::from_utf8(message).is_err() {
+            self.fail(index, Failure::InvalidText);
+            return;
+        }
         let scenario = self.scenario;
         let user = &mut self.users[index];
         let serializer = if is_text { user.serializer } else { Serializer::Raw };

@@ -152,11 +152,16 @@ fn errors_of_a_server_are_counted_by_kind() {
         socket.close(Some(tungstenite::protocol::CloseFrame { code, reason: "".into() }))?;
         echo(socket)
     });
-    let masking = websocket_server(|socket| {
-        use std::io::Write as _;
-        socket.get_mut().write_all(&[0x81, 0x81, 1, 2, 3, 4, 5])?;
-        echo(socket)
-    });
+    let sending = |frame: &'static [u8]| {
+        websocket_server(move |socket| {
+            use std::io::Write as _;
+            socket.get_mut().write_all(frame)?;
+            echo(socket)
+        })
+    };
+    let masking = sending(&[0x81, 0x81, 1, 2, 3, 4, 5]);
+    let latin = sending(b"\x81\x03f\xfcr");
+    let closing_without_a_code = sending(b"\x88\x02\x03\xed");
     let leaving = websocket_server(|_| Ok(()));
     let cases = [
         ("refuses", refusing, CONNECT, "connect", "connection refused"),
@@ -191,6 +196,14 @@ fn errors_of_a_server_are_counted_by_kind() {
         ),
         ("closes", closing, CONNECT, "expect", "closed by the server with 1013"),
         ("masks", masking, CONNECT, "expect", "the server masked a frame"),
+        ("sends Latin-1", latin, CONNECT, "expect", "text that is not UTF-8 (RFC 6455)"),
+        (
+            "closes with 1005, which is for the absence of a code",
+            closing_without_a_code,
+            CONNECT,
+            "expect",
+            "invalid frame (RFC 6455)",
+        ),
         ("leaves", leaving, CONNECT, "expect", "connection ended"),
         ("sends nothing", responding(b""), CONNECT, "connect", "timed out"),
         ("stops half way", responding(b"HTTP/1.1 200 OK\r\ncontent-le"), GET, "get", "timed out"),
