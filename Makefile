@@ -243,12 +243,13 @@ cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a c
 ifeq ($(INTEROP_PROFILE),dev)
 OUTSIDE_PROGRAMS := $(INTEROP_PROGRAMS)
 else
-OUTSIDE_PROGRAMS := --profile $(INTEROP_PROFILE) -p watchfire-cli -p watchfire-sockets --bins --example echo
+OUTSIDE_PROGRAMS := --profile $(INTEROP_PROFILE) -p watchfire-cli -p watchfire-sockets -p watchfire-load --bins --example echo --example echo_client
 endif
 OUTSIDE_BUILD := $(CARGO) build $(LOCKED) $(OUTSIDE_PROGRAMS)
 OUTSIDE_RUN := cd tests/outside && INTEROP_PROFILE=$(INTEROP_PROFILE) node run.mjs
 
-outside: web outside-tools ## Let suites of others judge us; writes docs/reference/outside.md. SUITES chooses some of them
+outside: OUTSIDE_TOOLS := chromium:chromium
+outside: web outside-tools tests/interop/node_modules/.package-lock.json ## Let suites of others judge us; writes docs/reference/outside.md. SUITES chooses some of them
 	$(OUTSIDE_BUILD)
 	$(OUTSIDE_RUN) $(SUITES)
 
@@ -258,7 +259,7 @@ test-outside: web outside-tools ## A short part of each suite of others, in a mi
 	$(OUTSIDE_RUN) --slice $(SUITES)
 
 outside-tools: tests/outside/node_modules/.package-lock.json ## Install what the suites of others need, when it is missing
-	@missing=; for tool in slowhttptest:slowhttptest testssl:testssl.sh sslscan:sslscan; do \
+	@missing=; for tool in slowhttptest:slowhttptest testssl:testssl.sh sslscan:sslscan $(OUTSIDE_TOOLS); do \
 	  PATH="$$PATH:/usr/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
 	python3 -c 'import ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
 	[ -z "$$missing" ] || { \

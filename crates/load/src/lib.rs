@@ -11,6 +11,7 @@ mod arrivals;
 mod broadcast;
 mod clock;
 mod cookies;
+mod echo;
 mod engine;
 mod failure;
 mod frame;
@@ -29,6 +30,8 @@ mod workers;
 
 pub use agent::{AgentAddress, parse_token, run_agent};
 pub use broadcast::Broadcast;
+#[doc(hidden)]
+pub use echo::echo;
 pub use report::{Live, html, json, line, table};
 pub use results::{Results, Second, Step};
 pub use run::{LoadOptions, WorkerProgram, run_load};

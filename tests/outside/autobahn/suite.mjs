@@ -1,8 +1,14 @@
 // Autobahn, which tests implementations of RFC 6455 with some hundred cases.
 
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
+import net from 'node:net'
 import path from 'node:path'
 
+import { WebSocket } from 'ws'
+
+import { waitUntil, withTimeout } from '../../interop/lib/deadlines.mjs'
 import { binary, start } from '../../interop/lib/server.mjs'
 import { python, runOrFail } from '../lib/tools.mjs'
 
@@ -16,8 +22,12 @@ export const suite = {
   title: 'Autobahn',
   about:
     'Autobahn tests implementations of RFC 6455: framing, pings, reserved bits, opcodes, fragments, UTF-8, closing and sizes. ' +
-    'The cases 12 and 13, which test compression, are not run: the event loops have no compression, and do not negotiate it.',
-  parts: [{ judged: 'the server', run: judgeServer }],
+    'The cases 12 and 13, which test compression, are not run: neither the event loops nor `watchfire load` have compression, and ' +
+    'they do not negotiate it. For the suite the users of `watchfire load` send every message back.',
+  parts: [
+    { judged: 'the server', run: judgeServer },
+    { judged: 'watchfire load', run: judgeLoad, isInSlice: false },
+  ],
 }
 
 /** The suite's client against an echo program on the event loops of `crates/sockets`. */
@@ -42,6 +52,70 @@ async function judgeServer({ isSlice, scratch }) {
   } finally {
     echo.kill()
   }
+}
+
+/** Cases that begin in a second. */
+const CASES_PER_SECOND = 10
+const LOAD = 'watchfire'
+
+/** The suite's server and users of `watchfire load`, each for one case. */
+async function judgeLoad({ scratch }) {
+  const programs = await python([PACKAGE], { version: '2' })
+  const reports = path.join(scratch, 'reports')
+  const url = `ws://127.0.0.1:${await freePort()}`
+  const settings = path.join(scratch, 'fuzzingserver.json')
+  writeFileSync(settings, JSON.stringify({ url, outdir: reports, cases: ['*'], 'exclude-cases': EXCLUDED, 'exclude-agent-cases': {} }))
+  const args = ['--mode', 'fuzzingserver', '--spec', settings, '--webport', '0']
+  const server = spawn(path.join(programs, 'wstest'), args, { cwd: scratch, stdio: ['ignore', 'ignore', 'inherit'] })
+  try {
+    const count = Number(await waitUntil(() => answerOf(`${url}/getCaseCount`).catch(() => null), 'the server of the suite answers'))
+    const scenario = path.join(scratch, 'cases.toml')
+    writeFileSync(scenario, scenarioOf(count))
+    await runOrFail(binary('examples/echo_client'), [scenario, url], { ms: RUN_MS })
+    await answerOf(`${url}/updateReports?agent=${LOAD}`)
+    return { version: PACKAGE.split('==')[1], cases: casesOf(reports) }
+  } finally {
+    server.kill('SIGKILL')
+  }
+}
+
+/** The suite's server does not tell its port when the system chooses it. */
+async function freePort() {
+  const listener = net.createServer().listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  const { port } = listener.address()
+  listener.close()
+  await once(listener, 'close')
+  return port
+}
+
+/** What the suite's server says before it closes. */
+async function answerOf(url) {
+  const socket = new WebSocket(url)
+  let answer = ''
+  socket.on('message', (message) => (answer = message.toString()))
+  await withTimeout(once(socket, 'close'), `${url} answers`)
+  return answer
+}
+
+/** A scenario in which each user runs one case, until the server closes. */
+function scenarioOf(cases) {
+  return `
+wind_down = "100s"
+
+[[targets]]
+url = "ws://localhost"
+
+[[phases]]
+name = "cases"
+duration = "${Math.ceil(cases / CASES_PER_SECOND)}s"
+rate = ${CASES_PER_SECOND}
+users_max = ${cases}
+
+[[sessions]]
+name = "case"
+steps = [{ connect = { path = "/runCase?case=\${id}&agent=${LOAD}" } }, { stay = { for = "100s" } }]
+`
 }
 
 /** `INFORMATIONAL` cases have no right answer: the suite only notes how a server behaves. */

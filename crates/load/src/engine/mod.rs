@@ -107,6 +107,8 @@ pub(crate) struct Engine<'a> {
     /// After the end of the load: idle users before this slot have been disconnected.
     closed_before: Option<usize>,
     resident_first_bytes: u64,
+    /// Whether users send every message back, see [`crate::echo::echo`].
+    pub(crate) echoes: bool,
 }
 
 impl<'a> Engine<'a> {
@@ -146,6 +148,7 @@ impl<'a> Engine<'a> {
             sweep_at: Instant::ZERO + SWEEP_PERIOD,
             closed_before: None,
             resident_first_bytes: resident_bytes(),
+            echoes: false,
         })
     }
 

@@ -240,6 +240,11 @@ impl Engine<'_> {
             self.fail(index, Failure::InvalidText);
             return;
         }
+        if self.echoes {
+            let opcode = if is_text { Opcode::Text } else { Opcode::Binary };
+            self.send_frame(index, opcode, message);
+            return;
+        }
         let scenario = self.scenario;
         let user = &mut self.users[index];
         let serializer = if is_text { user.serializer } else { Serializer::Raw };
