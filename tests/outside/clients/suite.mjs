@@ -9,21 +9,25 @@ import { API_KEY, api } from '../../interop/lib/http-api.mjs'
 import { withTimeout } from '../../interop/lib/deadlines.mjs'
 import { startWatchfire } from '../../interop/lib/server.mjs'
 import { casesOf } from '../lib/program.mjs'
-import { python } from '../lib/tools.mjs'
+import { cargoProgram, python, PYTHON_LIBRARY } from '../lib/tools.mjs'
 
 const REALTIME = 'realtime==2.34.1'
 const PHOENIX = 'phoenix-channels-python-client==0.4.1'
+const RUST_FOLDER = fileURLToPath(new URL('rust', import.meta.url))
+const RUST_VERSION = /^phoenix_channels_client = "=(.*)"$/m.exec(readFileSync(path.join(RUST_FOLDER, 'Cargo.toml'), 'utf8'))[1]
 const RUN_MS = 2 * 60_000
 
 export const suite = {
   title: 'Clients of Phoenix Channels',
   about:
-    'Clients by other authors join topics of a rule, hear what is published, publish themselves, leave, and come back after the ' +
-    'server has restarted on the same port.',
+    'Clients by other authors join topics of a rule, hear what is published, publish themselves and leave. Those that reconnect come ' +
+    'back after the server has restarted on the same port.',
   parts: [
-    { judged: '@supabase/realtime-js', run: judgedBy(() => process.execPath, 'realtime.mjs', versionOf('@supabase/realtime-js')) },
-    { judged: 'realtime (Python)', run: judgedBy(pythonWith(REALTIME), 'realtime_client.py', REALTIME.split('==')[1]) },
-    { judged: 'phoenix-channels-python-client', run: judgedBy(pythonWith(PHOENIX), 'phoenix_client.py', PHOENIX.split('==')[1]) },
+    { judged: '@supabase/realtime-js', run: judgedBy(nodeWith('realtime.mjs'), versionOf('@supabase/realtime-js')) },
+    { judged: 'realtime (Python)', run: judgedBy(pythonWith(REALTIME, 'realtime_client.py'), REALTIME.split('==')[1]) },
+    { judged: 'phoenix-channels-python-client', run: judgedBy(pythonWith(PHOENIX, 'phoenix_client.py'), PHOENIX.split('==')[1]) },
+    // Compiles a hundred crates once.
+    { judged: 'phoenix_channels_client (Rust)', run: judgedBy(rustProgram, RUST_VERSION), isInSlice: false },
   ],
 }
 
@@ -32,18 +36,33 @@ function versionOf(name) {
   return JSON.parse(readFileSync(file, 'utf8')).version
 }
 
-function pythonWith(...packages) {
-  return async () => path.join(await python(packages), 'python')
+const fileOf = (program) => fileURLToPath(new URL(program, import.meta.url))
+
+// The programs of the clients, each with its first arguments.
+
+function nodeWith(program) {
+  return () => [process.execPath, fileOf(program)]
+}
+
+function pythonWith(packages, program) {
+  return async () => [path.join(await python([packages]), 'python'), fileOf(program)]
+}
+
+/** The crate needs functions that tokio calls unstable. */
+async function rustProgram() {
+  return [await cargoProgram(RUST_FOLDER, 'watchfire-outside-client', { flags: '--cfg tokio_unstable' })]
 }
 
 const SETTINGS = { 'api.key': API_KEY, 'channels.rules': '[{ pattern = "realtime:*", join = "anyone", publish = "clients" }]' }
 
 /** The cases of a client's program, in a slice only those of the first version of the protocol. The program asks for what it cannot do itself: see `ASKED`. */
-function judgedBy(interpreter, program, version) {
+function judgedBy(client, version) {
   return async ({ isSlice }) => {
+    const [program, ...first] = await client()
     const state = { server: await startWatchfire({ settings: SETTINGS }) }
-    const file = fileURLToPath(new URL(program, import.meta.url))
-    const child = spawn(await interpreter(), [file, String(state.server.port), ...(isSlice ? ['--slice'] : [])], { stdio: ['pipe', 'pipe', 'inherit'] })
+    const args = [...first, String(state.server.port), ...(isSlice ? ['--slice'] : [])]
+    const env = { ...process.env, PYTHONPATH: PYTHON_LIBRARY }
+    const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'], env })
     try {
       const cases = await withTimeout(casesOf(child, (ask, rest) => ASKED[ask](state, rest)), `${program} ends`, RUN_MS)
       return { version, cases }

@@ -11,6 +11,10 @@ import { promisify } from 'node:util'
 const execute = promisify(execFile)
 
 export const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
+/** The modules that the Python programs share. */
+export const PYTHON_LIBRARY = path.join(REPOSITORY, 'tests/outside/lib')
+/** A file that exists once the packages of the tests with browsers are installed. */
+export const INTEROP_MODULES = path.join(REPOSITORY, 'tests/interop/node_modules/.package-lock.json')
 const CACHE = path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'watchfire', 'outside')
 const INSTALL_MS = 10 * 60_000
 const OUTPUT_BYTES = 256 << 20
@@ -97,6 +101,15 @@ export async function goProgram(module, version, name) {
   rmSync(folder, { recursive: true, force: true })
   renameSync(unfinished, folder)
   return finished
+}
+
+/** The path of a Rust program in a package of its own, outside the workspace. Cargo builds what has changed. */
+export async function cargoProgram(folder, name, { flags = '' } = {}) {
+  if (!installed('cargo')) throw new Skip(`${name} is built with Cargo, and Cargo is not installed`)
+  const target = path.join(CACHE, `cargo-${name}`)
+  const env = { ...process.env, RUSTFLAGS: flags, CARGO_PROFILE_DEV_DEBUG: '0' }
+  await runOrFail('cargo', ['build', '--quiet', '--locked', '--target-dir', target], { ms: INSTALL_MS, cwd: folder, env })
+  return path.join(target, 'debug', name)
 }
 
 /** The version of an installed Debian package. */

@@ -1,4 +1,4 @@
-"""What both Python programs need: cases as lines of JSON, and requests to the suite."""
+"""What the Python programs need: cases as lines of JSON, and requests to the suite."""
 
 import asyncio
 import json
@@ -13,13 +13,14 @@ def show(**line):
 
 async def ask(request, **arguments):
     show(ask=request, **arguments)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    answer = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+    return answer.strip()
 
 
-async def case(name, work):
+async def case(name, work, seconds=WAIT_SECONDS):
     """A case passes when its work returns True in time."""
     try:
-        found = await asyncio.wait_for(work, WAIT_SECONDS)
+        found = await asyncio.wait_for(work, seconds)
         show(name=name, isPassed=found is True, found=f"got {found!r}")
     except Exception as error:
         show(name=name, isPassed=False, found=f"{type(error).__name__}: {error}")
