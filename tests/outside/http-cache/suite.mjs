@@ -24,7 +24,8 @@ export const suite = {
   about:
     'http-cache-tests show how a cache follows RFC 9111. Its server is behind the `/proxy` of a mirror. Counted are the cases of ' +
     'the kinds *required*, which the specification demands of every cache, and *optimal*, in which a cache could have saved a ' +
-    'request. Cases that only observe are not counted, and neither are cases about a stored answer that the proxy does not store.',
+    'request. Cases that only observe are not counted, and neither are cases about a stored answer that the proxy does not store. ' +
+    'The suite names for some cases others on which they depend: a case whose dependency did not pass is left out.',
   parts: [{ judged: 'the proxy of the mirror', run: judgeProxy }],
 }
 

@@ -6,13 +6,12 @@ Programs that other people wrote judge Watchfire. This page has their results. \
 this page. \`make test-outside\` runs a short part of each suite in a minute, and writes nothing.
 
 A case that a suite calls anything but passed has a sentence here, or the command fails. A suite that cannot run on a
-machine is skipped, with the reason. The results and sentences are in [\`tests/outside\`](https://github.com/watchfire/watchfire/tree/main/tests/outside).
+machine is skipped, with the reason. The suites have 20 minutes together. The results and sentences are in [\`tests/outside\`](https://github.com/watchfire/watchfire/tree/main/tests/outside).
 `
 
 const NOT_YET = `## Not judged yet
 
-- The WebSocket client of \`watchfire load\`, by Autobahn's server. The other clients use the library tungstenite.
-- A page's WebRTC, by stacks that are neither a browser nor libdatachannel.
+- The WebSocket clients of \`watchfire share\` and \`get\`, by Autobahn's server: their framing is the library tungstenite.
 `
 
 /** The page for results: a list of suites, each with its parts. */
@@ -59,5 +58,7 @@ function names(cases) {
 
 function conditions(suites) {
   const lines = suites.map(({ title, seconds, commit, machine }) => `| ${title} | ${commit} | ${machine} | ${seconds} |`)
+  const all = suites.reduce((sum, { seconds }) => sum + seconds, 0)
+  lines.push(`| all | | | ${number(all)} |`)
   return ['## Conditions\n', '| suite | commit | machine | seconds |', '|---|---|---|---:|', ...lines, ''].join('\n')
 }
