@@ -12,7 +12,7 @@ import { page } from './lib/page.mjs'
 import { REPOSITORY, Skip } from './lib/tools.mjs'
 
 /** All suites, in the order of the page. */
-const SUITES = ['autobahn', 'oci', 'openapi', 'http-cache', 'wycheproof', 'tls', 'slow', 'clients', 'bitswap']
+const SUITES = ['autobahn', 'oci', 'openapi', 'http-cache', 'wycheproof', 'tls', 'slow', 'clients', 'bitswap', 'webrtc']
 /** Suites that `cargo test` runs too. */
 const NOT_IN_SLICE = ['wycheproof']
 const PART_MS = 10 * 60_000
