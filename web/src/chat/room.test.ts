@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BODY_LENGTH_MAX, readMessage, ROOM_MESSAGES_MAX, withMessage, writeMessage } from './room.ts'
+import { BODY_LENGTH_MAX, readMessage, ROOM_MESSAGES_MAX, USER_LENGTH_MAX, withMessage, writeMessage } from './room.ts'
 
 const now = new Date('2026-05-01T10:00:00Z')
 
@@ -25,6 +25,21 @@ describe('a message of a room', () => {
     const long = readMessage({ user: 'u'.repeat(999), body: 'b'.repeat(99_999) }, now)
     expect(long?.body).toHaveLength(BODY_LENGTH_MAX)
     expect(long?.user).toHaveLength(40)
+  })
+})
+
+describe('a name and a message', () => {
+  it('are never cut inside an emoji', () => {
+    const { user, body } = writeMessage(`${'x'.repeat(USER_LENGTH_MAX - 1)}🔥`, `${'y'.repeat(BODY_LENGTH_MAX - 1)}🔥`, now)
+    expect(user).toBe('x'.repeat(USER_LENGTH_MAX - 1))
+    expect(body).toBe('y'.repeat(BODY_LENGTH_MAX - 1))
+    expect(readMessage({ user: '\ud83d', body: 'half \ud83d of one' }, now)).toMatchObject({ user: 'somebody', body: 'half \ufffd of one' })
+  })
+
+  it('have no hidden characters in the name, so that two names do not look alike', () => {
+    expect(readMessage({ user: 'ad\u200bmin\u202e', body: 'a' }, now)).toMatchObject({ user: 'admin' })
+    expect(readMessage({ user: '\u200b', body: 'a' }, now)).toMatchObject({ user: 'somebody' })
+    expect(writeMessage('\u2066Ada\u2069', 'a', now)).toMatchObject({ user: 'Ada' })
   })
 })
 

@@ -1,3 +1,4 @@
+import { plainName } from '../names/index.ts'
 import type { RoomMessage } from '../ui/site.ts'
 
 /** Messages kept per room; older ones are dropped. */
@@ -11,15 +12,15 @@ export function readMessage(payload: unknown, now: Date): RoomMessage | null {
   if (typeof payload !== 'object' || payload === null) return null
   const { user, body, at } = payload as Record<string, unknown>
   if (typeof body !== 'string' || body.trim() === '') return null
-  const named = typeof user === 'string' ? user.trim().slice(0, USER_LENGTH_MAX) : ''
-  return { user: named || 'somebody', body: body.slice(0, BODY_LENGTH_MAX), at: readTime(at, now) }
+  const named = typeof user === 'string' ? cut(plainName(user).trim(), USER_LENGTH_MAX) : ''
+  return { user: named || 'somebody', body: cut(body, BODY_LENGTH_MAX), at: readTime(at, now) }
 }
 
 /** The payload of a message. */
 export function writeMessage(user: string, body: string, now: Date): Record<string, unknown> {
   return {
-    user: user.trim().slice(0, USER_LENGTH_MAX),
-    body: body.trim().slice(0, BODY_LENGTH_MAX),
+    user: cut(plainName(user).trim(), USER_LENGTH_MAX),
+    body: cut(body.trim(), BODY_LENGTH_MAX),
     at: now.toISOString(),
   }
 }
@@ -27,6 +28,11 @@ export function writeMessage(user: string, body: string, now: Date): Record<stri
 /** Appends a message and drops the oldest beyond the limit. */
 export function withMessage(messages: readonly RoomMessage[], message: RoomMessage): RoomMessage[] {
   return [...messages.slice(-(ROOM_MESSAGES_MAX - 1)), message]
+}
+
+/** The first characters of a text, without half an emoji at the end, which many clients cannot read. */
+function cut(text: string, lengthMax: number): string {
+  return text.slice(0, lengthMax).replace(/[\ud800-\udbff]$/, '').toWellFormed()
 }
 
 /** The sender's clock may be wrong or absent; then the local time is used. */

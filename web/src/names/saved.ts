@@ -11,11 +11,15 @@ const RESERVED = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹�
 export function safeName(name: string): string {
   const plain = sameness(plainName(name.toWellFormed()))
     .replace(/[/\\:*?"<>|]/g, '_')
-    // Windows drops trailing dots and spaces, so two names could become one, or `..` could appear.
-    .replace(/[. ]+$/, '')
     .replace(/^ +/, '')
-  if (/^\.*$/.test(plain)) return '_'
-  return cutName(RESERVED.test(plain) ? `_${plain}` : plain, NAME_BYTES_MAX)
+  const ended = withoutEnd(plain)
+  if (/^\.*$/.test(ended)) return '_'
+  return withoutEnd(cutName(RESERVED.test(ended) ? `_${ended}` : ended, NAME_BYTES_MAX))
+}
+
+/** Windows drops trailing dots and spaces, so two names could become one, or `..` could appear. */
+function withoutEnd(name: string): string {
+  return name.replace(/[. ]+$/, '')
 }
 
 /** The same for the paths of one page, in order: each segment is safe, and no two paths are equal on any system. */
@@ -37,6 +41,8 @@ export function safePaths(paths: readonly string[]): string[] {
 /** The names used in one folder. */
 class Folder {
   readonly #taken = new Set<string>()
+  /** The next number to try for each name that was taken, so that thousands of similar names take no minutes. */
+  readonly #numbered = new Map<string, number>()
   readonly #folders = new Map<string, { name: string; folder: Folder }>()
 
   nameFor(part: string, isFile: boolean): string {
@@ -54,10 +60,12 @@ class Folder {
 
   #unused(name: string): string {
     const [, stem = name, ending = ''] = /^(.+?)(\.[^.]{1,16})?$/s.exec(name) ?? []
-    for (let n = 2, next = name; ; n++) {
+    const key = caseless(name)
+    for (let n = this.#numbered.get(key) ?? 2, next = name; ; n++) {
       if (!this.#taken.has(caseless(next))) return next
       const mark = ` (${n})${ending}`
       next = cutText(stem, NAME_BYTES_MAX - bytesOf(mark)) + mark
+      this.#numbered.set(key, n + 1)
     }
   }
 }

@@ -79,6 +79,17 @@ describe('the name of a text', () => {
     expect(nameOfText('<p>x', 'html')).toBe('page')
   })
 
+  it('keeps the marks of every script with their letters', () => {
+    expect(nameOfText('# हिन्दी में', 'markdown')).toBe('हिन्दी-में')
+    expect(nameOfText('สวัสดีที่นี่', 'text')).toBe('สวัสดีที่นี่')
+    expect(nameOfText('Cafe\u0301 noir', 'text')).toBe('cafe\u0301-noir')
+  })
+
+  it('comes from a line with letters, not from a ruler', () => {
+    expect(nameOfText('---\ntitle: Tea\n---\n', 'markdown')).toBe('title-tea')
+    expect(nameOfText('***', 'markdown')).toBe('page')
+  })
+
   it('is short', () => {
     expect(nameOfText('word '.repeat(100), 'text').length).toBeLessThanOrEqual(48)
   })

@@ -75,12 +75,13 @@ function sharedFolder(paths: readonly string[]): string | null {
 /** A file name from the first words of a text. */
 export function nameOfText(text: string, writing: Writing): string {
   const titled = writing === 'html' ? /<title[^>]*>([^<]+)/i.exec(text)?.[1] ?? '' : text
-  const line = titled.split('\n').find((candidate) => candidate.trim() !== '') ?? ''
+  const line = titled.split('\n').find((candidate) => /[\p{L}\p{N}]/u.test(candidate)) ?? ''
   const words = line
     .replace(/!\[[^\]]*\]\([^)]*\)/g, ' ')
     .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
     .toLowerCase()
-    .replace(/[^\p{L}\p{N}]+/gu, '-')
+    // Vowels of Hindi, tones of Thai and decomposed accents are marks, which belong to their letters.
+    .replace(/[^\p{L}\p{M}\p{N}]+/gu, '-')
     .replace(/^-+|-+$/g, '')
   const letters = [...words].slice(0, NAME_LENGTH_MAX).join('')
   return letters.replace(/-+$/, '') || 'page'

@@ -25,6 +25,12 @@ describe('a file name', () => {
     expect(freeName('.env', files)).toBe('.env-2')
   })
 
+  it('that is taken stays in its folder, and a hidden file stays hidden', () => {
+    expect(freeName('v1.0/readme', [file('v1.0/readme')])).toBe('v1.0/readme-2')
+    expect(freeName('a/.gitignore', [file('a/.gitignore')])).toBe('a/.gitignore-2')
+    expect(freeName('v1.0/a.tar.gz', [file('v1.0/a.tar.gz')])).toBe('v1.0/a.tar-2.gz')
+  })
+
   it('cannot leave its page', () => {
     expect(tidyPath('../../a//./b')).toBe('a/b')
     expect(tidyPath('..')).toBe('file')
@@ -61,6 +67,10 @@ describe('a clipboard with a file', () => {
     expect(isPastedText('file:///home/ada/my%20cat.png\r\n', [file('my cat.png')])).toBe(false)
     expect(isPastedText('C:\\pictures\\cat.png', [file('cat.png')])).toBe(false)
     expect(isPastedText('file:///%', [file('%')])).toBe(false)
+  })
+
+  it('is a file when the text writes its accents in another form', () => {
+    expect(isPastedText('/home/cafe\u0301.png', [file('caf\u00e9.png')])).toBe(false)
   })
 
   it('is text when the text says more than the names', () => {

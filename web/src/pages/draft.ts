@@ -1,3 +1,4 @@
+import { sameness } from '../names/index.ts'
 import type { PageFile } from '../ui/site.ts'
 
 export type Writing = 'markdown' | 'text' | 'html'
@@ -28,8 +29,8 @@ export function draftBytes({ text, files }: Draft): number {
 
 /** Returns `name`, or `name-2` and so on when there is a file of that name. */
 export function freeName(name: string, files: readonly PageFile[], taken = new Set(files.map(({ path }) => path))): string {
-  const dot = name.lastIndexOf('.')
-  const [stem, extension] = dot > 0 ? [name.slice(0, dot), name.slice(dot)] : [name, '']
+  // An extension begins after the first letter of a name: folders and hidden files have dots too.
+  const [, stem = name, extension = ''] = /^(.*[^/])(\.[^./]*)$/s.exec(name) ?? []
   let free = name
   for (let n = 2; taken.has(free); n += 1) free = `${stem}-${n}${extension}`
   return free
@@ -68,7 +69,7 @@ export function without(draft: Draft, gone: PageFile): Draft {
  * picture, and a file manager the names or paths of copied files as text.
  */
 export function isPastedText(text: string, files: readonly PageFile[]): boolean {
-  const isName = (line: string) => files.some(({ path }) => nameIn(line.trim()) === path)
+  const isName = (line: string) => files.some(({ path }) => sameness(nameIn(line.trim())) === sameness(path))
   return !isBlank(text) && !text.trim().split('\n').every(isName)
 }
 

@@ -29,6 +29,8 @@ describe('the encoding of a text', () => {
     ['html', '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-2">', 'iso-8859-2'],
     ['html', '<meta content="text/html;charset=koi8-r" http-equiv=content-type>', 'koi8-r'],
     ['html', '<?xml version="1.0" encoding="iso-8859-15"?><html>', 'iso-8859-15'],
+    ['html', '<meta name="description" content="why charset=koi8-r is old"><meta charset="big5">', 'big5'],
+    ['html', '<meta/charset=koi8-r>', 'koi8-r'],
     ['html', '<meta charset="utf-16">', 'utf-8'],
     ['html', '<meta charset="x-user-defined">', 'windows-1252'],
     ['css', '@charset "gb18030";', 'gb18030'],

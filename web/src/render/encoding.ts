@@ -85,10 +85,23 @@ function declarationIn(start: string, declaring: Declaring): string | null {
       return xml
     case 'html': {
       const visible = start.replace(/<!--[^]*?(?:-->|$)/g, '')
-      // Both `<meta charset=x>` and `<meta http-equiv="Content-Type" content="text/html; charset=x">`.
-      return /<meta\s(?:[^>]*?[\s;"'])?charset\s*=\s*["']?\s*([\w.:-]+)/i.exec(visible)?.[1] ?? xml
+      for (const [tag] of visible.matchAll(/<meta[\s/][^>]*/gi)) {
+        const declared = declaredByMeta(tag)
+        if (declared !== null) return declared
+      }
+      return xml
     }
   }
+}
+
+/**
+ * Both `<meta charset=x>` and `<meta http-equiv="Content-Type" content="text/html; charset=x">`. A description declares
+ * nothing.
+ */
+function declaredByMeta(tag: string): string | null {
+  const isHeader = /\shttp-equiv\s*=\s*["']?\s*content-type/i.test(tag)
+  const attributes = isHeader ? tag : tag.replace(/\scontent\s*=\s*(?:"[^"]*"|'[^']*')/gi, ' ')
+  return /[\s;"'/]charset\s*=\s*["']?\s*([\w.:-]+)/i.exec(attributes)?.[1] ?? null
 }
 
 /** The name by which `TextDecoder` knows an encoding; `null` when it does not. */

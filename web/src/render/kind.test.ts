@@ -61,6 +61,14 @@ describe('the first bytes of a file', () => {
     expect(sniff(bytes('\x1a\x45\xdf\xa3'))).toEqual({ kind: 'video', mime: 'video/webm' })
   })
 
+  it('tell pictures of phones and cameras from films, which have the same container', () => {
+    for (const brand of ['heic', 'heix', 'hevc', 'heim', 'mif1', 'msf1', 'crx ']) {
+      expect(kindOf('IMG_0001.HEIC', bytes(`\0\0\0\x18ftyp${brand}\0\0\0\0`))).toEqual({ kind: 'other' })
+    }
+    expect(kindOf('v.3gp', bytes('\0\0\0\x18ftyp3gp4'))).toEqual({ kind: 'video', mime: 'video/mp4' })
+    expect(kindOf('book.m4b', bytes('\0\0\0\x18ftypM4B '))).toEqual({ kind: 'audio', mime: 'audio/mp4' })
+  })
+
   it('identify HTML by its doctype or first element, after comments', () => {
     expect(sniff(utf8('<!DOCTYPE html><title>x'))).toEqual({ kind: 'html' })
     expect(sniff(utf8('\uFEFF <!-- hi -->\n<html lang="en">'))).toEqual({ kind: 'html' })

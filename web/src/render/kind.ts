@@ -99,9 +99,9 @@ function kindOfBytes(head: Uint8Array): Kind {
   if (at(0, 'RIFF') && at(8, 'WEBP')) return { kind: 'picture', mime: 'image/webp' }
   if (at(0, 'RIFF') && at(8, 'WAVE')) return { kind: 'audio', mime: 'audio/wav' }
   if (at(4, 'ftypavif') || at(4, 'ftypavis')) return { kind: 'picture', mime: 'image/avif' }
-  if (at(4, 'ftypM4A')) return { kind: 'audio', mime: 'audio/mp4' }
+  if (at(4, 'ftypM4A') || at(4, 'ftypM4B')) return { kind: 'audio', mime: 'audio/mp4' }
   if (at(4, 'ftypqt')) return { kind: 'video', mime: 'video/quicktime' }
-  if (at(4, 'ftyp')) return { kind: 'video', mime: 'video/mp4' }
+  if (at(4, 'ftyp')) return isCameraPicture(head) ? { kind: 'other' } : { kind: 'video', mime: 'video/mp4' }
   if (at(0, '\x1a\x45\xdf\xa3')) return { kind: 'video', mime: 'video/webm' }
   if (at(0, 'OggS')) return { kind: 'audio', mime: 'audio/ogg' }
   if (at(0, 'fLaC')) return { kind: 'audio', mime: 'audio/flac' }
@@ -117,6 +117,12 @@ function kindOfBytes(head: Uint8Array): Kind {
     return { kind: 'picture', mime: 'image/svg+xml' }
   }
   return { kind: 'text' }
+}
+
+/** Pictures in the container of MP4 that most browsers cannot show: HEIC of phones, and raw pictures of Canon. */
+function isCameraPicture(head: Uint8Array): boolean {
+  const brand = String.fromCharCode(...head.subarray(8, 12))
+  return /^(?:he[iv][cmsx]|mif[12]|msf1|crx )$/.test(brand)
 }
 
 /** Layer III of MPEG 1 or 2: eleven set bits, and a valid version and layer. */

@@ -49,6 +49,10 @@ describe('a location', () => {
     expect(parseRoute('/chat', '#room=%20')).toEqual({ kind: 'chat', room: 'lobby' })
     expect(parseRoute('/chat', '#room=kitchen')).toEqual({ kind: 'chat', room: 'kitchen' })
     expect(parseRoute('/chat', `#room=${'x'.repeat(999)}`)).toMatchObject({ room: 'x'.repeat(64) })
+    // Half an emoji could not be written into an address, and hidden characters would make two rooms look alike.
+    const cut = parseRoute('/chat', `#room=${encodeURIComponent(`${'x'.repeat(63)}🔥`)}`)
+    expect(cut).toEqual({ kind: 'chat', room: 'x'.repeat(63) })
+    expect(parseRoute('/chat', '#room=tea%E2%80%8B%00')).toEqual({ kind: 'chat', room: 'tea' })
   })
 })
 
@@ -115,6 +119,10 @@ describe('the key of a private page', () => {
 
   it('is found in any pasted link or key', () => {
     for (const text of [key, ` ${key}\n`, `https://host/p/${CID}#key=${key}&filename=x`, `watchfire:${CID}?peer=/ip4/1#filename=x&key=${key}`, `#key=${key}`]) {
+      expect(parseKeyInput(text)).toBe(key)
+    }
+    const link = `https://host/p/${CID}#key=${key}`
+    for (const text of [`${key}.`, `“${key}”`, `key: ${key}`, `key=${key}`, `${link})`, `<${link}>`, `see ${link} please`, `${link}&filename=a.txt.`]) {
       expect(parseKeyInput(text)).toBe(key)
     }
     expect(parseKeyInput(`https://host/p/${CID}`)).toBe(null)

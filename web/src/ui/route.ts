@@ -1,3 +1,5 @@
+import { plainName } from '../names/index.ts'
+
 /** The views of the application, one for each path for which the server sends the app shell. */
 export type Route =
   | { kind: 'home' }
@@ -22,7 +24,8 @@ export function parseRoute(pathname: string, hash: string): Route {
   if (path === '' || path === '/') return { kind: hash === '#kept' ? 'kept-pages' : 'home' }
   const fragment = new URLSearchParams(hash.replace(/^#/, ''))
   if (path === '/chat') {
-    const room = fragment.get('room')?.trim().slice(0, ROOM_LENGTH_MAX)
+    // Half an emoji at the end cannot be written into an address, and a server closes the socket that joins such a topic.
+    const room = plainName(fragment.get('room') ?? '').trim().slice(0, ROOM_LENGTH_MAX).replace(/[\ud800-\udbff]$/, '').trim()
     return { kind: 'chat', room: room || 'lobby' }
   }
   const grid = /^\/sprites\/([\w.~-]{1,64})$/.exec(path)?.[1]
