@@ -164,8 +164,13 @@ impl Engine<'_> {
     }
 
     pub(super) fn handle_broken(&mut self, index: usize, failure: Failure) {
-        if self.users[index].connection == Connection::Closing {
+        let user = &self.users[index];
+        let is_awaited = matches!(user.waiting, Waiting::Open | Waiting::Response);
+        if user.connection == Connection::Closing {
             self.handle_closed(index);
+        } else if user.connection == Connection::Http && !is_awaited {
+            // A server may also end an idle connection with a reset.
+            self.drop_socket(index);
         } else if !self.tries_next_address(index, failure) {
             self.fail(index, failure);
         }

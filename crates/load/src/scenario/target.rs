@@ -20,9 +20,9 @@ pub struct Target {
 impl Target {
     /// Parse `ws://host:port/prefix` or `http://…`.
     pub(crate) fn parse(url: &str, weight: f64) -> Result<Target, String> {
-        let (scheme, rest) =
-            url.split_once("://").ok_or("invalid URL; use one such as ws://localhost:4000")?;
-        match scheme {
+        let form = "use the form ws://localhost:4000";
+        let (scheme, rest) = url.split_once("://").ok_or(format!("invalid URL; {form}"))?;
+        match scheme.to_ascii_lowercase().as_str() {
             "ws" | "http" => {}
             "wss" | "https" => {
                 return Err(format!(
@@ -31,12 +31,21 @@ impl Target {
             }
             _ => return Err(format!("{scheme} is not supported; use ws or http")),
         }
+        if let Some(other) =
+            rest.chars().find(|one| !one.is_ascii_graphic() || "?#@".contains(*one))
+        {
+            return Err(format!(
+                "invalid character {other:?} in the URL; {form}, with a path if needed"
+            ));
+        }
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let has_port =
-            authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let host_and_port = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+        let (host, port) = host_and_port(authority).ok_or_else(|| {
+            format!("invalid host or port {authority:?} in the URL; {form} or ws://[::1]:4000")
+        })?;
         let prefix = prefix.trim_end_matches('/').to_owned();
-        let (authority, addresses) = (authority.to_owned(), Vec::new());
+        let host_and_port = format!("{host}:{}", port.unwrap_or(80));
+        let authority = port.map_or(host.to_owned(), |port| format!("{host}:{port}"));
+        let addresses = Vec::new();
         Ok(Target { authority, prefix, weight, host_and_port, addresses })
     }
 
@@ -78,6 +87,28 @@ impl Target {
     }
 }
 
+/// The host, an IPv6 address with its brackets, and the port.
+fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    let end = authority.find(']').map_or(0, |end| end + 1);
+    let (host, port) = match authority[end..].find(':') {
+        Some(colon) => authority.split_at(end + colon),
+        None => (authority, ""),
+    };
+    let port = match port.strip_prefix(':') {
+        // RFC 3986, 3.2.3: an empty port is the default one.
+        None | Some("") => None,
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(digits.parse().ok()?)
+        }
+        Some(_) => return None,
+    };
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains(['[', ']']),
+    };
+    is_host.then_some((host, port))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,9 +143,48 @@ mod tests {
 
     #[test]
     fn unsupported_schemes_are_rejected() {
-        for url in ["localhost:4000", "wss://127.0.0.1", "gopher://127.0.0.1", "ws://127.0.0.1:x"] {
-            let target = Target::parse(url, 1.0).and_then(|mut target| target.resolve(&[]));
-            assert!(target.is_err(), "{url}");
+        for url in ["localhost:4000", "wss://127.0.0.1", "gopher://127.0.0.1", "WSS://127.0.0.1"] {
+            assert!(Target::parse(url, 1.0).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_that_no_request_could_name_is_rejected() {
+        for url in [
+            "ws://127.0.0.1:x",
+            "ws://127.0.0.1:99999",
+            "ws://127.0.0.1:+80",
+            "ws://::1:4000",
+            "ws://[::1",
+            "ws://[::1]x",
+            "ws://[a]:1",
+            "ws://",
+            "ws://:4000",
+            "ws:///a",
+            "ws://user:password@127.0.0.1",
+            "ws://127.0.0.1/a?b=c",
+            "ws://127.0.0.1?b",
+            "ws://127.0.0.1/a#b",
+            "ws://127.0.0.1/a b",
+            "ws://127.0.0.1/\u{e4}",
+        ] {
+            let error = Target::parse(url, 1.0).unwrap_err();
+            assert!(error.contains("ws://localhost:4000"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_url_has_a_scheme_in_any_case_and_the_host_header_is_valid() {
+        for (url, authority) in [
+            ("HTTP://localhost:4000", "localhost:4000"),
+            ("Ws://LOCALHOST", "LOCALHOST"),
+            ("ws://127.0.0.1:", "127.0.0.1"),
+            ("ws://127.0.0.1:0080/", "127.0.0.1:80"),
+            ("ws://[::1]/a", "[::1]"),
+            ("ws://[::1]:4000", "[::1]:4000"),
+        ] {
+            let target = Target::parse(url, 1.0).unwrap();
+            assert_eq!(target.authority, authority, "{url}");
         }
     }
 }

@@ -155,3 +155,15 @@ fn a_server_may_say_that_it_closes_an_idle_connection() {
     let results = load(address, &scenario(2, 20, &steps));
     assert_eq!((errors(&results), done(&results, "get")), (vec![], 4));
 }
+
+#[test]
+fn a_server_may_end_an_idle_connection_with_a_reset() {
+    let address = server(|mut stream| {
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(&ok(""));
+        let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+    });
+    let steps = format!("{GET}, {{ think = \"1s\" }}, {GET}");
+    let results = load(address, &scenario(2, 20, &steps));
+    assert_eq!((errors(&results), done(&results, "get")), (vec![], 4));
+}

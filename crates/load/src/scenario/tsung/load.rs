@@ -18,7 +18,9 @@ pub(super) fn servers(list: &Element<'_, '_>) -> Result<Vec<Target>> {
         server.one_of("type", &["tcp"])?;
         let (host, port) = (server.needed("host")?, server.whole("port")?.unwrap_or(80));
         let weight = server.number("weight")?.unwrap_or(1.0);
-        let url = format!("ws://{host}:{port}");
+        let is_bare = host.parse::<std::net::Ipv6Addr>().is_ok();
+        let url =
+            if is_bare { format!("ws://[{host}]:{port}") } else { format!("ws://{host}:{port}") };
         Target::parse(&url, weight).map_err(|problem| server.error(problem))
     });
     servers.collect()
