@@ -82,9 +82,18 @@ pub(crate) fn may_serve(named_for: &str, wanted_by: &str, media_type: &str) -> b
     accepts(wanted_by, media_type) && (is_list || had_choice())
 }
 
+/// Whether a parameter is `q=0`: the type is not accepted (RFC 9110, 12.4.2).
+fn is_weight_of_none(parameter: &str) -> bool {
+    let weight = parameter.strip_prefix("q=").map(str::parse::<f32>);
+    weight.is_some_and(|weight| weight == Ok(0.0))
+}
+
 fn accepts(key: &str, media_type: &str) -> bool {
     key.split(',').any(|range| {
-        let range = range.split(';').next().unwrap_or_default();
+        let (range, parameters) = range.split_once(';').unwrap_or((range, ""));
+        if parameters.split(';').any(is_weight_of_none) {
+            return false;
+        }
         range == "*/*" || range.eq_ignore_ascii_case(media_type) || range == "application/*"
     })
 }
@@ -107,6 +116,9 @@ mod tests {
         let both = accept(&["application/a", "application/b;q=0.5, text/plain"]);
         assert_eq!(both.header, "application/a, application/b;q=0.5, text/plain");
         assert!(both.accepts("application/b") && !both.accepts("application/c"));
+        let refused = accept(&["application/a;q=0, application/b; q=0.000, application/c;q=0.1"]);
+        assert!(!refused.accepts("application/a") && !refused.accepts("application/b"));
+        assert!(refused.accepts("application/c"));
         for lines in [&[][..], &["*/*"]] {
             let accept = accept(lines);
             assert_eq!(accept.header, DEFAULT);

@@ -104,7 +104,12 @@ async fn respond(
 ) -> Result<Response, ApiError> {
     let headers = headers(blob.digest(), blob.size());
     let content = Content { blob, download, headers, server: "registry" };
-    let range = request.headers.get(header::RANGE);
+    // RFC 9110, 13.1.5: with the validator of something else, the range is not for this blob.
+    let is_current = request
+        .headers
+        .get(header::IF_RANGE)
+        .is_none_or(|validator| content.headers.get(header::ETAG) == Some(validator));
+    let range = request.headers.get(header::RANGE).filter(|_| is_current);
     let answer = reader::respond(shared, content, &request.method, range, deadline).await;
     answer.map_err(|error| match error {
         ContentError::Range(error) => {

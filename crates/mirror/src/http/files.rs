@@ -151,7 +151,8 @@ impl Request<'_> {
     async fn stored(&self, version: Arc<Version>) -> Result<Response, ApiError> {
         let conditions = Conditions::of(&self.request.headers, &version);
         let mut headers = version.headers();
-        headers.insert(header::AGE, HeaderValue::from(version.age().as_secs()));
+        let age = version.age() + version.age_at_check();
+        headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
         if let Some(status) = conditions.status {
             headers.insert(SOURCE, HeaderValue::from_static("store"));
             let mut response = Response::new(Body::empty());
@@ -268,29 +269,44 @@ impl<'a> Conditions<'a> {
         let names = |name: HeaderName, is_same: fn(&str, &str) -> bool| {
             headers.contains_key(&name).then(|| {
                 let lines = headers.get_all(&name).iter().filter_map(|line| line.to_str().ok());
-                lines
-                    .flat_map(|line| line.split(','))
-                    .map(str::trim)
-                    .any(|etag| etag == "*" || is_same(etag, &version.etag))
+                lines.flat_map(entity_tags).any(|etag| etag == "*" || is_same(etag, &version.etag))
             })
         };
         let is_equal = |one: &str, other: &str| one == other;
         let is_weakly_equal =
             |one: &str, other: &str| one.strip_prefix("W/").unwrap_or(one) == other;
-        let status = if names(header::IF_MATCH, is_equal) == Some(false) {
-            Some(StatusCode::PRECONDITION_FAILED)
-        } else if names(header::IF_NONE_MATCH, is_weakly_equal) == Some(true) {
-            Some(StatusCode::NOT_MODIFIED)
-        } else {
-            None
-        };
         let modified = version.headers.get("last-modified");
+        let changed_since = |name: HeaderName| {
+            let since = httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()?;
+            Some(httpdate::parse_http_date(modified?).ok()? > since)
+        };
+        // A date counts only without the list of `ETag`s.
+        let has_failed = names(header::IF_MATCH, is_equal)
+            .map(|is_named| !is_named)
+            .or_else(|| changed_since(header::IF_UNMODIFIED_SINCE));
+        let is_known = names(header::IF_NONE_MATCH, is_weakly_equal)
+            .or_else(|| changed_since(header::IF_MODIFIED_SINCE).map(|has_changed| !has_changed));
+        let status = match (has_failed, is_known) {
+            (Some(true), _) => Some(StatusCode::PRECONDITION_FAILED),
+            (_, Some(true)) => Some(StatusCode::NOT_MODIFIED),
+            _ => None,
+        };
         let is_current = headers.get(header::IF_RANGE).is_none_or(|value| {
             value.as_bytes() == version.etag.as_bytes()
                 || modified.is_some_and(|modified| value.as_bytes() == modified.as_bytes())
         });
         Conditions { status, range: headers.get(header::RANGE).filter(|_| is_current) }
     }
+}
+
+/// The elements of a list of `ETag`s, which may have commas between their quotes.
+fn entity_tags(line: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let elements = line.split(move |one| {
+        is_quoted ^= one == '"';
+        one == ',' && !is_quoted
+    });
+    elements.map(str::trim)
 }
 
 /// Whether a file that cannot be stored is passed through. A linked `ETag` is the digest for certain;
@@ -331,6 +347,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_etag_may_have_commas() {
+        let headers = |name, value| HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+        let version = Version { etag: "\"a,b\"".into(), ..version() };
+        for (name, value, expected) in [
+            (header::IF_MATCH, "\"a,b\"", None),
+            (header::IF_MATCH, "\"x\" , \"a,b\"", None),
+            (header::IF_MATCH, "\"a\",\"b\"", Some(StatusCode::PRECONDITION_FAILED)),
+            (header::IF_NONE_MATCH, "W/\"a,b\",\"c\"", Some(StatusCode::NOT_MODIFIED)),
+        ] {
+            assert_eq!(Conditions::of(&headers(name, value), &version).status, expected, "{value}");
+        }
+    }
+
     fn status(pairs: &[(&'static str, &'static str)]) -> (Option<u16>, bool) {
         let headers: HeaderMap = pairs
             .iter()
@@ -350,6 +380,16 @@ mod tests {
         assert_eq!(status(&[("if-none-match", "\"0\"")]), (None, false));
         assert_eq!(status(&[("if-match", "W/\"1\"")]), (Some(412), false));
         assert_eq!(status(&[("if-match", "\"1\""), ("if-none-match", "\"2\"")]), (None, false));
+        assert_eq!(status(&[("if-match", "\"a,b\"")]), (Some(412), false));
+        let modified = ("if-modified-since", "Mon, 01 Jan 2024 00:00:00 GMT");
+        let unmodified = ("if-unmodified-since", "Sun, 31 Dec 2023 23:59:59 GMT");
+        assert_eq!(status(&[modified]), (Some(304), false));
+        assert_eq!(status(&[modified, ("if-none-match", "\"0\"")]), (None, false));
+        assert_eq!(status(&[("if-modified-since", unmodified.1)]), (None, false));
+        assert_eq!(status(&[("if-modified-since", "yesterday")]), (None, false));
+        assert_eq!(status(&[unmodified]), (Some(412), false));
+        assert_eq!(status(&[unmodified, ("if-match", "\"1\"")]), (None, false));
+        assert_eq!(status(&[("if-unmodified-since", modified.1)]), (None, false));
         let range = ("range", "bytes=0-1");
         assert_eq!(status(&[range]), (None, true));
         assert_eq!(status(&[range, ("if-range", "\"1\"")]), (None, true));

@@ -50,7 +50,8 @@ pub(super) async fn respond(
 ) -> Result<Response, ContentError> {
     let Content { blob, download, mut headers, server } = content;
     let size = blob.size();
-    let range = range.and_then(|range| range.to_str().ok());
+    // RFC 9110, 14.2: only `GET` has ranges.
+    let range = range.filter(|_| method == Method::GET).and_then(|range| range.to_str().ok());
     let range = range.map(|range| ByteRange::parse(range, size)).transpose()?.flatten();
     let source = match (&download, &shared.fleet) {
         (None, _) => "store",

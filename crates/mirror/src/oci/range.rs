@@ -36,7 +36,11 @@ impl ByteRange {
     /// assert_eq!(ByteRange::parse("lines=1-2", 10), Ok(None));
     /// ```
     pub fn parse(header: &str, size: u64) -> Result<Option<Self>, RangeError> {
-        let Some(ranges) = header.trim().strip_prefix("bytes=") else { return Ok(None) };
+        // RFC 9110, 14.1: names of units are in any case.
+        let Some((unit, ranges)) = header.trim().split_once('=') else { return Ok(None) };
+        if !unit.eq_ignore_ascii_case("bytes") {
+            return Ok(None);
+        }
         let mut ranges = ranges.split(',').map(str::trim).filter(|range| !range.is_empty());
         let Some(first) = ranges.next() else { return Ok(None) };
         if ranges.take(RANGES_MAX).next().is_some() {
@@ -90,6 +94,7 @@ mod tests {
             ("bytes=0-0", range(0, 0)),
             ("bytes=10-19", range(10, 19)),
             ("bytes=90-", range(90, 99)),
+            ("Bytes=90-", range(90, 99)),
             ("bytes=-1", range(99, 99)),
             ("bytes=-1000", range(0, 99)),
             ("bytes=99-18446744073709551616", range(99, 99)),

@@ -17,13 +17,21 @@ const ETAG_BYTES_MAX: usize = 256;
 const URL_BYTES_MAX: usize = 10_000;
 /// `ETag` and length of the file behind a redirect, as Hugging Face names them.
 const LINKED_ETAG: &str = "x-linked-etag";
+/// How old the answer was at its server, which may be a cache itself.
+const AGE: &str = "age";
+/// Until when, and from when, the answer is fresh.
+const EXPIRES: &str = "expires";
+const DATE: &str = "date";
 /// The headers that clients get with the file. Those of the first answer win: a redirect of Hugging Face
 /// tells what the store behind it does not know.
-const KEPT: [&str; 9] = [
+const KEPT: [&str; 12] = [
     "content-type",
     "content-disposition",
     "content-language",
     "cache-control",
+    AGE,
+    EXPIRES,
+    DATE,
     "last-modified",
     "link",
     "x-repo-commit",
@@ -92,10 +100,17 @@ impl Version {
             // Nothing would tell two versions of the bytes apart.
             return None;
         }
+        // The answer that says how long it is fresh.
+        let is_timed = |one: &HeaderMap| {
+            one.contains_key(header::CACHE_CONTROL) || one.contains_key(header::EXPIRES)
+        };
+        let timed = if is_timed(first) { first } else { last };
         let kept = KEPT.into_iter().filter_map(|name| {
             let value = match name {
-                "cache-control" => listed(first, name).or_else(|| listed(last, name))?,
-                _ => text(first, name).or_else(|| text(last, name))?,
+                "cache-control" => listed(timed, name)?,
+                AGE | EXPIRES | DATE => text(timed, name)?,
+                // The name of a file may have any characters.
+                _ => utf8(first, name).or_else(|| utf8(last, name))?,
             };
             (value.len() <= HEADER_BYTES_MAX).then(|| (name.to_owned(), value))
         });
@@ -105,8 +120,9 @@ impl Version {
 
     /// Whether the parts of a version of another host can be used.
     pub(crate) fn is_valid(&self) -> bool {
-        let is_value =
-            |text: &String| text.len() <= HEADER_BYTES_MAX && HeaderValue::from_str(text).is_ok();
+        let is_value = |text: &String| {
+            text.len() <= HEADER_BYTES_MAX && HeaderValue::from_bytes(text.as_bytes()).is_ok()
+        };
         self.url.len() <= URL_BYTES_MAX
             && is_strong(&self.etag)
             && self.body_etag.as_deref().is_none_or(is_strong)
@@ -133,10 +149,16 @@ impl Version {
         Duration::from_secs(now().saturating_sub(self.checked_at))
     }
 
+    /// How old the answer was when its server sent it.
+    pub(crate) fn age_at_check(&self) -> Duration {
+        let seconds = self.headers.get(AGE).and_then(|seconds| seconds.parse::<u32>().ok());
+        Duration::from_secs(seconds.unwrap_or_default().into())
+    }
+
     /// How long the version may be served without asking its server again (RFC 9111, 4.2.1 and
     /// 5.2.2.4): `at_most`, and less if the server says so.
     pub(crate) fn fresh_for(&self, at_most: Duration) -> Duration {
-        let Some(directives) = self.headers.get("cache-control") else { return at_most };
+        let directives = self.headers.get("cache-control").map_or("", String::as_str);
         let mut shared = None;
         let mut any = None;
         for directive in directives.split(',') {
@@ -148,7 +170,18 @@ impl Version {
                 _ => {}
             }
         }
-        shared.or(any).map_or(at_most, |lifetime| lifetime.min(at_most))
+        let lifetime = shared.or(any).or_else(|| self.lifetime_by_date());
+        // The answer may have spent a part of it in another cache.
+        lifetime.map_or(at_most, |all| all.saturating_sub(self.age_at_check()).min(at_most))
+    }
+
+    /// The lifetime that `Expires` gives. A date that is not valid, such as `0`, has passed.
+    fn lifetime_by_date(&self) -> Option<Duration> {
+        let expires = self.headers.get(EXPIRES)?;
+        let Ok(expires) = httpdate::parse_http_date(expires) else { return Some(Duration::ZERO) };
+        let date = self.headers.get(DATE).and_then(|date| httpdate::parse_http_date(date).ok());
+        let date = date.unwrap_or(UNIX_EPOCH + Duration::from_secs(self.checked_at));
+        Some(expires.duration_since(date).unwrap_or_default())
     }
 
     /// The same version, which the server named so long ago.
@@ -177,7 +210,7 @@ impl Version {
             .iter()
             .filter_map(|(name, value)| {
                 let name: HeaderName = name.parse().ok()?;
-                Some((name, HeaderValue::from_str(value).ok()?))
+                Some((name, HeaderValue::from_bytes(value.as_bytes()).ok()?))
             })
             .collect();
         let etag = HeaderValue::from_str(&self.etag).expect("an ETag is valid in a header");
@@ -214,6 +247,11 @@ fn is_strong(etag: &str) -> bool {
     etag.len() <= ETAG_BYTES_MAX
         && inner
             .is_some_and(|inner| inner.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"'))
+}
+
+/// The value of a header that may have other characters than those of ASCII.
+fn utf8(headers: &HeaderMap, name: &str) -> Option<String> {
+    Some(str::from_utf8(headers.get(name)?.as_bytes()).ok()?.trim().to_owned())
 }
 
 /// The value of a header that may be in several lines.
@@ -342,6 +380,42 @@ mod tests {
         ] {
             assert_eq!(fresh_for(lines), seconds, "{lines:?}");
         }
+    }
+
+    #[test]
+    fn the_time_in_other_caches_and_the_date_of_expiry_count_too() {
+        let fresh_for = |pairs: &[(&'static str, &str)]| {
+            let pairs = [&[("etag", "\"a\""), ("content-length", "7")], pairs].concat();
+            of(&pairs).unwrap().fresh_for(Duration::from_secs(60)).as_secs()
+        };
+        let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        let expires = ("expires", "Sun, 06 Nov 1994 08:49:57 GMT");
+        for (pairs, seconds) in [
+            (&[("cache-control", "max-age=100"), ("age", "90")][..], 10),
+            (&[("cache-control", "max-age=100"), ("age", "100")], 0),
+            (&[("cache-control", "max-age=100"), ("age", "10")], 60),
+            (&[("cache-control", "max-age=100"), ("age", "soon")], 60),
+            (&[("age", "1000")], 60),
+            (&[date, expires], 20),
+            (&[date, expires, ("age", "15")], 5),
+            (&[date, expires, ("cache-control", "max-age=30")], 30),
+            (&[date, ("expires", "Sun, 06 Nov 1994 08:49:30 GMT")], 0),
+            (&[date, ("expires", "0")], 0),
+            (&[expires], 0),
+        ] {
+            assert_eq!(fresh_for(pairs), seconds, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_file_may_have_any_characters() {
+        let name = ("content-disposition", "attachment; filename=\"\u{e4}.bin\"");
+        let value = HeaderValue::from_bytes(name.1.as_bytes()).unwrap();
+        let mut all = headers(&[("etag", "\"a\""), ("content-length", "7")]);
+        all.insert(name.0, value.clone());
+        let version = Version::of("http://a.example/b", StatusCode::OK, &all, &all).unwrap();
+        assert!(version.is_valid());
+        assert_eq!(version.headers()[name.0], value);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The client of one upstream registry.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::{Response, Url};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -27,6 +27,9 @@ const LIST_BYTES_MAX: usize = 4 << 20;
 /// The longest pause within an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const DIGEST_HEADER: &str = "docker-content-digest";
+/// The headers of a list that clients get.
+const LIST_HEADERS: [HeaderName; 3] =
+    [header::CONTENT_TYPE, header::LINK, HeaderName::from_static("oci-filters-applied")];
 
 /// One upstream registry.
 #[derive(Debug)]
@@ -148,7 +151,10 @@ impl Upstream {
     ) -> Result<ManifestAnswer, UpstreamError> {
         let response = self.request_manifest(Method::GET, repository, reference, accept).await?;
         let media_type = self.media_type(&response)?;
-        if let Some(encoding) = response.headers().get(header::CONTENT_ENCODING) {
+        let encoding = response.headers().get(header::CONTENT_ENCODING);
+        if let Some(encoding) =
+            encoding.filter(|one| !one.as_bytes().eq_ignore_ascii_case(b"identity"))
+        {
             // Nothing is unpacked here, and the digest is that of the manifest itself.
             return Err(self.server.invalid(format!("the manifest has the encoding {encoding:?}")));
         }
@@ -245,14 +251,12 @@ impl Upstream {
         let question_mark = if query.is_empty() { "" } else { "?" };
         let path = format!("/v2/{repository}/{path}{question_mark}{query}");
         let response = self.request(Method::GET, &path, repository, HeaderMap::new()).await?;
-        let kept = [header::CONTENT_TYPE, header::LINK];
-        let kept = kept.into_iter().filter_map(|name| {
-            let value = response.headers().get(&name)?.clone();
-            Some((name, value))
-        });
-        let mut headers: HeaderMap = kept.collect();
-        if let Some(filters) = response.headers().get("oci-filters-applied") {
-            headers.insert("oci-filters-applied", filters.clone());
+        let mut headers = HeaderMap::new();
+        for name in LIST_HEADERS {
+            // A list may be spread over several lines.
+            for value in response.headers().get_all(&name) {
+                headers.append(&name, value.clone());
+            }
         }
         Ok((headers, self.read(response, LIST_BYTES_MAX).await?))
     }
@@ -289,9 +293,8 @@ impl Upstream {
                 Err(UpstreamError::Refused { registry, status })
             }
             StatusCode::TOO_MANY_REQUESTS => {
-                let retry_after = response.headers().get(header::RETRY_AFTER);
-                let seconds = retry_after.and_then(|after| after.to_str().ok()?.parse().ok());
-                let retry_after = seconds.map(Duration::from_secs);
+                let after = response.headers().get(header::RETRY_AFTER);
+                let retry_after = after.and_then(|after| wait(after, SystemTime::now()));
                 Err(UpstreamError::TooManyRequests { registry, retry_after })
             }
             status => Err(UpstreamError::Status { registry, status }),
@@ -324,8 +327,10 @@ impl Upstream {
         refused: Option<&str>,
     ) -> Result<Option<String>, UpstreamError> {
         let lines = response.headers().get_all(header::WWW_AUTHENTICATE);
-        let lines = lines.iter().filter_map(|line| line.to_str().ok());
-        let challenges: Vec<Challenge> = lines.flat_map(Challenge::parse_all).collect();
+        // A realm may have any characters.
+        let lines = lines.iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
+        let challenges: Vec<Challenge> =
+            lines.flat_map(|line| Challenge::parse_all(&line)).collect();
         // A token gives fewer rights than a password.
         let is_bearer = |challenge: &&Challenge| matches!(challenge, Challenge::Bearer { .. });
         let challenge = challenges.iter().find(is_bearer).or(challenges.first()).cloned();
@@ -352,6 +357,7 @@ impl Upstream {
             }
             (Challenge::Basic, _) => return Ok(None),
             (Challenge::Bearer { realm, service, scope }, credential) => {
+                let scope = scope.filter(|scope| !scope.is_empty());
                 let scope = scope.unwrap_or_else(|| format!("repository:{repository}:pull"));
                 let (token, lifetime) =
                     self.token(&realm, service.as_deref(), &scope, credential).await?;
@@ -370,8 +376,8 @@ impl Upstream {
         scope: &str,
         credential: Option<Credential>,
     ) -> Result<(String, Duration), UpstreamError> {
-        let mut url =
-            Url::parse(realm).map_err(|error| self.server.invalid(format!("realm: {error}")))?;
+        let url = self.server.base().join(realm);
+        let mut url = url.map_err(|error| self.server.invalid(format!("realm: {error}")))?;
         if self.server.base().scheme() == "https" && url.scheme() != "https" {
             return Err(self.server.invalid(format!("the token server {url} does not use https")));
         }
@@ -393,7 +399,10 @@ impl Upstream {
                 client.post(url.clone()).header(header::CONTENT_TYPE, form_type).body(body)
             }
             credential => {
-                url.query_pairs_mut().append_pair("service", service).append_pair("scope", scope);
+                if !service.is_empty() {
+                    url.query_pairs_mut().append_pair("service", service);
+                }
+                url.query_pairs_mut().append_pair("scope", scope);
                 let request = client.get(url.clone());
                 match credential {
                     Some(Credential::Basic { user, password }) => {
@@ -445,6 +454,18 @@ impl Upstream {
     }
 }
 
+/// The wait that `Retry-After` names, in seconds or as a date (RFC 9110, section 10.2.3).
+fn wait(after: &HeaderValue, now: SystemTime) -> Option<Duration> {
+    let after = after.to_str().ok()?.trim();
+    if let Ok(seconds) = after.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(after).ok()?;
+    // The date has no fractions, and the wait must not end before it.
+    let left = at.duration_since(now).unwrap_or_default();
+    Some(Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0)))
+}
+
 /// The header of a request for a range.
 fn range_headers(range: Option<ByteRange>) -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -491,6 +512,22 @@ fn content_range(headers: &HeaderMap) -> Option<SentRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_registry_names_the_wait_in_seconds_or_as_a_date() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let wait = |text| wait(&HeaderValue::from_static(text), now).map(|wait| wait.as_secs());
+        assert_eq!(wait("120"), Some(120));
+        for date in [
+            "Sun, 06 Nov 1994 08:50:37 GMT",
+            "Sunday, 06-Nov-94 08:50:37 GMT",
+            "Sun Nov  6 08:50:37 1994",
+        ] {
+            assert_eq!(wait(date), Some(60), "{date}");
+        }
+        assert_eq!(wait("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
+        assert_eq!((wait("soon"), wait("-1"), wait("")), (None, None, None));
+    }
 
     #[test]
     fn a_range_is_used_if_it_is_the_requested_one() {

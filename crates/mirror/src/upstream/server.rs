@@ -153,7 +153,8 @@ impl ServerClient {
                 return Ok(Answer { first: std::mem::take(first), response });
             }
             let location = response.headers().get(header::LOCATION);
-            let location = location.and_then(|location| location.to_str().ok());
+            // Some servers do not escape the characters of a file's name.
+            let location = location.and_then(|location| str::from_utf8(location.as_bytes()).ok());
             let location = location.and_then(|location| url.join(location).ok());
             let location = location
                 .ok_or_else(|| self.invalid("a redirect without a valid Location".into()))?;

@@ -32,15 +32,29 @@ struct Token {
 pub(super) struct TokenAnswer {
     token: Option<String>,
     access_token: Option<String>,
-    expires_in: Option<u64>,
+    /// Seconds. Some servers send a text or a fraction.
+    #[serde(default)]
+    expires_in: serde_json::Value,
 }
 
 impl TokenAnswer {
     /// The token and its lifetime; `None` if the answer has no token.
     pub(super) fn into_parts(self) -> Option<(String, Duration)> {
-        let token = self.token.filter(|token| !token.is_empty()).or(self.access_token)?;
-        let lifetime = self.expires_in.map_or(DEFAULT_LIFETIME, Duration::from_secs);
-        Some((token, lifetime.min(LIFETIME_MAX)))
+        let tokens = [self.token, self.access_token].into_iter().flatten();
+        let token = tokens.into_iter().find(|token| !token.is_empty())?;
+        let seconds: Option<f64> = match &self.expires_in {
+            serde_json::Value::Number(number) => number.as_f64(),
+            serde_json::Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        let lifetime = match seconds {
+            None => DEFAULT_LIFETIME,
+            Some(seconds) if seconds >= 0.0 => {
+                Duration::from_secs_f64(f64::min(seconds, LIFETIME_MAX.as_secs_f64()))
+            }
+            Some(_) => return None,
+        };
+        Some((token, lifetime))
     }
 }
 
@@ -99,6 +113,18 @@ mod tests {
         assert_eq!(parts(r#"{"token": "a"}"#), Some(("a".into(), seconds(60))));
         let both = r#"{"token": "", "access_token": "b", "expires_in": 300, "scope": "x"}"#;
         assert_eq!(parts(both), Some(("b".into(), seconds(300))));
+        for (expires_in, lifetime) in [
+            (r#""300""#, seconds(300)),
+            ("299.5", Duration::from_millis(299_500)),
+            ("1e30", LIFETIME_MAX),
+            ("0", seconds(0)),
+            ("null", seconds(60)),
+            (r#""soon""#, seconds(60)),
+        ] {
+            let answer = format!(r#"{{"token": "a", "expires_in": {expires_in}}}"#);
+            assert_eq!(parts(&answer), Some(("a".into(), lifetime)), "{expires_in}");
+        }
+        assert_eq!(parts(r#"{"token": "", "access_token": ""}"#), None);
         assert_eq!(parts("{}"), None);
         assert_eq!(parts(r#"{"token": "a", "expires_in": -1}"#), None);
     }

@@ -220,7 +220,10 @@ async fn what_the_registry_lacks_is_not_found() {
 async fn the_next_page_of_a_list_is_at_the_same_registry() {
     let first = Server::start(|_| Some(not_found()));
     let second = Server::start(|seen| {
-        let lines = ["Link: </v2/x/tags/list?n=3&last=c>; rel=\"next\""];
+        let lines = [
+            "Link: </v2/x/tags/list?n=3>; rel=\"first\"",
+            "Link: </v2/x/tags/list?n=3&last=c>; rel=\"next\"",
+        ];
         let lines = if seen.path.contains("last=c") { &[][..] } else { &lines };
         Some(response("200 OK", lines, br#"{"name":"x","tags":[]}"#))
     });
@@ -297,7 +300,9 @@ fn with_tokens(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_challenge_for_a_token_is_found_among_others() {
-    let forms: [fn(&str) -> Vec<String>; 4] = [
+    let forms: [fn(&str) -> Vec<String>; 6] = [
+        |_| vec!["WWW-Authenticate: Bearer realm=\"/token\",service=\"\",scope=\"\"".into()],
+        |realm| vec![format!("WWW-Authenticate: Basic realm=\"\u{e4}\", Bearer realm=\"{realm}\"")],
         |realm| vec![format!("WWW-Authenticate: Bearer realm=\"{realm}\",service=\"s\"")],
         |realm| vec![format!("WWW-Authenticate: Basic realm=\"a, b\", Bearer realm=\"{realm}\"")],
         |realm| {
@@ -338,13 +343,48 @@ async fn a_token_that_the_registry_takes_no_more_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_a_get_of_this_blob_has_a_range() {
+    let layer = content(100);
+    let server = with_layer(layer.clone(), |_, layer| response("200 OK", &[], layer));
+    let mirror = mirror(&[url(&server)], |_| {}).await;
+    let digest = Digest::sha256(&layer);
+    let path = format!("/v2/a/blobs/{digest}");
+    assert_eq!(mirror.get(&path).await.status, 200);
+    let own = format!("If-Range: \"{digest}\"");
+    for (method, lines, status, length) in [
+        ("GET", &["range: Bytes=1-2"][..], 206, "2"),
+        ("HEAD", &["Range: bytes=1-2"], 200, "100"),
+        ("HEAD", &["Range: bytes=200-"], 200, "100"),
+        ("GET", &["Range: bytes=1-2", &own], 206, "2"),
+        ("GET", &["Range: bytes=1-2", "If-Range: \"other\""], 200, "100"),
+    ] {
+        let answer = mirror.request(method, &path, lines).await;
+        let found = (answer.status, answer.header("content-length"));
+        assert_eq!(found, (status, length), "{method} {lines:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_may_say_that_it_has_no_encoding() {
+    let manifest = manifest_of(&[b"x"]);
+    let server = Server::start(move |seen| {
+        let content_type = format!("Content-Type: {DOCKER}; charset=utf-8");
+        let lines = [content_type.as_str(), "Content-Encoding: Identity"];
+        Some(for_method(seen, response("200 OK", &lines, &manifest)))
+    });
+    let mirror = mirror(&[url(&server)], |_| {}).await;
+    let answer = mirror.get("/v2/a/manifests/v1").await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, DOCKER));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_may_be_relative() {
     let layer = content(100);
     let blob = |seen: &Seen, layer: &[u8]| match seen.path.as_str() {
-        "/v2/a/store/1?x=y" => response("200 OK", &[], layer),
+        "/v2/a/store/%C3%A4?x=y" => response("200 OK", &[], layer),
         path if path.starts_with("/v2/a/blobs/") => raw_response(
             "307 Temporary Redirect",
-            &["Location: ../store/1?x=y", "Content-Length: 0"],
+            &["Location: ../store/\u{e4}?x=y", "Content-Length: 0"],
             b"",
         ),
         _ => not_found(),
