@@ -246,11 +246,14 @@ else
 OUTSIDE_PROGRAMS := --profile $(INTEROP_PROFILE) -p watchfire-cli -p watchfire-sockets -p watchfire-load --bins --example echo --example echo_client
 endif
 OUTSIDE_BUILD := $(CARGO) build $(LOCKED) $(OUTSIDE_PROGRAMS)
+# Wycheproof's vectors are unit tests. They are compiled before the time of the suites begins.
+OUTSIDE_TESTS := $(if $(if $(SUITES),$(filter wycheproof,$(SUITES)),all),watchfire-server watchfire-encryption)
 OUTSIDE_RUN := cd tests/outside && INTEROP_PROFILE=$(INTEROP_PROFILE) node run.mjs
 
 outside: OUTSIDE_TOOLS := chromium:chromium
 outside: web outside-tools tests/interop/node_modules/.package-lock.json ## Let suites of others judge us; writes docs/reference/outside.md. SUITES chooses some of them
 	$(OUTSIDE_BUILD)
+	$(foreach crate,$(OUTSIDE_TESTS),$(CARGO) test $(LOCKED) --no-run --package $(crate) --lib &&) true
 	$(OUTSIDE_RUN) $(SUITES)
 
 test-outside: web outside-tools ## A short part of each suite of others, in a minute; writes nothing

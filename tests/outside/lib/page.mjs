@@ -6,7 +6,7 @@ Programs that other people wrote judge Watchfire. This page has their results. \
 this page. \`make test-outside\` runs a short part of each suite in a minute, and writes nothing.
 
 A case that a suite calls anything but passed has a sentence here, or the command fails. A suite that cannot run on a
-machine is skipped, with the reason. The suites have 20 minutes together. The results and sentences are in [\`tests/outside\`](https://github.com/watchfire/watchfire/tree/main/tests/outside).
+machine is skipped, with the reason. Once the programs are built, the suites have 20 minutes together. The results and sentences are in [\`tests/outside\`](https://github.com/watchfire/watchfire/tree/main/tests/outside).
 `
 
 const NOT_YET = `## Not judged yet
