@@ -164,8 +164,9 @@ impl<'a> Place<'a> {
 /// Links of Watchfire escape all of these, except for round brackets in names. So one that closes and was
 /// not opened belongs to the sentence. A dot or an exclamation mark can end a name, and stays.
 fn without_marks(text: &str) -> &str {
-    let is_space = |c: char| c.is_whitespace() || matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}');
-    let opens = |c: char| is_space(c) || "<([{\"'“‘«`".contains(c);
+    const UNSEEN: &str = "\u{200b}\u{200e}\u{200f}\u{2060}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}";
+    let is_space = |c: char| c.is_whitespace() || UNSEEN.contains(c);
+    let opens = |c: char| is_space(c) || "<([{\"'“‘„«`「『【《（".contains(c);
     let mut text = text.trim_start_matches(opens);
     loop {
         let Some(last) = text.chars().next_back() else { return text };
@@ -174,7 +175,7 @@ fn without_marks(text: &str) -> &str {
             ')' => count(')') > count('('),
             ']' => count(']') > count('['),
             '}' => count('}') > count('{'),
-            last => is_space(last) || "<>,;:\"”’»`…".contains(last),
+            last => is_space(last) || "<>,;:\"“”’»`…」』】》）。、，".contains(last),
         };
         if !ends {
             return text;

@@ -25,6 +25,34 @@ test('a folder dropped anywhere on the home page becomes a page with its files',
   assert.deepEqual(await visitor.waitForPicture('us'), [40, 30])
 })
 
+test('a page is not created while a dropped folder is still being read', async (t) => {
+  const folder = await folderOf(t, { 'trip/day/notes.txt': 'The second day.' })
+  const server = await startServer(t)
+  const person = await newVisitor(t, server)
+  await person.goTo('/')
+  await person.tab.evaluate(() => {
+    const { webkitGetAsEntry } = DataTransferItem.prototype
+    const released = new Promise((resolve) => (globalThis.releaseFolder = resolve))
+    DataTransferItem.prototype.webkitGetAsEntry = function () {
+      const entry = webkitGetAsEntry.call(this)
+      const reader = entry.createReader()
+      entry.createReader = () => ({ readEntries: (...args) => void released.then(() => reader.readEntries(...args)) })
+      return entry
+    }
+  })
+  await person.compose({ text: 'Look at the trip.' })
+  await drop(person, [path.join(folder, 'trip')])
+  await person.waitForText('Reading')
+  const light = person.tab.getByRole('button', { name: 'Light this page' })
+  assert(await light.isDisabled())
+  await person.tab.getByRole('textbox', { name: 'Text of the page' }).press('Control+Enter')
+  await person.tab.evaluate(() => globalThis.releaseFolder())
+  await light.click()
+  await person.sharedLink()
+  await person.waitForText('trip/day/notes.txt')
+  person.assertNoPageErrors()
+})
+
 test('a picture pasted into the text becomes part of the page, and cells of a spreadsheet are text', async (t) => {
   const server = await startServer(t)
   const person = await newVisitor(t, server)

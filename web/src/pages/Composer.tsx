@@ -26,7 +26,8 @@ export function Composer({ site, onCreate }: ComposerProps) {
   const [problem, setProblem] = useState<string | null>(null)
   const [isPrivate, setPrivate] = useState(false)
   const [hashed, setHashed] = useState<number | null>(null)
-  const [isReading, setReading] = useState(false)
+  /** Drops that are being read. The page would be without their files. */
+  const [reading, setReading] = useState(0)
   const box = useRef<HTMLTextAreaElement>(null)
   const work = useRef<AbortController | null>(null)
   const bytes = draftBytes(draft)
@@ -34,6 +35,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
   const tooLarge = most !== null && bytes > most
   const empty = isEmpty(draft)
   const isCreating = hashed !== null
+  const isReading = reading > 0
 
   const add = (added: readonly PageFile[], emptyFolders: readonly string[] = []) => {
     setProblem(null)
@@ -46,13 +48,15 @@ export function Composer({ site, onCreate }: ComposerProps) {
     })
   }
   const dragging = useDrop(async ({ items, files }) => {
+    // The page that is being created would be without them.
+    if (isCreating) return
     // Must be read before the first await, because the browser then empties the transfer.
     const entries = [...items].flatMap((item) => (item.kind === 'file' ? item.webkitGetAsEntry() ?? [] : []))
     if (entries.length === 0) return add(filesOf(files))
-    setReading(true)
+    setReading((count) => count + 1)
     const { readDrop } = await loadDrafting().catch(() => ({ readDrop: null }))
     const found = await readDrop?.(entries)
-    setReading(false)
+    setReading((count) => count - 1)
     if (found !== undefined) add(found.files, found.emptyFolders)
     setProblem(found === undefined ? shell('partMissing') : found.notice)
   })
@@ -68,7 +72,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
   }, [])
 
   const create = async () => {
-    if (tooLarge || isCreating) return
+    if (tooLarge || isCreating || isReading) return
     if (empty) {
       setProblem(home('nothing'))
       box.current?.focus()
@@ -97,7 +101,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
   const onPaste = (event: ClipboardEvent) => {
     const { clipboardData } = event
     const pasted = clipboardData ? filesOf(clipboardData.files) : []
-    if (pasted.length === 0 || isPastedText(clipboardData?.getData('text/plain') ?? '', pasted)) return
+    if (isCreating || pasted.length === 0 || isPastedText(clipboardData?.getData('text/plain') ?? '', pasted)) return
     event.preventDefault()
     add(pasted)
   }
@@ -183,7 +187,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
             </button>
           </>
         )}
-        <button type="submit" class="light" disabled={tooLarge || isCreating} title={home('keys')}>
+        <button type="submit" class="light" disabled={tooLarge || isCreating || isReading} title={home('keys')}>
           <Flame availability="available" size={22} />
           {isCreating ? home('creating', { percent: percentText(percentOf(hashed, bytes)) }) : home('create')}
         </button>

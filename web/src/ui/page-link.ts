@@ -7,9 +7,9 @@ type PageRoute = Extract<Route, { kind: 'page' }>
 /** Longest link, as in the terminal. */
 const LINK_LENGTH_MAX = 16 * 1024
 /** Marks that open before a link in a sentence or a message. */
-const OPENING = /^[\s\u200b\u2060\ufeff<([{"'“‘«`]+/
+const OPENING = /^[\s\u200b\u200e\u200f\u2060\u2066-\u2069\ufeff<([{"'“‘„«`「『【《（]+/
 /** Marks after a link that no link has: pages escape them. */
-const CLOSING = /[\s\u200b\u2060\ufeff<>,;:"”’»`…]$/
+const CLOSING = /[\s\u200b\u200e\u200f\u2060\u2066-\u2069\ufeff<>,;:"“”’»`…」』】》）。、，]$/
 
 /**
  * Parses what people have: a link of this server, a CID alone, a path or a URL of IPFS. `null` when it is none of
