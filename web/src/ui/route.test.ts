@@ -17,6 +17,12 @@ describe('a location', () => {
     expect(parseRoute(`/p/${CID}/`, '')).toEqual(page)
   })
 
+  it('is one page in capitals and in small letters, so that a tab does not count it twice', () => {
+    expect(parseRoute(`/p/${CID.toUpperCase()}`, '')).toMatchObject({ cid: CID })
+    expect(parseRoute(`/p/${CID.toUpperCase()}).`, '')).toMatchObject({ cid: CID })
+    for (const text of ['QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH', 'BAFKREIgh']) expect(parseRoute(`/p/${text}`, '')).toMatchObject({ cid: text })
+  })
+
   it('has the file name in its fragment', () => {
     const route = parseRoute(`/p/${CID}`, '#filename=my%20notes.md')
     expect(route).toEqual({ kind: 'page', cid: CID, filename: 'my notes.md', file: null, key: null })

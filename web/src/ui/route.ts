@@ -34,9 +34,15 @@ export function parseRoute(pathname: string, hash: string): Route {
   if (cid !== undefined) {
     // A CID and a key have no marks at their end; the sentence has, from which the link was copied.
     const key = fragment.get('key')?.slice(0, KEY_LENGTH_MAX).replace(/^([\w-]+)[^\w-]+$/, '$1') || null
-    return { kind: 'page', cid: decoded(cid).replace(/\W+$/, ''), filename: fragment.get('filename'), file: fragment.get('file') || null, key }
+    return { kind: 'page', cid: plainCid(decoded(cid)), filename: fragment.get('filename'), file: fragment.get('file') || null, key }
   }
   return { kind: 'unknown', path }
+}
+
+/** Without the marks after it, and in small letters when all are capitals, so that both forms are one page of the tab. */
+function plainCid(text: string): string {
+  const cid = text.replace(/\W+$/, '')
+  return /^[BFK][^a-z]*$/.test(cid) ? cid.toLowerCase() : cid
 }
 
 /** The address of the pages that this tab keeps sharing. */
