@@ -1,11 +1,12 @@
 import { fetchLimits } from './limits/index.ts'
 import { render } from 'preact'
 import './style/index.css'
-import { App, afterPaint, followHistory, liveSite, route, applyTheme } from './ui/index.ts'
+import { App, afterPaint, followHistory, liveSite, refuseStrayDrops, route, applyTheme } from './ui/index.ts'
 import { applyLanguage, loadLanguage } from './messages/index.ts'
 
 applyTheme()
 followHistory()
+refuseStrayDrops(window)
 applyLanguage()
 
 // On the home page the channels load after the first paint; elsewhere the app waits for them.

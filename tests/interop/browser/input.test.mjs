@@ -23,6 +23,10 @@ test('a folder dropped anywhere on the home page becomes a page with its files',
   await sharer.tab.getByRole('button', { name: 'Light this page' }).click()
   await visitor.goTo(await sharer.sharedLink())
   assert.deepEqual(await visitor.waitForPicture('us'), [40, 30])
+  // A page accepts no files: the browser must not leave it for one.
+  await drop(visitor, [path.join(folder, 'trip/index.md')])
+  assert.deepEqual(await visitor.waitForPicture('us'), [40, 30])
+  assert.equal(visitor.tab.context().pages().length, 1)
 })
 
 test('a page is not created while a dropped folder is still being read', async (t) => {

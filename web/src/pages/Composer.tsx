@@ -242,8 +242,9 @@ function useDrop(onDrop: (transfer: DataTransfer) => void): boolean {
     const { signal } = listening
     const holdsFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') === true
     addEventListener('dragover', (event) => {
-      if (!holdsFiles(event)) return
+      if (!holdsFiles(event) || event.dataTransfer === null) return
       event.preventDefault()
+      event.dataTransfer.dropEffect = 'copy'
       setDragging(true)
     }, { signal })
     addEventListener('dragleave', (event) => {
