@@ -13,6 +13,9 @@ const RETRY_MS = [1_000, 2_000, 5_000, 10_000]
 /** The world as tokens need it. Tests have a clock of their own. */
 export type Clock = { now: () => number; wait: (ms: number, signal: AbortSignal) => Promise<void> }
 
+/** A JWT in the compact form. Only a token without a signature has an empty last part. */
+const JWT = /^[\w-]+\.([\w-]+)\.[\w-]*$/
+
 /** The latest token, and how to get the next one. */
 export class Tokens {
   readonly #getToken: GetToken
@@ -65,7 +68,7 @@ export class Tokens {
   async #fetch(signal: AbortSignal): Promise<string | undefined> {
     for (let failures = 0; !signal.aborted; failures++) {
       try {
-        const token = await this.#getToken()
+        const token = withoutSpaces(await this.#getToken())
         const endsAt = endOf(token)
         if (signal.aborted) return undefined
         this.#latest = { token, endsAt, fetchedAt: this.#clock.now() }
@@ -84,8 +87,8 @@ export class Tokens {
 
 /** The end of a token in milliseconds since 1970. The signature is the server's concern. */
 export function endOf(token: unknown): number {
-  const [, claims, signature] = typeof token === 'string' ? token.split('.') : []
-  if (!claims || signature === undefined) throw new TypeError('getToken() did not return a JWT, which has three parts with dots between them')
+  const [, claims] = (typeof token === 'string' && JWT.exec(token)) || []
+  if (!claims) throw new TypeError('getToken() did not return a JWT, which has three parts in base64url with dots between them, and no quotes')
   let exp: unknown
   try {
     exp = JSON.parse(atob(claims.replaceAll('-', '+').replaceAll('_', '/'))).exp
@@ -94,6 +97,11 @@ export function endOf(token: unknown): number {
   }
   if (typeof exp !== 'number') throw new TypeError('the JWT has no claim "exp" with a number: sign it with an end')
   return exp * 1_000
+}
+
+/** Many backends end a text with a new line. */
+function withoutSpaces(token: string): string {
+  return typeof token === 'string' ? token.trim() : token
 }
 
 function messageOf(cause: unknown): string {

@@ -25,6 +25,17 @@ test('a token is used for each connection until shortly before its end', async (
   assert.equal(tokens.latest, jwt(120))
 })
 
+test('spaces around a token, such as the last new line of a text, are not part of it', async () => {
+  const { tokens } = tokensOf(() => ` ${jwt(60)}\n`)
+  assert.equal(await tokens.valid(), jwt(60))
+})
+
+test('a token in quotes is reported as such, because the server would refuse it without a reason', async () => {
+  const { tokens, world } = tokensOf((call) => (call < 2 ? JSON.stringify(jwt(60)) : jwt(60)))
+  assert.equal(await tokens.valid(), jwt(60))
+  assert.match(world.errors[0], /did not return a JWT.* no quotes/)
+})
+
 test('calls at the same time share one call of getToken', async () => {
   const { tokens, world } = tokensOf(async (call) => jwt(call))
   assert.deepEqual(await Promise.all([tokens.renew(), tokens.renew(), tokens.valid()]), [jwt(1), jwt(1), jwt(1)])
@@ -75,7 +86,7 @@ test('stop ends the wait for a token, and a later call begins again', async () =
 test('a value that is no JWT gets an error that says why', () => {
   assert.equal(endOf(jwt(7)), 7_000)
   assert.equal(endOf(jwt(7, 'Zoë ›?~')), 7_000)
-  for (const value of [undefined, 7, '', 'text', 'a.b']) assert.throws(() => endOf(value), /did not return a JWT/)
+  for (const value of [undefined, 7, '', 'text', 'a.b', 'a.b.c.d', `"${jwt(7)}"`, `Bearer ${jwt(7)}`, `${jwt(7)}=`, `${jwt(7)}\n`]) assert.throws(() => endOf(value), /did not return a JWT/)
   assert.throws(() => endOf('a.b.c'), /not JSON in base64url/)
   assert.throws(() => endOf(jwt('soon')), /no claim "exp"/)
   assert.throws(() => endOf('a.bnVsbA.c'), /./)
