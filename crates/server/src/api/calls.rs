@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
@@ -108,11 +109,19 @@ impl Calls {
     }
 
     async fn read(&self, body: Body) -> Result<Bytes, CallError> {
-        to_bytes(body, self.body_bytes_max).await.map_err(|_| {
-            let max = self.body_bytes_max;
-            let message = format!("the body has more than {max} bytes (api.body_bytes_max)");
-            CallError::new(Code::PayloadTooLarge, message)
-        })
+        let max = self.body_bytes_max;
+        match Limited::new(body, max).collect().await {
+            Ok(body) => Ok(body.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => {
+                let message = format!("the body has more than {max} bytes (api.body_bytes_max)");
+                Err(CallError::new(Code::PayloadTooLarge, message))
+            }
+            Err(_) => {
+                let message =
+                    "cannot read the body: it is not complete, or its chunks are not valid";
+                Err(CallError::new(Code::BadRequest, message))
+            }
+        }
     }
 
     async fn publish(

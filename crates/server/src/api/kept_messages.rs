@@ -1,6 +1,5 @@
 //! The answer of this process to a `history` call.
 
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use watchfire_history::Positioned;
 
@@ -15,13 +14,13 @@ pub(super) fn answer(history: &History, topic: &str, after: Option<&str>, limit:
     // The process may be about to become the writer. Then the next call finds the log.
     history.open(topic);
     let excerpt = history.read(topic, wanted);
-    answer_of(excerpt, wanted, limit as usize).to_string()
+    answer_of(excerpt, wanted, limit as usize)
 }
 
 /// `position` is that of the last message in the answer, so that the next call continues there.
-fn answer_of(excerpt: Option<Excerpt>, wanted: Wanted, limit: usize) -> Value {
+fn answer_of(excerpt: Option<Excerpt>, wanted: Wanted, limit: usize) -> String {
     let Some(Excerpt { position, messages }) = excerpt else {
-        return json!({ "messages": [], "position": null, "recovered": false });
+        return text_of(&[], &Value::Null, false);
     };
     let recovered = messages.is_some() && matches!(wanted, Wanted::After(_));
     let messages = messages.unwrap_or_default();
@@ -29,14 +28,23 @@ fn answer_of(excerpt: Option<Excerpt>, wanted: Wanted, limit: usize) -> Value {
         Some((position, _)) => *position,
         None => position,
     };
-    let messages: Vec<Value> = messages.into_iter().take(limit).map(message).collect();
-    json!({ "messages": messages, "position": last.to_string(), "recovered": recovered })
+    let kept = &messages[..limit.min(messages.len())];
+    text_of(kept, &json!(last.to_string()), recovered)
 }
 
-fn message((position, message): Positioned) -> Value {
-    let payload: Box<RawValue> =
-        serde_json::from_str(&message.payload).expect("the payload was valid when it was kept");
-    json!({ "event": &*message.event, "payload": payload, "position": position.to_string() })
+/// A payload stays the text of its publisher. Texts exist that are JSON and that no parser reads into
+/// values: `1e999`, a lone surrogate, and lists in lists deeper than its limit.
+fn text_of(messages: &[Positioned], position: &Value, recovered: bool) -> String {
+    let mut text = r#"{"messages":["#.to_owned();
+    for (at, message) in messages {
+        if !text.ends_with('[') {
+            text.push(',');
+        }
+        let (event, at) = (json!(&*message.event), json!(at.to_string()));
+        let payload = &message.payload;
+        text += &format!(r#"{{"event":{event},"payload":{payload},"position":{at}}}"#);
+    }
+    text + &format!(r#"],"position":{position},"recovered":{recovered}}}"#)
 }
 
 #[cfg(test)]
@@ -56,6 +64,9 @@ mod tests {
         let excerpt = |messages: Option<Vec<_>>| Some(Excerpt { position: at(9), messages });
         let after = Wanted::After(Some(at(6)));
         let all = excerpt(Some(vec![message(7), message(8), message(9)]));
+        let answer_of = |excerpt, wanted, limit| -> Value {
+            serde_json::from_str(&super::answer_of(excerpt, wanted, limit)).expect("it is JSON")
+        };
         let page = answer_of(all, after, 2);
         assert_eq!((&page["position"], &page["recovered"]), (&json!("1:8"), &json!(true)));
         assert_eq!(page["messages"][1]["payload"], json!({ "n": 8 }));
@@ -63,5 +74,20 @@ mod tests {
         assert_eq!(lost, json!({ "messages": [], "position": "1:9", "recovered": false }));
         let none = answer_of(excerpt(Some(vec![])), after, 2);
         assert_eq!(none, json!({ "messages": [], "position": "1:9", "recovered": true }));
+    }
+
+    #[test]
+    fn a_payload_is_in_the_answer_as_its_publisher_wrote_it() {
+        let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(5_000), "]".repeat(5_000));
+        for payload in [r#"{"a":1e999}"#, r#"{"a":"\ud800"}"#, r#"{ "a" : [] }"#, &deep] {
+            let message = Message { event: "a\"b".into(), payload: payload.into() };
+            let position = Position { epoch: 1, offset: 7 };
+            let excerpt = Excerpt { position, messages: Some(vec![(position, message)]) };
+            let answer = answer_of(Some(excerpt), Wanted::Last(1), 1);
+            let expected = format!(
+                r#"{{"messages":[{{"event":"a\"b","payload":{payload},"position":"1:7"}}],"#
+            ) + r#""position":"1:7","recovered":false}"#;
+            assert_eq!(answer, expected);
+        }
     }
 }

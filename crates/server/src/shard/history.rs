@@ -3,11 +3,12 @@
 //! The log of a topic may be ahead of the messages that this shard has queued. A client that joins gets
 //! the messages of the log at once, so later the shard skips those that the client already has.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use watchfire_channels::{JoinRef, Message};
 use watchfire_history::Positioned;
@@ -218,10 +219,15 @@ impl Replay {
     /// Adds the members about the history to the reply of a join.
     pub fn add_to(&self, reply: &mut Reply) {
         let Body::Json(text) = &reply.response else { return };
-        if let Ok(Value::Object(mut response)) = serde_json::from_str(text) {
-            response.extend(self.members.clone());
-            reply.response = Value::Object(response).into();
+        // The values stay texts: not every JSON text can be read into a `Value`, such as `1e999`.
+        let Ok(mut response) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(text) else {
+            return;
+        };
+        for (name, value) in &self.members {
+            response.insert(name.clone(), to_raw_value(value).expect("a value has a JSON form"));
         }
+        let text = serde_json::to_string(&response).expect("an object has a JSON form");
+        reply.response = Body::Json(text.into());
     }
 }
 
@@ -270,6 +276,21 @@ mod tests {
         {
             let text = format!(r#"{{"history":{bad}}}"#);
             assert_eq!(of(&text), Wanted::After(None), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_reply_of_a_join_keeps_every_value_of_its_backend_beside_the_position() {
+        let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(500), "]".repeat(500));
+        for text in ["{}", r#"{"a":1e999}"#, r#"{"a":"\ud800"}"#, &deep] {
+            let mut reply = Reply::ok(Body::Json(text.to_owned().into()));
+            let members = Map::from_iter([("recovered".to_owned(), Value::Bool(true))]);
+            Replay { members, messages: Vec::new() }.add_to(&mut reply);
+            let Body::Json(all) = &reply.response else { panic!("the reply is JSON") };
+            let separator = if text == "{}" { "" } else { "," };
+            let expected =
+                format!(r#"{}{separator}"recovered":true}}"#, text.strip_suffix('}').unwrap());
+            assert_eq!(*all, expected);
         }
     }
 }

@@ -325,6 +325,12 @@ fn bodies_are_bounded_and_must_say_their_type() {
     let long = json!({ "topic": "t", "event": "e", "payload": { "p": "p".repeat(200) } });
     let refused = call(&server, "publish", &long);
     assert_eq!((refused.status, refused.code()), (413, "payload_too_large"));
+    let damaged = format!(
+        "POST /api/publish HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         authorization: Bearer {KEY}\r\ntransfer-encoding: chunked\r\n\r\n-1\r\n\r\n"
+    );
+    let refused = parse(&http(&server, &damaged));
+    assert_eq!((refused.status, refused.code()), (400, "bad_request"));
     let key = format!("authorization: Bearer {KEY}");
     for kind in ["text/plain", "application/x-www-form-urlencoded"] {
         let line = format!("content-type: {kind}");
@@ -561,6 +567,14 @@ fn the_history_of_a_topic_is_read_a_page_at_a_time() {
     let after = &page["position"];
     let rest = ok(&server, "history", &json!({ "topic": "news:1", "after": after }));
     assert_eq!((numbers(&rest), &rest["position"]), (vec![5], &last["position"]));
+
+    // A number that no float holds is JSON.
+    let text = r#"{"topic":"news:2","event":"note","payload":{"n":1e999}}"#;
+    let key = format!("authorization: Bearer {KEY}");
+    let lines = [&*key, "content-type: application/json"];
+    assert_eq!(parse(&http(&server, &request("/api/publish", &lines, text))).status, 200);
+    let kept = http(&server, &request("/api/history", &lines, r#"{"topic":"news:2"}"#));
+    assert!(kept.contains(r#""payload":{"n":1e999}"#), "{kept}");
 
     for after in ["zz:1", "-1", "", "a:99999999999999999999"] {
         let lost = ok(&server, "history", &json!({ "topic": "news:1", "after": after }));
