@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ipnet::IpNet;
+use watchfire_sockets::is_host_and_port;
 
 use crate::settings::ProxyHeader;
 
@@ -66,7 +67,7 @@ impl TrustedProxies {
 
     /// The client of a request from `peer`. `values` returns the values of a header, in the order
     /// of their lines.
-    pub fn client<'a, V: Iterator<Item = &'a str>>(
+    pub fn client<'a, V: Iterator<Item = &'a [u8]>>(
         &self,
         peer: SocketAddr,
         host: &'a str,
@@ -84,7 +85,7 @@ impl TrustedProxies {
         client
     }
 
-    fn forwarded_client<'a, V: Iterator<Item = &'a str>>(
+    fn forwarded_client<'a, V: Iterator<Item = &'a [u8]>>(
         &self,
         peer: SocketAddr,
         host: &'a str,
@@ -105,11 +106,12 @@ impl TrustedProxies {
                 }
                 // The rightmost host is the one that the nearest proxy names.
                 let mut hosts = entries(values("x-forwarded-host"));
-                client.host = hosts.find(|host| !host.is_empty()).unwrap_or(host);
+                let nearest = hosts.find(|host| !host.is_empty());
+                client.host = nearest.filter(is_valid_host).unwrap_or(host);
             }
             ProxyHeader::Forwarded => {
                 for entry in quoted_entries(values("forwarded")) {
-                    if let Some(host) = parameter(entry, "host") {
+                    if let Some(host) = parameter(entry, "host").filter(is_valid_host) {
                         client.host = host;
                     }
                     let Some(address) = parameter(entry, "for").and_then(address) else { break };
@@ -130,6 +132,12 @@ impl TrustedProxies {
     }
 }
 
+/// Whether a proxy names a host as a `Host` header may (RFC 9112, 3.2). Any other text is ignored,
+/// because the origin is compared with the host.
+fn is_valid_host(host: &&str) -> bool {
+    is_host_and_port(host.as_bytes())
+}
+
 /// Whether a header names the client for the server. Web pages of other origins may not send it.
 pub(crate) fn is_proxy_header(name: &str) -> bool {
     let name = name.trim().to_ascii_lowercase();
@@ -142,15 +150,27 @@ fn network(text: &str) -> Result<IpNet, NetworkError> {
 }
 
 /// The entries of a list header, from the last to the first.
-fn entries<'a>(values: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-    let lines: Vec<&str> = values.collect();
+fn entries<'a>(values: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a str> {
+    let lines: Vec<&str> = values.map(readable_end).collect();
     lines.into_iter().rev().flat_map(|line| line.rsplit(',')).map(str::trim)
 }
 
 /// Like [`entries`], for lists whose entries may have quoted parts.
-fn quoted_entries<'a>(values: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-    let lines: Vec<&str> = values.collect();
+fn quoted_entries<'a>(values: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a str> {
+    let lines: Vec<&str> = values.map(readable_end).collect();
     lines.into_iter().rev().flat_map(|line| rsplit_unquoted(line, b',')).map(str::trim)
+}
+
+/// The entries behind the last one that is not text. A client can send such an entry, and the proxy
+/// appends the client's address to it.
+fn readable_end(line: &[u8]) -> &str {
+    let mut end = line;
+    while let Err(error) = std::str::from_utf8(end) {
+        let rest = &end[error.valid_up_to() + 1..];
+        let next = rest.iter().position(|byte| *byte == b',').unwrap_or(rest.len());
+        end = &rest[next..];
+    }
+    std::str::from_utf8(end).unwrap_or_default()
 }
 
 /// Splits at the separators outside quotes, from the last part to the first.
@@ -206,7 +226,7 @@ mod tests {
         let proxies = TrustedProxies::new(&networks, header).unwrap();
         let values = |name| {
             let lines = lines.iter().filter(move |line| line.0 == name);
-            lines.map(|line| line.1)
+            lines.map(|line| line.1.as_bytes())
         };
         let peer = SocketAddr::new(peer.parse().unwrap(), 5);
         let ForwardedClient { from, host } = proxies.client(peer, "own", values);
@@ -248,6 +268,51 @@ mod tests {
         assert_eq!(address_of("127.0.0.1", &[",,,,"]), "127.0.0.1");
         let long = "a,".repeat(1_000_000);
         assert_eq!(address_of("127.0.0.1", &[&long]), "127.0.0.1");
+    }
+
+    #[test]
+    fn an_entry_that_is_not_text_does_not_hide_the_address_behind_it() {
+        let networks = ["127.0.0.0/8".to_owned()];
+        let peer = SocketAddr::new("127.0.0.1".parse().unwrap(), 5);
+        for (header, name, line, expected) in [
+            (
+                ProxyHeader::XForwardedFor,
+                "x-forwarded-for",
+                &b"\xff, 203.0.113.9"[..],
+                "203.0.113.9",
+            ),
+            (ProxyHeader::XForwardedFor, "x-forwarded-for", b"\xff", "127.0.0.1"),
+            (ProxyHeader::XForwardedFor, "x-forwarded-for", b"\xff203.0.113.9", "127.0.0.1"),
+            (
+                ProxyHeader::XForwardedFor,
+                "x-forwarded-for",
+                b"a\xff,\xff\xfe, 203.0.113.9",
+                "203.0.113.9",
+            ),
+            (ProxyHeader::Forwarded, "forwarded", b"for=\xff, for=203.0.113.9", "203.0.113.9"),
+        ] {
+            let proxies = TrustedProxies::new(&networks, header).unwrap();
+            let values = |asked: &str| (asked == name).then_some(line).into_iter();
+            let client = proxies.client(peer, "own", values);
+            assert_eq!(client.from.ip().to_string(), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_forwarded_host_that_is_not_valid_is_ignored() {
+        for host in
+            ["user@evil.example", "evil.example/x", "evil.example:99999", "http://a", "[::1"]
+        {
+            let lines = [("x-forwarded-host", host)];
+            let found = client(ProxyHeader::XForwardedFor, "127.0.0.1", &lines).1;
+            assert_eq!(found, "own", "{host}");
+            let line = format!("for=203.0.113.9;host=\"{host}\"");
+            let lines = [("forwarded", &*line)];
+            assert_eq!(client(ProxyHeader::Forwarded, "127.0.0.1", &lines).1, "own", "{host}");
+        }
+        let lines = [("x-forwarded-host", "evil.example, own.example:4000")];
+        let found = client(ProxyHeader::XForwardedFor, "127.0.0.1", &lines).1;
+        assert_eq!(found, "own.example:4000");
     }
 
     fn address_in_forwarded(values: &[&str]) -> String {

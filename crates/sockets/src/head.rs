@@ -233,7 +233,8 @@ impl<'a> RequestHead<'a> {
         })
     }
 
-    fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    /// All values of this name as bytes, in order.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.headers
             .iter()
             .filter(move |header| header.name.eq_ignore_ascii_case(name))

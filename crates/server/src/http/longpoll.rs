@@ -18,7 +18,7 @@ use watchfire_types::ShardId;
 use crate::app::ShardMessage;
 use crate::hooks::{ConnectReply, ConnectVerdict};
 use crate::proxies::{RequestedHost, is_proxy_header};
-use crate::shard::{Admitted, CONTENT_TYPE, ConnectRefusal, ConnectRequest, Shared};
+use crate::shard::{Admitted, CONTENT_TYPE, ConnectRefusal, ConnectRequest, Shared, origin_of};
 use crate::token::{TokenKey, request_token};
 
 const TOKEN_HEADER: HeaderName = HeaderName::from_static("x-phoenix-longpoll-token");
@@ -67,7 +67,7 @@ async fn open(
     let request = ConnectRequest {
         transport: "longpoll",
         query: query.as_deref().unwrap_or(""),
-        origin: text(&header::ORIGIN),
+        origin: origin_in(&headers),
         host: &host,
         auth_token: text(&AUTH_HEADER),
         from,
@@ -101,6 +101,10 @@ async fn open(
     }
 }
 
+fn origin_in(headers: &HeaderMap) -> Option<&str> {
+    origin_of(headers.get_all(header::ORIGIN).iter().map(HeaderValue::as_bytes))
+}
+
 /// Refuses a client. Clients take the status 403 in the body for a decision, and an HTTP status for
 /// a failure that passes.
 fn refuse(refusal: ConnectRefusal) -> Response {
@@ -129,8 +133,7 @@ async fn post(
     let Some(session) = token.and_then(|token| shared.sessions.open(token)) else {
         // As at Phoenix, which checks the origin of every request. Browsers send their origin with
         // a POST, so a page can find out why its WebSocket was refused.
-        let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
-        let is_allowed = shared.connect_rules.allows_origin(origin, &host);
+        let is_allowed = shared.connect_rules.allows_origin(origin_in(&headers), &host);
         return answer(if is_allowed { Status::Gone } else { Status::Forbidden }, None);
     };
     let body_bytes_max = shared.limits.longpoll_body_bytes_max as usize;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::{from_fn, map_request_with_state};
-use http::header;
+use http::{HeaderValue, header};
 
 pub(crate) use self::request_log::log_requests;
 use crate::auth::Auth;
@@ -63,7 +63,7 @@ async fn name_client(State(proxies): State<Arc<TrustedProxies>>, mut request: Re
     };
     let headers = request.headers();
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
-    let values = |name| headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    let values = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let client = proxies.client(peer, host, values);
     let (from, host) = (client.from, RequestedHost(client.host.to_owned()));
     request.extensions_mut().insert(ConnectInfo(from));

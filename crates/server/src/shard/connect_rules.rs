@@ -85,6 +85,16 @@ pub(crate) struct ConnectRequest<'a> {
     pub from: SocketAddr,
 }
 
+/// The origin of a request. Several origins, or one that is not text, are `""`, which is the origin
+/// of no page: a request is without an origin only if it has no such header.
+pub(crate) fn origin_of<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<&'a str> {
+    let origin = values.next()?;
+    match values.next() {
+        None => Some(std::str::from_utf8(origin).unwrap_or("")),
+        Some(_) => Some(""),
+    }
+}
+
 /// A client that may connect, if the backend does not refuse it.
 pub(crate) struct Admitted {
     pub serializer: Serializer,
@@ -236,5 +246,20 @@ impl ConnectRules {
             return Err(ConnectRefusal::ParamsTooLarge);
         }
         Ok(Some(ConnectQuestion { body, slot }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_without_an_origin_only_if_it_has_no_such_header() {
+        let of = |values: &'static [&'static [u8]]| origin_of(values.iter().copied());
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[b"https://a"]), Some("https://a"));
+        assert_eq!(of(&[b""]), Some(""));
+        assert_eq!(of(&[b"https://\xe9vil"]), Some(""));
+        assert_eq!(of(&[b"https://a", b"https://evil"]), Some(""));
     }
 }

@@ -11,7 +11,7 @@ use watchfire_types::SocketId;
 use super::client::{
     Client, ConnectTicket, ConnectionDetails, RateLimits, Ticket, Transport, Use, id_topic,
 };
-use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest};
+use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest, origin_of};
 use super::state::Shard;
 use crate::app::Connected;
 use crate::proxies::ForwardedClient;
@@ -49,7 +49,7 @@ impl Shard {
             Ok(key) => key,
             Err(refusal) => {
                 metrics.refused("not_an_upgrade");
-                return Route::Refuse { status: 400, body: refusal.reason() };
+                return Route::Refuse { status: refusal.status(), body: refusal.reason() };
             }
         };
         let refuse = |refusal: ConnectRefusal| Route::Refuse {
@@ -67,7 +67,7 @@ impl Shard {
         let admitted = self.shared.connect_rules.admit(&ConnectRequest {
             transport: "websocket",
             query: head.query(),
-            origin: head.header("origin"),
+            origin: origin_of(head.values("origin")),
             host: client.host,
             auth_token: subprotocols.auth_token.as_deref(),
             from: client.from,
@@ -94,7 +94,7 @@ impl Shard {
         head: &'a RequestHead<'_>,
     ) -> ForwardedClient<'a> {
         let host = head.header("host").unwrap_or("");
-        self.shared.proxies.client(from, host, |name| head.headers(name))
+        self.shared.proxies.client(from, host, |name| head.values(name))
     }
 
     pub(super) fn open_websocket(&mut self, socket: SocketId, ticket: Ticket) -> u32 {

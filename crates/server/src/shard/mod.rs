@@ -76,7 +76,7 @@ mod subscriptions;
 mod watches;
 
 pub(crate) use connect_rules::{
-    Admitted, ConnectHook, ConnectRefusal, ConnectRequest, ConnectRules,
+    Admitted, ConnectHook, ConnectRefusal, ConnectRequest, ConnectRules, origin_of,
 };
 pub(crate) use refused_origins::RefusedOrigins;
 pub(crate) use session::CONTENT_TYPE;
