@@ -53,7 +53,7 @@ impl Server {
             Err(error) if is_stop_during_start(&error) => return Ok(()),
             Err(error) => return Err(RunError::JoinSupervisor(error)),
         }
-        check_listen(&self.settings().server)?;
+        check_listen(self.settings())?;
         let inherited = Inherited::receive().map_err(RunError::Inherit)?;
         match process_count(self.settings()) {
             1 => self.run_alone(inherited, stop, started).await,

@@ -92,6 +92,16 @@ pub enum StartError {
     /// `server.listen` is empty.
     #[error("cannot start without an address: set server.listen")]
     NoAddress,
+    /// Two addresses to listen on exclude each other.
+    #[error(
+        "cannot listen on {address}: {earlier} has its port; remove one of them from server.listen or admin.listen, or choose another port"
+    )]
+    TakenAddress {
+        /// The later address.
+        address: SocketAddr,
+        /// The address before it.
+        earlier: SocketAddr,
+    },
     /// An embedded server has settings for a listener of its own.
     #[error(
         "cannot embed a server with {setting}: the application has the listener, and decides about it"
@@ -125,7 +135,7 @@ pub enum StartError {
     Tls(#[from] TlsStartError),
     /// `socket.mount` is not a valid path.
     #[error(
-        "cannot use socket.mount {mount:?}: it must begin with /, end without one, and have no braces"
+        "cannot use socket.mount {mount:?}: it must be a path such as /socket, without a / at its end, spaces, ?, #, braces or dots as a part"
     )]
     Mount {
         /// The value of the setting.
@@ -291,7 +301,7 @@ impl Server {
 
     /// Opens the listeners and starts the shards, in this process only: see [`Server::run`].
     pub fn start(self) -> Result<RunningServer, StartError> {
-        check_listen(&self.settings.server)?;
+        check_listen(&self.settings)?;
         self.start_as(ProcessRole::alone()?)
     }
 
@@ -309,7 +319,7 @@ impl Server {
     /// ```
     pub fn check(&self) -> Result<Vec<String>, StartError> {
         let settings = &self.settings;
-        check_listen(&settings.server)?;
+        check_listen(settings)?;
         check(settings)?;
         let mut lines = match self.has_pages {
             true => PageFeatures::check(settings)?,
@@ -795,11 +805,36 @@ impl RunningServer {
     }
 }
 
-pub(crate) fn check_listen(server: &ServerSettings) -> Result<(), StartError> {
-    match server.listen.is_empty() {
-        true => Err(StartError::NoAddress),
-        false => Ok(()),
+pub(crate) fn check_listen(settings: &Settings) -> Result<(), StartError> {
+    let public = &settings.server.listen;
+    if public.is_empty() {
+        return Err(StartError::NoAddress);
     }
+    let all: Vec<SocketAddr> = public.iter().chain(&settings.admin.listen).copied().collect();
+    let taken = all.iter().enumerate().find_map(|(at, address)| {
+        let earlier = all[..at].iter().find(|earlier| excludes(**earlier, *address))?;
+        Some(StartError::TakenAddress { address: *address, earlier: *earlier })
+    });
+    taken.map_or(Ok(()), Err)
+}
+
+/// Whether no second socket can listen on `other` beside one on `one`: it has the same port, and the
+/// same address, or one of them is all addresses of its family. Port 0 is a port of the system's choice.
+fn excludes(one: SocketAddr, other: SocketAddr) -> bool {
+    let is_same_family = one.is_ipv4() == other.is_ipv4();
+    let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
+    let is_same_port = one.port() == other.port() && one.port() != 0;
+    is_same_port && (one == other || (is_same_family && is_any))
+}
+
+/// Whether clients can request paths below this one. They send other characters than these in
+/// another form, and resolve `.` and `..` themselves (RFC 3986, 3.3).
+fn is_mount(path: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/".contains(&byte);
+    path.starts_with('/')
+        && !path.ends_with('/')
+        && path.bytes().all(is_part)
+        && !path.split('/').any(|segment| matches!(segment, "." | ".."))
 }
 
 /// Checks settings that are not checked where they are used.
@@ -808,8 +843,7 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     if let Some(setting) = settings.zero() {
         return Err(StartError::Zero { setting });
     }
-    let is_path = mount.starts_with('/') && !mount.ends_with('/') && !mount.contains(['{', '}']);
-    if !is_path {
+    if !is_mount(mount) {
         return Err(StartError::Mount { mount: mount.clone() });
     }
     if !settings.pages.report_is_address() {

@@ -35,7 +35,7 @@ pub enum AuthError {
     },
     /// `jwks_url` is not a URL.
     #[error(
-        "cannot use auth.jwks_url {url:?}: write an address such as https://example.org/jwks.json"
+        "cannot use auth.jwks_url {url:?}: write an address such as https://example.org/jwks.json, without a user"
     )]
     JwksUrl {
         /// The value of the setting.

@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
+use watchfire_sockets::is_host_and_port;
 
 use super::claims::{Claims, Grant};
 use super::cryptography;
@@ -173,7 +174,8 @@ pub(super) fn jwks_uri(url: &str) -> Result<Option<Uri>, AuthError> {
     }
     let is_usable = |uri: &Uri| {
         matches!(uri.scheme_str(), Some("http" | "https"))
-            && uri.host().is_some_and(|h| !h.is_empty())
+            // A user and a password would not be sent.
+            && uri.authority().is_some_and(|name| is_host_and_port(name.as_str().as_bytes()))
     };
     let uri = url.parse().ok().filter(is_usable);
     uri.map(Some).ok_or_else(|| AuthError::JwksUrl { url: url.to_owned() })

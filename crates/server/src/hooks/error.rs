@@ -8,7 +8,7 @@ pub(super) const SECRET_BYTES_MIN: usize = 32;
 pub enum HookError {
     /// `hooks.url` is not a URL.
     #[error(
-        "cannot use hooks.url {url:?}: write an address such as https://example.org/watchfire-hooks"
+        "cannot use hooks.url {url:?}: write an address such as https://example.org/watchfire-hooks, without a user"
     )]
     Url {
         /// The value of the setting.

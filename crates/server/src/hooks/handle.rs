@@ -9,6 +9,7 @@ use std::time::Duration;
 use http::Uri;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use watchfire_sockets::is_host_and_port;
 use watchfire_types::Instant;
 
 use super::breaker::Breaker;
@@ -175,7 +176,8 @@ impl Hooks {
 fn uri(url: &str) -> Result<Uri, HookError> {
     let is_usable = |uri: &Uri| {
         matches!(uri.scheme_str(), Some("http" | "https"))
-            && uri.host().is_some_and(|host| !host.is_empty())
+            // A user and a password would not be sent.
+            && uri.authority().is_some_and(|name| is_host_and_port(name.as_str().as_bytes()))
     };
     let uri = url.parse().ok().filter(is_usable);
     uri.ok_or_else(|| HookError::Url { url: url.to_owned() })

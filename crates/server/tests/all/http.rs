@@ -119,6 +119,36 @@ fn a_websocket_request_without_an_upgrade_gets_400() {
 }
 
 #[test]
+fn a_handshake_of_another_version_gets_426_with_the_version_of_the_server() {
+    let request = "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n\
+                   connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 8\r\n\
+                   sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    let response = http(&watchfire(), request);
+    assert!(response.starts_with("HTTP/1.1 426 "), "{response}");
+    assert!(response.contains("\r\nsec-websocket-version: 13\r\n"), "{response}");
+}
+
+#[test]
+fn several_origins_may_not_connect_over_any_transport() {
+    let server = watchfire();
+    let origins = "origin: http://localhost\r\norigin: http://evil.example\r\n";
+    let websocket = format!(
+        "GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n{origins}\
+         connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    assert!(http(&server, &websocket).starts_with("HTTP/1.1 403 "));
+    for method in ["GET", "POST"] {
+        let long_poll = format!(
+            "{method} /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n{origins}\
+             connection: close\r\n\r\n"
+        );
+        let response = http(&server, &long_poll);
+        assert!(response.ends_with("{\"status\":403}"), "{method}: {response}");
+    }
+}
+
+#[test]
 fn long_poll_answers_other_methods_with_400() {
     let request = "PUT /socket/longpoll HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     assert!(http(&watchfire(), request).starts_with("HTTP/1.1 400 "));
@@ -131,10 +161,40 @@ fn invalid_settings_prevent_the_start() {
     let error = Server::new(half).start().map(|_| ()).unwrap_err();
     assert!(matches!(error, StartError::Tls(TlsStartError::Incomplete)), "{error}");
 
-    let mut mount = settings();
-    mount.socket.mount = "socket/".into();
-    let error = Server::new(mount).start().map(|_| ()).unwrap_err();
-    assert!(error.to_string().contains("\"socket/\""), "{error}");
+    for path in ["socket/", "", "/", "/a?b", "/a#b", "/a b", "/{a}", "/\u{e9}", "/a/../b", "/."] {
+        let mut mount = settings();
+        mount.socket.mount = path.into();
+        let error = Server::new(mount).start().map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains(&format!("{path:?}")), "{error}");
+    }
+
+    for (public, admin) in [
+        (vec!["127.0.0.1:4000", "127.0.0.1:4000"], vec![]),
+        (vec!["0.0.0.0:4000", "127.0.0.1:4000"], vec![]),
+        (vec!["127.0.0.1:4000"], vec!["127.0.0.1:4000"]),
+        (vec!["[::1]:4000"], vec!["[::]:4000"]),
+    ] {
+        let addresses = |list: Vec<&str>| list.iter().map(|text| text.parse().unwrap()).collect();
+        let mut taken = settings();
+        taken.server.listen = addresses(public);
+        taken.admin.listen = addresses(admin);
+        let error = Server::new(taken).check().unwrap_err();
+        assert!(matches!(error, StartError::TakenAddress { .. }), "{error}");
+    }
+    let mut families = settings();
+    families.server.listen = vec!["0.0.0.0:4000".parse().unwrap(), "[::]:4000".parse().unwrap()];
+    Server::new(families).check().expect("each family has its own port");
+
+    for url in ["http://user:word@localhost/", "http://localhost:99999/", "http:///a", "a"] {
+        let mut hooks = settings();
+        hooks.hooks.url = url.into();
+        let error = Server::new(hooks).start().map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("cannot use hooks.url"), "{error}");
+        let mut auth = settings();
+        auth.auth.jwks_url = url.into();
+        let error = Server::new(auth).start().map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("cannot use auth.jwks_url"), "{error}");
+    }
 
     let mut origin = settings();
     origin.socket.check_origin = vec!["https://".into()];
