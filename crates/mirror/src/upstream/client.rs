@@ -150,7 +150,7 @@ impl Upstream {
         accept: &HeaderValue,
     ) -> Result<ManifestAnswer, UpstreamError> {
         let response = self.request_manifest(Method::GET, repository, reference, accept).await?;
-        let media_type = self.media_type(&response)?;
+        let named = media_type(&response);
         let encoding = response.headers().get(header::CONTENT_ENCODING);
         if let Some(encoding) =
             encoding.filter(|one| !one.as_bytes().eq_ignore_ascii_case(b"identity"))
@@ -159,6 +159,10 @@ impl Upstream {
             return Err(self.server.invalid(format!("the manifest has the encoding {encoding:?}")));
         }
         let bytes = self.read(response, MANIFEST_BYTES_MAX).await?;
+        // HTTP lets a server leave the header out, and most manifests name their type.
+        let media_type = named
+            .or_else(|| own_media_type(&bytes))
+            .ok_or_else(|| self.server.invalid("a manifest without a media type".into()))?;
         let digest = match reference {
             Reference::Digest(digest) if digest.is_of(&bytes) => digest.clone(),
             Reference::Digest(digest) => {
@@ -442,16 +446,21 @@ impl Upstream {
         }
         Ok(body.freeze())
     }
+}
 
-    fn media_type(&self, response: &Response) -> Result<String, UpstreamError> {
-        let header = response.headers().get(header::CONTENT_TYPE);
-        let header = header.and_then(|header| header.to_str().ok());
-        let media_type = header.and_then(|header| header.split(';').next()).map(str::trim);
-        match media_type.filter(|media_type| !media_type.is_empty()) {
-            Some(media_type) => Ok(media_type.to_owned()),
-            None => Err(self.server.invalid("a manifest without a media type".into())),
-        }
-    }
+/// The media type of a response, without parameters.
+fn media_type(response: &Response) -> Option<String> {
+    let header = response.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let media_type = header.split(';').next().map(str::trim)?;
+    (!media_type.is_empty()).then(|| media_type.to_owned())
+}
+
+/// The media type that a manifest names itself, if it is one for a header.
+fn own_media_type(manifest: &[u8]) -> Option<String> {
+    let json: serde_json::Value = serde_json::from_slice(manifest).ok()?;
+    let named = json.get("mediaType")?.as_str()?;
+    let is_type = named.contains('/') && named.bytes().all(|byte| byte.is_ascii_graphic());
+    is_type.then(|| named.to_owned())
 }
 
 /// The wait that `Retry-After` names, in seconds or as a date (RFC 9110, section 10.2.3).

@@ -395,3 +395,18 @@ async fn a_redirect_may_be_relative() {
     let answer = mirror.get(&format!("/v2/a/blobs/{}", Digest::sha256(&layer))).await;
     assert_eq!((answer.status, answer.body), (200, layer.to_vec()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_without_a_content_type_names_its_own() {
+    for (manifest, status, media_type) in [
+        (format!(r#"{{"schemaVersion":2,"mediaType":"{DOCKER}"}}"#), 200, DOCKER),
+        (r#"{"schemaVersion":2}"#.to_owned(), 502, "application/json"),
+    ] {
+        let server = Server::start(move |seen| {
+            Some(for_method(seen, response("200 OK", &[], manifest.as_bytes())))
+        });
+        let mirror = mirror(&[url(&server)], |_| {}).await;
+        let answer = mirror.get("/v2/a/manifests/v1").await;
+        assert_eq!((answer.status, answer.header("content-type")), (status, media_type));
+    }
+}
