@@ -10,7 +10,8 @@ use serde_json::json;
 use watchfire_content::car::{self, CarItem, CarReader};
 use watchfire_content::{Block, Cid, Multihash, Walk};
 use watchfire_store::{
-    DiskLimits, DiskStore, ExportLimits, ReadBlocks, SharedFiles, WriteBlocks, export, resolve,
+    DiskLimits, DiskStore, ExportLimits, ReadBlocks, SharedFiles, WriteBlocks, export, names,
+    resolve,
 };
 
 use crate::content_options::ContentOptions;
@@ -24,7 +25,7 @@ const READ_BYTES: usize = 1024 * 1024;
 /// Memory for the CIDs of the exported blocks: enough for some terabytes.
 const NAMES_BYTES_MAX: usize = 1 << 30;
 /// Most blocks of one archive that are checked.
-const BLOCKS_MAX: usize = 16_000_000;
+pub const BLOCKS_MAX: usize = 16_000_000;
 
 /// Arguments of `watchfire car`.
 #[derive(clap::Args)]
@@ -112,14 +113,20 @@ impl Export {
         if is_stdout {
             let mut out = BufWriter::new(io::stdout().lock());
             write_archive(blocks, root, &mut out, !self.json)?;
-            return out.flush().context("standard output");
+            return out.flush().context("cannot write the standard output");
         }
         let path = self.output.clone().unwrap_or_else(|| PathBuf::from(format!("{root}.car")));
         let name = path.display().to_string();
-        let file = File::create_new(&path).with_context(|| name.clone())?;
+        let doing = || format!("cannot write {}", names::shown(&name));
+        let file = match File::create_new(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                bail!("{}: it exists already; choose another path with --output", doing())
+            }
+            opened => opened.with_context(doing)?,
+        };
         let mut out = BufWriter::new(file);
         let written = write_archive(blocks, root, &mut out, !self.json)
-            .and_then(|written| out.flush().map(|()| written).with_context(|| name.clone()));
+            .and_then(|written| out.flush().map(|()| written).with_context(doing));
         let Written { blocks, bytes } = written.inspect_err(|_| {
             // An incomplete archive is useless, and would block a retry.
             let _ = fs::remove_file(&path);
@@ -129,7 +136,7 @@ impl Export {
             let event = json!({ "event": "exported", "cid": cid, "path": name, "blocks": blocks, "bytes": bytes });
             return Ok(emit(&event)?);
         }
-        println!("{root}  {name}, {}", binary_bytes(bytes));
+        println!("{root}  {}, {}", names::shown(&name), binary_bytes(bytes));
         Ok(())
     }
 }
@@ -179,23 +186,25 @@ impl Import {
         let is_stdin = self.archive.as_os_str() == "-";
         let name =
             if is_stdin { "standard input".into() } else { self.archive.display().to_string() };
+        let doing = |name: &str| format!("cannot import {}", names::shown(name));
         let mut input: Box<dyn Read> = if is_stdin {
             Box::new(io::stdin().lock())
         } else {
-            Box::new(File::open(&self.archive).with_context(|| name.clone())?)
+            Box::new(File::open(&self.archive).with_context(|| doing(&name))?)
         };
         if let Some(folder) = &self.store {
             let blocks = DiskStore::open(folder, DiskLimits::default())?;
             let roots =
                 self.store_blocks(&mut input, &blocks, |root| Ok(blocks.pin(root).map(drop)?));
-            let roots = roots.with_context(|| name)?;
+            let roots = roots.with_context(|| doing(&name))?;
             check_all(&blocks, &roots)?;
             blocks.sync()?;
             return roots.iter().try_for_each(|root| self.report(root, None));
         }
         let temporary = TemporaryStore::open(self.output.as_deref())?;
-        let roots =
-            self.store_blocks(&mut input, &temporary.blocks, |_| Ok(())).with_context(|| name)?;
+        let roots = self
+            .store_blocks(&mut input, &temporary.blocks, |_| Ok(()))
+            .with_context(|| doing(&name))?;
         self.write_out(&temporary.blocks, &roots)
     }
 
@@ -241,7 +250,7 @@ impl Import {
             bail!(
                 "cannot write {} roots to {}; without --output each is written to a path named by its CID",
                 roots.len(),
-                output.display()
+                names::shown(&output.display().to_string())
             );
         }
         let limits = ExportLimits { bytes_max: self.bytes_max, ..ExportLimits::default() };
@@ -267,7 +276,8 @@ impl Import {
         }
         match (path, bytes) {
             (Some(path), Some(bytes)) => {
-                println!("{root}  {}, {}", path.display(), binary_bytes(bytes));
+                let name = path.display().to_string();
+                println!("{root}  {}, {}", names::shown(&name), binary_bytes(bytes));
             }
             _ => println!("{root}"),
         }

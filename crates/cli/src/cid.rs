@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::json;
 use watchfire_content::{Block, FileBuilder, Root};
-use watchfire_store::{ImportOptions, StoreError, import, private_cid_of};
+use watchfire_store::{ImportOptions, StoreError, import, names, private_cid_of};
 
 use crate::content_options::ContentOptions;
 use crate::key_hiding::hidden_key;
@@ -61,10 +61,10 @@ struct Named {
 fn print(path: &Path, named: &Named, arguments: &Arguments) -> io::Result<()> {
     let Named { root, bytes } = named;
     let mut out = io::stdout().lock();
-    let name = path.display();
+    let name = path.display().to_string();
     if arguments.json {
         let line = json!({
-            "path": name.to_string(),
+            "path": name,
             "cid": root.cid.to_string(),
             "bytes": bytes,
             "dag_bytes": root.dag_bytes,
@@ -73,7 +73,7 @@ fn print(path: &Path, named: &Named, arguments: &Arguments) -> io::Result<()> {
     } else if arguments.quiet {
         writeln!(out, "{}", root.cid)
     } else {
-        writeln!(out, "{}  {name}", root.cid)
+        writeln!(out, "{}  {}", root.cid, names::shown(&name))
     }
 }
 

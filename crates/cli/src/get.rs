@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::json;
-use watchfire_content::{Block, Cid, FileReader};
+use watchfire_content::{Block, Cid, FileReader, Walk};
 use watchfire_encryption::{Index, Key, Kind, Output as Opened};
 use watchfire_p2p::{Fetched, Host, HostStats};
 use watchfire_page_client::Have;
@@ -18,6 +18,7 @@ use watchfire_store::{
     StoreError, Stores, WriteBlocks, export, export_private, names, resolve,
 };
 
+use crate::car::BLOCKS_MAX;
 use crate::cpu_profile::CpuProfileOption;
 use crate::fetching::{Ending, WaitOptions, check_peers, dial, parse_timeout, wait};
 use crate::get_part::fetch_part;
@@ -78,7 +79,7 @@ enum Output {
 /// Fetch the content of a link, and write it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let output = output(arguments)?;
-    check_peers(&arguments.host, &arguments.link)?;
+    check_sources(arguments)?;
     let key = arguments.link.key.clone().map_or_else(hidden_key, |key| Ok(Some(key)))?;
     let blocks = Blocks::open(arguments, &output)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -114,6 +115,34 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(NO_PEER))
         }
     }
+}
+
+/// Fails with advice if the content is nowhere: at no peer, at no server, and not here already.
+fn check_sources(arguments: &Arguments) -> anyhow::Result<()> {
+    let Err(error) = check_peers(&arguments.host, &arguments.link) else { return Ok(()) };
+    let is_here = match arguments.store.as_deref().filter(|folder| folder.exists()) {
+        Some(folder) => {
+            let limits = DiskLimits { bytes_max: u64::MAX, ..DiskLimits::default() };
+            has_all(&DiskStore::open(folder, limits)?, &arguments.link)
+        }
+        None => has_all(&Stores::default(), &arguments.link),
+    };
+    if is_here { Ok(()) } else { Err(error) }
+}
+
+/// Whether these blocks, and the CIDs that contain their data, are all of the content of a link.
+fn has_all(blocks: &dyn ReadBlocks, link: &Link) -> bool {
+    // The names of a private page are encrypted inside it.
+    let path = if link.key.is_some() { "" } else { &*link.path };
+    let Ok(root) = resolve(blocks, &link.cid, path) else { return false };
+    let mut walk = Walk::new(root, BLOCKS_MAX);
+    while let Some(cid) = walk.next() {
+        let block = Block::from_cid(cid).or_else(|| blocks.get(cid).ok().flatten());
+        if !block.is_some_and(|block| walk.take(&block).is_ok()) {
+            return false;
+        }
+    }
+    true
 }
 
 /// An error of writing, with advice if another program has written the file during the fetch.
@@ -152,7 +181,8 @@ fn output(arguments: &Arguments) -> anyhow::Result<Output> {
         None => PathBuf::from(arguments.link.file_name()),
     };
     if let Ok(metadata) = path.symlink_metadata() {
-        let name = path.display();
+        let name = path.display().to_string();
+        let name = names::shown(&name);
         anyhow::ensure!(
             !metadata.is_dir(),
             "cannot replace {name}: it is a directory; choose another path with --output"

@@ -47,6 +47,7 @@ mod visible;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use watchfire_store::names;
 
 /// Share pages that live while someone has them open: the server, the tools and the load generator.
 #[derive(Parser)]
@@ -136,7 +137,8 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// An error and its causes. A cause that is in the text before it is not repeated.
+/// An error and its causes. A cause that is in the text before it is not repeated. A name in it cannot
+/// control the terminal.
 fn describe(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -145,7 +147,8 @@ fn describe(error: &anyhow::Error) -> String {
             text.push_str(&cause);
         }
     }
-    text
+    let lines: Vec<_> = text.split('\n').map(names::shown).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]

@@ -52,6 +52,12 @@ pub enum LinkError {
         /// The cause.
         error: watchfire_content::CidError,
     },
+    /// A name that leads to other content from time to time.
+    #[error("cannot open {text}: it is a name of IPNS; use the CID to which it leads now")]
+    Ipns {
+        /// The link.
+        text: String,
+    },
     /// A URL without a CID in its path.
     #[error("invalid link {text}: its path must be /p/<CID> or /ipfs/<CID>")]
     NoContent {
@@ -90,6 +96,9 @@ impl std::str::FromStr for Link {
         let text = without_marks(text);
         let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if is_ipns(rest) {
+            return Err(LinkError::Ipns { text: text.to_owned() });
+        }
         let Place { server, cid, path } =
             Place::find(rest).ok_or_else(|| LinkError::NoContent { text: text.to_owned() })?;
         let cid = decoded(cid);
@@ -119,6 +128,24 @@ impl std::str::FromStr for Link {
             }
         }
         Ok(link)
+    }
+}
+
+/// Whether a link names content through IPNS: `/ipns/NAME`, `ipns://NAME`, or a URL of a gateway.
+fn is_ipns(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let (scheme, rest) = text.split_once(':').unwrap_or(("", &text));
+    let place = rest.trim_start_matches('/');
+    match scheme {
+        "ipns" => true,
+        "" | "dweb" => place.starts_with("ipns/"),
+        "http" | "https" => {
+            let (host, path) = place.split_once('/').unwrap_or((place, ""));
+            let gateway = host.split_once('.').map_or("", |(_, gateway)| gateway);
+            let names_content = path.starts_with("p/") || path.starts_with("ipfs/");
+            path.starts_with("ipns/") || (gateway.starts_with("ipns.") && !names_content)
+        }
+        _ => false,
     }
 }
 
@@ -397,6 +424,18 @@ mod tests {
         let with_user = format!("http://me@/p/{CID}");
         assert!(matches!(error_of(&with_user), LinkError::NoContent { .. }));
         assert!(matches!(error_of("ftp://localhost/p/x"), LinkError::Cid { .. }));
+        let with_port = format!("http://localhost:99999/p/{CID}");
+        assert!(matches!(error_of(&with_port), LinkError::NoContent { .. }));
+        for name in [
+            "/ipns/example.org",
+            "ipns://example.org/a",
+            "dweb:/ipns/example.org",
+            "https://gateway.example/ipns/example.org",
+            "https://example-org.ipns.dweb.link/",
+        ] {
+            assert!(matches!(error_of(name), LinkError::Ipns { .. }), "{name}");
+        }
+        assert_eq!(parse(&format!("http://a.ipns.example/p/{CID}")).cid.to_string(), CID);
         let peer = |peer: &str| error_of(&format!("watchfire:{CID}?peer={peer}"));
         assert!(matches!(peer("localhost"), LinkError::Peer { .. }));
         assert!(matches!(peer("/ip4/127.0.0.1/tcp/1"), LinkError::Peer { .. }));

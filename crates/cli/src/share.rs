@@ -14,7 +14,7 @@ use watchfire_encryption::Key;
 use watchfire_p2p::Host;
 use watchfire_page_client::{Have, PageClient, ServerUrl};
 use watchfire_store::{
-    LockedMemoryStore, PrivateFiles, ReadBlocks, SharedFiles, Stores, UnsharedFile,
+    LockedMemoryStore, PrivateFiles, ReadBlocks, SharedFiles, Stores, UnsharedFile, names,
 };
 
 use crate::content_options::ContentOptions;
@@ -174,10 +174,11 @@ async fn serve_all(
     let has_files = shared.count() > 0;
     serve(&host, &mut signals, arguments.json, || {
         for withdrawn in shared.take_unshared() {
-            let path = withdrawn.path.display();
-            eprintln!("watchfire: {path} is no longer shared: {}", withdrawn.change);
+            let path = withdrawn.path.display().to_string();
+            let shown = names::shown(&path);
+            eprintln!("watchfire: {shown} is no longer shared: {}", withdrawn.change);
             if arguments.json {
-                emit(&json!({ "event": "withdrawn", "path": path.to_string() }))?;
+                emit(&json!({ "event": "withdrawn", "path": path }))?;
             }
         }
         anyhow::ensure!(!has_files || shared.count() > 0, "cannot share: no file is left");
@@ -209,7 +210,7 @@ fn report(
         }))?;
         return Ok(());
     }
-    println!("{cid}  {}\n{link}", path.display());
+    println!("{cid}  {}\n{link}", names::shown(&path.display().to_string()));
     page.iter().for_each(|page| println!("{page}"));
     if arguments.qr {
         // A phone needs the link for browsers.

@@ -73,9 +73,20 @@ impl FromStr for ServerUrl {
         if !is_plain || host.is_empty() {
             return Err(invalid());
         }
+        // A port that is none must not become the default one: that is another server.
+        let has_port = !matches!(after_host(authority.as_str()), "" | ":");
+        if has_port && authority.port_u16().is_none_or(|port| port == 0) {
+            return Err(invalid());
+        }
         let port = authority.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
         Ok(ServerUrl { is_encrypted, authority: authority.to_string(), host, port })
     }
+}
+
+/// What follows the host in an authority: nothing, or a colon and a port.
+fn after_host(authority: &str) -> &str {
+    let host_end = authority.rfind(']').map_or(0, |end| end + 1);
+    authority[host_end..].find(':').map_or("", |colon| &authority[host_end + colon..])
 }
 
 impl fmt::Display for ServerUrl {
@@ -179,6 +190,10 @@ mod tests {
             "http://a@b",
             "http://a/p/x",
             "http://a/?x=1",
+            "http://a:65536",
+            "http://a:99999/",
+            "http://[::1]:99999",
+            "http://a:0",
             "//host",
         ] {
             assert_eq!(

@@ -118,3 +118,17 @@ fn invalid_truncated_or_corrupted_archives_leave_no_files() {
     assert!(error.contains("trip.car"), "{error}");
     assert_eq!(std::fs::read(scratch.0.join("trip.car")).expect("the archive"), whole);
 }
+
+#[test]
+fn an_archive_that_cannot_be_written_or_read_is_an_error_with_its_cause() {
+    let scratch = Scratch::new("errors");
+    scratch.prints(&["car", "export", "trip", "-o", "trip.car"]);
+    let error = scratch.fails(&["car", "export", "trip", "-o", "trip.car"]);
+    let expected =
+        "watchfire: cannot write trip.car: it exists already; choose another path with --output\n";
+    assert_eq!(error, expected);
+    let error = scratch.fails(&["car", "import", "nothing.car"]);
+    assert!(error.starts_with("watchfire: cannot import nothing.car: No such file"), "{error}");
+    let error = scratch.fails(&["car", "import", "trip"]);
+    assert!(error.starts_with("watchfire: cannot import trip: Is a directory"), "{error}");
+}

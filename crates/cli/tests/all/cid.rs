@@ -119,3 +119,20 @@ fn a_path_that_fails_is_reported_and_the_others_get_their_cid() {
     assert_eq!(text(&output.stdout), format!("{HELLO}  hello.txt\n"));
     assert!(text(&output.stderr).contains("absent"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_name_cannot_control_the_terminal_or_add_a_line() {
+    let content = Content::new("hidden-characters");
+    let name = "a\n\u{1b}[31mb\u{202e}c";
+    content.write(name, b"Hello, world!\n");
+    let output = content.cid(&[name]);
+    assert!(text(&output.stdout).ends_with("  a\u{fffd}\u{fffd}[31mb\u{fffd}c\n"));
+    assert_eq!(text(&output.stdout).lines().count(), 1);
+    // For programs, the name is exact.
+    let output = content.cid(&["--json", name]);
+    let line: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(line["path"], name);
+    // An error is shown in the same way.
+    let output = content.cid(&["no\u{1b}[31mthing"]);
+    assert!(text(&output.stderr).contains("cannot access no\u{fffd}[31mthing: "));
+}

@@ -301,3 +301,36 @@ fn a_check_shows_what_tls_would_do() {
         "{stderr}"
     );
 }
+
+#[test]
+fn the_check_refuses_a_gateway_and_a_cluster_that_cannot_start() {
+    let check = |changes: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+        command.args(["serve", "--check", "--listen", "127.0.0.1:0"]);
+        for change in changes {
+            command.args(["--set", change]);
+        }
+        let output = command.output().expect("the program runs");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let listen = r#"p2p.listen=["/ip4/127.0.0.1/tcp/0"]"#;
+    let (is_valid, error) = check(&[listen, "p2p.identity=/no/such/file"]);
+    assert!(is_valid, "a missing identity is created at the start: {error}");
+    let manifest = concat!("p2p.identity=", env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let cases: [(&[&str], &str); 7] = [
+        (&[listen, manifest], "cannot load the identity"),
+        (&[listen, "p2p.swarm_key=/no/such/file"], "cannot read the swarm key"),
+        (&[listen, "p2p.dht_protocol=kad"], "begin it with a slash"),
+        (&[r#"p2p.listen=["/ip4/127.0.0.1/tcp/1/ws"]"#], "cannot listen on"),
+        (&[r#"cluster.nats=["http://a.example"]"#], "cannot use cluster.nats"),
+        (&[r#"cluster.nats=[""]"#], "cannot use cluster.nats"),
+        (
+            &[r#"cluster.nats=["nats://a"]"#, "cluster.credentials_file=/no/such/file"],
+            "cannot read the NATS credentials",
+        ),
+    ];
+    for (changes, expected) in cases {
+        let (is_valid, error) = check(changes);
+        assert!(!is_valid && error.contains(expected), "{changes:?}: {error}");
+    }
+}

@@ -313,6 +313,36 @@ fn a_get_without_a_peer_fails_with_advice() {
 }
 
 #[test]
+fn content_that_is_here_already_is_got_without_a_peer() {
+    let scratch = Scratch::new("here-already");
+    // The CID contains the text.
+    let output = scratch.get(&["bafkqabtimvwgy3yk", "-o", "-"]);
+    assert_eq!(text(&output.stdout), "hello\n", "{}", text(&output.stderr));
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(WATCHFIRE);
+        command.args(arguments).current_dir(scratch.get_folder());
+        let output = command.output().expect("the program runs");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout).trim().to_owned()
+    };
+    let trip = scratch.share_folder();
+    fs::write(trip.join("notes.md"), "Hello, world!\n").expect("a file can be written");
+    let trip = trip.to_str().expect("UTF-8");
+    let cid = run(&["cid", "--quiet", trip]);
+    run(&["car", "export", trip, "-o", "trip.car"]);
+    run(&["car", "import", "trip.car", "--store", "kept"]);
+    let output = scratch.get(&[&cid, "--store", "kept", "-o", "trip"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let notes = fs::read_to_string(scratch.get_folder().join("trip/notes.md"));
+    assert_eq!(notes.expect("it is there"), "Hello, world!\n");
+    let path = format!("{cid}/notes.md");
+    let output = scratch.get(&[&path, "--store", "kept"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = scratch.get(&[HELLO, "--store", "empty"]);
+    assert!(text(&output.stderr).contains("--peer"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn an_existing_file_is_replaced_only_with_force() {
     let scratch = Scratch::new("force");
     fs::write(scratch.share_folder().join("file"), "new\n").expect("a file can be written");
