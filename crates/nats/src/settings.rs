@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use async_nats::{ConnectOptions, Event};
+use async_nats::{ConnectOptions, Event, ServerAddr};
 use percent_encoding::percent_decode_str;
 
 /// How to connect to NATS.
@@ -43,6 +43,22 @@ pub enum NatsError {
         /// The prefix.
         prefix: String,
     },
+    /// A URL of no NATS server.
+    #[error("cannot use cluster.nats {url:?}: {reason}; write one such as nats://10.0.0.1:4222")]
+    Url {
+        /// The URL, without its password.
+        url: String,
+        /// The cause.
+        reason: String,
+    },
+    /// A file with certificates or a key.
+    #[error("cannot read {} for NATS: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// URLs with different users.
     #[error("cannot use cluster.nats: all URLs must have the same user and password, or token")]
     Users,
@@ -74,7 +90,7 @@ pub enum NatsError {
 }
 
 impl NatsSettings {
-    /// Checks what can be checked without a connection.
+    /// Checks what can be checked without a connection, also the files that the settings name.
     pub fn check(&self) -> Result<(), NatsError> {
         let is_part = |part: &str| {
             !part.is_empty()
@@ -84,7 +100,20 @@ impl NatsSettings {
             return Err(NatsError::Prefix { prefix: self.prefix.clone() });
         }
         self.user()?;
-        Ok(())
+        self.public_urls().into_iter().try_for_each(check_url)?;
+        self.check_files()
+    }
+
+    fn check_files(&self) -> Result<(), NatsError> {
+        if let Some(path) = &self.credentials_file {
+            std::fs::read(path)
+                .map_err(|source| NatsError::Credentials { path: path.clone(), source })?;
+        }
+        let client = self.client_certificate.iter().flat_map(|(cert, key)| [cert, key]);
+        self.root_certificates.iter().chain(client).try_for_each(|path| {
+            let read = std::fs::read(path).map(drop);
+            read.map_err(|source| NatsError::File { path: path.clone(), source })
+        })
     }
 
     /// The user, or the token, that the URLs name. All of them name the same, because the client has
@@ -152,6 +181,16 @@ enum User {
     Token(String),
 }
 
+/// Checks a URL without a user.
+fn check_url(url: String) -> Result<(), NatsError> {
+    let reason = match url.parse::<ServerAddr>() {
+        Ok(address) if !address.host().is_empty() => return Ok(()),
+        Ok(_) => "it has no host".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(NatsError::Url { url, reason })
+}
+
 /// A URL without its user, and the user with the password, percent-encoded.
 fn split_url(url: &str) -> (String, Option<&str>) {
     let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
@@ -190,6 +229,24 @@ mod tests {
         for prefix in ["", "a..b", "a.*", ">", "a b", "a.", "ü"] {
             assert!(check(prefix).is_err(), "{prefix}");
         }
+    }
+
+    #[test]
+    fn what_is_no_server_or_no_file_is_refused_before_a_connection() {
+        for url in ["nats://10.0.0.1:4222", "tls://a.example", "a.example:4222", "nats://[::1]"] {
+            assert!(with_urls(&[url]).check().is_ok(), "{url}");
+        }
+        for url in ["", "http://a.example", "nats://a.example:99999", "nats://", "nats://ada:a@"] {
+            assert!(matches!(with_urls(&[url]).check(), Err(NatsError::Url { .. })), "{url}");
+        }
+        let missing = || PathBuf::from("/no/such/file");
+        let with_file = NatsSettings { credentials_file: Some(missing()), ..with_urls(&["a"]) };
+        assert!(matches!(with_file.check(), Err(NatsError::Credentials { .. })));
+        let with_file = NatsSettings { root_certificates: Some(missing()), ..with_urls(&["a"]) };
+        assert!(matches!(with_file.check(), Err(NatsError::File { .. })));
+        let client_certificate = Some((missing(), missing()));
+        let with_file = NatsSettings { client_certificate, ..with_urls(&["a"]) };
+        assert!(matches!(with_file.check(), Err(NatsError::File { .. })));
     }
 
     fn with_urls(urls: &[&str]) -> NatsSettings {

@@ -27,7 +27,7 @@ use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use libp2p::swarm::{Config, Swarm};
-use libp2p::{Multiaddr, PeerId, StreamProtocol};
+use libp2p::{Multiaddr, PeerId};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use watchfire_content::Cid;
@@ -42,7 +42,7 @@ use crate::fallback::{FallbackSource, NoFallback, RequestOrigin};
 use crate::fetch::{Fetch, FetchError, FetchScope};
 use crate::requests::{InboundRequest, RequestError, WAITING_REQUESTS_MAX};
 use crate::session::BlockSession;
-use crate::settings::HostSettings;
+use crate::settings::{HostSettings, dht_protocol};
 use crate::{HostStats, PeerStats, RoutedPeer, identity, transport};
 use driver::Driver;
 use listeners::PendingListeners;
@@ -381,8 +381,7 @@ fn listening_swarm(
     let config = Config::with_tokio_executor()
         .with_idle_connection_timeout(settings.limits.idle_timeout)
         .with_max_negotiating_inbound_streams(settings.limits.streams.inbound_streams_max);
-    let protocol = StreamProtocol::try_from_owned(settings.dht_protocol.clone());
-    let protocol = protocol.map_err(|_| StartError::DhtProtocol(settings.dht_protocol.clone()))?;
+    let protocol = dht_protocol(&settings.dht_protocol)?;
     let behaviour = Behaviour::new(keypair, protocol, settings);
     let mut swarm = Swarm::new(transport, behaviour, keypair.public().to_peer_id(), config);
     for address in &settings.announce {

@@ -25,6 +25,15 @@ pub(crate) fn load_or_create(path: Option<&Path>) -> Result<Keypair, StartError>
     }
 }
 
+/// Checks the file at `path`, if it is there.
+pub(crate) fn check(path: Option<&Path>) -> Result<(), StartError> {
+    match path {
+        // A missing file is created at the start.
+        Some(path) if path.exists() => load_or_create(Some(path)).map(drop),
+        _ => Ok(()),
+    }
+}
+
 /// Writes a file atomically, readable by its owner only.
 fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {

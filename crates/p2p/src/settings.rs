@@ -1,8 +1,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use libp2p::Multiaddr;
+use libp2p::multiaddr::Protocol;
+use libp2p::{Multiaddr, StreamProtocol};
 
+use crate::error::StartError;
+use crate::identity;
 use crate::requests::RequestSettings;
 
 /// The role of a host in the DHT (Kademlia).
@@ -93,6 +96,52 @@ impl Default for HostSettings {
             agent: concat!("watchfire/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
+}
+
+impl HostSettings {
+    /// Checks the settings and the identity file, without starting anything.
+    ///
+    /// ```
+    /// use watchfire_p2p::HostSettings;
+    ///
+    /// let listen = vec!["/ip4/127.0.0.1".parse().unwrap()];
+    /// let error = HostSettings { listen, ..HostSettings::default() }.check().unwrap_err();
+    /// assert!(error.to_string().starts_with("cannot listen on /ip4/127.0.0.1: "));
+    /// ```
+    pub fn check(&self) -> Result<(), StartError> {
+        identity::check(self.identity.as_deref())?;
+        dht_protocol(&self.dht_protocol)?;
+        match self.listen.iter().find(|address| !can_listen(address)) {
+            None => Ok(()),
+            Some(address) => Err(StartError::Listen {
+                address: address.clone(),
+                error: "write one such as /ip4/0.0.0.0/tcp/4001 or /ip4/0.0.0.0/udp/4001/quic-v1"
+                    .to_owned(),
+            }),
+        }
+    }
+}
+
+/// The name of the DHT's protocol.
+pub(crate) fn dht_protocol(name: &str) -> Result<StreamProtocol, StartError> {
+    let protocol = StreamProtocol::try_from_owned(name.to_owned());
+    protocol.map_err(|_| StartError::DhtProtocol(name.to_owned()))
+}
+
+/// Whether an address is an IP address with a TCP port, or with a UDP port for QUIC.
+fn can_listen(address: &Multiaddr) -> bool {
+    let parts: Vec<_> = address.iter().collect();
+    let is_ip = matches!(parts.first(), Some(Protocol::Ip4(_) | Protocol::Ip6(_)));
+    let is_port = matches!(
+        parts.get(1..),
+        Some(
+            [Protocol::Tcp(_)]
+                | [Protocol::Tcp(_), Protocol::P2p(_)]
+                | [Protocol::Udp(_), Protocol::QuicV1]
+                | [Protocol::Udp(_), Protocol::QuicV1, Protocol::P2p(_)]
+        )
+    );
+    is_ip && is_port
 }
 
 /// The limits of a host.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::admin::{Access, DenyCalls};
 use crate::cluster::{ClusterPart, PartLink, PartName, Reporter};
 use crate::feature::{Feature, Foundation, Started};
-use crate::gateway::{Gateway, GatewayError, HostMetrics};
+use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
 use crate::metrics::MetricSource;
 use crate::own_client::OwnClientKey;
 use crate::pages::{
@@ -71,6 +71,7 @@ impl PageFeatures {
         stun::announced(&settings.stun)?;
         DenyList::open(&settings.pages.deny_file)?;
         site_hosts(settings)?;
+        gateway::check(&settings.p2p)?;
         Ok(vec![stun::describe(&settings.stun, &settings.server.listen)])
     }
 

@@ -159,6 +159,14 @@ impl Drop for Gateway {
     }
 }
 
+/// Checks the settings and the files that they name, without starting anything.
+pub(crate) fn check(settings: &P2pSettings) -> Result<(), GatewayError> {
+    if settings.is_on() {
+        host_settings(settings)?.check()?;
+    }
+    Ok(())
+}
+
 fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
     let path = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
     let swarm_key = path(&settings.swarm_key);

@@ -17,6 +17,6 @@ mod page_source;
 mod router;
 mod transfer;
 
-pub(crate) use host::Gateway;
 pub use host::GatewayError;
+pub(crate) use host::{Gateway, check};
 pub(crate) use host_metrics::HostMetrics;
