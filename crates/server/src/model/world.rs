@@ -153,6 +153,8 @@ impl World {
         let previous = client.channels.remove(topic);
         if let Some(previous) = &previous {
             channel.replaces = true;
+            // They may still be on their way.
+            channel.unasked_pushes = previous.unasked_pushes;
             let numbers = previous.expected.iter().map(|expected| expected.number);
             channel.expected =
                 numbers.map(|number| Expected { number, is_optional: true }).collect();
@@ -413,6 +415,11 @@ impl World {
         let client = &mut self.clients[at];
         let Some(channel) = client.channels.get_mut(topic) else { return Ok(()) };
         if channel.join_ref != join_ref {
+            // It replays messages, too, before the later join does.
+            if has_history(topic) {
+                channel.last.clear();
+                channel.position = None;
+            }
             return Ok(());
         }
         channel.state = State::Joined;
