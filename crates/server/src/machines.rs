@@ -7,7 +7,7 @@ use std::sync::Arc;
 use watchfire_bus::LocalBus;
 use watchfire_types::NodeId;
 
-use crate::cluster::FORMAT;
+use crate::cluster::{Cluster, FORMAT};
 use crate::nats::{JoinError, Links, Machine, NatsError, NatsSettings, Process};
 use crate::settings::ClusterSettings;
 
@@ -92,4 +92,13 @@ pub(crate) async fn link(
     let Some(nats) = nats_settings(settings)? else { return Ok(None) };
     let process = Process { me, of_machine, cluster, format: FORMAT };
     Ok(Some(Arc::new(Links::start(nats, process, bus.clone()).await?)))
+}
+
+/// Waits until this process exchanges messages with the machines that were there before it. Until
+/// then it is not ready: its clients would miss the messages of the others.
+pub(crate) async fn settle(cluster: &Cluster, links: Option<&Arc<Links>>) {
+    if let Some(links) = links {
+        cluster.set_links(links);
+        links.settled().await;
+    }
 }

@@ -412,7 +412,7 @@ pub(crate) async fn serve_as_worker(
     }
     // Ends after the drain, so that clients hear of each other until then.
     let links = machines::link(&cluster_settings, me, of_machine.clone(), cluster, &bus).await?;
-    links.as_ref().inspect(|links| server.cluster().set_links(links));
+    machines::settle(server.cluster(), links.as_ref()).await;
     server.prepared().await;
     control.ready()?;
     let mut loops = server.loop_watch();

@@ -100,7 +100,7 @@ impl Server {
             }
             _ => None,
         };
-        links.as_ref().inspect(|links| server.cluster().set_links(links));
+        machines::settle(server.cluster(), links.as_ref()).await;
         let addresses = server.addresses().to_vec();
         let admin_addresses = server.admin_addresses().to_vec();
         let address = addresses[0];

@@ -204,6 +204,21 @@ describe('faults of a server of three machines', { skip: whyNoNats }, () => {
     for (const { numbers } of all) assert.deepEqual(numbers, Array.from({ length: 60 }, (_, n) => n))
   })
 
+  it('is ready only when it has links to the machines that were there before it', async (t) => {
+    const nats = await startNats(1)
+    const machines = await startMachines([[nats[0].url], [nats[0].url], [nats[0].url]])
+    t.after(() => Promise.all([...machines.map((machine) => machine.stop()), nats[0].kill()]))
+    for (const machine of machines) {
+      assert.equal(await machine.metric('watchfire_cluster_links'), 2)
+      const { ready, conditions } = await (await fetch(machine.http('/readyz'))).json()
+      assert.deepEqual({ ready, machines: conditions.machines }, { ready: true, machines: { ok: true } })
+    }
+    // So the first message of a client reaches a client of another machine.
+    const members = await joinAll(t, machines, freshTopic('kept'))
+    members[0].channel.push('note', { n: 1 })
+    await waitUntil(() => members.every(({ messages }) => messages.all.length === 1), 'all have the note')
+  })
+
   it('refuses a machine of another cluster with the same prefix', async (t) => {
     const nats = await startNats(1)
     const settings = { 'cluster.nats': JSON.stringify([nats[0].url]), 'cluster.prefix': 'test.keys' }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use watchfire_bus::LocalBus;
 use watchfire_types::NodeId;
@@ -27,6 +27,10 @@ use crate::settings::{NatsError, NatsSettings};
 const TICK: Duration = Duration::from_millis(250);
 /// Ticks between two signs of life.
 const TICKS_PER_HEARTBEAT: u32 = 4;
+/// Within these ticks after its start, a process has heard a heartbeat of every other one.
+const TICKS_TO_HEAR_ALL: u32 = TICKS_PER_HEARTBEAT + 2;
+/// After these ticks, a process no longer waits for links that do not open.
+const TICKS_TO_LINK: u32 = 3 * TICKS_PER_HEARTBEAT;
 /// Packets without data that wait for the connection. A further one is dropped: all are repeated.
 const CONTROL_QUEUE: usize = 4_096;
 /// How long a process that stops waits until the others know it.
@@ -61,6 +65,8 @@ struct Heartbeat {
 pub struct LinkTotals {
     /// Whether NATS is connected.
     pub is_connected: bool,
+    /// Whether the links to all processes that were there at the start are up.
+    pub is_settled: bool,
     /// Links that are up.
     pub links: u64,
     /// Links that ended.
@@ -92,6 +98,7 @@ pub struct Links {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     counters: Arc<Counters>,
+    settled: watch::Receiver<bool>,
 }
 
 impl Links {
@@ -106,13 +113,14 @@ impl Links {
         let (stop, stopped) = oneshot::channel();
         let counters = Arc::<Counters>::default();
         let counted = counters.clone();
+        let (settling, settled) = watch::channel(false);
         let run = move || -> io::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 match Connection::open(&settings, process).await {
                     Ok(connection) => {
                         started.send(Ok(())).ok();
-                        connection.run(bus, counted, stopped).await;
+                        connection.run(bus, counted, settling, stopped).await;
                     }
                     Err(error) => {
                         started.send(Err(error)).ok();
@@ -128,10 +136,18 @@ impl Links {
         });
         let thread = thread.map_err(NatsError::Thread)?;
         match is_started.await {
-            Ok(Ok(())) => Ok(Links { stop: Some(stop), thread: Some(thread), counters }),
+            Ok(Ok(())) => Ok(Links { stop: Some(stop), thread: Some(thread), counters, settled }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(NatsError::Thread(io::Error::other("the thread ended"))),
         }
+    }
+
+    /// Returns when the links to all processes that were there at the start are up: after a second
+    /// and a half, and after three at the latest. Before that, messages of this process do not
+    /// reach the others.
+    pub async fn settled(&self) {
+        // An error means that the thread has ended, so no more links come up.
+        self.settled.clone().wait_for(|is_settled| *is_settled).await.ok();
     }
 
     /// Counters since the start.
@@ -140,6 +156,7 @@ impl Links {
             &*self.counters;
         LinkTotals {
             is_connected: is_connected.load(Ordering::Relaxed),
+            is_settled: *self.settled.borrow(),
             links: links.load(Ordering::Relaxed),
             ended: ended.load(Ordering::Relaxed),
             sent: sent.load(Ordering::Relaxed),
@@ -184,6 +201,7 @@ impl Connection {
         mut self,
         bus: Arc<LocalBus>,
         counters: Arc<Counters>,
+        settling: watch::Sender<bool>,
         mut stopped: oneshot::Receiver<()>,
     ) {
         let (control, queued) = mpsc::channel(CONTROL_QUEUE);
@@ -200,7 +218,7 @@ impl Connection {
         let mut peers = Peers::new(publisher, bus, ended);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut tick = 0;
+        let mut tick: u32 = 0;
         loop {
             tokio::select! {
                 _ = &mut stopped => break,
@@ -215,6 +233,9 @@ impl Connection {
                     tick += 1;
                     peers.open_links();
                     peers.drop_silent();
+                    if tick >= TICKS_TO_LINK || tick >= TICKS_TO_HEAR_ALL && peers.are_linked() {
+                        settling.send_if_modified(|is_settled| !std::mem::replace(is_settled, true));
+                    }
                 }
                 Some((node, link)) = ends.recv() => peers.end(node, link),
                 Some(message) = self.heartbeats.next() => self.note(&mut peers, &message.payload),

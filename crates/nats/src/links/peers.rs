@@ -48,6 +48,11 @@ impl Peers {
         self.peers.values().filter(|peer| peer.tunnel.is_some()).count() as u64
     }
 
+    /// Whether each process that was heard has a link.
+    pub fn are_linked(&self) -> bool {
+        self.peers.values().all(|peer| peer.tunnel.is_some())
+    }
+
     /// Notes a sign of life.
     pub fn heard(&mut self, node: NodeId, incarnation: u64) {
         let now = Instant::now();

@@ -348,6 +348,11 @@ impl Cluster {
         self.links.set(Arc::downgrade(links)).ok();
     }
 
+    /// Whether messages reach the machines that were there before this process.
+    pub fn is_linked(&self) -> bool {
+        self.link_totals().is_some_and(|totals| totals.is_settled)
+    }
+
     pub(super) fn link_totals(&self) -> Option<LinkTotals> {
         Some(self.links.get()?.upgrade()?.totals())
     }

@@ -22,6 +22,8 @@ struct Health {
     fetching: Option<Arc<Auth>>,
     /// The number of processes when all serve.
     processes: u16,
+    /// Whether the settings name other machines.
+    has_machines: bool,
 }
 
 pub(super) fn routes(
@@ -32,10 +34,11 @@ pub(super) fn routes(
 ) -> Router {
     let fetching = auth.filter(|_| !settings.auth.jwks_url.is_empty());
     let processes = settings.server.processes.max(1);
+    let has_machines = !settings.cluster.nats.is_empty();
     Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
-        .with_state(Arc::new(Health { cluster, metrics, fetching, processes }))
+        .with_state(Arc::new(Health { cluster, metrics, fetching, processes, has_machines }))
 }
 
 /// One condition of readiness.
@@ -69,6 +72,13 @@ impl Health {
                 details: json!({ "of": event_loops, "panicked": panicked }),
             },
         ];
+        if self.has_machines {
+            conditions.push(Condition {
+                name: "machines",
+                is_met: self.cluster.is_linked(),
+                details: json!({}),
+            });
+        }
         conditions.extend(self.fetching.iter().map(|auth| Condition {
             name: "token_keys",
             is_met: auth.has_keys(),

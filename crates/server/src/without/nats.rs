@@ -82,6 +82,10 @@ impl Links {
         Err(NOT_BUILT)
     }
 
+    pub async fn settled(&self) {
+        match *self {}
+    }
+
     pub fn totals(&self) -> LinkTotals {
         match *self {}
     }
@@ -89,6 +93,7 @@ impl Links {
 
 pub(crate) struct LinkTotals {
     pub is_connected: bool,
+    pub is_settled: bool,
     pub links: u64,
     pub ended: u64,
     pub sent: u64,
