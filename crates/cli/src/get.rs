@@ -138,7 +138,7 @@ fn has_all(blocks: &dyn ReadBlocks, link: &Link) -> bool {
     let mut walk = Walk::new(root, BLOCKS_MAX);
     while let Some(cid) = walk.next() {
         let block = Block::from_cid(cid).or_else(|| blocks.get(cid).ok().flatten());
-        if !block.is_some_and(|block| walk.take(&block).is_ok()) {
+        if block.is_none_or(|block| walk.take(&block).is_err()) {
             return false;
         }
     }

@@ -226,7 +226,7 @@ impl Connection {
                     let state = self.client.connection_state();
                     let is_connected = state == async_nats::connection::State::Connected;
                     counters.is_connected.store(is_connected, Ordering::Relaxed);
-                    if tick % TICKS_PER_HEARTBEAT == 0 {
+                    if tick.is_multiple_of(TICKS_PER_HEARTBEAT) {
                         peers.probe();
                         peers.publisher.heartbeat(&self.heartbeat(false));
                     }
