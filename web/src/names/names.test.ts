@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { readVectors } from '../content/test-vectors.ts'
-import { linkedName, safeName, sameness, shownName } from './index.ts'
+import { sameness, shownName } from './index.ts'
+import { linkedName } from './linked.ts'
+import { safeName } from './saved.ts'
 
 interface Name {
   about: string

@@ -1,7 +1,7 @@
 import type { Bytes } from '../content/index.ts'
 import type { FileStreams } from '../streaming/index.ts'
 import { files } from '../messages/files.ts'
-import { safeName, safePaths } from '../names/index.ts'
+import { safeName, safePaths } from '../names/saved.ts'
 
 /** A file to save while it loads. */
 export interface SaveSource {

@@ -1,5 +1,6 @@
 import { grid as text } from '../messages/grid.ts'
-import { cutText, plainName } from '../names/index.ts'
+import { cutText } from '../names/cut.ts'
+import { plainName } from '../names/index.ts'
 import { drawingOf } from './drawings.tsx'
 
 /** The server's limit for the name of a sprite. */

@@ -1,5 +1,5 @@
 import { ContentError, parseCid } from '../content/index.ts'
-import { linkedName } from '../names/index.ts'
+import { linkedName } from '../names/linked.ts'
 import { parseRoute, type Route } from './route.ts'
 
 type PageRoute = Extract<Route, { kind: 'page' }>
