@@ -102,7 +102,7 @@ describe('the upgrade', () => {
     assert.equal(status, 101)
   })
 
-  for (const missing of ['Connection', 'Upgrade', 'Sec-WebSocket-Key', 'Sec-WebSocket-Version']) {
+  for (const missing of ['Connection', 'Upgrade', 'Sec-WebSocket-Key']) {
     it(`without ${missing} is rejected with 400 and a reason`, async (t) => {
       const { [missing]: _, ...headers } = upgradeHeaders()
       const { status, body } = await request(t, server, { path: '/socket/websocket?vsn=2.0.0', headers })
@@ -119,9 +119,15 @@ describe('the upgrade', () => {
     }
   })
 
-  it('for another WebSocket version is rejected with 400', async (t) => {
-    const { status } = await upgrade(t, 'vsn=2.0.0', { 'Sec-WebSocket-Version': '8' })
-    assert.equal(status, 400)
+  // RFC 6455, 4.4: the answer names the version of the server.
+  it('for another WebSocket version, or none, is rejected with 426, the version of the server and a reason', async (t) => {
+    const { 'Sec-WebSocket-Version': _, ...unversioned } = upgradeHeaders()
+    for (const headers of [{ ...unversioned, 'Sec-WebSocket-Version': '8' }, unversioned]) {
+      const { status, headers: answered, body } = await request(t, server, { path: '/socket/websocket?vsn=2.0.0', headers })
+      assert.equal(status, 426)
+      assert.equal(answered['sec-websocket-version'], '13')
+      assert.match(body, /^\S.*\n?$/, 'one line')
+    }
   })
 
   it('may be followed by frames at once', async (t) => {

@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 
 import { collectEvents, collectHook, connect, freshTopic, reply, variantsWhere } from '../lib/test-client.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
-import { ROOMS, binary, startChat, startWatchfire } from '../lib/server.mjs'
+import { ROOMS, binary, isStopped, startChat, startWatchfire } from '../lib/server.mjs'
 import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
 import { RawWebSocket } from '../lib/raw-socket.mjs'
 import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
@@ -256,6 +256,7 @@ describe('unsubscribe', () => {
     for (const [n, socket] of sockets.entries()) await socket.join(`rooms:ready-${n}`)
     const [stopped] = own.workers()
     process.kill(stopped, 'SIGSTOP')
+    await waitUntil(() => isStopped(stopped), 'the process has stopped')
     const topic = freshTopic()
     for (const socket of sockets) socket.send(['2', '2', topic, 'phx_join', {}])
     // Some of the calls reach a process that runs. It cannot ask the stopped one, and says so.

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -84,6 +84,12 @@ export async function start(program, args, pattern, env = {}) {
 /** The environment without variables that the server would read as settings. */
 function environment() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('WATCHFIRE_')))
+}
+
+/** Whether all threads of a process have stopped: a signal reaches one that runs on another processor a little later. */
+export function isStopped(pid) {
+  const states = readdirSync(`/proc/${pid}/task`).map((thread) => readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8'))
+  return states.every((state) => /\) T /.test(state))
 }
 
 /** A running server. */
