@@ -83,7 +83,7 @@ impl FromStr for ServerUrl {
     }
 }
 
-/// What follows the host in an authority: nothing, or a colon and a port.
+/// The end of an authority, after its host: empty, or a colon and a port.
 fn after_host(authority: &str) -> &str {
     let host_end = authority.rfind(']').map_or(0, |end| end + 1);
     authority[host_end..].find(':').map_or("", |colon| &authority[host_end + colon..])

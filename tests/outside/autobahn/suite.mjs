@@ -89,7 +89,7 @@ async function freePort() {
   return port
 }
 
-/** What the suite's server says before it closes. */
+/** The message that the suite's server sends before it closes. */
 async function answerOf(url) {
   const socket = new WebSocket(url)
   let answer = ''
