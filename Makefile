@@ -68,9 +68,9 @@ api-docs: web
 
 features: ## Check the library with each of its features alone
 	for feature in "" cluster embed hooks jwt logging otlp pages profiles settings-file tls; do \
-	  RUSTFLAGS="-D warnings" $(CARGO) check $(LOCKED) --quiet -p watchfire-server --no-default-features --features "$$feature" || exit 1; done
+	  RUSTFLAGS="-D warnings" $(CARGO) check $(LOCKED) --quiet -p watchfire --no-default-features --features "$$feature" || exit 1; done
 
-public-api: ## List the library's public items in crates/watchfire/public-api.txt, and show what changed; installs cargo-public-api when it is missing
+public-api: ## List the library's public items in crates/server/public-api.txt, and show what changed; installs cargo-public-api when it is missing
 	CARGO="$(CARGO)" tests/public-api.sh
 
 audit: ## Check licences, sources and known vulnerabilities of all dependencies; installs cargo-deny when it is missing
@@ -169,7 +169,7 @@ test-profiles: web tests/interop/node_modules/.package-lock.json ## CPU profiles
 	[ -z "$$missing" ] || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends $$missing; }
-	$(CARGO) test $(LOCKED) -p watchfire-server --features profiles --lib --test profiles -- profiles profile
+	$(CARGO) test $(LOCKED) -p watchfire --features profiles --lib --test profiles -- profiles profile
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features mirror,profiles -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:profiles
 
@@ -247,7 +247,7 @@ OUTSIDE_PROGRAMS := --profile $(INTEROP_PROFILE) -p watchfire-cli -p watchfire-s
 endif
 OUTSIDE_BUILD := $(CARGO) build $(LOCKED) $(OUTSIDE_PROGRAMS)
 # Wycheproof's vectors are unit tests. They are compiled before the time of the suites begins.
-OUTSIDE_TESTS := $(if $(if $(SUITES),$(filter wycheproof,$(SUITES)),all),watchfire-server watchfire-encryption)
+OUTSIDE_TESTS := $(if $(if $(SUITES),$(filter wycheproof,$(SUITES)),all),watchfire watchfire-encryption)
 OUTSIDE_RUN := cd tests/outside && INTEROP_PROFILE=$(INTEROP_PROFILE) node run.mjs
 
 outside: OUTSIDE_TOOLS := chromium:chromium
@@ -298,7 +298,7 @@ test-restart: web ## Restart a server with 18,000 sockets and 1,000 parked polls
 	  $(CARGO) test $(LOCKED) --release -p watchfire-cli --test restart under_load -- --nocapture
 
 model: ## Compare the server with a model under random clients, from MODEL_SEEDS seeds (10000)
-	MODEL_SEEDS=$${MODEL_SEEDS:-10000} $(CARGO) test $(LOCKED) -p watchfire-server --lib model
+	MODEL_SEEDS=$${MODEL_SEEDS:-10000} $(CARGO) test $(LOCKED) -p watchfire --lib model
 
 sim: ## Simulate swarms with faults from SIM_SEEDS seeds (1000)
 	SIM_SEEDS=$${SIM_SEEDS:-1000} $(CARGO) test --release $(LOCKED) -p watchfire-sim --test all faults -- --nocapture

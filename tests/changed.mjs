@@ -27,13 +27,12 @@ const SUITES = {
   nats: ['test-cluster'],
   p2p: ['interop-kubo', 'interop-command-line', 'test-mirror'],
   'page-client': ['interop-command-line'],
-  server: ['interop-channels', 'interop-client', 'interop-browser', 'interop-tls', 'test-proxies', 'test-observe'],
+  server: ['interop-channels', 'interop-client', 'interop-browser', 'interop-tls', 'test-proxies', 'test-observe', 'test-tutorials'],
   sockets: ['interop-channels', 'interop-tls', 'test-proxies'],
   store: ['interop-command-line', 'interop-kubo', 'test-mirror'],
   stun: ['interop-browser'],
   traces: ['test-traces'],
   tracker: ['interop-browser', 'test-processes'],
-  watchfire: ['interop-channels', 'test-tutorials'],
   workers: ['interop-channels-3', 'test-processes', 'test-observe'],
 }
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Writes crates/watchfire/public-api.txt, the list of all public items of the crate `watchfire`, and shows what differs from
+# Writes crates/server/public-api.txt, the list of all public items of the crate `watchfire`, and shows what differs from
 # the last commit. Installs cargo-public-api when it is missing; needs a nightly toolchain, whose rustdoc writes the items.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=0.52.0
 tools=$PWD/target/tools
 cargo=${CARGO:-cargo}
-list=crates/watchfire/public-api.txt
+list=crates/server/public-api.txt
 
 rustup toolchain list | grep -q '^nightly' ||
   { echo "cannot list the public API: there is no nightly toolchain; run: rustup toolchain install nightly --profile minimal" >&2; exit 1; }
@@ -14,11 +14,10 @@ rustup toolchain list | grep -q '^nightly' ||
   CARGO_TARGET_DIR="$tools/build" $cargo install --quiet --locked --root "$tools" cargo-public-api --version "$version"
 rm -rf "$tools/build"
 
-# `watchfire` only re-exports `watchfire-server`, so its own list would have one line. Derived and automatic traits would be
-# half of the list. A target folder of its own keeps what the stable toolchain has built.
+# Derived and automatic traits would be half of the list. A target folder of its own keeps what the stable toolchain has built.
 trap 'rm -f "$list.new"' EXIT
 PATH=$tools/bin:$PATH CARGO_TARGET_DIR=${PUBLIC_API_TARGET_DIR:-target/public-api} $cargo public-api \
-  --package watchfire-server --all-features -sss --color never | sed 's/\bwatchfire_server\b/watchfire/g' > "$list.new"
+  --package watchfire --all-features -sss --color never > "$list.new"
 [ -s "$list.new" ] || { echo "cannot list the public API: the list is empty" >&2; exit 1; }
 mv "$list.new" "$list"
 git --no-pager diff -- "$list"

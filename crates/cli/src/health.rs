@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use watchfire::Settings;
 use watchfire_page_client::ServerUrl;
-use watchfire_server::Settings;
 
 use crate::http_client::{HttpClient, Request};
 use crate::serve;

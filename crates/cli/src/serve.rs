@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use watchfire_server::{Layers, Server, Settings, Started};
+use watchfire::{Layers, Server, Settings, Started};
 
 /// Signals, shown below the options.
 const SIGNALS: &str = "Signals:
@@ -48,8 +48,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     if is_check {
         return check(settings);
     }
-    watchfire_server::start_logging(&settings.log)?;
-    let _traces = watchfire_server::start_traces(&settings.traces)?;
+    watchfire::start_logging(&settings.log)?;
+    let _traces = watchfire::start_traces(&settings.traces)?;
     raise_open_file_limit();
     let is_encrypted = settings.tls.is_on();
 
@@ -57,7 +57,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     let has_started = std::cell::Cell::new(false);
     let stop_signal = {
         let _context = runtime.enter();
-        watchfire_server::stop_signal()
+        watchfire::stop_signal()
     };
     let stop = async {
         if let Err(error) = stop_signal.await {
@@ -98,7 +98,7 @@ fn processes(text: &str) -> Result<u16, String> {
 
 /// Shows what a server with these settings would do.
 fn check(settings: Settings) -> anyhow::Result<()> {
-    watchfire_server::raise_open_file_limit().context("cannot raise the open-file limit")?;
+    watchfire::raise_open_file_limit().context("cannot raise the open-file limit")?;
     let Settings { server, tls, p2p, admin, .. } = &settings;
     let is_on = |on| if on { "on" } else { "off" };
     let mut lines: Vec<String> = links(&server.listen, tls.is_on())
@@ -155,7 +155,7 @@ fn layers(arguments: Arguments) -> anyhow::Result<Layers> {
 
 /// Raise the soft limit of open files to the hard limit: every socket is an open file.
 fn raise_open_file_limit() {
-    if let Err(error) = watchfire_server::raise_open_file_limit() {
+    if let Err(error) = watchfire::raise_open_file_limit() {
         tracing::warn!(%error, "cannot raise the open-file limit");
     }
 }

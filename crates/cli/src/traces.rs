@@ -1,6 +1,6 @@
 //! Distributed traces of the commands that have no settings file.
 
-use watchfire_server::{TraceSettings, Traces};
+use watchfire::{TraceSettings, Traces};
 
 /// Sends the traces of a command to the collector of `OTEL_EXPORTER_OTLP_ENDPOINT`, until the result is
 /// dropped. Without the variable, it does nothing.
@@ -8,5 +8,5 @@ pub fn start(command: &str) -> anyhow::Result<Traces> {
     let is_named = std::env::var_os("OTEL_SERVICE_NAME").is_some_and(|name| !name.is_empty());
     let service_name = if is_named { String::new() } else { format!("watchfire-{command}") };
     let settings = TraceSettings { service_name, ..TraceSettings::default() };
-    Ok(watchfire_server::start_traces(&settings)?)
+    Ok(watchfire::start_traces(&settings)?)
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::timeout;
+use watchfire::{RunningServer, Server, Settings};
 use watchfire_content::{Block, Cid, FileBuilder, Profile};
 use watchfire_p2p::{Host, HostSettings};
 use watchfire_page_client::{
     ConnectionState, Have, PageClient, PageClientOptions, PageStatus, ServerUrl,
 };
-use watchfire_server::{RunningServer, Server, Settings};
 use watchfire_store::{LockedMemoryStore, ReadBlocks as _, Stores, WriteBlocks as _};
 
 const TIMEOUT: Duration = Duration::from_secs(30);

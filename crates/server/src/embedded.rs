@@ -41,7 +41,7 @@ impl Server {
 ///
 /// ```
 /// use std::net::TcpListener;
-/// use watchfire_server::{Server, Settings};
+/// use watchfire::{Server, Settings};
 ///
 /// let server = Server::new(Settings::default()).embed().unwrap();
 /// let listener = TcpListener::bind("127.0.0.1:0").unwrap();

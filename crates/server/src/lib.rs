@@ -1,15 +1,14 @@
-//! A Watchfire server: Phoenix channels, pages that are available while a peer has them open, and
-//! the HTTP routes for both.
+//! A channel server for Phoenix clients, as a library.
 //!
-//! The binary is a thin wrapper around [`Server`]; an application uses the same library to run
-//! channels of its own:
+//! A channel is a type that implements [`Channel`]. Any Phoenix client connects to it, over WebSocket
+//! or long poll, with presence and binary messages. The server runs on Linux.
 //!
 //! ```
-//! use watchfire_server::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Server, Settings, Socket};
+//! use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Server, Settings, Socket};
 //!
-//! struct Orders;
+//! struct Rooms;
 //!
-//! impl Channel for Orders {
+//! impl Channel for Rooms {
 //!     type State = ();
 //!
 //!     fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
@@ -24,18 +23,45 @@
 //!         payload: Payload<'_>,
 //!     ) -> HandleIn {
 //!         socket.broadcast(event, payload)?;
-//!         Ok(Outcome::Reply(Reply::ok(payload)))
+//!         Ok(Outcome::NoReply)
 //!     }
 //! }
 //!
 //! let mut settings = Settings::default();
 //! settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
-//! let server = Server::new(settings).channel("orders:*", Orders).start().unwrap();
-//! let note = serde_json::json!({ "from": "the application itself" });
-//! server.endpoint().broadcast("orders:42", "note", note).unwrap();
+//! let server = Server::new(settings).channel("rooms:*", Rooms).start().unwrap();
+//! println!("ws://{}/socket", server.address());
 //! ```
 //!
-//! The server is not a store. It keeps data from clients only until it has forwarded them.
+//! [`Server::run`] serves until a signal, in one process or in several. [`Server::start`] serves in the
+//! background. [`Server::embed`] serves connections that the application accepts itself.
+//!
+//! # Features
+//!
+//! Without features, the crate has channels, presence, histories, rules, the HTTP API and the
+//! operator's listener. Each feature adds one part, and the crates that it needs. A setting of a part
+//! that the program does not have is an error at the start, which names the feature.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `cluster` | several machines, over NATS |
+//! | `embed` | `EmbeddedServer::router` for applications with an HTTP server of their own |
+//! | `hooks` | questions to a backend about joins and messages |
+//! | `jwt` | tokens of clients |
+//! | `logging` | `start_logging` |
+//! | `otlp` | `start_traces`: distributed traces, over OTLP |
+//! | `pages` | `Server::with_pages`: the web client, pages, sprites, the gateway to libp2p peers |
+//! | `profiles` | CPU profiles of the running program; not in `full` |
+//! | `settings-file` | `Layers`: settings from TOML files, the environment and the command line |
+//! | `tls` | HTTPS, with certificates from files and ACME servers |
+//! | `full` | all of them but `profiles` |
+//!
+//! # Versions
+//!
+//! The crate follows semantic versioning: until 1.0, a minor version may change the API, and a patch
+//! version does not. A new setting, a new metric or a new feature is no change of the API; a changed
+//! default is one. The crates whose names begin with `watchfire-` are parts of this one, and change
+//! without notice.
 
 // A build without a feature keeps the code that only this feature uses, so that the rest has no
 // conditions.

@@ -34,10 +34,10 @@ pub enum LogError {
 /// thread becomes an event of the log.
 ///
 /// ```
-/// let settings = watchfire_server::LogSettings::default();
-/// watchfire_server::start_logging(&settings).unwrap();
+/// let settings = watchfire::LogSettings::default();
+/// watchfire::start_logging(&settings).unwrap();
 /// // A process has one logger.
-/// assert!(watchfire_server::start_logging(&settings).is_err());
+/// assert!(watchfire::start_logging(&settings).is_err());
 /// ```
 pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
     let (filter, handle) = reload::Layer::new(EnvFilter::builder().parse(&settings.level)?);
@@ -88,7 +88,7 @@ mod tests {
         assert!(matches!(set_level("debug"), Err(LogError::NotStarted)));
         start_logging(&LogSettings { level: "warn".into(), ..LogSettings::default() }).unwrap();
         assert_eq!(level().as_deref(), Some("warn"));
-        set_level("error,watchfire_server=debug").unwrap();
+        set_level("error,watchfire=debug").unwrap();
         assert!(tracing::enabled!(tracing::Level::DEBUG));
         assert!(matches!(set_level("watchfire=loud"), Err(LogError::BadLevel(_))));
         set_level("error").unwrap();

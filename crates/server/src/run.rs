@@ -33,7 +33,7 @@ impl Server {
     /// sockets of a socket unit instead of `server.listen`.
     ///
     /// ```no_run
-    /// use watchfire_server::{RunError, Server, Settings, stop_signal};
+    /// use watchfire::{RunError, Server, Settings, stop_signal};
     ///
     /// #[tokio::main]
     /// async fn main() -> Result<(), RunError> {

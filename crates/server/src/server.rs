@@ -65,7 +65,7 @@ type OnStart = Box<dyn FnOnce(&Endpoint)>;
 /// A server that has not started.
 ///
 /// ```
-/// use watchfire_server::{Server, Settings};
+/// use watchfire::{Server, Settings};
 ///
 /// let mut settings = Settings::default();
 /// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
@@ -232,7 +232,7 @@ impl Server {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use watchfire_server::{Connected, Refused, Server, Settings};
+    /// use watchfire::{Connected, Refused, Server, Settings};
     ///
     /// let server = Server::new(Settings::default()).on_connect(|connect| {
     ///     let name = connect.params.text("name").ok_or(Refused)?;
@@ -252,7 +252,7 @@ impl Server {
     /// handle, an application's own tasks can broadcast and push.
     ///
     /// ```
-    /// use watchfire_server::{Server, Settings};
+    /// use watchfire::{Server, Settings};
     ///
     /// let mut settings = Settings::default();
     /// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
@@ -281,7 +281,7 @@ impl Server {
     ///
     /// ```
     /// use axum::{Router, routing::get};
-    /// use watchfire_server::{Server, Settings};
+    /// use watchfire::{Server, Settings};
     ///
     /// let routes = Router::new().route("/hello", get(async || "hello"));
     /// let server = Server::new(Settings::default()).routes(routes);
@@ -309,7 +309,7 @@ impl Server {
     /// server would do about STUN and TLS, a line for each part.
     ///
     /// ```
-    /// use watchfire_server::{Server, Settings};
+    /// use watchfire::{Server, Settings};
     ///
     /// let mut settings = Settings::default();
     /// assert!(Server::new(settings.clone()).check().is_ok());

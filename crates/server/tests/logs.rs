@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use support::{Client, http_to};
-use watchfire_server::{Server, StartError};
+use watchfire::{Server, StartError};
 
 const PAGE: &str = include_str!("../../../docs/reference/logs.md");
 const TOKEN: &str = "a token of the operator";
@@ -225,7 +225,7 @@ fn an_event_loop_that_panics_is_logged_and_ends_the_process_with_an_error() {
 #[test]
 fn the_fault_of_a_token_is_logged_at_the_level_debug_and_not_told_to_the_client() {
     let mut server = LoggingServer::start(&format!(
-        "log.level = 'info,watchfire_server::rules=debug'\n\
+        "log.level = 'info,watchfire::rules=debug'\n\
          auth.hs256_secret = '{}'\n[[channels.rules]]\npattern = 'orders:*'",
         "s".repeat(32),
     ));

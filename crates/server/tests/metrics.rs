@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use support::{Client, get, metric, metrics, settings};
-use watchfire_server::{RunningServer, Server};
+use watchfire::{RunningServer, Server};
 
 const PAGE: &str = include_str!("../../../docs/reference/metrics.md");
 

@@ -1,4 +1,4 @@
-use watchfire_server::Layers;
+use watchfire::Layers;
 
 /// A settings file, `--set` arguments and environment variables: each is applied or rejected.
 pub fn settings(bytes: &[u8]) {

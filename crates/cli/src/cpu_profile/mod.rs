@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use watchfire_server::CpuProfile;
+use watchfire::CpuProfile;
 
 use crate::signals::Signals;
 

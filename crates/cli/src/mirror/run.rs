@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ipnet::IpNet;
 use serde::Deserialize;
+use watchfire::LogSettings;
 use watchfire_mirror::upstream::Registry;
 use watchfire_mirror::{FleetSettings, Mirror, MirrorSettings, Region};
 use watchfire_p2p::read_swarm_key;
-use watchfire_server::LogSettings;
 
 use crate::cpu_profile::CpuProfileOption;
 use crate::signals::Signals;
@@ -128,7 +128,7 @@ pub fn run(arguments: Mirroring) -> anyhow::Result<()> {
     if let Some(level) = &options.log_level {
         log.level.clone_from(level);
     }
-    watchfire_server::start_logging(&log)?;
+    watchfire::start_logging(&log)?;
     let _traces = crate::traces::start("mirror")?;
     let settings = options.settings()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

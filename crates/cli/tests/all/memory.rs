@@ -76,7 +76,7 @@ impl Drop for Server {
 
 #[test]
 fn the_memory_of_a_crowd_returns_to_the_system_when_it_has_left() {
-    watchfire_server::raise_open_file_limit().expect("the limit can be raised");
+    watchfire::raise_open_file_limit().expect("the limit can be raised");
     let server = Server::start();
     drop(server.join(0, 1));
     let start = server.resident_kib();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::support::{done, load, scenario};
-use watchfire_server::{RunningServer, Server, Settings};
+use watchfire::{RunningServer, Server, Settings};
 
 fn watchfire() -> RunningServer {
     let mut settings = Settings::default();

@@ -17,7 +17,7 @@ use super::socket::Socket;
 /// `phx_error` and affects nothing else.
 ///
 /// ```
-/// use watchfire_server::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+/// use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 ///
 /// struct Rooms;
 ///
@@ -86,7 +86,7 @@ pub trait Channel: Send + Sync + 'static {
 /// An accepted join.
 ///
 /// ```
-/// use watchfire_server::{Joined, Refusal};
+/// use watchfire::{Joined, Refusal};
 ///
 /// fn join(user: Option<&str>) -> Result<Joined<u32>, Refusal> {
 ///     let user = user.ok_or_else(|| Refusal::because("unauthorized"))?;
@@ -162,7 +162,7 @@ pub type HandleIn = Result<Outcome, Crash>;
 /// An error that fails the channel. Every error type converts into it, so `?` works.
 ///
 /// ```
-/// use watchfire_server::{Crash, HandleIn, Outcome, Reply};
+/// use watchfire::{Crash, HandleIn, Outcome, Reply};
 ///
 /// fn double(number: &str) -> HandleIn {
 ///     let number: u32 = number.parse()?;

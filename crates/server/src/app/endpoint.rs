@@ -30,7 +30,7 @@ use crate::history::{History, LocalDelivery};
 /// Delivery is at most once. When the queue of a shard is full, the message is dropped and counted.
 ///
 /// ```
-/// use watchfire_server::{Server, Settings};
+/// use watchfire::{Server, Settings};
 ///
 /// let mut settings = Settings::default();
 /// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
@@ -217,7 +217,7 @@ impl Endpoint {
     ///
     /// ```
     /// use std::any::Any;
-    /// use watchfire_server::{ChannelAddress, Endpoint, HandleIn, Outcome, Socket};
+    /// use watchfire::{ChannelAddress, Endpoint, HandleIn, Outcome, Socket};
     ///
     /// fn remind(endpoint: &Endpoint, to: ChannelAddress) {
     ///     endpoint.send(to, "your turn".to_owned());

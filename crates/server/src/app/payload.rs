@@ -20,7 +20,7 @@ pub enum PayloadError {
 /// A payload that an application sends: JSON text or bytes.
 ///
 /// ```
-/// use watchfire_server::Body;
+/// use watchfire::Body;
 ///
 /// let body = Body::from(serde_json::json!({ "text": "hello" }));
 /// assert_eq!(body, Body::Json(r#"{"text":"hello"}"#.into()));

@@ -13,7 +13,7 @@ const BUSY_RETRY: Duration = Duration::from_millis(50);
 /// The reply to one message.
 ///
 /// ```
-/// use watchfire_server::{Outcome, Reply};
+/// use watchfire::{Outcome, Reply};
 ///
 /// fn answer(seats: u32) -> Outcome {
 ///     match seats {

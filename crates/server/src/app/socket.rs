@@ -47,7 +47,7 @@ pub(crate) enum Effect {
 /// Pushes and broadcasts are sent after the callback returns, in the order of the calls.
 ///
 /// ```
-/// use watchfire_server::{HandleIn, Outcome, Socket};
+/// use watchfire::{HandleIn, Outcome, Socket};
 ///
 /// fn rename(socket: &mut Socket<'_>, id: &str, name: &str) -> HandleIn {
 ///     let user = serde_json::json!({ "id": id, "name": name });
@@ -98,7 +98,7 @@ impl Socket<'_> {
     /// The data that the application attached to this socket when it connected.
     ///
     /// ```
-    /// fn name<'a>(socket: &'a watchfire_server::Socket<'_>) -> &'a str {
+    /// fn name<'a>(socket: &'a watchfire::Socket<'_>) -> &'a str {
     ///     // The type that `Server::on_connect` put into `Connected::assigns`.
     ///     socket.assigns::<String>().map_or("guest", |name| name)
     /// }
@@ -153,7 +153,7 @@ impl Socket<'_> {
     /// [`crate::Outcome::NoReply`].
     ///
     /// ```
-    /// use watchfire_server::{HandleIn, Outcome, Reply, Socket};
+    /// use watchfire::{HandleIn, Outcome, Reply, Socket};
     ///
     /// fn add(socket: &mut Socket<'_>, a: u64, b: u64) -> HandleIn {
     ///     let reply = socket.reply_later();
@@ -184,7 +184,7 @@ impl Socket<'_> {
     ///
     /// ```
     /// // As the `joined` of a channel:
-    /// fn joined(_: &mut (), socket: &mut watchfire_server::Socket<'_>) {
+    /// fn joined(_: &mut (), socket: &mut watchfire::Socket<'_>) {
     ///     socket.push_presence_state();
     ///     socket.track("alice", serde_json::json!({ "status": "online" })).ok();
     /// }

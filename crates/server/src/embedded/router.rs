@@ -36,7 +36,7 @@ impl EmbeddedServer {
     ///
     /// ```
     /// use axum::{Router, routing::get};
-    /// use watchfire_server::{Server, Settings};
+    /// use watchfire::{Server, Settings};
     ///
     /// let channels = Server::new(Settings::default()).embed().unwrap();
     /// let application: Router = Router::new()

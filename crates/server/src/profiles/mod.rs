@@ -53,7 +53,7 @@ fn profiler_error(error: pprof::Error) -> ProfileError {
 /// A CPU profile of this process, which runs until it is finished or dropped. There is one at a time.
 ///
 /// ```
-/// use watchfire_server::CpuProfile;
+/// use watchfire::CpuProfile;
 ///
 /// let profile = CpuProfile::start().unwrap();
 /// assert!(CpuProfile::start().is_err());

@@ -28,7 +28,7 @@ pub struct ApiSettings {
 /// A key of the HTTP API.
 ///
 /// ```
-/// use watchfire_server::{ApiKey, ApiScope, Settings};
+/// use watchfire::{ApiKey, ApiScope, Settings};
 ///
 /// let mut settings = Settings::default();
 /// settings.api.keys.push(ApiKey {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// the server reads no tokens.
 ///
 /// ```
-/// let mut settings = watchfire_server::Settings::default();
+/// let mut settings = watchfire::Settings::default();
 /// settings.auth.hs256_secret = "a secret of at least thirty-two bytes".into();
 /// settings.auth.issuer = "https://accounts.example.org".into();
 /// assert!(settings.auth.is_on());

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// or `"500kB"`.
 ///
 /// ```
-/// use watchfire_server::ByteSize;
+/// use watchfire::ByteSize;
 ///
 /// let size: ByteSize = serde_json::from_str(r#""1MiB""#).unwrap();
 /// assert_eq!(size, ByteSize(1 << 20));

@@ -29,7 +29,7 @@ impl Default for ChannelSettings {
 /// A channel for the topics of one pattern.
 ///
 /// ```
-/// use watchfire_server::{ChannelRule, HistoryRule, JoinRule, PublishRule, Server, Settings};
+/// use watchfire::{ChannelRule, HistoryRule, JoinRule, PublishRule, Server, Settings};
 ///
 /// let mut settings = Settings::default();
 /// settings.channels.rules.push(ChannelRule {

@@ -24,7 +24,7 @@ const SECRET_TABLES: (&str, &str) = ("api.keys", "key");
 /// Collects settings in layers: the defaults, then each layer overrides those before it.
 ///
 /// ```
-/// let mut layers = watchfire_server::Layers::new();
+/// let mut layers = watchfire::Layers::new();
 /// layers.text("site.toml", "[limits]\nchannels_per_socket_max = 5").unwrap();
 /// layers.environment([("WATCHFIRE_SERVER_SHARDS".into(), "1".into())]).unwrap();
 /// layers.assign("--set", "socket.idle_timeout=2m").unwrap();

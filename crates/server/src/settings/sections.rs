@@ -20,7 +20,7 @@ use super::traces::TraceSettings;
 /// All settings.
 ///
 /// ```
-/// let mut settings = watchfire_server::Settings::default();
+/// let mut settings = watchfire::Settings::default();
 /// settings.server.listen = vec!["127.0.0.1:4001".parse().unwrap()];
 /// settings.socket.idle_timeout = std::time::Duration::from_secs(30);
 /// ```

@@ -21,8 +21,8 @@ use crate::settings::TraceSettings;
 /// dropped. Without a collector, it does nothing.
 ///
 /// ```
-/// let settings = watchfire_server::TraceSettings::default();
-/// let traces = watchfire_server::start_traces(&settings).unwrap();
+/// let settings = watchfire::TraceSettings::default();
+/// let traces = watchfire::start_traces(&settings).unwrap();
 /// // The last spans are sent here.
 /// drop(traces);
 /// ```

@@ -8,7 +8,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::support::{Client, admin_address, get, http, http_to, metric, settings};
-use watchfire_server::{
+use watchfire::{
     AdminError, Channel, HandleIn, Joined, Outcome, Payload, Refusal, RunningServer, Server,
     Settings, Socket, StartError,
 };

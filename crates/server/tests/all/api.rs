@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use crate::support::{Client, admin_address, http, http_to, metric, settings};
 use serde_json::{Value, json};
-use watchfire_server::{
+use watchfire::{
     ApiKey, ApiKeyError, ApiListen, ApiScope, Channel, ChannelRule, Connected, HandleIn,
     HistoryRule, JoinRule, Joined, Outcome, Payload, PublishRule, Refusal, Reply, RunningServer,
     Server, Settings, Socket, StartError,

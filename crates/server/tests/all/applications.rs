@@ -4,7 +4,7 @@ use std::any::Any;
 
 use crate::support::{Client, settings};
 use serde_json::{Value, json};
-use watchfire_server::{
+use watchfire::{
     Channel, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, RunningServer,
     Server, Socket,
 };

@@ -6,7 +6,7 @@ use crate::support::{Client, http_to, settings};
 use axum::Router;
 use axum::routing::get;
 use serde_json::json;
-use watchfire_server::{
+use watchfire::{
     Channel, EmbeddedServer, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Server, Settings,
     Socket, StartError,
 };

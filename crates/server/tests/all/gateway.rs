@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::timeout;
+use watchfire::{RunningServer, Server};
 use watchfire_content::{Block, Cid, FileBuilder, Profile};
 use watchfire_p2p::{Host, HostSettings};
 use watchfire_page_client::{Have, PageClient, PageClientOptions, PageStatus, ServerUrl};
-use watchfire_server::{RunningServer, Server};
 use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores, WriteBlocks};
 
 use crate::support::settings;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Client, http, metric, settings};
 use serde_json::{Value, json};
-use watchfire_server::{
+use watchfire::{
     Body, ByteSize, ChannelRule, HistoryRule, JoinRule, PublishRule, RunningServer, Server,
     Settings,
 };

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use watchfire_server::{
+use watchfire::{
     Channel, ChannelRule, Connected, HandleIn, HistoryRule, Hook, JoinRule, Joined, OnFailure,
     Outcome, Payload, PublishRule, Refusal, RunningServer, Server, Settings, Socket,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use watchfire_server::{Connected, Server, StartError, TlsStartError};
+use watchfire::{Connected, Server, StartError, TlsStartError};
 
 use crate::support::{self, Client, get, http, metric, settings, watchfire};
 

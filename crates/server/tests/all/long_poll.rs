@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use serde_json::{Value, json};
-use watchfire_server::{
+use watchfire::{
     Channel, ChannelRule, Crash, HandleIn, JoinRule, Joined, Outcome, Payload, PublishRule,
     Refusal, Reply, RunningServer, Server, Settings, Socket,
 };

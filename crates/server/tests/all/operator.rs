@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::{Client, get, http_to, metric, settings};
 use serde_json::{Value, json};
-use watchfire_server::{PagesError, RunningServer, Server, Settings, StartError};
+use watchfire::{PagesError, RunningServer, Server, Settings, StartError};
 
 const CID: &str = "bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";

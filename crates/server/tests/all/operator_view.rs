@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, http_to, metric, settings};
 use serde_json::{Value, json};
-use watchfire_server::{RunningServer, Server, Settings};
+use watchfire::{RunningServer, Server, Settings};
 
 const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -4,7 +4,7 @@ use crate::support;
 
 use crate::support::{Client, metric, settings, watchfire};
 use serde_json::{Value, json};
-use watchfire_server::Server;
+use watchfire::Server;
 
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::support::{get, http, metric, settings};
-use watchfire_server::{RunningServer, Server, Settings, StartError};
+use watchfire::{RunningServer, Server, Settings, StartError};
 
 fn start(change: impl FnOnce(&mut Settings)) -> RunningServer {
     let mut settings = settings();

@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use watchfire_server::{
+use watchfire::{
     Channel, ChannelRule, Connected, HandleIn, JoinRule, Joined, Outcome, Payload, PublishRule,
     Refusal, RunningServer, Server, Settings, Socket,
 };

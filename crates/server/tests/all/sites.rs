@@ -1,7 +1,7 @@
 //! Hosts of sites: they serve the shell and the service worker, and nothing else.
 
 use crate::support::{get, http, metric, settings, watchfire};
-use watchfire_server::{PagesError, RunningServer, Server, SitesError, StartError};
+use watchfire::{PagesError, RunningServer, Server, SitesError, StartError};
 
 const CID: &str = "bafybeicl2vqmrnvrbfywpem5bcbbv2vx4fwsg5ooa6yvmczz3dvh5f7pzm";
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Client, get, http, metric, settings, watchfire};
 use serde_json::{Value, json};
-use watchfire_server::{RunningServer, Server, Settings};
+use watchfire::{RunningServer, Server, Settings};
 
 const GRID: &str = "sprites:meadow";
 

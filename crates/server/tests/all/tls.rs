@@ -13,7 +13,7 @@ use crate::support::settings;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tungstenite::Message;
-use watchfire_server::{RunningServer, Server, Settings, StartError, TlsStartError};
+use watchfire::{RunningServer, Server, Settings, StartError, TlsStartError};
 
 /// A timeout that is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);

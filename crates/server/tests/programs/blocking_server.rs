@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use watchfire_server::{
+use watchfire::{
     Channel, Connect, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Server,
     Settings, Socket, stop_signal,
 };
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let signal = stop_signal();
         let stop = async { signal.await.expect("signals can be handled") };
         let server = Server::new(settings).channel("block", Blocking).on_connect(connect);
-        let started = |started: &watchfire_server::Started| {
+        let started = |started: &watchfire::Started| {
             println!("{}\n{}", started.address, started.admin_addresses[0]);
         };
         server.run(stop, started).await

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use watchfire_server::{
+use watchfire::{
     Channel, Connect, Connected, HandleIn, Joined, Layers, LogFormat, Payload, Refusal, Refused,
     Server, Socket, start_logging, stop_signal,
 };
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     runtime.block_on(async {
         let signal = stop_signal();
         let stop = async { signal.await.expect("signals can be handled") };
-        let started = |started: &watchfire_server::Started| {
+        let started = |started: &watchfire::Started| {
             println!("{}\n{}", started.address, started.admin_addresses[0]);
         };
         let server = Server::new(settings).channel("crash", Crash).on_connect(connect);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
-use watchfire_server::{RunningServer, Server, Settings};
+use watchfire::{RunningServer, Server, Settings};
 
 /// A timeout that is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
