@@ -11,7 +11,7 @@ ifdef CI
 LOCKED := --locked
 endif
 
-.PHONY: help serve web client test test-restart quick check format lint api-docs features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop interop-build dist test-dist dist-tools fuzz model sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-profiles test-traces test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web client test test-restart quick check format commits lint api-docs features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop interop-build dist test-dist dist-tools fuzz model sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-profiles test-traces test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,10 +54,13 @@ quick: web ## Check, and test only what differs from main and the crates that de
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	CARGO="$(CARGO)" node tests/changed.mjs
 
-check: format docs-links lint api-docs ## Formatting, lints and documentation
+check: format docs-links commits lint api-docs ## Formatting, links, subjects of new commits, lints and documentation
 
 format:
 	$(CARGO) fmt --all --check
+
+commits:
+	tests/commits.sh
 
 lint: web
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
