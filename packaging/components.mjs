@@ -25,7 +25,18 @@ function crates() {
   const files = packages.map(({ manifest_path }) => path.join(path.dirname(manifest_path), `${name}.json`))
   try {
     const features = process.env.RELEASE_FEATURES ? ['--features', process.env.RELEASE_FEATURES] : []
-    const options = ['--format', 'json', '--spec-version', '1.5', '--no-build-deps', '--target', target, ...features, '--override-filename', name]
+    const options = [
+      '--format',
+      'json',
+      '--spec-version',
+      '1.5',
+      '--no-build-deps',
+      '--target',
+      target,
+      ...features,
+      '--override-filename',
+      name,
+    ]
     run(cargo, ['cyclonedx', '--quiet', '--manifest-path', 'crates/cli/Cargo.toml', ...options])
     return readFileSync(`crates/cli/${name}.json`, 'utf8')
   } finally {

@@ -9,7 +9,19 @@
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { copyFileSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -107,18 +119,27 @@ function find(base, packages) {
   for (const { files } of packages) {
     const triplets = ['lib', 'usr/lib'].flatMap((folder) => {
       const full = path.join(files, folder)
-      return existsSync(full) ? readdirSync(full).map((name) => path.join(full, name, base)).concat(path.join(full, base)) : []
+      return existsSync(full)
+        ? readdirSync(full)
+            .map((name) => path.join(full, name, base))
+            .concat(path.join(full, base))
+        : []
     })
     const source = [...triplets, path.join(files, 'lib64', base)].find((candidate) => existsSync(candidate))
     if (source) return realpathSync(source)
   }
-  throw new Error(`cannot find ${base} in ${PACKAGES.join(', ')}: the program needs another library; add its package in packaging/image.mjs`)
+  throw new Error(
+    `cannot find ${base} in ${PACKAGES.join(', ')}: the program needs another library; add its package in packaging/image.mjs`,
+  )
 }
 
 /** The certificates of the public authorities, in one file. */
 function certificates(files) {
   const folder = path.join(files, 'usr/share/ca-certificates/mozilla')
-  return readdirSync(folder).sort().map((name) => readFileSync(path.join(folder, name), 'utf8').trimEnd() + '\n').join('')
+  return readdirSync(folder)
+    .sort()
+    .map((name) => readFileSync(path.join(folder, name), 'utf8').trimEnd() + '\n')
+    .join('')
 }
 
 /** The root folder as a tar archive in which nothing depends on this machine. */
@@ -185,7 +206,11 @@ function writeLayout(folder, layer) {
     annotations,
   })
   const name = { 'org.opencontainers.image.ref.name': version, 'io.containerd.image.name': `docker.io/library/watchfire:${version}` }
-  const index = { schemaVersion: 2, mediaType: 'application/vnd.oci.image.index.v1+json', manifests: [{ ...manifest, platform, annotations: name }] }
+  const index = {
+    schemaVersion: 2,
+    mediaType: 'application/vnd.oci.image.index.v1+json',
+    manifests: [{ ...manifest, platform, annotations: name }],
+  }
   writeFileSync(path.join(folder, 'index.json'), JSON.stringify(index))
   // `docker load` without containerd's image store reads this file instead of the index.
   const place = ({ digest }) => `blobs/${digest.replace(':', '/')}`

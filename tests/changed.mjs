@@ -37,12 +37,22 @@ const SUITES = {
 }
 
 /** The make target of a folder of tests/interop; the others have a target of their own name. */
-const SUITE_OF_FOLDER = { gateway: 'interop-kubo', peers: 'interop-command-line', processes: 'interop-command-line', tsung: 'interop-browser', pebble: 'interop-tls', package: 'test-package', nats: 'test-cluster', otelcol: 'test-traces' }
+const SUITE_OF_FOLDER = {
+  gateway: 'interop-kubo',
+  peers: 'interop-command-line',
+  processes: 'interop-command-line',
+  tsung: 'interop-browser',
+  pebble: 'interop-tls',
+  package: 'test-package',
+  nats: 'test-cluster',
+  otelcol: 'test-traces',
+}
 const IN_CI = ['channels', 'client', 'browser', 'kubo', 'tls']
 
 const asked = process.argv.slice(2)
 const base = git('merge-base', 'HEAD', isKnown('origin/main') ? 'origin/main' : 'main').trim()
-const changed = asked.length > 0 ? asked : [...lines(git('diff', '--name-only', base)), ...lines(git('ls-files', '--others', '--exclude-standard'))]
+const changed =
+  asked.length > 0 ? asked : [...lines(git('diff', '--name-only', base)), ...lines(git('ls-files', '--others', '--exclude-standard'))]
 const workspace = readWorkspace()
 const tests = testsOf(changed)
 for (const command of tests) {
@@ -58,7 +68,8 @@ if (suites.length > 0) console.log(`also affected, and not run: make ${suites.jo
 function testsOf(files) {
   const commands = []
   const crates = [...new Set([...withDependents(files.flatMap(cratesWithSource)), ...files.flatMap(cratesWithTestsOf)])].sort()
-  if (files.some((file) => file === 'Cargo.lock' || file === 'Cargo.toml')) commands.push({ run: [CARGO, 'test', '--quiet', '--workspace'] })
+  if (files.some((file) => file === 'Cargo.lock' || file === 'Cargo.toml'))
+    commands.push({ run: [CARGO, 'test', '--quiet', '--workspace'] })
   else if (crates.length > 0) commands.push({ run: [CARGO, 'test', '--quiet', ...crates.flatMap((name) => ['-p', name])] })
   if (files.some((file) => file.endsWith('.md'))) commands.push({ run: ['make', '--no-print-directory', 'docs-links'] })
   if (files.some((file) => file.startsWith('clients/javascript/'))) commands.push({ run: ['make', '--no-print-directory', 'client-test'] })
@@ -83,7 +94,9 @@ function cratesWithTestsOf(file) {
   if (own) return [own.name]
   const [, kind, vectors, ...below] = file.split('/')
   const named = kind === 'vectors' && below.length > 0 ? `vectors/${vectors}` : path.basename(file)
-  const sources = lines(git('grep', '--files-with-matches', '--fixed-strings', named, '--', ...workspace.map(({ folder }) => `${folder}/*.rs`)))
+  const sources = lines(
+    git('grep', '--files-with-matches', '--fixed-strings', named, '--', ...workspace.map(({ folder }) => `${folder}/*.rs`)),
+  )
   return sources.map((source) => crateOf(source).name)
 }
 
@@ -119,7 +132,9 @@ function suitesOf(files) {
     if (top === 'web') return ['interop-browser']
     if (top === 'clients') return ['interop-client']
     if (top !== 'tests' || second !== 'interop') return []
-    return isFolder(`tests/interop/${third}`) && third !== 'lib' ? [SUITE_OF_FOLDER[third] ?? (IN_CI.includes(third) ? `interop-${third}` : `test-${third}`)] : []
+    return isFolder(`tests/interop/${third}`) && third !== 'lib'
+      ? [SUITE_OF_FOLDER[third] ?? (IN_CI.includes(third) ? `interop-${third}` : `test-${third}`)]
+      : []
   })
   return [...new Set(found)].sort()
 }

@@ -8,7 +8,12 @@ const server = 'http://localhost:4000'
 
 export default defineConfig({
   appType: 'spa',
-  plugins: [serviceWorker('src/streaming/worker.ts', 'worker.js'), serviceWorker('src/sites/worker.ts', 'site-worker.js'), installable(), precompress()],
+  plugins: [
+    serviceWorker('src/streaming/worker.ts', 'worker.js'),
+    serviceWorker('src/sites/worker.ts', 'site-worker.js'),
+    installable(),
+    precompress(),
+  ],
   build: {
     outDir: 'dist',
     assetsDir: 'assets',

@@ -79,7 +79,10 @@ export class Crowd {
       const cpu = after.each.map((seconds, i) => seconds - before.each[i])
       const ours = cpu.reduce((sum, seconds) => sum + seconds) + after.own - before.own
       return {
-        viewers, began, seconds: (ended - began) / 1000, relayedBytes,
+        viewers,
+        began,
+        seconds: (ended - began) / 1000,
+        relayedBytes,
         cpu: { server: cpu[0], publisher: cpu[1], viewers: cpu.slice(2), others: Math.max(0, after.machine - before.machine - ours) },
         publisher: reports[0],
         visitors: reports.slice(1).map((each, i) => ({ ...each, openedAt: openedAt[i] })),
@@ -98,9 +101,12 @@ async function waitForAll(visitors, began, timeoutMs, onProgress) {
     const share = statuses.reduce((sum, each) => sum + each.share, 0) / statuses.length
     const open = statuses.reduce((sum, each) => sum + each.open, 0)
     const seconds = (Date.now() - began) / 1000
-    onProgress(`${seconds.toFixed(0)} s: ${(share * 100).toFixed(0)} % on average, ${done} of ${statuses.length} complete, ${open} direct connections`)
+    onProgress(
+      `${seconds.toFixed(0)} s: ${(share * 100).toFixed(0)} % on average, ${done} of ${statuses.length} complete, ${open} direct connections`,
+    )
     if (done === statuses.length) return
-    if (Date.now() - began > timeoutMs) throw new Error(`only ${done} of ${statuses.length} viewers have the whole page after ${seconds.toFixed(0)} s`)
+    if (Date.now() - began > timeoutMs)
+      throw new Error(`only ${done} of ${statuses.length} viewers have the whole page after ${seconds.toFixed(0)} s`)
     await pause(STATUS_INTERVAL_MS)
   }
 }

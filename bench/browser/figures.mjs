@@ -3,7 +3,10 @@
 /** The figures of one round. */
 export function figuresOf(round, fileBytes) {
   const { publisher, visitors, cpu } = round
-  const direct = (side) => ({ connections }) => connections.reduce((sum, each) => sum + each[side], 0)
+  const direct =
+    (side) =>
+    ({ connections }) =>
+      connections.reduce((sum, each) => sum + each[side], 0)
   const tabs = [publisher, ...visitors]
   const directBytes = sum(tabs.map(direct('received')))
   const relayed = (figure) => sum(tabs.map((tab) => tab.relayed[figure]))

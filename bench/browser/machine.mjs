@@ -18,7 +18,11 @@ export function aboutThisMachine() {
 
 /** Running child processes. */
 export function children() {
-  return new Set(processes().filter(({ parent }) => parent === process.pid).map(({ pid }) => pid))
+  return new Set(
+    processes()
+      .filter(({ parent }) => parent === process.pid)
+      .map(({ pid }) => pid),
+  )
 }
 
 /** CPU-seconds so far: of each process with its descendants, of this process, and of the whole machine. */
@@ -26,7 +30,8 @@ export function cpuSeconds(pids) {
   const all = processes()
   const children = Map.groupBy ? Map.groupBy(all, ({ parent }) => parent) : grouped(all)
   const byPid = new Map(all.map((each) => [each.pid, each]))
-  const withDescendants = (pid) => (children.get(pid) ?? []).reduce((sum, child) => sum + withDescendants(child.pid), byPid.get(pid)?.seconds ?? 0)
+  const withDescendants = (pid) =>
+    (children.get(pid) ?? []).reduce((sum, child) => sum + withDescendants(child.pid), byPid.get(pid)?.seconds ?? 0)
   return { each: pids.map(withDescendants), own: byPid.get(process.pid)?.ownSeconds ?? 0, machine: machineSeconds() }
 }
 
@@ -37,18 +42,23 @@ function grouped(all) {
 }
 
 function processes() {
-  return readdirSync('/proc').filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
-    try {
-      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      // The name of a program may contain brackets and spaces.
-      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ').map(Number)
-      const [user, system, userOfEnded, systemOfEnded] = fields.slice(11, 15)
-      const ownSeconds = (user + system) / TICKS_PER_SECOND
-      return [{ pid: Number(pid), parent: fields[1], ownSeconds, seconds: ownSeconds + (userOfEnded + systemOfEnded) / TICKS_PER_SECOND }]
-    } catch {
-      return [] // The process has ended meanwhile.
-    }
-  })
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => {
+      try {
+        const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+        // The name of a program may contain brackets and spaces.
+        const fields = stat
+          .slice(stat.lastIndexOf(')') + 2)
+          .split(' ')
+          .map(Number)
+        const [user, system, userOfEnded, systemOfEnded] = fields.slice(11, 15)
+        const ownSeconds = (user + system) / TICKS_PER_SECOND
+        return [{ pid: Number(pid), parent: fields[1], ownSeconds, seconds: ownSeconds + (userOfEnded + systemOfEnded) / TICKS_PER_SECOND }]
+      } catch {
+        return [] // The process has ended meanwhile.
+      }
+    })
 }
 
 function machineSeconds() {

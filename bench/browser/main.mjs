@@ -34,7 +34,16 @@ function read() {
   let values
   try {
     ;({ values } = parseArgs({
-      options: { viewers: number, megabytes: number, rounds: number, apart: number, uplink: number, timeout: number, quick: flag, help: flag },
+      options: {
+        viewers: number,
+        megabytes: number,
+        rounds: number,
+        apart: number,
+        uplink: number,
+        timeout: number,
+        quick: flag,
+        help: flag,
+      },
     }))
   } catch (error) {
     return rejectUsage(error.message)
@@ -43,16 +52,29 @@ function read() {
     process.stdout.write(USAGE)
     return null
   }
-  const usual = values.quick ? { viewers: '3', megabytes: '12', rounds: '1' } : { viewers: String(USUAL.viewers), megabytes: String(USUAL.bytes / 1e6), rounds: '3' }
+  const usual = values.quick
+    ? { viewers: '3', megabytes: '12', rounds: '1' }
+    : { viewers: String(USUAL.viewers), megabytes: String(USUAL.bytes / 1e6), rounds: '3' }
   const chosen = { apart: '0', timeout: '600', ...usual, ...values }
-  for (const [name, least, whole] of [['viewers', 1, true], ['megabytes', 0.001, false], ['rounds', 1, true], ['apart', 0, false], ['timeout', 1, false], ['uplink', 0.01, false]]) {
+  for (const [name, least, whole] of [
+    ['viewers', 1, true],
+    ['megabytes', 0.001, false],
+    ['rounds', 1, true],
+    ['apart', 0, false],
+    ['timeout', 1, false],
+    ['uplink', 0.01, false],
+  ]) {
     if (chosen[name] === undefined) continue
     const value = Number(chosen[name])
-    if (!Number.isFinite(value) || value < least || (whole && !Number.isInteger(value))) return rejectUsage(`invalid value for --${name}: ${chosen[name]}`)
+    if (!Number.isFinite(value) || value < least || (whole && !Number.isInteger(value)))
+      return rejectUsage(`invalid value for --${name}: ${chosen[name]}`)
   }
   return {
-    viewers: Number(chosen.viewers), bytes: Math.round(Number(chosen.megabytes) * 1e6), rounds: Number(chosen.rounds),
-    apartMs: Number(chosen.apart) * 1000, timeoutMs: Number(chosen.timeout) * 1000,
+    viewers: Number(chosen.viewers),
+    bytes: Math.round(Number(chosen.megabytes) * 1e6),
+    rounds: Number(chosen.rounds),
+    apartMs: Number(chosen.apart) * 1000,
+    timeoutMs: Number(chosen.timeout) * 1000,
     uplink: chosen.uplink === undefined ? null : Math.round(Number(chosen.uplink) * 1e6),
   }
 }
@@ -82,7 +104,9 @@ async function run(options) {
     for (let i = 0; i < options.rounds; i++) {
       played.push(await play(`round ${i + 1} of ${options.rounds}`, viewers))
       const { copies, lastDone, directShare } = played.at(-1).figures
-      printLine(`round ${i + 1}: ${copies.toFixed(2)} copies, ${(directShare * 100).toFixed(1)} % directly, last byte after ${lastDone.toFixed(1)} s`)
+      printLine(
+        `round ${i + 1}: ${copies.toFixed(2)} copies, ${(directShare * 100).toFixed(1)} % directly, last byte after ${lastDone.toFixed(1)} s`,
+      )
     }
     const rounds = played.map(({ figures }) => figures)
     const bound = boundOf({ viewers, fileBytes: bytes, uplink, cores: machine.cores, pairCpuSeconds: pair.figures.cpuSeconds })
@@ -90,13 +114,24 @@ async function run(options) {
     const command = process.argv.length > 2 ? `make bench-browser ARGS="${process.argv.slice(2).join(' ')}"` : 'make bench-browser'
     const middle = played.find(({ figures }) => figures.lastDone === median(rounds.map(({ lastDone }) => lastDone))) ?? played[0]
     const report = reportOf({
-      options, machine, commit: commit(), bound, pair: pair.figures, rounds, round: middle.round, command, isWhole,
-      seconds: (Date.now() - began) / 1000, date: new Date().toISOString().slice(0, 10),
+      options,
+      machine,
+      commit: commit(),
+      bound,
+      pair: pair.figures,
+      rounds,
+      round: middle.round,
+      command,
+      isWhole,
+      seconds: (Date.now() - began) / 1000,
+      date: new Date().toISOString().slice(0, 10),
     })
     await writeFile(path.join(out, 'rounds.json'), JSON.stringify(played.map(({ round }) => round)))
     await writeReport(report, isWhole ? path.join(REPOSITORY, 'docs/browser') : out)
     for (const target of targetsOf(rounds)) printLine(targetLine(target))
-    printLine(`last byte after ${median(rounds.map(({ lastDone }) => lastDone)).toFixed(1)} s, the bound (${bound.kind}) is ${bound.seconds.toFixed(1)} s`)
+    printLine(
+      `last byte after ${median(rounds.map(({ lastDone }) => lastDone)).toFixed(1)} s, the bound (${bound.kind}) is ${bound.seconds.toFixed(1)} s`,
+    )
   } catch (error) {
     printLine(`cannot run the benchmark: ${error.message}`)
     process.exitCode = 1

@@ -9,8 +9,22 @@ const COPIES_MAX = 2
 export function targetsOf(rounds) {
   const relayedWhileDirect = rounds.reduce((sum, each) => sum + each.relayedContentBytesWhileDirect, 0)
   return [
-    { what: 'copies that the publisher sent, median', value: median(rounds.map(({ copies }) => copies)), bound: COPIES_MAX, unit: '', decimals: 2, is_least: false },
-    { what: 'content relayed between peers with an open direct connection, all rounds', value: relayedWhileDirect, bound: 0, unit: 'B', decimals: 0, is_least: false },
+    {
+      what: 'copies that the publisher sent, median',
+      value: median(rounds.map(({ copies }) => copies)),
+      bound: COPIES_MAX,
+      unit: '',
+      decimals: 2,
+      is_least: false,
+    },
+    {
+      what: 'content relayed between peers with an open direct connection, all rounds',
+      value: relayedWhileDirect,
+      bound: 0,
+      unit: 'B',
+      decimals: 0,
+      is_least: false,
+    },
   ]
 }
 
@@ -69,7 +83,11 @@ export function reportOf({ options, machine, commit, bound, pair, rounds, round,
       {
         title: 'Seconds from opening the link to the last byte, each viewer',
         heads: ['round', 'load before', ...Array.from({ length: viewers }, (_, i) => String(i + 1))],
-        rows: rounds.map(({ times, loadBefore }, i) => [String(i + 1), (loadBefore ?? 0).toFixed(1), ...times.map((time) => time.toFixed(1))]),
+        rows: rounds.map(({ times, loadBefore }, i) => [
+          String(i + 1),
+          (loadBefore ?? 0).toFixed(1),
+          ...times.map((time) => time.toFixed(1)),
+        ]),
       },
     ],
     chart: chartOf({ round, bound, fileBytes: bytes, machine, viewers }),
@@ -88,16 +106,30 @@ function chartOf({ round, bound, fileBytes, machine, viewers }) {
     const until = samples.filter(({ at }) => at >= openedAt && at < doneAt).map(({ at, share }) => [since(at), share])
     return line('', 'Blue', [[since(openedAt), 0], ...until, [since(doneAt), 1]], 0.65)
   })
-  const sent = round.publisher.samples.filter(({ at }) => at >= round.began)
+  const sent = round.publisher.samples
+    .filter(({ at }) => at >= round.began)
     .map((sample) => [since(sample.at), (sample.sent + sample.relayed) / fileBytes])
   const time = () => axis('seconds since they opened the link', { max: seconds })
   return {
     label: `How a page reaches ${viewers} viewers, and how many copies its publisher sends`,
     panels: [
-      panel(`Share of the page that each of ${viewers} viewers has`, time(), axis('share', { max: 1, step: 0.25, format: 'Percent' }), shares,
-        [marker(`the bound: ${bound.seconds.toFixed(1)} s`, 'Green', bound.seconds, true)]),
-      panel('Copies that the publisher has sent', time(), axis('copies'), [line('', 'Orange', sent)], [marker(`at most ${COPIES_MAX}`, 'Grey', COPIES_MAX, false)]),
+      panel(
+        `Share of the page that each of ${viewers} viewers has`,
+        time(),
+        axis('share', { max: 1, step: 0.25, format: 'Percent' }),
+        shares,
+        [marker(`the bound: ${bound.seconds.toFixed(1)} s`, 'Green', bound.seconds, true)],
+      ),
+      panel(
+        'Copies that the publisher has sent',
+        time(),
+        axis('copies'),
+        [line('', 'Orange', sent)],
+        [marker(`at most ${COPIES_MAX}`, 'Grey', COPIES_MAX, false)],
+      ),
     ],
-    notes: [`${viewers} viewers of ${fileBytes / 1e6} MB; ${machine.cores} cores, Linux ${machine.kernel}; the bound is set by the ${bound.kind}.`],
+    notes: [
+      `${viewers} viewers of ${fileBytes / 1e6} MB; ${machine.cores} cores, Linux ${machine.kernel}; the bound is set by the ${bound.kind}.`,
+    ],
   }
 }

@@ -114,8 +114,12 @@ export function watchTab({ sampleMs, contentBytesMin }) {
     await Promise.all(connections.map(measure))
     const sum = (of) => connections.reduce((total, each) => total + of(each), 0)
     const taken = {
-      at: now(), share: shareOf(), sent: sum(({ sent }) => sent), received: sum(({ received }) => received),
-      relayed: relayed.contentBytes, open: connections.filter(isOpen).length,
+      at: now(),
+      share: shareOf(),
+      sent: sum(({ sent }) => sent),
+      received: sum(({ received }) => received),
+      relayed: relayed.contentBytes,
+      open: connections.filter(isOpen).length,
     }
     samples.push(taken)
   }
@@ -141,7 +145,12 @@ export function watchTab({ sampleMs, contentBytesMin }) {
     status: () => ({ share: shareOf(), doneAt, open: connections.filter(isOpen).length }),
     report: async () => {
       await sample()
-      return { doneAt, samples, relayed, connections: connections.map(({ peer, openedAt, sent, received }) => ({ peer, openedAt, sent, received })) }
+      return {
+        doneAt,
+        samples,
+        relayed,
+        connections: connections.map(({ peer, openedAt, sent, received }) => ({ peer, openedAt, sent, received })),
+      }
     },
   }
 }

@@ -2,11 +2,29 @@
 
 import { sum } from '../browser/figures.mjs'
 
-export function figuresOf({ hash, hashes, began, endedAt, here, past, returned, bytes, samples, serverResidentMax, peersResidentMax, relayedByServer, cpuPeers, cpuServer }) {
+export function figuresOf({
+  hash,
+  hashes,
+  began,
+  endedAt,
+  here,
+  past,
+  returned,
+  bytes,
+  samples,
+  serverResidentMax,
+  peersResidentMax,
+  relayedByServer,
+  cpuPeers,
+  cpuServer,
+}) {
   const all = [...here, ...past]
   const total = (figure) => sum(all.map((each) => each[figure]))
   const visits = all.filter(({ id }) => id !== 'publisher')
-  const times = visits.filter(({ completedAt }) => completedAt !== null).map(({ joinedAt, completedAt }) => (completedAt - joinedAt) / 1000).sort((a, b) => a - b)
+  const times = visits
+    .filter(({ completedAt }) => completedAt !== null)
+    .map(({ joinedAt, completedAt }) => (completedAt - joinedAt) / 1000)
+    .sort((a, b) => a - b)
   const at = (share) => times[Math.min(times.length - 1, Math.floor(share * times.length))]
   const [directBytes, relayedBytes] = [total('receivedBytes'), total('relayedBytes')]
   return {
@@ -27,7 +45,10 @@ export function figuresOf({ hash, hashes, began, endedAt, here, past, returned, 
     connectionsMax: Math.max(...all.map(({ connectionsMax }) => connectionsMax)),
     directConnectionsMax: Math.max(...samples.map(({ directConnections }) => directConnections)),
     movedPerNeeded: (directBytes + relayedBytes) / (bytes * sum(visits.map(({ share }) => share))),
-    firstDone: at(0), medianDone: at(0.5), mostDone: at(0.95), lastDone: times.at(-1),
+    firstDone: at(0),
+    medianDone: at(0.5),
+    mostDone: at(0.95),
+    lastDone: times.at(-1),
     serverResidentMax,
     peerResidentMax: Math.max(...peersResidentMax),
     cpuPeers,

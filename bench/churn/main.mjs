@@ -35,7 +35,9 @@ function read() {
   const flag = { type: 'boolean', default: false }
   let values
   try {
-    ;({ values } = parseArgs({ options: { peers: text, megabytes: text, waves: text, herd: text, timeout: text, quick: flag, help: flag } }))
+    ;({ values } = parseArgs({
+      options: { peers: text, megabytes: text, waves: text, herd: text, timeout: text, quick: flag, help: flag },
+    }))
   } catch (error) {
     return rejectUsage(error.message)
   }
@@ -44,7 +46,13 @@ function read() {
     return null
   }
   const chosen = { ...(values.quick ? QUICK : USUAL) }
-  for (const [name, least] of [['peers', 4], ['megabytes', 1], ['waves', 2], ['herd', 1], ['timeout', 1]]) {
+  for (const [name, least] of [
+    ['peers', 4],
+    ['megabytes', 1],
+    ['waves', 2],
+    ['herd', 1],
+    ['timeout', 1],
+  ]) {
     if (values[name] !== undefined) chosen[name] = Number(values[name])
     if (!Number.isInteger(chosen[name]) || chosen[name] < least) return rejectUsage(`invalid value for --${name}: ${values[name]}`)
   }
@@ -71,7 +79,14 @@ async function run(options) {
     peers = await Peers.start(bundle, `http://localhost:${server.port}`, herds)
     const before = cpuSeconds([server.pid])
     const played = await playChurn({
-      peers, server, processCount: herds, bytes, count: options.peers, waves: options.waves, timeoutMs: options.timeout * 1000, onProgress: progress('churn'),
+      peers,
+      server,
+      processCount: herds,
+      bytes,
+      count: options.peers,
+      waves: options.waves,
+      timeoutMs: options.timeout * 1000,
+      onProgress: progress('churn'),
     })
     const cpuServer = cpuSeconds([server.pid]).each[0] - before.each[0]
     const relayedByServer = await server.metric('watchfire_pages_relayed_bytes_total')
@@ -80,13 +95,23 @@ async function run(options) {
     const isWhole = Object.entries(USUAL).every(([name, value]) => name === 'timeout' || options[name] === value)
     const command = process.argv.length > 2 ? `make bench-churn ARGS="${process.argv.slice(2).join(' ')}"` : 'make bench-churn'
     const report = reportOf({
-      options, machine, commit: commit(), figures, played, herds, command, isWhole,
-      seconds: (Date.now() - began) / 1000, date: new Date().toISOString().slice(0, 10),
+      options,
+      machine,
+      commit: commit(),
+      figures,
+      played,
+      herds,
+      command,
+      isWhole,
+      seconds: (Date.now() - began) / 1000,
+      date: new Date().toISOString().slice(0, 10),
     })
     await writeFile(path.join(out, 'samples.json'), JSON.stringify({ samples: played.samples, here: played.here, past: played.past }))
     await writeReport(report, isWhole ? path.join(REPOSITORY, 'docs/browser') : out)
     for (const target of targetsOf(figures)) printLine(targetLine(target))
-    printLine(`${figures.stayed} peers stayed and have the whole page after ${figures.seconds.toFixed(1)} s; the publisher sent ${figures.copies.toFixed(2)} copies; ${(figures.directShare * 100).toFixed(1)} % directly`)
+    printLine(
+      `${figures.stayed} peers stayed and have the whole page after ${figures.seconds.toFixed(1)} s; the publisher sent ${figures.copies.toFixed(2)} copies; ${(figures.directShare * 100).toFixed(1)} % directly`,
+    )
   } catch (error) {
     printLine(`cannot run the benchmark: ${error.message}`)
     process.exitCode = 1

@@ -40,14 +40,20 @@ export function reportOf({ options, machine, commit, figures, played, herds, com
     figures: [
       row('visits; to the end; left or killed; returned', `${figures.visits}; ${figures.stayed}; ${figures.gone}; ${figures.returned}`),
       row('all present peers have the whole page after', s(figures.seconds)),
-      row('from joining to the last byte: fastest, half, 95 %, slowest', [figures.firstDone, figures.medianDone, figures.mostDone, figures.lastDone].map(s).join(', ')),
+      row(
+        'from joining to the last byte: fastest, half, 95 %, slowest',
+        [figures.firstDone, figures.medianDone, figures.mostDone, figures.lastDone].map(s).join(', '),
+      ),
       row('copies of the page that the publisher sent', figures.copies.toFixed(2)),
       row('share of the content over direct connections', `${(figures.directShare * 100).toFixed(1)} %`),
       row('content over direct connections', mb(figures.directBytes)),
       row('content by relay, before there was a direct connection', mb(figures.relayedBytes)),
       row('all bytes that the server relayed, by its own count', mb(figures.relayedByServer)),
       row('content that moved, for each byte that a peer received', figures.movedPerNeeded.toFixed(2)),
-      row('direct connections; the most at the same time', `${figures.directConnections.toFixed(0)}; ${figures.directConnectionsMax.toFixed(0)}`),
+      row(
+        'direct connections; the most at the same time',
+        `${figures.directConnections.toFixed(0)}; ${figures.directConnectionsMax.toFixed(0)}`,
+      ),
       row('memory of the server, at most', mb(figures.serverResidentMax)),
       row(`memory of a process of ${herd} peers, each with its copy of the page, at most`, mb(figures.peerResidentMax)),
       row('CPU-seconds of all peers', s(figures.cpuPeers)),
@@ -66,14 +72,36 @@ function chartOf({ samples, began, endedAt, bytes, machine, options }) {
     label: 'Peers that join and leave, what moved directly and by relay, and what the publisher sent',
     panels: [
       panel('Peers', time(), axis('peers'), [
-        line('present', 'Grey', points(({ here }) => here)),
-        line('have the whole page', 'Blue', points(({ complete }) => complete)),
+        line(
+          'present',
+          'Grey',
+          points(({ here }) => here),
+        ),
+        line(
+          'have the whole page',
+          'Blue',
+          points(({ complete }) => complete),
+        ),
       ]),
       panel('Content that has moved, in copies of the page', time(), axis('copies'), [
-        line('directly', 'Green', points(({ directBytes }) => directBytes / bytes)),
-        line('by relay', 'Purple', points(({ relayedBytes }) => relayedBytes / bytes)),
+        line(
+          'directly',
+          'Green',
+          points(({ directBytes }) => directBytes / bytes),
+        ),
+        line(
+          'by relay',
+          'Purple',
+          points(({ relayedBytes }) => relayedBytes / bytes),
+        ),
       ]),
-      panel('Copies that the publisher has sent', time(), axis('copies'), [line('', 'Orange', points(({ copies }) => copies))]),
+      panel('Copies that the publisher has sent', time(), axis('copies'), [
+        line(
+          '',
+          'Orange',
+          points(({ copies }) => copies),
+        ),
+      ]),
     ],
     notes: [`${options.peers} simulated peers, ${options.megabytes} MB; ${machine.cores} cores, Linux ${machine.kernel}.`],
   }

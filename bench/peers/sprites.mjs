@@ -123,8 +123,13 @@ function onThrow(body, response) {
   const { sprite, edge, at, velocity } = body
   const edgeThere = EDGES[edge]
   if (
-    typeof sprite !== 'string' || sprite.length < 1 || sprite.length > 64 || !edgeThere ||
-    !(at >= 0 && at <= 1) || !Number.isFinite(velocity?.x) || !Number.isFinite(velocity?.y)
+    typeof sprite !== 'string' ||
+    sprite.length < 1 ||
+    sprite.length > 64 ||
+    !edgeThere ||
+    !(at >= 0 && at <= 1) ||
+    !Number.isFinite(velocity?.x) ||
+    !Number.isFinite(velocity?.y)
   ) {
     return refuse(response, 400, 'bad throw')
   }
@@ -132,9 +137,7 @@ function onThrow(body, response) {
   if (neighbour === peer || neighbour.arrivals.length >= ARRIVALS_QUEUED_MAX) {
     return send(response, 200, '{"wrapped":true}')
   }
-  neighbour.arrivals.push(
-    JSON.stringify({ sprite, edge: edgeThere, at, velocity, from: peer.id }),
-  )
+  neighbour.arrivals.push(JSON.stringify({ sprite, edge: edgeThere, at, velocity, from: peer.id }))
   if (neighbour.poll) answerPoll(neighbour)
   send(response, 200, '{}')
 }

@@ -60,7 +60,10 @@ async function takeStills() {
   await Promise.all(viewers.map((tab) => tab.goto(author.url())))
   const [viewer] = viewers
   await viewer.getByRole('button', { name: 'Connections' }).click()
-  await viewer.getByText(/MiB in total/).first().waitFor()
+  await viewer
+    .getByText(/MiB in total/)
+    .first()
+    .waitFor()
   await viewer.screenshot({ path: path.join(HERE, 'connections-dark.png') })
   await Promise.all([author, reader, ...viewers].map((tab) => tab.context().close()))
 }
@@ -72,9 +75,7 @@ async function recordStory() {
 
   /** Adds a frame that shows both windows; a closed window is `null`. */
   const addFrame = async (caption, windows, durationMs) => {
-    const shots = await Promise.all(
-      windows.map(async (tab) => (tab === null ? null : (await tab.screenshot()).toString('base64'))),
-    )
+    const shots = await Promise.all(windows.map(async (tab) => (tab === null ? null : (await tab.screenshot()).toString('base64'))))
     await stagePage.setContent(html(caption, shots))
     const file = path.join(folder, `${String(frames.length).padStart(3, '0')}.png`)
     await stagePage.screenshot({ path: file })
@@ -110,7 +111,10 @@ async function recordStory() {
 
   const late = await openTab(left)
   await late.goto(link)
-  await late.getByText(/nobody/i).first().waitFor()
+  await late
+    .getByText(/nobody/i)
+    .first()
+    .waitFor()
   await addFrame('The page is gone', [late, null], 3_000)
 
   const args = frames.flatMap(({ file, durationMs }) => ['-d', String(durationMs), file])

@@ -5,7 +5,18 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { describe, it } from 'node:test'
 
-import { DIST, REPOSITORY, crates, debugArchive, endingAfterAll, run, temporaryFolder, unpackArchive, version, webPackages } from './lib/packed.mjs'
+import {
+  DIST,
+  REPOSITORY,
+  crates,
+  debugArchive,
+  endingAfterAll,
+  run,
+  temporaryFolder,
+  unpackArchive,
+  version,
+  webPackages,
+} from './lib/packed.mjs'
 
 const atEnd = endingAfterAll()
 const root = unpackArchive(atEnd)
@@ -21,8 +32,16 @@ function commandsOf(...words) {
 describe('the checksums', () => {
   it('name every file, and match', () => {
     const sums = readFileSync(path.join(DIST, 'SHA256SUMS'), 'utf8')
-    const named = sums.trim().split('\n').map((line) => line.split('  ')[1])
-    assert.deepEqual(named.sort(), readdirSync(DIST).filter((file) => file !== 'SHA256SUMS').sort())
+    const named = sums
+      .trim()
+      .split('\n')
+      .map((line) => line.split('  ')[1])
+    assert.deepEqual(
+      named.sort(),
+      readdirSync(DIST)
+        .filter((file) => file !== 'SHA256SUMS')
+        .sort(),
+    )
     run('sha256sum', ['--check', '--strict', 'SHA256SUMS'], { cwd: DIST })
   })
 })
@@ -57,14 +76,23 @@ describe('the archive', () => {
     run('bash', ['-n', bash])
     run('zsh', ['-n', file('zsh/site-functions/_watchfire')])
     run('fish', ['--no-execute', file('fish/vendor_completions.d/watchfire.fish')])
-    const complete = 'source "$1"; COMP_WORDS=(watchfire ""); COMP_CWORD=1; _watchfire watchfire "" watchfire; printf "%s\\n" "${COMPREPLY[@]}"'
+    const complete =
+      'source "$1"; COMP_WORDS=(watchfire ""); COMP_CWORD=1; _watchfire watchfire "" watchfire; printf "%s\\n" "${COMPREPLY[@]}"'
     const offered = run('bash', ['-c', complete, 'bash', bash]).trim().split('\n')
     assert.deepEqual(offered.filter((word) => !word.startsWith('-') && word !== 'help').sort(), commandsOf().sort())
   })
 
   it('has the licences, the settings and the units', () => {
     const documents = readdirSync(path.join(root, 'share/doc/watchfire'))
-    for (const name of ['README.md', 'LICENSE-MIT', 'LICENSE-APACHE', 'config.example.toml', 'watchfire.service', 'watchfire.socket', 'watchfire-mirror.service']) {
+    for (const name of [
+      'README.md',
+      'LICENSE-MIT',
+      'LICENSE-APACHE',
+      'config.example.toml',
+      'watchfire.service',
+      'watchfire.socket',
+      'watchfire-mirror.service',
+    ]) {
       assert.ok(documents.includes(name), name)
     }
     const example = path.join(root, 'share/doc/watchfire/config.example.toml')
@@ -89,7 +117,9 @@ describe('the lists of components', () => {
     const list = read(crates)
     assert.equal(list.bomFormat, 'CycloneDX')
     const format = ['--prefix', 'none', '--format', '{p}', '--edges', 'normal,no-proc-macro']
-    const tree = run(process.env.CARGO ?? 'cargo', ['tree', '--locked', '-p', 'watchfire-cli', '--features', features, ...format], { cwd: REPOSITORY })
+    const tree = run(process.env.CARGO ?? 'cargo', ['tree', '--locked', '-p', 'watchfire-cli', '--features', features, ...format], {
+      cwd: REPOSITORY,
+    })
     const linked = [...tree.matchAll(/^(\S+) v(\S+)/gm)].map(([, name, number]) => `pkg:cargo/${name}@${number}`)
     const listed = namesOf(list)
     const missing = linked.filter((name) => !listed.has(name) && !name.startsWith('pkg:cargo/watchfire-cli@'))

@@ -30,7 +30,12 @@ before(async () => {
 /** Starts what `systemctl` starts on a machine whose systemd runs. */
 async function startServices() {
   const server = await root.startService('watchfire.service', { namespace, atEnd, ready: READY })
-  const proxy = await root.startService('caddy.service', { namespace, atEnd, ready: /serving initial configuration/, home: '/var/lib/caddy' })
+  const proxy = await root.startService('caddy.service', {
+    namespace,
+    atEnd,
+    ready: /serving initial configuration/,
+    home: '/var/lib/caddy',
+  })
   await namespace.answers('https://localhost/healthz')
   return { server, proxy }
 }
@@ -94,7 +99,9 @@ describe('a stock Debian root with the package', () => {
     const wrapper = ['strace', '-D', '-f', '-q', '--abbrev=none', '-e', 'signal=none', '-o', trace, 'env', ...settings]
     const mirror = await root.startService('watchfire-mirror.service', { namespace, atEnd, ready: MIRROR_READY, wrapper })
     await namespace.answers('http://127.0.0.1:5000/healthz')
-    root.run('watchfire mirror configure containerd --yes && watchfire mirror configure containerd --undo --yes && ! test -e /etc/containerd')
+    root.run(
+      'watchfire mirror configure containerd --yes && watchfire mirror configure containerd --undo --yes && ! test -e /etc/containerd',
+    )
     assert.equal(await mirror.stop(), 0)
     await assertIsAllowed(t, 'watchfire-mirror.service', trace)
   })
@@ -122,7 +129,11 @@ describe('a stock Debian root with the package', () => {
 async function assertIsAllowed(t, unit, trace) {
   await waitUntil(() => root.read(trace).includes('+++ exited with 0 +++'), 'the trace is complete')
 
-  const calls = root.read(trace).split('\n').filter((line) => /^\d+ +\w+\(/.test(line)).map((line) => line.replace(/^\d+ +/, ''))
+  const calls = root
+    .read(trace)
+    .split('\n')
+    .filter((line) => /^\d+ +\w+\(/.test(line))
+    .map((line) => line.replace(/^\d+ +/, ''))
   const names = new Set(calls.map((call) => /^\w+/.exec(call)[0]))
   const { allowed, denied } = filterOf(unit)
   const outside = [...names].filter((name) => !allowed.has(name) || denied.has(name))
@@ -133,8 +144,16 @@ async function assertIsAllowed(t, unit, trace) {
   assert.deepEqual(writable, [], 'MemoryDenyWriteExecute')
   const families = root.unitSetting(unit, 'RestrictAddressFamilies').split(' ')
   const sockets = calls.filter((call) => call.startsWith('socket(')).map((call) => /AF_\w+/.exec(call)[0])
-  assert.deepEqual([...new Set(sockets)].filter((family) => !families.includes(family)), [], 'RestrictAddressFamilies')
-  assert.deepEqual(calls.filter((call) => /CLONE_NEW/.test(call)), [], 'RestrictNamespaces')
+  assert.deepEqual(
+    [...new Set(sockets)].filter((family) => !families.includes(family)),
+    [],
+    'RestrictAddressFamilies',
+  )
+  assert.deepEqual(
+    calls.filter((call) => /CLONE_NEW/.test(call)),
+    [],
+    'RestrictNamespaces',
+  )
 }
 
 /** The names that the filter of a unit allows and denies, with its groups resolved. */
@@ -149,6 +168,9 @@ function filterOf(unit) {
 function resolve(group) {
   if (!group.startsWith('@')) return [group]
   const text = root.run(`systemd-analyze syscall-filter ${group}`)
-  const members = text.split('\n').filter((line) => /^ +[@\w]/.test(line)).map((line) => line.trim())
+  const members = text
+    .split('\n')
+    .filter((line) => /^ +[@\w]/.test(line))
+    .map((line) => line.trim())
   return members.flatMap((member) => (member === group ? [] : resolve(member)))
 }

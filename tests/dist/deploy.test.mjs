@@ -57,7 +57,9 @@ describe('each file in deploy/', () => {
   it('is known to this test', () => {
     const kubernetes = readdirSync(path.join(DEPLOY, 'kubernetes')).map((name) => `kubernetes/${name}`)
     const others = ['kubernetes/disruption-budget.yaml', 'kubernetes/kustomization.yaml', 'kubernetes/service.yaml', `kubernetes/${MIRROR}`]
-    const all = readdirSync(DEPLOY, { withFileTypes: true }).filter((entry) => entry.isFile()).map(({ name }) => name)
+    const all = readdirSync(DEPLOY, { withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ name }) => name)
     assert.deepEqual([...all, ...kubernetes].sort(), [...Object.keys(containers), ...others].sort())
   })
 
@@ -90,7 +92,10 @@ describe('the manifests for Kubernetes', () => {
   })
 
   it('run without privileges, on a read-only root, as the user of the image', () => {
-    const { securityContext, containers: [container] } = deployment.spec.template.spec
+    const {
+      securityContext,
+      containers: [container],
+    } = deployment.spec.template.spec
     assert.equal(securityContext.runAsNonRoot, true)
     assert.equal(securityContext.runAsUser, 65532)
     assert.equal(container.securityContext.readOnlyRootFilesystem, true)
@@ -116,7 +121,10 @@ describe('the manifest of the mirror', () => {
   })
 
   it('has options that the program knows', () => {
-    const commands = [[mirror.args, ['mirror']], [configure.args, ['mirror', 'configure', 'containerd']]]
+    const commands = [
+      [mirror.args, ['mirror']],
+      [configure.args, ['mirror', 'configure', 'containerd']],
+    ]
     for (const [args, command] of commands) {
       assert.deepEqual(args.slice(0, command.length), command)
       const help = run(program, [...command, '--help'])
@@ -132,7 +140,10 @@ describe('the manifest of the mirror', () => {
     assert.equal(option('listen'), `127.0.0.1:${ports.http}`)
     assert.ok(option('peer-listen').endsWith(`:${ports.peer}`))
     assert.equal(option('join-dns'), `${service.metadata.name}.${namespace.metadata.name}.svc.cluster.local:${ports.peer}`)
-    assert.deepEqual(service.spec.ports.map(({ port }) => port), [ports.peer])
+    assert.deepEqual(
+      service.spec.ports.map(({ port }) => port),
+      [ports.peer],
+    )
     for (const probe of [mirror.startupProbe, mirror.livenessProbe, mirror.readinessProbe]) {
       assert.deepEqual(probe.httpGet, { host: '127.0.0.1', path: '/healthz', port: 'http' })
     }
@@ -146,7 +157,10 @@ describe('the manifest of the mirror', () => {
     assert.ok(paths.includes(option('store')))
     assert.ok(paths.includes(path.dirname(option('fleet-key'))))
     const root = configure.args[configure.args.indexOf('--root') + 1]
-    assert.deepEqual(configure.volumeMounts.map(({ mountPath }) => mountPath), [`${root}/etc/containerd`])
+    assert.deepEqual(
+      configure.volumeMounts.map(({ mountPath }) => mountPath),
+      [`${root}/etc/containerd`],
+    )
   })
 
   it('runs without privileges, on a read-only root, and only its preparation as root', () => {

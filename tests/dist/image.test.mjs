@@ -34,11 +34,23 @@ describe('the image', () => {
     const root = path.join(bundle, 'rootfs')
     const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
     const names = files.map((entry) => path.join(entry.parentPath, entry.name).slice(root.length))
-    assert.deepEqual(names.filter((name) => statSync(path.join(root, name)).mode & 0o111 && name.includes('/bin/')), ['/usr/bin/watchfire'])
-    assert.deepEqual(names.filter((name) => /^\/lib/.test(name)).map((name) => path.basename(name)).sort(), LIBRARIES)
+    assert.deepEqual(
+      names.filter((name) => statSync(path.join(root, name)).mode & 0o111 && name.includes('/bin/')),
+      ['/usr/bin/watchfire'],
+    )
+    assert.deepEqual(
+      names
+        .filter((name) => /^\/lib/.test(name))
+        .map((name) => path.basename(name))
+        .sort(),
+      LIBRARIES,
+    )
     assert.match(readFileSync(path.join(root, 'etc/ssl/certs/ca-certificates.crt'), 'utf8'), /^-----BEGIN CERTIFICATE-----$/m)
     for (const name of ['libc6', 'libgcc-s1', 'ca-certificates', 'watchfire/LICENSE-MIT']) {
-      assert.ok(names.some((file) => file.startsWith(`/usr/share/doc/${name}`)), name)
+      assert.ok(
+        names.some((file) => file.startsWith(`/usr/share/doc/${name}`)),
+        name,
+      )
     }
     // Scanners read the versions here.
     assert.match(readFileSync(path.join(root, 'var/lib/dpkg/status.d/libc6'), 'utf8'), /^Version: \S+$/m)
@@ -97,7 +109,9 @@ async function startContainerd() {
   const folder = temporaryFolder(atEnd)
   const socket = path.join(folder, 'containerd.sock')
   const config = path.join(folder, 'config.toml')
-  writeFileSync(config, `version = 2
+  writeFileSync(
+    config,
+    `version = 2
 root = "${folder}/root"
 state = "${folder}/state"
 disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper"]
@@ -107,7 +121,8 @@ address = "${socket}"
 address = "${folder}/ttrpc.sock"
 [debug]
 address = "${folder}/debug.sock"
-`)
+`,
+  )
   const child = spawn('containerd', ['--config', config], { stdio: 'ignore' })
   const ended = new Promise((resolve) => child.once('exit', resolve))
   atEnd(async () => {
@@ -131,7 +146,9 @@ address = "${folder}/debug.sock"
         exited.then((code) => reject(new Error(`the container ended with ${code}`)))
       })
       await withTimeout(ready, 'the container starts', START_MS)
-      const row = ctr('task', 'ls').split('\n').find((line) => line.startsWith(`${id} `))
+      const row = ctr('task', 'ls')
+        .split('\n')
+        .find((line) => line.startsWith(`${id} `))
       return {
         pid: Number(row.split(/\s+/)[1]),
         async stop() {

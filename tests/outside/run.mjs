@@ -34,7 +34,8 @@ const startedRun = performance.now()
 /** The time for a part. A run that takes longer than all suites may is an error. */
 function msFor(what) {
   const left = RUN_MS - (performance.now() - startedRun)
-  if (left <= 0) throw new Error(`cannot run ${what}: the run has taken ${RUN_MS / 60_000} minutes already; SUITES=... runs only some suites`)
+  if (left <= 0)
+    throw new Error(`cannot run ${what}: the run has taken ${RUN_MS / 60_000} minutes already; SUITES=... runs only some suites`)
   return Math.min(PART_MS, left)
 }
 
@@ -52,7 +53,12 @@ async function judged(name) {
     try {
       const what = `${suite.title}, ${part.judged}`
       const { version, cases } = await withTimeout(part.run({ isSlice, scratch }), what, msFor(what))
-      parts.push({ judged: part.judged, version, seconds: secondsSince(startedPart), judgement: judge(cases, sentences[part.judged] ?? {}) })
+      parts.push({
+        judged: part.judged,
+        version,
+        seconds: secondsSince(startedPart),
+        judgement: judge(cases, sentences[part.judged] ?? {}),
+      })
     } catch (error) {
       if (!(error instanceof Skip)) throw error
       parts.push({ judged: part.judged, skipped: `${error.message}.` })
@@ -60,7 +66,15 @@ async function judged(name) {
       rmSync(scratch, { recursive: true, force: true })
     }
   }
-  return { name, title: suite.title, about: suite.about, parts, seconds: secondsSince(started), machine, commit: git('rev-parse', '--short=10', 'HEAD') }
+  return {
+    name,
+    title: suite.title,
+    about: suite.about,
+    parts,
+    seconds: secondsSince(started),
+    machine,
+    commit: git('rev-parse', '--short=10', 'HEAD'),
+  }
 }
 
 /** Shows a result; true if each case passed or has a sentence. */
@@ -70,7 +84,9 @@ function report({ title, parts }) {
       console.log(`skipped: ${title}, ${judged}: ${skipped}`)
       continue
     }
-    console.log(`${title} ${version}, ${judged}: ${judgement.passed} of ${judgement.count} cases passed, ${judgement.unexplained.length} not explained (${seconds} s)`)
+    console.log(
+      `${title} ${version}, ${judged}: ${judgement.passed} of ${judgement.count} cases passed, ${judgement.unexplained.length} not explained (${seconds} s)`,
+    )
     for (const { name, found } of judgement.unexplained) console.log(`  not explained: ${name}\n    ${found.replaceAll('\n', '\n    ')}`)
     if (!isSlice) for (const pattern of judgement.unused) console.log(`  no case needs the sentence of ${pattern} any more: remove it`)
   }
@@ -84,7 +100,11 @@ for (const name of chosen.length > 0 ? chosen : all) {
   const result = await judged(name)
   isGood = report(result) && isGood
   if (isSlice) continue
-  known.splice(0, known.length, ...SUITES.map((suite) => (suite === name ? result : known.find((old) => old.name === suite))).filter(Boolean))
+  known.splice(
+    0,
+    known.length,
+    ...SUITES.map((suite) => (suite === name ? result : known.find((old) => old.name === suite))).filter(Boolean),
+  )
   writeFileSync(RESULTS, `${JSON.stringify(known, null, 1)}\n`)
   writeFileSync(PAGE, page(known))
 }

@@ -3,8 +3,7 @@ import { deflateSync } from 'node:zlib'
 /** The flame of `src/ui/Flame.tsx` and the favicon, on a grid of 32 by 32. */
 export const OUTER =
   'M17.2 2.4c.5 4.7 3.4 6.6 5.9 9.8 2 2.6 3.1 5.1 3.1 8 0 5.6-4.4 9.6-10.2 9.6S5.8 25.8 5.8 20.3c0-3.3 1.5-5.8 3.3-8.2.7 1.6 1.5 2.6 2.7 3.3C11.4 9.9 13.2 5.3 17.2 2.4z'
-export const INNER =
-  'M16.3 16.2c.3 2.3 1.7 3.2 2.7 4.6.7 1 1.1 2 1.1 3.1 0 2.4-1.8 4.1-4.1 4.1s-4.1-1.7-4.1-4.1c0-2.8 3.3-4.2 4.4-7.7z'
+export const INNER = 'M16.3 16.2c.3 2.3 1.7 3.2 2.7 4.6.7 1 1.1 2 1.1 3.1 0 2.4-1.8 4.1-4.1 4.1s-4.1-1.7-4.1-4.1c0-2.8 3.3-4.2 4.4-7.7z'
 const GRID = 32
 const FLAME = [0xe8, 0x59, 0x0c] as const
 const HEART = [0xff, 0xc0, 0x69] as const
@@ -26,7 +25,10 @@ export interface IconOptions {
 
 /** Draws the flame as a PNG. */
 export function flamePng({ pixels, scale, corner }: IconOptions): Buffer {
-  const shapes = [{ outline: outlineOf(OUTER), colour: FLAME }, { outline: outlineOf(INNER), colour: HEART }]
+  const shapes = [
+    { outline: outlineOf(OUTER), colour: FLAME },
+    { outline: outlineOf(INNER), colour: HEART },
+  ]
   const rows = Buffer.alloc(pixels * (1 + 4 * pixels))
   const toGrid = (at: number) => ((at / pixels - 0.5) / scale + 0.5) * GRID
   for (let y = 0; y < pixels; y++) {

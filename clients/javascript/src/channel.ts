@@ -68,7 +68,8 @@ export class Channel {
 
   /** @internal */
   constructor(socket: ClientSocket, topic: string, options: ChannelOptions) {
-    if (typeof topic !== 'string' || topic === '') throw new TypeError('cannot create a channel: its topic is not a text such as "news:today"')
+    if (typeof topic !== 'string' || topic === '')
+      throw new TypeError('cannot create a channel: its topic is not a text such as "news:today"')
     const { last } = options
     if (last !== undefined && !(Number.isInteger(last) && last > 0)) {
       throw new TypeError(`cannot create the channel ${topic}: last is ${last}, which is not a positive integer`)
@@ -143,7 +144,9 @@ export class Channel {
   push(event: string, payload: object = {}, timeout?: number): Promise<unknown> {
     const phoenix = this.#phoenix
     if (!phoenix) {
-      const cause = this.#isWanted ? 'it waits for a new token; push again when its status is joined' : 'it is not joined; call join() first'
+      const cause = this.#isWanted
+        ? 'it waits for a new token; push again when its status is joined'
+        : 'it is not joined; call join() first'
       return Promise.reject(new Error(`cannot push ${event} to ${this.topic}: ${cause}`))
     }
     return new Promise((resolve, reject) => {

@@ -88,7 +88,8 @@ export class Tokens {
 /** The end of a token in milliseconds since 1970. The signature is the server's concern. */
 export function endOf(token: unknown): number {
   const [, claims] = (typeof token === 'string' && JWT.exec(token)) || []
-  if (!claims) throw new TypeError('getToken() did not return a JWT, which has three parts in base64url with dots between them, and no quotes')
+  if (!claims)
+    throw new TypeError('getToken() did not return a JWT, which has three parts in base64url with dots between them, and no quotes')
   let exp: unknown
   try {
     exp = JSON.parse(atob(claims.replaceAll('-', '+').replaceAll('_', '/'))).exp

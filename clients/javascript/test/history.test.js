@@ -15,15 +15,24 @@ test('a first join asks for the last messages, and later ones for those after th
 
 test('a message that has arrived before is not delivered', () => {
   const history = new History()
-  assert.deepEqual(['a:1', 'a:2', 'a:2', 'a:1', 'a:10'].map((position) => history.noteMessage(position)), [true, true, false, false, true])
+  assert.deepEqual(
+    ['a:1', 'a:2', 'a:2', 'a:1', 'a:10'].map((position) => history.noteMessage(position)),
+    [true, true, false, false, true],
+  )
   history.noteJoined({ recovered: true, position: 'a:12' })
-  assert.deepEqual(['a:10', 'a:11', 'a:12'].map((position) => history.noteMessage(position)), [false, true, true])
+  assert.deepEqual(
+    ['a:10', 'a:11', 'a:12'].map((position) => history.noteMessage(position)),
+    [false, true, true],
+  )
 })
 
 test('the last messages, which a first join asks for, come before its position', () => {
   const history = new History()
   assert.equal(history.noteJoined({ recovered: false, position: 'a:7' }), false)
-  assert.deepEqual(['a:6', 'a:7', 'a:8'].map((position) => history.noteMessage(position)), [true, true, true])
+  assert.deepEqual(
+    ['a:6', 'a:7', 'a:8'].map((position) => history.noteMessage(position)),
+    [true, true, true],
+  )
 })
 
 test('a history that begins again is another epoch', () => {

@@ -6,7 +6,8 @@ import { Client } from '../dist/index.js'
 const URL = 'ws://127.0.0.1:1/socket'
 
 test('a URL that cannot work is refused', () => {
-  for (const url of [undefined, '', 'localhost:4000/socket', 'ftp://localhost/socket']) assert.throws(() => new Client(url), /is not a URL such as/)
+  for (const url of [undefined, '', 'localhost:4000/socket', 'ftp://localhost/socket'])
+    assert.throws(() => new Client(url), /is not a URL such as/)
   assert.throws(() => new Client(`${URL}/websocket`), /names a transport; leave out its last part/)
   assert.throws(() => new Client('/socket'), /needs a page/)
 })

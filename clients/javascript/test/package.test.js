@@ -28,7 +28,9 @@ new Client('wss://example.com/socket', { token: 'text' })
 test('the package has the built modules, their types and the README', (t) => {
   const target = mkdtempSync(path.join(tmpdir(), 'watchfire-client-'))
   t.after(() => rmSync(target, { recursive: true }))
-  const [{ files }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--dry-run', '--ignore-scripts'], { cwd: FOLDER, encoding: 'utf8' }))
+  const [{ files }] = JSON.parse(
+    execFileSync('npm', ['pack', '--json', '--dry-run', '--ignore-scripts'], { cwd: FOLDER, encoding: 'utf8' }),
+  )
   const modules = ['channel', 'client', 'errors', 'history', 'index', 'socket', 'tokens']
   const licences = ['dist/LICENSE-APACHE', 'dist/LICENSE-MIT']
   const expected = ['README.md', 'package.json', ...licences, ...modules.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`])]
@@ -45,7 +47,20 @@ for (const moduleResolution of ['nodenext', 'bundler']) {
     writeFileSync(path.join(project, 'package.json'), '{ "type": "module" }')
     writeFileSync(path.join(project, 'program.ts'), PROGRAM)
     const module = moduleResolution === 'nodenext' ? 'nodenext' : 'esnext'
-    const flags = ['--noEmit', '--strict', '--target', 'es2022', '--lib', 'es2022,dom', '--types', '', '--module', module, '--moduleResolution', moduleResolution]
+    const flags = [
+      '--noEmit',
+      '--strict',
+      '--target',
+      'es2022',
+      '--lib',
+      'es2022,dom',
+      '--types',
+      '',
+      '--module',
+      module,
+      '--moduleResolution',
+      moduleResolution,
+    ]
     const { status, stdout } = spawnSync(process.execPath, [TSC, ...flags, 'program.ts'], { cwd: project, encoding: 'utf8' })
     assert.equal(status, 0, stdout)
   })

@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import { Tokens, endOf } from '../dist/tokens.js'
 
 /** A token with this end, in seconds. The client does not read its signature. */
-const jwt = (exp, name = '') => ['{"alg":"HS256"}', JSON.stringify({ sub: 'ada', exp, name })].map((part) => Buffer.from(part).toString('base64url')).join('.') + '.x'
+const jwt = (exp, name = '') =>
+  ['{"alg":"HS256"}', JSON.stringify({ sub: 'ada', exp, name })].map((part) => Buffer.from(part).toString('base64url')).join('.') + '.x'
 
 /** Tokens with a clock that only a test moves; a wait ends at once. */
 function tokensOf(getToken) {
@@ -86,7 +87,8 @@ test('stop ends the wait for a token, and a later call begins again', async () =
 test('a value that is no JWT gets an error that says why', () => {
   assert.equal(endOf(jwt(7)), 7_000)
   assert.equal(endOf(jwt(7, 'Zoë ›?~')), 7_000)
-  for (const value of [undefined, 7, '', 'text', 'a.b', 'a.b.c.d', `"${jwt(7)}"`, `Bearer ${jwt(7)}`, `${jwt(7)}=`, `${jwt(7)}\n`]) assert.throws(() => endOf(value), /did not return a JWT/)
+  for (const value of [undefined, 7, '', 'text', 'a.b', 'a.b.c.d', `"${jwt(7)}"`, `Bearer ${jwt(7)}`, `${jwt(7)}=`, `${jwt(7)}\n`])
+    assert.throws(() => endOf(value), /did not return a JWT/)
   assert.throws(() => endOf('a.b.c'), /not JSON in base64url/)
   assert.throws(() => endOf(jwt('soon')), /no claim "exp"/)
   assert.throws(() => endOf('a.bnVsbA.c'), /./)

@@ -62,7 +62,11 @@ export function createHomes(atEnd) {
   }
   return {
     onServer: (...line) => within(names.internet, ...line).flat(),
-    inHomes: names.homes.map((home) => (...line) => within(home, ...line).flat()),
+    inHomes: names.homes.map(
+      (home) =>
+        (...line) =>
+          within(home, ...line).flat(),
+    ),
   }
 }
 

@@ -105,7 +105,10 @@ test('a tab shares several pages, lists each of them, and stops sharing each on 
   await later.goTo(links[1])
   await later.waitUntilComplete(WAIT_MS)
   // On a busy machine a block may be requested and sent twice.
-  await rows.nth(1).filter({ hasText: /(2\.9|[3-5]\.\d) MiB sent/ }).waitFor()
+  await rows
+    .nth(1)
+    .filter({ hasText: /(2\.9|[3-5]\.\d) MiB sent/ })
+    .waitFor()
   await later.leave()
   await rows.filter({ hasText: 'only copy' }).nth(1).waitFor()
 
@@ -121,7 +124,10 @@ test('a tab shares several pages, lists each of them, and stops sharing each on 
   await tab.close({ runBeforeUnload: true })
   assert.equal(await dialogType, 'beforeunload')
   for (const left of [1, 0]) {
-    await tab.getByRole('button', { name: /^Stop sharing/ }).first().click()
+    await tab
+      .getByRole('button', { name: /^Stop sharing/ })
+      .first()
+      .click()
     await waitUntil(async () => (await rows.count()) === left, 'the page is removed')
   }
   await keeper.waitForText('No page burns in this tab')
@@ -182,7 +188,9 @@ test('the home page paints with a first load within the budget, and the app can 
     return { painted: paint.startTime, fetched: [page, ...before].map(({ name, encodedBodySize }) => [name, encodedBodySize]) }
   })
   const bytes = fetched.reduce((sum, [, size]) => sum + size, 0)
-  t.diagnostic(`${bytes} bytes before the first paint at ${painted.toFixed()} ms: ${fetched.map(([name]) => new URL(name).pathname).join(' ')}`)
+  t.diagnostic(
+    `${bytes} bytes before the first paint at ${painted.toFixed()} ms: ${fetched.map(([name]) => new URL(name).pathname).join(' ')}`,
+  )
   assert(bytes > 5_000 && bytes <= FIRST_LOAD_BYTES_MAX, `${bytes} bytes`)
   assert(!fetched.some(([name]) => /channel|swarm|PageView/.test(name)), 'the first load includes later code')
 
@@ -199,7 +207,10 @@ test('the home page paints with a first load within the budget, and the app can 
   }
   for (const { url } of manifest.shortcuts) assert.equal((await fetch(server.http(url))).status, 200, url)
   const { installabilityErrors } = await session.send('Page.getInstallabilityErrors')
-  assert.deepEqual(installabilityErrors.map(({ errorId }) => errorId).filter((id) => id !== 'in-incognito'), [])
+  assert.deepEqual(
+    installabilityErrors.map(({ errorId }) => errorId).filter((id) => id !== 'in-incognito'),
+    [],
+  )
   person.assertNoPageErrors()
 })
 

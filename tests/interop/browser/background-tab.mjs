@@ -48,10 +48,14 @@ export class BackgroundTab {
 
   /** Waits until the page shows this text; returns all of its text. */
   waitForText(words) {
-    return waitUntil(async () => {
-      const text = await this.evaluate('document.body?.innerText ?? ""')
-      return text.includes(words) ? text : null
-    }, `the tab shows "${words}"`, WAIT_MS)
+    return waitUntil(
+      async () => {
+        const text = await this.evaluate('document.body?.innerText ?? ""')
+        return text.includes(words) ? text : null
+      },
+      `the tab shows "${words}"`,
+      WAIT_MS,
+    )
   }
 
   async #newTarget(url) {

@@ -51,10 +51,12 @@ export function cidText(cid) {
 export function wantsIn(message) {
   const wantlist = fields(message).find(({ number }) => number === 1)?.value
   if (wantlist === undefined) return []
-  return fields(wantlist).filter(({ number }) => number === 1).map(({ value: entry }) => {
-    const of = new Map(fields(entry).map(({ number, value }) => [number, value]))
-    return { cid: of.get(1), cancel: of.get(3) === 1, have: of.get(4) === 1, dontHave: of.get(5) === 1, priority: of.get(2) ?? 0 }
-  })
+  return fields(wantlist)
+    .filter(({ number }) => number === 1)
+    .map(({ value: entry }) => {
+      const of = new Map(fields(entry).map(({ number, value }) => [number, value]))
+      return { cid: of.get(1), cancel: of.get(3) === 1, have: of.get(4) === 1, dontHave: of.get(5) === 1, priority: of.get(2) ?? 0 }
+    })
 }
 
 /** A message that wants these blocks. */
@@ -70,9 +72,7 @@ export function tracedMessage(message, traceparent) {
 
 /** A message with these blocks, each with the prefix of its CID. */
 export function blockMessage(blocks) {
-  return Buffer.concat(
-    blocks.map(({ cid, bytes: content }) => bytes(3, Buffer.concat([bytes(1, cid.subarray(0, 4)), bytes(2, content)]))),
-  )
+  return Buffer.concat(blocks.map(({ cid, bytes: content }) => bytes(3, Buffer.concat([bytes(1, cid.subarray(0, 4)), bytes(2, content)]))))
 }
 
 /** A message that states for each CID whether the block is present. */

@@ -9,7 +9,11 @@ import { newVisitor, startServer } from './page-driver.mjs'
 test('two people chat in a room, and a third person in another room receives nothing', async (t) => {
   const server = await startServer(t, { settings: { 'channels.open_rooms': true } })
   const [ann, bob, eve] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
-  for (const [person, name, room] of [[ann, 'Ann', 'camp'], [bob, 'Bob', 'camp'], [eve, 'Eve', 'elsewhere']]) {
+  for (const [person, name, room] of [
+    [ann, 'Ann', 'camp'],
+    [bob, 'Bob', 'camp'],
+    [eve, 'Eve', 'elsewhere'],
+  ]) {
     await person.goTo(`/chat#room=${room}`)
     await person.waitForText('Connected')
     await person.tab.getByRole('textbox', { name: 'Your name' }).fill(name)

@@ -35,8 +35,10 @@ export function recordConnections(context) {
 export function connectionsOf(person) {
   return person.tab.evaluate(() =>
     window.peerConnections.map((connection) => ({
-      state: connection.connectionState, stun: connection.getConfiguration().iceServers.flatMap(({ urls }) => urls),
-    })))
+      state: connection.connectionState,
+      stun: connection.getConfiguration().iceServers.flatMap(({ urls }) => urls),
+    })),
+  )
 }
 
 /** Whether every visitor has a connection that is up. */

@@ -101,7 +101,11 @@ test('a closed tab closes its connections at once', async (t) => {
   await waitUntil(() => areConnected(holder, visitor), 'a direct connection', CONNECT_MS)
   // Navigates instead of closing, so that the browser lives on and only `pagehide` closes the connections.
   await visitor.goTo('about:blank')
-  await waitUntil(async () => (await connectionsOf(holder)).every(({ state }) => state === 'closed'), 'the connection is closed', HANG_UP_MS)
+  await waitUntil(
+    async () => (await connectionsOf(holder)).every(({ state }) => state === 'closed'),
+    'the connection is closed',
+    HANG_UP_MS,
+  )
 })
 
 test('a small page makes no direct connection', async (t) => {
@@ -135,7 +139,8 @@ test('a peer that sends invalid signals is ignored, and the others get the page'
   await visitor.goTo(`/p/${root}#filename=film.bin`)
   const { peer } = await vandals[0].joined.next(({ peer }) => vandals.every(({ id }) => id !== peer))
   const to = Buffer.from(peer, 'hex')
-  const sendSignal = (vandal, signal) => vandal.signal(Buffer.concat([to, Buffer.from(typeof signal === 'string' ? signal : JSON.stringify(signal))]))
+  const sendSignal = (vandal, signal) =>
+    vandal.signal(Buffer.concat([to, Buffer.from(typeof signal === 'string' ? signal : JSON.stringify(signal))]))
   const sdp = 'v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 0.0.0.0\r\n'
   await sendSignal(vandals[0], 'this is not JSON')
   await sendSignal(vandals[1], { kind: 'offer', call: 1, sdp: `${sdp}a=nonsense:\u0000\r\nxyz` })
@@ -149,7 +154,10 @@ test('a peer that sends invalid signals is ignored, and the others get the page'
   await visitor.waitUntilComplete(TRANSFER_MS)
   // The last connection may be an attempt to reach the honest peer, which has no WebRTC and never answers.
   const states = (await connectionsOf(visitor)).map(({ state }) => state)
-  assert(states.slice(0, -1).every((state) => state === 'closed'), states.join())
+  assert(
+    states.slice(0, -1).every((state) => state === 'closed'),
+    states.join(),
+  )
   assert(states.length <= 10 && !states.includes('connected'), states.join())
   visitor.assertNoPageErrors()
   assert.equal(cidOf(visitor.tab.url()), root)

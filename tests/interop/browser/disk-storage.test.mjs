@@ -122,7 +122,12 @@ test('without disk access the browser keeps the page in memory and shows a notic
   const visitor = await PageDriver.inContext(server, context)
   await visitor.goTo(await holder.sharePage(film))
   await visitor.waitUntilComplete()
-  const denied = await visitor.tab.evaluate(() => navigator.storage.getDirectory().then(() => 'given', ({ name }) => name))
+  const denied = await visitor.tab.evaluate(() =>
+    navigator.storage.getDirectory().then(
+      () => 'given',
+      ({ name }) => name,
+    ),
+  )
   assert.equal(denied, 'SecurityError', 'the browser allows disk access')
   await visitor.waitForText(/gives this site no disk space.*kept in memory, up to 512 MiB/)
   assert.equal(sha256(await readFile(await visitor.saveFile('film.bin'))), sha256(FILM))

@@ -36,7 +36,10 @@ test('a folder in shards is listed whole and sorted, and saved whole, however it
   const totals = await visitor.tab.evaluate(() => [...globalThis.totals])
   assert.equal(totals.length, 1, totals.join('; '))
   const listed = await visitor.tab.locator('.listing li a').allInnerTexts()
-  assert.deepEqual(listed, Array.from({ length: listed.length }, (_, i) => nameOf(i)))
+  assert.deepEqual(
+    listed,
+    Array.from({ length: listed.length }, (_, i) => nameOf(i)),
+  )
 
   const saved = visitor.tab.waitForEvent('download')
   await visitor.tab.getByRole('button', { name: 'Save all as zip' }).click()
@@ -46,10 +49,16 @@ test('a folder in shards is listed whole and sorted, and saved whole, however it
 test('a dropped folder is the page: a site in its own encoding, with the CID of the terminal', async (t) => {
   const server = await startServer(t)
   const place = await folderOf(t, {
-    'mysite/index.html': Buffer.from('<!doctype html><meta charset="windows-1252"><link rel=stylesheet href=s.css><h1>Gr\xfc\xdfe</h1><a href=ja.html>Next</a>', 'latin1'),
+    'mysite/index.html': Buffer.from(
+      '<!doctype html><meta charset="windows-1252"><link rel=stylesheet href=s.css><h1>Gr\xfc\xdfe</h1><a href=ja.html>Next</a>',
+      'latin1',
+    ),
     // A style sheet has the encoding of its document.
     'mysite/s.css': Buffer.from('h1::after { content: " \xe4" }', 'latin1'),
-    'mysite/ja.html': Buffer.from('<meta http-equiv="Content-Type" content="text/html; charset=Shift_JIS"><h1>\x93\xfa\x96\x7b</h1>', 'latin1'),
+    'mysite/ja.html': Buffer.from(
+      '<meta http-equiv="Content-Type" content="text/html; charset=Shift_JIS"><h1>\x93\xfa\x96\x7b</h1>',
+      'latin1',
+    ),
     'mysite/notes.txt': Buffer.from('\ufeffÄrger, Ω', 'utf16le'),
     'mysite/later/': '',
   })

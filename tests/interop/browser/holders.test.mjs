@@ -32,7 +32,9 @@ test('a visitor spreads its requests over all holders', async (t) => {
 })
 
 test('visitors who come together get blocks from each other too', async (t) => {
-  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 8_388_608, 'limits.blocks_in_flight_max': 4 } })
+  const server = await startServer(t, {
+    settings: { 'limits.relay_bytes_per_second_per_peer': 8_388_608, 'limits.blocks_in_flight_max': 4 },
+  })
   const { root, blocks } = blocksOf(FILM)
   const holder = await joinPage(t, server, root, 'all', honestHolder(blocks))
   const visitors = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
@@ -58,9 +60,16 @@ test('invalid messages are dropped without an effect on others', async (t) => {
     return Buffer.concat([to, head, Buffer.from(content)])
   }
   const nonsense = [
-    to, Buffer.concat([to, Buffer.alloc(5)]), segment(1, 0, 0), segment(2, 0, 0xffffffff, 'x'),
-    segment(3, 0xffffffff, 0xffffffff, 'x'), segment(4, 10, 5, 'xxxxx'), segment(5, 0, 1, 'too much'),
-    segment(6, 0, 8, '\xff\xff\xff\xff\xff\xff\xff\xff'), segment(7, 0, 5, '\x0a\x7fabc'), segment(8, 0, 2, '\x1a\x00'),
+    to,
+    Buffer.concat([to, Buffer.alloc(5)]),
+    segment(1, 0, 0),
+    segment(2, 0, 0xffffffff, 'x'),
+    segment(3, 0xffffffff, 0xffffffff, 'x'),
+    segment(4, 10, 5, 'xxxxx'),
+    segment(5, 0, 1, 'too much'),
+    segment(6, 0, 8, '\xff\xff\xff\xff\xff\xff\xff\xff'),
+    segment(7, 0, 5, '\x0a\x7fabc'),
+    segment(8, 0, 2, '\x1a\x00'),
     ...Array.from({ length: 200 }, (_, n) => segment(1000 + n, 0, 4_000_000, 'begun and never ended')),
   ]
   for (const frame of nonsense) await vandal.relay(frame)
@@ -87,7 +96,10 @@ test('a browser with the whole page serves the blocks that are requested', async
   await next.waitUntilComplete()
 })
 
-for (const [what, behaviour] of [['sends wrong bytes', lyingHolder], ['never replies', silentHolder]]) {
+for (const [what, behaviour] of [
+  ['sends wrong bytes', lyingHolder],
+  ['never replies', silentHolder],
+]) {
   test(`when a holder ${what}, another gets the request within one second`, async (t) => {
     const server = await startServer(t)
     const words = Buffer.from('The truth, and nothing else.\n')
@@ -134,7 +146,10 @@ test('a large page arrives completely although one of its two holders never repl
   await visitor.waitUntilComplete()
 })
 
-for (const [what, behaviour] of [['sends wrong bytes', lyingHolder], ['never replies', silentHolder]]) {
+for (const [what, behaviour] of [
+  ['sends wrong bytes', lyingHolder],
+  ['never replies', silentHolder],
+]) {
   test(`when the only holder ${what}, nothing is shown until another holder comes`, async (t) => {
     const server = await startServer(t)
     const words = Buffer.from('Late but true.\n')

@@ -63,12 +63,16 @@ test('a picture pasted into the text becomes part of the page, and cells of a sp
   await person.goTo('/')
   await person.compose({ text: 'Look at this:' })
   // Returns whether the browser pastes the text itself.
-  const paste = (name, text) => person.tab.getByRole('textbox', { name: 'Text of the page' }).evaluate((box, [bytes, name, text]) => {
-    const clipboardData = new DataTransfer()
-    clipboardData.items.add(new File([new Uint8Array(bytes)], name, { type: 'image/png' }))
-    if (text !== '') clipboardData.setData('text/plain', text)
-    return box.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }))
-  }, [[...picture(40, 30)], name, text])
+  const paste = (name, text) =>
+    person.tab.getByRole('textbox', { name: 'Text of the page' }).evaluate(
+      (box, [bytes, name, text]) => {
+        const clipboardData = new DataTransfer()
+        clipboardData.items.add(new File([new Uint8Array(bytes)], name, { type: 'image/png' }))
+        if (text !== '') clipboardData.setData('text/plain', text)
+        return box.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }))
+      },
+      [[...picture(40, 30)], name, text],
+    )
   assert.equal(await paste('image.png', 'a\t1\nb\t2\n'), true)
   assert.equal(await paste('shot.png', ''), false)
   await person.tab.getByRole('list', { name: 'Files of the page' }).getByText('shot.png').waitFor()

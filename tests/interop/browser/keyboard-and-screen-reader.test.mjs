@@ -7,7 +7,19 @@ import { newVisitor, startServer } from './page-driver.mjs'
 import { file, picture } from './fixtures.mjs'
 
 const CONTROLS = new Set([
-  'button', 'link', 'textbox', 'radio', 'checkbox', 'combobox', 'progressbar', 'img', 'image', 'Iframe', 'switch', 'log', 'region',
+  'button',
+  'link',
+  'textbox',
+  'radio',
+  'checkbox',
+  'combobox',
+  'progressbar',
+  'img',
+  'image',
+  'Iframe',
+  'switch',
+  'log',
+  'region',
 ])
 const CONTRAST_MIN = 4.5
 
@@ -19,8 +31,15 @@ test('every control and picture has an accessible name', async (t) => {
     const { nodes } = await session.send('Accessibility.getFullAXTree')
     await session.detach()
     const nameless = nodes.filter(({ ignored, role, name }) => !ignored && CONTROLS.has(role?.value) && !name?.value)
-    assert.deepEqual(nameless.map(({ role }) => role.value), [], where)
-    assert(nodes.some(({ role, name }) => role?.value === 'RootWebArea' && name?.value), `${where} has no title`)
+    assert.deepEqual(
+      nameless.map(({ role }) => role.value),
+      [],
+      where,
+    )
+    assert(
+      nodes.some(({ role, name }) => role?.value === 'RootWebArea' && name?.value),
+      `${where} has no title`,
+    )
     assert.equal(await person.tab.locator('h1').count(), 1, `${where} has one first-level heading`)
   }
   await person.goTo('/')

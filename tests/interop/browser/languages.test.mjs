@@ -108,7 +108,11 @@ test('a right-to-left language is laid out from right to left', async (t) => {
   await main.locator('button[aria-expanded]').click()
   await main.locator('.transfers .block-bar').waitFor()
   await fits('a page')
-  assert.equal(await main.locator('input.link').evaluate((field) => getComputedStyle(field).direction), 'ltr', 'a link is not written from left to right')
+  assert.equal(
+    await main.locator('input.link').evaluate((field) => getComputedStyle(field).direction),
+    'ltr',
+    'a link is not written from left to right',
+  )
 })
 
 /** Builds the web app with one more language file; returns the folder of the build. */
@@ -131,7 +135,11 @@ async function builtWith(t, tag, change) {
 /** Maps every Latin letter, except in placeholders, to another alphabet. */
 function inHebrew(english) {
   const letters = 'אבגדהוזחטיכלמנסעפצקרשתךםןף'
-  const text = (words) => words.split(/(\{\w+\})/).map((piece, i) => (i % 2 === 1 ? piece : piece.replace(/[a-z]/gi, (letter) => letters[letter.toLowerCase().charCodeAt(0) - 97]))).join('')
+  const text = (words) =>
+    words
+      .split(/(\{\w+\})/)
+      .map((piece, i) => (i % 2 === 1 ? piece : piece.replace(/[a-z]/gi, (letter) => letters[letter.toLowerCase().charCodeAt(0) - 97])))
+      .join('')
   const forms = new Intl.PluralRules('he').resolvedOptions().pluralCategories
   const message = (words) => (typeof words === 'string' ? text(words) : Object.fromEntries(forms.map((form) => [form, text(words.other)])))
   const part = (messages) => Object.fromEntries(Object.entries(messages).map(([name, words]) => [name, message(words)]))
@@ -143,13 +151,16 @@ const KINDS = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/cs
 
 /** Serves that build to the visitor's browser in place of the app. */
 async function serveBuild(person, dist) {
-  await person.tab.route((url) => url.pathname === '/' || /^\/(?:p|assets)\//.test(url.pathname) || url.pathname === '/worker.js', async (route) => {
-    const { pathname } = new URL(route.request().url())
-    const name = /^\/(?:assets\/|worker\.js)/.test(pathname) ? pathname.slice(1) : 'index.html'
-    const body = await readFile(path.join(dist, name)).catch(() => null)
-    if (body === null) return route.abort()
-    await route.fulfill({ body, contentType: KINDS[path.extname(name)] ?? 'application/octet-stream' })
-  })
+  await person.tab.route(
+    (url) => url.pathname === '/' || /^\/(?:p|assets)\//.test(url.pathname) || url.pathname === '/worker.js',
+    async (route) => {
+      const { pathname } = new URL(route.request().url())
+      const name = /^\/(?:assets\/|worker\.js)/.test(pathname) ? pathname.slice(1) : 'index.html'
+      const body = await readFile(path.join(dist, name)).catch(() => null)
+      if (body === null) return route.abort()
+      await route.fulfill({ body, contentType: KINDS[path.extname(name)] ?? 'application/octet-stream' })
+    },
+  )
 }
 
 test('one file adds a language and costs the first load of other languages next to nothing', async (t) => {

@@ -58,7 +58,9 @@ test('at the limit of open pages per address, a person sees which limit it is', 
   const other = await person.openAnotherTab()
   await other.sharePage({ text: 'One too many.' })
   await other.waitForStatus('No connection to other people')
-  await other.waitForText('Others cannot load the page from this tab: Your network address has as many pages open as the server allows. Close one and reload.')
+  await other.waitForText(
+    'Others cannot load the page from this tab: Your network address has as many pages open as the server allows. Close one and reload.',
+  )
   person.assertNoPageErrors()
 })
 

@@ -23,13 +23,21 @@ const interop = fileURLToPath(new URL('..', import.meta.url))
 process.chdir(interop)
 
 const named = process.argv.slice(2)
-const all = readdirSync('browser').filter((name) => name.endsWith('.test.mjs')).map((name) => `browser/${name}`)
+const all = readdirSync('browser')
+  .filter((name) => name.endsWith('.test.mjs'))
+  .map((name) => `browser/${name}`)
 const chosen = named.length > 0 ? named : [...all, 'gateway/private-pages.test.mjs', 'tsung/tsung.test.mjs']
 
 const msOf = new Map()
 const slow = []
-await runFiles(chosen.filter((file) => !MEASURING.includes(file)), AT_A_TIME)
-await runFiles(chosen.filter((file) => MEASURING.includes(file)), 1)
+await runFiles(
+  chosen.filter((file) => !MEASURING.includes(file)),
+  AT_A_TIME,
+)
+await runFiles(
+  chosen.filter((file) => MEASURING.includes(file)),
+  1,
+)
 const rows = [...msOf].sort(([, a], [, b]) => b - a)
 for (const [file, ms] of rows) console.log(`${seconds(ms)} s  ${path.relative(interop, file)}`)
 if (slow.length > 0) console.log(`\ntests of more than ${SLOW_MS / 1000} s:`)

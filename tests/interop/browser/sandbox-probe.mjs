@@ -55,11 +55,7 @@ export async function assertAppUnchanged(visitor, { context, popups }, name) {
     caches: (await caches.keys()).length,
     workers: (await navigator.serviceWorker.getRegistrations()).length,
   }))
-  assert.deepEqual(
-    kept,
-    { pwned: false, local: 0, session: 0, cookie: '', databases: 0, caches: 0, workers: 0 },
-    name,
-  )
+  assert.deepEqual(kept, { pwned: false, local: 0, session: 0, cookie: '', databases: 0, caches: 0, workers: 0 }, name)
   assert.deepEqual(await context.cookies(), [], name)
   assert.deepEqual(popups, [], name)
   await visitor.tab.getByRole('region', { name: 'Who has this page' }).waitFor()

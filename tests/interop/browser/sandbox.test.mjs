@@ -6,7 +6,16 @@ import { createServer } from 'node:http'
 import { test } from 'node:test'
 
 import { startLeakDetector } from './leak-detector.mjs'
-import { DATAGRAM_CHANNELS, DNS_HOSTS, hostileFiles, hostileMarkdown, hostileSvg, NAVIGATIONS, REFUSED, REQUEST_CHANNELS } from './hostile-page.mjs'
+import {
+  DATAGRAM_CHANNELS,
+  DNS_HOSTS,
+  hostileFiles,
+  hostileMarkdown,
+  hostileSvg,
+  NAVIGATIONS,
+  REFUSED,
+  REQUEST_CHANNELS,
+} from './hostile-page.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { blocksOf } from './bitswap-messages.mjs'
 import { newVisitor, WAIT_MS, PageDriver, startServer } from './page-driver.mjs'
@@ -23,7 +32,10 @@ test('without a sandbox, every channel reaches the leak detector', async (t) => 
   const suspect = await launchRecordedBrowser(t)
   const tab = await suspect.context.newPage()
   await tab.goto(`${unsandboxed}/index.html`)
-  await tab.locator('#progress').getByText(/^tried/).waitFor()
+  await tab
+    .locator('#progress')
+    .getByText(/^tried/)
+    .waitFor()
   for (const way of NAVIGATIONS) {
     const other = await suspect.context.newPage()
     // The navigation that the page starts may cut this one short.
@@ -152,7 +164,10 @@ test('untrusted bytes that are streamed go into a media player and nowhere else'
       style: await outcome(document.createElement('link'), { href: address, rel: 'stylesheet' }),
       picture: await outcome(document.createElement('img'), { src: address }),
       worker: await new Promise((resolve) => (new Worker(address).onerror = () => resolve('refused'))),
-      serviceWorker: await navigator.serviceWorker.register(address).then(() => 'registered', () => 'refused'),
+      serviceWorker: await navigator.serviceWorker.register(address).then(
+        () => 'registered',
+        () => 'refused',
+      ),
       frame: (() => {
         try {
           return frame.contentDocument?.body?.textContent ?? 'sealed'
@@ -164,8 +179,15 @@ test('untrusted bytes that are streamed go into a media player and nowhere else'
   }, address)
   const refused = 'refused'
   assert.deepEqual(tried, {
-    fetch: 403, fetched: 62, script: refused, module: refused, style: refused, picture: refused, worker: refused,
-    serviceWorker: refused, frame: 'sealed',
+    fetch: 403,
+    fetched: 62,
+    script: refused,
+    module: refused,
+    style: refused,
+    picture: refused,
+    worker: refused,
+    serviceWorker: refused,
+    frame: 'sealed',
   })
   const other = await visitor.openAnotherTab()
   for (const way of [address, address.replace('/stream/', '/save/')]) {
@@ -194,8 +216,20 @@ function audioWithMarkup(bytes) {
   head.write('RIFF', 0)
   head.writeUInt32LE(bytes - 8, 4)
   head.write('WAVEfmt ', 8)
-  for (const [value, at] of [[16, 16], [48_000, 24], [96_000, 28], [bytes - 44, 40]]) head.writeUInt32LE(value, at)
-  for (const [value, at] of [[1, 20], [1, 22], [2, 32], [16, 34]]) head.writeUInt16LE(value, at)
+  for (const [value, at] of [
+    [16, 16],
+    [48_000, 24],
+    [96_000, 28],
+    [bytes - 44, 40],
+  ])
+    head.writeUInt32LE(value, at)
+  for (const [value, at] of [
+    [1, 20],
+    [1, 22],
+    [2, 32],
+    [16, 34],
+  ])
+    head.writeUInt16LE(value, at)
   head.write('data', 36)
   const markup = Buffer.from('<!doctype html><script>window.pwned = 1; top.pwned = 1</script>window.pwned = 1;'.padEnd(84, ' '))
   // Each block differs, so that all have to be transferred.

@@ -29,10 +29,7 @@ for (const { shape, viewport, colorScheme } of WINDOWS) {
   test(`every view fits a ${shape} window in the ${colorScheme} theme`, async (t) => {
     await mkdir(OUT, { recursive: true })
     const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 1_048_576, 'channels.open_rooms': true } })
-    const [a, b] = [
-      await newVisitor(t, server, { viewport, colorScheme }),
-      await newVisitor(t, server, { viewport, colorScheme }),
-    ]
+    const [a, b] = [await newVisitor(t, server, { viewport, colorScheme }), await newVisitor(t, server, { viewport, colorScheme })]
     const capture = (person, place) => takeScreenshot(person, `${place}-${shape}-${colorScheme}`)
 
     await a.goTo('/')

@@ -22,7 +22,8 @@ const SITE = 'iframe[title="The site"]'
 const siteOf = (tab) => tab.frameLocator(SITE).frameLocator('iframe').frameLocator('iframe')
 const fileInAddress = (tab) => new URLSearchParams(new URL(tab.url()).hash.slice(1)).get('file')
 
-const head = (title) => `<!doctype html><meta charset="utf-8"><title>${title}</title><link rel="stylesheet" href="/style.css"><h1>${title}</h1>`
+const head = (title) =>
+  `<!doctype html><meta charset="utf-8"><title>${title}</title><link rel="stylesheet" href="/style.css"><h1>${title}</h1>`
 const SMALL_SITE = {
   'index.html': `${head('Home')}<img src="pictures/cat.png" alt="cat"><a href="docs/">Docs</a> <a href="docs">Docs without a slash</a>
     <a href="%C3%BCber/%D0%B4%D0%B0%20%26%20%23.html?a=b#end">Far</a> <a href="gone.html">Gone</a> <a href="pictures/">Pictures</a>
@@ -48,7 +49,11 @@ test('a folder with an index.html is shown as a site at once, with its styles, p
   const site = siteOf(visitor.tab)
   const title = site.getByRole('heading', { name: 'Home' })
   await title.waitFor()
-  await waitUntil(() => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)' && getComputedStyle(it).textIndent === '7px'), 'its styles', WAIT_MS)
+  await waitUntil(
+    () => title.evaluate((it) => getComputedStyle(it).color === 'rgb(1, 2, 3)' && getComputedStyle(it).textIndent === '7px'),
+    'its styles',
+    WAIT_MS,
+  )
   await waitUntil(() => site.getByAltText('cat').evaluate((img) => img.naturalWidth === 32), 'its picture', WAIT_MS)
   assert.equal(await visitor.tab.getByRole('button', { name: 'Run its scripts' }).count(), 0, 'the page has scripts')
   assert.equal(fileInAddress(visitor.tab), null)
@@ -209,20 +214,26 @@ test('a site in an endless loop does not block the app', async (t) => {
   const files = { 'style.css': '', 'index.html': `${head('Spin')}<script>addEventListener('load', () => { for (;;); })</script>` }
   const { visitor } = await openSite(t, files)
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
-  await siteOf(visitor.tab).locator('body').waitFor({ state: 'attached', timeout: 2000 }).catch(() => {})
-  const worst = await visitor.tab.evaluate(() => new Promise((done) => {
-    let last = performance.now()
-    let worst = 0
-    const end = last + 2000
-    const beat = () => {
-      const now = performance.now()
-      worst = Math.max(worst, now - last)
-      last = now
-      if (now < end) setTimeout(beat, 10)
-      else done(worst)
-    }
-    beat()
-  }))
+  await siteOf(visitor.tab)
+    .locator('body')
+    .waitFor({ state: 'attached', timeout: 2000 })
+    .catch(() => {})
+  const worst = await visitor.tab.evaluate(
+    () =>
+      new Promise((done) => {
+        let last = performance.now()
+        let worst = 0
+        const end = last + 2000
+        const beat = () => {
+          const now = performance.now()
+          worst = Math.max(worst, now - last)
+          last = now
+          if (now < end) setTimeout(beat, 10)
+          else done(worst)
+        }
+        beat()
+      }),
+  )
   assert(worst < 1000, `the app was blocked for ${worst} ms`)
   await visitor.tab.getByRole('button', { name: 'Stop its scripts' }).click()
 })

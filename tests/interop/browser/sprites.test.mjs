@@ -78,10 +78,14 @@ test('a picture travels with its sprite, and later comes from any peer that has 
   const c = await newVisitor(t, server)
   await c.goTo(GRID)
   await clear(c)
-  await waitUntil(async () => {
-    const around = await Promise.all(['left', 'right', 'up', 'down'].map((edge) => neighbour(b, edge)))
-    return !around.includes(idOfA)
-  }, 'the newcomer is the only neighbour', WAIT_MS)
+  await waitUntil(
+    async () => {
+      const around = await Promise.all(['left', 'right', 'up', 'down'].map((edge) => neighbour(b, edge)))
+      return !around.includes(idOfA)
+    },
+    'the newcomer is the only neighbour',
+    WAIT_MS,
+  )
   await throwOver(b, 'flag of mine', 'ArrowUp')
   await c.waitForText('flag of mine came in from the bottom.')
   assert.deepEqual(await coloursOf(c, 'flag of mine'), colours)
@@ -117,7 +121,9 @@ test('a large picture is scaled down before it is sent', async (t) => {
   await a.goTo(GRID)
   await pick(a, { name: 'noise.png', mimeType: 'image/png', buffer: noise(600, 900) })
   await a.waitForText('noise is a sprite now.')
-  const sizes = await sprite(a, 'noise').locator('img').evaluate((img) => [img.naturalWidth, img.naturalHeight])
+  const sizes = await sprite(a, 'noise')
+    .locator('img')
+    .evaluate((img) => [img.naturalWidth, img.naturalHeight])
   assert.deepEqual(sizes, [171, 256])
   a.assertNoPageErrors()
 })
@@ -241,15 +247,19 @@ async function pick(person, file) {
 
 /** Drops a file in the middle of the stage, or pastes it. */
 function dropOrPaste(person, how, file) {
-  return person.tab.evaluate(({ how, file: { name, type, base64 } }) => {
-    const transfer = new DataTransfer()
-    transfer.items.add(new File([Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))], name, { type }))
-    const event = how === 'paste'
-      ? new ClipboardEvent('paste', { clipboardData: transfer, bubbles: true, cancelable: true })
-      : new DragEvent('drop', { dataTransfer: transfer, clientX: 300, clientY: 300, bubbles: true, cancelable: true })
-    document.querySelector('.stage').dispatchEvent(event)
-    if (!event.defaultPrevented) throw new Error('the browser would have shown the file')
-  }, { how, file })
+  return person.tab.evaluate(
+    ({ how, file: { name, type, base64 } }) => {
+      const transfer = new DataTransfer()
+      transfer.items.add(new File([Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))], name, { type }))
+      const event =
+        how === 'paste'
+          ? new ClipboardEvent('paste', { clipboardData: transfer, bubbles: true, cancelable: true })
+          : new DragEvent('drop', { dataTransfer: transfer, clientX: 300, clientY: 300, bubbles: true, cancelable: true })
+      document.querySelector('.stage').dispatchEvent(event)
+      if (!event.defaultPrevented) throw new Error('the browser would have shown the file')
+    },
+    { how, file },
+  )
 }
 
 /** Removes every sprite, so that none is in the way. */
@@ -284,10 +294,14 @@ async function coloursOf(person, name) {
 /** Waits until a sprite is a question mark whose title and accessible name state the reason. */
 async function waitForReason(person, name, why) {
   const button = sprite(person, name)
-  await waitUntil(async () => {
-    const [label, title] = [await button.getAttribute('aria-label'), await button.getAttribute('title')]
-    return [label, title].every((text) => text?.match(why))
-  }, `${name} shows the reason ${why}`, WAIT_MS)
+  await waitUntil(
+    async () => {
+      const [label, title] = [await button.getAttribute('aria-label'), await button.getAttribute('title')]
+      return [label, title].every((text) => text?.match(why))
+    },
+    `${name} shows the reason ${why}`,
+    WAIT_MS,
+  )
   assert.equal(await button.locator('svg').count(), 1)
   assert.equal(await button.locator('img').count(), 0)
 }
@@ -339,7 +353,15 @@ async function flick({ tab }, name) {
   // The events have times of their own, so a busy machine makes the throw late, but not slow.
   const began = Date.now() / 1000 - 0.2
   const send = (type, step, buttons) =>
-    input.send('Input.dispatchMouseEvent', { type, x: x + step * 60, y, button: 'left', buttons, clickCount: 1, timestamp: began + step * 0.016 })
+    input.send('Input.dispatchMouseEvent', {
+      type,
+      x: x + step * 60,
+      y,
+      button: 'left',
+      buttons,
+      clickCount: 1,
+      timestamp: began + step * 0.016,
+    })
   await send('mouseMoved', 0, 0)
   await send('mousePressed', 0, 1)
   for (let step = 1; step <= 6; step++) await send('mouseMoved', step, 1)

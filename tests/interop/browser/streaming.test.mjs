@@ -144,7 +144,10 @@ test('a file of 100 MB is saved while it loads, through the file picker or the s
   await visitor.goTo(link)
   await visitor.waitUntilComplete(60_000)
   await visitor.tab.getByRole('button', { name: `Save ${name}` }).click()
-  await visitor.tab.getByRole('button', { name: `Save ${name}` }).getByText('Saved').waitFor({ timeout: 60_000 })
+  await visitor.tab
+    .getByRole('button', { name: `Save ${name}` })
+    .getByText('Saved')
+    .waitFor({ timeout: 60_000 })
   assert.deepEqual(await pickedFiles(visitor), { [name]: { bytes: content.length, sha256: sha256(content) } })
 
   const other = await visitor.openAnotherTab()

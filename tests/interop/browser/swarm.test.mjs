@@ -52,18 +52,30 @@ test('when the sharer closes at three fifths and the others together have every 
   await Promise.all(viewers.map((viewer) => viewer.goTo(link)))
   await Promise.all(viewers.map(openPanel))
   // Until then the sharer's panel shows that it has the last copy of some block.
-  await panelOf(sharer).getByText(/^(The rarest .* in \d+ tabs|Every block is in)/).waitFor({ timeout: TRANSFER_MS })
+  await panelOf(sharer)
+    .getByText(/^(The rarest .* in \d+ tabs|Every block is in)/)
+    .waitFor({ timeout: TRANSFER_MS })
   const here = () => Promise.all(viewers.map(blocksOf))
   const share = (blocks) => blocks.reduce((sum, each) => sum + each) / (VIEWERS * (BLOCKS + 1))
-  const shown = await waitUntil(async () => {
-    const blocks = await here()
-    return share(blocks) >= LEAVE_AT ? blocks : null
-  }, 'three fifths are with the viewers', TRANSFER_MS)
+  const shown = await waitUntil(
+    async () => {
+      const blocks = await here()
+      return share(blocks) >= LEAVE_AT ? blocks : null
+    },
+    'three fifths are with the viewers',
+    TRANSFER_MS,
+  )
   t.diagnostic(`of ${BLOCKS + 1} blocks, the viewers have ${shown.join(', ')}`)
-  assert(shown.some((blocks) => blocks < BLOCKS + 1), 'all viewers had the whole page already')
+  assert(
+    shown.some((blocks) => blocks < BLOCKS + 1),
+    'all viewers had the whole page already',
+  )
   await sharer.leave()
   await Promise.all(viewers.map((viewer) => viewer.waitUntilComplete(TRANSFER_MS)))
-  await waitUntil(async () => (await panelOf(viewers[0]).getByText(`Every block is in ${VIEWERS} tabs.`).count()) === 1, 'all viewers have the whole page')
+  await waitUntil(
+    async () => (await panelOf(viewers[0]).getByText(`Every block is in ${VIEWERS} tabs.`).count()) === 1,
+    'all viewers have the whole page',
+  )
 })
 
 test('when the sharer closes and blocks are missing, all viewers see which, and finish when it is back', async (t) => {
@@ -77,21 +89,32 @@ test('when the sharer closes and blocks are missing, all viewers see which, and 
   await Promise.all(viewers.map(openPanel))
   // Blocks that were sent are no longer the last copy.
   const last = panelOf(sharer).getByText(/^The last copy of \d+ blocks is in this tab/)
-  await waitUntil(async () => {
-    const text = (await last.count()) === 1 ? await last.textContent() : null
-    return text !== null && Number(text.match(/\d+/)[0]) <= (1 - LEAVE_AT) * (LONG_BLOCKS + 1)
-  }, 'three fifths of it have left', TRANSFER_MS)
+  await waitUntil(
+    async () => {
+      const text = (await last.count()) === 1 ? await last.textContent() : null
+      return text !== null && Number(text.match(/\d+/)[0]) <= (1 - LEAVE_AT) * (LONG_BLOCKS + 1)
+    },
+    'three fifths of it have left',
+    TRANSFER_MS,
+  )
   await sharer.leave()
 
-  const missing = (viewer) => panelOf(viewer).getByText(/^\d+ blocks are missing, nobody here has them: number/).first()
+  const missing = (viewer) =>
+    panelOf(viewer)
+      .getByText(/^\d+ blocks are missing, nobody here has them: number/)
+      .first()
   await Promise.all(viewers.map((viewer) => missing(viewer).waitFor({ timeout: TRANSFER_MS })))
   // When they have exchanged all blocks, they lack the same ones.
-  const [ours, theirs] = await waitUntil(async () => {
-    const texts = await Promise.all(viewers.map((viewer) => missing(viewer).textContent()))
-    const blocks = await Promise.all(viewers.map(blocksOf))
-    const lacks = Number(texts[0].match(/\d+/)[0])
-    return texts[0] === texts[1] && blocks.every((each) => each + lacks === LONG_BLOCKS + 1) ? texts : null
-  }, 'both lack the same blocks and have all others', TRANSFER_MS)
+  const [ours, theirs] = await waitUntil(
+    async () => {
+      const texts = await Promise.all(viewers.map((viewer) => missing(viewer).textContent()))
+      const blocks = await Promise.all(viewers.map(blocksOf))
+      const lacks = Number(texts[0].match(/\d+/)[0])
+      return texts[0] === texts[1] && blocks.every((each) => each + lacks === LONG_BLOCKS + 1) ? texts : null
+    },
+    'both lack the same blocks and have all others',
+    TRANSFER_MS,
+  )
   t.diagnostic(ours)
   assert.equal(ours, theirs)
   const again = await newVisitor(t, server)

@@ -50,7 +50,10 @@ test('the panel distinguishes direct and relayed peers, with their traffic and t
   await near.goTo(link)
   await waitUntil(() => areConnected(holder, near), 'a direct path', TRANSFER_MS)
   await openPanel(near)
-  await waitUntil(async () => (await rowsOf(near)).some((row) => /direct/.test(row) && /Direct, without the server\./.test(row)), 'the path is shown')
+  await waitUntil(
+    async () => (await rowsOf(near)).some((row) => /direct/.test(row) && /Direct, without the server\./.test(row)),
+    'the path is shown',
+  )
   await near.waitUntilComplete(TRANSFER_MS)
   await far.goTo(link)
   await openPanel(far)

@@ -11,11 +11,20 @@ export async function makeWebm(person, { seconds, bytesPerSecond, width = 320, h
   const frames = await encodeSecond(person, { bytesPerSecond, width, height })
   const clusters = Array.from({ length: seconds }, (_, second) => cluster(second, frames))
   const head = element(EBML.head, [
-    uint(0x4286, 1), uint(0x42f7, 1), uint(0x42f2, 4), uint(0x42f3, 8), text(0x4282, 'webm'), uint(0x4287, 4), uint(0x4285, 2),
+    uint(0x4286, 1),
+    uint(0x42f7, 1),
+    uint(0x42f2, 4),
+    uint(0x42f3, 8),
+    text(0x4282, 'webm'),
+    uint(0x4287, 4),
+    uint(0x4285, 2),
   ])
   const info = element(EBML.info, [uint(0x2ad7b1, 1_000_000), float(0x4489, seconds * 1000), text(0x4d80, 'w'), text(0x5741, 'w')])
   const track = element(0xae, [
-    uint(0xd7, 1), uint(0x73c5, 1), uint(0x83, 1), text(0x86, 'V_VP8'),
+    uint(0xd7, 1),
+    uint(0x73c5, 1),
+    uint(0x83, 1),
+    text(0x86, 'V_VP8'),
     element(0xe0, [uint(0xb0, width), uint(0xba, height)]),
   ])
   const tracks = element(EBML.tracks, [track])
@@ -44,7 +53,15 @@ async function encodeSecond(person, { bytesPerSecond, width, height }) {
           throw reason
         },
       })
-      encoder.configure({ codec: 'vp8', width, height, bitrate: bytesPerSecond * 8, framerate: rate, latencyMode: 'realtime', bitrateMode: 'constant' })
+      encoder.configure({
+        codec: 'vp8',
+        width,
+        height,
+        bitrate: bytesPerSecond * 8,
+        framerate: rate,
+        latencyMode: 'realtime',
+        bitrateMode: 'constant',
+      })
       const pixels = new Uint8ClampedArray(width * height * 4).fill(255)
       for (let i = 0, state = 7; i < rate; i += 1) {
         for (let at = 0; at < pixels.length; at += 4) {

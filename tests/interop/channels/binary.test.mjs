@@ -17,9 +17,7 @@ after(async () => {
 })
 
 const everyByte = Uint8Array.from({ length: 256 }, (_, n) => n).buffer
-const binaryVariants = variantsWhere(
-  ({ library, serializer, isPoll }) => library.supportsBinary && serializer === 2 && !isPoll,
-)
+const binaryVariants = variantsWhere(({ library, serializer, isPoll }) => library.supportsBinary && serializer === 2 && !isPoll)
 const newestWay = variants[0]
 
 for (const variant of binaryVariants) {
@@ -47,7 +45,10 @@ for (const variant of binaryVariants) {
       const channel = await connect(t, server, variant).join(freshTopic())
       const pushes = [{ n: 1 }, everyByte, { n: 2 }, everyByte].map((payload) => channel.push('ping', payload))
       const answers = await Promise.all(pushes.map((push) => reply(push)))
-      assert.deepEqual(answers.map(({ response }) => response), [{ n: 1 }, everyByte, { n: 2 }, everyByte])
+      assert.deepEqual(
+        answers.map(({ response }) => response),
+        [{ n: 1 }, everyByte, { n: 2 }, everyByte],
+      )
     })
   })
 }
@@ -61,7 +62,10 @@ for (const variant of variantsWhere((variant) => variant.library === newest && (
     await reply(speaker.push('bin', everyByte))
     speaker.push('new_msg', { after: 'bytes' })
     assert.deepEqual(await messages.next(), { after: 'bytes' })
-    assert.deepEqual(client.messages.all.filter(({ event }) => event === 'bin'), [])
+    assert.deepEqual(
+      client.messages.all.filter(({ event }) => event === 'bin'),
+      [],
+    )
     assert.equal(client.opened.all.length, 1, 'its connection was replaced')
   })
 }
@@ -93,10 +97,7 @@ describe('a binary frame', () => {
     const frames = (await socket.messages.take(2)).toSorted((a, b) => Number(isReply(b)) - Number(isReply(a)))
     const header = (kind, ...fields) =>
       Buffer.concat([Buffer.from([kind, ...fields.map((field) => field.length)]), Buffer.from(fields.join(''))])
-    assert.deepEqual(frames, [
-      Buffer.concat([header(1, '1', '36', topic, 'ok'), data]),
-      Buffer.concat([header(2, topic, 'bin'), data]),
-    ])
+    assert.deepEqual(frames, [Buffer.concat([header(1, '1', '36', topic, 'ok'), data]), Buffer.concat([header(2, topic, 'bin'), data])])
   })
 
   it('carries refs that were JSON numbers as their text', async (t) => {

@@ -192,15 +192,7 @@ describe('the origin', () => {
     assert.deepEqual(await post(server.http('')), { status: 410 })
   })
 
-  const otherOrigins = [
-    'http://elsewhere.example',
-    'https://127.0.0.1',
-    'http://127.0.0.1:1',
-    'http://127.0.0.1',
-    'null',
-    'nonsense',
-    '',
-  ]
+  const otherOrigins = ['http://elsewhere.example', 'https://127.0.0.1', 'http://127.0.0.1:1', 'http://127.0.0.1', 'null', 'nonsense', '']
   for (const Origin of otherOrigins) {
     it(`«${Origin}» is rejected`, async (t) => {
       const { status, body } = await upgrade(t, 'vsn=2.0.0', { Origin })

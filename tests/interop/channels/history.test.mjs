@@ -12,7 +12,10 @@ import { newest } from '../lib/phoenix-clients.mjs'
 import { processesOfAll, startWatchfire } from '../lib/server.mjs'
 
 const HISTORY = '{ messages = 5000, age = "2m", bytes = "4MiB" }'
-const RULES = [`{ pattern = "news:*", join = "anyone", history = ${HISTORY} }`, '{ pattern = "short:*", join = "anyone", history = { messages = 5 } }']
+const RULES = [
+  `{ pattern = "news:*", join = "anyone", history = ${HISTORY} }`,
+  '{ pattern = "short:*", join = "anyone", history = { messages = 5 } }',
+]
 const SETTINGS = {
   'socket.check_origin': 'any',
   'channels.rules': `[${RULES.join(', ')}]`,
@@ -47,7 +50,10 @@ function publishing(server, topic, perSecond) {
     new Promise((resolve, reject) => {
       const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${API_KEY}` }
       const sent = request(server.http('/api/publish'), { method: 'POST', agent, headers }, (response) => {
-        response.resume().on('end', () => resolve(response.statusCode)).on('error', reject)
+        response
+          .resume()
+          .on('end', () => resolve(response.statusCode))
+          .on('error', reject)
       })
       sent.on('error', reject).end(JSON.stringify(body))
     })
@@ -109,7 +115,10 @@ describe('a topic with a history', () => {
       const { last } = await stop()
       await waitUntil(() => seen.notes.at(-1) === last, 'the last message arrives')
       assert.deepEqual(faults(seen.notes, last), { missing: [], disorder: [] })
-      assert.deepEqual(seen.answers.slice(1).map(({ recovered }) => recovered), [true, true, true])
+      assert.deepEqual(
+        seen.answers.slice(1).map(({ recovered }) => recovered),
+        [true, true, true],
+      )
     })
   }
 
@@ -176,7 +185,10 @@ describe('a topic with a history in three processes', { skip: processesOfAll > 1
       const lists = followers.filter((follower) => follower.topic === topic).map(({ seen }) => seen)
       for (const { notes, answers } of lists) {
         assert.deepEqual(notes, lists[0].notes)
-        assert.ok(answers.slice(1).every(({ recovered }) => recovered), JSON.stringify(answers))
+        assert.ok(
+          answers.slice(1).every(({ recovered }) => recovered),
+          JSON.stringify(answers),
+        )
       }
     }
   })

@@ -80,8 +80,14 @@ describe('a server with hooks', () => {
     it(`lets the backend decide: ${variant.name}`, async (t) => {
       const topic = freshTopic('rooms')
       backend.decide = ({ hook, topic: asked, payload }) => {
-        if (hook === 'join') return asked === topic ? { allow: true, meta: { seat: payload.seat }, reply: { seat: payload.seat } } : { allow: false, reason: 'closed' }
-        if (hook === 'publish') return payload.text === 'bad' ? { allow: false, reason: 'not polite' } : { allow: true, payload: { text: `${payload.text}!` }, reply: { id: 7 } }
+        if (hook === 'join')
+          return asked === topic
+            ? { allow: true, meta: { seat: payload.seat }, reply: { seat: payload.seat } }
+            : { allow: false, reason: 'closed' }
+        if (hook === 'publish')
+          return payload.text === 'bad'
+            ? { allow: false, reason: 'not polite' }
+            : { allow: true, payload: { text: `${payload.text}!` }, reply: { id: 7 } }
         return {}
       }
       const client = connect(t, server, variant)
@@ -162,12 +168,24 @@ describe('a server with hooks', () => {
 describe('a server that asks about clients', () => {
   // A client without an identity may join nothing.
   const rules = ['{ pattern = "rooms:*", join = "token", publish = "clients", presence = true }']
-  const identity = (user) => ({ allow: true, user, meta: { name: user.toUpperCase() }, channels: { join: ['rooms:*'], publish: ['rooms:*'] } })
+  const identity = (user) => ({
+    allow: true,
+    user,
+    meta: { name: user.toUpperCase() },
+    channels: { join: ['rooms:*'], publish: ['rooms:*'] },
+  })
   let server
   let backend
   before(async () => {
     backend = await Backend.start()
-    const hooks = { 'hooks.connect': 'true', 'hooks.timeout': '30s', 'hooks.url': backend.url, 'hooks.secret': SECRET, 'hooks.failures_max': '3', 'hooks.retry_after': '200ms' }
+    const hooks = {
+      'hooks.connect': 'true',
+      'hooks.timeout': '30s',
+      'hooks.url': backend.url,
+      'hooks.secret': SECRET,
+      'hooks.failures_max': '3',
+      'hooks.retry_after': '200ms',
+    }
     server = await startWatchfire({ settings: { 'socket.check_origin': 'any', 'channels.rules': `[${rules.join(', ')}]`, ...hooks } })
   })
   after(async () => {
@@ -186,7 +204,10 @@ describe('a server that asks about clients', () => {
       const presence = new newest.Presence(channel)
       const notes = collectEvents(channel, 'note')
       assert.equal((await reply(channel.join())).status, 'ok')
-      await waitUntil(() => presence.list((user, { metas: [meta] }) => `${user} ${meta.name}`).includes(`${name} ${name.toUpperCase()}`), 'the client is present as its user')
+      await waitUntil(
+        () => presence.list((user, { metas: [meta] }) => `${user} ${meta.name}`).includes(`${name} ${name.toUpperCase()}`),
+        'the client is present as its user',
+      )
       assert.equal((await reply(channel.push('note', { n: 1 }))).status, 'ok')
       assert.deepEqual(await notes.next(), { n: 1 })
       const asked = await backend.requests.next(({ params }) => params.user === name)
@@ -214,7 +235,8 @@ describe('a server that asks about clients', () => {
 
   it('serves connected clients while others wait, and gives those their answers', async (t) => {
     const open = []
-    backend.decide = ({ params: { user } }) => (user === 'first' ? identity(user) : new Promise((resolve) => open.push(() => resolve(identity(user)))))
+    backend.decide = ({ params: { user } }) =>
+      user === 'first' ? identity(user) : new Promise((resolve) => open.push(() => resolve(identity(user))))
     const first = connect(t, server, newestWay, { params: { user: 'first' } })
     const topic = freshTopic('rooms')
     const channel = await first.join(topic)
@@ -258,8 +280,17 @@ describe('the example of a backend', () => {
     const backend = spawn('node', [BACKEND], { env: { ...process.env, PORT: String(port), HOOKS_SECRET: SECRET }, stdio: 'ignore' })
     t.after(() => backend.kill('SIGKILL'))
     const url = `http://127.0.0.1:${port}/hooks`
-    await waitUntil(() => fetch(url, { method: 'POST' }).then(({ status }) => status === 401, () => false), 'the backend refuses what is not signed')
-    const server = await startWatchfire({ settings: { 'channels.rules': `[${RULES.join(', ')}]`, 'hooks.url': url, 'hooks.secret': SECRET } })
+    await waitUntil(
+      () =>
+        fetch(url, { method: 'POST' }).then(
+          ({ status }) => status === 401,
+          () => false,
+        ),
+      'the backend refuses what is not signed',
+    )
+    const server = await startWatchfire({
+      settings: { 'channels.rules': `[${RULES.join(', ')}]`, 'hooks.url': url, 'hooks.secret': SECRET },
+    })
     t.after(() => server.stop())
     const [ada, bob, eve] = ['ada', 'bob', 'eve'].map((name) => connect(t, server, newestWay).socket.channel('rooms:1', { name }))
     assert.deepEqual(await reply(ada.join()), { status: 'ok', response: { members: 1 } })

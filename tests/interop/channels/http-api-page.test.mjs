@@ -53,7 +53,10 @@ describe('the page about the HTTP API', () => {
     // One process: among several, a message is in the history a moment after the answer to its publish.
     const server = await startChat({ processes: 1, apiKey: API_KEY })
     t.after(() => server.kill())
-    for (const [user, topics] of [['ada', ['rooms:lobby', 'presence:lobby']], ['ben', ['rooms:lobby']]]) {
+    for (const [user, topics] of [
+      ['ada', ['rooms:lobby', 'presence:lobby']],
+      ['ben', ['rooms:lobby']],
+    ]) {
       const client = connect(t, server, websocket, { params: { user } })
       for (const topic of topics) assert.equal((await reply(client.socket.channel(topic, { user }).join())).status, 'ok')
     }

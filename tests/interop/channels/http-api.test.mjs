@@ -81,7 +81,10 @@ describe('publish', () => {
     await api(server, 'broadcast', { topics, event: 'note', payload: { n: 1 } })
     const calls = topics.map((topic) => ({ publish: { topic, event: 'note', payload: { n: 2 } } }))
     const { results } = await api(server, 'batch', { calls: [...calls, { publish: { topic: '', event: 'e', payload: {} } }] })
-    assert.deepEqual(results.slice(0, -1), topics.map(() => ({})))
+    assert.deepEqual(
+      results.slice(0, -1),
+      topics.map(() => ({})),
+    )
     assert.equal(results.at(-1).error.code, 'topic_invalid')
     for (const { inbox } of members) assert.deepEqual((await inbox.take(2)).map(({ n }) => n).toSorted(byNumber), [1, 2])
   })
@@ -93,7 +96,10 @@ describe('publish', () => {
       const headers = { 'Idempotency-Key': name }
       const call = { topic, event: 'note', payload: { name } }
       const answers = await Promise.all(Array.from({ length: 12 }, () => callApi(server, 'publish', call, { headers })))
-      assert.deepEqual(answers.map(({ status }) => status), answers.map(() => 200))
+      assert.deepEqual(
+        answers.map(({ status }) => status),
+        answers.map(() => 200),
+      )
       const first = answers.filter((answer) => answer.headers['idempotency-replayed'] !== 'true')
       assert.equal(first.length, 1)
       const other = await callApi(server, 'publish', { ...call, payload: {} }, { headers })
@@ -112,18 +118,19 @@ describe('publish', () => {
     const inboxes = []
     for (let n = 0; n < CROWD; n++) inboxes.push(collectEvents(await connect(t, own, websocket).join(topic), 'note'))
     const names = Array.from({ length: 24 }, (_, n) => `name-${n}`)
-    const call = (name) =>
-      callApi(own, 'publish', { topic, event: 'note', payload: { name } }, { headers: { 'Idempotency-Key': name } })
+    const call = (name) => callApi(own, 'publish', { topic, event: 'note', payload: { name } }, { headers: { 'Idempotency-Key': name } })
 
     const [stopped] = own.workers()
     process.kill(stopped, 'SIGSTOP')
     const answers = names.map(call)
     // A connection to the stopped process gets no answer yet.
-    const refused = await Promise.any(answers.map(async (answer) => {
-      const { status, headers, body } = await answer
-      assert.equal(status, 503)
-      return { after: headers['retry-after'], code: body.error.code }
-    }))
+    const refused = await Promise.any(
+      answers.map(async (answer) => {
+        const { status, headers, body } = await answer
+        assert.equal(status, 503)
+        return { after: headers['retry-after'], code: body.error.code }
+      }),
+    )
     assert.deepEqual(refused, { after: '1', code: 'unavailable' })
     process.kill(stopped, 'SIGCONT')
     for (const answer of answers) assert.ok([200, 503].includes((await answer).status))
@@ -183,7 +190,10 @@ describe('the history of a topic', () => {
       const answer = await api(server, 'history', { topic })
       return answer.messages.length === 20 && answer
     }, 'all twenty are kept')
-    assert.deepEqual(all.messages.map(({ payload }) => payload.n).toSorted((a, b) => a - b), Array.from({ length: 20 }, (_, n) => n))
+    assert.deepEqual(
+      all.messages.map(({ payload }) => payload.n).toSorted((a, b) => a - b),
+      Array.from({ length: 20 }, (_, n) => n),
+    )
     // Each call may reach another process.
     for (let call = 0; call < 10; call++) assert.deepEqual(await api(server, 'history', { topic }), all)
     const after = all.messages[14].position
@@ -204,7 +214,10 @@ describe('the list of topics', () => {
       found.push(...page.topics)
       cursor = page.cursor
     } while (cursor !== null)
-    assert.deepEqual(found, topics.map((topic) => ({ topic, subscribers: 4 })))
+    assert.deepEqual(
+      found,
+      topics.map((topic) => ({ topic, subscribers: 4 })),
+    )
   })
 
   it('is counted in info, with the clients and processes', async (t) => {
@@ -262,11 +275,13 @@ describe('unsubscribe', () => {
     // Some of the calls reach a process that runs. It cannot ask the stopped one, and says so.
     const calls = Array.from({ length: 12 }, () => callApi(own, 'unsubscribe', { id: 'users:late', topic }).catch(() => {}))
     const replies = sockets.map((socket) => socket.receive(([, ref]) => ref === '2').catch(() => {}))
-    const refused = await Promise.any(replies.map(async (one) => {
-      const [, , , , payload] = await one
-      assert.equal(payload.status, 'error')
-      return payload.response
-    }))
+    const refused = await Promise.any(
+      replies.map(async (one) => {
+        const [, , , , payload] = await one
+        assert.equal(payload.status, 'error')
+        return payload.response
+      }),
+    )
     assert.deepEqual(refused, { reason: 'unsubscribed' })
     process.kill(stopped, 'SIGCONT')
     await Promise.all([...calls, ...replies])

@@ -27,9 +27,7 @@ after(async () => {
 /** A test during which well-behaved clients of the same server keep working, on each transport. */
 function itUnnoticedByOthers(name, run) {
   it(name, async (t) => {
-    const bystanders = await Promise.all(
-      variants.filter(({ library }) => library === newest).map((variant) => Bystander.join(t, variant)),
-    )
+    const bystanders = await Promise.all(variants.filter(({ library }) => library === newest).map((variant) => Bystander.join(t, variant)))
     const watches = Promise.all(bystanders.map((bystander) => bystander.watch()))
     try {
       await Promise.race([watches, run(t)])
@@ -81,7 +79,7 @@ describe('messages', () => {
     'half a message': '["1","1","rooms:1",',
     'an object': '{}',
     'a V1 message': '{"topic":"phoenix","event":"heartbeat","payload":{},"ref":"1"}',
-    'null': 'null',
+    null: 'null',
     'a number': '5',
     'an empty array': '[]',
     'four elements': '["1","1","rooms:1","phx_join"]',
@@ -214,14 +212,11 @@ describe('frames', () => {
     'a ping in fragments': frame(opcode.ping, 'hello', { isFinal: false }),
     'a ping of 126 bytes': frame(opcode.ping, 'x'.repeat(126)),
     'a continuation of nothing': frame(opcode.continuation, 'hello'),
-    'a message within a message': Buffer.concat([
-      frame(opcode.text, 'hel', { isFinal: false }),
-      frame(opcode.text, 'lo'),
-    ]),
+    'a message within a message': Buffer.concat([frame(opcode.text, 'hel', { isFinal: false }), frame(opcode.text, 'lo')]),
     'half a close code': frame(opcode.close, 'x'),
     'a close code that may not be sent': frame(opcode.close, Buffer.from([1005 >> 8, 1005 & 255])),
     'a length beyond 63 bits': Buffer.from([0x81, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]),
-    'noise': Buffer.from(Array.from({ length: 4_096 }, (_, n) => (n * 7919 + 13) & 255)),
+    noise: Buffer.from(Array.from({ length: 4_096 }, (_, n) => (n * 7919 + 13) & 255)),
   }
   for (const [name, bytes] of Object.entries(broken)) {
     itUnnoticedByOthers(`${name} closes the socket with 1002`, async (t) => {
@@ -283,7 +278,7 @@ describe('frames', () => {
 describe('requests', () => {
   const post = 'POST /socket/longpoll HTTP/1.1\r\nHost: x\r\n'
   const garbage = {
-    'noise': [Buffer.from(Array.from({ length: 512 }, (_, n) => (n * 31 + 128) & 255)), /^HTTP\/1\.1 400 /],
+    noise: [Buffer.from(Array.from({ length: 512 }, (_, n) => (n * 31 + 128) & 255)), /^HTTP\/1\.1 400 /],
     'an invalid request line': ['HELLO\r\n\r\n', /^HTTP\/1\.1 400 /],
     'an unknown version': ['GET / HTTP/9.9\r\nHost: x\r\n\r\n', /^HTTP\/1\.1 (400|505) /],
     'a head of 100 KB': [`GET / HTTP/1.1\r\nHost: x\r\nCookie: ${'c'.repeat(100_000)}\r\n\r\n`, /^HTTP\/1\.1 431 /],

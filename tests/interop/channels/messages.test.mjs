@@ -90,7 +90,13 @@ for (const variant of variants) {
       for (const n of numbers(5)) bobs.push('new_msg', { n })
       for (const inbox of [alice, bob]) {
         const messages = await inbox.take(5)
-        assert.deepEqual(inOrderOf(variant, messages.map(({ n }) => n)), numbers(5))
+        assert.deepEqual(
+          inOrderOf(
+            variant,
+            messages.map(({ n }) => n),
+          ),
+          numbers(5),
+        )
       }
     })
 
@@ -121,12 +127,18 @@ for (const variant of variants) {
       assert.deepEqual(left.payload, { status: 'ok', response: {} })
       // A V1 frame does not say which join it closes, so the server sends none after a leave.
       const close = variant.serializer === 1 ? [] : [['phx_close', {}]]
-      assert.deepEqual(rest.map(({ event, payload }) => [event, payload]), close)
+      assert.deepEqual(
+        rest.map(({ event, payload }) => [event, payload]),
+        close,
+      )
       assert.equal(channel.state, 'closed')
       stayer.push('new_msg', { anyone: 'there?' })
       await stayed.next()
       await reply(other.push('ping', {}))
-      assert.deepEqual(client.messages.all.filter(({ event }) => event === 'new_msg'), [])
+      assert.deepEqual(
+        client.messages.all.filter(({ event }) => event === 'new_msg'),
+        [],
+      )
     })
 
     it('joins again after it left', async (t) => {
@@ -270,7 +282,11 @@ describe('one room with every client version on every transport', () => {
     const expected = numbers(80).map((n) => n / 2)
     for (const { variant, inbox } of stayers) {
       const messages = await inbox.take(80, variant.name)
-      assert.deepEqual(messages.map(({ n }) => n), expected, variant.name)
+      assert.deepEqual(
+        messages.map(({ n }) => n),
+        expected,
+        variant.name,
+      )
     }
   })
 })

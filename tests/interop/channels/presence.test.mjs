@@ -157,8 +157,7 @@ async function enter(t, variant, topic, user) {
   }
 }
 
-const shown = (state) =>
-  Object.getOwnPropertyNames(state).map((key) => [key, state[key].metas.map(({ status }) => status)])
+const shown = (state) => Object.getOwnPropertyNames(state).map((key) => [key, state[key].metas.map(({ status }) => status)])
 
 const sorted = (entries) => JSON.stringify(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)))
 

@@ -82,11 +82,14 @@ describe('a server with rules', () => {
   })
 
   it('joins the topics that the token names', async (t) => {
-    const client = connect(t, server, newestWay, { params: { token: await tokenOf('ada', { claims: { channels: { join: ['orders:7', 'feed:a*'] } } }) } })
+    const client = connect(t, server, newestWay, {
+      params: { token: await tokenOf('ada', { claims: { channels: { join: ['orders:7', 'feed:a*'] } } }) },
+    })
     await client.join('orders:7')
     await client.join('feed:abc')
     await client.join(freshTopic('news'))
-    for (const topic of ['orders:8', 'feed:b']) assert.deepEqual(await client.joinRefused(topic), { status: 'error', response: { reason: 'unauthorized' } })
+    for (const topic of ['orders:8', 'feed:b'])
+      assert.deepEqual(await client.joinRefused(topic), { status: 'error', response: { reason: 'unauthorized' } })
   })
 
   it('refuses messages to topics of the server', async (t) => {
@@ -153,7 +156,11 @@ describe('a server with rules', () => {
     const client = connect(t, server, newestWay)
     const topic = freshTopic('orders')
     const channel = client.socket.channel(topic, { token: await tokenOf('ada', { expiresIn: '3s' }) })
-    const [expiring, expired, closed] = [collectEvents(channel, 'token_expiring'), collectEvents(channel, 'token_expired'), collectHook(channel, 'onClose')]
+    const [expiring, expired, closed] = [
+      collectEvents(channel, 'token_expiring'),
+      collectEvents(channel, 'token_expired'),
+      collectHook(channel, 'onClose'),
+    ]
     assert.equal((await reply(channel.join())).status, 'ok')
     const { expires_in: seconds } = await expiring.next()
     assert.ok(seconds <= 2, `${seconds} seconds`)
@@ -177,7 +184,10 @@ describe('a server with rules', () => {
     // A channel with a token that ends later than the first one proves that its time is over.
     const late = await client.join(freshTopic('orders'), { token: await tokenOf('ada', { expiresIn: '2s' }) })
     await collectHook(late, 'onClose').next()
-    assert.deepEqual(closed.map(({ all }) => all), [[], []])
+    assert.deepEqual(
+      closed.map(({ all }) => all),
+      [[], []],
+    )
     assert.equal((await reply(channel.push('note', {}))).status, 'ok')
   })
 })
@@ -240,7 +250,10 @@ describe('a server with a JWK set', () => {
 
 describe('rules on several processes', () => {
   let server
-  before(async () => (server = await startWatchfire({ processes: 2, settings: { ...SETTINGS, 'auth.hs256_secret': new TextDecoder().decode(SECRET) } })))
+  before(
+    async () =>
+      (server = await startWatchfire({ processes: 2, settings: { ...SETTINGS, 'auth.hs256_secret': new TextDecoder().decode(SECRET) } })),
+  )
   after(() => server.stop())
 
   it('deliver messages and presence to the subscribers of every process', async (t) => {

@@ -87,7 +87,10 @@ describe('the client', () => {
         await channel.join()
         await publish(topic, 1, 5)
         await waitUntil(() => seen.notes.length === 5, 'the first messages arrive')
-        for (const [from, to] of [[6, 25], [26, 45]]) {
+        for (const [from, to] of [
+          [6, 25],
+          [26, 45],
+        ]) {
           network.cut()
           await seen.statuses.next(is('interrupted'))
           await publish(topic, from, to)
@@ -169,7 +172,13 @@ describe('the client', () => {
       const presence = new Inbox()
       const network = await startNetwork(t, server)
       const ada = connect(t, { getToken: () => tokenOf('ada') }, network).client.channel(topic)
-      ada.onPresence((present) => presence.put(Object.entries(present).map(([key, metas]) => `${key}: ${metas[0].name}`).sort()))
+      ada.onPresence((present) =>
+        presence.put(
+          Object.entries(present)
+            .map(([key, metas]) => `${key}: ${metas[0].name}`)
+            .sort(),
+        ),
+      )
       await ada.join()
       const bob = connect(t, { getToken: () => tokenOf('bob') }).client
       await bob.channel(topic).join()
@@ -303,7 +312,11 @@ describe('the client', () => {
       const { client } = connect(t, { getToken: () => tokenOf('ada', '1m', { join: ['orders:mine'] }) })
       const channel = client.channel('orders:other')
       const seen = follow(channel)
-      await assert.rejects(channel.join(), { name: 'RefusedError', reason: 'unauthorized', message: 'cannot join orders:other: unauthorized' })
+      await assert.rejects(channel.join(), {
+        name: 'RefusedError',
+        reason: 'unauthorized',
+        message: 'cannot join orders:other: unauthorized',
+      })
       assert.deepEqual(seen.statuses.all, [{ kind: 'closed', reason: 'unauthorized' }])
       const anonymous = connect(t).client.channel('orders:other')
       await assert.rejects(anonymous.join(), { reason: 'unauthorized' })

@@ -46,7 +46,10 @@ class Network {
   #connect(client) {
     if (this.#isCut) return client.destroy()
     const upstream = net.connect(this.server.port, '127.0.0.1')
-    for (const [socket, other] of [[client, upstream], [upstream, client]]) {
+    for (const [socket, other] of [
+      [client, upstream],
+      [upstream, client],
+    ]) {
       this.#sockets.add(socket)
       socket.pipe(other)
       socket.on('error', () => {})

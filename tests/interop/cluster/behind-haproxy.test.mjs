@@ -37,10 +37,18 @@ describe('three machines behind HAProxy', { skip: whyNoNats }, () => {
       writeFileSync(list, '')
       return { 'pages.deny_file': list, 'admin.token': TOKEN }
     })
-    machines = await startMachines([0, 1, 2].map(() => [nats[0].url]), { processes: [1, 2, 1], more })
+    machines = await startMachines(
+      [0, 1, 2].map(() => [nats[0].url]),
+      { processes: [1, 2, 1], more },
+    )
     balancer = await startBalancer(machines)
     entrance = { endpoint: `${balancer.origin.replace('https', 'wss').replace(APP, '127.0.0.1')}/socket` }
-    browser = await launch([...BY_RELAY_ONLY, `--host-resolver-rules=MAP ${APP} 127.0.0.1`, '--ignore-certificate-errors', '--no-proxy-server'])
+    browser = await launch([
+      ...BY_RELAY_ONLY,
+      `--host-resolver-rules=MAP ${APP} 127.0.0.1`,
+      '--ignore-certificate-errors',
+      '--no-proxy-server',
+    ])
   })
   after(async () => {
     await browser?.close()
@@ -91,7 +99,10 @@ describe('three machines behind HAProxy', { skip: whyNoNats }, () => {
     for (const [at, { channel }] of members.entries()) channel.push('note', { text: `from ${at}` })
     for (const { messages } of members) {
       const texts = (await messages.take(8)).map(({ text }) => text)
-      assert.deepEqual(texts.toSorted(), members.map((_, at) => `from ${at}`))
+      assert.deepEqual(
+        texts.toSorted(),
+        members.map((_, at) => `from ${at}`),
+      )
     }
   })
 

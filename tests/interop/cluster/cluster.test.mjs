@@ -198,10 +198,17 @@ describe('faults of a server of three machines', { skip: whyNoNats }, () => {
     const gone = async () => (await machines[0].metric('watchfire_cluster_links')) === 1
     await waitUntil(gone, 'the first machine has noticed the loss')
     const again = await Promise.all(topics.map((topic, at) => follow(machines[1], topic, all[at])))
-    assert.deepEqual(again.map(({ response }) => response.recovered), topics.map(() => true))
+    assert.deepEqual(
+      again.map(({ response }) => response.recovered),
+      topics.map(() => true),
+    )
     speak(40, 60)
     await haveAll(60)
-    for (const { numbers } of all) assert.deepEqual(numbers, Array.from({ length: 60 }, (_, n) => n))
+    for (const { numbers } of all)
+      assert.deepEqual(
+        numbers,
+        Array.from({ length: 60 }, (_, n) => n),
+      )
   })
 
   it('is ready only when it has links to the machines that were there before it', async (t) => {

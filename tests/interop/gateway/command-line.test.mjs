@@ -70,7 +70,10 @@ for (const processes of [1, 3]) {
       const server = await startServer(t, { processes })
       const holder = await newVisitor(t, server)
       const folder = scratch(t)
-      const link = await holder.sharePage({ text: '# Still here', files: [{ name: 'film.bin', mimeType: 'application/octet-stream', buffer: FILM }] })
+      const link = await holder.sharePage({
+        text: '# Still here',
+        files: [{ name: 'film.bin', mimeType: 'application/octet-stream', buffer: FILM }],
+      })
       const hold = new Command(t, folder, 'hold', [link, '--store', path.join(folder, 'store'), ...LOOPBACK])
       const held = await hold.event('held', TRANSFER_MS)
       assert.equal(new URL(held.page).pathname, new URL(link).pathname)
@@ -89,7 +92,9 @@ test('the command line and browsers exchange the blocks that they have so far', 
   const { root, blocks } = blocksOf(FILM)
   await joinPage(t, server, root, 'all', honestHolder(blocks))
   const folder = scratch(t)
-  const holds = [1, 2].map((n) => new Command(t, folder, 'hold', [`${addressOf(server)}/p/${root}`, '--store', path.join(folder, `store-${n}`), ...LOOPBACK]))
+  const holds = [1, 2].map(
+    (n) => new Command(t, folder, 'hold', [`${addressOf(server)}/p/${root}`, '--store', path.join(folder, `store-${n}`), ...LOOPBACK]),
+  )
   const visitor = await newVisitor(t, server)
   await visitor.goTo(`/p/${root}#filename=film.bin`)
   await Promise.all([visitor.waitUntilComplete(TRANSFER_MS), ...holds.map((hold) => hold.event('held', TRANSFER_MS))])

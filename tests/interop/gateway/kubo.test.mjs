@@ -147,7 +147,11 @@ describe(`between browsers and kubo, ${processesOfAll} process(es)`, { skip: why
   it('content routing publishes available pages, and finds requested ones', async (t) => {
     const routing = { 'Routing.Type': 'dhtserver', 'Provide.Enabled': true }
     const hub = await startKubo(t, { settings: routing })
-    const { server, peer } = await startGateway(t, { 'p2p.dht': 'server', 'p2p.dht_protocol': '/ipfs/lan/kad/1.0.0', 'p2p.bootstrap': hub.address })
+    const { server, peer } = await startGateway(t, {
+      'p2p.dht': 'server',
+      'p2p.dht_protocol': '/ipfs/lan/kad/1.0.0',
+      'p2p.bootstrap': hub.address,
+    })
     await waitUntil(async () => (await hub.command(['swarm', 'peers'])).includes(peer), 'the gateway is connected', 30_000)
     const holder = await newVisitor(t, server)
     const cid = cidOf(await holder.sharePage({ files: [film(FILM)] }))
@@ -157,10 +161,14 @@ describe(`between browsers and kubo, ${processesOfAll} process(es)`, { skip: why
     const other = await startKubo(t, { settings: routing })
     await other.connect(hub.address)
     const theirs = await other.add(fileOf(t, generated(3_000_000)), ...PROFILE)
-    await waitUntil(async () => {
-      await other.command(['routing', 'provide', theirs])
-      return (await hub.command(['routing', 'findprovs', '-n', '1', theirs])).includes(other.peer)
-    }, 'content routing finds the other kubo', TRANSFER_MS)
+    await waitUntil(
+      async () => {
+        await other.command(['routing', 'provide', theirs])
+        return (await hub.command(['routing', 'findprovs', '-n', '1', theirs])).includes(other.peer)
+      },
+      'content routing finds the other kubo',
+      TRANSFER_MS,
+    )
     const visitor = await newVisitor(t, server)
     await visitor.goTo(`/p/${theirs}#filename=film.bin`)
     await visitor.waitUntilComplete(TRANSFER_MS)

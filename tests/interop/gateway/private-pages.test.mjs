@@ -69,8 +69,11 @@ test('a private page crosses the network encrypted, and opens with its whole lin
   const film = generated(2_500_000)
   const link = await sharePrivately(maker, {
     text: `# Private\n\n${SECRET}\n\n[the other](recipe.md)\n\n![dusk](dusk.png)`,
-    files: [octets('film.bin', film), { name: 'recipe.md', mimeType: 'text/markdown', buffer: Buffer.from('# Recipe\n\nA goose.') },
-      { name: 'dusk.png', mimeType: 'image/png', buffer: picture(120, 80) }],
+    files: [
+      octets('film.bin', film),
+      { name: 'recipe.md', mimeType: 'text/markdown', buffer: Buffer.from('# Recipe\n\nA goose.') },
+      { name: 'dusk.png', mimeType: 'image/png', buffer: picture(120, 80) },
+    ],
   })
   const key = keyIn(link)
   assert.match(key, /^[\w-]{43}$/)
@@ -85,7 +88,8 @@ test('a private page crosses the network encrypted, and opens with its whole lin
   await visitor.waitForText('Private: only people with the whole link')
   await visitor.waitForPicture('dusk')
   assert.ok(readFileSync(await visitor.saveFile('film.bin')).equals(film))
-  for (const traffic of [sharing, visit]) assertNotSent(traffic, [SECRET, 'recipe.md', 'film.bin', 'A goose', 'dusk', key, film.subarray(1_000_000, 1_000_032)])
+  for (const traffic of [sharing, visit])
+    assertNotSent(traffic, [SECRET, 'recipe.md', 'film.bin', 'A goose', 'dusk', key, film.subarray(1_000_000, 1_000_032)])
 
   // The key stays in the address while the visitor navigates, and in the link offered for copying.
   await visitor.tab.getByRole('link', { name: 'the other' }).click()

@@ -244,10 +244,14 @@ describe('kubo', { skip: whyNoKubo }, () => {
     await waitUntil(async () => (await kubo.command(['swarm', 'peers'])).split('\n').length === 2, 'both are connected', 30_000)
     const shared = file(500_000)
     const { cid } = await provider.command('share', shared)
-    await waitUntil(async () => {
-      await provider.command('provide', cid)
-      return (await seeker.command('find', cid)).providers.includes(provider.peer)
-    }, 'the seeker finds the provider', 30_000)
+    await waitUntil(
+      async () => {
+        await provider.command('provide', cid)
+        return (await seeker.command('find', cid)).providers.includes(provider.peer)
+      },
+      'the seeker finds the provider',
+      30_000,
+    )
     await seeker.command('fetch', cid)
   })
 })

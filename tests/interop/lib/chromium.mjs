@@ -9,12 +9,22 @@ const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium'
  * cross-origin frame can have a worker, unlike in every released browser.
  */
 const OFF = [
-  'AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades', 'HttpsFirstBalancedModeAutoEnable',
-  'LensOverlay', 'MediaRouter', 'PaintHolding', 'AvoidCorsURLLoaderRestartOnRedirect', 'OptimizationHints',
-  'NetworkTimeServiceQuerying', 'AimEnabled', 'PreconnectToSearch',
+  'AvoidUnnecessaryBeforeUnloadCheckSync',
+  'DestroyProfileOnBrowserClose',
+  'HttpsUpgrades',
+  'HttpsFirstBalancedModeAutoEnable',
+  'LensOverlay',
+  'MediaRouter',
+  'PaintHolding',
+  'AvoidCorsURLLoaderRestartOnRedirect',
+  'OptimizationHints',
+  'NetworkTimeServiceQuerying',
+  'AimEnabled',
+  'PreconnectToSearch',
   // The list below the address bar, which nobody sees here: two documents with processes, in each window. Without them a window
   // costs 0.25 CPU seconds instead of 0.85.
-  'WebUIOmniboxPopup', 'WebUIOmniboxAimPopup',
+  'WebUIOmniboxPopup',
+  'WebUIOmniboxAimPopup',
 ]
 
 /** Flags that stop all background network traffic. */
@@ -36,7 +46,10 @@ function withFlags(flags) {
 }
 
 /** Flags for a browser whose WebRTC cannot connect, as behind the strictest firewall. */
-export const BY_RELAY_ONLY = ['--webrtc-ip-handling-policy=disable_non_proxied_udp', '--force-webrtc-ip-handling-policy=disable_non_proxied_udp']
+export const BY_RELAY_ONLY = [
+  '--webrtc-ip-handling-policy=disable_non_proxied_udp',
+  '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
+]
 
 /** Flags that allow direct connections over loopback, which browsers exclude by default. */
 export const DIRECT_ON_LOOPBACK = ['--allow-loopback-in-peer-connection', '--disable-features=WebRtcHideLocalIpsWithMdns']

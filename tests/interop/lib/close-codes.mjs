@@ -25,5 +25,8 @@ export class CloseRecordingWebSocket extends WebSocket {
 
 /** Clients from 1.6 to 1.8.15 do not reconnect after code 1000, so the server must never send it. */
 export function assertNeverClosedNormally() {
-  assert.deepEqual(closings.filter(({ code, byClient }) => code === 1000 && !byClient), [])
+  assert.deepEqual(
+    closings.filter(({ code, byClient }) => code === 1000 && !byClient),
+    [],
+  )
 }

@@ -15,7 +15,13 @@ const BUILD_MS = 20 * 60_000
 const SPANS_MS = 20_000
 const FOLDER = fileURLToPath(new URL('../otelcol', import.meta.url))
 
-const programs = new GoPrograms({ folder: 'otelcol', module: 'go.opentelemetry.io/collector/cmd/builder', packages: { builder: '' }, keptIn: 'otelcol', inputs: ['manifest.yaml'] })
+const programs = new GoPrograms({
+  folder: 'otelcol',
+  module: 'go.opentelemetry.io/collector/cmd/builder',
+  packages: { builder: '' },
+  keptIn: 'otelcol',
+  inputs: ['manifest.yaml'],
+})
 
 /** The reason why the collector cannot run here; false when it can. On the CI machine it must run. */
 export const whyNoCollector = programs.whyMissing
@@ -108,7 +114,9 @@ function parse(output) {
       spans.push({ service: resource['service.name'], pid: Number(resource['process.pid']), attributes, error: '' })
     } else if (attribute) attributes[attribute[1]] = attribute[2]
     else if (field) {
-      const member = { 'Trace ID': 'trace', 'Parent ID': 'parent', ID: 'id', Name: 'name', Kind: 'kind', 'Status message': 'error' }[field[1]]
+      const member = { 'Trace ID': 'trace', 'Parent ID': 'parent', ID: 'id', Name: 'name', Kind: 'kind', 'Status message': 'error' }[
+        field[1]
+      ]
       if (member) spans.at(-1)[member] = field[2]
     }
   }

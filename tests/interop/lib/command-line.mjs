@@ -32,7 +32,9 @@ export class Command {
 
   /** The next event of a kind. */
   async event(kind, ms = END_MS) {
-    const ended = this.#exited.then((code) => Promise.reject(new Error(`the command ended with ${code} before the event ${kind}: ${this.stderr}`)))
+    const ended = this.#exited.then((code) =>
+      Promise.reject(new Error(`the command ended with ${code} before the event ${kind}: ${this.stderr}`)),
+    )
     ended.catch(() => {})
     return Promise.race([this.events.next(({ event }) => event === kind, kind, ms), ended])
   }

@@ -27,9 +27,14 @@ export async function pullImage(socket, image) {
       const chunks = []
       const note = (headers) => (status = { ...status, ...headers })
       call.setTimeout(TIMEOUT_MS, () => reject(new Error(`cannot pull ${image}: no answer within ${TIMEOUT_MS} ms`)))
-      call.on('response', note).on('trailers', note).on('data', (chunk) => chunks.push(chunk)).once('error', reject)
+      call
+        .on('response', note)
+        .on('trailers', note)
+        .on('data', (chunk) => chunks.push(chunk))
+        .once('error', reject)
       call.once('end', () => {
-        if (status['grpc-status'] !== '0') reject(new Error(`cannot pull ${image}: ${decodeURIComponent(status['grpc-message'] ?? 'no status')}`))
+        if (status['grpc-status'] !== '0')
+          reject(new Error(`cannot pull ${image}: ${decodeURIComponent(status['grpc-message'] ?? 'no status')}`))
         // After the length of the message and the header of its only field.
         else resolve(Buffer.concat(chunks).subarray(7).toString())
       })

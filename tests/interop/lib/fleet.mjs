@@ -90,7 +90,10 @@ export class Fleet {
   async isConnected() {
     const running = this.running.filter(({ key }) => key === this.key)
     const known = async (host) => (await statusOf(host)).fleet.known_hosts
-    await waitUntil(async () => Math.min(...(await Promise.all(running.map(known)))) >= running.length - 1, 'all hosts of the fleet know each other')
+    await waitUntil(
+      async () => Math.min(...(await Promise.all(running.map(known)))) >= running.length - 1,
+      'all hosts of the fleet know each other',
+    )
   }
 
   /** The host whose mirror has a connection with one of these local ports. */

@@ -58,7 +58,9 @@ export class GoPrograms {
   /** The version in go.mod. */
   get version() {
     const file = path.join(this.#folder, 'go.mod')
-    const line = readFileSync(file, 'utf8').split('\n').find((text) => text.replace(/^\s*(require )?/, '').startsWith(`${this.#module} v`))
+    const line = readFileSync(file, 'utf8')
+      .split('\n')
+      .find((text) => text.replace(/^\s*(require )?/, '').startsWith(`${this.#module} v`))
     assert(line, `${file} does not require ${this.#module}`)
     return / (v\S+)/.exec(line)[1]
   }

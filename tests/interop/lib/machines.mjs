@@ -50,4 +50,3 @@ export async function untilAllSee(members, count, what, ms = GONE_MS) {
   await waitUntil(() => members.every((member) => member.keys().length === count), what, ms)
   for (const member of members) assert.deepEqual(member.keys(), members[0].keys())
 }
-

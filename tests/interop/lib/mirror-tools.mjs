@@ -2,7 +2,8 @@
 
 import { GoPrograms } from './go-programs.mjs'
 
-const inTools = (name, module, packages) => new GoPrograms({ folder: `mirror/tools/${name}`, module, packages, keptIn: `mirror-tools/${name}` })
+const inTools = (name, module, packages) =>
+  new GoPrograms({ folder: `mirror/tools/${name}`, module, packages, keptIn: `mirror-tools/${name}` })
 
 const modules = [
   inTools('containerd', 'github.com/containerd/containerd/v2', { containerd2: 'cmd/containerd', ctr2: 'cmd/ctr' }),

@@ -34,7 +34,19 @@ export async function startNats(count, more = []) {
   const [clients, routes] = [ports.slice(0, count), ports.slice(count)]
   const known = routes.map((port) => `nats://127.0.0.1:${port}`).join(',')
   const servers = clients.map((port, at) => {
-    const args = ['-a', '127.0.0.1', '-p', port, '--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${routes[at]}`, '--routes', known, ...more]
+    const args = [
+      '-a',
+      '127.0.0.1',
+      '-p',
+      port,
+      '--cluster_name',
+      'test',
+      '--cluster',
+      `nats://127.0.0.1:${routes[at]}`,
+      '--routes',
+      known,
+      ...more,
+    ]
     return new NatsServer(spawn(programs.path('nats-server'), args.map(String), { stdio: 'ignore' }), port)
   })
   await Promise.all(servers.map((server) => waitUntil(() => canConnect(server.port), 'a NATS server listens')))

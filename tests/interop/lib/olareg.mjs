@@ -32,7 +32,10 @@ export class Olareg {
 
   async #answers() {
     if (this.#child.exitCode !== null) throw new Error(`olareg ended with ${this.#child.exitCode}: ${this.#output}`)
-    return fetch(`${this.url}/v2/`).then(({ ok }) => ok, () => false)
+    return fetch(`${this.url}/v2/`).then(
+      ({ ok }) => ok,
+      () => false,
+    )
   }
 
   async stop() {

@@ -90,12 +90,22 @@ export class Pebble {
     const off = ['-http01', '', '-https01', '', '-tlsalpn01', '', '-doh', '']
     const where = ['-dnsserver', `127.0.0.1:${dns}`, '-management', `127.0.0.1:${dnsManagement}`]
     this.#dns = new Program('pebble-challtestsrv', [...off, ...where, '-defaultIPv4', '127.0.0.1', '-defaultIPv6', ''])
-    await this.#dns.until(() => this.resolveTo('ready.example', '127.0.0.1').then(() => true, () => false), 'the DNS server is ready')
+    await this.#dns.until(
+      () =>
+        this.resolveTo('ready.example', '127.0.0.1').then(
+          () => true,
+          () => false,
+        ),
+      'the DNS server is ready',
+    )
   }
 
   /** Sets the address of a name. */
   async resolveTo(host, address) {
-    for (const [call, body] of [['clear-a', {}], ['add-a', { addresses: [address] }]]) {
+    for (const [call, body] of [
+      ['clear-a', {}],
+      ['add-a', { addresses: [address] }],
+    ]) {
       const url = `http://127.0.0.1:${this.#ports.dnsManagement}/${call}`
       const response = await fetch(url, { method: 'POST', body: JSON.stringify({ host: `${host}.`, ...body }) })
       assert.equal(response.status, 200)
@@ -159,10 +169,15 @@ export class Pebble {
 
   #get(url) {
     return new Promise((resolve, reject) => {
-      https.get(url, { rejectUnauthorized: false }, (response) => {
-        let text = ''
-        response.setEncoding('utf8').on('data', (part) => (text += part)).on('end', () => resolve(text))
-      }).on('error', reject)
+      https
+        .get(url, { rejectUnauthorized: false }, (response) => {
+          let text = ''
+          response
+            .setEncoding('utf8')
+            .on('data', (part) => (text += part))
+            .on('end', () => resolve(text))
+        })
+        .on('error', reject)
     })
   }
 

@@ -34,7 +34,11 @@ export async function startPrometheus(folder, target, mirrors = []) {
   const args = [`--config.file=${folder}/prometheus.yml`, `--storage.tsdb.path=${folder}/data`, `--web.listen-address=127.0.0.1:${port}`]
   const prometheus = await start('bash', ['-c', `echo "port ${port}"; exec prometheus "$@"`, 'prometheus', ...args], /^port (\d+)$/)
   assert(prometheus instanceof Server)
-  const isReady = () => fetch(prometheus.http('/-/ready')).then((response) => response.ok, () => false)
+  const isReady = () =>
+    fetch(prometheus.http('/-/ready')).then(
+      (response) => response.ok,
+      () => false,
+    )
   await waitUntil(isReady, 'Prometheus is ready', DATA_MS)
   return prometheus
 }

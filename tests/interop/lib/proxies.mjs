@@ -100,7 +100,8 @@ export async function startBalancer(machines) {
   const { folder, certificate } = certified('haproxy-machines')
   let snippet = substitutePorts(snippetOf('haproxy-machines', GUIDE_OF_MACHINES), { http, https })
   snippet = substitute(snippet, /\/etc\/ssl\/watchfire\//g, `${folder}/`)
-  for (const [at, { port }] of machines.entries()) snippet = substitute(snippet, new RegExp(`10\\.0\\.0\\.${at + 1}:4000`, 'g'), `127.0.0.1:${port}`)
+  for (const [at, { port }] of machines.entries())
+    snippet = substitute(snippet, new RegExp(`10\\.0\\.0\\.${at + 1}:4000`, 'g'), `127.0.0.1:${port}`)
   return run(snippet, kinds.haproxy.command, { folder, certificate, ports: { http, https } })
 }
 

@@ -116,7 +116,9 @@ export function upgradeHeaders() {
 
 /** The required `Sec-WebSocket-Accept` for a key. */
 export function acceptFor(key) {
-  return createHash('sha1').update(key + GUID).digest('base64')
+  return createHash('sha1')
+    .update(key + GUID)
+    .digest('base64')
 }
 
 /** One client frame, masked by default. */
@@ -165,8 +167,9 @@ export async function openTcp(t, server) {
 /** Sends one request on a connection of its own; a response without a length ends with the connection. */
 export async function request(t, server, { method = 'GET', path, headers = {}, body = '' }) {
   const socket = await openTcp(t, server)
-  const lines = Object.entries({ Host: server.host ?? `127.0.0.1:${server.port}`, ...headers })
-    .flatMap(([name, values]) => [values].flat().map((value) => `${name}: ${value}\r\n`))
+  const lines = Object.entries({ Host: server.host ?? `127.0.0.1:${server.port}`, ...headers }).flatMap(([name, values]) =>
+    [values].flat().map((value) => `${name}: ${value}\r\n`),
+  )
   socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
   return { socket, ...(await readResponse(socket)) }
 }

@@ -34,8 +34,13 @@ export class Registry {
     mkdirSync(folder, { recursive: true })
     const file = path.join(folder, 'config.yml')
     const root = path.join(folder, 'content')
-    writeFileSync(file, `version: 0.1\nstorage: {filesystem: {rootdirectory: ${root}}, delete: {enabled: true}}\nhttp: {addr: "127.0.0.1:${port}"}\n${auth}\n`)
-    const registry = new Registry(spawn(program, ['serve', file], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...NO_TRACES } }))
+    writeFileSync(
+      file,
+      `version: 0.1\nstorage: {filesystem: {rootdirectory: ${root}}, delete: {enabled: true}}\nhttp: {addr: "127.0.0.1:${port}"}\n${auth}\n`,
+    )
+    const registry = new Registry(
+      spawn(program, ['serve', file], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...NO_TRACES } }),
+    )
     await registry.#listening()
     return registry
   }

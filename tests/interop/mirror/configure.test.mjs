@@ -102,7 +102,14 @@ describe('containerd', () => {
     const other = newRoot()
     await configure(other, 'containerd', '--mirror', 'http://127.0.0.1:1')
     const image = await newImage()
-    await containerd.ctr('images', 'pull', '--plain-http', '--hosts-dir', path.join(other, 'etc/containerd/certs.d'), `127.0.0.1:${registry.port}/${image}`)
+    await containerd.ctr(
+      'images',
+      'pull',
+      '--plain-http',
+      '--hosts-dir',
+      path.join(other, 'etc/containerd/certs.d'),
+      `127.0.0.1:${registry.port}/${image}`,
+    )
     assert.equal(manifestRequests(image), 0)
   })
 
@@ -184,7 +191,19 @@ describe('podman, buildah and skopeo', () => {
   })
 
   const clients = {
-    podman: (work, image) => ['podman', '--root', `${work}/root`, '--runroot', `${work}/run`, '--storage-driver', 'vfs', '--cgroup-manager', 'cgroupfs', 'pull', image],
+    podman: (work, image) => [
+      'podman',
+      '--root',
+      `${work}/root`,
+      '--runroot',
+      `${work}/run`,
+      '--storage-driver',
+      'vfs',
+      '--cgroup-manager',
+      'cgroupfs',
+      'pull',
+      image,
+    ],
     buildah: (work, image) => ['buildah', '--root', `${work}/root`, '--runroot', `${work}/run`, '--storage-driver', 'vfs', 'pull', image],
     skopeo: (work, image) => ['skopeo', 'copy', `docker://${image}`, `oci:${work}/image:v1`],
   }

@@ -75,7 +75,11 @@ function assertAnswer(answer, { status, headers = {}, body, code }) {
 }
 
 const NOTHING = Buffer.alloc(0)
-const describedManifest = { 'content-type': MANIFEST, 'content-length': String(image.manifest.length), 'docker-content-digest': image.digest }
+const describedManifest = {
+  'content-type': MANIFEST,
+  'content-length': String(image.manifest.length),
+  'docker-content-digest': image.digest,
+}
 const describedBlob = { 'content-length': String(size), 'docker-content-digest': digestOf(layer), 'accept-ranges': 'bytes' }
 
 /** The answer to a range from byte `start` to `end`. */
@@ -102,9 +106,21 @@ const table = {
     ['has its bytes, type and digest by tag', manifest('v1'), { status: 200, headers: describedManifest, body: image.manifest }],
     ['has its bytes, type and digest by digest', manifest(image.digest), { status: 200, headers: describedManifest, body: image.manifest }],
     ['has the same headers for HEAD', [manifest('v1'), { method: 'HEAD' }], { status: 200, headers: describedManifest, body: NOTHING }],
-    ['has the same headers for HEAD by digest', [manifest(image.digest), { method: 'HEAD' }], { status: 200, headers: describedManifest, body: NOTHING }],
-    ['is sent for the second of several Accept headers', [manifest('v1', 'team/other'), { headers: { accept: [INDEX, MANIFEST, DOCKER] } }], { status: 200 }],
-    ['is sent whole for a range, as containerd 2 asks', [manifest('v1'), { headers: { range: 'bytes=0-' } }], { status: 200, body: image.manifest }],
+    [
+      'has the same headers for HEAD by digest',
+      [manifest(image.digest), { method: 'HEAD' }],
+      { status: 200, headers: describedManifest, body: NOTHING },
+    ],
+    [
+      'is sent for the second of several Accept headers',
+      [manifest('v1', 'team/other'), { headers: { accept: [INDEX, MANIFEST, DOCKER] } }],
+      { status: 200 },
+    ],
+    [
+      'is sent whole for a range, as containerd 2 asks',
+      [manifest('v1'), { headers: { range: 'bytes=0-' } }],
+      { status: 200, body: image.manifest },
+    ],
     ['is unknown by a tag that the registry does not have', manifest('none'), missing('MANIFEST_UNKNOWN')],
     ['is unknown for HEAD, without a body', [manifest('none'), { method: 'HEAD' }], { status: 404, body: NOTHING }],
     ['is unknown by a digest that the registry does not have', manifest(unknown), missing('MANIFEST_UNKNOWN')],
@@ -113,7 +129,11 @@ const table = {
   'a blob': [
     ['has its bytes and digest', one, whole],
     ['has the same headers for HEAD', [one, { method: 'HEAD' }], { status: 200, headers: describedBlob, body: NOTHING }],
-    ['is not compressed', [one, { headers: { 'accept-encoding': 'gzip' } }], { ...whole, headers: { ...describedBlob, 'content-encoding': undefined } }],
+    [
+      'is not compressed',
+      [one, { headers: { 'accept-encoding': 'gzip' } }],
+      { ...whole, headers: { ...describedBlob, 'content-encoding': undefined } },
+    ],
     ['is unknown if the registry does not have it', blob(unknown), missing('BLOB_UNKNOWN')],
     ['is unknown for HEAD, without a body', [blob(unknown), { method: 'HEAD' }], { status: 404, body: NOTHING }],
     ['is unknown in a repository that does not have it', blob(digestOf(layer), 'team/other'), missing('BLOB_UNKNOWN')],
@@ -155,11 +175,23 @@ const table = {
     ['has a digest for referrers, not a tag', '/v2/team/app/referrers/v1', invalid('DIGEST_INVALID')],
   ],
   'a list': [
-    ['has the tags of the registry', '/v2/team/other/tags/list', { status: 200, body: Buffer.from('{"name":"team/other","tags":["v1"]}\n') }],
-    ['of referrers is that of the registry, which this one does not have', `/v2/team/app/referrers/${image.digest}`, missing('NAME_UNKNOWN')],
+    [
+      'has the tags of the registry',
+      '/v2/team/other/tags/list',
+      { status: 200, body: Buffer.from('{"name":"team/other","tags":["v1"]}\n') },
+    ],
+    [
+      'of referrers is that of the registry, which this one does not have',
+      `/v2/team/app/referrers/${image.digest}`,
+      missing('NAME_UNKNOWN'),
+    ],
   ],
   'another registry': [
-    ['is named in the query, with a port', `${manifest('v1')}?ns=registry.example%3A8443`, { status: 200, headers: { 'oci-namespace': 'registry.example:8443' } }],
+    [
+      'is named in the query, with a port',
+      `${manifest('v1')}?ns=registry.example%3A8443`,
+      { status: 200, headers: { 'oci-namespace': 'registry.example:8443' } },
+    ],
     ['is unknown if the mirror does not have it', `${manifest('v1')}?ns=unknown.example`, missing('NAME_UNKNOWN')],
   ],
   'a change': [

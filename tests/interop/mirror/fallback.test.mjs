@@ -64,7 +64,10 @@ const answerAll = (status) => (_request, response) => {
   return true
 }
 
-for (const [engine, programs] of [['containerd', undefined], ['containerd 2', VERSION_2]]) {
+for (const [engine, programs] of [
+  ['containerd', undefined],
+  ['containerd 2', VERSION_2],
+]) {
   describe(engine, { skip: programs && whyNoMirrorTools }, () => {
     let containerd
 
@@ -120,7 +123,15 @@ for (const [engine, programs] of [['containerd', undefined], ['containerd 2', VE
       // It adds the rest of the registry itself to the wrong bytes, and finds another digest.
       await assert.rejects(pull(), /digest|EOF|size/)
       faulty.spoil = (_request, chunk) => chunk
-      await waitUntil(() => pull({ direct: 'http://127.0.0.1:1' }).then(() => true, () => false), 'the image is pulled', PULL_MS_MAX)
+      await waitUntil(
+        () =>
+          pull({ direct: 'http://127.0.0.1:1' }).then(
+            () => true,
+            () => false,
+          ),
+        'the image is pulled',
+        PULL_MS_MAX,
+      )
     })
 
     it('does not wait long for a registry that never answers the mirror', async () => {

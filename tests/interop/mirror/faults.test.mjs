@@ -302,7 +302,12 @@ describe('a registry that never answers', () => {
   it('does not hold a client that asks for a manifest or a list', async () => {
     await start()
     faulty.answer = () => true
-    for (const target of ['/v2/app/manifests/v1', `/v2/app/manifests/${image.digest}`, '/v2/app/tags/list', `/v2/app/referrers/${image.digest}`]) {
+    for (const target of [
+      '/v2/app/manifests/v1',
+      `/v2/app/manifests/${image.digest}`,
+      '/v2/app/tags/list',
+      `/v2/app/referrers/${image.digest}`,
+    ]) {
       const { status, ms } = await read(target)
       assert.equal(status, 502, target)
       assert.ok(ms < ANSWER_MS_MAX, `${target}: answered after ${ms} ms`)

@@ -79,12 +79,19 @@ async function pullEverywhere() {
   await pullManifests()
   const digest = digestOf(image.layers[0])
   const begun = new Set()
-  const settled = (pulling) => pulling.then((pulled) => ({ pulled }), (error) => ({ error }))
+  const settled = (pulling) =>
+    pulling.then(
+      (pulled) => ({ pulled }),
+      (error) => ({ error }),
+    )
   const pull = (host) => pullOne(host.mirror.port, blobPath(image.layers[0]), digest, { onBytes: () => begun.add(host) })
   const pulls = new Map(fleet.hosts.map((host) => [host, settled(pull(host))]))
   const ended = (hosts) => Promise.all(hosts.map((host) => pulls.get(host)))
   const isFetched = (part) =>
-    waitUntil(() => begun.size === pulls.size && upstream.copiesOf(image.layers[0]) > part, `all clients have a byte, and ${part} of the layer is sent`)
+    waitUntil(
+      () => begun.size === pulls.size && upstream.copiesOf(image.layers[0]) > part,
+      `all clients have a byte, and ${part} of the layer is sent`,
+    )
   return { ended, isFetched }
 }
 
@@ -290,7 +297,10 @@ describe('a member that lies', () => {
     closeSync(file)
   }
 
-  for (const [where, block] of [['first', 0], ['last', 4]]) {
+  for (const [where, block] of [
+    ['first', 0],
+    ['last', 4],
+  ]) {
     it(`gives no client a wrong blob: the ${where} block of the blob is wrong`, { timeout: 60_000 }, async () => {
       await startFleet(3)
       await newImage([4 * MIB, 5000])

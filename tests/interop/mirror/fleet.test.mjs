@@ -159,7 +159,10 @@ describe('a fleet with credentials', () => {
     upstream = await FaultyRegistry.start(closed)
     const image = makeImage([3 * MIB, 1000])
     const open = makeImage([2000])
-    for (const [name, one] of [['team/app', image], ['public/app', open]]) {
+    for (const [name, one] of [
+      ['team/app', image],
+      ['public/app', open],
+    ]) {
       await push(closed, name, 'v1', one, { authorization: `Bearer ${tokens.token(name)}` })
     }
     await startFleet(1, ['--offline-ok', '--allow-redirect', '127.0.0.0/8'])
@@ -258,7 +261,9 @@ describe('unmodified engines on 3 hosts', () => {
     const root = path.join(folder, `containerd-blobs-${names++}`)
     const engine = await Containerd.start(root, { within: bridged.hosts[0].within })
     try {
-      engine.useMirrors(REGISTRY, 'http://127.0.0.1:1', [{ url: `http://127.0.0.1:${owner.mirror.port}`, capabilities: ['pull', 'resolve'] }])
+      engine.useMirrors(REGISTRY, 'http://127.0.0.1:1', [
+        { url: `http://127.0.0.1:${owner.mirror.port}`, capabilities: ['pull', 'resolve'] },
+      ])
       const image = await newImage([3 * MIB, 1000])
       await engine.pull(`${REGISTRY}/team/app:v1`)
       upstream.isDown = true
@@ -272,7 +277,10 @@ describe('unmodified engines on 3 hosts', () => {
       for (const blob of image.layers) {
         const url = other.mirror.http(`/v2/team/app/manifests/v1`)
         await run(curl, [...within, url])
-        const { stdout } = await run(curl, [...within, other.mirror.http(`/v2/team/app/blobs/${digestOf(blob)}`)], { encoding: 'buffer', maxBuffer: 8 * MIB })
+        const { stdout } = await run(curl, [...within, other.mirror.http(`/v2/team/app/blobs/${digestOf(blob)}`)], {
+          encoding: 'buffer',
+          maxBuffer: 8 * MIB,
+        })
         assert.equal(digestOf(stdout), digestOf(blob))
       }
       assert.equal(own().length, 0)

@@ -70,7 +70,6 @@ describe('a fleet with files of nginx', () => {
   afterEach(async () => {
     await fleet?.stop()
     fleet = undefined
-
   })
 
   const host = () => `models.example=${nginx.url}`
@@ -84,7 +83,10 @@ describe('a fleet with files of nginx', () => {
     const bytes = newFile('model.bin')
     const small = newFile('small.bin', randomBytes(1000))
     fleet = await Fleet.start(newFolder(), 3, ['--proxy-host', host(), '--offline-ok'])
-    for (const [name, content] of [['model.bin', bytes], ['small.bin', small]]) {
+    for (const [name, content] of [
+      ['model.bin', bytes],
+      ['small.bin', small],
+    ]) {
       const answers = await Promise.all(fleet.hosts.map(({ mirror }) => request(mirror, `/proxy/models.example/${name}`)))
       for (const { status, headers, bytes: received } of answers) {
         assert.equal(status, 200)
@@ -102,7 +104,10 @@ describe('a fleet with files of nginx', () => {
     const late = await fleet.add()
     await fleet.isConnected()
     const etag = (await request(fleet.hosts[0].mirror, '/proxy/models.example/model.bin', { method: 'HEAD' })).headers.etag
-    for (const [name, content] of [['model.bin', bytes], ['small.bin', small]]) {
+    for (const [name, content] of [
+      ['model.bin', bytes],
+      ['small.bin', small],
+    ]) {
       let answer
       await waitUntil(async () => {
         answer = await request(late.mirror, `/proxy/models.example/${name}`)
@@ -166,7 +171,8 @@ describe('a mirror with files of nginx', () => {
       const own = await request(nginx, '/model.bin', { method })
       const { status, headers, bytes: received } = await request(mirror, target, { method })
       assert.equal(status, 200)
-      for (const name of ['etag', 'last-modified', 'content-length', 'content-type', 'accept-ranges']) assert.equal(headers[name], own.headers[name], name)
+      for (const name of ['etag', 'last-modified', 'content-length', 'content-type', 'accept-ranges'])
+        assert.equal(headers[name], own.headers[name], name)
       assert.equal(headers['docker-distribution-api-version'], undefined)
       assert.ok(received.equals(own.bytes))
     }
@@ -328,10 +334,22 @@ describe('a mirror with other servers of files', { concurrency: true }, () => {
       assert.equal(answer.headers['x-repo-commit'], 'c0ffee')
       assert.ok(answer.bytes.equals(bytes.subarray(5, 10)))
     }
-    assert.deepEqual(front.requests.map(({ headers }) => headers.authorization ?? headers.cookie), ['Bearer secret', 'a=secret'])
-    assert.deepEqual(store.requests.map(({ headers }) => [headers.authorization, headers.cookie]), [[undefined, undefined], [undefined, undefined]])
+    assert.deepEqual(
+      front.requests.map(({ headers }) => headers.authorization ?? headers.cookie),
+      ['Bearer secret', 'a=secret'],
+    )
+    assert.deepEqual(
+      store.requests.map(({ headers }) => [headers.authorization, headers.cookie]),
+      [
+        [undefined, undefined],
+        [undefined, undefined],
+      ],
+    )
     const head = await get(mirror, { method: 'HEAD', headers: { authorization: 'Bearer secret' } })
-    assert.deepEqual([head.status, head.headers['content-length'], head.headers['x-linked-etag']], [200, `${bytes.length}`, `"${hexOf(bytes)}"`])
+    assert.deepEqual(
+      [head.status, head.headers['content-length'], head.headers['x-linked-etag']],
+      [200, `${bytes.length}`, `"${hexOf(bytes)}"`],
+    )
     assert.ok(store.requests.every(({ headers }) => headers.authorization === undefined))
     const { files, store: stored } = await (await fetch(`http://127.0.0.1:${mirror.port}/status`)).json()
     assert.deepEqual([files, stored.blobs], [[], 0])
@@ -339,7 +357,14 @@ describe('a mirror with other servers of files', { concurrency: true }, () => {
 
   it('stores no answer without a version, or for one client', { timeout: 30_000 }, async () => {
     const bytes = Buffer.from('{"a":1}')
-    const kinds = [{}, { etag: 'W/"a"' }, { etag: '"a"', 'cache-control': 'private' }, { etag: '"a"', 'cache-control': 'no-store' }, { etag: '"a"', 'set-cookie': 'a=b' }, { etag: '"a"', vary: 'Accept' }]
+    const kinds = [
+      {},
+      { etag: 'W/"a"' },
+      { etag: '"a"', 'cache-control': 'private' },
+      { etag: '"a"', 'cache-control': 'no-store' },
+      { etag: '"a"', 'set-cookie': 'a=b' },
+      { etag: '"a"', vary: 'Accept' },
+    ]
     const server = await startServer((request, response) => sendBytes(request, response, bytes, kinds[Number(request.url.slice(1))]))
     const mirror = await mirrorOf(server)
     for (const index of kinds.keys()) {

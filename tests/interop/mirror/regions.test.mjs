@@ -62,7 +62,10 @@ describe('regions', () => {
     // Each host is told to join the others, also those of the other region.
     for (const name of names) await fleet.add({ args: ['--region', name] })
     const { hosts } = fleet
-    await waitUntil(async () => (await Promise.all(hosts.map(known))).every((count) => count === 1), 'each host knows the other one of its region')
+    await waitUntil(
+      async () => (await Promise.all(hosts.map(known))).every((count) => count === 1),
+      'each host knows the other one of its region',
+    )
 
     const image = await newImage([20 * MIB, 3 * MIB, 1000])
     await Promise.all(hosts.map((host) => pull(host, image)))
@@ -71,13 +74,25 @@ describe('regions', () => {
       assert.ok(copies >= 2 && copies <= 2 * EXCESS_MAX, `the registry sent a blob of ${blob.length} bytes ${copies.toFixed(3)} times`)
     }
     const reports = await Promise.all(hosts.map(statusOf))
-    assert.deepEqual(reports.map(({ fleet: { region } }) => region), names)
-    assert.deepEqual(reports.map(({ fleet: { known_hosts: count } }) => count), [1, 1, 1, 1])
+    assert.deepEqual(
+      reports.map(({ fleet: { region } }) => region),
+      names,
+    )
+    assert.deepEqual(
+      reports.map(({ fleet: { known_hosts: count } }) => count),
+      [1, 1, 1, 1],
+    )
     const [eu, us, otherEu, otherUs] = hosts
     const total = image.blobs.reduce((sum, { length }) => sum + length, 0)
-    for (const [one, other] of [[0, 2], [1, 3]]) {
+    for (const [one, other] of [
+      [0, 2],
+      [1, 3],
+    ]) {
       const received = [one, other].reduce((sum, at) => sum + reports[at].downloads.host_bytes, 0)
-      assert.ok(received >= total / EXCESS_MAX && received <= total * EXCESS_MAX, `hosts of ${names[one]} got ${received} bytes from each other`)
+      assert.ok(
+        received >= total / EXCESS_MAX && received <= total * EXCESS_MAX,
+        `hosts of ${names[one]} got ${received} bytes from each other`,
+      )
     }
     assert.ok(shared(eu, otherEu).length > 0 && shared(us, otherUs).length > 0)
     // A refused handshake takes milliseconds; the host dials again seconds later.

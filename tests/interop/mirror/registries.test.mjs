@@ -85,7 +85,11 @@ async function regctl(...args) {
   const file = newPath('regctl.json')
   const hosts = [mirror.port, registry.port].map((port) => [`127.0.0.1:${port}`, { tls: 'disabled' }])
   writeFileSync(file, JSON.stringify({ hosts: Object.fromEntries(hosts) }))
-  const { stdout } = await run(mirrorTools.regctl, args, { env: { ...process.env, REGCTL_CONFIG: file }, encoding: 'buffer', maxBuffer: 64 * MIB })
+  const { stdout } = await run(mirrorTools.regctl, args, {
+    env: { ...process.env, REGCTL_CONFIG: file },
+    encoding: 'buffer',
+    maxBuffer: 64 * MIB,
+  })
   return stdout
 }
 
@@ -148,11 +152,18 @@ describe('the referrers of an image', { skip: whyNoMirrorTools }, () => {
     const referrers = async (query = '') => {
       const answer = await fetch(mirror.http(`/v2/team/app/referrers/${image.digest}${query}`))
       assert.equal(answer.headers.get('content-type'), 'application/vnd.oci.image.index.v1+json')
-      return { filters: answer.headers.get('oci-filters-applied'), types: (await answer.json()).manifests.map(({ artifactType }) => artifactType) }
+      return {
+        filters: answer.headers.get('oci-filters-applied'),
+        types: (await answer.json()).manifests.map(({ artifactType }) => artifactType),
+      }
     }
     assert.deepEqual(await referrers(), { filters: null, types: [] })
     for (const type of [BILL_OF_MATERIALS, SIGNATURE]) {
-      await pushArtifact(inRegistry(`team/app:${names++}`), [{ type, bytes: randomBytes(10) }], ['--subject', inRegistry('team/app:v1'), '--artifact-type', type])
+      await pushArtifact(
+        inRegistry(`team/app:${names++}`),
+        [{ type, bytes: randomBytes(10) }],
+        ['--subject', inRegistry('team/app:v1'), '--artifact-type', type],
+      )
     }
     assert.deepEqual((await referrers()).types.sort(), [BILL_OF_MATERIALS, SIGNATURE].sort())
     const query = `?artifactType=${encodeURIComponent(SIGNATURE)}`

@@ -67,11 +67,13 @@ async function metrics() {
   assert.equal(lines.pop(), '# EOF')
   const families = lines.filter((line) => line.startsWith('# TYPE ')).map((line) => line.split(' ')[2])
   assert.equal(new Set(families).size, families.length)
-  const samples = lines.filter((line) => !line.startsWith('#')).map((line) => {
-    const match = /^(watchfire_mirror_[a-z_]+(?:\{[^}]*\})?) (\d+)$/.exec(line)
-    assert.ok(match, line)
-    return [match[1], Number(match[2])]
-  })
+  const samples = lines
+    .filter((line) => !line.startsWith('#'))
+    .map((line) => {
+      const match = /^(watchfire_mirror_[a-z_]+(?:\{[^}]*\})?) (\d+)$/.exec(line)
+      assert.ok(match, line)
+      return [match[1], Number(match[2])]
+    })
   return Object.fromEntries(samples)
 }
 
@@ -139,7 +141,8 @@ describe('preload', () => {
   it('loads one platform of an index, or all', async () => {
     const [amd64, arm64] = [makeImage([20_000]), makeImage([30_000])]
     await pushIndex('team/multi', 'v1', { 'linux/amd64': amd64, 'linux/arm64': arm64 })
-    const held = async (one) => (await fetch(`${url()}/v2/team/multi/blobs/${digestOf(one.layers[0])}`, { method: 'HEAD' })).headers.get('watchfire-source')
+    const held = async (one) =>
+      (await fetch(`${url()}/v2/team/multi/blobs/${digestOf(one.layers[0])}`, { method: 'HEAD' })).headers.get('watchfire-source')
     const name = `${REGISTRY}/team/multi:v1`
     assert.equal((await preload(name, '--platform', 'linux/arm64')).code, 0)
     assert.deepEqual([await held(amd64), await held(arm64)], ['registry', 'store'])
@@ -223,7 +226,10 @@ describe('status', () => {
     assert.match(report.version, /^\d+\.\d+\.\d+/)
     assert.ok(report.uptime_seconds > 0)
     assert.equal(report.image_count, before.image_count + 1)
-    assert.deepEqual(report.images.find((one) => one.name === name), { name, digest: fresh.digest })
+    assert.deepEqual(
+      report.images.find((one) => one.name === name),
+      { name, digest: fresh.digest },
+    )
     const bytes = fresh.blobs.reduce((total, blob) => total + blob.length, 0)
     assert.equal(report.store.bytes - before.store.bytes, bytes)
     assert.equal(report.store.blobs - before.store.blobs, 2)
@@ -256,7 +262,10 @@ describe('status', () => {
     const watching = await start(binary('watchfire'), ['mirror', 'status', '--mirror', url(), '--watch'], /^Images +(\d+)/)
     const loading = preload(`${REGISTRY}/team/slow:v1`)
     const shown = () => watching.lines.findLastIndex((line) => line.startsWith(`  ${digest.slice(0, 19)}  ${REGISTRY}/team/slow`))
-    const isSeen = () => shown() >= 0 && / MiB of 8\.0 MiB /.test(watching.lines[shown() + 1] ?? '') && /MiB from the registry, 0 B from other hosts/.test(watching.lines[shown() + 2] ?? '')
+    const isSeen = () =>
+      shown() >= 0 &&
+      / MiB of 8\.0 MiB /.test(watching.lines[shown() + 1] ?? '') &&
+      /MiB from the registry, 0 B from other hosts/.test(watching.lines[shown() + 2] ?? '')
     await waitUntil(isSeen, 'the download is shown').finally(() => watching.terminate())
     const [running] = (await status()).running
     hold.release()
@@ -271,7 +280,9 @@ describe('status', () => {
   })
 
   it('is refused to other hosts, and metrics are not', async (context) => {
-    const addresses = Object.values(networkInterfaces()).flat().filter(({ internal, family }) => !internal && family === 'IPv4')
+    const addresses = Object.values(networkInterfaces())
+      .flat()
+      .filter(({ internal, family }) => !internal && family === 'IPv4')
     if (addresses.length === 0) return context.skip('this host has no address besides loopback')
     const args = ['mirror', '--listen', '0.0.0.0:0', '--store', path.join(folder, 'open'), '--upstream', registry.url]
     const open = await start(binary('watchfire'), args, /^Mirroring on http:\/\/0\.0\.0\.0:(\d+) until/)
@@ -293,17 +304,22 @@ describe('status', () => {
 
 describe('a web page that makes its own name lead to this host', () => {
   /** Asks for the status with a Host header, which `fetch` does not let a caller set. */
-  const statusAt = (host) => new Promise((resolve, reject) => {
-    const request = http.get({ host: '127.0.0.1', port: mirror.port, path: '/status', headers: { host }, agent: false }, async (response) => {
-      const chunks = []
-      for await (const chunk of response) chunks.push(chunk)
-      resolve({ code: response.statusCode, body: JSON.parse(Buffer.concat(chunks)) })
+  const statusAt = (host) =>
+    new Promise((resolve, reject) => {
+      const request = http.get(
+        { host: '127.0.0.1', port: mirror.port, path: '/status', headers: { host }, agent: false },
+        async (response) => {
+          const chunks = []
+          for await (const chunk of response) chunks.push(chunk)
+          resolve({ code: response.statusCode, body: JSON.parse(Buffer.concat(chunks)) })
+        },
+      )
+      request.once('error', reject)
     })
-    request.once('error', reject)
-  })
 
   it('does not see the status, and programs of this host do', async () => {
-    for (const host of [`127.0.0.1:${mirror.port}`, `localhost:${mirror.port}`, '[::1]']) assert.equal((await statusAt(host)).code, 200, host)
+    for (const host of [`127.0.0.1:${mirror.port}`, `localhost:${mirror.port}`, '[::1]'])
+      assert.equal((await statusAt(host)).code, 200, host)
     for (const host of [`page.example:${mirror.port}`, 'localhost.page.example', '127.0.0.1.page.example']) {
       const { code, body } = await statusAt(host)
       assert.equal(code, 403, host)
@@ -335,14 +351,19 @@ describe('the status of a fleet', () => {
       const told = async () => {
         const reports = await Promise.all(mirrors.map(status))
         const running = reports.flatMap((report) => report.running).filter((one) => one.digest === digestOf(layer))
-        return running.find(({ hosts, host_bytes: bytes }) => bytes > 0 && hosts.some(({ answer, count }) => answer === 'hashes' && count > 0))
+        return running.find(
+          ({ hosts, host_bytes: bytes }) => bytes > 0 && hosts.some(({ answer, count }) => answer === 'hashes' && count > 0),
+        )
       }
       const { hosts } = await waitUntil(told, 'a mirror tells which host it asked')
       const reports = await Promise.all(mirrors.map(status))
       assert.equal(hosts.length, 1)
       assert.ok(reports.some(({ fleet }) => fleet.peer_id === hosts[0].id))
       const shown = await Promise.all(mirrors.map((one) => run('status', '--mirror', url(one))))
-      assert.ok(shown.some(({ stdout }) => /^ {4}asked \/ip4\/127\.0\.0\.1\/tcp\/\d+.*: knows \d+ blocks$/m.test(stdout)), shown[0].stdout + shown[1].stdout)
+      assert.ok(
+        shown.some(({ stdout }) => /^ {4}asked \/ip4\/127\.0\.0\.1\/tcp\/\d+.*: knows \d+ blocks$/m.test(stdout)),
+        shown[0].stdout + shown[1].stdout,
+      )
       hold.release()
       for (const { code, stderr } of await Promise.all(loading)) assert.equal(code, 0, stderr)
       const ended = await Promise.all(mirrors.map(status))

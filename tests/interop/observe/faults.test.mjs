@@ -71,18 +71,24 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       const trouble = await waitUntil(
         async () => (await state(server)).troubles.find((one) => one.kind === kind),
         `the call names ${kind}`,
-        NAMED_MS
+        NAMED_MS,
       )
       const byCall = seconds()
-      await page.getByText(trouble.fix).first().waitFor({ timeout: NAMED_MS - (performance.now() - began) })
+      await page
+        .getByText(trouble.fix)
+        .first()
+        .waitFor({ timeout: NAMED_MS - (performance.now() - began) })
       const onPage = seconds()
       const left = NAMED_MS - (performance.now() - began)
       if (terminal) await waitUntil(() => terminal.text().includes(trouble.fix), `top names ${kind}`, left)
       const inTop = terminal ? `${seconds()} s` : 'not run'
       await waitUntil(() => server.stderr.includes(`kind="${kind}"`), `the log names ${kind}`, NAMED_MS)
-      assert(await server.metric('watchfire_trouble', `kind="${kind}"`) === 1)
+      assert((await server.metric('watchfire_trouble', `kind="${kind}"`)) === 1)
       // Where there is a token, the page learns that it needs one from a 401.
-      assert.deepEqual(errors.filter((error) => !error.includes('401')), [])
+      assert.deepEqual(
+        errors.filter((error) => !error.includes('401')),
+        [],
+      )
       table.push({ fault, kind, byCall, onPage, inTop, summary: trouble.summary })
       for (const action of undo.splice(0).reverse()) await action()
       if (ends) await hasEnded(server)
@@ -103,7 +109,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
         return latest && troubles.length === 0
       },
       'the troubles end',
-      ENDED_MS
+      ENDED_MS,
     )
     assert.match(server.stderr, /trouble ended/)
   }
@@ -209,7 +215,8 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
     isNamed('origin_refused', {
       fault: 'A page of another origin connects',
       inject: async (server, undo) => {
-        const attempt = () => new WebSocket(`${server.endpoint}/websocket?vsn=2.0.0`, { origin: 'http://other.example' }).on('error', () => {})
+        const attempt = () =>
+          new WebSocket(`${server.endpoint}/websocket?vsn=2.0.0`, { origin: 'http://other.example' }).on('error', () => {})
         const attempts = setInterval(attempt, 500)
         undo(() => clearInterval(attempts))
       },
@@ -276,7 +283,10 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
 /** The state, or one without troubles when there is no answer: one of several processes may be stopped. */
 async function state(server) {
   try {
-    const response = await fetch(await server.admin('/admin/state'), { headers: { connection: 'close', authorization: `Bearer ${TOKEN}` }, signal: AbortSignal.timeout(2_000) })
+    const response = await fetch(await server.admin('/admin/state'), {
+      headers: { connection: 'close', authorization: `Bearer ${TOKEN}` },
+      signal: AbortSignal.timeout(2_000),
+    })
     assert.equal(response.status, 200)
     return await response.json()
   } catch (error) {
@@ -320,14 +330,24 @@ function send(client, room, body) {
 /** Connections that the kernel has dropped since the first call, because a queue was full. */
 function overflows() {
   const text = readFileSync('/proc/net/netstat', 'utf8')
-  const [names, values] = text.split('\n').filter((line) => line.startsWith('TcpExt:')).map((line) => line.split(' '))
+  const [names, values] = text
+    .split('\n')
+    .filter((line) => line.startsWith('TcpExt:'))
+    .map((line) => line.split(' '))
   const now = Number(values[names.indexOf('ListenOverflows')])
   overflows.before ??= now
   return now - overflows.before
 }
 
 function markdown(rows) {
-  const cells = rows.map(({ fault, kind, byCall, onPage, inTop, summary }) => [fault, `[\`${kind}\`](#${kind})`, summary, `${byCall} s`, `${onPage} s`, inTop])
+  const cells = rows.map(({ fault, kind, byCall, onPage, inTop, summary }) => [
+    fault,
+    `[\`${kind}\`](#${kind})`,
+    summary,
+    `${byCall} s`,
+    `${onPage} s`,
+    inTop,
+  ])
   const head = ['fault', 'kind', 'what it says', 'in `/admin/state` after', 'on the page after', 'in `top` after']
   const lines = [head, ['---', '---', '---', '---:', '---:', '---:'], ...cells].map((row) => `| ${row.join(' | ')} |`)
   return `${lines.join('\n')}\n`

@@ -85,9 +85,13 @@ for (const [name, options] of [
     await tab.evaluate(axe.source)
     const { violations, passes } = await tab.evaluate((values) => window.axe.run(document, { runOnly: { type: 'tag', values } }), RULES)
     assert(passes.length > 10)
-    assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`), [])
+    assert.deepEqual(
+      violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' ')}`),
+      [],
+    )
     assert.equal(await tab.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0)
     assert.deepEqual(pageErrors, [])
-    if (process.env.SCREENSHOTS) await tab.screenshot({ path: path.join(process.env.SCREENSHOTS, `mirror-${name.replaceAll(' ', '-')}.png`), fullPage: true })
+    if (process.env.SCREENSHOTS)
+      await tab.screenshot({ path: path.join(process.env.SCREENSHOTS, `mirror-${name.replaceAll(' ', '-')}.png`), fullPage: true })
   })
 }

@@ -63,7 +63,10 @@ test('a topic whose name is HTML is shown as text', async (t) => {
   await tab.getByRole('dialog').getByText(HOSTILE_SHOWN).waitFor()
 
   await tab.getByRole('button', { name: 'Show its connections' }).click()
-  await tab.getByRole('row', { name: /rooms:<img/ }).getByRole('button').click()
+  await tab
+    .getByRole('row', { name: /rooms:<img/ })
+    .getByRole('button')
+    .click()
   await tab.getByRole('dialog').getByText(HOSTILE_SHOWN).waitFor()
   assert.equal(await tab.locator('img').count(), 0)
   assert.doesNotMatch(await tab.title(), /owned/)
@@ -98,7 +101,10 @@ test('the operator watches the messages of one client, and its payloads only whe
   const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
   await tab.getByLabel('Token').fill(TOKEN)
   await tab.getByRole('button', { name: 'Open' }).click()
-  await tab.getByRole('row', { name: new RegExp(topic) }).getByRole('button').click()
+  await tab
+    .getByRole('row', { name: new RegExp(topic) })
+    .getByRole('button')
+    .click()
   const dialog = tab.getByRole('dialog')
   await dialog.getByRole('button', { name: 'Watch messages' }).click()
   await dialog.getByText(/^Watched since /).waitFor()
@@ -122,7 +128,10 @@ test('the operator denies an address and allows it again', async (t) => {
   const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
   await tab.getByLabel('Token').fill(TOKEN)
   await tab.getByRole('button', { name: 'Open' }).click()
-  await tab.getByRole('row', { name: new RegExp(topic) }).getByRole('button').click()
+  await tab
+    .getByRole('row', { name: new RegExp(topic) })
+    .getByRole('button')
+    .click()
   await tab.getByRole('button', { name: 'Deny address' }).click()
   await tab.getByRole('button', { name: 'Deny address now' }).click()
   await client.closed.next(() => true, 'the socket of the client is closed')
@@ -155,7 +164,10 @@ test('without a token, the page says how to allow changes', async (t) => {
   const topic = freshTopic()
   await client.join(topic)
   const { tab } = await open(t, await server.admin(`/#connections?topic=${encodeURIComponent(topic)}`))
-  await tab.getByRole('row', { name: new RegExp(topic) }).getByRole('button').click()
+  await tab
+    .getByRole('row', { name: new RegExp(topic) })
+    .getByRole('button')
+    .click()
   await tab.getByRole('button', { name: 'Disconnect', exact: true }).click()
   await tab.getByRole('button', { name: 'Disconnect now' }).click()
   await tab.getByText(/Set admin\.token to allow changes/).waitFor()
@@ -164,7 +176,10 @@ test('without a token, the page says how to allow changes', async (t) => {
 
 test('where the listener needs a token, the page asks for it and keeps it for the tab', async (t) => {
   const server = await startServer(t, { settings: { 'admin.listen': '0.0.0.0:0', 'admin.token': TOKEN } })
-  const port = await waitUntil(() => server.lines.map((line) => /http:\/\/0\.0\.0\.0:(\d+)/.exec(line)?.[1]).find(Boolean), 'the server prints the address of its metrics')
+  const port = await waitUntil(
+    () => server.lines.map((line) => /http:\/\/0\.0\.0\.0:(\d+)/.exec(line)?.[1]).find(Boolean),
+    'the server prints the address of its metrics',
+  )
   const { tab } = await open(t, `http://127.0.0.1:${port}/`)
   await tab.getByLabel('Token').fill('not-the-token')
   await tab.getByRole('button', { name: 'Open' }).click()
@@ -226,7 +241,10 @@ for (const [name, options] of [
       await check(view)
     }
     await show(tab, 'Connections')
-    await tab.getByRole('row', { name: /rooms:<img/ }).getByRole('button').click()
+    await tab
+      .getByRole('row', { name: /rooms:<img/ })
+      .getByRole('button')
+      .click()
     await tab.getByRole('dialog').getByText(HOSTILE_SHOWN).waitFor()
     await tab.getByRole('button', { name: 'Watch messages' }).click()
     await tab.getByText(/^Watched since /).waitFor()

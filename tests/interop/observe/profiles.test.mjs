@@ -76,7 +76,10 @@ print(json.dumps([[frame.get('data-name'), float(frame.get('data-w'))] for frame
 function assertNames(svg, crate) {
   const frames = functions(svg)
   const names = frames.map(([name]) => name)
-  assert(names.some((name) => name.includes(`${crate}::`)), `${crate} is not in ${names.join('\n')}`)
+  assert(
+    names.some((name) => name.includes(`${crate}::`)),
+    `${crate} is not in ${names.join('\n')}`,
+  )
   assert.deepEqual(frames[0], ['all', 1])
   assert(frames.every(([, width]) => width > 0 && width <= 1))
 }
@@ -132,10 +135,14 @@ describe('CPU profiles', { timeout: 300_000, skip: whyNot }, () => {
   it('of share and get are written when they end', async () => {
     writeFileSync(path.join(folder, 'film.bin'), Buffer.alloc(64 << 20, 'some content of a film '))
     const share = run(folder, ['share', 'film.bin', '--listen', '/ip4/127.0.0.1/tcp/0', '--cpu-profile', 'share.svg'])
-    const link = await withTimeout(new Promise((resolve, reject) => {
-      share.child.stdout.on('data', () => /watchfire:\S+/.exec(share.output) && resolve(/watchfire:\S+/.exec(share.output)[0]))
-      share.child.once('close', () => reject(new Error(share.errors)))
-    }), 'the link is printed', ENDED_MS)
+    const link = await withTimeout(
+      new Promise((resolve, reject) => {
+        share.child.stdout.on('data', () => /watchfire:\S+/.exec(share.output) && resolve(/watchfire:\S+/.exec(share.output)[0]))
+        share.child.once('close', () => reject(new Error(share.errors)))
+      }),
+      'the link is printed',
+      ENDED_MS,
+    )
     try {
       const get = run(folder, ['get', link, '--output', 'copy.bin', '--cpu-profile', 'get.svg'])
       assert.equal(await withTimeout(get.ended, 'the content is fetched', ENDED_MS), 0, get.errors)
@@ -149,11 +156,25 @@ describe('CPU profiles', { timeout: 300_000, skip: whyNot }, () => {
   })
 
   it('of a mirror are written when it is interrupted', async () => {
-    const mirror = run(folder, ['mirror', '--upstream', 'local=http://127.0.0.1:1', '--listen', '127.0.0.1:0', '--store', 'store', '--cpu-profile', 'mirror.svg'])
-    await withTimeout(new Promise((resolve, reject) => {
-      mirror.child.stdout.once('data', resolve)
-      mirror.child.once('close', () => reject(new Error(mirror.errors)))
-    }), 'the mirror runs', ENDED_MS)
+    const mirror = run(folder, [
+      'mirror',
+      '--upstream',
+      'local=http://127.0.0.1:1',
+      '--listen',
+      '127.0.0.1:0',
+      '--store',
+      'store',
+      '--cpu-profile',
+      'mirror.svg',
+    ])
+    await withTimeout(
+      new Promise((resolve, reject) => {
+        mirror.child.stdout.once('data', resolve)
+        mirror.child.once('close', () => reject(new Error(mirror.errors)))
+      }),
+      'the mirror runs',
+      ENDED_MS,
+    )
     mirror.child.kill('SIGINT')
     assert.equal(await withTimeout(mirror.ended, 'the mirror ends', ENDED_MS), 0, mirror.errors)
     // It had nothing to do, so it may have no samples.

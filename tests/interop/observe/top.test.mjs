@@ -21,8 +21,7 @@ const HOSTILE = `rooms:\u001b[2J\u001b]0;owned\u0007\u009b31m\r\n\u202eevil\u200
 
 const variant = { library: newest, isPoll: false, options: {} }
 
-const start = (settings) =>
-  startWatchfire({ processes: 1, settings: { ...ROOMS, 'admin.token': TOKEN, 'server.shards': 1, ...settings } })
+const start = (settings) => startWatchfire({ processes: 1, settings: { ...ROOMS, 'admin.token': TOKEN, 'server.shards': 1, ...settings } })
 
 /** Connects clients: client n joins n + 1 rooms. The last one joins a hostile topic too. */
 async function connectClients(server, clients) {
@@ -76,7 +75,10 @@ describe('watchfire top', { skip: !hasTmux && 'tmux is not installed' }, () => {
     await terminal.shows(/8 of \d+ connections, by queued bytes/)
     terminal.press('c')
     await terminal.shows(/8 of \d+ connections, by channels/)
-    const channels = terminal.lines().flatMap((line) => /^127\.0\.0\.1:\d+ +ws .* (\d+) rooms:/.exec(line)?.[1] ?? []).map(Number)
+    const channels = terminal
+      .lines()
+      .flatMap((line) => /^127\.0\.0\.1:\d+ +ws .* (\d+) rooms:/.exec(line)?.[1] ?? [])
+      .map(Number)
     assert.deepEqual(channels, [9, 7, 6, 5, 4, 3, 2, 1])
   })
 
@@ -182,7 +184,9 @@ describe('watchfire top', { skip: !hasTmux && 'tmux is not installed' }, () => {
   })
 
   it('restores the shell when a signal ends it', async () => {
-    terminal.run(`clear; sh -c 'echo $$ > ${folder}/pid; exec ${binary('watchfire')} top --url ${url} --token-file ${folder}/token'; echo "code $?"`)
+    terminal.run(
+      `clear; sh -c 'echo $$ > ${folder}/pid; exec ${binary('watchfire')} top --url ${url} --token-file ${folder}/token'; echo "code $?"`,
+    )
     await terminal.shows(/No trouble\./)
     spawnSync('sh', ['-c', `kill -TERM $(cat ${folder}/pid)`])
     await terminal.shows(/code 143\nshell>$/m)
@@ -218,7 +222,10 @@ describe('watchfire doctor --url', () => {
   after(() => stop(server, clients))
 
   const doctor = (args, env = {}) => {
-    const { status, stdout, stderr } = spawnSync(binary('watchfire'), ['doctor', ...args], { encoding: 'utf8', env: { ...process.env, ...env } })
+    const { status, stdout, stderr } = spawnSync(binary('watchfire'), ['doctor', ...args], {
+      encoding: 'utf8',
+      env: { ...process.env, ...env },
+    })
     return { status, stdout, stderr }
   }
   const withToken = { WATCHFIRE_ADMIN_TOKEN: TOKEN }
@@ -235,10 +242,14 @@ describe('watchfire doctor --url', () => {
 
   it('has no trouble without one', async () => {
     for (const client of clients) client.socket.disconnect()
-    const found = await waitUntil(() => {
-      const result = doctor(['--url', url], withToken)
-      return result.status === 0 && result
-    }, 'the trouble ends', 60_000)
+    const found = await waitUntil(
+      () => {
+        const result = doctor(['--url', url], withToken)
+        return result.status === 0 && result
+      },
+      'the trouble ends',
+      60_000,
+    )
     assert.match(found.stdout, /\nNo trouble\.\n$/)
   })
 
@@ -251,6 +262,9 @@ describe('watchfire doctor --url', () => {
     assert.match(failed(['--url', url]), /requires the operator's token: set WATCHFIRE_ADMIN_TOKEN, or name a file with --token-file/)
     assert.match(failed(['--url', url], { WATCHFIRE_ADMIN_TOKEN: 'another' }), /it is not the one given/)
     assert.match(failed(['--url', server.http('').replace(/\/$/, '')]), /use the address that admin\.listen names/)
-    assert.match(failed(['--url', 'http://127.0.0.1:1']), /Connection refused .*; check that the server runs, and that admin\.listen names this address/)
+    assert.match(
+      failed(['--url', 'http://127.0.0.1:1']),
+      /Connection refused .*; check that the server runs, and that admin\.listen names this address/,
+    )
   })
 })

@@ -39,7 +39,10 @@ describe('the operator of three processes', () => {
       return now.latest?.clients_websocket === CLIENTS && now
     }, 'the state has all clients')
     assert.equal(state.processes.length, 3)
-    assert.equal(state.processes.reduce((sum, { clients: count }) => sum + count, 0), CLIENTS)
+    assert.equal(
+      state.processes.reduce((sum, { clients: count }) => sum + count, 0),
+      CLIENTS,
+    )
     assert(state.processes.filter(({ clients: count }) => count > 0).length > 1, 'the clients are in several processes')
     assert.deepEqual(state.missing_processes, [])
   })
@@ -76,7 +79,9 @@ describe('the operator of three processes', () => {
     const { id } = connections.find(({ id: name }) => name.startsWith('2-')) ?? connections.at(-1)
     const watch = () => call(server, `/admin/connections/${id}/messages`)
     assert.deepEqual((await watch()).messages, [])
-    clients.find(({ readyState }, n) => n % 3 === 0 && readyState === WebSocket.OPEN).send(JSON.stringify(['1', '2', 'rooms:some', 'new_msg', {}]))
+    clients
+      .find(({ readyState }, n) => n % 3 === 0 && readyState === WebSocket.OPEN)
+      .send(JSON.stringify(['1', '2', 'rooms:some', 'new_msg', {}]))
     const { messages } = await waitUntil(async () => {
       const watched = await watch()
       return watched.messages.some(({ direction }) => direction === 'sent') && watched
@@ -86,7 +91,10 @@ describe('the operator of three processes', () => {
 
   it('marks the begin and the end of a load', async () => {
     const scenario = path.join(folder, 'short.toml')
-    writeFileSync(scenario, `[[targets]]\nurl = "ws://localhost:${server.port}"\n\n[[phases]]\nname = "one"\nduration = "1s"\nrate = 2\n\n[[sessions]]\nname = "user"\nprobability = 100\nsteps = [{ connect = { path = "/socket/websocket?vsn=2.0.0" } }]\n`)
+    writeFileSync(
+      scenario,
+      `[[targets]]\nurl = "ws://localhost:${server.port}"\n\n[[phases]]\nname = "one"\nduration = "1s"\nrate = 2\n\n[[sessions]]\nname = "user"\nprobability = 100\nsteps = [{ connect = { path = "/socket/websocket?vsn=2.0.0" } }]\n`,
+    )
     const operator = new URL(await server.admin('/')).origin
     const { status, stderr } = spawnSync(binary('watchfire'), ['load', scenario, '--operator', operator], {
       encoding: 'utf8',
@@ -94,7 +102,10 @@ describe('the operator of three processes', () => {
     })
     assert.equal(status, 0, stderr)
     const notes = (await call(server, '/admin/events')).events.filter(({ kind }) => kind === 'note')
-    assert.deepEqual(notes.map(({ text }) => text), ['The load short.toml began', 'The load short.toml ended'])
+    assert.deepEqual(
+      notes.map(({ text }) => text),
+      ['The load short.toml began', 'The load short.toml ended'],
+    )
   })
 
   it('denies an address in all, closes its connections, and allows it again', async () => {
@@ -102,7 +113,8 @@ describe('the operator of three processes', () => {
     assert(disconnected >= CLIENTS - 1, `${disconnected} are closed`)
     await waitUntil(() => clients.every(({ readyState }) => readyState === WebSocket.CLOSED), 'all clients are closed')
     // Each new connection may be answered by another process.
-    const status = async () => (await fetch(server.http('/healthz').replace('localhost', '127.0.0.1'), { headers: { connection: 'close' } })).status
+    const status = async () =>
+      (await fetch(server.http('/healthz').replace('localhost', '127.0.0.1'), { headers: { connection: 'close' } })).status
     for (let n = 0; n < 12; n++) assert.equal(await status(), 403)
     await call(server, '/admin/addresses/denied/127.0.0.1', 'DELETE')
     const allowed = async () => (await Promise.all(Array.from({ length: 12 }, status))).every((one) => one === 200)
@@ -154,7 +166,10 @@ describe('the operator of two machines', { skip: whyNoNats }, () => {
     }, 'the state of the second machine has its client')
     assert.deepEqual([state.machine, state.processes.length], [other, 2])
     const { connections } = await call(machines[0], `/admin/connections?transport=websocket&${of}`)
-    assert.deepEqual(connections.map(({ topics }) => topics), [['rooms:far']])
+    assert.deepEqual(
+      connections.map(({ topics }) => topics),
+      [['rooms:far']],
+    )
     assert((await call(machines[0], `/admin/history?${of}`)).rows.length > 0)
     client.terminate()
   })

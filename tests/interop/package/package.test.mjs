@@ -16,7 +16,8 @@ const CARGO = process.env.CARGO || 'cargo'
 const LOCKED = process.env.CI ? ['--locked'] : []
 const TARGET = path.resolve(REPOSITORY, process.env.CARGO_TARGET_DIR ?? 'target')
 
-const cargo = (args, cwd = REPOSITORY) => execFileSync(CARGO, args, { cwd, encoding: 'utf8', maxBuffer: 2 ** 26, stdio: ['ignore', 'pipe', 'inherit'] })
+const cargo = (args, cwd = REPOSITORY) =>
+  execFileSync(CARGO, args, { cwd, encoding: 'utf8', maxBuffer: 2 ** 26, stdio: ['ignore', 'pipe', 'inherit'] })
 
 /** Unpacks every package that may be published into `folder`; returns their names. */
 function unpackAll(folder) {
@@ -39,11 +40,14 @@ function writeProject(folder, packages) {
   const workspace = readFileSync(path.join(REPOSITORY, 'Cargo.toml'), 'utf8')
   // With the profile of the workspace, what the workspace built of other crates is used again.
   const profile = workspace.split(/^(?=\[)/m).filter((section) => section.startsWith('[profile.dev'))
-  appendFileSync(path.join(folder, 'Cargo.toml'), `
+  appendFileSync(
+    path.join(folder, 'Cargo.toml'),
+    `
 [patch.crates-io]
 ${patches.join('\n')}
 
-${profile.join('')}`)
+${profile.join('')}`,
+  )
   // The same releases of all other crates as in the workspace.
   cpSync(path.join(REPOSITORY, 'Cargo.lock'), path.join(folder, 'Cargo.lock'))
 }
@@ -78,7 +82,12 @@ describe('the packages', () => {
 
   it('add at most 110 crates to a program of channels alone', () => {
     const lines = cargo(['tree', '--prefix', 'none', '--no-dedupe', '--edges', 'normal,build'], path.join(folder, 'outside'))
-    const crates = new Set(lines.trim().split('\n').map((line) => line.split(' ').slice(0, 2).join(' ')))
+    const crates = new Set(
+      lines
+        .trim()
+        .split('\n')
+        .map((line) => line.split(' ').slice(0, 2).join(' ')),
+    )
     assert(crates.size <= 110, `${crates.size} crates`)
     assert(![...crates].some((name) => name.startsWith('libp2p')), 'libp2p is among them')
   })

@@ -30,14 +30,30 @@ test('while peers join, leave, return and are killed, every remaining peer gets 
   const peers = await Peers.start(bundle, `http://localhost:${server.port}`, PROCESSES)
   t.after(() => peers.end())
 
-  const result = await playChurn({ peers, server, count: PEERS, processCount: PROCESSES, waves: WAVES, bytes: PAGE_BYTES, timeoutMs: TIMEOUT_MS })
+  const result = await playChurn({
+    peers,
+    server,
+    count: PEERS,
+    processCount: PROCESSES,
+    waves: WAVES,
+    bytes: PAGE_BYTES,
+    timeoutMs: TIMEOUT_MS,
+  })
   const all = [...result.here, ...result.past]
   const sum = (figure) => all.reduce((total, each) => total + each[figure], 0)
-  t.diagnostic(`${((result.endedAt - result.began) / 1000).toFixed(1)} s, ${sum('directConnectionsMade')} ends of direct connections, ${result.samples.at(-1).copies.toFixed(2)} copies sent by the publisher`)
+  t.diagnostic(
+    `${((result.endedAt - result.began) / 1000).toFixed(1)} s, ${sum('directConnectionsMade')} ends of direct connections, ${result.samples.at(-1).copies.toFixed(2)} copies sent by the publisher`,
+  )
 
-  assert(result.here.length > PEERS * 0.8 && result.past.length > PROCESSES, `${result.here.length} stayed, ${result.past.length} left or were killed`)
+  assert(
+    result.here.length > PEERS * 0.8 && result.past.length > PROCESSES,
+    `${result.here.length} stayed, ${result.past.length} left or were killed`,
+  )
   for (const [name, hash] of result.hashes) assert.equal(hash, result.hash, `${name} has different content`)
-  assert.deepEqual(all.flatMap(({ problems }) => problems), [])
+  assert.deepEqual(
+    all.flatMap(({ problems }) => problems),
+    [],
+  )
   assert(sum('receivedBytes') > PAGE_BYTES, `only ${sum('receivedBytes')} bytes were sent directly`)
   assert.equal(sum('relayedWhileDirect'), 0, 'content was relayed between peers with a direct connection')
   for (const { id, connectionsMax } of all) assert(connectionsMax <= CONNECTIONS_MAX, `${id} had ${connectionsMax} connections`)

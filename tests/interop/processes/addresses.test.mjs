@@ -81,7 +81,10 @@ describe('a server of several processes with limits per address', () => {
       return JSON.parse(body).status
     }
     const opened = await Promise.all(Array.from({ length: SOCKETS_MAX / 2 }, openSession))
-    assert.ok(opened.every((status) => status === 410), String(opened))
+    assert.ok(
+      opened.every((status) => status === 410),
+      String(opened),
+    )
     const sockets = await open(t, address, SOCKETS_MAX / 4)
     assert.equal(sockets.length, SOCKETS_MAX / 4)
     const more = await Promise.all(Array.from({ length: SOCKETS_MAX }, openSession))

@@ -17,7 +17,10 @@ const PROCESSES = 3
 /** Number of clients: enough that practically every process has some. */
 const CROWD = 60
 
-const isEvent = (name) => ([, , , event]) => event === name
+const isEvent =
+  (name) =>
+  ([, , , event]) =>
+    event === name
 const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
 
 /** Clients that are connected to all processes. */
@@ -27,7 +30,13 @@ function crowd(t, server, count = CROWD) {
 
 describe('a server of several processes', () => {
   let server
-  before(async () => (server = await startWatchfire({ processes: PROCESSES, settings: { ...ROOMS, 'server.drain_period': '100ms', 'socket.sprites_window': '1s' } })))
+  before(
+    async () =>
+      (server = await startWatchfire({
+        processes: PROCESSES,
+        settings: { ...ROOMS, 'server.drain_period': '100ms', 'socket.sprites_window': '1s' },
+      })),
+  )
   after(() => server.stop())
 
   it('runs the configured number of processes, and a supervisor', () => {
@@ -43,7 +52,10 @@ describe('a server of several processes', () => {
     for (const socket of sockets) {
       const received = []
       while (received.length < CROWD) received.push((await socket.receive(isEvent('new_msg')))[4].n)
-      assert.deepEqual(received.toSorted((a, b) => a - b), [...sockets.keys()])
+      assert.deepEqual(
+        received.toSorted((a, b) => a - b),
+        [...sockets.keys()],
+      )
     }
   })
 
@@ -85,11 +97,18 @@ describe('a server of several processes', () => {
     const topic = 'page:bafkreieq5jui4j25lacwomsqgjeswwl3y5zcdrresptwgmfylxo2depppq'
     const nodes = sockets.filter((_, i) => i % 3 === 0)
     const holders = nodes.slice(0, 2)
-    const counts = { watching: CROWD, holders: holders.length, partial: 0, nodes: { watching: nodes.length, holders: holders.length, partial: 0 } }
-    await Promise.all(sockets.map((socket) => {
-      const kind = nodes.includes(socket) ? { kind: 'node' } : {}
-      return socket.join(topic, { have: holders.includes(socket) ? 'all' : 'none', ...kind })
-    }))
+    const counts = {
+      watching: CROWD,
+      holders: holders.length,
+      partial: 0,
+      nodes: { watching: nodes.length, holders: holders.length, partial: 0 },
+    }
+    await Promise.all(
+      sockets.map((socket) => {
+        const kind = nodes.includes(socket) ? { kind: 'node' } : {}
+        return socket.join(topic, { have: holders.includes(socket) ? 'all' : 'none', ...kind })
+      }),
+    )
     const rest = sockets.filter((socket) => !nodes.includes(socket))
     // The last peer to join has the counts from its reply. All peers receive later changes.
     await Promise.all(rest.map((socket) => socket.request(['join', 'have', topic, 'have', { have: 'some' }])))
@@ -104,7 +123,10 @@ describe('a server of several processes', () => {
 
   it('adds up its processes at /metrics', async (t) => {
     await crowd(t, server)
-    await waitUntil(async () => (await server.metric('watchfire_channels_clients', 'transport="websocket"')) === CROWD, 'all sockets counted')
+    await waitUntil(
+      async () => (await server.metric('watchfire_channels_clients', 'transport="websocket"')) === CROWD,
+      'all sockets counted',
+    )
     assert.equal(await server.metric('watchfire_processes'), PROCESSES)
   })
 
@@ -143,7 +165,10 @@ describe('a server of several processes', () => {
     // Each threw to the right, so each receives one from its left.
     for (const { token } of players) {
       const { arrivals, neighbours } = await polled(server, grid, token, (news) => news.arrivals.length > 0)
-      assert.deepEqual(arrivals.map(({ from }) => from), [neighbours.left])
+      assert.deepEqual(
+        arrivals.map(({ from }) => from),
+        [neighbours.left],
+      )
     }
     for (const { token } of players) await sprites(server, grid, 'leave', { token })
   })
@@ -181,7 +206,13 @@ describe('a server of several processes', () => {
 describe('a server of several processes with low limits', () => {
   const SOCKETS_PER_PROCESS = 40
   let server
-  before(async () => (server = await startWatchfire({ processes: PROCESSES, settings: { ...ROOMS, 'limits.sockets_max': PROCESSES * SOCKETS_PER_PROCESS, 'server.drain_period': '100ms' } })))
+  before(
+    async () =>
+      (server = await startWatchfire({
+        processes: PROCESSES,
+        settings: { ...ROOMS, 'limits.sockets_max': PROCESSES * SOCKETS_PER_PROCESS, 'server.drain_period': '100ms' },
+      })),
+  )
   after(() => server.stop())
 
   it('accepts a connection while any process has room', async (t) => {
@@ -312,7 +343,10 @@ async function pollOnGrid(t, server, grid) {
   const sendRequest = (method, path, body) =>
     new Promise((resolve, reject) => {
       const request = httpRequest(server.http(path), { agent, method }, (response) => {
-        text(response).then((reply) => (response.statusCode === 200 ? resolve(JSON.parse(reply)) : reject(new Error(`${response.statusCode} ${reply}`))), reject)
+        text(response).then(
+          (reply) => (response.statusCode === 200 ? resolve(JSON.parse(reply)) : reject(new Error(`${response.statusCode} ${reply}`))),
+          reject,
+        )
       })
       request.on('error', reject).end(body)
     })

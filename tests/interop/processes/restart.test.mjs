@@ -22,10 +22,14 @@ async function member(t, server, variant, topic) {
 /** Sends messages until each member has received a common one: a member may join just after a message. */
 async function assertAllHear(members, from, first) {
   let n = first
-  await waitUntil(async () => {
-    from.channel.push('new_msg', { n: ++n })
-    return Array.from({ length: n - first }, (_, i) => first + 1 + i).some((n) => members.every(({ received }) => received.has(n)))
-  }, 'all hear the same message', 4 * SOON_MS)
+  await waitUntil(
+    async () => {
+      from.channel.push('new_msg', { n: ++n })
+      return Array.from({ length: n - first }, (_, i) => first + 1 + i).some((n) => members.every(({ received }) => received.has(n)))
+    },
+    'all hear the same message',
+    4 * SOON_MS,
+  )
 }
 
 /** The state letter of a process, such as R, T or Z; undefined if there is none. */

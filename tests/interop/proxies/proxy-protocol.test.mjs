@@ -118,7 +118,8 @@ describe('a server that requires a PROXY header', () => {
 })
 
 describe('a server that listens on loopback only', () => {
-  const visit = (t, server, address) => request(t, server, { path: '/healthz', headers: { 'X-Forwarded-For': address, Connection: 'close' } })
+  const visit = (t, server, address) =>
+    request(t, server, { path: '/healthz', headers: { 'X-Forwarded-For': address, Connection: 'close' } })
   const hints = (server) => server.stderr.split('\n').filter((line) => line.includes('cannot reach STUN'))
 
   it('says once that browsers behind a proxy cannot reach STUN', async (t) => {

@@ -132,7 +132,10 @@ describe('ACME', { skip: whyNoPebble, concurrency: 4 }, () => {
     await setup.pebble.resolveTo('a.example', '127.0.0.9')
     const server = await start(t, setup, ['a.example'])
     await waitForLog(server, 'the ACME server refused the order')
-    assert.match(server.stderr, /cannot obtain a certificate for a\.example: .*check that the DNS entry of each domain.*next attempt is in \d+m/s)
+    assert.match(
+      server.stderr,
+      /cannot obtain a certificate for a\.example: .*check that the DNS entry of each domain.*next attempt is in \d+m/s,
+    )
     const orders = () => setup.pebble.log.match(/Added order/g)?.length ?? 0
     assert.equal(orders(), 1)
 

@@ -47,7 +47,10 @@ for (const processes of [1, 2]) {
     const errors = () => server.stderr.match(/cannot load the new TLS certificate/g)?.length ?? 0
     copyFileSync(pairs[0].key, pairs[1].key)
     await waitUntil(() => errors() === processes, 'each process reports the pair that does not match')
-    assert.match(server.stderr, /cannot use the certificate .*cert\.pem with the key .*key\.pem: .*write a certificate and its own key; the server keeps using the old one/)
+    assert.match(
+      server.stderr,
+      /cannot use the certificate .*cert\.pem with the key .*key\.pem: .*write a certificate and its own key; the server keeps using the old one/,
+    )
     assert.equal((await handshake(server.port, 'localhost')).fingerprint, second.fingerprint)
 
     use('third')

@@ -90,7 +90,10 @@ describe('traces', { skip: whyNoCollector }, () => {
     const get = new Command(t, folder, 'get', [cid, '--peer', kubo.address, '--output', 'from-kubo.bin'], environment())
     assert.equal(await get.ended(), 0, get.stderr)
     assert(readFileSync(path.join(folder, 'from-kubo.bin')).equals(film))
-    const blocks = await collector.find((spans) => spans.find(({ attributes }) => attributes['watchfire.peer'] === kubo.peer), 'the blocks of kubo')
+    const blocks = await collector.find(
+      (spans) => spans.find(({ attributes }) => attributes['watchfire.peer'] === kubo.peer),
+      'the blocks of kubo',
+    )
     assert(Number(blocks.attributes['watchfire.bytes']) >= film.length, describeSpan(blocks))
   })
 
@@ -107,7 +110,11 @@ describe('traces', { skip: whyNoCollector }, () => {
     const cid = /\/p\/(\w+)/.exec(page)[1]
     const isRoot = ({ name, parent, attributes }) => name === 'get' && !parent && attributes['watchfire.root'] === cid
     const root = await collector.find((spans) => spans.find(isRoot), 'the span of get')
-    const spans = await traceWith(root.trace, (found) => found.some(({ name }) => name === 'serve') && found.some(({ service }) => service === 'pages'), 'the spans of all three')
+    const spans = await traceWith(
+      root.trace,
+      (found) => found.some(({ name }) => name === 'serve') && found.some(({ service }) => service === 'pages'),
+      'the spans of all three',
+    )
     const joins = spans.filter(({ name }) => name === 'join')
     const [near, far] = ['watchfire-get', 'pages'].map((service) => joins.find((span) => span.service === service))
     assert.equal(near.parent, root.id)
@@ -136,21 +143,44 @@ describe('traces', { skip: whyNoCollector }, () => {
     await tab.sendMessage(tab.introduced[0], tracedMessage(wants, place(fetching)))
     const spans = [
       { name: 'join', id: joining, start_ms: 0, took_ms: 4.25, peers: 1 },
-      { name: 'blocks from peer', id: fetching, start_ms: 5, took_ms: 90, peer: tab.introduced[0].toString('hex'), blocks: 1, bytes: file.length },
+      {
+        name: 'blocks from peer',
+        id: fetching,
+        start_ms: 5,
+        took_ms: 90,
+        peer: tab.introduced[0].toString('hex'),
+        blocks: 1,
+        bytes: file.length,
+      },
     ]
     const report = { traceparent: load.text, took_ms: 100, spans }
-    for (const wrong of [{}, [], { ...report, took_ms: -1 }, { ...report, traceparent: 'x' }, { ...report, spans: Array(65).fill(spans[0]) }]) {
+    for (const wrong of [
+      {},
+      [],
+      { ...report, took_ms: -1 },
+      { ...report, traceparent: 'x' },
+      { ...report, spans: Array(65).fill(spans[0]) },
+    ]) {
       assert.equal((await tab.push('trace', wrong)).response.reason, 'invalid report of a trace')
     }
     assert.equal((await tab.push('trace', report)).status, 'ok')
     const isThere = (found, service, name) => found.some((span) => span.service === service && span.name === name)
-    await collector.find((found) => found.some(({ name, trace }) => name === 'serve' && trace === load.trace), 'the span of the serving peer, which ends when it is idle')
+    await collector.find(
+      (found) => found.some(({ name, trace }) => name === 'serve' && trace === load.trace),
+      'the span of the serving peer, which ends when it is idle',
+    )
     await share.interrupt()
-    const found = await traceWith(load.trace, (all) => isThere(all, 'watchfire-share', 'serve') && isThere(all, 'tabs', 'load page'), 'the spans of the tab, the server and the peer')
+    const found = await traceWith(
+      load.trace,
+      (all) => isThere(all, 'watchfire-share', 'serve') && isThere(all, 'tabs', 'load page'),
+      'the spans of the tab, the server and the peer',
+    )
     const top = only(found, 'load page')
     assert.deepEqual([top.parent, top.id], ['', load.span])
     assertTree(found, top)
-    const [ours, theirs] = [joining, undefined].map((id) => found.find((span) => span.name === 'join' && (id ? span.id === id : span.parent === joining)))
+    const [ours, theirs] = [joining, undefined].map((id) =>
+      found.find((span) => span.name === 'join' && (id ? span.id === id : span.parent === joining)),
+    )
     assert.equal(ours.parent, top.id)
     assert.equal(theirs.attributes['messaging.destination.name'], `page:${cid}`)
     assert.equal(only(found, 'blocks from peer').parent, top.id)
@@ -167,16 +197,29 @@ describe('traces', { skip: whyNoCollector }, () => {
     const { page, cid } = await share.event('shared')
     const visitor = await newVisitor(t, server)
     await visitor.goTo(page)
-    const root = await collector.find((spans) => spans.find(({ service, name, attributes }) => service === 'browsers' && name === 'load page' && attributes['watchfire.page'] === cid), 'the span of the tab')
+    const root = await collector.find(
+      (spans) =>
+        spans.find(
+          ({ service, name, attributes }) => service === 'browsers' && name === 'load page' && attributes['watchfire.page'] === cid,
+        ),
+      'the span of the tab',
+    )
     await share.interrupt()
-    const spans = await traceWith(root.trace, (found) => found.some(({ service, name }) => service === 'watchfire-share' && name === 'serve'), 'the span of the serving peer')
+    const spans = await traceWith(
+      root.trace,
+      (found) => found.some(({ service, name }) => service === 'watchfire-share' && name === 'serve'),
+      'the span of the serving peer',
+    )
     assertTree(spans, root)
     const [served] = spans.filter(({ service, name }) => service === 'watchfire-share' && name === 'serve')
     const fetched = spans.find(({ id }) => id === served.parent)
     assert.deepEqual([fetched.name, fetched.service, fetched.parent], ['blocks from peer', 'browsers', root.id])
     assert(Number(fetched.attributes['watchfire.bytes']) > 1_000_000, describeSpan(fetched))
     const names = spans.filter(({ service }) => service === 'browsers').map(({ name }) => name)
-    assert(['join', 'introduce'].every((name) => names.includes(name)), names.join())
+    assert(
+      ['join', 'introduce'].every((name) => names.includes(name)),
+      names.join(),
+    )
     assert.deepEqual(visitor.pageErrors, [])
   })
 
@@ -187,9 +230,18 @@ describe('traces', { skip: whyNoCollector }, () => {
     for (const headers of [{}, { 'Idempotency-Key': 'once' }]) {
       const caller = newContext()
       const before = received()
-      await api(server, 'publish', { topic: 'rooms:traced', event: 'note', payload: {} }, { headers: { ...headers, traceparent: caller.text } })
+      await api(
+        server,
+        'publish',
+        { topic: 'rooms:traced', event: 'note', payload: {} },
+        { headers: { ...headers, traceparent: caller.text } },
+      )
       await waitUntil(() => received() === before + 60, 'all get the message')
-      const spans = await traceWith(caller.trace, has({ 'POST /api/{*method}': 1, publish: 1, deliver: 2 }), 'the spans of all three processes')
+      const spans = await traceWith(
+        caller.trace,
+        has({ 'POST /api/{*method}': 1, publish: 1, deliver: 2 }),
+        'the spans of all three processes',
+      )
       const call = only(spans, 'POST /api/{*method}')
       assert.equal(call.parent, caller.span)
       assert.equal(call.attributes['http.response.status_code'], '200')
@@ -207,7 +259,14 @@ describe('traces', { skip: whyNoCollector }, () => {
     await buildNats()
     const [nats] = await startNats(1)
     t.after(() => nats.kill())
-    const settings = { ...ROOMS, ...traces(), 'api.key': API_KEY, 'traces.sample': 0, 'cluster.nats': JSON.stringify([nats.url]), 'cluster.prefix': 'test.traces' }
+    const settings = {
+      ...ROOMS,
+      ...traces(),
+      'api.key': API_KEY,
+      'traces.sample': 0,
+      'cluster.nats': JSON.stringify([nats.url]),
+      'cluster.prefix': 'test.traces',
+    }
     const machines = await Promise.all([1, 2].map(() => startWatchfire({ settings })))
     t.after(() => Promise.all(machines.map((machine) => machine.stop())))
     await waitUntil(async () => (await machines[0].metric('watchfire_cluster_links')) === 1, 'the machines are connected')
@@ -216,7 +275,10 @@ describe('traces', { skip: whyNoCollector }, () => {
     await api(machines[0], 'publish', { topic: 'rooms:far', event: 'note', payload: {} }, { headers: { traceparent: caller.text } })
     await waitUntil(() => received() === 3, 'the message arrives')
     const spans = await traceWith(caller.trace, has({ publish: 1, deliver: 1 }), 'the spans of both machines')
-    assert.deepEqual([only(spans, 'publish').pid, only(spans, 'deliver').pid], machines.map(({ pid }) => pid))
+    assert.deepEqual(
+      [only(spans, 'publish').pid, only(spans, 'deliver').pid],
+      machines.map(({ pid }) => pid),
+    )
     assert.equal(only(spans, 'deliver').parent, only(spans, 'publish').id)
   })
 
@@ -246,9 +308,20 @@ describe('traces', { skip: whyNoCollector }, () => {
     t.after(() => server.stop())
     const { trace, text } = newContext()
     const unsampled = text.replace(/01$/, '00')
-    const garbage = ['', 'x', text.toUpperCase(), `${text}-00`, text.replace(trace, '0'.repeat(32)), text.replace(/^00/, 'ff'), 'é'.repeat(27), 'a'.repeat(6_000)]
+    const garbage = [
+      '',
+      'x',
+      text.toUpperCase(),
+      `${text}-00`,
+      text.replace(trace, '0'.repeat(32)),
+      text.replace(/^00/, 'ff'),
+      'é'.repeat(27),
+      'a'.repeat(6_000),
+    ]
     for (const traceparent of [unsampled, ...garbage]) {
-      const response = await fetch(server.http('/limits'), { headers: { traceparent: encodeURIComponent(traceparent) === traceparent ? traceparent : 'x' } })
+      const response = await fetch(server.http('/limits'), {
+        headers: { traceparent: encodeURIComponent(traceparent) === traceparent ? traceparent : 'x' },
+      })
       assert.equal(response.status, 200)
       const socket = await open(t, server, `&traceparent=${encodeURIComponent(traceparent)}`)
       await join(socket, 'rooms:garbage', { traceparent })
@@ -257,7 +330,10 @@ describe('traces', { skip: whyNoCollector }, () => {
     const last = newContext()
     await fetch(server.http('/healthz'), { headers: { traceparent: last.text } })
     const isOfServer = ({ service }) => service === 'strict'
-    const spans = await collector.find((found) => found.some(({ trace: of }) => of === last.trace) && found.filter(isOfServer), 'the last span')
+    const spans = await collector.find(
+      (found) => found.some(({ trace: of }) => of === last.trace) && found.filter(isOfServer),
+      'the last span',
+    )
     assert.equal(spans.length, 1, spans.map(describeSpan).join('\n'))
   })
 
@@ -293,7 +369,13 @@ describe('traces', { skip: whyNoCollector }, () => {
     // Each request to the registry has a span, and carries it.
     const asked = upstream.requestsFor(image.layers[0]).map(({ headers }) => headers.traceparent)
     const requests = near.filter(({ name, attributes }) => name === 'upstream request' && attributes['url.path'].endsWith(digest))
-    assert.deepEqual(asked.toSorted(), requests.filter(({ attributes }) => attributes['http.request.method'] === 'GET').map(({ trace, id }) => `00-${trace}-${id}-01`).toSorted())
+    assert.deepEqual(
+      asked.toSorted(),
+      requests
+        .filter(({ attributes }) => attributes['http.request.method'] === 'GET')
+        .map(({ trace, id }) => `00-${trace}-${id}-01`)
+        .toSorted(),
+    )
 
     const all = has({ download: 1, 'fetch blocks': 1, 'blocks from peer': 1, serve: 1 })
     const far = await traceWith(second.trace, all, 'the spans of both hosts')
@@ -304,7 +386,10 @@ describe('traces', { skip: whyNoCollector }, () => {
     assert.equal(blocks.parent, only(far, 'fetch blocks').id)
     const served = only(far, 'serve')
     assert.equal(served.parent, blocks.id)
-    assert.deepEqual([served.pid, blocks.pid], fleet.hosts.map(({ mirror }) => mirror.pid))
+    assert.deepEqual(
+      [served.pid, blocks.pid],
+      fleet.hosts.map(({ mirror }) => mirror.pid),
+    )
     assert.equal(served.attributes['watchfire.bytes'], String(image.layers[0].length))
   })
 
@@ -339,7 +424,9 @@ describe('traces', { skip: whyNoCollector }, () => {
     const share = new Command(t, folder, 'share', ['small.txt', ...LOOPBACK])
     const { link } = await share.event('shared')
     const began = performance.now()
-    const get = new Command(t, folder, 'get', [link, '--output', 'small-copy.txt'], { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${silent.address().port}` })
+    const get = new Command(t, folder, 'get', [link, '--output', 'small-copy.txt'], {
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${silent.address().port}`,
+    })
     assert.equal(await get.ended(), 0, get.stderr)
     assert(performance.now() - began < 10_000)
     await share.interrupt()
@@ -353,7 +440,8 @@ function newContext() {
 }
 
 /** Whether spans have these names so often. Each process sends its own when it has some, so they come in any order. */
-const has = (counts) => (spans) => Object.entries(counts).every(([wanted, count]) => spans.filter(({ name }) => name === wanted).length >= count)
+const has = (counts) => (spans) =>
+  Object.entries(counts).every(([wanted, count]) => spans.filter(({ name }) => name === wanted).length >= count)
 
 /** The only span with this name. */
 function only(spans, name) {

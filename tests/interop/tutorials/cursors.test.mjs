@@ -30,12 +30,19 @@ describe('the tutorial of live cursors', () => {
   before(async () => {
     folder = mkdtempSync(path.join(tmpdir(), 'cursors-'))
     const [ours, theirs] = await freePorts(2)
-    const text = readFileSync(TUTORIAL, 'utf8').replaceAll('localhost:4000', `localhost:${ours}`).replaceAll('localhost:8000', `localhost:${theirs}`)
+    const text = readFileSync(TUTORIAL, 'utf8')
+      .replaceAll('localhost:4000', `localhost:${ours}`)
+      .replaceAll('localhost:8000', `localhost:${theirs}`)
     const { commands, files } = blocks(text)
-    assert.deepEqual(files.map(([name]) => name), ['watchfire.toml', 'app.py', 'page.html'])
+    assert.deepEqual(
+      files.map(([name]) => name),
+      ['watchfire.toml', 'app.py', 'page.html'],
+    )
     for (const [name, content] of files) writeFileSync(path.join(folder, name), content)
     const [libraries, secrets, run] = commands
-    const ports = run.replace('watchfire serve', `watchfire serve --listen 127.0.0.1:${ours} --set admin.listen=127.0.0.1:0`).replace('--port 8000', `--port ${theirs}`)
+    const ports = run
+      .replace('watchfire serve', `watchfire serve --listen 127.0.0.1:${ours} --set admin.listen=127.0.0.1:0`)
+      .replace('--port 8000', `--port ${theirs}`)
     // make tools has installed Debian's packages.
     const script = `set -em\n${libraries.replace(/^sudo apt-get.*$/m, '')}\n${secrets}\n${ports}\nwait`
     // Without variables that the server would read as settings.
@@ -45,11 +52,15 @@ describe('the tutorial of live cursors', () => {
     shell.output = ''
     for (const stream of [shell.stdout, shell.stderr]) stream.setEncoding('utf8').on('data', (part) => (shell.output += part))
     page = `http://localhost:${theirs}`
-    await waitUntil(async () => {
-      assert.equal(shell.exitCode, null, shell.output)
-      const answers = await Promise.allSettled([fetch(page), fetch(`http://localhost:${ours}/readyz`)])
-      return answers.every(({ value }) => value?.ok)
-    }, 'both servers answer', 60_000).catch((error) => assert.fail(`${error.message}: ${shell.output}`))
+    await waitUntil(
+      async () => {
+        assert.equal(shell.exitCode, null, shell.output)
+        const answers = await Promise.allSettled([fetch(page), fetch(`http://localhost:${ours}/readyz`)])
+        return answers.every(({ value }) => value?.ok)
+      },
+      'both servers answer',
+      60_000,
+    ).catch((error) => assert.fail(`${error.message}: ${shell.output}`))
     browser = await launch()
   })
 

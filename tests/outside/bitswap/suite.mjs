@@ -41,7 +41,11 @@ async function judgeWithHelia({ scratch }) {
       stdio: ['pipe', 'pipe', 'inherit'],
     })
     owner.after(() => child.kill('SIGKILL'))
-    const cases = await withTimeout(casesOf(child, (ask, request) => ASKED[ask](state, request)), 'Helia ends', RUN_MS)
+    const cases = await withTimeout(
+      casesOf(child, (ask, request) => ASKED[ask](state, request)),
+      'Helia ends',
+      RUN_MS,
+    )
     return { version: JSON.parse(readFileSync(path.join(FOLDER, 'package.json'), 'utf8')).dependencies.helia, cases }
   } finally {
     for (const end of ends.reverse()) end()

@@ -36,7 +36,12 @@ async function test(name, run) {
 }
 
 const connect = (vsn) =>
-  new RealtimeClient(`ws://127.0.0.1:${port}/socket`, { params: { apikey: 'anonymous' }, transport: WebSocket, vsn, reconnectAfterMs: () => 200 })
+  new RealtimeClient(`ws://127.0.0.1:${port}/socket`, {
+    params: { apikey: 'anonymous' },
+    transport: WebSocket,
+    vsn,
+    reconnectAfterMs: () => 200,
+  })
 
 /** A joined channel, and what it has heard. */
 async function join(client, topic) {
@@ -68,10 +73,16 @@ async function judge(vsn) {
   const [ada, ben] = [connect(vsn), connect(vsn)]
   const [one, two] = [await join(ada, 'room'), await join(ben, 'room')]
   await test(`${vsn}: a join is acknowledged`, () => one.states[0] === 'SUBSCRIBED' && two.states[0] === 'SUBSCRIBED')
-  await test(`${vsn}: a push is acknowledged`, async () => (await one.channel.send({ type: 'broadcast', event: 'shout', payload: { n: 1 } })) === 'ok')
+  await test(`${vsn}: a push is acknowledged`, async () =>
+    (await one.channel.send({ type: 'broadcast', event: 'shout', payload: { n: 1 } })) === 'ok')
   await test(`${vsn}: a push reaches another client`, () => two.until(() => two.heard.some(({ payload }) => payload?.n === 1)))
   await test(`${vsn}: a message of the server's side reaches a client`, async () => {
-    await ask({ ask: 'publish', topic: 'realtime:room', event: 'broadcast', payload: { type: 'broadcast', event: 'shout', payload: { n: 2 } } })
+    await ask({
+      ask: 'publish',
+      topic: 'realtime:room',
+      event: 'broadcast',
+      payload: { type: 'broadcast', event: 'shout', payload: { n: 2 } },
+    })
     return one.until(() => one.heard.some(({ payload }) => payload?.n === 2))
   })
   await test(`${vsn}: a heartbeat is answered`, async () => {
@@ -83,7 +94,12 @@ async function judge(vsn) {
     const before = one.states.length
     await ask({ ask: 'restart' })
     await one.until(() => one.states.slice(before).includes('SUBSCRIBED'))
-    await ask({ ask: 'publish', topic: 'realtime:room', event: 'broadcast', payload: { type: 'broadcast', event: 'shout', payload: { n: 3 } } })
+    await ask({
+      ask: 'publish',
+      topic: 'realtime:room',
+      event: 'broadcast',
+      payload: { type: 'broadcast', event: 'shout', payload: { n: 3 } },
+    })
     return one.until(() => one.heard.some(({ payload }) => payload?.n === 3))
   })
   await test(`${vsn}: a client leaves`, async () => (await one.channel.unsubscribe()) === 'ok')

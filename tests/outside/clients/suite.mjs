@@ -64,7 +64,11 @@ function judgedBy(client, version) {
     const env = { ...process.env, PYTHONPATH: PYTHON_LIBRARY }
     const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'], env })
     try {
-      const cases = await withTimeout(casesOf(child, (ask, rest) => ASKED[ask](state, rest)), `${program} ends`, RUN_MS)
+      const cases = await withTimeout(
+        casesOf(child, (ask, rest) => ASKED[ask](state, rest)),
+        `${program} ends`,
+        RUN_MS,
+      )
       return { version, cases }
     } finally {
       child.kill('SIGKILL')

@@ -40,7 +40,11 @@ async function judgeProxy({ isSlice, scratch }) {
     return { port: mirror.port, path: `/proxy/cache.example${url}` }
   })
   try {
-    const args = [fileURLToPath(new URL('client.mjs', import.meta.url)), `http://127.0.0.1:${splitter.port}`, ...(isSlice ? ['--slice'] : [])]
+    const args = [
+      fileURLToPath(new URL('client.mjs', import.meta.url)),
+      `http://127.0.0.1:${splitter.port}`,
+      ...(isSlice ? ['--slice'] : []),
+    ]
     const { stdout } = await run(process.execPath, args, { timeout: RUN_MS, killSignal: 'SIGKILL', maxBuffer: 1 << 28 })
     return { version: JSON.parse(readFileSync(path.join(FOLDER, 'package.json'), 'utf8')).version, cases: JSON.parse(stdout) }
   } finally {

@@ -17,7 +17,9 @@ export function junitCases(xml) {
     if (/<skipped\b/.test(body)) continue
     const name = text(/\bname="([^"]*)"/.exec(attributes)?.[1] ?? '')
     const failures = [...body.matchAll(/<(?:failure|error)\b((?:[^>"]|"[^"]*")*?)(?:\/>|>([\s\S]*?)<\/(?:failure|error)>)/g)]
-    const found = failures.map(([, inside, content = '']) => [/\bmessage="([^"]*)"/.exec(inside)?.[1] ?? '', content].map(text).join('\n').trim())
+    const found = failures.map(([, inside, content = '']) =>
+      [/\bmessage="([^"]*)"/.exec(inside)?.[1] ?? '', content].map(text).join('\n').trim(),
+    )
     cases.push({ name, isPassed: failures.length === 0, found: found.join('\n') })
   }
   return cases

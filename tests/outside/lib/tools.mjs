@@ -31,7 +31,8 @@ export async function run(program, args, { ms = 60_000, ...options } = {}) {
     const { stdout, stderr } = await execute(program, args, { timeout: ms, killSignal: 'SIGKILL', maxBuffer: OUTPUT_BYTES, ...options })
     return { code: 0, stdout, stderr }
   } catch (error) {
-    if (typeof error.code !== 'number') throw new Error(`cannot run ${program}: ${error.killed ? `it did not end within ${ms} ms` : error.message}`)
+    if (typeof error.code !== 'number')
+      throw new Error(`cannot run ${program}: ${error.killed ? `it did not end within ${ms} ms` : error.message}`)
     return { code: error.code, stdout: error.stdout, stderr: error.stderr }
   }
 }
@@ -60,7 +61,10 @@ export function needs(name, debianPackage = name) {
 export async function python(packages, { version = '3' } = {}) {
   const interpreter = version === '2' ? python2() : installed('python3')
   if (!interpreter) throw new Skip(`Python ${version} is not installed`)
-  const key = createHash('sha256').update(JSON.stringify([interpreter, packages])).digest('hex').slice(0, 12)
+  const key = createHash('sha256')
+    .update(JSON.stringify([interpreter, packages]))
+    .digest('hex')
+    .slice(0, 12)
   const folder = path.join(CACHE, `python-${key}`)
   const programs = path.join(folder, 'bin')
   const finished = path.join(folder, 'installed')
@@ -97,7 +101,11 @@ export async function goProgram(module, version, name) {
   if (!installed('go')) throw new Skip(`${name} is built with Go, and Go is not installed`)
   const unfinished = `${folder}.${process.pid}`
   mkdirSync(unfinished, { recursive: true })
-  await runOrFail('go', ['install', `${module}@${version}`], { ms: INSTALL_MS, cwd: tmpdir(), env: { ...process.env, GOBIN: unfinished, GOFLAGS: '-mod=mod' } })
+  await runOrFail('go', ['install', `${module}@${version}`], {
+    ms: INSTALL_MS,
+    cwd: tmpdir(),
+    env: { ...process.env, GOBIN: unfinished, GOFLAGS: '-mod=mod' },
+  })
   rmSync(folder, { recursive: true, force: true })
   renameSync(unfinished, folder)
   return finished

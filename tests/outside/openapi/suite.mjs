@@ -46,7 +46,10 @@ async function judgeApi({ isSlice, scratch }) {
 
 /** A case is a call. Its name has the check that failed, and the code of the error that the server answered. */
 function casesOf(report) {
-  const events = report.split('\n').filter(Boolean).map((line) => JSON.parse(line))
+  const events = report
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
   return events.flatMap(({ ScenarioFinished: scenario }) => {
     if (!scenario) return []
     const { label, checks, interactions } = scenario.recorder

@@ -43,7 +43,10 @@ async function attack(args, target, { isSlice, scratch }) {
 
 /** The lines have a second, connections by their state, and at the end how many of the server's probes were answered. */
 function casesOf(csv) {
-  const [head, ...lines] = csv.trim().split('\n').map((line) => line.split(',').map((cell) => cell.trim().replaceAll('"', '')))
+  const [head, ...lines] = csv
+    .trim()
+    .split('\n')
+    .map((line) => line.split(',').map((cell) => cell.trim().replaceAll('"', '')))
   const available = head.findIndex((name) => /service available/i.test(name))
   return lines.map((cells) => ({ name: `second ${cells[0]}`, isPassed: Number(cells[available]) > 0, found: cells.join(', ') }))
 }

@@ -39,9 +39,16 @@ function judgeWithTestssl({ scratch }) {
   return withServer(scratch, async (address) => {
     const file = path.join(scratch, 'findings.json')
     const checks = ['--protocols', '--std', '--fs', '--vulnerable']
-    await run(testssl, ['--quiet', '--warnings', 'off', '--color', '0', '--sneaky', '--jsonfile', file, ...checks, address], { ms: TESTSSL_MS, cwd: scratch })
+    await run(testssl, ['--quiet', '--warnings', 'off', '--color', '0', '--sneaky', '--jsonfile', file, ...checks, address], {
+      ms: TESTSSL_MS,
+      cwd: scratch,
+    })
     const findings = JSON.parse(readFileSync(file, 'utf8')).filter(({ severity }) => severity !== 'DEBUG')
-    const cases = findings.map(({ id, severity, finding }) => ({ name: id, isPassed: GOOD.includes(severity), found: `${severity}: ${finding}` }))
+    const cases = findings.map(({ id, severity, finding }) => ({
+      name: id,
+      isPassed: GOOD.includes(severity),
+      found: `${severity}: ${finding}`,
+    }))
     return { version: debianVersion('testssl.sh'), cases }
   })
 }
@@ -73,12 +80,19 @@ const STRENGTHS = ['strong', 'acceptable']
 function ciphers(xml) {
   return elements(xml, 'cipher').map((attributes) => {
     const strength = attribute(attributes, 'strength')
-    return { name: `${attribute(attributes, 'sslversion')} ${attribute(attributes, 'cipher')}`, isPassed: STRENGTHS.includes(strength), found: strength }
+    return {
+      name: `${attribute(attributes, 'sslversion')} ${attribute(attributes, 'cipher')}`,
+      isPassed: STRENGTHS.includes(strength),
+      found: strength,
+    }
   })
 }
 
 function flaws(xml) {
-  const compression = elements(xml, 'compression').map((attributes) => ({ name: 'compression', isPassed: attribute(attributes, 'supported') === '0' }))
+  const compression = elements(xml, 'compression').map((attributes) => ({
+    name: 'compression',
+    isPassed: attribute(attributes, 'supported') === '0',
+  }))
   const heartbleed = elements(xml, 'heartbleed').map((attributes) => ({
     name: `heartbleed ${attribute(attributes, 'sslversion')}`,
     isPassed: attribute(attributes, 'vulnerable') === '0',
@@ -87,6 +101,9 @@ function flaws(xml) {
     name: 'renegotiation',
     isPassed: attribute(attributes, 'supported') === '0' || attribute(attributes, 'secure') === '1',
   }))
-  const fallback = elements(xml, 'fallback').map((attributes) => ({ name: 'fallback', isPassed: attribute(attributes, 'supported') === '1' }))
+  const fallback = elements(xml, 'fallback').map((attributes) => ({
+    name: 'fallback',
+    isPassed: attribute(attributes, 'supported') === '1',
+  }))
   return [...compression, ...heartbleed, ...renegotiation, ...fallback]
 }

@@ -26,8 +26,16 @@ export const suite = {
     'twice. aiortc cannot restart ICE, and str0m has no client of STUN: each lacks one case of the other.',
   // A browser, packages of 40 MB, and a hundred crates to compile once.
   parts: [
-    { judged: 'a tab of Chromium, with aiortc', run: judgedBy([AIORTC, 'aioice==0.13.0'], async () => 'aiortc', AIORTC.split('==')[1]), isInSlice: false },
-    { judged: 'a tab of Chromium, with str0m', run: judgedBy([], () => cargoProgram(STR0M_FOLDER, 'watchfire-outside-str0m'), STR0M), isInSlice: false },
+    {
+      judged: 'a tab of Chromium, with aiortc',
+      run: judgedBy([AIORTC, 'aioice==0.13.0'], async () => 'aiortc', AIORTC.split('==')[1]),
+      isInSlice: false,
+    },
+    {
+      judged: 'a tab of Chromium, with str0m',
+      run: judgedBy([], () => cargoProgram(STR0M_FOLDER, 'watchfire-outside-str0m'), STR0M),
+      isInSlice: false,
+    },
   ],
 }
 
@@ -35,7 +43,8 @@ export const suite = {
 function judgedBy(packages, stack, version) {
   return async ({ scratch }) => {
     if (!process.env.CHROMIUM) needs('chromium')
-    if (!existsSync(INTEROP_MODULES)) throw new Skip('the packages of `tests/interop` are not installed; `npm ci` in this folder installs them')
+    if (!existsSync(INTEROP_MODULES))
+      throw new Skip('the packages of `tests/interop` are not installed; `npm ci` in this folder installs them')
     const { DIRECT_ON_LOOPBACK, launch } = await import('../../interop/lib/chromium.mjs')
     const interpreter = path.join(await python([...packages, WEBSOCKETS]), 'python')
     const last = await stack()
@@ -49,7 +58,14 @@ function judgedBy(packages, stack, version) {
       const args = [fileURLToPath(new URL('peer.py', import.meta.url)), String(server.port), cid, hash, last]
       child = spawn(interpreter, args, { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, PYTHONPATH: PYTHON_LIBRARY } })
       const asked = { leave: () => tab.goto('about:blank').then(() => '') }
-      return { version, cases: await withTimeout(casesOf(child, (ask) => asked[ask]()), 'the peer ends', RUN_MS) }
+      return {
+        version,
+        cases: await withTimeout(
+          casesOf(child, (ask) => asked[ask]()),
+          'the peer ends',
+          RUN_MS,
+        ),
+      }
     } finally {
       child?.kill('SIGKILL')
       await browser.close()

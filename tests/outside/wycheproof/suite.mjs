@@ -20,7 +20,10 @@ export const suite = {
 
 async function vectorsOf(crate) {
   const cargo = process.env.CARGO ?? 'cargo'
-  const output = await runOrFail(cargo, ['test', '--package', crate, '--lib', 'wycheproof', '--', '--nocapture'], { ms: RUN_MS, cwd: REPOSITORY })
+  const output = await runOrFail(cargo, ['test', '--package', crate, '--lib', 'wycheproof', '--', '--nocapture'], {
+    ms: RUN_MS,
+    cwd: REPOSITORY,
+  })
   const cases = [...output.matchAll(/^.*wycheproof (\S+): (\d+) cases$/gm)].flatMap(([, name, count]) =>
     Array.from({ length: Number(count) }, () => ({ name, isPassed: true })),
   )

@@ -29,11 +29,16 @@ function bytesOf(entry) {
 
 function indexOf({ name, is_directory, entries }) {
   return Buffer.concat([
-    Buffer.from([is_directory ? 1 : 0]), text(name), u32(entries.length),
-    ...entries.map((entry) => Buffer.concat([
-      Buffer.from([{ file: FILE, directory: DIRECTORY, symlink: SYMLINK }[entry.kind]]),
-      text(entry.path), u64(bytesOf(entry).length),
-    ])),
+    Buffer.from([is_directory ? 1 : 0]),
+    text(name),
+    u32(entries.length),
+    ...entries.map((entry) =>
+      Buffer.concat([
+        Buffer.from([{ file: FILE, directory: DIRECTORY, symlink: SYMLINK }[entry.kind]]),
+        text(entry.path),
+        u64(bytesOf(entry).length),
+      ]),
+    ),
   ])
 }
 
@@ -55,7 +60,7 @@ function seal(key, page) {
   const header = Buffer.concat([prefix, expand('watchfire private commitment')])
   const recordsKey = expand('watchfire private records')
   const pieces = []
-  for (let at = 0; at < content.length;) {
+  for (let at = 0; at < content.length; ) {
     const room = page.record_bytes - TAG_BYTES - (at === 0 ? HEADER_BYTES : 0)
     pieces.push(content.subarray(at, (at += room)))
   }
@@ -87,20 +92,38 @@ function cidOf(bytes) {
   const leaves = []
   for (let at = 0; at < bytes.length; at += MIB) leaves.push(bytes.subarray(at, at + MIB))
   if (leaves.length === 1) return `b${base32(cidBytes(0x55, leaves[0]))}`
-  const links = leaves.map((leaf) => field(2, Buffer.concat([field(1, cidBytes(0x55, leaf)), field(2, Buffer.alloc(0)), number(3, leaf.length)])))
+  const links = leaves.map((leaf) =>
+    field(2, Buffer.concat([field(1, cidBytes(0x55, leaf)), field(2, Buffer.alloc(0)), number(3, leaf.length)])),
+  )
   const unixfs = Buffer.concat([number(1, 2), number(3, bytes.length), ...leaves.map((leaf) => number(4, leaf.length))])
   return `b${base32(cidBytes(0x70, Buffer.concat([...links, field(1, unixfs)])))}`
 }
 
 const file = (path, rest) => ({ path, kind: 'file', ...rest })
 const pages = [
-  { page: 'a text', record_bytes: MIB, name: 'hello.md', is_directory: false, entries: [file('', { text: '# Hello\n\nNobody else reads this: 日記 😀\n' })] },
+  {
+    page: 'a text',
+    record_bytes: MIB,
+    name: 'hello.md',
+    is_directory: false,
+    entries: [file('', { text: '# Hello\n\nNobody else reads this: 日記 😀\n' })],
+  },
   { page: 'an empty file', record_bytes: MIB, name: '', is_directory: false, entries: [file('', { bytes: 0 })] },
   { page: 'an empty directory', record_bytes: MIB, name: 'nothing', is_directory: true, entries: [] },
-  { page: 'a directory', record_bytes: 4096, name: 'trip', is_directory: true, entries: [
-    file('day 1.md', { text: 'sunny\n' }), { path: 'empty', kind: 'directory' }, file('photos/a.bin', { bytes: 14_000 }),
-    { path: 'photos/last', kind: 'symlink', text: 'a.bin' }, file('photos-2/日.txt', { text: '' }), file('zero', { bytes: 1 }),
-  ] },
+  {
+    page: 'a directory',
+    record_bytes: 4096,
+    name: 'trip',
+    is_directory: true,
+    entries: [
+      file('day 1.md', { text: 'sunny\n' }),
+      { path: 'empty', kind: 'directory' },
+      file('photos/a.bin', { bytes: 14_000 }),
+      { path: 'photos/last', kind: 'symlink', text: 'a.bin' },
+      file('photos-2/日.txt', { text: '' }),
+      file('zero', { bytes: 1 }),
+    ],
+  },
   { page: 'two records', record_bytes: 4096, name: 'n', is_directory: false, entries: [file('', { bytes: 5000 })] },
   { page: 'a full record', record_bytes: 8192, name: '', is_directory: false, entries: [file('', { bytes: 8064 - 22 })] },
   { page: 'several leaves', record_bytes: MIB, name: 'film.bin', is_directory: false, entries: [file('', { bytes: 3_000_000 })] },
@@ -118,12 +141,18 @@ const raw = (kind, path, bytes) => Buffer.concat([Buffer.from([kind]), text(path
 const vectors = {
   key: KEY.toString('hex'),
   key_in_link: KEY.toString('base64url'),
-  padded: [0, 1, 4096, 4097, 4352, 4353, 65_535, 65_536, 65_537, 1_000_000, 1_048_576, 123_456_789, 4_294_967_297, 1_099_511_627_777].map((bytes) => [bytes, padded(bytes)]),
+  padded: [0, 1, 4096, 4097, 4352, 4353, 65_535, 65_536, 65_537, 1_000_000, 1_048_576, 123_456_789, 4_294_967_297, 1_099_511_627_777].map(
+    (bytes) => [bytes, padded(bytes)],
+  ),
   pages: pages.map((page) => {
     const bytes = sealed.get(page.page)
     return {
-      ...page, cid: cidOf(bytes), sealed_bytes: bytes.length, sealed_sha256: sha256(bytes).toString('hex'),
-      starts: bytes.subarray(0, 96).toString('hex'), ends: bytes.subarray(-16).toString('hex'),
+      ...page,
+      cid: cidOf(bytes),
+      sealed_bytes: bytes.length,
+      sealed_sha256: sha256(bytes).toString('hex'),
+      starts: bytes.subarray(0, 96).toString('hex'),
+      ends: bytes.subarray(-16).toString('hex'),
     }
   }),
   refused: [

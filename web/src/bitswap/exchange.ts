@@ -156,7 +156,8 @@ export class Exchange {
     this.totals.unsolicitedBlocks += unsolicited
     for (const block of blocks) if (this.#handleBlock(now, peer, block)) unsolicited++
     for (const { cid, have } of message.presences) this.#requester.handlePresence(now, peer, cid, have)
-    const reason = (unsolicited > 0 ? this.#requester.noteUnsolicitedBlocks(peer, unsolicited) : null) ?? this.#requester.misbehaviourOf(peer)
+    const reason =
+      (unsolicited > 0 ? this.#requester.noteUnsolicitedBlocks(peer, unsolicited) : null) ?? this.#requester.misbehaviourOf(peer)
     if (reason === null) this.#handleWants(peer, message)
     else this.#drop(peer, reason)
   }
@@ -200,7 +201,11 @@ export class Exchange {
   #handleWants(peer: PeerId, { full, wants }: Message): void {
     const buffer = this.#buffers.get(peer)
     const isOnItsWay = ({ cid, cancel, type }: WantEntry) => !cancel && type === 'block' && buffer?.holds(cid) === true
-    const lookups = this.#ledger.handleWants(peer, full, wants.filter((want) => !isOnItsWay(want)))
+    const lookups = this.#ledger.handleWants(
+      peer,
+      full,
+      wants.filter((want) => !isOnItsWay(want)),
+    )
     for (const cid of lookups) this.#outputs.push({ kind: 'lookup', cid })
   }
 
@@ -282,7 +287,10 @@ export class Exchange {
     const bytes = messageBytes(message, blocks)
     buffer.roomBytes = Math.max(0, buffer.roomBytes - bytes)
     if (blocks.length > 0) {
-      buffer.add(bytes, blocks.map(({ cid }: { cid: Cid }) => cid))
+      buffer.add(
+        bytes,
+        blocks.map(({ cid }: { cid: Cid }) => cid),
+      )
       this.#uplink.noteSent(this.#now, bytes)
     }
     const blockBytes = blocks.reduce((sum, { data }) => sum + data.length, 0)

@@ -3,7 +3,14 @@ export { Exchange } from './exchange.ts'
 export { defaultExchangeLimits } from './limits.ts'
 export type { ExchangeLimits } from './limits.ts'
 export {
-  BitswapError, BLOCK_BYTES_MAX, decodeMessage, encodeMessage, ENTRIES_MAX, MESSAGE_BYTES_MAX, messageBytes, receiveMessage,
+  BitswapError,
+  BLOCK_BYTES_MAX,
+  decodeMessage,
+  encodeMessage,
+  ENTRIES_MAX,
+  MESSAGE_BYTES_MAX,
+  messageBytes,
+  receiveMessage,
 } from './message.ts'
 export type { Block, BlockPresence, DecodedMessage, Message, ReceivedBlock, ReceivedMessage, WantEntry } from './message.ts'
 export type { Input, Misbehaviour, Output, Want } from './inputs-outputs.ts'

@@ -2,9 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { cidOf, encodeCid, MessageWriter, parseCid, RAW, type Cid } from '../content/index.ts'
 import { decodeVarint } from '../content/varint.ts'
 import { fromHex, readVectors } from '../content/test-vectors.ts'
-import {
-  BitswapError, decodeMessage, encodeMessage, ENTRIES_MAX, messageBytes, receiveMessage, type Message,
-} from './index.ts'
+import { BitswapError, decodeMessage, encodeMessage, ENTRIES_MAX, messageBytes, receiveMessage, type Message } from './index.ts'
 
 const v0 = parseCid('QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH')
 const v1 = parseCid('bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku')
@@ -22,14 +20,15 @@ describe('a Bitswap message', () => {
         { cid: v1, type: 'block', cancel: true, priority: 0, sendDontHave: false },
         { cid: v1, type: 'block', cancel: false, priority: -5, sendDontHave: false },
       ],
-      presences: [{ cid: v0, have: true }, { cid: v1, have: false }],
+      presences: [
+        { cid: v0, have: true },
+        { cid: v1, have: false },
+      ],
       pendingBytes: 70_000,
     }
     const decoded = decodeMessage(encodeMessage(message, [{ cid: v1, data: Uint8Array.of(1, 2, 3) }]))
     expect(decoded).toMatchObject(message)
-    expect(decoded.blocks).toEqual([
-      { prefix: { version: 1, codec: 0x55, hash: 0x12, digestLength: 32 }, data: Uint8Array.of(1, 2, 3) },
-    ])
+    expect(decoded.blocks).toEqual([{ prefix: { version: 1, codec: 0x55, hash: 0x12, digestLength: 32 }, data: Uint8Array.of(1, 2, 3) }])
   })
 
   it('encodes to the same bytes as boxo', () => {

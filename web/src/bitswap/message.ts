@@ -1,6 +1,20 @@
 import {
-  bytesOf, cidOfBlock, ContentError, DAG_PB, decodeCid, decodeFields, decodePrefix, encodeCid, encodePrefix, int32Of,
-  MessageWriter, SHA2_256, uintOf, type Bytes, type Cid, type CidPrefix,
+  bytesOf,
+  cidOfBlock,
+  ContentError,
+  DAG_PB,
+  decodeCid,
+  decodeFields,
+  decodePrefix,
+  encodeCid,
+  encodePrefix,
+  int32Of,
+  MessageWriter,
+  SHA2_256,
+  uintOf,
+  type Bytes,
+  type Cid,
+  type CidPrefix,
 } from '../content/index.ts'
 
 /** The longest message that implementations read, in bytes. A longer message is rejected. */
@@ -237,7 +251,8 @@ function decodeBlock(bytes: Bytes): ReceivedBlock {
 }
 
 function pushBlock(reading: MutableMessage, block: ReceivedBlock): void {
-  if (block.data.length > BLOCK_BYTES_MAX) throw new BitswapError(`cannot decode a block of ${block.data.length} bytes: the limit is ${BLOCK_BYTES_MAX} bytes`)
+  if (block.data.length > BLOCK_BYTES_MAX)
+    throw new BitswapError(`cannot decode a block of ${block.data.length} bytes: the limit is ${BLOCK_BYTES_MAX} bytes`)
   if (reading.blocks.length < ENTRIES_MAX) reading.blocks.push(block)
   else reading.skippedBlocks++
 }

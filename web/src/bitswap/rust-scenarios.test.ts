@@ -54,14 +54,16 @@ function readMessage({ wants = [], blocks = [], presences = [], full = false, pe
   const message: Message = {
     full,
     pendingBytes: pending,
-    wants: wants.map(({ block, kind, priority }): WantEntry => ({
-      cid: cidOf(block),
-      priority,
-      cancel: kind === 'cancel',
-      type: kind === 'have' || kind === 'have?' ? 'have' : 'block',
-      // A cancel needs no answer, so the flag does not matter.
-      sendDontHave: kind === 'block' || kind === 'have',
-    })),
+    wants: wants.map(
+      ({ block, kind, priority }): WantEntry => ({
+        cid: cidOf(block),
+        priority,
+        cancel: kind === 'cancel',
+        type: kind === 'have' || kind === 'have?' ? 'have' : 'block',
+        // A cancel needs no answer, so the flag does not matter.
+        sendDontHave: kind === 'block' || kind === 'have',
+      }),
+    ),
     presences: presences.map(({ block, have }) => ({ cid: cidOf(block), have })),
   }
   return {

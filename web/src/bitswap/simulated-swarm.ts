@@ -1,6 +1,4 @@
-import {
-  buildFile, BLOCKS_MAX, MemoryBlockStore, cidOf, DagWalk, DEPTH_MAX, unixfsV1_2025, type Cid,
-} from '../content/index.ts'
+import { buildFile, BLOCKS_MAX, MemoryBlockStore, cidOf, DagWalk, DEPTH_MAX, unixfsV1_2025, type Cid } from '../content/index.ts'
 import { pattern } from '../content/test-pattern.ts'
 import { Exchange, messageBytes, MILLI, type Block, type Input, type Misbehaviour, type Output, type PeerId } from './index.ts'
 
@@ -87,9 +85,19 @@ export class SimulatedSwarm {
     const { isProvider = false, holds = () => isProvider, manner = 'honest', bytesPerMs = 1000, seed = 1 } = options
     const limits = { bytesMax: 1 << 30, blocksMax: BLOCKS_MAX, depthMax: DEPTH_MAX }
     const node: Node = {
-      id: name as PeerId, exchange: new Exchange(BigInt(seed)), walk: new DagWalk(this.#page.root, limits),
-      store: new MemoryBlockStore(1 << 30), manner, bytesPerMs, transfers: [], isSending: false, present: true, completeAt: null, wakesAt: null,
-      dropped: new Map(), unsent: new Map(),
+      id: name as PeerId,
+      exchange: new Exchange(BigInt(seed)),
+      walk: new DagWalk(this.#page.root, limits),
+      store: new MemoryBlockStore(1 << 30),
+      manner,
+      bytesPerMs,
+      transfers: [],
+      isSending: false,
+      present: true,
+      completeAt: null,
+      wakesAt: null,
+      dropped: new Map(),
+      unsent: new Map(),
     }
     for (const [i, { cid, data }] of this.#page.blocks.entries()) if (holds(i)) node.store.put(cid, data)
     const others = [...this.nodes.values()].filter(({ present }) => present)
@@ -232,8 +240,7 @@ export class SimulatedSwarm {
       this.#at(this.now, allSent)
       return
     }
-    const frameSent = () =>
-      this.#at(this.now + LATENCY, () => isThere() && this.#tell(to, { kind: 'partial-message', peer: from.id }))
+    const frameSent = () => this.#at(this.now + LATENCY, () => isThere() && this.#tell(to, { kind: 'partial-message', peer: from.id }))
     from.transfers.push({ left: bytes, frameSent, allSent })
     if (!from.isSending) this.#nextFrame(from)
   }

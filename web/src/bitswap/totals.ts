@@ -28,8 +28,20 @@ export interface Totals {
 
 export function emptyTotals(): Totals {
   return {
-    messagesIn: 0, messagesOut: 0, blocksIn: 0, bytesIn: 0, blocksOut: 0, bytesOut: 0, duplicateBlocks: 0,
-    duplicateBytes: 0, unsolicitedBlocks: 0, unsolicitedBytes: 0, endgameRequests: 0, rejectedWants: 0, timeouts: 0, skippedEntries: 0,
+    messagesIn: 0,
+    messagesOut: 0,
+    blocksIn: 0,
+    bytesIn: 0,
+    blocksOut: 0,
+    bytesOut: 0,
+    duplicateBlocks: 0,
+    duplicateBytes: 0,
+    unsolicitedBlocks: 0,
+    unsolicitedBytes: 0,
+    endgameRequests: 0,
+    rejectedWants: 0,
+    timeouts: 0,
+    skippedEntries: 0,
     droppedPeers: 0,
   }
 }

@@ -109,7 +109,8 @@ function join(): Topic {
     joined: (response) => note(`joined ${JSON.stringify(response)}`),
     refused: (response) => note(`refused ${JSON.stringify(response)}`),
     lost: () => note('lost'),
-    message: (event, payload) => note(`${event} ${payload instanceof ArrayBuffer ? [...new Uint8Array(payload)] : JSON.stringify(payload)}`),
+    message: (event, payload) =>
+      note(`${event} ${payload instanceof ArrayBuffer ? [...new Uint8Array(payload)] : JSON.stringify(payload)}`),
   })
 }
 

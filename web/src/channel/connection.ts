@@ -140,25 +140,26 @@ export function connect(endPoint: string, options: ConnectionOptions = {}): Conn
   socket.onError(() => become('offline'))
   socket.connect()
 
-  const verify = () => new Promise<void>((resolve) => {
-    let late: ReturnType<typeof setTimeout> | undefined
-    const settle = () => {
-      clearTimeout(late)
-      listeners.delete(listener)
-      resolve()
-    }
-    const listener = (now: ConnectionState) => {
-      clearTimeout(late)
-      if (now === 'open') settle()
-    }
-    listeners.add(listener)
-    // Without a connection, the next one is awaited.
-    if (!socket.ping(settle)) return
-    late = setTimeout(() => {
-      become('offline')
-      socket.disconnect(() => socket.connect())
-    }, options.verifyMs ?? VERIFY_MS)
-  })
+  const verify = () =>
+    new Promise<void>((resolve) => {
+      let late: ReturnType<typeof setTimeout> | undefined
+      const settle = () => {
+        clearTimeout(late)
+        listeners.delete(listener)
+        resolve()
+      }
+      const listener = (now: ConnectionState) => {
+        clearTimeout(late)
+        if (now === 'open') settle()
+      }
+      listeners.add(listener)
+      // Without a connection, the next one is awaited.
+      if (!socket.ping(settle)) return
+      late = setTimeout(() => {
+        become('offline')
+        socket.disconnect(() => socket.connect())
+      }, options.verifyMs ?? VERIFY_MS)
+    })
   const unfollow = followWakes(() => void verify())
 
   return {

@@ -38,10 +38,13 @@ describe('a connection of a hidden page', () => {
   it.each([
     ['the browser lets the page run again', () => document.dispatchEvent(new Event('resume'))],
     ['the device has a network again', () => dispatchEvent(new Event('online'))],
-    ['the page is shown', () => {
-      visibility = 'visible'
-      document.dispatchEvent(new Event('visibilitychange'))
-    }],
+    [
+      'the page is shown',
+      () => {
+        visibility = 'visible'
+        document.dispatchEvent(new Event('visibilitychange'))
+      },
+    ],
   ])('is replaced when %s and the server does not answer', async (_, wake) => {
     await next()
     await new Promise<void>((resolve) => connection.subscribe((state) => state === 'open' && resolve()))

@@ -52,9 +52,10 @@ beforeEach(() => {
   questions = []
   connection = connect('/socket', {
     transport: class extends FakeWebSocket {},
-    fetch: (url, init) => new Promise((resolve, reject) => {
-      questions.push({ url, init, answer: resolve, fail: reject })
-    }),
+    fetch: (url, init) =>
+      new Promise((resolve, reject) => {
+        questions.push({ url, init, answer: resolve, fail: reject })
+      }),
     random: () => 0,
   })
   states = []

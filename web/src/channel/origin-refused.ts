@@ -6,11 +6,7 @@ const ANSWER_MS = 5_000
  * handshake, but not that of a long poll: one without a token opens no session, and its answer is `{"status":403}` if
  * the origin is refused. No answer, and every other answer, is `false`. Never rejects.
  */
-export async function isOriginRefused(
-  endPoint: string,
-  fetch: typeof globalThis.fetch,
-  signal: AbortSignal,
-): Promise<boolean> {
+export async function isOriginRefused(endPoint: string, fetch: typeof globalThis.fetch, signal: AbortSignal): Promise<boolean> {
   try {
     // A WebSocket address, such as `ws://example.org/socket`, is a valid end point too.
     const response = await fetch(`${endPoint.replace(/^ws/, 'http')}/longpoll?vsn=2.0.0`, {

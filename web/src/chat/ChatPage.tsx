@@ -55,13 +55,7 @@ function RoomBar({ session, room }: { session: RoomSession; room: string }) {
     >
       <label>
         {text('room')}{' '}
-        <input
-          value={name}
-          maxLength={64}
-          enterkeyhint="go"
-          autocomplete="off"
-          onInput={(event) => setName(event.currentTarget.value)}
-        />
+        <input value={name} maxLength={64} enterkeyhint="go" autocomplete="off" onInput={(event) => setName(event.currentTarget.value)} />
       </label>
       {name.trim() !== room && <button type="submit">{text('enter')}</button>}
       <p class="standing" role="status">
@@ -103,11 +97,15 @@ function Messages({ messages }: { messages: readonly RoomMessage[] }) {
       <ol>
         {messages.map((message, i) => (
           <li key={i}>
-            <b dir="auto" translate={false}>{message.user}</b>{' '}
+            <b dir="auto" translate={false}>
+              {message.user}
+            </b>{' '}
             <time dateTime={message.at.toISOString()}>
               {message.at.toLocaleTimeString(language.value.tag, { hour: '2-digit', minute: '2-digit' })}
             </time>
-            <p dir="auto" translate={false}>{message.body}</p>
+            <p dir="auto" translate={false}>
+              {message.body}
+            </p>
           </li>
         ))}
       </ol>

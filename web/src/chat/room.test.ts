@@ -7,7 +7,9 @@ describe('a message of a room', () => {
   it('is unchanged after encoding and parsing', () => {
     const earlier = new Date('2026-05-01T09:59:00Z')
     expect(readMessage(writeMessage(' Ada ', ' hello ', earlier), now)).toEqual({
-      user: 'Ada', body: 'hello', at: earlier,
+      user: 'Ada',
+      body: 'hello',
+      at: earlier,
     })
   })
 

@@ -32,7 +32,10 @@ export function withMessage(messages: readonly RoomMessage[], message: RoomMessa
 
 /** The first characters of a text, without half an emoji at the end, which many clients cannot read. */
 function cut(text: string, lengthMax: number): string {
-  return text.slice(0, lengthMax).replace(/[\ud800-\udbff]$/, '').toWellFormed()
+  return text
+    .slice(0, lengthMax)
+    .replace(/[\ud800-\udbff]$/, '')
+    .toWellFormed()
 }
 
 /** The sender's clock may be wrong or absent; then the local time is used. */

@@ -141,7 +141,12 @@ describe('a directory', () => {
     while (!step.done) step = await building.next()
     expect(step.value.cid.text).toBe('bafybeifb77i52r6zgcw75xnnncmr63qzd7jci657fofbrcfoar7ot6ckza')
     for (const wrong of ['a', 'a/b', '', '..']) {
-      await expect(buildDirectory(named(['a']), {}, [wrong]).next().then(() => undefined), wrong).rejects.toThrow(ContentError)
+      await expect(
+        buildDirectory(named(['a']), {}, [wrong])
+          .next()
+          .then(() => undefined),
+        wrong,
+      ).rejects.toThrow(ContentError)
     }
   })
 

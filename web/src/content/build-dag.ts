@@ -50,11 +50,7 @@ export interface BuildOptions {
 const LEAVES_AT_ONCE = 4
 
 /** Chunks one file and yields its blocks, leaves first. Returns its root. */
-export async function* buildFile(
-  file: LeafSource,
-  options: BuildOptions = {},
-  path?: string,
-): AsyncGenerator<BuiltBlock, BuiltRoot> {
+export async function* buildFile(file: LeafSource, options: BuildOptions = {}, path?: string): AsyncGenerator<BuiltBlock, BuiltRoot> {
   const profile = options.profile ?? unixfsV1_2025
   let level: (FileChild & { dagBytes: number })[] = []
   for await (const leaf of leaves(file, profile.chunkBytes, options.signal)) {
@@ -124,9 +120,7 @@ async function* buildTree(tree: Tree, path: string, options: BuildOptions): Asyn
   let size = 0
   for (const [name, child] of tree) {
     const built =
-      child instanceof Map
-        ? yield* buildTree(child, `${path}${name}/`, options)
-        : yield* buildFile(child, options, `${path}${name}`)
+      child instanceof Map ? yield* buildTree(child, `${path}${name}/`, options) : yield* buildFile(child, options, `${path}${name}`)
     size += built.size
     const sortedBy = new TextEncoder().encode(name)
     links.push({ cid: built.cid, name, dagBytes: built.dagBytes, sortedBy })

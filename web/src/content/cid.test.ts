@@ -1,7 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import {
-  cidOf, cidOfBlock, DAG_PB, decodeCid, decodePrefix, encodeCid, encodePrefix, IDENTITY, inlineBytes, makeCid, parseCid,
-  RAW, SHA2_256,
+  cidOf,
+  cidOfBlock,
+  DAG_PB,
+  decodeCid,
+  decodePrefix,
+  encodeCid,
+  encodePrefix,
+  IDENTITY,
+  inlineBytes,
+  makeCid,
+  parseCid,
+  RAW,
+  SHA2_256,
 } from './cid.ts'
 import { ContentError } from './error.ts'
 import { decodeBase32, decodeBase58, encodeBase32, encodeBase58 } from './multibase.ts'

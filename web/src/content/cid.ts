@@ -58,7 +58,12 @@ export async function cidOfBlock(prefix: CidPrefix, bytes: Bytes): Promise<Cid> 
   return makeCid(prefix.version, prefix.codec, SHA2_256, await sha256(bytes))
 }
 
-const DECODERS = new Map([['b', decodeBase32], ['f', decodeBase16], ['k', decodeBase36], ['z', decodeBase58]])
+const DECODERS = new Map([
+  ['b', decodeBase32],
+  ['f', decodeBase16],
+  ['k', decodeBase36],
+  ['z', decodeBase58],
+])
 
 /** Parses the text form: base58 for version 0; base32, base36, base16 (also in capitals) or base58 for version 1. */
 export function parseCid(text: string): Cid {

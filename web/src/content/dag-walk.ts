@@ -217,7 +217,5 @@ export function childrenOf(node: FsNode): (WantedBlock & { dagBytes: number | nu
 }
 
 function childOfDirectory({ cid, dagBytes }: PbLink): WantedBlock & { dagBytes: number | null } {
-  return cid.codec === RAW
-    ? { cid, dagBytes, size: dagBytes, rank: 'leaf' }
-    : { cid, dagBytes, size: null, rank: 'inner' }
+  return cid.codec === RAW ? { cid, dagBytes, size: dagBytes, rank: 'leaf' } : { cid, dagBytes, size: null, rank: 'inner' }
 }

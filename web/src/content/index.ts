@@ -4,8 +4,20 @@ export { compareBytes, concat, isSameBytes } from './bytes.ts'
 export { buildDirectory, buildFile, unixfsV1_2025 } from './build-dag.ts'
 export type { BuildOptions, BuiltBlock, BuiltRoot, LeafSource, NamedBlob, Profile } from './build-dag.ts'
 export {
-  CID_BYTES_MAX, cidOf, cidOfBlock, DAG_PB, decodeCid, decodePrefix, encodeCid, encodePrefix, IDENTITY,
-  inlineBytes, makeCid, parseCid, RAW, SHA2_256,
+  CID_BYTES_MAX,
+  cidOf,
+  cidOfBlock,
+  DAG_PB,
+  decodeCid,
+  decodePrefix,
+  encodeCid,
+  encodePrefix,
+  IDENTITY,
+  inlineBytes,
+  makeCid,
+  parseCid,
+  RAW,
+  SHA2_256,
 } from './cid.ts'
 export type { Cid, CidKey, CidPrefix } from './cid.ts'
 export { ContentError, malformed } from './error.ts'

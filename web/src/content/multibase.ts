@@ -63,7 +63,13 @@ export function encodeBase58(bytes: Uint8Array): string {
     }
   }
   const zeros = bytes.findIndex((byte) => byte !== 0)
-  return '1'.repeat(zeros < 0 ? bytes.length : zeros) + digits.reverse().map((digit) => BASE58[digit]).join('')
+  return (
+    '1'.repeat(zeros < 0 ? bytes.length : zeros) +
+    digits
+      .reverse()
+      .map((digit) => BASE58[digit])
+      .join('')
+  )
 }
 
 export function decodeBase58(text: string): Bytes {

@@ -56,7 +56,11 @@ describe('a directory in a store', () => {
     const store = new MemoryBlockStore(10_000)
     const { cid } = await keep(buildDirectory(trip, { profile }), store)
     const files = listFiles(store, cid)?.files ?? []
-    expect(files.map(({ path, size }) => [path, size])).toEqual([['img/cat.png', 7], ['img/empty', 0], ['index.md', 95]])
+    expect(files.map(({ path, size }) => [path, size])).toEqual([
+      ['img/cat.png', 7],
+      ['img/empty', 0],
+      ['index.md', 95],
+    ])
     for (const file of files) {
       const bytes = new Uint8Array(await readFile(store, file.cid).arrayBuffer())
       expect(bytes).toEqual(pattern(file.size ?? -1))
@@ -69,7 +73,13 @@ describe('a directory in a store', () => {
     const part = new MemoryBlockStore(10_000)
     expect(listFiles(part, cid)).toBeNull()
     part.put(cid, await whole.read(cid))
-    expect(listFiles(part, cid)).toMatchObject({ files: [{ path: 'img', size: null }, { path: 'index.md', size: null }], isFinal: false })
+    expect(listFiles(part, cid)).toMatchObject({
+      files: [
+        { path: 'img', size: null },
+        { path: 'index.md', size: null },
+      ],
+      isFinal: false,
+    })
   })
 
   it('can be read only when all blocks are here', async () => {
@@ -162,7 +172,9 @@ describe('a DAG walk', () => {
 
   it('rejects more blocks than the limit', async () => {
     const links = Array.from({ length: 20 }, (_, i) => ({
-      cid: makeCid(1, RAW, SHA2_256, new Uint8Array(32).fill(i)), name: `${i}`, dagBytes: 1,
+      cid: makeCid(1, RAW, SHA2_256, new Uint8Array(32).fill(i)),
+      name: `${i}`,
+      dagBytes: 1,
     }))
     const store = new MemoryBlockStore(100_000)
     const cid = await put(store, DAG_PB, encodeDirectory(links))
@@ -277,7 +289,10 @@ describe('a UnixFS node', () => {
 
   it('may have packed sizes', () => {
     const link = { cid: dagPb, name: '', dagBytes: 1 }
-    const data = fs(2).uint(3, 303).bytes(4, Uint8Array.of(3, 0xac, 0x02)).finish()
+    const data = fs(2)
+      .uint(3, 303)
+      .bytes(4, Uint8Array.of(3, 0xac, 0x02))
+      .finish()
     const block = encodePbNode({ links: [link, link], data })
     expect(decodeFsNode(dagPb, block)).toMatchObject({ kind: 'file', size: 303, children: [{ size: 3 }, { size: 300 }] })
   })
@@ -285,7 +300,10 @@ describe('a UnixFS node', () => {
   it('is rejected if its sizes do not add up', () => {
     const link = { cid: dagPb, name: '', dagBytes: 1 }
     const wrong = [
-      node(null), node(new Uint8Array()), node(fs(9).finish()), node(fs(2).uint(3, 5).finish()),
+      node(null),
+      node(new Uint8Array()),
+      node(fs(9).finish()),
+      node(fs(2).uint(3, 5).finish()),
       node(fs(2).bytes(2, pattern(5)).uint(3, 6).finish()),
       encodePbNode({ links: [link], data: fs(2).uint(3, 0).finish() }),
       encodePbNode({ links: [link], data: fs(2).uint(3, 5).uint(4, 6).finish() }),
@@ -334,7 +352,14 @@ describe('a UnixFS node', () => {
     const store = new MemoryBlockStore(10_000)
     const data = new MessageWriter().uint(1, 4).bytes(2, new TextEncoder().encode('elsewhere')).finish()
     const link = await put(store, DAG_PB, encodePbNode({ links: [], data }))
-    const cid = await put(store, DAG_PB, encodeDirectory([{ cid: link, name: 'a', dagBytes: 10 }, { cid: link, name: 'b', dagBytes: 10 }]))
+    const cid = await put(
+      store,
+      DAG_PB,
+      encodeDirectory([
+        { cid: link, name: 'a', dagBytes: 10 },
+        { cid: link, name: 'b', dagBytes: 10 },
+      ]),
+    )
     expect(listFiles(store, cid)).toEqual({ files: [], links: 2, isFinal: true })
   })
 
@@ -344,10 +369,16 @@ describe('a UnixFS node', () => {
     const one = { cid: leaf, name: '00one', dagBytes: 3 }
     const first = Uint8Array.of(1)
     const wrong = [
-      shardOf([one], new Uint8Array()), shardOf([one], Uint8Array.of(2)), shardOf([one], Uint8Array.of(0, 1)),
-      shardOf([one], first, { hash: 0x12 }), shardOf([one], first, { fanout: 4 }), shardOf([one], first, { fanout: 300 }),
-      shardOf([{ ...one, name: '0' }], first), shardOf([{ ...one, name: 'zzone' }], first),
-      shardOf([{ ...one, name: '0aone' }], Uint8Array.of(4, 0)), shardOf([one, one], first),
+      shardOf([one], new Uint8Array()),
+      shardOf([one], Uint8Array.of(2)),
+      shardOf([one], Uint8Array.of(0, 1)),
+      shardOf([one], first, { hash: 0x12 }),
+      shardOf([one], first, { fanout: 4 }),
+      shardOf([one], first, { fanout: 300 }),
+      shardOf([{ ...one, name: '0' }], first),
+      shardOf([{ ...one, name: 'zzone' }], first),
+      shardOf([{ ...one, name: '0aone' }], Uint8Array.of(4, 0)),
+      shardOf([one, one], first),
     ]
     for (const block of wrong) expect(() => decodeFsNode(dagPb, block)).toThrow(ContentError)
     const misplaced = await put(store, DAG_PB, shardOf([one], first))
@@ -358,7 +389,7 @@ describe('a UnixFS node', () => {
 
   it('made of random bytes is decoded or rejected, and never crashes', () => {
     let seed = 1
-    const byte = () => (seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31) >> 16 & 255
+    const byte = () => ((seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31) >> 16) & 255
     const good = encodeFile([{ cid: dagPb, size: 5, dagBytes: 9 }])
     for (let i = 0; i < 5000; i++) {
       const block = i % 2 === 0 ? Uint8Array.from({ length: byte() % 64 }, byte) : good.slice()

@@ -118,4 +118,3 @@ export function isEntryName(name: string): boolean {
 export function dagBytesOf(block: Uint8Array, children: readonly { dagBytes: number | null }[]): number {
   return children.reduce((sum, child) => sum + (child.dagBytes ?? 0), block.length)
 }
-

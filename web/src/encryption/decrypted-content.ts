@@ -76,8 +76,7 @@ export class DecryptedContent implements ReadableContent {
     const { bytes: size } = this.#placeOf(path)
     return {
       size,
-      read: (from, to, options = {}) =>
-        streamOf((signal) => this.#pieces(path, from, to, { ...options, signal }), options.signal),
+      read: (from, to, options = {}) => streamOf((signal) => this.#pieces(path, from, to, { ...options, signal }), options.signal),
       present: (parts) => this.#present(path, parts),
       // Opening a file fetches nothing.
       close: () => {},

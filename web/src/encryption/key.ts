@@ -8,7 +8,10 @@ export function newKey(): string {
 }
 
 export function writeKey(key: Uint8Array): string {
-  return btoa(String.fromCharCode(...key)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
+  return btoa(String.fromCharCode(...key))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replaceAll('=', '')
 }
 
 /** The key in a link. `null` if it is not valid, for example truncated. */

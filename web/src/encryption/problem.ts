@@ -14,4 +14,13 @@ export type PrivateProblem =
   | { kind: 'index'; index: IndexProblem }
 
 export type IndexProblem =
-  | 'cut' | 'trailing' | 'too-long' | 'too-many-entries' | 'kind' | 'not-one-file' | 'utf8' | 'path' | 'order' | 'size'
+  | 'cut'
+  | 'trailing'
+  | 'too-long'
+  | 'too-many-entries'
+  | 'kind'
+  | 'not-one-file'
+  | 'utf8'
+  | 'path'
+  | 'order'
+  | 'size'

@@ -23,10 +23,7 @@ export interface PrivateOptions extends PublishOptions {
  * Encrypts files with a new key and builds the DAG of the ciphertext, ready for `openPage`. Neither is stored: each
  * leaf is encrypted again when a peer wants it. Rejects if the files cannot be a page.
  */
-export async function publishPrivate(
-  sources: readonly Source[],
-  options: PrivateOptions = {},
-): Promise<PrivatePublication> {
+export async function publishPrivate(sources: readonly Source[], options: PrivateOptions = {}): Promise<PrivatePublication> {
   const { pageBytesMax = defaultLimits.pageBytesMax, onProgress, signal, name } = options
   signal?.throwIfAborted()
   const [first] = sources

@@ -180,14 +180,22 @@ describe('an open page', () => {
   })
 
   test('of a folder keeps its empty folders, and a single file in it stays in a folder', async () => {
-    const publication = await publishPrivate([{ path: 'a.md', blob: text('# A') }], { name: 'trip', directory: true, emptyFolders: ['later', 'b/c'] })
+    const publication = await publishPrivate([{ path: 'a.md', blob: text('# A') }], {
+      name: 'trip',
+      directory: true,
+      emptyFolders: ['later', 'b/c'],
+    })
     const held = new Held(await ciphertextOf(publication))
     const page = new ReadablePage(held, publication.key)
     const opened = await decided(page)
     if (opened.kind !== 'open') throw new Error('not open')
     const { entries, isDirectory } = opened.content.index
     expect(isDirectory).toBe(true)
-    expect(entries.map(({ path, kind }) => [path, kind])).toEqual([['a.md', 'file'], ['b/c', 'directory'], ['later', 'directory']])
+    expect(entries.map(({ path, kind }) => [path, kind])).toEqual([
+      ['a.md', 'file'],
+      ['b/c', 'directory'],
+      ['later', 'directory'],
+    ])
     expect(page.listing()).toEqual({ files: [{ path: 'a.md', size: 3, complete: false }], links: 0, isFinal: true })
     expect(await (await page.file('a.md')).text()).toBe('# A')
   })
@@ -209,10 +217,7 @@ describe('an open page', () => {
   })
 
   test('is unchanged if it is public', async () => {
-    for (const held of [
-      new Held(text('# Anybody')),
-      new Held(text(''), [{ path: 'a.md', size: 1, complete: true }]),
-    ]) {
+    for (const held of [new Held(text('# Anybody')), new Held(text(''), [{ path: 'a.md', size: 1, complete: true }])]) {
       const page = new ReadablePage(held, null)
       held.arrive()
       expect((await decided(page)).kind).toBe('public')

@@ -60,7 +60,10 @@ const indexOf = (page: Page): Index => ({
 async function seal(page: Page, derive = deriveInBrowser): Promise<Bytes> {
   const head = encodeIndex(indexOf(page))
   const parts = [head, ...filesOf(page)]
-  const layout = Layout.ofContent(parts.reduce((sum, { length }) => sum + length, 0), page.record_bytes)
+  const layout = Layout.ofContent(
+    parts.reduce((sum, { length }) => sum + length, 0),
+    page.record_bytes,
+  )
   const content = new Uint8Array(layout.contentBytes)
   let at = 0
   for (const part of parts) {
@@ -149,17 +152,36 @@ describe('the test vectors shared with Rust', () => {
     sealed = sealed.slice(0, refused.cut)
     if (refused.append !== undefined) sealed = new Uint8Array([...sealed, ...fromHex(refused.append)])
     const key = refused.key === undefined ? KEY : fromHex(refused.key)
-    const error = await readAll(sealed, key).then(() => null, (reason: unknown) => reason)
+    const error = await readAll(sealed, key).then(
+      () => null,
+      (reason: unknown) => reason,
+    )
     if (!(error instanceof PrivateError)) throw new Error(`${refused.why}: ${String(error)}`)
-    const names = { 'wrong-key': 'WrongKey', changed: 'Changed', length: 'Length', 'not-private': 'NotPrivate', version: 'Version', 'too-large': '', index: '' }
+    const names = {
+      'wrong-key': 'WrongKey',
+      changed: 'Changed',
+      length: 'Length',
+      'not-private': 'NotPrivate',
+      version: 'Version',
+      'too-large': '',
+      index: '',
+    }
     expect(names[error.problem.kind]).toBe(refused.error)
     if (error.problem.kind === 'changed') expect(error.problem.record).toBe(refused.record)
   })
 
   test.each(vectors.index_refused)('names with $why are refused', ({ hex, error }) => {
     const names = {
-      cut: 'Cut', trailing: 'Trailing', 'too-long': 'TooLong', 'too-many-entries': 'TooManyEntries', kind: 'Kind',
-      'not-one-file': 'NotOneFile', utf8: 'Utf8', path: 'Path', order: 'Order', size: 'Size',
+      cut: 'Cut',
+      trailing: 'Trailing',
+      'too-long': 'TooLong',
+      'too-many-entries': 'TooManyEntries',
+      kind: 'Kind',
+      'not-one-file': 'NotOneFile',
+      utf8: 'Utf8',
+      path: 'Path',
+      order: 'Order',
+      size: 'Size',
     }
     try {
       decodeIndex(fromHex(hex))

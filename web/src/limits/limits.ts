@@ -40,10 +40,7 @@ export const defaultLimits: Limits = {
 }
 
 /** Requests the server's limits. A server that cannot report them is not an error: the defaults apply. */
-export async function fetchLimits(
-  fetch: typeof globalThis.fetch,
-  options: { url?: string; signal?: AbortSignal } = {},
-): Promise<Limits> {
+export async function fetchLimits(fetch: typeof globalThis.fetch, options: { url?: string; signal?: AbortSignal } = {}): Promise<Limits> {
   try {
     const response = await fetch(options.url ?? '/limits', options.signal ? { signal: options.signal } : {})
     return response.ok ? parseLimits(await response.json()) : defaultLimits
@@ -101,7 +98,5 @@ function reportOf(value: unknown): string | null {
 }
 
 function field(of: unknown, name: string): unknown {
-  return typeof of === 'object' && of !== null && Object.hasOwn(of, name)
-    ? (of as Record<string, unknown>)[name]
-    : undefined
+  return typeof of === 'object' && of !== null && Object.hasOwn(of, name) ? (of as Record<string, unknown>)[name] : undefined
 }

@@ -19,12 +19,14 @@ const files = import.meta.glob<unknown>('./languages/*.json', { eager: true, imp
 /** English with every plural form of a language, and each text changed. */
 function inTheManner(tag: string, change: (text: string) => string): Record<string, Record<string, Message>> {
   const forms = new Intl.PluralRules(tag).resolvedOptions().pluralCategories
-  const translated = (message: Message): Message => typeof message === 'string'
-    ? change(message)
-    : { other: '', ...Object.fromEntries(forms.map((form) => [form, change(message.other)])) }
-  return Object.fromEntries(Object.entries(fullCatalogue()).map(([part, messages]) =>
-    [part, Object.fromEntries(Object.entries(messages).map(([name, message]) => [name, translated(message)]))],
-  ))
+  const translated = (message: Message): Message =>
+    typeof message === 'string' ? change(message) : { other: '', ...Object.fromEntries(forms.map((form) => [form, change(message.other)])) }
+  return Object.fromEntries(
+    Object.entries(fullCatalogue()).map(([part, messages]) => [
+      part,
+      Object.fromEntries(Object.entries(messages).map(([name, message]) => [name, translated(message)])),
+    ]),
+  )
 }
 
 describe('the catalogue', () => {
@@ -44,7 +46,8 @@ describe('the catalogue', () => {
 })
 
 describe('a language file', () => {
-  const polish = () => ({ direction: 'ltr', ...inTheManner('pl', (text) => `pl ${text}`) }) as unknown as Catalogue & Record<string, Record<string, Message>>
+  const polish = () =>
+    ({ direction: 'ltr', ...inTheManner('pl', (text) => `pl ${text}`) }) as unknown as Catalogue & Record<string, Record<string, Message>>
 
   it('is used when it is complete', () => {
     const catalogue = polish()
@@ -64,18 +67,20 @@ describe('a language file', () => {
     Object.assign(page ?? {}, { held: 'no forms' })
     catalogue['nonsense'] = {}
     const errors = catalogueErrors('pl', catalogue)
-    expect(errors).toEqual(expect.arrayContaining([
-      'chat.title is missing',
-      'home.create is missing',
-      'home.stranger is not a known message',
-      'home.room has other placeholders than size, most',
-      'panel.close is not a text',
-      'panel.here lacks the form "few"',
-      'panel.here lacks the form "many"',
-      'panel.here has unknown placeholders as "one"',
-      'page.held has no forms',
-      'nonsense is not a known part',
-    ]))
+    expect(errors).toEqual(
+      expect.arrayContaining([
+        'chat.title is missing',
+        'home.create is missing',
+        'home.stranger is not a known message',
+        'home.room has other placeholders than size, most',
+        'panel.close is not a text',
+        'panel.here lacks the form "few"',
+        'panel.here lacks the form "many"',
+        'panel.here has unknown placeholders as "one"',
+        'page.held has no forms',
+        'nonsense is not a known part',
+      ]),
+    )
     expect(catalogueErrors('pl', { ...polish(), direction: 'up' })).toEqual(['"direction" is neither "ltr" nor "rtl"'])
     expect(catalogueErrors('pl', 'words')).toEqual(['not an object'])
   })
@@ -83,7 +88,10 @@ describe('a language file', () => {
 
 describe('the selected language', () => {
   it('is the first available one, also under a shorter tag', () => {
-    const among = (...there: string[]) => (...tags: string[]) => matchLanguage(tags, (tag) => there.includes(tag))
+    const among =
+      (...there: string[]) =>
+      (...tags: string[]) =>
+        matchLanguage(tags, (tag) => there.includes(tag))
     expect(among('de')('de-AT', 'en')).toBe('de')
     expect(among('zh-Hant')('zh-Hant-TW')).toBe('zh-Hant')
     expect(among('de')('fr-CH', 'de-CH')).toBe('de')

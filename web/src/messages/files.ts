@@ -31,8 +31,7 @@ export const files = part('files', {
   loaded: '{percent} loaded',
   plays: 'It plays while the rest loads.',
   fetchingPart: 'Loading this part first…',
-  insecure:
-    'It plays once it has loaded completely. To play it earlier, the browser needs an address with HTTPS.',
+  insecure: 'It plays once it has loaded completely. To play it earlier, the browser needs an address with HTTPS.',
   wholeFirst: 'It plays once it has loaded completely: this browser cannot play it earlier.',
   pdf: 'PDFs are not shown here, because they can contain scripts. Save it to read it.',
   encodingGuessed: 'This text does not say its encoding. If letters look wrong, save the file and open it in another program.',

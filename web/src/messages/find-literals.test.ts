@@ -30,8 +30,7 @@ const EXCEPTIONS: readonly (readonly [file: string, beginning: string, why: stri
 ]
 
 /** Whether the file is part of the app: no tests, and no fakes. */
-const isShipped = (file: string) =>
-  /\.tsx?$/.test(file) && !/\.test\.tsx?$|\.d\.ts$|^messages\/|(?:^|\/)(?:fake|simulated)-/.test(file)
+const isShipped = (file: string) => /\.tsx?$/.test(file) && !/\.test\.tsx?$|\.d\.ts$|^messages\/|(?:^|\/)(?:fake|simulated)-/.test(file)
 
 const texts = (code: string) => findLiterals('a.tsx', code).map(({ text }) => text)
 

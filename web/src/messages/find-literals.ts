@@ -10,8 +10,17 @@ export interface Literal {
 
 /** Attributes and properties whose text people see or hear. */
 const SHOWN = new Set([
-  'alt', 'aria-description', 'aria-label', 'aria-placeholder', 'aria-roledescription', 'aria-valuetext', 'label',
-  'placeholder', 'title', 'textContent', 'innerText',
+  'alt',
+  'aria-description',
+  'aria-label',
+  'aria-placeholder',
+  'aria-roledescription',
+  'aria-valuetext',
+  'label',
+  'placeholder',
+  'title',
+  'textContent',
+  'innerText',
 ])
 /** Attributes for the browser alone. */
 const UNSEEN = new Set(['allow', 'class', 'd', 'preserveAspectRatio', 'rel', 'sandbox', 'viewBox'])
@@ -111,7 +120,9 @@ function isForDevelopers(node: Node): boolean {
 }
 
 function wholeTemplate(node: Node): string {
-  return nodesIn(node['quasis']).map(({ value }) => (value as { cooked: string | null }).cooked ?? '').join('…')
+  return nodesIn(node['quasis'])
+    .map(({ value }) => (value as { cooked: string | null }).cooked ?? '')
+    .join('…')
 }
 
 function propertyOf(callee: unknown): unknown {

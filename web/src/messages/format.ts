@@ -10,7 +10,12 @@ export function percentText(percent: number): string {
   return made('percent', (tag) => new Intl.NumberFormat(tag, { style: 'percent' })).format(percent / 100)
 }
 
-const UNITS = [['day', 86_400], ['hour', 3600], ['minute', 60], ['second', 1]] as const
+const UNITS = [
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+  ['second', 1],
+] as const
 
 /** The time since an event, such as "5 minutes ago". */
 export function agoText(milliseconds: number): string {

@@ -4,7 +4,8 @@ import { part } from './part.ts'
 export const kept = part('kept', {
   title: 'Burning in this tab',
   tab: { '=0': 'Burning in this tab · Watchfire', other: '({count}) burning in this tab · Watchfire' },
-  lead: 'This tab shares these pages with everyone who opens them, as long as it stays open. ' +
+  lead:
+    'This tab shares these pages with everyone who opens them, as long as it stays open. ' +
     'It may be in the background, but phones stop tabs there.',
   none: 'No page burns in this tab. Light one, or paste the link of a page above.',
   link: 'Link of a page',

@@ -29,10 +29,12 @@ const FILES = import.meta.glob<Catalogue>('./languages/*.json', { import: 'defau
 const LANGUAGES: Readonly<Record<string, () => Promise<Language>>> = {
   'en-XA': () => import('./pseudo-languages.ts').then(({ accented }) => accented),
   'ar-XB': () => import('./pseudo-languages.ts').then(({ mirrored }) => mirrored),
-  ...Object.fromEntries(Object.entries(FILES).map(([file, load]) => {
-    const tag = file.slice('./languages/'.length, -'.json'.length)
-    return [tag, async () => languageOf(tag, await load())]
-  })),
+  ...Object.fromEntries(
+    Object.entries(FILES).map(([file, load]) => {
+      const tag = file.slice('./languages/'.length, -'.json'.length)
+      return [tag, async () => languageOf(tag, await load())]
+    }),
+  ),
 }
 
 /** The language of a catalogue. */

@@ -19,7 +19,9 @@ export type MessageValues<M, Value> = [PlaceholdersOf<M>] extends [never] ? [] :
 /** The text of a message and the values of its placeholders, in order. */
 export function interpolate<T>(message: Message, tag: string, values: Readonly<Record<string, T>>): (string | T)[] {
   const pieces: (string | T)[] = []
-  for (const [i, piece] of formOf(message, tag, values).split(/\{(\w+)\}/).entries()) {
+  for (const [i, piece] of formOf(message, tag, values)
+    .split(/\{(\w+)\}/)
+    .entries()) {
     const value = i % 2 === 1 ? values[piece] : piece
     if (value !== undefined && value !== '') pieces.push(value)
   }

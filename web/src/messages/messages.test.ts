@@ -40,9 +40,7 @@ describe('another language', () => {
 
   it('has plural forms of its own', () => {
     language.value = polish
-    expect([1, 3, 5, 22, 112].map((count) => text('tabs', { count }))).toEqual(
-      ['1 karta', '3 karty', '5 kart', '22 karty', '112 kart'],
-    )
+    expect([1, 3, 5, 22, 112].map((count) => text('tabs', { count }))).toEqual(['1 karta', '3 karty', '5 kart', '22 karty', '112 kart'])
   })
 
   it('formats numbers its own way', () => {
@@ -81,8 +79,11 @@ describe('a number', () => {
   it('is formatted for people', () => {
     expect([speedText(0), speedText(1_572_864)]).toEqual(['0 bytes/s', '1.5 MiB/s'])
     expect([secondsText(200), secondsText(2900)]).toEqual(['1 s', '3 s'])
-    expect([agoText(0), agoText(59_000), agoText(90_000), agoText(50 * 3_600_000)]).toEqual(
-      ['1 second ago', '59 seconds ago', '1 minute ago', '2 days ago'],
-    )
+    expect([agoText(0), agoText(59_000), agoText(90_000), agoText(50 * 3_600_000)]).toEqual([
+      '1 second ago',
+      '59 seconds ago',
+      '1 minute ago',
+      '2 days ago',
+    ])
   })
 })

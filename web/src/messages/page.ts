@@ -51,8 +51,7 @@ export const page = part('page', {
   keep: 'Keep sharing this page',
   keepMeans: 'This tab shares the page while you look at others.',
   awake: 'Keep the screen on',
-  asleep: 'Your phone stops sharing when its screen goes off or you switch to another app. ' +
-    'Sharing continues when you come back.',
+  asleep: 'Your phone stops sharing when its screen goes off or you switch to another app. ' + 'Sharing continues when you come back.',
   hidden: 'The browser stopped this tab in the background. Sharing continues now.',
   stopped: 'The browser stopped this tab in the background. Sharing continues when it is connected again.',
   it: 'the page',
@@ -70,8 +69,7 @@ export const page = part('page', {
   promiseKeptOf: '{size} of {total} has arrived and is kept here. {promise}',
   private: 'Private: only people with the whole link can read this. Others can share it without the key, but not read it.',
   keyless: 'This page is private, and this link has no key',
-  keylessWhy: 'The whole link has #key= and 43 more characters in it. Ask the person who sent you the link ' +
-    'for the whole one.',
+  keylessWhy: 'The whole link has #key= and 43 more characters in it. Ask the person who sent you the link ' + 'for the whole one.',
   closed: 'This page cannot be opened',
   keepUnread: 'You can still keep sharing it, without reading it.',
   key: 'The whole link, or its key',

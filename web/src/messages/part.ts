@@ -22,7 +22,9 @@ export function part<const P extends Messages>(name: string, messages: P): Part<
     return interpolate(translate(name, key, messages[key] ?? key), tag, values)
   }
   const format = (key: string, values?: Readonly<Record<string, string | number>>) =>
-    interpolated(key, values).map((piece) => (typeof piece === 'number' ? numberText(piece) : piece)).join('')
+    interpolated(key, values)
+      .map((piece) => (typeof piece === 'number' ? numberText(piece) : piece))
+      .join('')
   const withNodes = (key: string, values?: Readonly<Record<string, ComponentChild>>) =>
     interpolated(key, values).map((piece) => (typeof piece === 'number' ? numberText(piece) : piece))
   return Object.assign(format, { withNodes }) as Part<P>

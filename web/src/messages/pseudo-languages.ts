@@ -17,8 +17,14 @@ export const mirrored: Language = {
   tag: 'ar-XB',
   direction: 'rtl',
   // RLO and PDF reverse the letters; placeholders keep their own direction.
-  translate: (_part, _name, english) => formsOf(english, (words) =>
-    pieces(words, (piece) => `\u202e${piece}\u202c`, (place) => `\u2068${place}\u2069`)),
+  translate: (_part, _name, english) =>
+    formsOf(english, (words) =>
+      pieces(
+        words,
+        (piece) => `\u202e${piece}\u202c`,
+        (place) => `\u2068${place}\u2069`,
+      ),
+    ),
 }
 
 function accentText(words: string): string {
@@ -29,7 +35,10 @@ function accentText(words: string): string {
 
 /** Transforms the text of a message and leaves its placeholders unchanged. */
 function pieces(words: string, word: (piece: string) => string, place: (piece: string) => string): string {
-  return words.split(/(\{\w+\})/).map((piece, i) => (i % 2 === 1 ? place(piece) : piece && word(piece))).join('')
+  return words
+    .split(/(\{\w+\})/)
+    .map((piece, i) => (i % 2 === 1 ? place(piece) : piece && word(piece)))
+    .join('')
 }
 
 function formsOf(english: Message, change: (words: string) => string): Message {

@@ -23,7 +23,7 @@ const fileOf = (tag: string) => `./languages/${tag}.json`
 
 export function refusalText(refusal: Refusal, tags = languagesRead()): string {
   const tag = matchLanguage(tags, (each) => Object.hasOwn(others, fileOf(each)))
-  return (tag === null ? refusals : others[fileOf(tag)] ?? refusals)[refusal]
+  return (tag === null ? refusals : (others[fileOf(tag)] ?? refusals))[refusal]
 }
 
 /** The languages of the browser's user; none outside of a browser. */

@@ -15,7 +15,8 @@ export const shell = part('shell', {
   trying: 'Trying again…',
   originRefused: 'This server does not accept connections from {origin}.',
   allowOrigin: 'The operator can allow it: set server.public_url, or add it to socket.check_origin.',
-  partMissing: 'A part of this app could not be loaded. Keep this tab open: its pages stay shared. ' +
+  partMissing:
+    'A part of this app could not be loaded. Keep this tab open: its pages stay shared. ' +
     'When the server is back, open the link in another tab.',
   nowhereTitle: 'Nothing here · Watchfire',
   nowhere: 'Nothing here',

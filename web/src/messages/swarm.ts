@@ -20,8 +20,10 @@ export const swarm = part('swarm', {
   entries: { other: 'The content has more than {count} entries.' },
   parts: { other: 'The content has more than {count} parts.' },
   tooDeep: { other: 'The content is nested deeper than {count} levels.' },
-  changed: '"{name}" was changed or removed after it was shared, so this tab no longer shares it. To share the new version, add it to a new page.',
-  changedNameless: 'A file was changed or removed after it was shared, so this tab no longer shares it. To share the new version, add it to a new page.',
+  changed:
+    '"{name}" was changed or removed after it was shared, so this tab no longer shares it. To share the new version, add it to a new page.',
+  changedNameless:
+    'A file was changed or removed after it was shared, so this tab no longer shares it. To share the new version, add it to a new page.',
   changedMeanwhile: 'A file was changed while it was read. Add it again.',
   readers: 'Too many files of this page are read at once. Close one and try again.',
   closed: 'The page was closed.',

@@ -36,7 +36,9 @@ describe('a saved name', () => {
 describe('saved paths', () => {
   it('of thousands of similar names take no minutes', () => {
     const letters = [...'abcdefghijklmno']
-    const similar = Array.from({ length: 20_000 }, (_, i) => letters.map((letter, at) => ((i >> at) & 1 ? letter.toUpperCase() : letter)).join(''))
+    const similar = Array.from({ length: 20_000 }, (_, i) =>
+      letters.map((letter, at) => ((i >> at) & 1 ? letter.toUpperCase() : letter)).join(''),
+    )
     expect(new Set(safePaths(similar).map((path) => path.toLowerCase())).size).toBe(similar.length)
   })
 
@@ -45,7 +47,13 @@ describe('saved paths', () => {
   })
 
   it('stay distinct on systems that treat similar names as equal', () => {
-    expect(safePaths(['A.txt', 'a.txt', 'a?.txt', 'a_.txt', 'a:.txt'])).toEqual(['A.txt', 'a (2).txt', 'a_.txt', 'a_ (2).txt', 'a_ (3).txt'])
+    expect(safePaths(['A.txt', 'a.txt', 'a?.txt', 'a_.txt', 'a:.txt'])).toEqual([
+      'A.txt',
+      'a (2).txt',
+      'a_.txt',
+      'a_ (2).txt',
+      'a_ (3).txt',
+    ])
     expect(safePaths(['x./1', 'x/1', 'x'])).toEqual(['x/1', 'x (2)/1', 'x (3)'])
     expect(safePaths(['a', 'A', 'a (2)', 'a', 'A'])).toEqual(['a', 'A (2)', 'a (2) (2)', 'a (3)', 'A (4)'])
     expect(safePaths(['../../up', '../..'])).toEqual(['_/_/up', '_/_ (2)'])

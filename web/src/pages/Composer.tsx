@@ -51,7 +51,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
     // The page that is being created would be without them.
     if (isCreating) return
     // Must be read before the first await, because the browser then empties the transfer.
-    const entries = [...items].flatMap((item) => (item.kind === 'file' ? item.webkitGetAsEntry() ?? [] : []))
+    const entries = [...items].flatMap((item) => (item.kind === 'file' ? (item.webkitGetAsEntry() ?? []) : []))
     if (entries.length === 0) return add(filesOf(files))
     setReading((count) => count + 1)
     const { readDrop } = await loadDrafting().catch(() => ({ readDrop: null }))
@@ -60,14 +60,14 @@ export function Composer({ site, onCreate }: ComposerProps) {
     if (found !== undefined) add(found.files, found.emptyFolders)
     setProblem(found === undefined ? shell('partMissing') : found.notice)
   })
-  const putInText = ({ path }: PageFile) =>
-    setDraft({ ...draft, text: insertedAt(box.current, draft.text, pictureMarkup(path)) })
+  const putInText = ({ path }: PageFile) => setDraft({ ...draft, text: insertedAt(box.current, draft.text, pictureMarkup(path)) })
   const isLoose = (file: PageFile) =>
-    draft.writing === 'markdown' && draft.text.trim() !== '' && isPicture(file) &&
-    !draft.text.includes(pictureMarkup(file.path))
+    draft.writing === 'markdown' && draft.text.trim() !== '' && isPicture(file) && !draft.text.includes(pictureMarkup(file.path))
   useUnloadWarning(!empty)
   useEffect(() => {
-    void afterPaint().then(loadDrafting).catch(() => undefined)
+    void afterPaint()
+      .then(loadDrafting)
+      .catch(() => undefined)
     return () => work.current?.abort()
   }, [])
 
@@ -121,12 +121,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
           <legend class="unseen">{home('writeIn')}</legend>
           {WRITINGS.map((writing) => (
             <label key={writing}>
-              <input
-                type="radio"
-                name="writing"
-                checked={draft.writing === writing}
-                onChange={() => setDraft({ ...draft, writing })}
-              />
+              <input type="radio" name="writing" checked={draft.writing === writing} onChange={() => setDraft({ ...draft, writing })} />
               <span>{home(writing)}</span>
             </label>
           ))}
@@ -160,12 +155,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
         onKeyDown={onKeyDown}
         onPaste={onPaste}
       />
-      <Chips
-        files={draft.files}
-        isLoose={isLoose}
-        onPutInText={putInText}
-        onRemove={(gone) => setDraft(without(draft, gone))}
-      />
+      <Chips files={draft.files} isLoose={isLoose} onPutInText={putInText} onRemove={(gone) => setDraft(without(draft, gone))} />
       {problem !== null && (
         <p class="notice bad" role="alert">
           {problem}
@@ -176,9 +166,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
         <p class={tooLarge ? 'room bad' : 'room'} role="status">
           {isReading ? home('reading') : roomText(bytes, most, empty)}
         </p>
-        {!isCreating && (
-          <Toggle label={home('sealed')} isOn={isPrivate} onChange={setPrivate} />
-        )}
+        {!isCreating && <Toggle label={home('sealed')} isOn={isPrivate} onChange={setPrivate} />}
         {isCreating && (
           <>
             <progress aria-label={home('hashing')} max={Math.max(1, bytes)} value={hashed} />
@@ -211,7 +199,10 @@ function Chips({ files, isLoose, onPutInText, onRemove }: ChipsProps) {
     <ul class="chips" aria-label={home('files')}>
       {files.slice(0, CHIPS_MAX).map((file) => (
         <li key={file.path}>
-          <span dir="auto" translate={false}>{file.path}</span> <small>{sizeText(file.blob.size)}</small>
+          <span dir="auto" translate={false}>
+            {file.path}
+          </span>{' '}
+          <small>{sizeText(file.blob.size)}</small>
           {isLoose(file) && (
             <button type="button" onClick={() => onPutInText(file)}>
               {home('putInText')}
@@ -241,21 +232,33 @@ function useDrop(onDrop: (transfer: DataTransfer) => void): boolean {
     const listening = new AbortController()
     const { signal } = listening
     const holdsFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') === true
-    addEventListener('dragover', (event) => {
-      if (!holdsFiles(event) || event.dataTransfer === null) return
-      event.preventDefault()
-      event.dataTransfer.dropEffect = 'copy'
-      setDragging(true)
-    }, { signal })
-    addEventListener('dragleave', (event) => {
-      if (event.relatedTarget === null) setDragging(false)
-    }, { signal })
-    addEventListener('drop', (event) => {
-      setDragging(false)
-      if (!holdsFiles(event) || event.dataTransfer === null) return
-      event.preventDefault()
-      take.current(event.dataTransfer)
-    }, { signal })
+    addEventListener(
+      'dragover',
+      (event) => {
+        if (!holdsFiles(event) || event.dataTransfer === null) return
+        event.preventDefault()
+        event.dataTransfer.dropEffect = 'copy'
+        setDragging(true)
+      },
+      { signal },
+    )
+    addEventListener(
+      'dragleave',
+      (event) => {
+        if (event.relatedTarget === null) setDragging(false)
+      },
+      { signal },
+    )
+    addEventListener(
+      'drop',
+      (event) => {
+        setDragging(false)
+        if (!holdsFiles(event) || event.dataTransfer === null) return
+        event.preventDefault()
+        take.current(event.dataTransfer)
+      },
+      { signal },
+    )
     return () => listening.abort()
   }, [])
   return dragging

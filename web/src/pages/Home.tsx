@@ -32,7 +32,12 @@ export function Home({ site, openPages }: { site: Site; openPages: OpenPages }) 
       <footer class="small">
         <LimitsList limits={site.limits.value} />
         <p>
-          {home('stores')} {site.hasRooms.value && <><a href="/chat">{home('chat')}</a> · </>}
+          {home('stores')}{' '}
+          {site.hasRooms.value && (
+            <>
+              <a href="/chat">{home('chat')}</a> ·{' '}
+            </>
+          )}
           <a href="/sprites/meadow">{home('sprites')}</a>
         </p>
       </footer>

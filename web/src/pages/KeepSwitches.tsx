@@ -10,15 +10,8 @@ export function KeepSwitches({ page }: { page: OpenPage }) {
   const isBack = stopped === 'over' && page.session.counts.value !== null
   return (
     <div class="keeping">
-      <Toggle
-        label={text('keep')}
-        title={text('keepMeans')}
-        isOn={isKept(page)}
-        onChange={(isOn) => (page.keepChoice.value = isOn)}
-      />
-      {canKeepAwake && (
-        <Toggle label={text('awake')} isOn={isKeepAwakeOn.value} onChange={(isOn) => (isKeepAwakeOn.value = isOn)} />
-      )}
+      <Toggle label={text('keep')} title={text('keepMeans')} isOn={isKept(page)} onChange={(isOn) => (page.keepChoice.value = isOn)} />
+      {canKeepAwake && <Toggle label={text('awake')} isOn={isKeepAwakeOn.value} onChange={(isOn) => (isKeepAwakeOn.value = isOn)} />}
       {isPhone && <p class="small">{text('asleep')}</p>}
       {stopped !== 'none' && (
         <p class="small" role="status">

@@ -55,9 +55,7 @@ function KeptRow({ page, onStop }: { page: OpenPage; onStop: () => void }) {
 function standingOf(state: PageState): string {
   switch (state.kind) {
     case 'held':
-      return sizeText(state.content.kind === 'file'
-        ? state.content.size
-        : state.content.files.reduce((sum, { size }) => sum + size, 0))
+      return sizeText(state.content.kind === 'file' ? state.content.size : state.content.files.reduce((sum, { size }) => sum + size, 0))
     case 'locked':
       return kept('locked')
     case 'loading':

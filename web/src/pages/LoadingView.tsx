@@ -26,11 +26,7 @@ export function LoadingView({ state, filename, holders, lastAvailable, isBrief =
       {isBrief ? <h2>{headline(state, filename)}</h2> : <h1>{headline(state, filename)}</h1>}
       {state.kind === 'loading' && (
         <>
-          <progress
-            aria-label={page('loading')}
-            max={state.total ?? 1}
-            {...(state.total === null ? {} : { value: state.bytes })}
-          />
+          <progress aria-label={page('loading')} max={state.total ?? 1} {...(state.total === null ? {} : { value: state.bytes })} />
           <p aria-live="off">{arrived(state)}</p>
         </>
       )}

@@ -9,9 +9,7 @@ export function QrCode({ text }: { text: string }) {
   const code = codeOf(text)
   if (code === null) return <p class="notice">{page('codeTooLong')}</p>
   const { data, size } = code
-  const path = data
-    .flatMap((row, y) => row.map((dark, x) => (dark ? `M${x} ${y}h1v1h-1z` : '')))
-    .join('')
+  const path = data.flatMap((row, y) => row.map((dark, x) => (dark ? `M${x} ${y}h1v1h-1z` : ''))).join('')
   return (
     <svg class="qr" viewBox={`0 0 ${size} ${size}`} role="img" aria-label={page('codeOf')} shape-rendering="crispEdges">
       <rect width={size} height={size} fill="#fff" />

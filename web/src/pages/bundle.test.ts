@@ -35,7 +35,11 @@ describe('creating a page', () => {
     const trip = bundle(draft({ files: [file('trip/a'), file('trip/b/c')], emptyFolders: ['trip/d'] }))
     expect(trip).toMatchObject({ filename: 'trip', isDirectory: true, emptyFolders: ['d'] })
     expect(trip.files.map(({ path }) => path)).toEqual(['a', 'b/c'])
-    expect(bundle(draft({ files: [file('trip/a.txt')] }))).toMatchObject({ files: [{ path: 'a.txt' }], isDirectory: true, filename: 'trip' })
+    expect(bundle(draft({ files: [file('trip/a.txt')] }))).toMatchObject({
+      files: [{ path: 'a.txt' }],
+      isDirectory: true,
+      filename: 'trip',
+    })
   })
 
   it('from several folders, or from a folder with something beside it, keeps the folders', () => {
@@ -47,17 +51,26 @@ describe('creating a page', () => {
   it('opens with what the person wrote, whatever is added, and keeps the names of the files', () => {
     const writings: Writing[] = ['markdown', 'text', 'html']
     const added = [
-      ['index.md'], ['INDEX.MD'], ['index.html'], ['readme.md'], ['index.htm'], ['index.txt'], ['README'],
-      ['index.md', 'index.html', 'index.txt'], ['read-first.md'], ['READ-FIRST.txt', 'read-first.html', 'index.html', 'index.md'],
+      ['index.md'],
+      ['INDEX.MD'],
+      ['index.html'],
+      ['readme.md'],
+      ['index.htm'],
+      ['index.txt'],
+      ['README'],
+      ['index.md', 'index.html', 'index.txt'],
+      ['read-first.md'],
+      ['READ-FIRST.txt', 'read-first.html', 'index.html', 'index.md'],
     ]
-    for (const writing of writings) for (const names of added) {
-      const { files } = bundle(draft({ writing, text: 'Mine.', files: names.map((name) => file(name)) }))
-      const inOrder = [...files].sort((a, b) => (a.path < b.path ? -1 : 1))
-      expect(indexOf(inOrder)?.path, `${writing} with ${names.join(', ')}`).toBe(files[0]?.path)
-      const kept = names.filter((name) => !/^read-first/i.test(name))
-      expect(files.map(({ path }) => path)).toEqual(expect.arrayContaining(kept))
-      expect(new Set(files.map(({ path }) => path.toLowerCase())).size).toBe(names.length + 1)
-    }
+    for (const writing of writings)
+      for (const names of added) {
+        const { files } = bundle(draft({ writing, text: 'Mine.', files: names.map((name) => file(name)) }))
+        const inOrder = [...files].sort((a, b) => (a.path < b.path ? -1 : 1))
+        expect(indexOf(inOrder)?.path, `${writing} with ${names.join(', ')}`).toBe(files[0]?.path)
+        const kept = names.filter((name) => !/^read-first/i.test(name))
+        expect(files.map(({ path }) => path)).toEqual(expect.arrayContaining(kept))
+        expect(new Set(files.map(({ path }) => path.toLowerCase())).size).toBe(names.length + 1)
+      }
   })
 
   it('uses the usual name of an index while that opens first', () => {

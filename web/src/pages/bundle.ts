@@ -69,12 +69,12 @@ function withFirst(blob: Blob, extension: string, files: readonly PageFile[]): P
 function sharedFolder(paths: readonly string[]): string | null {
   const folders = new Set(paths.map((path) => (path.includes('/') ? path.split('/', 1)[0] : null)))
   const [only] = folders
-  return folders.size === 1 ? only ?? null : null
+  return folders.size === 1 ? (only ?? null) : null
 }
 
 /** A file name from the first words of a text. */
 export function nameOfText(text: string, writing: Writing): string {
-  const titled = writing === 'html' ? /<title[^>]*>([^<]+)/i.exec(text)?.[1] ?? '' : text
+  const titled = writing === 'html' ? (/<title[^>]*>([^<]+)/i.exec(text)?.[1] ?? '') : text
   const line = titled.split('\n').find((candidate) => /[\p{L}\p{N}]/u.test(candidate)) ?? ''
   const words = line
     .replace(/!\[[^\]]*\]\([^)]*\)/g, ' ')

@@ -84,8 +84,14 @@ function nameIn(line: string): string {
 
 /** The Markdown for a picture of the same page. */
 export function pictureMarkup(path: string): string {
-  const words = path.replace(/^.*\//, '').replace(/\.[^.]*$/, '').replace(/[[\]\\]/g, ' ')
-  const address = path.split('/').map(encodeURIComponent).join('/').replace(/[()]/g, (bracket) =>
-    bracket === '(' ? '%28' : '%29')
+  const words = path
+    .replace(/^.*\//, '')
+    .replace(/\.[^.]*$/, '')
+    .replace(/[[\]\\]/g, ' ')
+  const address = path
+    .split('/')
+    .map(encodeURIComponent)
+    .join('/')
+    .replace(/[()]/g, (bracket) => (bracket === '(' ? '%28' : '%29'))
   return `![${words}](${address})`
 }

@@ -48,9 +48,7 @@ export function DirectoryView({ files, links, open, name, origin }: DirectoryVie
         chosen !== null && <FileView key={chosen.path} name={chosen.path} file={chosen} beside={files} />
       )}
       {isOfSite && files.length > 1 && origin === null && <p class="notice">{siteText('oneByOne')}</p>}
-      {isOfSite && files.length > 1 && siteFailed !== null && (
-        <p class="notice">{siteText('oneByOneFailed', { reason: siteFailed })}</p>
-      )}
+      {isOfSite && files.length > 1 && siteFailed !== null && <p class="notice">{siteText('oneByOneFailed', { reason: siteFailed })}</p>}
       {(files.length === 0 || links > 0) && (
         <p class="notice">
           {files.length === 0 && text('empty')} {links > 0 && text('links', { count: links })}
@@ -59,14 +57,14 @@ export function DirectoryView({ files, links, open, name, origin }: DirectoryVie
       {rest.length > 0 && (
         <section class="listing" aria-label={text('all')}>
           <h2>{text(chosen === null ? 'list' : 'also')}</h2>
-          <p class="total">
-            {text('total', { count: files.length, size: sizeText(bytes) })}
-          </p>
+          <p class="total">{text('total', { count: files.length, size: sizeText(bytes) })}</p>
           {files.length > 1 && <SaveAll name={name} files={files} />}
           <ul>
             {rest.slice(0, listed).map((file) => (
               <li key={file.path}>
-                <a href={fileLink(file.path)} dir="auto" translate={false}>{shownName(file.path)}</a>
+                <a href={fileLink(file.path)} dir="auto" translate={false}>
+                  {shownName(file.path)}
+                </a>
                 <span>{sizeText(file.size)}</span>
                 <SaveLink file={{ ...file, name: file.path.replace(/^.*\//, '') }} />
               </li>

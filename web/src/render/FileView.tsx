@@ -36,7 +36,9 @@ export function FileView({ name, file, beside = [] }: FileViewProps) {
   return (
     <article class="file">
       <header class="bar">
-        <h1 class="name" dir="auto" translate={name === null}>{name ?? text('nameless')}</h1>
+        <h1 class="name" dir="auto" translate={name === null}>
+          {name ?? text('nameless')}
+        </h1>
         <p>{sizeText(file.size)}</p>
         <SaveLink file={{ ...file, name: savedAs }} />
       </header>
@@ -65,7 +67,9 @@ async function openFile(name: string | null, file: MediaFile): Promise<Opened> {
   if (sniffed?.kind === 'audio' || sniffed?.kind === 'video') return { blob: null, kind: sniffed }
   const blob = await file.blob()
   const kind = kindOf(name, new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer()))
-  return kind.kind === 'audio' || kind.kind === 'video' ? { blob: null, kind } : { blob, kind, isGuessed: await isGuessed(name, kind, blob) }
+  return kind.kind === 'audio' || kind.kind === 'video'
+    ? { blob: null, kind }
+    : { blob, kind, isGuessed: await isGuessed(name, kind, blob) }
 }
 
 /** Whether it is a text that does not say its encoding, so that it may be shown in the wrong one. */

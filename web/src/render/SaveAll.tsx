@@ -18,15 +18,21 @@ const CAN_PICK_FOLDER = 'showDirectoryPicker' in globalThis
 export function SaveAll({ name, files }: SaveAllProps) {
   const named = files.map(({ path, ...file }) => ({ ...file, name: path }))
   const bytes = files.reduce((sum, { size }) => sum + size, 0)
-  const folder = useSaving(async (progress) => {
-    const { saveFolder, saveSource } = await saves
-    return saveFolder(name, named.map(saveSource), progress)
-  }, [files])
+  const folder = useSaving(
+    async (progress) => {
+      const { saveFolder, saveSource } = await saves
+      return saveFolder(name, named.map(saveSource), progress)
+    },
+    [files],
+  )
   const cid = files.find(({ streamed }) => streamed !== undefined)?.streamed?.cid
-  const zip = useSaving(async (progress, heavy) => {
-    const { saveZip } = await saves
-    return saveZip(name, cid ?? 'page', named, progress, { heavy })
-  }, [files])
+  const zip = useSaving(
+    async (progress, heavy) => {
+      const { saveZip } = await saves
+      return saveZip(name, cid ?? 'page', named, progress, { heavy })
+    },
+    [files],
+  )
   return (
     <p class="saves">
       {CAN_PICK_FOLDER && (

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { findReferencedFile, indexOf } from './directory.ts'
 
-const files = (...paths: string[]) =>
-  paths.map((path) => ({ path, size: 1, blob: () => Promise.resolve(new Blob()) }))
+const files = (...paths: string[]) => paths.map((path) => ({ path, size: 1, blob: () => Promise.resolve(new Blob()) }))
 
 describe('a directory', () => {
   it('opens with its index, else its readme, else its list', () => {

@@ -3,7 +3,18 @@ import type { DirectoryFile } from '../ui/site.ts'
 import { resolveName } from './resolve.ts'
 
 /** The first three are for what a person wrote, when an added file has one of the other names. */
-const INDEX_NAMES = ['read-first.md', 'read-first.html', 'read-first.txt', 'index.md', 'index.html', 'readme.md', 'index.htm', 'index.txt', 'readme.txt', 'readme']
+const INDEX_NAMES = [
+  'read-first.md',
+  'read-first.html',
+  'read-first.txt',
+  'index.md',
+  'index.html',
+  'readme.md',
+  'index.htm',
+  'index.txt',
+  'readme.txt',
+  'readme',
+]
 
 /** The file that a directory opens with; `null` when it only shows its list. */
 export function indexOf<File extends { readonly path: string }>(files: readonly File[]): File | null {
@@ -15,11 +26,7 @@ export function indexOf<File extends { readonly path: string }>(files: readonly 
 }
 
 /** Finds the file that a reference in `from` names. */
-export function findReferencedFile(
-  files: readonly DirectoryFile[],
-  reference: string,
-  from: string,
-): DirectoryFile | null {
+export function findReferencedFile(files: readonly DirectoryFile[], reference: string, from: string): DirectoryFile | null {
   const path = resolveName(reference, from)
   return path === null ? null : fileAt(files, path)
 }

@@ -4,10 +4,12 @@ import { declaringOf, encodingOf, isBinary, textIn } from './encoding.ts'
 const latin = (text: string) => Uint8Array.from(text, (letter) => letter.charCodeAt(0))
 const utf8 = (text: string) => new TextEncoder().encode(text)
 const utf16 = (text: string, isBig: boolean) =>
-  Uint8Array.from([...`\ufeff${text}`].flatMap((letter) => {
-    const code = letter.charCodeAt(0)
-    return isBig ? [code >> 8, code & 255] : [code & 255, code >> 8]
-  }))
+  Uint8Array.from(
+    [...`\ufeff${text}`].flatMap((letter) => {
+      const code = letter.charCodeAt(0)
+      return isBig ? [code >> 8, code & 255] : [code & 255, code >> 8]
+    }),
+  )
 /** "日本" in Shift_JIS. */
 const JAPANESE = '\x93\xfa\x96\x7b'
 
@@ -60,8 +62,16 @@ describe('the encoding of a text', () => {
   })
 
   it('is looked for where a file of its name declares it', () => {
-    expect(['a.html', 'A.HTM', 'a.xhtml', 'a.css', 'a.svg', 'a.xml', 'a.txt', 'html'].map(declaringOf))
-      .toEqual(['html', 'html', 'html', 'css', 'xml', 'xml', null, null])
+    expect(['a.html', 'A.HTM', 'a.xhtml', 'a.css', 'a.svg', 'a.xml', 'a.txt', 'html'].map(declaringOf)).toEqual([
+      'html',
+      'html',
+      'html',
+      'css',
+      'xml',
+      'xml',
+      null,
+      null,
+    ])
   })
 })
 

@@ -25,8 +25,19 @@ const grammars: Record<string, () => Promise<{ default: LanguageFn }>> = {
 }
 
 const ALIASES: Record<string, string> = {
-  html: 'xml', js: 'javascript', jsx: 'javascript', md: 'markdown', py: 'python', rs: 'rust',
-  sh: 'bash', shell: 'bash', svg: 'xml', toml: 'ini', ts: 'typescript', tsx: 'typescript', yml: 'yaml',
+  html: 'xml',
+  js: 'javascript',
+  jsx: 'javascript',
+  md: 'markdown',
+  py: 'python',
+  rs: 'rust',
+  sh: 'bash',
+  shell: 'bash',
+  svg: 'xml',
+  toml: 'ini',
+  ts: 'typescript',
+  tsx: 'typescript',
+  yml: 'yaml',
 }
 
 /** The source as markup with coloured spans; `null` for an unknown language. */

@@ -22,17 +22,51 @@ const HTML = new Set(['html', 'htm', 'xhtml'])
 const TEXT = new Set(['txt', 'text', 'log', 'csv', 'tsv', 'srt', 'vtt', 'nfo'])
 
 const LANGUAGES: Record<string, string> = {
-  bash: 'bash', c: 'c', cc: 'cpp', cfg: 'ini', cjs: 'javascript', conf: 'ini', cpp: 'cpp',
-  css: 'css', diff: 'diff', go: 'go', h: 'c', hpp: 'cpp', ini: 'ini', java: 'java',
-  js: 'javascript', json: 'json', jsonl: 'json', jsx: 'javascript', mjs: 'javascript',
-  patch: 'diff', py: 'python', rb: 'ruby', rs: 'rust', sh: 'bash', sql: 'sql', toml: 'ini',
-  ts: 'typescript', tsx: 'typescript', xml: 'xml', yaml: 'yaml', yml: 'yaml', zsh: 'bash',
+  bash: 'bash',
+  c: 'c',
+  cc: 'cpp',
+  cfg: 'ini',
+  cjs: 'javascript',
+  conf: 'ini',
+  cpp: 'cpp',
+  css: 'css',
+  diff: 'diff',
+  go: 'go',
+  h: 'c',
+  hpp: 'cpp',
+  ini: 'ini',
+  java: 'java',
+  js: 'javascript',
+  json: 'json',
+  jsonl: 'json',
+  jsx: 'javascript',
+  mjs: 'javascript',
+  patch: 'diff',
+  py: 'python',
+  rb: 'ruby',
+  rs: 'rust',
+  sh: 'bash',
+  sql: 'sql',
+  toml: 'ini',
+  ts: 'typescript',
+  tsx: 'typescript',
+  xml: 'xml',
+  yaml: 'yaml',
+  yml: 'yaml',
+  zsh: 'bash',
 }
 
 const PICTURES: Record<string, string> = {
-  apng: 'image/apng', avif: 'image/avif', bmp: 'image/bmp', gif: 'image/gif',
-  ico: 'image/x-icon', jpeg: 'image/jpeg', jpg: 'image/jpeg', png: 'image/png',
-  svg: 'image/svg+xml', webp: 'image/webp',
+  apng: 'image/apng',
+  avif: 'image/avif',
+  bmp: 'image/bmp',
+  gif: 'image/gif',
+  ico: 'image/x-icon',
+  jpeg: 'image/jpeg',
+  jpg: 'image/jpeg',
+  png: 'image/png',
+  svg: 'image/svg+xml',
+  webp: 'image/webp',
 }
 
 /**
@@ -91,8 +125,7 @@ export function pictureType(name: string, head: Uint8Array): string | null {
 }
 
 function kindOfBytes(head: Uint8Array): Kind {
-  const at = (offset: number, text: string) =>
-    [...text].every((letter, i) => head[offset + i] === letter.charCodeAt(0))
+  const at = (offset: number, text: string) => [...text].every((letter, i) => head[offset + i] === letter.charCodeAt(0))
   if (at(0, '\x89PNG\r\n\x1a\n')) return { kind: 'picture', mime: 'image/png' }
   if (at(0, '\xff\xd8\xff')) return { kind: 'picture', mime: 'image/jpeg' }
   if (at(0, 'GIF87a') || at(0, 'GIF89a')) return { kind: 'picture', mime: 'image/gif' }
@@ -111,7 +144,10 @@ function kindOfBytes(head: Uint8Array): Kind {
   const encoding = encodingOf(head, 'html')
   if (isBinary(head) || encoding.by === 'guess') return { kind: 'other' }
   const text = decoded(head, encoding)
-  const start = text.replace(/^(?:\s+|<!--[^]*?-->|<\?xml[^]*?\?>)+/, '').slice(0, 20).toLowerCase()
+  const start = text
+    .replace(/^(?:\s+|<!--[^]*?-->|<\?xml[^]*?\?>)+/, '')
+    .slice(0, 20)
+    .toLowerCase()
   if (start.startsWith('<!doctype html') || /^<html[\s>]/.test(start)) return { kind: 'html' }
   if (/^<svg[\s>]/.test(start) || start.startsWith('<!doctype svg')) {
     return { kind: 'picture', mime: 'image/svg+xml' }

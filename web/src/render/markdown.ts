@@ -14,11 +14,7 @@ export interface BuiltMarkdown {
 }
 
 /** Renders Markdown with the pictures of its directory. */
-export async function buildMarkdown(
-  text: string,
-  from: string,
-  files: readonly DirectoryFile[],
-): Promise<BuiltMarkdown> {
+export async function buildMarkdown(text: string, from: string, files: readonly DirectoryFile[]): Promise<BuiltMarkdown> {
   const markup = parser.parse(text, { async: false })
   const wanted = new Map<DirectoryFile, string | null>()
   const note = (reference: string) => {
@@ -32,7 +28,7 @@ export async function buildMarkdown(
   const nodes = sanitise(markup, {
     picture: (reference) => {
       const file = findReferencedFile(files, reference, from)
-      return file === null ? null : wanted.get(file) ?? null
+      return file === null ? null : (wanted.get(file) ?? null)
     },
     file: (reference) => {
       const file = findReferencedFile(files, reference, from)
@@ -76,7 +72,11 @@ export function findHeading(within: ParentNode, fragment: string): Element | nul
 }
 
 function headingSlug(words: string): string {
-  return words.trim().toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-')
+  return words
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replace(/\s/g, '-')
 }
 
 function decoded(text: string): string {

@@ -13,7 +13,8 @@ function built(markup: string, references = alone): HTMLElement {
 
 describe('harmless markup', () => {
   it('is unchanged', () => {
-    const markup = '<h2>Tea</h2><p>a <em>b</em> <code class="language-rust">fn</code></p><hr>' +
+    const markup =
+      '<h2>Tea</h2><p>a <em>b</em> <code class="language-rust">fn</code></p><hr>' +
       '<ol start="3"><li>c</li></ol><table><tbody><tr><td align="right">1</td></tr></tbody></table>'
     expect(built(markup).innerHTML).toBe(markup)
   })
@@ -134,11 +135,33 @@ describe('hostile markup', () => {
   ]
 
   const ATTRIBUTES = new Set([
-    'align', 'alt', 'aria-label', 'class', 'colspan', 'datetime', 'dir', 'height', 'href',
-    'lang', 'open', 'rel', 'reversed', 'role', 'rowspan', 'scope', 'span', 'src', 'start',
-    'tabindex', 'target', 'title', 'value', 'width',
+    'align',
+    'alt',
+    'aria-label',
+    'class',
+    'colspan',
+    'datetime',
+    'dir',
+    'height',
+    'href',
+    'lang',
+    'open',
+    'rel',
+    'reversed',
+    'role',
+    'rowspan',
+    'scope',
+    'span',
+    'src',
+    'start',
+    'tabindex',
+    'target',
+    'title',
+    'value',
+    'width',
   ])
-  const DANGEROUS = 'script,style,iframe,object,embed,svg,math,form,button,base,meta,link,template,' +
+  const DANGEROUS =
+    'script,style,iframe,object,embed,svg,math,form,button,base,meta,link,template,' +
     'textarea,select,dialog,video,audio,input,[style],[id],[name],[is],[popover]'
 
   it.each(corpus)('loses everything that runs, loads or imitates the app: %s', (markup) => {

@@ -35,14 +35,10 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
       )}
       <div class="stage" ref={place}>
         {read === null && <p class="fetching" aria-busy="true" />}
-        {read !== null && (
-          <SandboxFrame key={String(read.ok.running)} html={read.ok.html} running={read.ok.running} />
-        )}
+        {read !== null && <SandboxFrame key={String(read.ok.running)} html={read.ok.html} running={read.ok.running} />}
       </div>
       <div class="bar">
-        {read !== null && read.ok.leftOut > 0 && (
-          <p class="notice">{text('leftOut', { count: read.ok.leftOut })}</p>
-        )}
+        {read !== null && read.ok.leftOut > 0 && <p class="notice">{text('leftOut', { count: read.ok.leftOut })}</p>}
         {document.fullscreenEnabled && (
           <button type="button" class="quiet" onClick={() => void place.current?.requestFullscreen()}>
             {text('fullScreen')}

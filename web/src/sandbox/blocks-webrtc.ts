@@ -11,7 +11,7 @@ const ALLOWLIST_CHROMIUM = 152
  */
 export function blocksWebRtc(navigator: unknown): boolean {
   const { userAgentData } = navigator as BrandedNavigator
-  return userAgentData?.brands.some(
-    ({ brand, version }) => brand === 'Chromium' && Number.parseInt(version, 10) >= ALLOWLIST_CHROMIUM,
-  ) === true
+  return (
+    userAgentData?.brands.some(({ brand, version }) => brand === 'Chromium' && Number.parseInt(version, 10) >= ALLOWLIST_CHROMIUM) === true
+  )
 }

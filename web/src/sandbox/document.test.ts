@@ -6,10 +6,11 @@ import { INLINED_BYTES_MAX, mayHaveScripts, scriptedDocument, staticDocument } f
 const file = (path: string, text: string, size = text.length) => ({
   path,
   size,
-  blob: () => Promise.resolve({
-    text: () => Promise.resolve(text),
-    arrayBuffer: () => Promise.resolve(new TextEncoder().encode(text).buffer),
-  } as Blob),
+  blob: () =>
+    Promise.resolve({
+      text: () => Promise.resolve(text),
+      arrayBuffer: () => Promise.resolve(new TextEncoder().encode(text).buffer),
+    } as Blob),
 })
 const parsed = (html: string) => new DOMParser().parseFromString(html, 'text/html')
 
@@ -44,7 +45,10 @@ describe('HTML without its scripts', () => {
 
   it('has no connection hints', async () => {
     const { html } = await staticDocument(
-      '<link rel=preconnect href="https://x.example"><link rel=dns-prefetch href="//x.example"><p>y', '', [])
+      '<link rel=preconnect href="https://x.example"><link rel=dns-prefetch href="//x.example"><p>y',
+      '',
+      [],
+    )
     expect(html).not.toContain('x.example')
   })
 
@@ -52,7 +56,9 @@ describe('HTML without its scripts', () => {
     const files = [file('site/cat.png', 'png'), file('site/style.css', 'p{}</style>')]
     const { html, leftOut } = await staticDocument(
       '<link rel=stylesheet href=style.css><img src=cat.png srcset="cat.png 2x"><img src=gone.png>',
-      'site/index.html', files)
+      'site/index.html',
+      files,
+    )
     const page = parsed(html)
     expect(page.querySelector('img')?.outerHTML).toBe('<img src="data:image/png;base64,cG5n">')
     expect(page.querySelector('style')?.textContent).toBe('p{}<\\/style>')

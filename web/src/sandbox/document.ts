@@ -5,8 +5,7 @@ import type { DirectoryFile } from '../ui/site.ts'
 
 /** The policy of HTML without scripts: it may have styles and inlined media, and no connections. */
 const STILL_POLICY =
-  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; " +
-  "base-uri 'none'; form-action 'none'"
+  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; " + "base-uri 'none'; form-action 'none'"
 
 /** Total bytes of the page's files that are inlined into its HTML; further files are left out. */
 export const INLINED_BYTES_MAX = 32 * 1024 * 1024

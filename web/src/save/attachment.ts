@@ -3,7 +3,10 @@
  * after an ASCII substitute for clients that do not support it.
  */
 export function attachment(name: string): string {
-  const plain = name.normalize('NFKD').replace(/[^\x20-\x7e]/gu, '_').replace(/["\\%]/g, '_')
+  const plain = name
+    .normalize('NFKD')
+    .replace(/[^\x20-\x7e]/gu, '_')
+    .replace(/["\\%]/g, '_')
   return `attachment; filename="${plain}"; filename*=UTF-8''${extended(name)}`
 }
 

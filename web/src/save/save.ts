@@ -1,6 +1,15 @@
 import type { DirectoryFile } from '../ui/site.ts'
 import { openFileStreams } from '../streaming/index.ts'
-import { canPickFile, saveBlob, saveFromMemory, saveThroughPicker, saveThroughWorker, type Progress, type SaveEnd, type SaveSource } from './disk.ts'
+import {
+  canPickFile,
+  saveBlob,
+  saveFromMemory,
+  saveThroughPicker,
+  saveThroughWorker,
+  type Progress,
+  type SaveEnd,
+  type SaveSource,
+} from './disk.ts'
 import { safePaths } from '../names/saved.ts'
 import { zip } from './zip/zip.ts'
 

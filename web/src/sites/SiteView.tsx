@@ -94,7 +94,9 @@ export function SiteView({ origin, files, open, onFailed }: SiteViewProps) {
   return (
     <article class="file">
       <header class="bar">
-        <h1 class="name" dir="auto" translate={false}>{at.path}</h1>
+        <h1 class="name" dir="auto" translate={false}>
+          {at.path}
+        </h1>
         <p>{sizeText(at.size)}</p>
         <SaveLink file={{ ...at, name }} />
       </header>

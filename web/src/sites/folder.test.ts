@@ -4,7 +4,14 @@ import { filePathOf, siteOrigin, urlPathOf } from './origin.ts'
 
 const folder = (...paths: string[]) => new SiteFolder(paths.map((path) => ({ path })))
 const site = folder(
-  'index.html', 'Style.css', 'docs/index.htm', 'docs/a b.html', 'pictures/deep/cat.png', 'über/да & #?.html', 'e\u0301.html', '%41.html',
+  'index.html',
+  'Style.css',
+  'docs/index.htm',
+  'docs/a b.html',
+  'pictures/deep/cat.png',
+  'über/да & #?.html',
+  'e\u0301.html',
+  '%41.html',
 )
 const fileAt = (urlPath: string) => {
   const found = site.find(urlPath)

@@ -3,10 +3,23 @@ import { kindOf, SNIFFED_BYTES } from '../render/kind.ts'
 
 /** Types that a browser requires for the resources of a page, besides those that the app itself shows. */
 const TYPES: Record<string, string> = {
-  css: 'text/css', html: 'text/html', htm: 'text/html', xhtml: 'application/xhtml+xml',
-  js: 'text/javascript', mjs: 'text/javascript', json: 'application/json', map: 'application/json',
-  xml: 'application/xml', wasm: 'application/wasm', vtt: 'text/vtt', csv: 'text/csv',
-  webmanifest: 'application/manifest+json', woff: 'font/woff', woff2: 'font/woff2', ttf: 'font/ttf', otf: 'font/otf',
+  css: 'text/css',
+  html: 'text/html',
+  htm: 'text/html',
+  xhtml: 'application/xhtml+xml',
+  js: 'text/javascript',
+  mjs: 'text/javascript',
+  json: 'application/json',
+  map: 'application/json',
+  xml: 'application/xml',
+  wasm: 'application/wasm',
+  vtt: 'text/vtt',
+  csv: 'text/csv',
+  webmanifest: 'application/manifest+json',
+  woff: 'font/woff',
+  woff2: 'font/woff2',
+  ttf: 'font/ttf',
+  otf: 'font/otf',
   pdf: 'application/pdf',
 }
 

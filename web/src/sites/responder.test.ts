@@ -48,8 +48,19 @@ describe('a message from a site', () => {
     expect(parseShellMessage({ kind: 'failed', reason: 7 })).toEqual({ kind: 'failed', reason: '' })
   })
 
-  it.each([null, 'ready', 7, {}, { kind: 'show' }, { kind: 'read' }, { kind: 'read', path: 'a' }, { kind: 'location', path: 7 },
-    { kind: 'outside', url: 'x'.repeat(9000) }, { kind: 'read', path: `/${'x'.repeat(9000)}` }, []])('is ignored: %j', (message) => {
+  it.each([
+    null,
+    'ready',
+    7,
+    {},
+    { kind: 'show' },
+    { kind: 'read' },
+    { kind: 'read', path: 'a' },
+    { kind: 'location', path: 7 },
+    { kind: 'outside', url: 'x'.repeat(9000) },
+    { kind: 'read', path: `/${'x'.repeat(9000)}` },
+    [],
+  ])('is ignored: %j', (message) => {
     expect(parseShellMessage(message)).toBeNull()
   })
 })
@@ -65,7 +76,10 @@ describe('a generated document of a site', () => {
   })
 
   it('lists a bounded number of names of a large folder', () => {
-    const html = folderListDocument('', Array.from({ length: 100_000 }, (_, i) => `${i}`))
+    const html = folderListDocument(
+      '',
+      Array.from({ length: 100_000 }, (_, i) => `${i}`),
+    )
     expect(html.match(/<li>/g)).toHaveLength(LISTED_MAX)
     expect(html).toContain('and 99,500 more')
   })
@@ -74,9 +88,15 @@ describe('a generated document of a site', () => {
 describe('the type of a file', () => {
   const text = new Blob(['words'])
   it.each([
-    ['a.css', 'text/css'], ['a.MJS', 'text/javascript'], ['a.html', 'text/html; charset=utf-8'], ['a.woff2', 'font/woff2'],
-    ['a.svg', 'image/svg+xml'], ['a.md', 'text/plain; charset=utf-8'], ['LICENSE', 'text/plain; charset=utf-8'],
-    ['a.constructor', 'text/plain; charset=utf-8'], ['a.mp4', 'video/mp4'],
+    ['a.css', 'text/css'],
+    ['a.MJS', 'text/javascript'],
+    ['a.html', 'text/html; charset=utf-8'],
+    ['a.woff2', 'font/woff2'],
+    ['a.svg', 'image/svg+xml'],
+    ['a.md', 'text/plain; charset=utf-8'],
+    ['LICENSE', 'text/plain; charset=utf-8'],
+    ['a.constructor', 'text/plain; charset=utf-8'],
+    ['a.mp4', 'video/mp4'],
   ])('%s is %s', (path, type) => expect(contentType(path, text)).resolves.toBe(type))
 
   it('of unknown bytes is application/octet-stream', () => {

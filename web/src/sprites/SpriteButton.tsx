@@ -40,12 +40,18 @@ const COMING: PictureState = { kind: 'coming' }
 
 function Face({ body, name, state }: { body: Body; name: string; state: PictureState | null }) {
   const drawn = (picture: JSX.Element) => (
-    <svg viewBox="0 0 64 64" width={2 * RADIUS} height={2 * RADIUS} aria-hidden="true">{picture}</svg>
+    <svg viewBox="0 0 64 64" width={2 * RADIUS} height={2 * RADIUS} aria-hidden="true">
+      {picture}
+    </svg>
   )
   if (state === null) return drawn(drawingOf(body.sprite).picture)
   switch (state.kind) {
     case 'coming':
-      return <span class="coming" aria-hidden="true">{name}</span>
+      return (
+        <span class="coming" aria-hidden="true">
+          {name}
+        </span>
+      )
     case 'shown':
       return <img src={state.address} width={2 * RADIUS} height={2 * RADIUS} alt="" draggable={false} />
     case 'missing':

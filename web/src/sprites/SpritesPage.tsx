@@ -38,8 +38,16 @@ export function SpritesPage({ site, openPages, grid }: { site: Site; openPages: 
       </div>
       <div class="shelf" role="toolbar" aria-label={text('shelf')}>
         {[...DRAWINGS].map(([sprite, { name, picture }]) => (
-          <button type="button" key={sprite} class="quiet" aria-label={text('put', { name: text(name).toLowerCase() })} onClick={() => game?.put(sprite)}>
-            <svg viewBox="0 0 64 64" width="28" height="28" aria-hidden="true">{picture}</svg>
+          <button
+            type="button"
+            key={sprite}
+            class="quiet"
+            aria-label={text('put', { name: text(name).toLowerCase() })}
+            onClick={() => game?.put(sprite)}
+          >
+            <svg viewBox="0 0 64 64" width="28" height="28" aria-hidden="true">
+              {picture}
+            </svg>
           </button>
         ))}
         <PicturePicker onPick={(files) => game?.putPictures(files)} />
@@ -54,11 +62,17 @@ export function SpritesPage({ site, openPages, grid }: { site: Site; openPages: 
         {problem !== null && (
           <p class="news trouble" role="alert">
             {problem}
-            <button type="button" class="quiet" aria-label={text('closeMessage')} onClick={() => setProblem(null)}>×</button>
+            <button type="button" class="quiet" aria-label={text('closeMessage')} onClick={() => setProblem(null)}>
+              ×
+            </button>
           </p>
         )}
       </div>
-      {isDragging && <p class="drop-here" aria-hidden="true">{text('letGo')}</p>}
+      {isDragging && (
+        <p class="drop-here" aria-hidden="true">
+          {text('letGo')}
+        </p>
+      )}
     </div>
   )
 }
@@ -77,7 +91,17 @@ function PicturePicker({ onPick }: { onPick: (files: readonly File[]) => void })
         }}
       />
       <span>
-        <svg viewBox="0 0 64 64" width="28" height="28" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="5" stroke-linecap="round" stroke-linejoin="round">
+        <svg
+          viewBox="0 0 64 64"
+          width="28"
+          height="28"
+          aria-hidden="true"
+          fill="none"
+          stroke="currentColor"
+          stroke-width="5"
+          stroke-linecap="round"
+          stroke-linejoin="round"
+        >
           <path d="M34 10H16a6 6 0 0 0-6 6v32a6 6 0 0 0 6 6h32a6 6 0 0 0 6-6V30M10 46l14-14 10 10 6-6 14 14M50 6v16M42 14h16" />
         </svg>
       </span>
@@ -97,7 +121,9 @@ function NeighbourMap({ neighbours }: { neighbours: Neighbours }) {
           </div>
         )
       })}
-      <div class="you" aria-hidden="true">{text('you')}</div>
+      <div class="you" aria-hidden="true">
+        {text('you')}
+      </div>
     </dl>
   )
 }

@@ -12,8 +12,18 @@ function fakeEnvironment() {
   const opened: [string, number | undefined][] = []
   const closed: string[] = []
   const session = (cid: string): PageSession => ({
-    cid, state: signal({ kind: 'joining' }), have: signal('none'), counts: signal(null), warning: signal(null), lastAvailable: signal(null), swarm: signal(null), key: signal(null), name: signal(null), unlock: () => undefined,
-    traffic: signal({ receivedBytes: 0, sentBytes: 0 }), close: () => void closed.push(cid),
+    cid,
+    state: signal({ kind: 'joining' }),
+    have: signal('none'),
+    counts: signal(null),
+    warning: signal(null),
+    lastAvailable: signal(null),
+    swarm: signal(null),
+    key: signal(null),
+    name: signal(null),
+    unlock: () => undefined,
+    traffic: signal({ receivedBytes: 0, sentBytes: 0 }),
+    close: () => void closed.push(cid),
   })
   const site = {
     open: (cid: string, bytesMax?: number) => (opened.push([cid, bytesMax]), session(cid)),

@@ -195,7 +195,7 @@ export class Game {
 
   async #throw(crossing: Crossing): Promise<void> {
     const name = nameOf(crossing)
-    if (await this.session.throw(crossing) === 'across') {
+    if ((await this.session.throw(crossing)) === 'across') {
       this.#listener.news(text(OVER[crossing.edge], { name }))
       return
     }

@@ -44,7 +44,11 @@ describe('a sprite', () => {
   it('enters at each edge at any speed, and stays inside', () => {
     const speeds = { left: [1, 0], right: [-1, 0], up: [0, 1], down: [0, -1] } as const
     for (const edge of ['left', 'right', 'up', 'down'] as const) {
-      for (const [width, height] of [[800, 600], [360, 640], [2_560, 1_440]] as const) {
+      for (const [width, height] of [
+        [800, 600],
+        [360, 640],
+        [2_560, 1_440],
+      ] as const) {
         for (const speed of [0, 500, 100_000]) {
           const [x, y] = speeds[edge]
           const physics = new Physics(width, height)

@@ -86,7 +86,10 @@ it('a picture that no peer has is missing with a reason, and shown as soon as a 
 
 it('an invalid or oversized picture is not shown, not shared, and not loaded again', async () => {
   const folder: PageState = { kind: 'held', content: { kind: 'directory', files: [], links: 0 } }
-  const large = { kind: 'held', content: { kind: 'file', size: PICTURE_BYTES_MAX + 1, blob: () => Promise.reject(new Error('read')) } } as const
+  const large = {
+    kind: 'held',
+    content: { kind: 'file', size: PICTURE_BYTES_MAX + 1, blob: () => Promise.reject(new Error('read')) },
+  } as const
   for (const state of [held('bad cat'), folder, large]) {
     const { store, on, opened, addresses, setState, runSearches } = fakeStore()
     store.use(['cid of cat'])

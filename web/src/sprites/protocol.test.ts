@@ -20,7 +20,10 @@ describe('an arrival', () => {
 
   it('that is not valid is null', () => {
     const bad = [null, 7, {}, { ...arrival, edge: 'front' }, { ...arrival, at: 2 }, { ...arrival, at: null }]
-    const fast = [{ ...arrival, velocity: { x: 'fast', y: 0 } }, { ...arrival, velocity: null }]
+    const fast = [
+      { ...arrival, velocity: { x: 'fast', y: 0 } },
+      { ...arrival, velocity: null },
+    ]
     for (const payload of [...bad, ...fast]) expect(readArrival(payload)).toBeNull()
   })
 })

@@ -5,11 +5,15 @@ const letters = (text: string) => Uint8Array.from(text, (letter) => letter.charC
 const bytesOf = (base64: string) => letters(atob(base64))
 
 /** Pictures of 2 × 1 pixels, written by Chromium, without colour profiles. The JPEG ends after its frame header. */
-const PNG = bytesOf('iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAYAAAD0In+KAAAAEklEQVR4AWL638Hwn4Hh/38AAAAA//+fO4OlAAAABklEQVQDABPDBIdwl2iBAAAAAElFTkSuQmCC')
+const PNG = bytesOf(
+  'iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAYAAAD0In+KAAAAEklEQVR4AWL638Hwn4Hh/38AAAAA//+fO4OlAAAABklEQVQDABPDBIdwl2iBAAAAAElFTkSuQmCC',
+)
 const JPEG = bytesOf('/9j/4AAQSkZJRgABAQAAAQABAAD/wAARCAABAAIDASIAAhEBAxEB')
 const WEBP = bytesOf('UklGRjYAAABXRUJQVlA4ICoAAACwAQCdASoCAAEAAsBMJQBOgCHfwHkAAP7xvjUudH9V8DLbYqMCStWYQAA=')
 const WEBP_LOSSLESS = bytesOf('UklGRh4AAABXRUJQVlA4TBIAAAAvAQAAAA8wiPO///MfPMiI/gc=')
-const WEBP_WITH_ALPHA = bytesOf('UklGRlgAAABXRUJQVlA4WAoAAAAQAAAAAQAAAAAAQUxQSAMAAAAA/4AAVlA4IC4AAACwAQCdASoCAAEAAsBMJaACdAEO/gLsAP7xvjUudH9V9qqnr9a35JepPysEQAAA')
+const WEBP_WITH_ALPHA = bytesOf(
+  'UklGRlgAAABXRUJQVlA4WAoAAAAQAAAAAQAAAAAAQUxQSAMAAAAA/4AAVlA4IC4AAACwAQCdASoCAAEAAsBMJaACdAEO/gLsAP7xvjUudH9V9qqnr9a35JepPysEQAAA',
+)
 const MOVING_PNG = Uint8Array.from([...PNG.subarray(0, 33), 0, 0, 0, 0, ...letters('acTL'), 0, 0, 0, 0, ...PNG.subarray(33)])
 const MOVING_WEBP = WEBP_WITH_ALPHA.with(20, 2)
 const GIF = letters('GIF89a\x02\0\x01\0\0\0\0;')

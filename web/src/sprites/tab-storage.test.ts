@@ -28,7 +28,10 @@ describe('a tab', () => {
     const before = new Physics(800, 600)
     before.put('my cat', 400, 150, cid)
     saveSprites(tab, 'meadow', before)
-    const pictures = [{ bytes: Uint8Array.from([0, 127, 255]), isMine: true }, { bytes: new Uint8Array(), isMine: false }]
+    const pictures = [
+      { bytes: Uint8Array.from([0, 127, 255]), isMine: true },
+      { bytes: new Uint8Array(), isMine: false },
+    ]
     savePictures(tab, 'meadow', pictures)
     const after = new Physics(800, 600)
     restoreSprites(tab, 'meadow', after)
@@ -41,7 +44,12 @@ describe('a tab', () => {
     const tab = storage()
     const picture = { bytes: new Uint8Array(8), isMine: true }
     savePictures(tab, 'meadow', [picture])
-    const full = { ...tab, setItem: () => { throw new DOMException('full', 'QuotaExceededError') } }
+    const full = {
+      ...tab,
+      setItem: () => {
+        throw new DOMException('full', 'QuotaExceededError')
+      },
+    }
     expect(() => savePictures(full, 'meadow', [picture, picture])).not.toThrow()
     expect(loadPictures(tab, 'meadow')).toEqual([])
   })

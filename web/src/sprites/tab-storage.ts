@@ -54,11 +54,13 @@ export function savePictures(storage: TabStorage, grid: string, pictures: readon
 
 /** Loads the saved pictures; they are validated when they are added. */
 export function loadPictures(storage: TabStorage, grid: string): SavedPicture[] {
-  return readList(storage.getItem(`sprites-pictures:${grid}`) ?? '[]').slice(0, PICTURES_MAX).flatMap((item) => {
-    const [isMine, text]: unknown[] = Array.isArray(item) ? item : []
-    const bytes = typeof text === 'string' ? bytesOf(text) : null
-    return bytes === null ? [] : [{ bytes, isMine: isMine === true }]
-  })
+  return readList(storage.getItem(`sprites-pictures:${grid}`) ?? '[]')
+    .slice(0, PICTURES_MAX)
+    .flatMap((item) => {
+      const [isMine, text]: unknown[] = Array.isArray(item) ? item : []
+      const bytes = typeof text === 'string' ? bytesOf(text) : null
+      return bytes === null ? [] : [{ bytes, isMine: isMine === true }]
+    })
 }
 
 function base64(bytes: Uint8Array): string {

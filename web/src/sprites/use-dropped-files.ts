@@ -15,28 +15,44 @@ export function useDroppedFiles(onFiles: OnFiles): boolean {
     const stop = new AbortController()
     const { signal } = stop
     const filesOf = (transfer: DataTransfer | null) => [...(transfer?.files ?? [])]
-    addEventListener('dragover', (event) => {
-      if (!event.dataTransfer?.types.includes('Files')) return
-      event.preventDefault()
-      event.dataTransfer.dropEffect = 'copy'
-      setHovering(true)
-    }, { signal })
-    addEventListener('dragleave', (event) => {
-      // Moving between two elements does not leave the window.
-      if (event.relatedTarget === null) setHovering(false)
-    }, { signal })
-    addEventListener('drop', (event) => {
-      setHovering(false)
-      if (!event.dataTransfer?.types.includes('Files')) return
-      event.preventDefault()
-      latest.current(filesOf(event.dataTransfer), event)
-    }, { signal })
-    addEventListener('paste', (event) => {
-      const files = filesOf(event.clipboardData)
-      if (files.length === 0) return
-      event.preventDefault()
-      latest.current(files, null)
-    }, { signal })
+    addEventListener(
+      'dragover',
+      (event) => {
+        if (!event.dataTransfer?.types.includes('Files')) return
+        event.preventDefault()
+        event.dataTransfer.dropEffect = 'copy'
+        setHovering(true)
+      },
+      { signal },
+    )
+    addEventListener(
+      'dragleave',
+      (event) => {
+        // Moving between two elements does not leave the window.
+        if (event.relatedTarget === null) setHovering(false)
+      },
+      { signal },
+    )
+    addEventListener(
+      'drop',
+      (event) => {
+        setHovering(false)
+        if (!event.dataTransfer?.types.includes('Files')) return
+        event.preventDefault()
+        latest.current(filesOf(event.dataTransfer), event)
+      },
+      { signal },
+    )
+    addEventListener(
+      'paste',
+      (event) => {
+        const files = filesOf(event.clipboardData)
+        if (files.length === 0) return
+        event.preventDefault()
+        latest.current(files, null)
+      },
+      { signal },
+    )
     return () => stop.abort()
   }, [])
   return isHovering

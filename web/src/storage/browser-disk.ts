@@ -47,7 +47,10 @@ function keepSweeping(tab: TabFolder): void {
   }
   const sweep = () => {
     wakesAt = Infinity
-    tab.sweep().then((at) => at !== null && wake(Math.max(at, Date.now() + SWEEP_INTERVAL_MS)), () => {})
+    tab.sweep().then(
+      (at) => at !== null && wake(Math.max(at, Date.now() + SWEEP_INTERVAL_MS)),
+      () => {},
+    )
   }
   // The tab still lives while it announces this, and may only be reloading.
   addEventListener('storage', (event) => {

@@ -87,7 +87,10 @@ describe('received blocks', () => {
 
   it('wait for room if the disk is slower', async () => {
     let writes: (() => void)[] = []
-    const slow: Disk = { ...folderOf(), write: (batch) => new Promise((resolve) => writes.push(() => resolve(new Blob(batch.map(({ bytes }) => bytes))))) }
+    const slow: Disk = {
+      ...folderOf(),
+      write: (batch) => new Promise((resolve) => writes.push(() => resolve(new Blob(batch.map(({ bytes }) => bytes))))),
+    }
     const { store } = blocks({ open: async () => slow })
     const created = await leaves(40)
     for (const { cid, bytes } of created) if (store.room() === null) store.put(cid, bytes)
@@ -113,7 +116,12 @@ describe('received blocks', () => {
 /** The real methods, so that a test can replace one of them. */
 function folderOf(): Disk {
   const real = folder()
-  return { restore: () => real.restore(), write: (batch) => real.write(batch), roomBytes: () => real.roomBytes(), remove: () => real.remove() }
+  return {
+    restore: () => real.restore(),
+    write: (batch) => real.write(batch),
+    roomBytes: () => real.roomBytes(),
+    remove: () => real.remove(),
+  }
 }
 
 describe('a browser without a disk', () => {

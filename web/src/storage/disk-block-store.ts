@@ -1,6 +1,4 @@
-import {
-  BlockTable, ContentError, RAW, readSlice, sizeOf, type BlockStore, type Bytes, type Cid,
-} from '../content/index.ts'
+import { BlockTable, ContentError, RAW, readSlice, sizeOf, type BlockStore, type Bytes, type Cid } from '../content/index.ts'
 import { sizeText } from '../messages/index.ts'
 import { storage } from '../messages/storage.ts'
 import type { StoredBlock } from './block-file.ts'
@@ -122,7 +120,9 @@ export class DiskBlockStore extends BlockTable<Bytes | Blob> implements BlockSto
     this.tableBytes = this.#memoryBytes = this.#unwrittenBytes = 0
     this.#letIn()
     // Otherwise a batch that is being written would remain after the removal.
-    void Promise.resolve(this.#writing).then(() => disk?.remove()).catch(() => {})
+    void Promise.resolve(this.#writing)
+      .then(() => disk?.remove())
+      .catch(() => {})
   }
 
   async #restore(): Promise<void> {

@@ -7,7 +7,11 @@ export { DiskBlockStore, MEMORY_BYTES_MAX, type DiskBlockStoreDeps } from './dis
 export type { Disk, OpenDisk, RestoredBlock } from './disk.ts'
 
 /** Makes the store for the blocks of a page. */
-export type MakeBlockStore = (root: Cid, pageBytesMax: number, after: (milliseconds: number, callback: () => void) => () => void) => BlockStore
+export type MakeBlockStore = (
+  root: Cid,
+  pageBytesMax: number,
+  after: (milliseconds: number, callback: () => void) => () => void,
+) => BlockStore
 
 /** On disk if the browser has one, otherwise in memory. */
 export const browserBlockStore: MakeBlockStore = (root, pageBytesMax, after) =>

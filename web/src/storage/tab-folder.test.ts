@@ -45,7 +45,12 @@ interface Window {
 async function open(session = new FakeStorage()): Promise<Window> {
   const mine = locks.inAnotherTab()
   const deps: TabFolderDeps = {
-    session, local, locks: mine.manager, top: top.handle, now: () => now, newId: () => `${++ids}`,
+    session,
+    local,
+    locks: mine.manager,
+    top: top.handle,
+    now: () => now,
+    newId: () => `${++ids}`,
   }
   return { tab: await TabFolder.enter(deps), session, end: () => mine.end() }
 }

@@ -33,18 +33,25 @@ const whole = pattern(10 * BLOCK + 7)
 /** A file that counts how many of its blocks were read. */
 function offered(part: Partial<OfferedFile> = {}): OfferedFile & { blocksRead: number } {
   const file = {
-    cid: 'bafy', name: 'film.webm', mime: 'video/webm', size: whole.length, blocksRead: 0,
+    cid: 'bafy',
+    name: 'film.webm',
+    mime: 'video/webm',
+    size: whole.length,
+    blocksRead: 0,
     read(from: number, to: number) {
       let at = from
-      return new ReadableStream<Bytes>({
-        pull(controller) {
-          const bytes = whole.slice(at, Math.min(to, at + BLOCK))
-          if (bytes.length === 0) return controller.close()
-          at += bytes.length
-          file.blocksRead++
-          controller.enqueue(bytes)
+      return new ReadableStream<Bytes>(
+        {
+          pull(controller) {
+            const bytes = whole.slice(at, Math.min(to, at + BLOCK))
+            if (bytes.length === 0) return controller.close()
+            at += bytes.length
+            file.blocksRead++
+            controller.enqueue(bytes)
+          },
         },
-      }, { highWaterMark: 0 })
+        { highWaterMark: 0 },
+      )
     },
     ...part,
   }
@@ -52,7 +59,8 @@ function offered(part: Partial<OfferedFile> = {}): OfferedFile & { blocksRead: n
 }
 
 const ticketOf = (url: string) => url.split('/')[3] ?? ''
-const bytesOf = async (stream: ReadableStream<Uint8Array>) => new Uint8Array(await new Response(stream as ReadableStream<Bytes>).arrayBuffer())
+const bytesOf = async (stream: ReadableStream<Uint8Array>) =>
+  new Uint8Array(await new Response(stream as ReadableStream<Bytes>).arrayBuffer())
 /** Waits until the messages between the ports have been delivered. */
 const settled = async () => {
   for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve))
@@ -63,7 +71,11 @@ describe('a file that a tab offers', () => {
     const workers = new FakeServiceWorkers()
     const { url } = new FileStreams(workers).offer('stream', offered())
     expect(url).toMatch(/^\/stream\/bafy\/[\w-]{36}\/film\.webm$/)
-    for (const [from, to] of [[0, whole.length], [1500, 4200], [whole.length - 1, whole.length]] as const) {
+    for (const [from, to] of [
+      [0, whole.length],
+      [1500, 4200],
+      [whole.length - 1, whole.length],
+    ] as const) {
       const { port, reply } = await workers.open('stream', ticketOf(url))
       expect(reply).toEqual({ kind: 'offered', size: whole.length, mime: 'video/webm', name: 'film.webm' })
       let ends = 0

@@ -28,15 +28,39 @@ describe('the worker', () => {
   })
 
   it('serves a stream to media elements only', () => {
-    const others = ['', 'document', 'iframe', 'frame', 'object', 'embed', 'script', 'worker', 'sharedworker', 'serviceworker',
-      'style', 'image', 'font', 'track', 'manifest', 'report', 'xslt', 'json', 'audioworklet', 'paintworklet']
+    const others = [
+      '',
+      'document',
+      'iframe',
+      'frame',
+      'object',
+      'embed',
+      'script',
+      'worker',
+      'sharedworker',
+      'serviceworker',
+      'style',
+      'image',
+      'font',
+      'track',
+      'manifest',
+      'report',
+      'xslt',
+      'json',
+      'audioworklet',
+      'paintworklet',
+    ]
     for (const destination of others) {
       expect(parseRequest(request(stream, { destination }), ORIGIN), destination).toMatchObject({ kind: 'refused', status: 403 })
     }
   })
 
   it('saves only when a frame navigates to the URL', () => {
-    for (const part of [{ mode: 'navigate', destination: 'document' }, { mode: 'cors', destination: '' }, { mode: 'no-cors', destination: 'video' }]) {
+    for (const part of [
+      { mode: 'navigate', destination: 'document' },
+      { mode: 'cors', destination: '' },
+      { mode: 'no-cors', destination: 'video' },
+    ]) {
       expect(parseRequest(request(save, part), ORIGIN)).toMatchObject({ kind: 'refused', status: 403 })
     }
   })

@@ -8,17 +8,25 @@ describe('a response', () => {
     const { status, headers, body } = headFor('stream', film, 'bytes=500-')
     expect([status, body]).toEqual([206, { from: 500, to: 1000 }])
     expect(headers).toMatchObject({
-      'content-type': 'video/webm', 'content-length': '500', 'content-range': 'bytes 500-999/1000', 'accept-ranges': 'bytes',
+      'content-type': 'video/webm',
+      'content-length': '500',
+      'content-range': 'bytes 500-999/1000',
+      'accept-ranges': 'bytes',
     })
     expect(headFor('stream', film, null)).toMatchObject({ status: 200, headers: { 'content-length': '1000' } })
     expect(headFor('stream', film, 'bytes=1000-')).toMatchObject({
-      status: 416, headers: { 'content-range': 'bytes */1000' }, body: null,
+      status: 416,
+      headers: { 'content-range': 'bytes */1000' },
+      body: null,
     })
   })
 
   it('never has a type that a browser would run or display as a document', () => {
     for (const mime of ['text/html', 'image/svg+xml', 'text/javascript', 'application/pdf', 'video/', '', 'video/webm; x=<']) {
-      expect(headFor('stream', { ...film, mime }, null), mime).toMatchObject({ status: 415, body: 'Only audio and video can be streamed from this address.' })
+      expect(headFor('stream', { ...film, mime }, null), mime).toMatchObject({
+        status: 415,
+        body: 'Only audio and video can be streamed from this address.',
+      })
     }
     expect(headFor('save', { ...film, mime: 'text/html' }, null).headers['content-type']).toBe('application/octet-stream')
   })
@@ -38,6 +46,8 @@ describe('a response', () => {
     )
     // Any name must be valid in a header.
     expect(() => new Headers({ x: headers['content-disposition'] ?? '' })).not.toThrow()
-    expect(() => new Headers({ x: headFor('save', { ...film, name: 'a\r\nb: c\ud800"\\%\u0000' }, null).headers['content-disposition'] ?? '' })).not.toThrow()
+    expect(
+      () => new Headers({ x: headFor('save', { ...film, name: 'a\r\nb: c\ud800"\\%\u0000' }, null).headers['content-disposition'] ?? '' }),
+    ).not.toThrow()
   })
 })

@@ -69,11 +69,7 @@ export type Have = 'all' | 'some' | 'none'
 export type PeerKind = 'tab' | 'node'
 
 /** Whether this tab has joined the page's topic. */
-export type Presence =
-  | { kind: 'joining' }
-  | { kind: 'joined' }
-  | { kind: 'offline' }
-  | { kind: 'refused'; reason: string }
+export type Presence = { kind: 'joining' } | { kind: 'joined' } | { kind: 'offline' } | { kind: 'refused'; reason: string }
 
 export interface Counts {
   /** Tabs and nodes that have the page open, this one included. */

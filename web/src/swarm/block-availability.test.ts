@@ -25,7 +25,12 @@ function world() {
     const blocks = sends.map((cid) => ({ cid, data: new Uint8Array(1) }))
     availability.handleInput({ kind: 'message', peer, message, blocks, skipped: 0, skippedBlocks: 0 } satisfies Input)
   }
-  const copies = () => [...availability.copiesOf(cids.map(({ key }) => key), () => false).copies]
+  const copies = () => [
+    ...availability.copiesOf(
+      cids.map(({ key }) => key),
+      () => false,
+    ).copies,
+  ]
   return { availability, says, copies }
 }
 
@@ -83,7 +88,10 @@ describe('the block map', () => {
     const page = some(0, 1, 2, 3, 4)
     const ours = new Set(some(1, 2))
     const map = mapBlocks(page, (cid) => ours.has(cid), availability, noNode)
-    expect([[...map.here], [...map.elsewhere]]).toEqual([[0, 1, 1, 0, 0], [1, 2, 2, 1, 0]])
+    expect([[...map.here], [...map.elsewhere]]).toEqual([
+      [0, 1, 1, 0, 0],
+      [1, 2, 2, 1, 0],
+    ])
     // No peer has the last block, so it is not among the rarest.
     expect(map.rarest).toEqual({ copies: 1, blocks: 2, holders: 1, isOurs: false, nodes: 0, inNodes: 0 })
   })
@@ -103,7 +111,13 @@ describe('the block map', () => {
     for (const peer of [ann, bo]) availability.setHave(peer, 'some')
     says(ann, { has: some(0, 1) })
     says(bo, { has: some(1, 2) })
-    const rarestOf = (...numbers: number[]) => mapBlocks(some(...numbers), () => false, availability, (peer) => peer === bo).rarest
+    const rarestOf = (...numbers: number[]) =>
+      mapBlocks(
+        some(...numbers),
+        () => false,
+        availability,
+        (peer) => peer === bo,
+      ).rarest
     expect(rarestOf(2)).toEqual({ copies: 1, blocks: 1, holders: 1, isOurs: false, nodes: 1, inNodes: 1 })
     expect(rarestOf(1)).toEqual({ copies: 2, blocks: 1, holders: 2, isOurs: false, nodes: 1, inNodes: 1 })
     // One copy is in a tab, the other on a node.

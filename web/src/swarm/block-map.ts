@@ -4,9 +4,17 @@ import type { BlockMap, Rarest } from './api.ts'
 import type { Copies, BlockAvailability } from './block-availability.ts'
 
 /** The places of these blocks of a page. `blocks`: all known blocks, in the order of the page. */
-export function mapBlocks(blocks: readonly Cid[], isHere: (cid: Cid) => boolean, availability: BlockAvailability, isNode: (peer: PeerId) => boolean): BlockMap {
+export function mapBlocks(
+  blocks: readonly Cid[],
+  isHere: (cid: Cid) => boolean,
+  availability: BlockAvailability,
+  isNode: (peer: PeerId) => boolean,
+): BlockMap {
   const here = Uint8Array.from(blocks, (cid) => (isHere(cid) ? 1 : 0))
-  const known = availability.copiesOf(blocks.map(({ key }) => key), isNode)
+  const known = availability.copiesOf(
+    blocks.map(({ key }) => key),
+    isNode,
+  )
   return { here, elsewhere: known.copies, rarest: rarestOf(here, known) }
 }
 

@@ -47,7 +47,10 @@ describe('a peer with two paths', () => {
     const [begun, waiting, next] = [400_000, 500_000, 600_000].map((length) => peer.send(bytes(length)))
     expect(new Set(relayed.map(({ message }) => message))).toEqual(new Set([0]))
     peer.useDirect(direct)
-    expect(direct.given.map(({ id, message }) => [id, message.length])).toEqual([[1, 500_000], [2, 600_000]])
+    expect(direct.given.map(({ id, message }) => [id, message.length])).toEqual([
+      [1, 500_000],
+      [2, 600_000],
+    ])
     for (const { resolve } of direct.given) resolve()
     await Promise.all([waiting, next])
     for (let frame = relayed.shift(); frame !== undefined; frame = relayed.shift()) {

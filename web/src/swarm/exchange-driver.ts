@@ -1,5 +1,13 @@
 import {
-  encodeMessage, MILLI, type Block, type Exchange, type Input, type Message, type Misbehaviour, type Output, type PeerId,
+  encodeMessage,
+  MILLI,
+  type Block,
+  type Exchange,
+  type Input,
+  type Message,
+  type Misbehaviour,
+  type Output,
+  type PeerId,
 } from '../bitswap/index.ts'
 import type { BlockStore, Cid } from '../content/index.ts'
 import type { Clock, Millis } from './clock.ts'

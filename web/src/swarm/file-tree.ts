@@ -1,5 +1,14 @@
 import {
-  ContentError, decodeFsNode, DEPTH_MAX, malformed, RAW, type Bytes, type Cid, type Leaf, type CidKey, type FsNode,
+  ContentError,
+  decodeFsNode,
+  DEPTH_MAX,
+  malformed,
+  RAW,
+  type Bytes,
+  type Cid,
+  type Leaf,
+  type CidKey,
+  type FsNode,
 } from '../content/index.ts'
 
 /** The blocks that are here. */
@@ -97,10 +106,11 @@ export class FileTree {
     const node = decodeFsNode(cid, block)
     // A cached leaf would keep its bytes in memory.
     if (node.kind !== 'leaf') this.#nodes.set(cid.key, node)
-    if (this.#nodes.size > NODES_MAX) for (const oldest of this.#nodes.keys()) {
-      this.#nodes.delete(oldest)
-      break
-    }
+    if (this.#nodes.size > NODES_MAX)
+      for (const oldest of this.#nodes.keys()) {
+        this.#nodes.delete(oldest)
+        break
+      }
     return node
   }
 }

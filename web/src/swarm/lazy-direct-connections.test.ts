@@ -23,7 +23,12 @@ it('signals that waited for the code are handled, except those of peers that wer
   }
   resolveCode(() => connections)
   await new Promise((resolve) => setImmediate(resolve))
-  expect(received).toEqual([[vandal, 1], [honest, 1], [honest, 2], [honest, 3]])
+  expect(received).toEqual([
+    [vandal, 1],
+    [honest, 1],
+    [honest, 2],
+    [honest, 3],
+  ])
   lazy.handleSignal(honest, Uint8Array.of(4))
   expect(received.at(-1)).toEqual([honest, 4])
 })

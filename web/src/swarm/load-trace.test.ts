@@ -43,7 +43,9 @@ describe('the trace of a load', () => {
     const report = server.reports[0] as { traceparent: string; took_ms: number; spans: Record<string, unknown>[] }
     expect(report.traceparent).toMatch(CONTEXT)
     const trace = report.traceparent.slice(3, 35)
-    const [join, introduce, blocks] = ['join', 'introduce', 'blocks from peer'].map((name) => report.spans.find((span) => span['name'] === name))
+    const [join, introduce, blocks] = ['join', 'introduce', 'blocks from peer'].map((name) =>
+      report.spans.find((span) => span['name'] === name),
+    )
     // The publisher's own load is not traced.
     expect(server.traceparents).toEqual([`00-${trace}-${String(join?.['id'])}-01`])
     expect(requests).toEqual([`00-${trace}-${String(blocks?.['id'])}-01`])

@@ -128,7 +128,10 @@ export class LoadTrace {
 
   /** Sixteen hexadecimal digits that are not all zeros. */
   #id(): string {
-    const half = () => Math.floor(this.#random() * 2 ** 32).toString(16).padStart(8, '0')
+    const half = () =>
+      Math.floor(this.#random() * 2 ** 32)
+        .toString(16)
+        .padStart(8, '0')
     const id = half() + half()
     return /^0+$/.test(id) ? this.#id() : id
   }

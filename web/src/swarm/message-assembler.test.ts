@@ -11,7 +11,10 @@ beforeEach(() => {
 })
 
 const part = (message: number, offset: number, total: number, ...bytes: number[]) => ({
-  message, offset, total, bytes: Uint8Array.from(bytes),
+  message,
+  offset,
+  total,
+  bytes: Uint8Array.from(bytes),
 })
 
 describe('a message in segments', () => {

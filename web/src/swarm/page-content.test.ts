@@ -48,7 +48,10 @@ describe('page content', () => {
     expect(content.blocks()).toBe(null)
     inputs.length = 0
     content.storeBlock({ cid: root, data: (await store.read(root)) as Bytes })
-    expect(inputs).toMatchObject([{ kind: 'stored', cid: root }, { kind: 'want', wants: [{}, {}, {}] }])
+    expect(inputs).toMatchObject([
+      { kind: 'stored', cid: root },
+      { kind: 'want', wants: [{}, {}, {}] },
+    ])
     expect(content.have).toBe('some')
     expect(content.blocks()?.cids.length).toBe(4)
     expect(events).toEqual(['have', 'have'])

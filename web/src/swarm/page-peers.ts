@@ -84,7 +84,10 @@ export class PagePeers {
 
   /** These blocks were sent to this peer. */
   noteSent({ peer }: Member, blocks: readonly Block[]): void {
-    this.#availability.noteSent(peer.id, blocks.map(({ cid }) => cid))
+    this.#availability.noteSent(
+      peer.id,
+      blocks.map(({ cid }) => cid),
+    )
   }
 
   /** The server's counts changed. */

@@ -14,12 +14,21 @@ describe('the inbox of a peer', () => {
     let open = () => {}
     const isOpen = new Promise<void>((resolve) => (open = resolve))
     await new Promise<void>((resolve) => {
-      for (let n = 0; n < 16; n++) inbox.read(encodeMessage(words(0), [block]), () => isOpen, () => {})
+      for (let n = 0; n < 16; n++)
+        inbox.read(
+          encodeMessage(words(0), [block]),
+          () => isOpen,
+          () => {},
+        )
       for (let n = 1; n <= 200; n++) {
-        inbox.read(encodeMessage(words(n), []), () => isOpen, (received) => {
-          order.push(received?.message.pendingBytes ?? -1)
-          if (n === 200) resolve()
-        })
+        inbox.read(
+          encodeMessage(words(n), []),
+          () => isOpen,
+          (received) => {
+            order.push(received?.message.pendingBytes ?? -1)
+            if (n === 200) resolve()
+          },
+        )
       }
       open()
     })
@@ -31,8 +40,18 @@ describe('the inbox of a peer', () => {
     let received = 0
     let open = () => {}
     const isOpen = new Promise<void>((resolve) => (open = resolve))
-    for (let n = 0; n < 1000; n++) inbox.read(encodeMessage(words(1), []), () => isOpen, () => received++)
-    for (let n = 0; n < 100; n++) inbox.read(new Uint8Array(20_000), () => isOpen, () => received++)
+    for (let n = 0; n < 1000; n++)
+      inbox.read(
+        encodeMessage(words(1), []),
+        () => isOpen,
+        () => received++,
+      )
+    for (let n = 0; n < 100; n++)
+      inbox.read(
+        new Uint8Array(20_000),
+        () => isOpen,
+        () => received++,
+      )
     open()
     await expect.poll(() => received).toBe(256 + 16)
   })

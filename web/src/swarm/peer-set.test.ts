@@ -29,10 +29,11 @@ beforeEach(() => {
       return Promise.resolve(reply)
     },
     stun: () => null,
-    loadDirect: () => Promise.resolve((deps) => {
-      connections = deps
-      return { handleSignal: () => {}, forget: () => {}, close: () => {} } as unknown as DirectConnections
-    }),
+    loadDirect: () =>
+      Promise.resolve((deps) => {
+        connections = deps
+        return { handleSignal: () => {}, forget: () => {}, close: () => {} } as unknown as DirectConnections
+      }),
     isOver: () => false,
     onMember: ({ peer }, isNew) => inputs.push(`${isNew ? 'connected' : 'known'} ${peer.id}`),
     room: () => null,

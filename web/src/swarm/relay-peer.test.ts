@@ -53,9 +53,19 @@ describe('a relayed message', () => {
   it('is sent frame by frame, at most four without a reply, and is done when all are accepted', async () => {
     let isThrough = false
     const sending = send(new Uint8Array(55)).then(() => (isThrough = true))
-    expect(sent()).toEqual([[0, 0], [0, 10], [0, 20], [0, 30]])
+    expect(sent()).toEqual([
+      [0, 0],
+      [0, 10],
+      [0, 20],
+      [0, 30],
+    ])
     await answer(ok)
-    expect(sent()).toEqual([[0, 10], [0, 20], [0, 30], [0, 40]])
+    expect(sent()).toEqual([
+      [0, 10],
+      [0, 20],
+      [0, 30],
+      [0, 40],
+    ])
     await answer(ok)
     expect(frames.at(-1)).toMatchObject({ offset: 50, length: 5 })
     for (let i = 0; i < 3; i++) await answer(ok)
@@ -87,11 +97,19 @@ describe('a relayed message', () => {
     void send(new Uint8Array(100))
     await answer(refused('peer busy', { retry_after_ms: 50 }))
     await answer(ok)
-    expect(sent()).toEqual([[0, 20], [0, 30]])
+    expect(sent()).toEqual([
+      [0, 20],
+      [0, 30],
+    ])
     clock.pass(49)
     expect(frames).toHaveLength(2)
     clock.pass(1)
-    expect(sent()).toEqual([[0, 20], [0, 30], [0, 0], [0, 40]])
+    expect(sent()).toEqual([
+      [0, 20],
+      [0, 30],
+      [0, 0],
+      [0, 40],
+    ])
   })
 
   it('waits if the relay quota of the page is used up', async () => {
@@ -117,7 +135,12 @@ describe('a relayed message', () => {
     void send(new Uint8Array(30))
     await answer(refused('relay frame too large', { max: RELAY_OVERHEAD_BYTES + 6 }))
     await answer(refused('relay frame too large', { max: RELAY_OVERHEAD_BYTES + 6 }))
-    expect(frames.map(({ offset, length }) => [offset, length])).toEqual([[20, 10], [0, 6], [6, 4], [10, 6]])
+    expect(frames.map(({ offset, length }) => [offset, length])).toEqual([
+      [20, 10],
+      [0, 6],
+      [6, 4],
+      [10, 6],
+    ])
   })
 
   it('is sent again without a reply, up to a limit', async () => {

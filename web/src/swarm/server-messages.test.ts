@@ -5,7 +5,15 @@ describe('the time since a page was last available', () => {
   it('is read in seconds, and may be absent', () => {
     expect(readLastAvailable({ last_available: 90 })).toBe(90_000)
     expect(readLastAvailable({ last_available: 0 })).toBe(0)
-    for (const payload of [{}, { last_available: null }, { last_available: -1 }, { last_available: 'yesterday' }, { last_available: Infinity }, null, 7]) {
+    for (const payload of [
+      {},
+      { last_available: null },
+      { last_available: -1 },
+      { last_available: 'yesterday' },
+      { last_available: Infinity },
+      null,
+      7,
+    ]) {
       expect(readLastAvailable(payload)).toBe(null)
     }
   })

@@ -64,7 +64,8 @@ describe('a peer with much traffic', () => {
     const published = await film()
     const holder = open(published.root, published).session
     const seeker = open(published.root).session
-    server.refuseRelay = (_from, _to, data) => (data.length > 50_000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null)
+    server.refuseRelay = (_from, _to, data) =>
+      data.length > 50_000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null
     await clock.until(() => isDirect(holder) && isDirect(seeker))
     expect(server.relayedBytes).toBeLessThan(200_000)
     server.refuseRelay = () => null
@@ -78,7 +79,8 @@ describe('a peer with much traffic', () => {
     const seeker = open(published.root).session
     await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 4_000_000)
     const lines = net.connections.length
-    server.refuseRelay = (_from, _to, data) => (data.length > 1000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null)
+    server.refuseRelay = (_from, _to, data) =>
+      data.length > 1000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null
     net.holdUp()
     await clock.until(() => !isDirect(holder))
     net.resume()
@@ -126,7 +128,9 @@ describe('a peer with much traffic', () => {
     const none = { kind: 'none', why: 'node', failures: 0, again: null }
     const untried = { kind: 'untried' }
     expect(holder.state.peers.map(({ kind, direct }) => ({ kind, direct }))).toEqual([
-      { kind: 'node', direct: none }, { kind: 'tab', direct: untried }, { kind: 'tab', direct: untried },
+      { kind: 'node', direct: none },
+      { kind: 'tab', direct: untried },
+      { kind: 'tab', direct: untried },
     ])
   })
 
@@ -166,7 +170,8 @@ describe('a peer with much traffic', () => {
     const seeker = open(published.root).session
     await clock.until(() => isDirect(holder) && isDirect(seeker))
     // A relay so slow that the page is not loaded before the connection is back.
-    server.refuseRelay = (_from, _to, data) => (data.length > 1000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null)
+    server.refuseRelay = (_from, _to, data) =>
+      data.length > 1000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null
     net.cut()
     await clock.until(() => !isDirect(holder) && !isDirect(seeker))
     net.heal()

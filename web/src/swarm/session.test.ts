@@ -1,5 +1,16 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { MemoryBlockStore, cidOf, ContentError, DAG_PB, isSameBytes, parseCid, RAW, readFile, type BlockStore, type Bytes } from '../content/index.ts'
+import {
+  MemoryBlockStore,
+  cidOf,
+  ContentError,
+  DAG_PB,
+  isSameBytes,
+  parseCid,
+  RAW,
+  readFile,
+  type BlockStore,
+  type Bytes,
+} from '../content/index.ts'
 import { pattern } from '../content/test-pattern.ts'
 import { encodeFile } from '../content/unixfs.ts'
 import type { PeerId } from '../bitswap/index.ts'
@@ -99,7 +110,9 @@ describe('a published directory', () => {
     expect(await (await session.file('index.md')).size).toBe(9)
     await clock.until(() => isComplete(session))
     expect(session.listing()?.files.map(({ path, size }) => [path, size])).toEqual([
-      ['img/cat.png', 1_300_000], ['img/empty', 0], ['index.md', 9],
+      ['img/cat.png', 1_300_000],
+      ['img/empty', 0],
+      ['index.md', 9],
     ])
     await expect(session.file('other')).rejects.toThrow(/no file "other"/)
   })
@@ -153,13 +166,14 @@ describe('an open page', () => {
     open(published.root, published)
     await clock.until(() => server.members.length === 1)
     const seekers = Array.from({ length: 3 }, () => open(published.root).session)
-    server.refuseRelay = (from, to) => (from === eldest() || to === eldest() ? null : { status: 'error', response: { reason: 'peer gone' } })
+    server.refuseRelay = (from, to) =>
+      from === eldest() || to === eldest() ? null : { status: 'error', response: { reason: 'peer gone' } }
     await clock.until(() => seekers.every(isComplete))
   })
 
   it('fails with a reason if its content is invalid, and so do its files', async () => {
     const published = await publish([file(5)])
-    const block = encodeFile([{ cid: (await cidOf(DAG_PB, pattern(3))), size: 1e12, dagBytes: 1e12 }])
+    const block = encodeFile([{ cid: await cidOf(DAG_PB, pattern(3)), size: 1e12, dagBytes: 1e12 }])
     const cid = await cidOf(DAG_PB, block)
     published.store.put(cid, block)
     // The server believes that this peer has a full copy.
@@ -232,7 +246,7 @@ describe('the stored blocks of a tab', () => {
     clock.pass(1000)
     expect(session.state).toMatchObject({ phase: 'searching', receivedBytes: 0 })
     // Its root and half of its leaves.
-    const blocks = (await readFile(published.store, parseCid(published.root)).arrayBuffer())
+    const blocks = await readFile(published.store, parseCid(published.root)).arrayBuffer()
     const root = parseCid(published.root)
     left.put(root, await published.store.read(root))
     for (let at = 0; at < 6 << 20; at += 1 << 20) {

@@ -35,7 +35,10 @@ describe('signals', () => {
   it('are sent to each peer in order, one at a time', async () => {
     const delivered = [box.send(a, Uint8Array.of(1)), box.send(a, Uint8Array.of(2)), box.send(b, Uint8Array.of(3))]
     await settled()
-    expect(pushed.map(({ to, value }) => [to, value])).toEqual([[a, 1], [b, 3]])
+    expect(pushed.map(({ to, value }) => [to, value])).toEqual([
+      [a, 1],
+      [b, 3],
+    ])
     await answer(ok)
     await answer(ok)
     await answer(ok)

@@ -1,5 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { MemoryBlockStore, buildDirectory, buildFile, cidOf, DAG_PB, isSameBytes, RAW, type Bytes, type Cid, type Profile } from '../content/index.ts'
+import {
+  MemoryBlockStore,
+  buildDirectory,
+  buildFile,
+  cidOf,
+  DAG_PB,
+  isSameBytes,
+  RAW,
+  type Bytes,
+  type Cid,
+  type Profile,
+} from '../content/index.ts'
 import { pattern } from '../content/test-pattern.ts'
 import { encodeFile } from '../content/unixfs.ts'
 import { StreamingReads, URGENT_BLOCKS_MAX } from './streaming-reads.ts'
@@ -101,11 +112,19 @@ describe('a file that is opened before its blocks are here', () => {
     const opening = film.readers.open('')
     film.bring(film.root.key)
     const file = await opening
-    const parts = [[0, 25_500], [999, 1001], [12_345, 20_001], [25_499, 25_500], [5, 5], [20_000, 99_999]] as const
+    const parts = [
+      [0, 25_500],
+      [999, 1001],
+      [12_345, 20_001],
+      [25_499, 25_500],
+      [5, 5],
+      [20_000, 99_999],
+    ] as const
     const reads = parts.map(([from, to]) => bytesOf(file.read(from, to)))
     for (const key of [...film.blocks.keys()].reverse()) film.bring(key)
     const whole = pattern(25_500)
-    for (const [i, [from, to]] of parts.entries()) expect(isSameBytes((await reads[i]) ?? new Uint8Array(), whole.slice(from, to))).toBe(true)
+    for (const [i, [from, to]] of parts.entries())
+      expect(isSameBytes((await reads[i]) ?? new Uint8Array(), whole.slice(from, to))).toBe(true)
   })
 })
 
@@ -193,7 +212,10 @@ describe('a read', () => {
     const leaf = pattern(500)
     const cid = await cidOf(RAW, leaf)
     blocks.set(cid.key, { cid, bytes: leaf })
-    const bytes = encodeFile([{ cid, size: 900, dagBytes: 900 }, { cid, size: 500, dagBytes: 500 }])
+    const bytes = encodeFile([
+      { cid, size: 900, dagBytes: 900 },
+      { cid, size: 500, dagBytes: 500 },
+    ])
     const root = await cidOf(DAG_PB, bytes)
     blocks.set(root.key, { cid: root, bytes })
     const invalid = new FakePage(root, blocks)

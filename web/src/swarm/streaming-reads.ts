@@ -203,11 +203,17 @@ export class StreamingReads {
   }
 
   /** Adds a read. Returns `null` if it was rejected, after calling `fail`. */
-  #addRead({ urgent, signal, fail }: { urgent: boolean; signal: AbortSignal | undefined; fail: (reason: unknown) => void }): EndRead | null {
+  #addRead({
+    urgent,
+    signal,
+    fail,
+  }: {
+    urgent: boolean
+    signal: AbortSignal | undefined
+    fail: (reason: unknown) => void
+  }): EndRead | null {
     const refusal =
-      this.#end?.reason ??
-      (signal?.aborted ? signal.reason : null) ??
-      (this.#reads.size >= READS_MAX ? new Error(swarm('readers')) : null)
+      this.#end?.reason ?? (signal?.aborted ? signal.reason : null) ?? (this.#reads.size >= READS_MAX ? new Error(swarm('readers')) : null)
     if (refusal !== null) {
       fail(refusal)
       return null

@@ -49,7 +49,10 @@ describe('the clock of a tab', () => {
     vi.advanceTimersByTime(400)
     hide()
     clock.after(50, () => rung.push('set after'))
-    expect(alarms).toEqual([{ id: 0, milliseconds: 600 }, { id: 1, milliseconds: 50 }])
+    expect(alarms).toEqual([
+      { id: 0, milliseconds: 600 },
+      { id: 1, milliseconds: 50 },
+    ])
     ring(1)
     ring(0)
     ring(0)

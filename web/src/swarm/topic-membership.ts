@@ -4,7 +4,14 @@ import type { Bytes, Cid } from '../content/index.ts'
 import type { Counts, Have, Presence } from './api.ts'
 import type { Clock, Millis } from './clock.ts'
 import {
-  readCounts, readPeerInfo, readPeerList, readLastAvailable, readReason, readJoinReply, type PeerInfo, type StunServer,
+  readCounts,
+  readPeerInfo,
+  readPeerList,
+  readLastAvailable,
+  readReason,
+  readJoinReply,
+  type PeerInfo,
+  type StunServer,
 } from './server-messages.ts'
 
 const EVENTS = ['relay', 'signal', 'peer_joined', 'peer_left', 'counts', 'available', 'unavailable', 'denied']
@@ -178,5 +185,4 @@ export class TopicMembership {
     const ago = readLastAvailable(seconds)
     if (ago !== null && this.isAvailable === false) this.lastAvailableAt = this.#deps.clock.now() - ago
   }
-
 }

@@ -17,12 +17,7 @@ export function BlockBar({ map }: { map: BlockMap }) {
   const places = Math.min(PLACES, map.here.length)
   return (
     <figure class="block-bar">
-      <svg
-        viewBox={`0 0 ${places} ${HEIGHT}`}
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={pictureText(countBlocks(map))}
-      >
+      <svg viewBox={`0 0 ${places} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={pictureText(countBlocks(map))}>
         {runs.map((run) => (
           <Bar key={run.from} run={run} />
         ))}

@@ -72,7 +72,11 @@ function Look({ seen: { state, map, speeds } }: { seen: Seen }) {
     <>
       <div>
         <h3>{panel('blocks')}</h3>
-        {map === null || map.here.length === 0 ? <p>{panel('unknown')}</p> : <Blocks map={map} isGuessed={state.peers.some(({ have }) => have === 'some')} />}
+        {map === null || map.here.length === 0 ? (
+          <p>{panel('unknown')}</p>
+        ) : (
+          <Blocks map={map} isGuessed={state.peers.some(({ have }) => have === 'some')} />
+        )}
       </div>
       <div>
         <h3>{panel('moved')}</h3>

@@ -3,8 +3,11 @@ import type { BlockMap, Rarest } from '../swarm/index.ts'
 import { missingRanges, runsOf, countBlocks } from './block-runs.ts'
 import { hasText, missingSentence, pictureText, rarestSentence, ratioSentence, directSentence, pathOf } from './sentences.ts'
 
-const map = (here: number[], elsewhere: number[], rarest: Rarest | null = null): BlockMap =>
-  ({ here: Uint8Array.from(here), elsewhere: Uint8Array.from(elsewhere), rarest })
+const map = (here: number[], elsewhere: number[], rarest: Rarest | null = null): BlockMap => ({
+  here: Uint8Array.from(here),
+  elsewhere: Uint8Array.from(elsewhere),
+  rarest,
+})
 
 const rare = (copies: number, blocks: number, holders: number, isOurs = false, nodes = 0, inNodes: number | null = nodes) =>
   rarestSentence(map(Array<number>(20).fill(1), Array<number>(20).fill(0), { copies, blocks, holders, isOurs, nodes, inNodes }))
@@ -36,11 +39,15 @@ describe('the sentence about missing blocks', () => {
     expect(missingSentence(map([1, 0, 1], [0, 1, 0]))).toBe(null)
     expect(missingSentence(map([1, 0, 1], [0, 0, 0]))).toBe('1 block is missing, nobody here has it: number 2.')
     const gaps = map([0, 0, 1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0, 0, 0])
-    expect(missingSentence(gaps)).toBe(
-      '5 blocks are missing, nobody here has them: numbers 1 to 2, number 4, number 6 and others.',
-    )
+    expect(missingSentence(gaps)).toBe('5 blocks are missing, nobody here has them: numbers 1 to 2, number 4, number 6 and others.')
     expect(missingRanges(gaps, 9)).toEqual({
-      ranges: [{ from: 1, to: 2 }, { from: 4, to: 4 }, { from: 6, to: 6 }, { from: 8, to: 8 }], isCut: false,
+      ranges: [
+        { from: 1, to: 2 },
+        { from: 4, to: 4 },
+        { from: 6, to: 6 },
+        { from: 8, to: 8 },
+      ],
+      isCut: false,
     })
   })
 })
@@ -49,7 +56,11 @@ describe('the bar of blocks', () => {
   it('shows where each block is', () => {
     const runs = runsOf(map([1, 1, 0, 0, 0, 0], [3, 0, 1, 2, 9, 0]), 100)
     expect(runs.map(({ where, from, length }) => [where, from, length])).toEqual([
-      ['here', 0, 2], [1, 2, 1], [2, 3, 1], [3, 4, 1], ['nowhere', 5, 1],
+      ['here', 0, 2],
+      [1, 2, 1],
+      [2, 3, 1],
+      [3, 4, 1],
+      ['nowhere', 5, 1],
     ])
   })
 
@@ -57,7 +68,11 @@ describe('the bar of blocks', () => {
     const here = Array<number>(1000).fill(1)
     here[500] = 0
     const runs = runsOf(map(here, Array<number>(1000).fill(0)), 100)
-    expect(runs.map(({ where, length }) => [where, length])).toEqual([['here', 50], ['nowhere', 1], ['here', 49]])
+    expect(runs.map(({ where, length }) => [where, length])).toEqual([
+      ['here', 50],
+      ['nowhere', 1],
+      ['here', 49],
+    ])
     expect(runsOf(map([], []), 100)).toEqual([])
   })
 
@@ -70,12 +85,8 @@ describe('the sentence about the ratio', () => {
   it('compares sent and received bytes', () => {
     const MIB = 1024 * 1024
     expect(ratioSentence({ sentBytes: 0, receivedBytes: 5 })).toBe('It has sent nothing yet.')
-    expect(ratioSentence({ sentBytes: 3 * MIB, receivedBytes: 0 })).toBe(
-      'It has sent 3 MiB and received nothing: it had the whole page.',
-    )
-    expect(ratioSentence({ sentBytes: 3 * MIB, receivedBytes: 2 * MIB })).toBe(
-      'It has sent 3 MiB and received 2 MiB: 1.5× as much.',
-    )
+    expect(ratioSentence({ sentBytes: 3 * MIB, receivedBytes: 0 })).toBe('It has sent 3 MiB and received nothing: it had the whole page.')
+    expect(ratioSentence({ sentBytes: 3 * MIB, receivedBytes: 2 * MIB })).toBe('It has sent 3 MiB and received 2 MiB: 1.5× as much.')
   })
 })
 

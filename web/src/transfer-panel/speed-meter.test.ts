@@ -22,10 +22,17 @@ describe('a meter', () => {
 
   it('is separate for each peer, and forgotten with it', () => {
     const meters = new SpeedMeters()
-    const at = (a: number, b: number) => new Map([['a', { receivedBytes: a, sentBytes: 0 }], ['b', { receivedBytes: 0, sentBytes: b }]])
+    const at = (a: number, b: number) =>
+      new Map([
+        ['a', { receivedBytes: a, sentBytes: 0 }],
+        ['b', { receivedBytes: 0, sentBytes: b }],
+      ])
     meters.note(0, at(0, 0))
     meters.note(1000, at(500, 70))
-    expect([meters.of('a'), meters.of('b')]).toEqual([{ down: 500, up: 0 }, { down: 0, up: 70 }])
+    expect([meters.of('a'), meters.of('b')]).toEqual([
+      { down: 500, up: 0 },
+      { down: 0, up: 70 },
+    ])
     meters.note(2000, new Map())
     expect(meters.of('a')).toEqual({ down: 0, up: 0 })
   })

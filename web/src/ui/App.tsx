@@ -21,7 +21,9 @@ export function App({ site }: { site: Site }) {
   const openPages = useMemo(() => new OpenPages(site), [site])
   useEffect(() => {
     // Loaded ahead, so that a page created here can be shown even if the server goes away.
-    void afterPaint().then(loadPage).catch(() => undefined)
+    void afterPaint()
+      .then(loadPage)
+      .catch(() => undefined)
     const warn = (event: BeforeUnloadEvent) => {
       if (wouldEnd(openPages.list.peek())) event.preventDefault()
     }

@@ -15,8 +15,7 @@ export function Banner({ site }: { site: Site }) {
     case 'lost':
       return (
         <p class="banner" role="alert">
-          {shell('lost')}{' '}
-          {/* Counting down aloud would drown everything else. */}
+          {shell('lost')} {/* Counting down aloud would drown everything else. */}
           <span class="small" aria-hidden="true">
             <Countdown key={retryAt} to={retryAt} />
           </span>

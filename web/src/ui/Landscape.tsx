@@ -8,9 +8,17 @@ export function Landscape({ count }: { count: number }) {
   return (
     <svg class="landscape" viewBox={`0 0 ${WIDTH} 150`} preserveAspectRatio="xMidYMax slice" aria-hidden="true">
       <path class="far" d={hills(farHeight)} />
-      {lights.filter(({ far }) => far).map(({ x }) => <circle key={x} cx={x} cy={farHeight(x) - 1} r="1.8" />)}
+      {lights
+        .filter(({ far }) => far)
+        .map(({ x }) => (
+          <circle key={x} cx={x} cy={farHeight(x) - 1} r="1.8" />
+        ))}
       <path class="near" d={hills(nearHeight)} />
-      {lights.filter(({ far }) => !far).map(({ x }) => <circle key={x} cx={x} cy={nearHeight(x) - 1} r="2.6" />)}
+      {lights
+        .filter(({ far }) => !far)
+        .map(({ x }) => (
+          <circle key={x} cx={x} cy={nearHeight(x) - 1} r="2.6" />
+        ))}
     </svg>
   )
 }

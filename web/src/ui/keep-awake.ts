@@ -36,5 +36,7 @@ export function keepAwakeFor(openPages: OpenPages, channels: Promise<Channels>):
 export function isBusy({ session, isOwn, keepChoice }: OpenPage): boolean {
   const { kind } = session.state.value
   if (kind === 'loading') return true
-  return kind === 'held' && session.have.value === 'all' && (isOwn || keepChoice.value === true || (session.counts.value?.watching ?? 1) > 1)
+  return (
+    kind === 'held' && session.have.value === 'all' && (isOwn || keepChoice.value === true || (session.counts.value?.watching ?? 1) > 1)
+  )
 }

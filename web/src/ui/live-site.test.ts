@@ -34,14 +34,20 @@ function state(part: Partial<SwarmState>): SwarmState {
 }
 
 const progress = { blocksDone: 1, blocksTotal: 2, bytesDone: 10, bytesTotal: 20 }
-const peer = (have: 'all' | 'some' | 'none', path: 'relay' | 'direct' = 'relay') => ({ id: have, kind: 'tab', have, path, direct: { kind: 'untried' } as const, blocks: null, receivedBytes: 0, sentBytes: 0 }) as const
+const peer = (have: 'all' | 'some' | 'none', path: 'relay' | 'direct' = 'relay') =>
+  ({ id: have, kind: 'tab', have, path, direct: { kind: 'untried' } as const, blocks: null, receivedBytes: 0, sentBytes: 0 }) as const
 
 describe('a page', () => {
   it('is searched for, then loaded from peers that have some of it', () => {
     expect(pageState(state({}), nothing)).toEqual({ kind: 'joining' })
     const peers = [peer('all'), peer('some', 'direct'), peer('none', 'direct')]
     expect(pageState(state({ phase: 'loading', progress, peers }), nothing)).toEqual({
-      kind: 'loading', bytes: 10, total: 20, peers: 2, direct: 1, nodes: 0,
+      kind: 'loading',
+      bytes: 10,
+      total: 20,
+      peers: 2,
+      direct: 1,
+      nodes: 0,
     })
   })
 
@@ -76,7 +82,9 @@ describe('a page', () => {
 
   it('waits while no peer has it, and keeps the received blocks', () => {
     expect(pageState(state({ phase: 'unavailable', progress }), nothing)).toEqual({
-      kind: 'waiting', bytes: 10, total: 20,
+      kind: 'waiting',
+      bytes: 10,
+      total: 20,
     })
   })
 
@@ -102,9 +110,13 @@ describe('a page', () => {
   })
 
   it('that cannot be shown has a reason', () => {
-    const problems = [{ fatal: false, sentence: 'a' }, { fatal: true, sentence: 'Not a CID.' }]
+    const problems = [
+      { fatal: false, sentence: 'a' },
+      { fatal: true, sentence: 'Not a CID.' },
+    ]
     expect(pageState(state({ phase: 'failed', problems }), nothing)).toEqual({
-      kind: 'refused', reason: 'Not a CID.',
+      kind: 'refused',
+      reason: 'Not a CID.',
     })
   })
 
@@ -126,9 +138,15 @@ describe('the signals of a page', () => {
       subscribe: (listener: typeof report) => ((report = listener), () => undefined),
     } as Partial<ReadablePage> as ReadablePage
     const signals = {
-      state: signal<PageState>({ kind: 'joining' }), have: signal<OwnCopy>('none'), counts: signal<Counts | null>(null),
-      key: signal<string | null>(null), name: signal<string | null>(null), warning: signal<PageWarning | null>(null),
-      traffic: signal({ receivedBytes: 0, sentBytes: 0 }), lastAvailable: signal<number | null>(null), lastKeyTried: null,
+      state: signal<PageState>({ kind: 'joining' }),
+      have: signal<OwnCopy>('none'),
+      counts: signal<Counts | null>(null),
+      key: signal<string | null>(null),
+      name: signal<string | null>(null),
+      warning: signal<PageWarning | null>(null),
+      traffic: signal({ receivedBytes: 0, sentBytes: 0 }),
+      lastAvailable: signal<number | null>(null),
+      lastKeyTried: null,
     }
     follow(readable, signals)
     return { signals, report }
@@ -220,16 +238,23 @@ describe('the site', () => {
     expect(site.visitors.value).toBeNull()
   })
 
-  it('rejects invalid links with a sentence', async () => {
-    const { site } = fakeSite()
-    const { state } = site.open('not-a-cid')
-    expect(state.value).toEqual({ kind: 'joining' })
-    await vi.waitFor(() => expect(state.value).toEqual({
-      kind: 'refused',
-      reason: 'This link is not valid: the part after /p/ is not a CID. ' +
-        'Check that the link is complete.',
-    }), { timeout: LOAD_MS })
-  }, 2 * LOAD_MS)
+  it(
+    'rejects invalid links with a sentence',
+    async () => {
+      const { site } = fakeSite()
+      const { state } = site.open('not-a-cid')
+      expect(state.value).toEqual({ kind: 'joining' })
+      await vi.waitFor(
+        () =>
+          expect(state.value).toEqual({
+            kind: 'refused',
+            reason: 'This link is not valid: the part after /p/ is not a CID. ' + 'Check that the link is complete.',
+          }),
+        { timeout: LOAD_MS },
+      )
+    },
+    2 * LOAD_MS,
+  )
 
   it('has chat rooms that report rejected messages', async () => {
     const { site, joined } = fakeSite()

@@ -63,8 +63,7 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
         ...(isDirectory === undefined ? {} : { directory: isDirectory }),
         onProgress: ({ bytesDone }) => onProgress(bytesDone),
       }
-      const open = (publication: Publication) =>
-        openPage(publication.root, { connection: connected, limits: known, publication })
+      const open = (publication: Publication) => openPage(publication.root, { connection: connected, limits: known, publication })
       if (sealed === undefined) {
         const publication = await publish(files, options)
         return pageSession(publication.root, Promise.resolve(new ReadablePage(open(publication), null, 'public')))
@@ -75,10 +74,14 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     },
     open(cid, bytesMax = Infinity, key = null) {
       const opening = Promise.all([loadSwarm(), loadPrivate(), coming, loadedLimits])
-      return pageSession(cid, opening.then(([{ openPage }, { ReadablePage }, connected, known]) => {
-        const pageBytesMax = Math.min(bytesMax, known.pageBytesMax)
-        return new ReadablePage(openPage(cid, { connection: connected, limits: { ...known, pageBytesMax } }), key)
-      }), key)
+      return pageSession(
+        cid,
+        opening.then(([{ openPage }, { ReadablePage }, connected, known]) => {
+          const pageBytesMax = Math.min(bytesMax, known.pageBytesMax)
+          return new ReadablePage(openPage(cid, { connection: connected, limits: { ...known, pageBytesMax } }), key)
+        }),
+        key,
+      )
     },
     channels: coming,
     joinRoom: (room) => joinRoom(coming, room),
@@ -91,12 +94,7 @@ function visitorCount(payload: unknown): number | null {
 }
 
 /** `isOpen`: `initialKey` opens the page, because it was created here. */
-function pageSession(
-  cid: string,
-  coming: Promise<ReadablePage>,
-  initialKey: string | null = null,
-  isOpen = false,
-): PageSession {
+function pageSession(cid: string, coming: Promise<ReadablePage>, initialKey: string | null = null, isOpen = false): PageSession {
   const signals = {
     state: signal<PageState>({ kind: 'joining' }),
     have: signal<OwnCopy>('none'),
@@ -135,7 +133,9 @@ function pageSession(
     swarm: readable,
     prefetch(path, whole, signal) {
       // It fails when there is no such file; opening the file reports the same error.
-      Promise.all([coming, import('./page-signals.ts')]).then(([page, { fetchFirst }]) => fetchFirst(page, path, whole, signal)).catch(() => undefined)
+      Promise.all([coming, import('./page-signals.ts')])
+        .then(([page, { fetchFirst }]) => fetchFirst(page, path, whole, signal))
+        .catch(() => undefined)
     },
     unlock(text) {
       if (text === signals.lastKeyTried || signals.key.peek() !== null) return
@@ -152,15 +152,17 @@ function pageSession(
 function joinRoom(coming: Promise<Channels>, room: string): RoomSession {
   const messages = signal<readonly RoomMessage[]>([])
   const state = signal<'joining' | 'joined' | { refused: string | null }>('joining')
-  const joining = coming.then((channels) => channels.join(`rooms:${room}`, ['new_msg'], {
-    joined: () => (state.value = 'joined'),
-    lost: () => (state.value = 'joining'),
-    refused: (response) => (state.value = { refused: reasonOf(response) }),
-    message: (_, payload) => {
-      const message = readMessage(payload, new Date())
-      if (message !== null) messages.value = withMessage(messages.peek(), message)
-    },
-  }))
+  const joining = coming.then((channels) =>
+    channels.join(`rooms:${room}`, ['new_msg'], {
+      joined: () => (state.value = 'joined'),
+      lost: () => (state.value = 'joining'),
+      refused: (response) => (state.value = { refused: reasonOf(response) }),
+      message: (_, payload) => {
+        const message = readMessage(payload, new Date())
+        if (message !== null) messages.value = withMessage(messages.peek(), message)
+      },
+    }),
+  )
   return {
     messages,
     state,
@@ -169,7 +171,11 @@ function joinRoom(coming: Promise<Channels>, room: string): RoomSession {
       const reply = await topic.push('new_msg', writeMessage(user, body, new Date()))
       return reply.status === 'error' ? { refused: reasonOf(reply.response) } : reply.status
     },
-    leave: () => void joining.then((topic) => topic.leave(), () => undefined),
+    leave: () =>
+      void joining.then(
+        (topic) => topic.leave(),
+        () => undefined,
+      ),
   }
 }
 

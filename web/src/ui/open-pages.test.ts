@@ -12,9 +12,18 @@ function world(state: PageState, counts: Counts | null = null) {
   const unlocked: string[] = []
   const isHere = state.kind === 'held' || (state.kind === 'locked' && state.coming === null)
   const page = (cid: string): PageSession => ({
-    cid, state: signal(state), have: signal(isHere ? 'all' : 'some'), counts: signal(counts), warning: signal(null), lastAvailable: signal(null), swarm: signal(null),
-    traffic: signal({ receivedBytes: 0, sentBytes: 0 }), key: signal(null), name: signal(null),
-    unlock: (key) => unlocked.push(key), close: () => closed.push(cid),
+    cid,
+    state: signal(state),
+    have: signal(isHere ? 'all' : 'some'),
+    counts: signal(counts),
+    warning: signal(null),
+    lastAvailable: signal(null),
+    swarm: signal(null),
+    traffic: signal({ receivedBytes: 0, sentBytes: 0 }),
+    key: signal(null),
+    name: signal(null),
+    unlock: (key) => unlocked.push(key),
+    close: () => closed.push(cid),
   })
   const opened: string[] = []
   const site = { open: (cid: string) => (opened.push(cid), page(cid)) } as unknown as Site

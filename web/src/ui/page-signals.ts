@@ -124,8 +124,11 @@ const NOTHING: Listing = { files: [], links: 0, isFinal: true }
 
 function contentOf({ files, links }: Listing, swarm: Files): PageContent {
   const [only] = files
-  const bytesOf = ({ path, size }: Listing['files'][number]) =>
-    ({ size: size ?? 0, blob: () => swarm.file(path), ...streamedOf(swarm, path) })
+  const bytesOf = ({ path, size }: Listing['files'][number]) => ({
+    size: size ?? 0,
+    blob: () => swarm.file(path),
+    ...streamedOf(swarm, path),
+  })
   if (files.length === 1 && only !== undefined && only.path === '') {
     return { kind: 'file', ...bytesOf(only) }
   }

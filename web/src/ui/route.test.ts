@@ -20,7 +20,8 @@ describe('a location', () => {
   it('is one page in capitals and in small letters, so that a tab does not count it twice', () => {
     expect(parseRoute(`/p/${CID.toUpperCase()}`, '')).toMatchObject({ cid: CID })
     expect(parseRoute(`/p/${CID.toUpperCase()}).`, '')).toMatchObject({ cid: CID })
-    for (const text of ['QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH', 'BAFKREIgh']) expect(parseRoute(`/p/${text}`, '')).toMatchObject({ cid: text })
+    for (const text of ['QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH', 'BAFKREIgh'])
+      expect(parseRoute(`/p/${text}`, '')).toMatchObject({ cid: text })
   })
 
   it('has the file name in its fragment', () => {
@@ -124,11 +125,26 @@ describe('the key of a private page', () => {
   })
 
   it('is found in any pasted link or key', () => {
-    for (const text of [key, ` ${key}\n`, `https://host/p/${CID}#key=${key}&filename=x`, `watchfire:${CID}?peer=/ip4/1#filename=x&key=${key}`, `#key=${key}`]) {
+    for (const text of [
+      key,
+      ` ${key}\n`,
+      `https://host/p/${CID}#key=${key}&filename=x`,
+      `watchfire:${CID}?peer=/ip4/1#filename=x&key=${key}`,
+      `#key=${key}`,
+    ]) {
       expect(parseKeyInput(text)).toBe(key)
     }
     const link = `https://host/p/${CID}#key=${key}`
-    for (const text of [`${key}.`, `“${key}”`, `key: ${key}`, `key=${key}`, `${link})`, `<${link}>`, `see ${link} please`, `${link}&filename=a.txt.`]) {
+    for (const text of [
+      `${key}.`,
+      `“${key}”`,
+      `key: ${key}`,
+      `key=${key}`,
+      `${link})`,
+      `<${link}>`,
+      `see ${link} please`,
+      `${link}&filename=a.txt.`,
+    ]) {
       expect(parseKeyInput(text)).toBe(key)
     }
     expect(parseKeyInput(`https://host/p/${CID}`)).toBe(null)

@@ -25,7 +25,11 @@ export function parseRoute(pathname: string, hash: string): Route {
   const fragment = new URLSearchParams(hash.replace(/^#/, ''))
   if (path === '/chat') {
     // Half an emoji at the end cannot be written into an address, and a server closes the socket that joins such a topic.
-    const room = plainName(fragment.get('room') ?? '').trim().slice(0, ROOM_LENGTH_MAX).replace(/[\ud800-\udbff]$/, '').trim()
+    const room = plainName(fragment.get('room') ?? '')
+      .trim()
+      .slice(0, ROOM_LENGTH_MAX)
+      .replace(/[\ud800-\udbff]$/, '')
+      .trim()
     return { kind: 'chat', room: room || 'lobby' }
   }
   const grid = /^\/sprites\/([\w.~-]{1,64})$/.exec(path)?.[1]
@@ -33,7 +37,11 @@ export function parseRoute(pathname: string, hash: string): Route {
   const cid = /^\/p\/([^/]+)$/.exec(path)?.[1]
   if (cid !== undefined) {
     // A CID and a key have no marks at their end; the sentence has, from which the link was copied.
-    const key = fragment.get('key')?.slice(0, KEY_LENGTH_MAX).replace(/^([\w-]+)[^\w-]+$/, '$1') || null
+    const key =
+      fragment
+        .get('key')
+        ?.slice(0, KEY_LENGTH_MAX)
+        .replace(/^([\w-]+)[^\w-]+$/, '$1') || null
     return { kind: 'page', cid: plainCid(decoded(cid)), filename: fragment.get('filename'), file: fragment.get('file') || null, key }
   }
   return { kind: 'unknown', path }
@@ -70,7 +78,10 @@ function fragmentOf(parts: Record<string, string | null>): string {
 
 /** Replaces the file in a fragment and keeps the rest. */
 export function withFile(fragment: string, file: string): string {
-  const rest = fragment.replace(/^#/, '').split('&').filter((part) => part !== '' && !part.startsWith('file='))
+  const rest = fragment
+    .replace(/^#/, '')
+    .split('&')
+    .filter((part) => part !== '' && !part.startsWith('file='))
   return `#${[...rest, `file=${encodeURIComponent(file)}`].join('&')}`
 }
 

@@ -50,9 +50,15 @@ export class ScreenWakeLock {
     }
     if (locks === null || this.#lock !== null || this.#isAsking || !isVisible()) return
     this.#isAsking = true
-    locks.request('screen').then((lock) => this.#take(lock), () => undefined).finally(() => {
-      this.#isAsking = false
-    })
+    locks
+      .request('screen')
+      .then(
+        (lock) => this.#take(lock),
+        () => undefined,
+      )
+      .finally(() => {
+        this.#isAsking = false
+      })
   }
 
   #take(lock: Lock): void {

@@ -6,22 +6,16 @@ const counts = (watching: number, holders: number, partial: number) => ({ watchi
 
 describe('the sentence about the holders of a page', () => {
   it('warns a single holder about closing the tab', () => {
-    expect(heldSentence(counts(1, 1, 0), 'all')).toBe(
-      'Only you have this page. When you close this tab, it is gone.',
-    )
+    expect(heldSentence(counts(1, 1, 0), 'all')).toBe('Only you have this page. When you close this tab, it is gone.')
   })
 
   it('warns the only complete holder until a visitor has everything', () => {
-    expect(heldSentence(counts(3, 1, 1), 'all')).toBe(
-      'Only you have the whole page. Keep this tab open until somebody else has it all.',
-    )
+    expect(heldSentence(counts(3, 1, 1), 'all')).toBe('Only you have the whole page. Keep this tab open until somebody else has it all.')
   })
 
   it('counts every complete holder', () => {
     expect(heldSentence(counts(3, 3, 0), 'all')).toBe('Held by 3 tabs, including yours.')
-    expect(heldSentence(counts(4, 3, 1), 'all')).toBe(
-      'Held by 3 tabs, including yours; 1 has only a part.',
-    )
+    expect(heldSentence(counts(4, 3, 1), 'all')).toBe('Held by 3 tabs, including yours; 1 has only a part.')
     expect(heldSentence(counts(6, 1, 2), 'some')).toBe('Held by 1 tab; 2 have only parts.')
   })
 
@@ -30,7 +24,9 @@ describe('the sentence about the holders of a page', () => {
     expect(heldSentence({ ...counts(3, 3, 0), nodes: nodes(1) }, 'all')).toBe('Held by 2 tabs and 1 node, including your tab.')
     expect(heldSentence({ ...counts(2, 1, 0), nodes: nodes(1) }, 'some')).toBe('Held by 1 node.')
     expect(heldSentence({ ...counts(5, 3, 2), nodes: nodes(2) }, 'some')).toBe('Held by 1 tab and 2 nodes; 2 have only parts.')
-    expect(heldSentence({ ...counts(3, 0, 3), nodes: nodes(0, 1) }, 'some')).toBe('Nobody has the whole page. Held in part by 1 tab and 1 node.')
+    expect(heldSentence({ ...counts(3, 0, 3), nodes: nodes(0, 1) }, 'some')).toBe(
+      'Nobody has the whole page. Held in part by 1 tab and 1 node.',
+    )
     // The server's count may be late.
     expect(heldSentence({ ...counts(3, 1, 0), nodes: nodes(2) }, 'some')).toBe('Held by 1 node.')
     expect(watchingSentence({ ...counts(3, 3, 0), nodes: nodes(1) })).toBe('2 people are watching, and 1 node')

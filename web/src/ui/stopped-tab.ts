@@ -17,7 +17,10 @@ export function followStops(page: EventTarget, verify: () => Promise<void>): Rea
     const now = ++count
     stop.value = 'checking'
     // An answer from before the latest stop says nothing.
-    verify().then(() => (stop.value = now === count ? 'over' : stop.value), () => undefined)
+    verify().then(
+      () => (stop.value = now === count ? 'over' : stop.value),
+      () => undefined,
+    )
   })
   return stop
 }

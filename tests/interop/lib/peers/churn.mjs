@@ -29,10 +29,13 @@ export async function playChurn({ peers, server, count, processCount, waves, byt
   const hash = await peers.publish(PUBLISHER, 0, bytes)
   const began = Date.now()
 
-  const arrive = (coming) => Promise.all(coming.map((name) => {
-    here.add(name)
-    return peers.arrive(name, homes.get(name))
-  }))
+  const arrive = (coming) =>
+    Promise.all(
+      coming.map((name) => {
+        here.add(name)
+        return peers.arrive(name, homes.get(name))
+      }),
+    )
 
   async function depart() {
     for (const name of leaving) {
@@ -56,12 +59,17 @@ export async function playChurn({ peers, server, count, processCount, waves, byt
     for (;;) {
       await depart()
       serverResidentMax = Math.max(serverResidentMax, server.residentBytes())
-      const sample = sampleOf([...here].flatMap((name) => peers.report(name) ?? []), peers, bytes)
+      const sample = sampleOf(
+        [...here].flatMap((name) => peers.report(name) ?? []),
+        peers,
+        bytes,
+      )
       samples.push(sample)
       const progress = `${((sample.at - began) / 1000).toFixed(0)} s, ${what}: ${here.size} present, ${sample.complete} have all, ${(sample.share * 100).toFixed(0)} % on average, ${sample.directConnections} direct connections`
       onProgress(progress)
       if (isDone()) return
-      if (Date.now() - began > timeoutMs) throw new Error(`timed out after ${progress}\n${stragglers([...here].flatMap((name) => peers.report(name) ?? { id: name }))}`)
+      if (Date.now() - began > timeoutMs)
+        throw new Error(`timed out after ${progress}\n${stragglers([...here].flatMap((name) => peers.report(name) ?? { id: name }))}`)
       await pause(SAMPLE_MS)
     }
   }
@@ -69,12 +77,14 @@ export async function playChurn({ peers, server, count, processCount, waves, byt
   for (let wave = 0; wave < waves - 1; wave++) {
     const coming = names.slice(wave * size, (wave + 1) * size)
     await arrive(coming)
-    coming.filter((_, i) => i % LEAVES_ONE_IN === LEAVES_ONE_IN - 1).forEach((name, i) => {
-      leaving.add(name)
-      if (i % 2 === 0) returning.add(name)
-    })
+    coming
+      .filter((_, i) => i % LEAVES_ONE_IN === LEAVES_ONE_IN - 1)
+      .forEach((name, i) => {
+        leaving.add(name)
+        if (i % 2 === 0) returning.add(name)
+      })
     // A peer that has left had at least that share.
-    const shareOf = (name) => (here.has(name) ? peers.report(name)?.share ?? 0 : 1)
+    const shareOf = (name) => (here.has(name) ? (peers.report(name)?.share ?? 0) : 1)
     await until(() => coming.reduce((sum, name) => sum + shareOf(name), 0) >= coming.length * NEXT_WAVE_AT, `wave ${wave + 1} of ${waves}`)
     if (wave === Math.floor(waves / 2) - 1) await crash()
   }
@@ -84,7 +94,17 @@ export async function playChurn({ peers, server, count, processCount, waves, byt
   const endedAt = Date.now()
   const hashes = new Map()
   for (const name of here) hashes.set(name, await peers.hash(name))
-  return { hash, hashes, began, endedAt, samples, here: [...here].map((name) => peers.report(name)), past: peers.past, returned: returning.size, serverResidentMax }
+  return {
+    hash,
+    hashes,
+    began,
+    endedAt,
+    samples,
+    here: [...here].map((name) => peers.report(name)),
+    past: peers.past,
+    returned: returning.size,
+    serverResidentMax,
+  }
 }
 
 function sampleOf(reports, { past }, bytes) {
@@ -106,7 +126,11 @@ function sampleOf(reports, { past }, bytes) {
 
 /** The reports of some peers that are not complete. */
 function stragglers(reports) {
-  return reports.filter(({ phase }) => phase !== 'complete').slice(0, 5).map((each) => JSON.stringify(each)).join('\n')
+  return reports
+    .filter(({ phase }) => phase !== 'complete')
+    .slice(0, 5)
+    .map((each) => JSON.stringify(each))
+    .join('\n')
 }
 
 export { PUBLISHER }

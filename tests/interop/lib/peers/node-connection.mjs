@@ -172,7 +172,10 @@ class NodeChannel extends EventTarget {
  * the answer is still being read, before the library knows the fingerprint to expect, and fail.
  */
 function withoutCandidates(sdp) {
-  return sdp.split('\r\n').filter((line) => !/^a=(candidate:|end-of-candidates)/.test(line)).join('\r\n')
+  return sdp
+    .split('\r\n')
+    .filter((line) => !/^a=(candidate:|end-of-candidates)/.test(line))
+    .join('\r\n')
 }
 
 function ownBuffer(message) {

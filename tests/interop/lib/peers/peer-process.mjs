@@ -44,7 +44,9 @@ process.on('disconnect', () => process.exit())
 setInterval(() => {
   const { user, system } = process.cpuUsage()
   const cpuSeconds = (user + system) / 1e6
-  process.send({ state: { tabs: [...tabs].map(([id, tab]) => ({ id, ...tab.report() })), residentBytes: process.memoryUsage.rss(), cpuSeconds } })
+  process.send({
+    state: { tabs: [...tabs].map(([id, tab]) => ({ id, ...tab.report() })), residentBytes: process.memoryUsage.rss(), cpuSeconds },
+  })
 }, Number(reportMs))
 process.send({ isReady: true })
 

@@ -35,8 +35,13 @@ export class Tab {
     const { phase, progress, peersDropped, problems } = this.#state
     const { blocksDone, blocksTotal } = progress
     return {
-      phase, share: blocksTotal ? blocksDone / blocksTotal : 0, peersDropped, problems: problems.map(({ sentence }) => sentence),
-      joinedAt: this.#joinedAt, completedAt: this.#completedAt, ...this.#meter.report(),
+      phase,
+      share: blocksTotal ? blocksDone / blocksTotal : 0,
+      peersDropped,
+      problems: problems.map(({ sentence }) => sentence),
+      joinedAt: this.#joinedAt,
+      completedAt: this.#completedAt,
+      ...this.#meter.report(),
     }
   }
 

@@ -32,20 +32,28 @@ export class TrafficMeter {
       }
       return { isJoined: joined.isJoined, push, leave: joined.leave }
     }
-    return { join, close: inner.close, subscribe: inner.subscribe, get state() { return inner.state } }
+    return {
+      join,
+      close: inner.close,
+      subscribe: inner.subscribe,
+      get state() {
+        return inner.state
+      },
+    }
   }
 
   /** The direct connections of one tab, counted. */
   directConnections(make) {
     const inner = make((configuration) => this.#openConnection(configuration))
-    return async () => (deps) => inner({
-      ...deps,
-      onUp: (peer, path) => {
-        this.#directPaths.set(peer, path)
-        this.#directConnectionsMade++
-        deps.onUp(peer, path)
-      },
-    })
+    return async () => (deps) =>
+      inner({
+        ...deps,
+        onUp: (peer, path) => {
+          this.#directPaths.set(peer, path)
+          this.#directConnectionsMade++
+          deps.onUp(peer, path)
+        },
+      })
   }
 
   report() {
@@ -56,8 +64,14 @@ export class TrafficMeter {
     }
     const { contentBytes, controlBytes, contentBytesWhileDirect } = this.#relayed
     return {
-      sentBytes, receivedBytes, relayedBytes: contentBytes, relayedControlBytes: controlBytes, relayedWhileDirect: contentBytesWhileDirect,
-      connections: this.#connections.size, connectionsMax: this.#connectionsMax, directConnectionsMade: this.#directConnectionsMade,
+      sentBytes,
+      receivedBytes,
+      relayedBytes: contentBytes,
+      relayedControlBytes: controlBytes,
+      relayedWhileDirect: contentBytesWhileDirect,
+      connections: this.#connections.size,
+      connectionsMax: this.#connectionsMax,
+      directConnectionsMade: this.#directConnectionsMade,
     }
   }
 

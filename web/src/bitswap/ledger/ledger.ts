@@ -209,12 +209,7 @@ export class Ledger {
    * Starts reads for the peer that has its turn. `null` if there is none with room. `isSource` says whether this side
    * wants no blocks.
    */
-  startNextRead(
-    now: Nanos,
-    bytesMax: number,
-    room: (peer: PeerId) => number,
-    isSource: boolean,
-  ): { peer: PeerId; cids: Cid[] } | null {
+  startNextRead(now: Nanos, bytesMax: number, room: (peer: PeerId) => number, isSource: boolean): { peer: PeerId; cids: Cid[] } | null {
     const held = this.readingBytes + this.#abandoned.bytes
     const left = Math.max(0, this.#limits.readingBytesMax - held)
     const free = Math.min(bytesMax, left)

@@ -69,9 +69,7 @@ export function* setBits(words: number, half: (at: number) => number): Generator
  * The same numbers, starting with word `start` and, in each word, with bit `turn`. Random arguments give a random
  * order.
  */
-export function* setBitsFrom(
-  words: number, half: (at: number) => number, start: number, turn: number,
-): Generator<number, void> {
+export function* setBitsFrom(words: number, half: (at: number) => number, start: number, turn: number): Generator<number, void> {
   for (let nth = 0; nth < words; nth++) {
     const word = (start + nth) % words
     const low = half(word * 2)

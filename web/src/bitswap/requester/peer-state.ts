@@ -135,7 +135,12 @@ export class PeerState {
     this.wasEverRequested = true
     this.stallingSince ??= now
     const request = {
-      at: now, isSent: false, bytes, deliveredBefore: this.throughput.deliveredBytes, bytesAhead: this.requestedBytes, isCounted: true,
+      at: now,
+      isSent: false,
+      bytes,
+      deliveredBefore: this.throughput.deliveredBytes,
+      bytesAhead: this.requestedBytes,
+      isCounted: true,
     }
     if (!this.requested.has(at)) this.requestedBytes += bytes
     this.requested.set(at, request)

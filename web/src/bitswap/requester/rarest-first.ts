@@ -152,7 +152,8 @@ function lastWaiting(requester: Requester, now: Nanos, state: PeerState): number
   let last: { readonly at: number; readonly request: Request } | null = null
   for (const [at, request] of state.requested) {
     if (requester.wants.urgentRank(at) !== null || !isFarFromTurn(state, request, now)) continue
-    const isLater = last === null || request.at > last.request.at || (request.at === last.request.at && request.bytesAhead > last.request.bytesAhead)
+    const isLater =
+      last === null || request.at > last.request.at || (request.at === last.request.at && request.bytesAhead > last.request.bytesAhead)
     if (isLater) last = { at, request }
   }
   return last?.at ?? null
@@ -183,7 +184,11 @@ export function handleTick(requester: Requester, now: Nanos): void {
     // If our own link is slow, all peers share it. A peer is not silent while the others got few turns. If nothing arrives
     // from any peer, it is.
     const others = requester.messageParts - state.partsAtReceive
-    if (requester.messageParts > state.partsAtExcuse && others < PARTS_PER_TURN * requestedPeers && state.excusedTimeouts < EXCUSED_TIMEOUTS_MAX) {
+    if (
+      requester.messageParts > state.partsAtExcuse &&
+      others < PARTS_PER_TURN * requestedPeers &&
+      state.excusedTimeouts < EXCUSED_TIMEOUTS_MAX
+    ) {
       state.excusedTimeouts++
       state.partsAtExcuse = requester.messageParts
       state.receivedAt = now

@@ -88,7 +88,8 @@ function comesSooner(idle: PeerState, current: PeerState, request: Request, now:
  */
 function isStandingStill(idle: PeerState, current: PeerState, request: Request, now: Nanos): boolean {
   const usual = (current.throughput.minLatency ?? 0) * 2 + STANDSTILL_MIN
-  const isAtStandstill = !current.isMidMessage && since(now, Math.max(current.blockDataAt, request.at)) > Math.max(usual, current.longestGap)
+  const isAtStandstill =
+    !current.isMidMessage && since(now, Math.max(current.blockDataAt, request.at)) > Math.max(usual, current.longestGap)
   return isAtStandstill && idle.throughput.usualLatency !== null && since(now, request.at) > idle.throughput.usualLatency
 }
 
@@ -112,4 +113,3 @@ export function isFarFromTurn({ throughput, deliveredAt }: PeerState, request: R
   // An overdue block waits for the peer's other transfers.
   return turn > now + guard || turn + guard < now
 }
-

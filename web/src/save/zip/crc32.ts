@@ -3,15 +3,31 @@ const TABLES: readonly Int32Array[] = makeTables()
 
 /** CRC-32 as zip uses it, over chunks: pass the previous result, 0 at first. */
 export function crc32(bytes: Uint8Array, before = 0): number {
-  const [t0, t1, t2, t3, t4, t5, t6, t7] = TABLES as [Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, Int32Array]
+  const [t0, t1, t2, t3, t4, t5, t6, t7] = TABLES as [
+    Int32Array,
+    Int32Array,
+    Int32Array,
+    Int32Array,
+    Int32Array,
+    Int32Array,
+    Int32Array,
+    Int32Array,
+  ]
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   let crc = ~before
   let at = 0
   for (; at + 8 <= bytes.length; at += 8) {
     const low = view.getInt32(at, true) ^ crc
     const high = view.getInt32(at + 4, true)
-    crc = entry(t7, low & 0xff) ^ entry(t6, (low >>> 8) & 0xff) ^ entry(t5, (low >>> 16) & 0xff) ^ entry(t4, low >>> 24) ^
-      entry(t3, high & 0xff) ^ entry(t2, (high >>> 8) & 0xff) ^ entry(t1, (high >>> 16) & 0xff) ^ entry(t0, high >>> 24)
+    crc =
+      entry(t7, low & 0xff) ^
+      entry(t6, (low >>> 8) & 0xff) ^
+      entry(t5, (low >>> 16) & 0xff) ^
+      entry(t4, low >>> 24) ^
+      entry(t3, high & 0xff) ^
+      entry(t2, (high >>> 8) & 0xff) ^
+      entry(t1, (high >>> 16) & 0xff) ^
+      entry(t0, high >>> 24)
   }
   for (; at < bytes.length; at++) crc = (crc >>> 8) ^ entry(t0, (crc ^ view.getUint8(at)) & 0xff)
   return ~crc >>> 0

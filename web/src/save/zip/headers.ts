@@ -34,7 +34,13 @@ export function memberHeader({ name, size, at }: Member): Bytes {
   const zip64 = isLarge(size)
   const extra = zip64 ? new Record(20).u16(1).u16(16).u64(0).u64(0).bytes : NOTHING
   const record = new Record(30 + name.length + extra.length)
-  record.u32(0x04034b50).u16(zip64 ? VERSION_ZIP64 : VERSION).u16(FLAGS).u16(0).time(at).u32(0)
+  record
+    .u32(0x04034b50)
+    .u16(zip64 ? VERSION_ZIP64 : VERSION)
+    .u16(FLAGS)
+    .u16(0)
+    .time(at)
+    .u32(0)
   const stated = zip64 ? TOO_LARGE : 0
   return record.u32(stated).u32(stated).u16(name.length).u16(extra.length).put(name).put(extra).bytes
 }
@@ -49,12 +55,31 @@ export function descriptor({ size, crc }: { size: number; crc: number }): Bytes 
 /** A member's entry in the central directory. */
 export function directoryEntry({ name, size, at, crc, offset }: Written): Bytes {
   const large = [...(isLarge(size) ? [size, size] : []), ...(isLarge(offset) ? [offset] : [])]
-  const extra = large.length === 0 ? NOTHING : large.reduce((record, n) => record.u64(n), new Record(4 + 8 * large.length).u16(1).u16(8 * large.length)).bytes
+  const extra =
+    large.length === 0
+      ? NOTHING
+      : large.reduce((record, n) => record.u64(n), new Record(4 + 8 * large.length).u16(1).u16(8 * large.length)).bytes
   const version = large.length > 0 ? VERSION_ZIP64 : VERSION
   const stated = isLarge(size) ? TOO_LARGE : size
   const record = new Record(46 + name.length + extra.length)
-  record.u32(0x02014b50).u16(MADE_BY | version).u16(version).u16(FLAGS).u16(0).time(at).u32(crc).u32(stated).u32(stated)
-  record.u16(name.length).u16(extra.length).u16(0).u16(0).u16(0).u32(MODE).u32(isLarge(offset) ? TOO_LARGE : offset)
+  record
+    .u32(0x02014b50)
+    .u16(MADE_BY | version)
+    .u16(version)
+    .u16(FLAGS)
+    .u16(0)
+    .time(at)
+    .u32(crc)
+    .u32(stated)
+    .u32(stated)
+  record
+    .u16(name.length)
+    .u16(extra.length)
+    .u16(0)
+    .u16(0)
+    .u16(0)
+    .u32(MODE)
+    .u32(isLarge(offset) ? TOO_LARGE : offset)
   return record.put(name).put(extra).bytes
 }
 
@@ -63,9 +88,19 @@ export function directoryEnd(members: number, bytes: number, offset: number): By
   const zip64 = members >= TOO_MANY || isLarge(bytes) || isLarge(offset)
   const record = new Record(zip64 ? 56 + 20 + 22 : 22)
   if (zip64) {
-    record.u32(0x06064b50).u64(44).u16(MADE_BY | VERSION_ZIP64).u16(VERSION_ZIP64).u32(0).u32(0)
+    record
+      .u32(0x06064b50)
+      .u64(44)
+      .u16(MADE_BY | VERSION_ZIP64)
+      .u16(VERSION_ZIP64)
+      .u32(0)
+      .u32(0)
     record.u64(members).u64(members).u64(bytes).u64(offset)
-    record.u32(0x07064b50).u32(0).u64(offset + bytes).u32(1)
+    record
+      .u32(0x07064b50)
+      .u32(0)
+      .u64(offset + bytes)
+      .u32(1)
   }
   const count = Math.min(members, TOO_MANY)
   record.u32(0x06054b50).u16(0).u16(0).u16(count).u16(count)

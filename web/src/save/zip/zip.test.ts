@@ -47,7 +47,11 @@ function readByPython(bytes: Uint8Array): { name: string; size: number; time: nu
 describe('a zip file', () => {
   it('can be read by other tools, with names in every script', async () => {
     const names = ['notes.md', 'Grüße 世界/🔥.txt', 'empty']
-    const bytes = await made([member('notes.md', pattern(100)), member('Grüße 世界/🔥.txt', pattern(300_000)), member('empty', new Uint8Array())])
+    const bytes = await made([
+      member('notes.md', pattern(100)),
+      member('Grüße 世界/🔥.txt', pattern(300_000)),
+      member('empty', new Uint8Array()),
+    ])
     const found = readByPython(bytes)
     expect(found.map(({ name }) => name)).toEqual(names)
     expect(found.map(({ size }) => size)).toEqual([100, 300_000, 0])
@@ -65,8 +69,12 @@ describe('a zip file', () => {
   })
 
   it('has a known length before it is created', () => {
-    const members = [{ name: utf8.encode('a'), size: 5 * GIB }, { name: utf8.encode('bb'), size: 10 }]
-    const first = memberHeader({ name: utf8.encode('a'), size: 5 * GIB, at: AT }).length + 5 * GIB + descriptor({ size: 5 * GIB, crc: 0 }).length
+    const members = [
+      { name: utf8.encode('a'), size: 5 * GIB },
+      { name: utf8.encode('bb'), size: 10 },
+    ]
+    const first =
+      memberHeader({ name: utf8.encode('a'), size: 5 * GIB, at: AT }).length + 5 * GIB + descriptor({ size: 5 * GIB, crc: 0 }).length
     const second = memberHeader({ name: utf8.encode('bb'), size: 10, at: AT }).length + 10 + descriptor({ size: 10, crc: 0 }).length
     const entries = [
       directoryEntry({ name: utf8.encode('a'), size: 5 * GIB, at: AT, crc: 0, offset: 0 }).length,
@@ -81,14 +89,27 @@ describe('a zip file', () => {
     // A sparse file: its middle is never written, and only its end is read.
     const folder = mkdtempSync(join(tmpdir(), 'watchfire-zip-'))
     try {
-      const [large, small] = [{ name: utf8.encode('large'), size: 5 * GIB }, { name: utf8.encode('small'), size: 3 }]
+      const [large, small] = [
+        { name: utf8.encode('large'), size: 5 * GIB },
+        { name: utf8.encode('small'), size: 3 },
+      ]
       const words = utf8.encode('abc')
       const offset = memberHeader({ ...large, at: AT }).length + large.size + descriptor({ size: large.size, crc: 7 }).length
       const behind = [memberHeader({ ...small, at: AT }), words, descriptor({ size: 3, crc: crc32(words) })]
-      const entries = [directoryEntry({ ...large, at: AT, crc: 7, offset: 0 }), directoryEntry({ ...small, at: AT, crc: crc32(words), offset })]
+      const entries = [
+        directoryEntry({ ...large, at: AT, crc: 7, offset: 0 }),
+        directoryEntry({ ...small, at: AT, crc: crc32(words), offset }),
+      ]
       const start = offset + behind.reduce((sum, { length }) => sum + length, 0)
-      const end = directoryEnd(2, entries.reduce((sum, { length }) => sum + length, 0), start)
-      for (const [name, pieces] of [['head', [memberHeader({ ...large, at: AT })]], ['tail', [...behind, ...entries, end]]] as const) {
+      const end = directoryEnd(
+        2,
+        entries.reduce((sum, { length }) => sum + length, 0),
+        start,
+      )
+      for (const [name, pieces] of [
+        ['head', [memberHeader({ ...large, at: AT })]],
+        ['tail', [...behind, ...entries, end]],
+      ] as const) {
         writeFileSync(join(folder, name), Buffer.concat(pieces))
       }
       const script = [

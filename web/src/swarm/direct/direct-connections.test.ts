@@ -291,7 +291,8 @@ describe('the connections of a tab', () => {
     await settle(1000)
     expect(busy.up).toHaveLength(12)
     expect(sent.filter(({ signal }) => signal.kind === 'hang_up').map(({ signal }) => signal)).toEqual([
-      { kind: 'hang_up', call: expect.any(Number), reason: 'busy' }, { kind: 'hang_up', call: expect.any(Number), reason: 'busy' },
+      { kind: 'hang_up', call: expect.any(Number), reason: 'busy' },
+      { kind: 'hang_up', call: expect.any(Number), reason: 'busy' },
     ])
   })
 

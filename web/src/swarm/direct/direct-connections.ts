@@ -243,7 +243,14 @@ export class DirectConnections {
     if (known !== undefined) return known
     const now = this.#deps.clock.now()
     const history: CallHistory = {
-      failures: 0, callableAt: 0, failure: null, signals: 0, signalsSince: now, calls: 0, callsSince: now, lastOffer: null,
+      failures: 0,
+      callableAt: 0,
+      failure: null,
+      signals: 0,
+      signalsSince: now,
+      calls: 0,
+      callsSince: now,
+      lastOffer: null,
     }
     this.#histories.set(peer, history)
     return history

@@ -46,7 +46,11 @@ beforeEach(() => {
   segments = []
   const note = (what: string) => () => happened.push(what)
   path = new DirectPath(channel, clock, {
-    onUp: note('up'), onDown: note('down'), onMalformed: note('malformed'), onSilent: note('silent'), onBroken: note('broken'),
+    onUp: note('up'),
+    onDown: note('down'),
+    onMalformed: note('malformed'),
+    onSilent: note('silent'),
+    onBroken: note('broken'),
     onSegment: (segment) => segments.push(segment),
   })
   path.setConnected(true)
@@ -54,7 +58,10 @@ beforeEach(() => {
 
 const send = (id: number, bytes: number) => {
   let isThrough = false
-  path.send(id, new Uint8Array(bytes)).then(() => (isThrough = true), () => {})
+  path.send(id, new Uint8Array(bytes)).then(
+    () => (isThrough = true),
+    () => {},
+  )
   return async () => {
     await Promise.resolve()
     return isThrough
@@ -74,7 +81,10 @@ describe('a direct path', () => {
   it('splits messages into frames that every browser accepts', async () => {
     const isThrough = send(5, 3 * PART_BYTES_MAX + 1)
     expect(channel.sent.map(({ message, offset, total, bytes }) => [message, offset, total, bytes.length])).toEqual([
-      [5, 0, 49_114, PART_BYTES_MAX], [5, 16_371, 49_114, PART_BYTES_MAX], [5, 32_742, 49_114, PART_BYTES_MAX], [5, 49_113, 49_114, 1],
+      [5, 0, 49_114, PART_BYTES_MAX],
+      [5, 16_371, 49_114, PART_BYTES_MAX],
+      [5, 32_742, 49_114, PART_BYTES_MAX],
+      [5, 49_113, 49_114, 1],
     ])
     expect(await isThrough()).toBe(true)
   })

@@ -10,9 +10,7 @@ const SEGMENT = 0
 const READ = 1
 
 /** A frame on a direct path: a part of a message, or the acknowledgement that a message was read. */
-export type Frame =
-  | { readonly kind: 'segment'; readonly segment: Segment }
-  | { readonly kind: 'read'; readonly message: number }
+export type Frame = { readonly kind: 'segment'; readonly segment: Segment } | { readonly kind: 'read'; readonly message: number }
 
 export function encodeSegmentFrame(segment: Segment): Bytes {
   const frame = encodeSegment(segment, 1)

@@ -34,7 +34,10 @@ describe('a signal', () => {
     ['candidates that are not a list', { kind: 'candidates', call: 1, candidates: { length: 1 } }],
     ['an invalid candidate', { kind: 'candidates', call: 1, candidates: [{ candidate: 'me', sdpMid: '0' }] }],
     ['a candidate without a section', { kind: 'candidates', call: 1, candidates: [{ candidate }] }],
-    ['a candidate that is too long', { kind: 'candidates', call: 1, candidates: [{ candidate: candidate + ' '.repeat(600), sdpMid: '0' }] }],
+    [
+      'a candidate that is too long',
+      { kind: 'candidates', call: 1, candidates: [{ candidate: candidate + ' '.repeat(600), sdpMid: '0' }] },
+    ],
     ['too many candidates', { kind: 'candidates', call: 1, candidates: Array(17).fill({ candidate, sdpMid: '0' }) }],
     ['a hang-up for an unknown reason', { kind: 'hang_up', call: 1, reason: 'because' }],
   ])('is not valid if it is %s', (_what, value) => {

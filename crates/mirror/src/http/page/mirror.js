@@ -77,7 +77,10 @@ class Traffic {
         return `${(start + index * step).toFixed(1)} ${y.toFixed(1)}`
       }
       byId(`line-${source}`).setAttribute('d', `M${this.#points.map(at).join('L')}`)
-      setText(byId(`from-${source}`), `${bytes(this.#points.at(-1)[source])}/s, at most ${bytes(Math.max(...this.#points.map((point) => point[source])))}/s`)
+      setText(
+        byId(`from-${source}`),
+        `${bytes(this.#points.at(-1)[source])}/s, at most ${bytes(Math.max(...this.#points.map((point) => point[source])))}/s`,
+      )
     }
   }
 }
@@ -106,7 +109,8 @@ function show(status) {
   byId('content').hidden = false
 }
 
-const titleOf = (what, shown, all) => (shown < all ? `${what}: the first ${COUNT.format(shown)} of ${COUNT.format(all)}` : `${what}: ${COUNT.format(all)}`)
+const titleOf = (what, shown, all) =>
+  shown < all ? `${what}: the first ${COUNT.format(shown)} of ${COUNT.format(all)}` : `${what}: ${COUNT.format(all)}`
 
 function showDownloads(running) {
   const seen = new Set(running.map(({ digest }) => digest))
@@ -119,7 +123,10 @@ function showDownloads(running) {
     const item = downloads.get(download.digest) ?? newDownload(download)
     const { bytes: size, present_bytes: present, registry_bytes: registry, host_bytes: hosts, seconds } = download
     const progress = size === null ? `${bytes(present)} of an unknown size` : `${bytes(present)} of ${bytes(size)}`
-    setText(item.lastChild, `${progress} after ${duration(seconds)}; ${bytes(registry)} from the registry, ${bytes(hosts)} from ${COUNT.format(download.hosts.length)} hosts`)
+    setText(
+      item.lastChild,
+      `${progress} after ${duration(seconds)}; ${bytes(registry)} from the registry, ${bytes(hosts)} from ${COUNT.format(download.hosts.length)} hosts`,
+    )
     setMeter(item.children[1], size ? present / size : 0, progress)
   }
   byId('no-downloads').hidden = running.length > 0
@@ -127,7 +134,8 @@ function showDownloads(running) {
 
 function newDownload({ digest, repository }) {
   const meter = element('div', 'meter', element('div', 'fill'))
-  for (const [key, value] of Object.entries({ role: 'meter', 'aria-label': 'Progress', 'aria-valuemin': 0, 'aria-valuemax': 100 })) meter.setAttribute(key, value)
+  for (const [key, value] of Object.entries({ role: 'meter', 'aria-label': 'Progress', 'aria-valuemin': 0, 'aria-valuemax': 100 }))
+    meter.setAttribute(key, value)
   const item = element('li', '', element('div', '', name(repository), ' ', name(digest)), meter, element('p', 'small'))
   downloads.set(digest, item)
   byId('downloads').append(item)

@@ -83,7 +83,8 @@ export class Api {
     }
     signal?.throwIfAborted()
     if (response.status === 401) throw new TokenNeeded(token !== '')
-    if (!response.ok) throw new ErrorAnswer(response.status, String(answer?.message ?? answer?.reason ?? 'the server answered with an error'))
+    if (!response.ok)
+      throw new ErrorAnswer(response.status, String(answer?.message ?? answer?.reason ?? 'the server answered with an error'))
     if (answer === null) throw new ErrorAnswer(response.status, 'the answer is not valid JSON')
     return answer
   }

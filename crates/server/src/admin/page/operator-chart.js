@@ -91,7 +91,11 @@ export class Chart {
     this.#crosshair = crosshair
     this.#series = series.map(({ column, name }, index) => {
       const value = element('b')
-      const swatch = svg('svg', { class: `swatch series-${index + 1}`, width: 16, height: 8, 'aria-hidden': 'true' }, svg('line', { x1: 0, y1: 4, x2: 16, y2: 4 }))
+      const swatch = svg(
+        'svg',
+        { class: `swatch series-${index + 1}`, width: 16, height: 8, 'aria-hidden': 'true' },
+        svg('line', { x1: 0, y1: 4, x2: 16, y2: 4 }),
+      )
       return { column, name, value, item: element('li', {}, swatch, `${name} `, value) }
     })
     this.#plot = svg('svg', { class: 'plot', role: 'img', tabindex: 0 }, this.#grid, this.#markLayer, this.#lines, this.#pointer)

@@ -40,7 +40,12 @@ export class ConnectionDetail {
     this.#messages = new MessageList(app, `/admin/connections/${encodeURIComponent(id)}`)
     this.#actions = new Actions([
       { name: 'Disconnect', question: 'Close this connection? Most clients connect again by themselves.', run: () => this.#disconnect() },
-      { name: 'Deny address', question: 'Refuse all requests of this address for an hour, and close its connections? Behind a proxy or a shared address, this may be many people.', run: () => this.#deny() },
+      {
+        name: 'Deny address',
+        question:
+          'Refuse all requests of this address for an hour, and close its connections? Behind a proxy or a shared address, this may be many people.',
+        run: () => this.#deny(),
+      },
     ])
     this.#tcpBox = element('section', { hidden: true }, element('h3', { textContent: 'TCP' }), this.#tcp.element)
     this.element = element(
@@ -117,7 +122,10 @@ export class ConnectionDetail {
     const key = JSON.stringify([topics, channels])
     if (key === this.#topicKey) return
     this.#topicKey = key
-    setText(this.#topicTitle, channels > topics.length ? `Topics: the first ${topics.length} of ${format('count', channels)}` : `Topics: ${topics.length}`)
+    setText(
+      this.#topicTitle,
+      channels > topics.length ? `Topics: the first ${topics.length} of ${format('count', channels)}` : `Topics: ${topics.length}`,
+    )
     this.#topics.replaceChildren(...topics.map((topic) => element('li', {}, wholeClientText(topic))))
     this.#topics.hidden = topics.length === 0
   }
@@ -158,7 +166,9 @@ class Actions {
 
   /** Each has a `name`, a `question` and `run`. */
   constructor(actions) {
-    const buttons = actions.map((action) => element('button', { type: 'button', className: 'danger', textContent: action.name, onclick: () => this.#ask(action) }))
+    const buttons = actions.map((action) =>
+      element('button', { type: 'button', className: 'danger', textContent: action.name, onclick: () => this.#ask(action) }),
+    )
     this.#buttons = element('div', { className: 'bar' }, ...buttons)
     const bar = element('div', { className: 'bar' }, this.#yes, this.#no)
     this.#confirmation = element('div', { className: 'confirm', role: 'group', 'aria-label': 'Confirm', hidden: true }, this.#question, bar)
@@ -212,7 +222,14 @@ class MessageList {
     this.#poller = new Poller((signal) => this.#load(signal), MESSAGES_MS)
     this.#table.element.hidden = true
     const bar = element('div', { className: 'bar' }, this.#watch, this.#payloadsField)
-    this.element = element('section', { className: 'messages' }, element('h3', { textContent: 'Messages' }), bar, this.#status, this.#table.element)
+    this.element = element(
+      'section',
+      { className: 'messages' },
+      element('h3', { textContent: 'Messages' }),
+      bar,
+      this.#status,
+      this.#table.element,
+    )
   }
 
   stop() {

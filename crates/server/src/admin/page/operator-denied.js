@@ -31,7 +31,14 @@ export class DeniedAddresses {
 
   #fillAction(cell, address) {
     if (cell.firstChild) return // The address is the key of the row, so it does not change.
-    cell.append(element('button', { type: 'button', textContent: 'Allow', 'aria-label': `Allow ${short(address)}`, onclick: () => this.#allow(address) }))
+    cell.append(
+      element('button', {
+        type: 'button',
+        textContent: 'Allow',
+        'aria-label': `Allow ${short(address)}`,
+        onclick: () => this.#allow(address),
+      }),
+    )
   }
 
   async #allow(address) {

@@ -188,7 +188,11 @@ export class Meter {
   #fill = element('div', { className: 'fill' })
 
   constructor(label) {
-    this.element = element('div', { className: 'meter', role: 'meter', 'aria-label': label, 'aria-valuemin': 0, 'aria-valuemax': 100 }, this.#fill)
+    this.element = element(
+      'div',
+      { className: 'meter', role: 'meter', 'aria-label': label, 'aria-valuemin': 0, 'aria-valuemax': 100 },
+      this.#fill,
+    )
   }
 
   /** `share` is from 0 to 1; `text` is what a screen reader says. */

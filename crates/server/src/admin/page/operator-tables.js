@@ -28,7 +28,13 @@ function select(label, options, onChange) {
 
 /** A field for text of a client. The option stays as it is until the person edits the field, which cannot hold every text. */
 function field(label, onChange) {
-  const control = element('input', { type: 'text', dir: 'auto', spellcheck: 'false', autocomplete: 'off', onchange: () => onChange(control.value) })
+  const control = element('input', {
+    type: 'text',
+    dir: 'auto',
+    spellcheck: 'false',
+    autocomplete: 'off',
+    onchange: () => onChange(control.value),
+  })
   return { control, field: element('label', {}, label, control) }
 }
 
@@ -57,8 +63,20 @@ class ListView {
     this.#controls = Object.entries(controls)
     this.#poller = new Poller((signal) => this.#load(signal), REFRESH_MS)
     this.#pause = element('button', { type: 'button', onclick: () => app.choose({ paused: app.options.paused ? '' : '1' }) })
-    const form = element('form', { className: 'filters', onsubmit: (event) => event.preventDefault() }, ...this.#controls.map(([, { field }]) => field), this.#pause)
-    this.element = element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: title }), form, this.#status, table.element)
+    const form = element(
+      'form',
+      { className: 'filters', onsubmit: (event) => event.preventDefault() },
+      ...this.#controls.map(([, { field }]) => field),
+      this.#pause,
+    )
+    this.element = element(
+      'div',
+      { className: 'view' },
+      element('h2', { className: 'unseen', textContent: title }),
+      form,
+      this.#status,
+      table.element,
+    )
   }
 
   show() {
@@ -153,14 +171,20 @@ export class ConnectionsView extends ListView {
 
   #showDetail(id) {
     if (id === '') this.dialog.dismiss()
-    else this.dialog.open(`connection ${id}`, () => new ConnectionDetail(this.app, id), () => this.app.choose({ id: '' }))
+    else
+      this.dialog.open(
+        `connection ${id}`,
+        () => new ConnectionDetail(this.app, id),
+        () => this.app.choose({ id: '' }),
+      )
   }
 }
 
 /** The first cell of a row: a button, so that the keyboard can open the row too. The click goes on to the row. */
 function fillOpener(cell, { address }) {
   const text = short(address)
-  if (cell.textContent !== text) cell.replaceChildren(element('button', { type: 'button', className: 'link', 'aria-haspopup': 'dialog' }, clientText(address)))
+  if (cell.textContent !== text)
+    cell.replaceChildren(element('button', { type: 'button', className: 'link', 'aria-haspopup': 'dialog' }, clientText(address)))
 }
 
 function fillClientText(cell, text) {
@@ -231,7 +255,9 @@ class TopicDetail {
       'div',
       { className: 'view' },
       element('div', { className: 'scroll whole-topic', tabindex: 0, role: 'region', 'aria-label': 'Full name' }, wholeClientText(topic)),
-      element('p', { textContent: `${counted(subscribers, 'subscriber')}. The name has ${format('bytes', new TextEncoder().encode(topic).length)}.` }),
+      element('p', {
+        textContent: `${counted(subscribers, 'subscriber')}. The name has ${format('bytes', new TextEncoder().encode(topic).length)}.`,
+      }),
       element('div', { className: 'bar' }, element('button', { type: 'button', textContent: 'Show its connections', onclick: show })),
     )
   }
@@ -289,7 +315,8 @@ export class DetailDialog {
     this.#onClose = null
     // The browser returns the focus to the row that opened the dialog, unless the row is gone.
     const { activeElement } = document
-    if (activeElement === document.body || this.#dialog.contains(activeElement)) document.querySelector('[role="tab"][aria-selected="true"]').focus()
+    if (activeElement === document.body || this.#dialog.contains(activeElement))
+      document.querySelector('[role="tab"][aria-selected="true"]').focus()
     onClose?.()
   }
 }

@@ -56,13 +56,20 @@ export class Tools {
   async #profile() {
     const process = this.#process.value
     if (this.#app.options.machine !== '') {
-      return setText(this.#profileStatus, 'Open the operator’s page of that machine: a flame graph comes from the machine of this address only.')
+      return setText(
+        this.#profileStatus,
+        'Open the operator’s page of that machine: a flame graph comes from the machine of this address only.',
+      )
     }
     this.#record.setAttribute('disabled', '')
     setText(this.#profileStatus, `Process ${process} records for ${PROFILE_SECONDS} s…`)
     try {
       const svg = await this.#app.api.file('/debug/flamegraph', { seconds: PROFILE_SECONDS, process }, PROFILE_SECONDS * 1000)
-      const link = element('a', { href: URL.createObjectURL(svg), download: `flame-graph-process-${process}.svg`, textContent: `Save the flame graph of process ${process}` })
+      const link = element('a', {
+        href: URL.createObjectURL(svg),
+        download: `flame-graph-process-${process}.svg`,
+        textContent: `Save the flame graph of process ${process}`,
+      })
       this.#profileStatus.replaceChildren(link, ` (${format('bytes', svg.size)})`)
     } catch (error) {
       this.#failed(this.#profileStatus, 'Cannot record', error)

@@ -324,7 +324,14 @@ class ProcessCard {
       create: ({ index }) => new LoopBar(index).element,
       update: (line, { busy }) => LoopBar.of(line).update(busy),
     })
-    this.element = element('li', {}, element('h3', { textContent: `Process ${process}` }), this.#facts.element, this.#descriptors.element, this.#loops)
+    this.element = element(
+      'li',
+      {},
+      element('h3', { textContent: `Process ${process}` }),
+      this.#facts.element,
+      this.#descriptors.element,
+      this.#loops,
+    )
     cards.set(this.element, this)
   }
 

@@ -29,7 +29,17 @@ const TABS = {
 }
 
 const DEFAULTS = {
-  tab: 'home', machine: '', range: '15m', sort: 'queued_bytes', transport: '', address: '', topic: '', prefix: '', limit: '20', id: '', paused: '',
+  tab: 'home',
+  machine: '',
+  range: '15m',
+  sort: 'queued_bytes',
+  transport: '',
+  address: '',
+  topic: '',
+  prefix: '',
+  limit: '20',
+  id: '',
+  paused: '',
 }
 
 /** Options that a link may only set to certain values. */
@@ -298,7 +308,13 @@ class App {
       const input = element('input', { type: 'radio', name: 'range', value: range, onchange: () => this.choose({ range }) })
       return element('label', {}, input, element('span', { textContent: label }))
     }
-    const choices = element('fieldset', { className: 'switch' }, element('legend', { className: 'unseen', textContent: 'Range of the charts' }), choice('15m', '15 minutes'), choice('24h', '24 hours'))
+    const choices = element(
+      'fieldset',
+      { className: 'switch' },
+      element('legend', { className: 'unseen', textContent: 'Range of the charts' }),
+      choice('15m', '15 minutes'),
+      choice('24h', '24 hours'),
+    )
     byId('panels').before(choices)
     return choices
   }
@@ -343,7 +359,10 @@ class App {
     byId('connection').dataset.level = problem ? 'trouble' : 'calm'
     if (problem) {
       const last = this.#state ? ` Its last answer was at ${clock(this.#state.now_ms)}; this page shows the values of that time.` : ''
-      const what = problem instanceof NoAnswer ? `The server does not answer: ${problem.message}.${last}` : `Cannot read the values of the server: ${problem.message}.`
+      const what =
+        problem instanceof NoAnswer
+          ? `The server does not answer: ${problem.message}.${last}`
+          : `Cannot read the values of the server: ${problem.message}.`
       setText(byId('problem'), `${what} Trying again every second.`)
       setText(byId('connection'), problem instanceof NoAnswer ? 'No answer' : 'Error')
     } else if (this.#state) setText(byId('connection'), `Live · ${clock(this.#state.now_ms)}`)
