@@ -56,8 +56,13 @@ quick: web ## Check, and test only what differs from main and the crates that de
 
 check: format docs-links commits lint api-docs ## Formatting, links, subjects of new commits, lints and documentation
 
-format:
+format: node_modules/.package-lock.json
 	$(CARGO) fmt --all --check
+	npm run check --silent
+
+node_modules/.package-lock.json: package.json package-lock.json
+	npm ci --no-audit --no-fund
+	@touch $@
 
 commits:
 	tests/commits.sh
@@ -355,4 +360,4 @@ redraw: ## Draw pages and pictures of docs/ again from the stored results
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf dist web/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules tests/outside/bitswap/node_modules
+	rm -rf dist node_modules web/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules tests/outside/bitswap/node_modules
