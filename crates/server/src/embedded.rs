@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 use watchfire_sockets::{Adopter, ClientAddress, HandoffConnection};
 
-use crate::app::Endpoint;
+use crate::channel_api::Endpoint;
 use crate::server::{ProcessRole, RunningServer, Server, StartError};
 
 impl Server {

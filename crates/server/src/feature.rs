@@ -14,7 +14,7 @@ use watchfire_sockets::SocketServer;
 use watchfire_types::Instant;
 
 use crate::addresses::Addresses;
-use crate::app::{Endpoint, Parking, Registry, ShardMessage};
+use crate::channel_api::{Endpoint, Parking, Registry, ShardMessage};
 use crate::cluster::{Cluster, ClusterPart, ReportWaker};
 use crate::metrics::{MetricWriter, Metrics};
 use crate::own_client::OwnClientKey;

@@ -73,15 +73,15 @@
 mod addresses;
 mod admin;
 mod api;
-mod app;
 mod auth;
-#[cfg(any(feature = "hooks", feature = "jwt", feature = "tls"))]
-mod causes;
+mod channel_api;
 mod cluster;
 mod denied_addresses;
 #[cfg(test)]
 mod differing_machines;
 mod embedded;
+#[cfg(any(feature = "hooks", feature = "jwt", feature = "tls"))]
+mod error_text;
 mod feature;
 #[cfg(feature = "pages")]
 mod gateway;
@@ -161,11 +161,11 @@ use watchfire_nats as nats;
 
 pub use admin::AdminError;
 pub use api::ApiKeyError;
-pub use app::{
+pub use auth::AuthError;
+pub use channel_api::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, Endpoint, HandleIn, Joined, Outcome,
     Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
 };
-pub use auth::AuthError;
 pub use embedded::{EmbeddedServer, Refused as ConnectionRefused};
 #[cfg(feature = "pages")]
 pub use gateway::GatewayError;

@@ -20,8 +20,8 @@ use watchfire_sockets::{
 use crate::addresses::Addresses;
 use crate::admin::{self, Access, AdminError, AdminListeners, AdminServer, MetricsPage};
 use crate::api::{AnswersFeature, ApiFeature, ApiKeyError, AskedParts, Keys};
-use crate::app::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::auth::{Auth, AuthError, JwksThread};
+use crate::channel_api::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::cluster::{Cluster, ClusterPart, PartLink, PartName, ReportWaker, Reporter};
 use crate::denied_addresses::DeniedAddresses;
 use crate::feature::{Feature, Foundation, Started};

@@ -43,7 +43,7 @@ use self::own::OwnClients;
 use self::processes::Processes;
 use self::publish::Publisher;
 use self::repeats::{RepeatLimits, Repeats};
-use crate::app::Endpoint;
+use crate::channel_api::Endpoint;
 use crate::cluster::{ClusterPart, PartLink};
 use crate::feature::Feature;
 use crate::history::History;

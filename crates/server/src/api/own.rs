@@ -11,7 +11,7 @@ use super::kept_messages;
 use super::publish::Publisher;
 use super::question::{PresenceCounts, ProcessInfo, Question, summed};
 use super::repeats::{Repeats, RequestName};
-use crate::app::{ShardAnswer, ShardQuestion};
+use crate::channel_api::{ShardAnswer, ShardQuestion};
 use crate::history::History;
 use crate::metrics::Metrics;
 use crate::presence::ReplicatedPresence;

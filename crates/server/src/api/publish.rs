@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::error::{CallError, Code};
 use super::names::{ReservedTopics, check_event};
 use super::params::parse;
-use crate::app::{Body, Endpoint};
+use crate::channel_api::{Body, Endpoint};
 use crate::metrics::Metrics;
 
 /// Calls of one batch.

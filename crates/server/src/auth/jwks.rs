@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use super::error::AuthError;
 use super::keys::{Key, keys_of_set};
 use super::verifier::{Auth, jwks_uri};
-use crate::causes::with_causes;
+use crate::error_text::with_causes;
 use crate::https_connector::{Connector, https_connector};
 
 /// The largest JWK set. A hundred keys take about 100 KB.

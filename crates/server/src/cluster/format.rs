@@ -97,7 +97,7 @@ mod tests {
     fn all_samples() -> Vec<Samples> {
         let mut all = vec![frames()];
         all.extend(message::samples());
-        all.extend(crate::app::message_samples());
+        all.extend(crate::channel_api::message_samples());
         all.extend(crate::history::message_samples());
         all.extend(crate::presence::message_samples());
         all.extend(crate::addresses::message_samples());

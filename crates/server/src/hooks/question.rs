@@ -11,7 +11,7 @@ use super::connect::ConnectVerdict;
 use super::notices::LeaveNotice;
 use super::request::ChannelId;
 use super::verdict::Verdict;
-use crate::app::{Body, ChannelAddress, Endpoint};
+use crate::channel_api::{Body, ChannelAddress, Endpoint};
 use crate::settings::Hook;
 
 /// A question to the backend. A client's channel gets a [`DecidedJoin`] or a [`DecidedMessage`]

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::app::Payload;
+use crate::channel_api::Payload;
 use crate::settings::Hook;
 
 /// The id of one joined channel, which the backend gets with each request about it.

@@ -28,8 +28,8 @@ use super::question::{ConnectReply, DecidedJoin, DecidedMessage, JoinTicket, Que
 use super::request::ChannelId;
 use super::signature::signature;
 use super::verdict::Verdict;
-use crate::app::{ChannelAddress, Endpoint, ShardMessage};
-use crate::causes::with_causes;
+use crate::channel_api::{ChannelAddress, Endpoint, ShardMessage};
+use crate::error_text::with_causes;
 use crate::https_connector::{Connector, https_connector};
 use crate::settings::Hook;
 

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use watchfire_hub::PresenceLimits;
 
-use crate::app::Body;
+use crate::channel_api::Body;
 use crate::settings::OnFailure;
 
 /// The reason for a client when the backend gave none.

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use watchfire_channels::longpoll::{Status, encode_answer};
 use watchfire_types::ShardId;
 
-use crate::app::ShardMessage;
+use crate::channel_api::ShardMessage;
 use crate::hooks::{ConnectReply, ConnectVerdict};
 use crate::proxies::{RequestedHost, is_proxy_header};
 use crate::shard::{Admitted, CONTENT_TYPE, ConnectRefusal, ConnectRequest, Shared, origin_of};

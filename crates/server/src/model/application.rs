@@ -4,7 +4,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::app::{
+use crate::channel_api::{
     Body, Channel, Crash, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket,
 };
 

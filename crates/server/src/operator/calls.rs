@@ -19,7 +19,7 @@ use super::sample::{ProcessFigures, Row};
 use super::system::SystemFigures;
 use super::troubles::{TroubleMetrics, Watch};
 use crate::admin::MetricsPage;
-use crate::app::{
+use crate::channel_api::{
     ClientId, ConnectionId, ConnectionQuery, Endpoint, FoundConnections, ShardAnswer,
     ShardQuestion, WatchAnswer,
 };
@@ -532,7 +532,7 @@ impl ClusterPart for Operator {
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
     use super::history::Event;
-    use crate::app::{
+    use crate::channel_api::{
         ConnectionOrder, ConnectionTransport, Direction, FoundConnection, FoundConnections,
         TcpFigures, WatchAnswer, WatchedMessage, WatchedMessages,
     };

@@ -21,7 +21,7 @@ use super::calls::{Call, Operator, calls_about};
 use super::history::Step;
 use super::machines::Machine;
 use crate::admin::{Access, refuse};
-use crate::app::{
+use crate::channel_api::{
     ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnections,
     NotAConnection, WatchAnswer,
 };

@@ -13,7 +13,7 @@ use super::name::{TOPIC_PREFIX, check_cid};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
-use crate::app::{
+use crate::channel_api::{
     Channel, HandleIn, Joined, Outcome, Payload, Refusal, RelayKind, Reply, Socket, retry_after_ms,
 };
 use crate::metrics::Metrics;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use watchfire_tracker::Have;
 
 use super::peer_json::PeerKind;
-use crate::app::Address;
+use crate::channel_api::Address;
 
 /// A message about a page.
 #[derive(Debug, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use watchfire_types::Instant;
 
-use crate::app::Registry;
+use crate::channel_api::Registry;
 use crate::cluster::ClusterPart;
 use crate::feature::Feature;
 use crate::metrics::{MetricWriter, Metrics};

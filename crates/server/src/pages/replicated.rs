@@ -22,7 +22,7 @@ use super::deny_list::DenyList;
 use super::messages::Message;
 use super::name::{TOPIC_PREFIX, topic_of};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
-use crate::app::{Body, ChannelAddress, ClientSender};
+use crate::channel_api::{Body, ChannelAddress, ClientSender};
 use crate::cluster::{ClusterPart, PartLink, REPORT_ENTRIES_MAX, ReportWaker, Reporter};
 use crate::seed::Seed;
 use crate::settings::Settings;
@@ -546,7 +546,7 @@ mod tests {
     use watchfire_types::ShardId;
 
     use super::*;
-    use crate::app::ParkedRequest;
+    use crate::channel_api::ParkedRequest;
     use crate::cluster::{Cluster, PartName, ProcessStarts, SendError};
 
     const PAGE: &str = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";

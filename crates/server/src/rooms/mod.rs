@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Registry, Reply, Socket};
+use crate::channel_api::{
+    Channel, HandleIn, Joined, Outcome, Payload, Refusal, Registry, Reply, Socket,
+};
 use crate::feature::Feature;
 
 /// Rooms, as a feature of the server.

@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use watchfire_hub::TrackError;
 
 use super::expiries::{CheckToken, Expiries, ExpiryId};
-use crate::app::{Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use crate::auth::{Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenFault};
+use crate::channel_api::{
+    Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket,
+};
 use crate::settings::{ChannelRule, JoinRule, PublishRule};
 
 /// The event with which a client replaces its token.

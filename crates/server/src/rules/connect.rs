@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::app::{Connect, OnConnect, Refused};
 use crate::auth::{Auth, SocketToken};
+use crate::channel_api::{Connect, OnConnect, Refused};
 
 /// The parameter with the token, for clients that cannot send it in the subprotocol.
 const PARAMETER: &str = "token";

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use watchfire_types::Instant;
 
-use crate::app::{ChannelAddress, Endpoint, ShardMessage};
+use crate::channel_api::{ChannelAddress, Endpoint, ShardMessage};
 
 /// Channels that are notified in one tick. The others follow in the next ones, ten times a second.
 const NOTIFIED_PER_TICK_MAX: usize = 5_000;

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::channel::{Member, RuleChannel, reason};
-use crate::app::{Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use crate::auth::Grant;
+use crate::channel_api::{
+    Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket,
+};
 use crate::hooks::{
     Allowed, ChannelId, ClientMessage, DecidedJoin, DecidedMessage, HookRequest, Hooks, JoinTicket,
     LeaveNotice, Question, Recipient, Slot, Verdict,

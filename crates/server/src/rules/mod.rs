@@ -22,8 +22,8 @@ use watchfire_channels::PatternError;
 use watchfire_history::Bounds;
 use watchfire_types::Instant;
 
-use crate::app::{Channel, Endpoint, Registry};
 use crate::auth::Auth;
+use crate::channel_api::{Channel, Endpoint, Registry};
 use crate::feature::Feature;
 use crate::hooks::Hooks;
 use crate::metrics::MetricWriter;

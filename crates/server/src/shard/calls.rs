@@ -8,7 +8,7 @@ use watchfire_sockets::Sockets;
 
 use super::client::{JoinedChannel, SubscriptionRecord, Use, id_of_topic};
 use super::state::Shard;
-use crate::app::{
+use crate::channel_api::{
     AnyChannel, AnyStates, ChannelAddress, Crash, HandleIn, Outcome, ReplyTo, Socket, StateId,
     encoding,
 };

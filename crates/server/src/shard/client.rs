@@ -12,7 +12,7 @@ use watchfire_types::{Instant, SocketId};
 use super::connect_rules::ConnectQuestion;
 use super::session::Session;
 use crate::addresses::CountedAddress;
-use crate::app::{Body, Connected, StateId};
+use crate::channel_api::{Body, Connected, StateId};
 use crate::settings::Limits;
 
 /// Data from a request's head that [`super::Shard`] needs when the connection is opened or parked.

@@ -9,7 +9,7 @@ use watchfire_channels::handshake::{OriginPolicy, Params};
 use super::refused_origins::RefusedOrigins;
 use super::spans::connect_span;
 use crate::addresses::{Addresses, CountedAddress};
-use crate::app::{Connect, Connected, Crash, OnConnect, caught};
+use crate::channel_api::{Connect, Connected, Crash, OnConnect, caught};
 use crate::hooks::{ConnectBody, ConnectReply, ConnectVerdict, Hooks, Question, Recipient, Slot};
 use crate::metrics::Metrics;
 use crate::own_client::OwnClientKey;

@@ -13,7 +13,7 @@ use super::client::{
 };
 use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest, origin_of};
 use super::state::Shard;
-use crate::app::Connected;
+use crate::channel_api::Connected;
 use crate::proxies::ForwardedClient;
 use crate::sites::RequestTarget;
 

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use watchfire_types::Instant;
 
-use crate::app::ChannelAddress;
+use crate::channel_api::ChannelAddress;
 
 /// A join that waits for room in its client's queue.
 pub(super) struct CrowdedJoin {

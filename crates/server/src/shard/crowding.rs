@@ -18,7 +18,7 @@ use watchfire_sockets::Sockets;
 use super::client::Transport;
 use super::crowded_joins::CrowdedJoin;
 use super::state::Shard;
-use crate::app::ChannelAddress;
+use crate::channel_api::ChannelAddress;
 
 /// The longest wait. A client that reads less than it gets would wait for ever.
 const WAIT_MAX: Duration = Duration::from_secs(10);

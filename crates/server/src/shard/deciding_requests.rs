@@ -6,7 +6,7 @@ use watchfire_sockets::Handshake;
 use watchfire_types::SocketId;
 
 use crate::addresses::CountedAddress;
-use crate::app::Connected;
+use crate::channel_api::Connected;
 
 /// Set in the keys of these requests, not in those of clients and of other parked requests. A shard
 /// has fewer than a billion of any.

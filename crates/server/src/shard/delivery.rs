@@ -10,7 +10,9 @@ use super::client::{Client, Transport, Use, is_id_topic};
 use super::session::SessionState;
 use super::shared::Shared;
 use super::state::Shard;
-use crate::app::{Body, Broadcast, ChannelAddress, Direction, Encoded, Reply, ReplyTo, encoding};
+use crate::channel_api::{
+    Body, Broadcast, ChannelAddress, Direction, Encoded, Reply, ReplyTo, encoding,
+};
 
 /// The close code for a disconnect by the application: going away. A client reconnects after it.
 const GOING_AWAY: u16 = 1001;

@@ -11,7 +11,7 @@ use super::client::{Ticket, Transport};
 use super::deciding_requests::is_deciding_key;
 use super::parked_requests::is_parked_key;
 use super::state::Shard;
-use crate::app::ShardMessage;
+use crate::channel_api::ShardMessage;
 use crate::cluster::ProcessLoad;
 
 /// Messages sent before the event loop handles everything else again.

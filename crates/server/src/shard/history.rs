@@ -17,7 +17,7 @@ use watchfire_sockets::Sockets;
 
 use super::client::{Transport, Use};
 use super::state::Shard;
-use crate::app::{Body, Broadcast, Encoded, Payload, Reply, encoding};
+use crate::channel_api::{Body, Broadcast, Encoded, Payload, Reply, encoding};
 use crate::history::{Excerpt, History, Recovery, Wanted};
 
 /// The longest wait of a join for a log. Then its reply has no position.

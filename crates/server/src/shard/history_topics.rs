@@ -6,7 +6,7 @@ use watchfire_history::Position;
 use watchfire_hub::SubscriptionId;
 use watchfire_types::Instant;
 
-use crate::app::ChannelAddress;
+use crate::channel_api::ChannelAddress;
 
 /// The topics with a history that have joined clients on this shard.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use watchfire_types::Instant;
 use super::client::{JoinedChannel, Transport, Use};
 use super::spans::join_span;
 use super::state::Shard;
-use crate::app::{Crash, NotJoined, Outcome, Refusal, Reply, encoding};
+use crate::channel_api::{Crash, NotJoined, Outcome, Refusal, Reply, encoding};
 
 impl Shard {
     /// Joins a client to a topic that it is not joined to. After a rejoin, `old` is the join that

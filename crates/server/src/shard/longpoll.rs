@@ -11,7 +11,7 @@ use watchfire_types::{Instant, SocketId};
 use super::client::{Ticket, Transport};
 use super::session::{SWEEP_TICKS, Session, SessionState, connection};
 use super::state::Shard;
-use crate::app::Connected;
+use crate::channel_api::Connected;
 use crate::token::{SessionId, TokenKey, request_token};
 
 impl Shard {

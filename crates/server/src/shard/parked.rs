@@ -7,7 +7,7 @@ use super::client::Ticket;
 use super::parked_requests::{KEY_BIT, Waiting, index_of};
 use super::session::{CONTENT_TYPE, SWEEP_TICKS};
 use super::state::Shard;
-use crate::app::{ParkResponse, ParkRoute, ParkedRequest, Parking};
+use crate::channel_api::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 
 impl Shard {
     /// Where a request belongs that a feature may park; `None` for a request of the router.

@@ -21,7 +21,7 @@ use super::pending_messages::{
     PENDING_BYTES_MAX, PendingMessage, PendingMessages, TRY_AGAIN_LATER,
 };
 use super::state::Shard;
-use crate::app::{Body, ChannelAddress, Reply};
+use crate::channel_api::{Body, ChannelAddress, Reply};
 
 impl Shard {
     /// Whether a join of this client waits.

@@ -6,7 +6,7 @@ use watchfire_hub::Diff;
 use watchfire_types::Instant;
 
 use super::state::Shard;
-use crate::app::{Body, Broadcast, ShardMessage};
+use crate::channel_api::{Body, Broadcast, ShardMessage};
 
 impl Shard {
     /// Starts a round of broadcasts, when it is time for one.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use watchfire_hub::Diff;
 use watchfire_types::{Instant, ShardId};
 
-use crate::app::Broadcast;
+use crate::channel_api::Broadcast;
 use crate::presence::{ReplicatedPresence, STRIPES};
 
 /// The next diff is sent while fewer bytes of diffs than this are on their way.

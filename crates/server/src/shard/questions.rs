@@ -10,7 +10,7 @@ use super::client::{id_topic, is_id_topic};
 use super::scans::Search;
 use super::state::Shard;
 use super::watches::WatchCall;
-use crate::app::{ShardAnswer, ShardQuestion, ShardQuestions, WatchAnswer};
+use crate::channel_api::{ShardAnswer, ShardQuestion, ShardQuestions, WatchAnswer};
 
 /// The reason for a join that waits while its channel is ended.
 const UNSUBSCRIBED: &str = "unsubscribed";

@@ -7,7 +7,7 @@ use watchfire_sockets::Sockets;
 use super::client::{Client, Transport, Use};
 use super::pending_messages::PendingMessage;
 use super::state::Shard;
-use crate::app::{Body, Direction, Reply, encoding};
+use crate::channel_api::{Body, Direction, Reply, encoding};
 
 /// The close code for a message that cannot be decoded: unexpected condition.
 const UNEXPECTED: u16 = 1011;

@@ -5,7 +5,7 @@ use watchfire_types::Instant;
 
 use super::client::Transport;
 use super::state::Shard;
-use crate::app::{
+use crate::channel_api::{
     Body, Broadcast, ChannelAddress, Direction, Effect, Payload, RelayKind, Reply, ReplyTo,
     encoding,
 };

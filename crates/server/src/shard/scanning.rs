@@ -18,7 +18,7 @@ use super::deciding_requests::is_deciding_key;
 use super::parked_requests::is_parked_key;
 use super::scans::{Candidate, Scan, Search};
 use super::state::Shard;
-use crate::app::{
+use crate::channel_api::{
     ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,
     FoundConnections, ShardAnswer, ShardQuestions, TcpFigures,
 };

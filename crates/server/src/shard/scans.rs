@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::app::{ConnectionQuery, ShardQuestions};
+use crate::channel_api::{ConnectionQuery, ShardQuestions};
 
 /// The scans of a shard; the first one runs.
 #[derive(Default)]

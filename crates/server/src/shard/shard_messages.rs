@@ -6,7 +6,7 @@ use watchfire_sockets::Sockets;
 
 use super::client::id_topic;
 use super::state::Shard;
-use crate::app::{Body, Broadcast, ShardMessage};
+use crate::channel_api::{Body, Broadcast, ShardMessage};
 
 impl Shard {
     /// Handles a message from another thread.

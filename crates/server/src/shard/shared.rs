@@ -7,7 +7,7 @@ use watchfire_channels::longpoll::LongPollLimits;
 
 use super::connect_rules::ConnectRules;
 use crate::addresses::Addresses;
-use crate::app::{Endpoint, Parking, Registry};
+use crate::channel_api::{Endpoint, Parking, Registry};
 use crate::cluster::Cluster;
 use crate::denied_addresses::DeniedAddresses;
 use crate::feature::Feature;

@@ -18,7 +18,7 @@ use super::scans::Scans;
 use super::shared::Shared;
 use super::subscriptions::SubscriptionRecords;
 use super::watches::Watches;
-use crate::app::{AnyStates, Broadcast, ChannelAddress, Effect};
+use crate::channel_api::{AnyStates, Broadcast, ChannelAddress, Effect};
 use crate::metrics::ShardMetrics;
 
 /// One event loop's clients, topics and channels.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use watchfire_channels::Payload;
 use watchfire_types::Instant;
 
-use crate::app::{Direction, WatchAnswer, WatchedMessage, WatchedMessages};
+use crate::channel_api::{Direction, WatchAnswer, WatchedMessage, WatchedMessages};
 use crate::unix_time::now_ms;
 
 /// Connections of a shard that are watched at the same time. A further one is refused.

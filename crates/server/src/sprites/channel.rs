@@ -11,7 +11,7 @@ use super::metrics::SpriteMetrics;
 use super::name::{TOPIC_PREFIX, check_grid_name};
 use super::slot::JoiningCarrier;
 use super::throw_message::Throw;
-use crate::app::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
+use crate::channel_api::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use crate::metrics::Metrics;
 use crate::token::{SlotToken, TokenKey};
 

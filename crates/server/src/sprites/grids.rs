@@ -24,7 +24,7 @@ use super::slots::{self, Slots};
 use super::state::{NoSlot, POLL_GAP_MAX, State};
 use super::throw_message::Throw;
 use crate::addresses::Addresses;
-use crate::app::{ChannelAddress, ClientSender, ParkedRequest};
+use crate::channel_api::{ChannelAddress, ClientSender, ParkedRequest};
 use crate::cluster::{Cluster, PartLink};
 use crate::seed::Seed;
 use crate::settings::Settings;

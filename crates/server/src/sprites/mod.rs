@@ -23,7 +23,7 @@ use axum::Router;
 use watchfire_types::Instant;
 
 use crate::addresses::Addresses;
-use crate::app::{ClientSender, Parking, Registry};
+use crate::channel_api::{ClientSender, Parking, Registry};
 use crate::cluster::{ClusterPart, PartLink};
 use crate::feature::Feature;
 use crate::metrics::{MetricWriter, Metrics};

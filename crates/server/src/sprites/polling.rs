@@ -12,7 +12,7 @@ use super::grids::ReplicatedGrids;
 use super::metrics::SpriteMetrics;
 use super::slot::PollResponse;
 use super::throw_message::Throw;
-use crate::app::{ParkResponse, ParkRoute, ParkedRequest, Parking};
+use crate::channel_api::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 use crate::metrics::Metrics;
 use crate::token::{SlotToken, TokenKey, query_token};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use watchfire_types::Instant;
 
-use crate::app::{ChannelAddress, ParkResponse, ParkedRequest};
+use crate::channel_api::{ChannelAddress, ParkResponse, ParkedRequest};
 
 /// A slot of a peer at this process.
 pub(super) struct LocalSlot {

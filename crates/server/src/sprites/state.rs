@@ -10,7 +10,7 @@ use watchfire_types::{Instant, PeerId};
 use super::slot::{Carrier, LocalSlot, Poll, PollResponse};
 use super::slots::Slots;
 use super::throw_message::Edge;
-use crate::app::{ChannelAddress, ParkedRequest};
+use crate::channel_api::{ChannelAddress, ParkedRequest};
 
 /// A peer that polls counts as gone after this long without a waiting poll.
 pub(super) const POLL_GAP_MAX: Duration = Duration::from_secs(30);

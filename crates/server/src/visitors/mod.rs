@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use watchfire_types::Instant;
 
-use crate::app::{
+use crate::channel_api::{
     Channel, ClientSender, HandleIn, Joined, Outcome, Payload, Refusal, Registry, Reply, Socket,
 };
 use crate::cluster::Cluster;

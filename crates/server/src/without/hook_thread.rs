@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::error::HookError;
 use super::handle::Hooks;
-use crate::app::Endpoint;
+use crate::channel_api::Endpoint;
 use crate::not_built::NotBuilt;
 
 pub(crate) enum HookThread {}

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const ORDER: &[&str] = &[
     // Without imports of the server.
     "settings",
-    "causes",
+    "error_text",
     "not_built",
     "https_connector",
     "logging",
@@ -35,7 +35,7 @@ const ORDER: &[&str] = &[
     "presence",
     "history",
     "auth",
-    "app",
+    "channel_api",
     "hooks",
     "feature",
     "stun",
@@ -100,7 +100,7 @@ fn code(file: &Path) -> String {
     code.lines().filter(is_code).collect::<Vec<_>>().join("\n")
 }
 
-/// The first names of all paths that begin with `start`, such as the `app` of `crate::app::Socket`.
+/// The first names of all paths that begin with `start`, such as the `metrics` of `crate::metrics::Metrics`.
 fn paths_from(code: &str, start: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (at, _) in code.match_indices(start) {

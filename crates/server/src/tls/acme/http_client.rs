@@ -15,7 +15,7 @@ use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use tokio::time::timeout;
 
 use super::plan::ca_certificates;
-use crate::causes::with_causes;
+use crate::error_text::with_causes;
 use crate::https_connector::{system_roots, tls_config};
 
 /// The longest time of a request and its response.

@@ -130,7 +130,7 @@ pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::reply::Reply;
+    use crate::channel_api::reply::Reply;
 
     #[test]
     fn a_reply_is_decoded_as_it_was_encoded() {
