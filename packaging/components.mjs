@@ -48,7 +48,7 @@ function crates() {
 function write(name, text) {
   const { serialNumber, ...list } = JSON.parse(text.replaceAll(`file://${process.cwd()}/`, 'file:///'))
   list.metadata.timestamp = timestamp
-  writeFileSync(path.join(folder, name), JSON.stringify(list, null, 2) + '\n')
+  writeFileSync(path.join(folder, name), `${JSON.stringify(list, null, 2)}\n`)
 }
 
 function run(program, args, options = {}) {

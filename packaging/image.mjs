@@ -138,7 +138,7 @@ function certificates(files) {
   const folder = path.join(files, 'usr/share/ca-certificates/mozilla')
   return readdirSync(folder)
     .sort()
-    .map((name) => readFileSync(path.join(folder, name), 'utf8').trimEnd() + '\n')
+    .map((name) => `${readFileSync(path.join(folder, name), 'utf8').trimEnd()}\n`)
     .join('')
 }
 

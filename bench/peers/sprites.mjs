@@ -143,8 +143,8 @@ function onThrow(body, response) {
 }
 
 function onJoin(name, body, response) {
-  let grid = grids.get(name)
-  if (!grid) grids.set(name, (grid = []))
+  const grid = grids.get(name) ?? []
+  grids.set(name, grid)
   const peer = peers.get(body.token) ?? join(grid)
   peer.since = Date.now()
   const { token, id } = peer

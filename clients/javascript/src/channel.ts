@@ -219,7 +219,10 @@ export class Channel {
     if (isOfToken && ++this.#tokenRefusals === 1) return void this.#openWithNewToken()
     const mayTryAgain = isOfToken && this.#tokenRefusals < TOKEN_REFUSALS_MAX
     const passes = PASSING_REASONS.includes(reason)
-    if (this.#joining && !mayTryAgain && !passes) return this.#close(reason, response)
+    if (this.#joining && !mayTryAgain && !passes) {
+      this.#close(reason, response)
+      return
+    }
     if (this.#wasJoined || passes) this.#setStatus({ kind: 'refused', reason })
     // npm `phoenix` tries again after its usual delay, with this token.
     if (isOfToken) void this.#socket.tokens?.renew()
@@ -229,7 +232,10 @@ export class Channel {
   #handleClose(): void {
     this.#phoenix = undefined
     const reason = this.#expiryReason ?? 'closed by the server'
-    if (reason !== 'token_expired' || !this.#socket.tokens) return this.#close(reason)
+    if (reason !== 'token_expired' || !this.#socket.tokens) {
+      this.#close(reason)
+      return
+    }
     this.#setStatus({ kind: 'interrupted' })
     void this.#openWithNewToken()
   }

@@ -38,7 +38,10 @@ export class ClientSocket extends Socket {
     const isOpen = this.#isWanted && this.isConnected()
     this.#isWanted = true
     if (isOpen) return
-    if (!this.tokens) return super.connect()
+    if (!this.tokens) {
+      super.connect()
+      return
+    }
     void this.tokens.valid().then((token) => {
       if (token !== undefined && this.#isWanted) super.connect()
     })

@@ -8,7 +8,8 @@ const MARGIN_MS = 5_000
 const DOUBT_MS = 30_000
 
 /** Waits before `getToken` is called again after a failure; the last one repeats. */
-const RETRY_MS = [1_000, 2_000, 5_000, 10_000]
+const RETRY_MS = [1_000, 2_000, 5_000]
+const RETRY_LATER_MS = 10_000
 
 /** The world as tokens need it. Tests have a clock of their own. */
 export type Clock = { now: () => number; wait: (ms: number, signal: AbortSignal) => Promise<void> }
@@ -78,7 +79,7 @@ export class Tokens {
       } catch (cause) {
         if (signal.aborted) return undefined
         this.#onError(new Error(`cannot get a token: ${messageOf(cause)}; getToken() is called again`, { cause }))
-        await this.#clock.wait(RETRY_MS[failures] ?? RETRY_MS.at(-1)!, signal)
+        await this.#clock.wait(RETRY_MS[failures] ?? RETRY_LATER_MS, signal)
       }
     }
     return undefined
@@ -114,6 +115,10 @@ const systemClock: Clock = {
   wait: (ms, signal) =>
     new Promise((resolve) => {
       const timer = setTimeout(resolve, ms)
-      signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })
+      const stop = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      signal.addEventListener('abort', stop, { once: true })
     }),
 }

@@ -6,7 +6,12 @@ import { Channel } from '../dist/channel.js'
 /** A channel whose server is the test: `answer` is the server's answer to the latest join. */
 function channelOf() {
   const receivers = {}
-  const push = { receive: (status, act) => ((receivers[status] = act), push) }
+  const push = {
+    receive(status, act) {
+      receivers[status] = act
+      return push
+    },
+  }
   const phoenix = { on: () => 0, onError: () => 0, onClose: () => 0, leave: () => (world.left += 1), join: () => push }
   const world = { left: 0, statuses: [], answer: (status, response) => receivers[status](response) }
   const socket = { topics: new Set(), connect: () => {}, channel: () => phoenix }

@@ -5,7 +5,7 @@ import { Tokens, endOf } from '../dist/tokens.js'
 
 /** A token with this end, in seconds. The client does not read its signature. */
 const jwt = (exp, name = '') =>
-  ['{"alg":"HS256"}', JSON.stringify({ sub: 'ada', exp, name })].map((part) => Buffer.from(part).toString('base64url')).join('.') + '.x'
+  `${['{"alg":"HS256"}', JSON.stringify({ sub: 'ada', exp, name })].map((part) => Buffer.from(part).toString('base64url')).join('.')}.x`
 
 /** Tokens with a clock that only a test moves; a wait ends at once. */
 function tokensOf(getToken) {

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { startWatchfire } from '../lib/server.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newVisitor, cidOf, WAIT_MS, startServer } from './page-driver.mjs'
-import { file, generated, picture } from './fixtures.mjs'
+import { file, generated } from './fixtures.mjs'
 
 const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
 const PHONE = { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true }

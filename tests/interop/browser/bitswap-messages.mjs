@@ -113,7 +113,9 @@ function fields(message) {
     if (key % 8 === 0) found.push({ number, value: read() })
     else {
       const length = read()
-      found.push({ number, value: message.subarray(at, (at += length)) })
+      const end = at + length
+      found.push({ number, value: message.subarray(at, end) })
+      at = end
     }
   }
   return found

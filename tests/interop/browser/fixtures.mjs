@@ -43,7 +43,10 @@ function dusk(width, height) {
 
 function noiseOf(seed) {
   let state = seed
-  return () => [(state = next(state)) >>> 24, state >>> 16, state >>> 8]
+  return () => {
+    state = next(state)
+    return [state >>> 24, state >>> 16, state >>> 8]
+  }
 }
 
 /** One second of a tone, as a WAV file. */

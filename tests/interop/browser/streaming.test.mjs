@@ -270,7 +270,8 @@ async function retry(times, attempt) {
 /** Starts each player as soon as it exists, and records its events and the time when the text of one block is visible. */
 function autoplay({ tab }) {
   return tab.addInitScript(() => {
-    const timings = (globalThis.timings = {})
+    const timings = {}
+    globalThis.timings = timings
     const note = (what) => (timings[what] ??= Math.round(performance.now()))
     for (const what of ['loadstart', 'loadedmetadata', 'canplay', 'playing']) addEventListener(what, () => note(what), true)
     new MutationObserver(() => {

@@ -246,7 +246,7 @@ describe('a server that asks about clients', () => {
     for (let n = 0; n < 20; n += 1) assert.equal((await reply(channel.push('note', { n }))).status, 'ok')
     assert.ok(waiting.every((client) => client.opened.all.length === 0))
     backend.decide = ({ params: { user } }) => identity(user)
-    open.forEach((answer) => answer())
+    for (const answer of open) answer()
     await Promise.all(waiting.map((client) => client.join(topic)))
   })
 })

@@ -31,7 +31,7 @@ describe('a long-poll session', () => {
 
   it('opens again with a GET whose token is unknown', async () => {
     const { token: real } = await new LongPollSession(server).get()
-    const forged = ['x', '', 'null', 'undefined', real.slice(1), `${real}x`, real.slice(0, -2) + 'zz', 'ü'.repeat(300)]
+    const forged = ['x', '', 'null', 'undefined', real.slice(1), `${real}x`, `${real.slice(0, -2)}zz`, 'ü'.repeat(300)]
     for (const token of forged) {
       const opened = await new LongPollSession(server).get({ token })
       assert.equal(opened.status, 410)
@@ -282,7 +282,7 @@ describe('a long-poll session with short timeouts and low limits', () => {
     }
   })
 
-  it('ends when no GET comes', async (t) => {
+  it('ends when no GET comes', async () => {
     const topic = freshTopic()
     const session = await LongPollSession.open(server)
     await session.post(['1', '1', topic, 'phx_join', {}])
@@ -297,7 +297,7 @@ describe('a long-poll session with short timeouts and low limits', () => {
     ['large', 5, 60_000],
   ]
   for (const [kind, count, length] of overfull) {
-    it(`ends when too ${kind} messages wait for a GET, and others continue`, async (t) => {
+    it(`ends when too ${kind} messages wait for a GET, and others continue`, async () => {
       const topic = freshTopic()
       const [reader, sleeper] = [await LongPollSession.open(server), await LongPollSession.open(server)]
       for (const session of [reader, sleeper]) await session.post(['1', '1', topic, 'phx_join', {}])

@@ -254,7 +254,7 @@ describe('one room with every client version on every transport', () => {
       }),
     )
     const rounds = numbers(10)
-    for (const n of rounds) members.forEach(({ channel }, from) => channel.push('new_msg', { from, n }))
+    for (const n of rounds) for (const [from, { channel }] of members.entries()) channel.push('new_msg', { from, n })
     for (const { variant, inbox } of members) {
       const messages = await inbox.take(members.length * rounds.length, variant.name)
       members.forEach(({ variant: speaker }, from) => {

@@ -121,7 +121,9 @@ describe('kubo', { skip: whyNoKubo }, () => {
   it('exchanges large batches with us on a busy machine, and stays connected', async (test) => {
     const { kubo, host } = await pair(test)
     const load = Array.from({ length: 6 }, () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }))
-    test.after(() => load.forEach((child) => child.kill('SIGKILL')))
+    test.after(() => {
+      for (const child of load) child.kill('SIGKILL')
+    })
     await hostFetches(host, kubo, file(64 * MIB), ...PROFILES[2025])
     await kuboFetches(kubo, host, file(64 * MIB))
     const { dropped_peers, peers } = await host.command('stats')

@@ -26,8 +26,10 @@ export class Libp2pHost {
 
   /** `args` are the arguments of the program; without `--listen` it listens on loopback. */
   static async start(...args) {
+    // biome-ignore-start lint/complexity/noThisInStatic: a subclass has its own program and arguments
     const host = new this()
     const child = spawn(binary(path.join('examples', this.program)), [...this.defaultArgs(args), ...args], { stdio: 'pipe' })
+    // biome-ignore-end lint/complexity/noThisInStatic: a subclass has its own program and arguments
     host.#child = child
     child.stderr.setEncoding('utf8').on('data', (text) => (host.stderr += text))
     host.#exited = new Promise((resolve) => child.once('close', resolve))

@@ -130,7 +130,7 @@ async function run(text, command, { folder, certificate, ports }) {
   // Debian's users do not have the folder of nginx and HAProxy in their path.
   const env = { PATH: `${process.env.PATH}:/usr/sbin`, HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
   const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env })
-  const proxy = new Proxy(child, { folder, certificate, ports })
+  const proxy = new RunningProxy(child, { folder, certificate, ports })
   try {
     await proxy.listening()
   } catch (error) {
@@ -140,8 +140,7 @@ async function run(text, command, { folder, certificate, ports }) {
   return proxy
 }
 
-/** A running proxy. */
-class Proxy {
+class RunningProxy {
   stderr = ''
   #child
   #ended

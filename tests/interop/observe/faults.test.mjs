@@ -175,7 +175,9 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
         const { hostname, port } = new URL(await server.admin('/'))
         process.kill(server.pid, 'SIGSTOP')
         const sockets = Array.from({ length: 400 }, () => net.connect(Number(port), hostname).on('error', () => {}))
-        undo(() => sockets.forEach((socket) => socket.destroy()))
+        undo(() => {
+          for (const socket of sockets) socket.destroy()
+        })
         await waitUntil(() => overflows() > 0, 'the kernel drops connections')
         process.kill(server.pid, 'SIGCONT')
       },
@@ -207,7 +209,10 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       inject: async (server, undo) => {
         const client = await openSocket(server)
         const asking = setInterval(() => client.send(JSON.stringify(['9', '9', 'asked:1', 'phx_join', {}])), 50)
-        undo(() => (clearInterval(asking), client.terminate()))
+        undo(() => {
+          clearInterval(asking)
+          client.terminate()
+        })
       },
     }))
 

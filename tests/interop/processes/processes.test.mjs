@@ -130,9 +130,9 @@ describe('a server of several processes', () => {
     assert.equal(await server.metric('watchfire_processes'), PROCESSES)
   })
 
-  it('finds a long-poll session from every process', async (t) => {
+  it('finds a long-poll session from every process', async () => {
     const topic = freshTopic('rooms')
-    const sessions = await Promise.all(Array.from({ length: 12 }, () => openPoll(t, server)))
+    const sessions = await Promise.all(Array.from({ length: 12 }, () => openPoll(server)))
     for (const [n, session] of sessions.entries()) {
       await session.request(['1', '1', topic, 'phx_join', {}])
       await session.request(['1', '2', topic, 'new_msg', { n }])
@@ -309,7 +309,7 @@ async function enter(t, server, topic, name) {
 }
 
 /** A long-poll session that uses a new connection for every request. */
-async function openPoll(t, server) {
+async function openPoll(server) {
   const session = await LongPollSession.open(server)
   return {
     get: async () => {

@@ -61,8 +61,9 @@ function seal(key, page) {
   const recordsKey = expand('watchfire private records')
   const pieces = []
   for (let at = 0; at < content.length; ) {
-    const room = page.record_bytes - TAG_BYTES - (at === 0 ? HEADER_BYTES : 0)
-    pieces.push(content.subarray(at, (at += room)))
+    const end = at + page.record_bytes - TAG_BYTES - (at === 0 ? HEADER_BYTES : 0)
+    pieces.push(content.subarray(at, end))
+    at = end
   }
   const records = pieces.map((piece, n) => {
     const nonce = Buffer.concat([Buffer.alloc(7), u32(n), Buffer.from([n === pieces.length - 1 ? 1 : 0])])
@@ -179,7 +180,7 @@ const vectors = {
     { why: 'an absolute path', hex: index(1, raw(0, '/etc/passwd', 1)), error: 'Path' },
     { why: 'no name', hex: index(1, raw(0, '', 1)), error: 'Path' },
     { why: 'a NUL in a name', hex: index(1, raw(0, 'a\0b', 1)), error: 'Path' },
-    { why: 'too many names', hex: index(1, raw(0, 'x/'.repeat(32) + 'x', 1)), error: 'Path' },
+    { why: 'too many names', hex: index(1, raw(0, `${'x/'.repeat(32)}x`, 1)), error: 'Path' },
     { why: 'a name that is not UTF-8', hex: index(1, Buffer.concat([Buffer.from([0, 0, 1, 0xff]), u64(1)])), error: 'Utf8' },
     { why: 'the same name twice', hex: index(1, raw(0, 'a', 1), raw(0, 'a', 1)), error: 'Order' },
     { why: 'names out of order', hex: index(1, raw(0, 'b', 1), raw(0, 'a', 1)), error: 'Order' },

@@ -91,7 +91,10 @@ describe('a Bitswap message', () => {
 
   it('made of random bytes is decoded or rejected, and never crashes', () => {
     let seed = 42
-    const byte = () => ((seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31) >> 16) & 255
+    const byte = () => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
+      return (seed >> 16) & 255
+    }
     const good = encodeMessage({ ...nothing, wants: [want(v0)], presences: [{ cid: v1, have: true }] }, [
       { cid: v1, data: Uint8Array.of(1, 2) },
     ])

@@ -137,7 +137,10 @@ describe('many leechers', () => {
   it('complete from one slow seeder although peers join and leave, for any seed', () => {
     for (let seed = 1; seed <= 3; seed++) {
       let state = seed
-      const random = () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647
+      const random = () => {
+        state = (state * 48_271) % 2_147_483_647
+        return state / 2_147_483_647
+      }
       const swarm = new SimulatedSwarm(page)
       swarm.join('holder', { isProvider: true, bytesPerMs: 300 })
       swarm.join('liar', { isProvider: true, manner: 'liar' })

@@ -9,7 +9,7 @@ import { MessageWriter } from './protobuf.ts'
 import { listFiles, readFile } from './read-files.ts'
 import { buildShards, hashEntries } from './shard.ts'
 import { MemoryBlockStore } from './block-store.ts'
-import { type StoreEvent } from './block-table.ts'
+import type { StoreEvent } from './block-table.ts'
 import { decodeFsNode, encodeDirectory, encodeFile } from './unixfs.ts'
 import { fromHex, readVectors } from './test-vectors.ts'
 import { DagWalk, type WalkLimits, type WantedBlock } from './dag-walk.ts'
@@ -389,7 +389,10 @@ describe('a UnixFS node', () => {
 
   it('made of random bytes is decoded or rejected, and never crashes', () => {
     let seed = 1
-    const byte = () => ((seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31) >> 16) & 255
+    const byte = () => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
+      return (seed >> 16) & 255
+    }
     const good = encodeFile([{ cid: dagPb, size: 5, dagBytes: 9 }])
     for (let i = 0; i < 5000; i++) {
       const block = i % 2 === 0 ? Uint8Array.from({ length: byte() % 64 }, byte) : good.slice()

@@ -37,7 +37,7 @@ function formOf(message: Message, tag: string, values: Readonly<Record<string, u
 const rules = new Map<string, Intl.PluralRules>()
 
 function pluralRules(tag: string): Intl.PluralRules {
-  let known = rules.get(tag)
-  if (known === undefined) rules.set(tag, (known = new Intl.PluralRules(tag)))
-  return known
+  const found = rules.get(tag) ?? new Intl.PluralRules(tag)
+  rules.set(tag, found)
+  return found
 }

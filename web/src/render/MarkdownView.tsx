@@ -20,7 +20,12 @@ interface MarkdownViewProps {
 export function MarkdownView({ blob, from, files }: MarkdownViewProps) {
   const built = useAsync(() => build(blob, from, files), [blob, from, files])
   const addresses = built !== null && 'ok' in built ? built.ok.addresses : []
-  useEffect(() => () => addresses.forEach((address) => URL.revokeObjectURL(address)), [addresses])
+  useEffect(
+    () => () => {
+      for (const address of addresses) URL.revokeObjectURL(address)
+    },
+    [addresses],
+  )
   if (built === null) return <p class="fetching" aria-busy="true" />
   if ('failed' in built) return <TextView blob={blob} />
   return <Nodes of={built.ok.nodes} as="div" class="prose" dir="auto" onClick={(event) => void followInside(event)} />

@@ -84,7 +84,7 @@ function declarationIn(start: string, declaring: Declaring): string | null {
     case 'xml':
       return xml
     case 'html': {
-      const visible = start.replace(/<!--[^]*?(?:-->|$)/g, '')
+      const visible = start.replace(/<!--[\s\S]*?(?:-->|$)/g, '')
       for (const [tag] of visible.matchAll(/<meta[\s/][^>]*/gi)) {
         const declared = declaredByMeta(tag)
         if (declared !== null) return declared

@@ -145,7 +145,7 @@ function kindOfBytes(head: Uint8Array): Kind {
   if (isBinary(head) || encoding.by === 'guess') return { kind: 'other' }
   const text = decoded(head, encoding)
   const start = text
-    .replace(/^(?:\s+|<!--[^]*?-->|<\?xml[^]*?\?>)+/, '')
+    .replace(/^(?:\s+|<!--[\s\S]*?-->|<\?xml[\s\S]*?\?>)+/, '')
     .slice(0, 20)
     .toLowerCase()
   if (start.startsWith('<!doctype html') || /^<html[\s>]/.test(start)) return { kind: 'html' }

@@ -25,7 +25,7 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
   if (blob.size > HTML_BYTES_MAX || (read !== null && 'failed' in read)) return <TextView blob={blob} declaring="html" />
   return (
     <>
-      {read !== null && read.ok.hasScripts && (
+      {read?.ok.hasScripts && (
         <div class="bar sandbox">
           <p>{sandboxSentence(running)}</p>
           <button type="button" onClick={() => setRunning(!running)}>

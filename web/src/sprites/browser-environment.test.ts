@@ -26,7 +26,10 @@ function fakeEnvironment() {
     close: () => void closed.push(cid),
   })
   const site = {
-    open: (cid: string, bytesMax?: number) => (opened.push([cid, bytesMax]), session(cid)),
+    open(cid: string, bytesMax?: number) {
+      opened.push([cid, bytesMax])
+      return session(cid)
+    },
     share: () => Promise.reject(new Error('must not be shared')),
   } satisfies Pick<Site, 'open' | 'share'> as unknown as Site
   const openPages = new OpenPages(site)

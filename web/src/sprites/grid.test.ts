@@ -13,13 +13,19 @@ async function fakeGrid(token: string | null) {
   const fake = { reply: { status: 'ok', response: {} } as Reply, token, lefts: 0 }
   const topic: Topic = {
     isJoined: () => true,
-    push: (_, payload) => (pushed.push(payload), Promise.resolve(fake.reply)),
+    push(_, payload) {
+      pushed.push(payload)
+      return Promise.resolve(fake.reply)
+    },
     leave: () => void fake.lefts++,
   }
   const connection = {
     state: 'open' as const,
     subscribe: () => () => undefined,
-    join: (_: string, __: readonly string[], events: TopicEvents) => (joins.push(events), topic),
+    join(_: string, __: readonly string[], events: TopicEvents) {
+      joins.push(events)
+      return topic
+    },
     verify: () => Promise.resolve(),
     close: () => undefined,
   }

@@ -31,7 +31,7 @@ export function restoreSprites(storage: TabStorage, grid: string, physics: Physi
   if (kept === null) {
     const first = [...DRAWINGS.keys()].slice(0, 3)
     // On a diagonal, so that they do not overlap.
-    first.forEach((sprite, i) => physics.put(sprite, ((i + 1) * width) / 4, ((i + 1) * height) / 4))
+    for (const [i, sprite] of first.entries()) physics.put(sprite, ((i + 1) * width) / 4, ((i + 1) * height) / 4)
     return
   }
   for (const [sprite, x, y, picture] of readKept(kept).slice(0, SPRITES_MAX)) {

@@ -15,7 +15,8 @@ let entering: Promise<TabFolder | null> | null = null
 
 /** The folder of this tab. `null` if the browser has no disk for it. */
 function enter(): Promise<TabFolder | null> {
-  return (entering ??= tryToEnter().catch(() => null))
+  entering ??= tryToEnter().catch(() => null)
+  return entering
 }
 
 async function tryToEnter(): Promise<TabFolder> {
@@ -87,7 +88,8 @@ let writings = 0
 
 /** One worker writes for all pages of the tab. */
 async function writeInWorker(path: readonly string[], bytes: Bytes): Promise<File> {
-  const { worker, waiting } = (writer ??= startWriter())
+  writer ??= startWriter()
+  const { worker, waiting } = writer
   const writing: WriteRequest = { id: writings++, path, bytes }
   const written = await new Promise<WriteReply>((resolve) => {
     waiting.set(writing.id, resolve)

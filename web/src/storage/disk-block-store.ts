@@ -274,6 +274,9 @@ function ownBytes(bytes: Bytes): Bytes {
 /** The oldest blocks, as many as fit in a batch. */
 function takeBatch(unwritten: StoredBlock[]): StoredBlock[] {
   let bytes = 0
-  const end = unwritten.findIndex((block) => (bytes += block.bytes.length) >= BATCH_BYTES)
+  const end = unwritten.findIndex((block) => {
+    bytes += block.bytes.length
+    return bytes >= BATCH_BYTES
+  })
   return unwritten.splice(0, end < 0 ? unwritten.length : end + 1)
 }

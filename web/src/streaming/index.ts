@@ -13,7 +13,8 @@ export async function openFileStreams(): Promise<FileStreams | null> {
   // `serviceWorker` is absent in insecure contexts.
   if (navigator.serviceWorker === undefined) return null
   if (own === null) {
-    const created = (own = new FileStreams(navigator.serviceWorker))
+    const created = new FileStreams(navigator.serviceWorker)
+    own = created
     addEventListener('pagehide', () => created.close())
   }
   return (await own.ready()) ? own : null

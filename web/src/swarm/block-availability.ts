@@ -110,7 +110,10 @@ export class BlockAvailability {
     const holding = this.#peers.get(peer)
     if (holding === undefined || !this.#isOfPage(cid)) return
     let n = this.#numbers.get(cid.key)
-    if (n === undefined) this.#numbers.set(cid.key, (n = this.#numbers.size))
+    if (n === undefined) {
+      n = this.#numbers.size
+      this.#numbers.set(cid.key, n)
+    }
     const byte = n >> 3
     if (byte >= holding.bits.length) {
       if (!has) return

@@ -182,7 +182,7 @@ export class FakeConnection implements Connection {
         }),
       leave: () => {
         this.#topics = this.#topics.filter((each) => each !== topic)
-        if (topic.member !== null && topic.member.joined) this.#server.removeMember(topic.member)
+        if (topic.member?.joined) this.#server.removeMember(topic.member)
       },
     }
   }

@@ -31,7 +31,11 @@ beforeEach(() => {
         const decoded = decodeRelayFrame(frame.buffer)
         if (decoded === null) throw new Error('only frames are pushed')
         const { message, offset, bytes } = decoded.segment
-        frames.push({ message, offset, length: bytes.length, answer: (reply) => (resolve(reply), settled()) })
+        const answer = (reply: Parameters<typeof resolve>[0]) => {
+          resolve(reply)
+          return settled()
+        }
+        frames.push({ message, offset, length: bytes.length, answer })
       }),
   })
 })

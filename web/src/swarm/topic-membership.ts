@@ -64,7 +64,8 @@ export class TopicMembership {
     this.#topic = deps.connection.join(`page:${root.key}`, EVENTS, {
       params: () => {
         const traceparent = deps.trace()
-        return { have: (this.#announced = deps.have()), ...(traceparent === null ? {} : { traceparent }) }
+        this.#announced = deps.have()
+        return { have: this.#announced, ...(traceparent === null ? {} : { traceparent }) }
       },
       joined: (response) => this.#handleJoined(response),
       refused: (response) => this.#handleRefused(response),

@@ -129,7 +129,7 @@ function Moved({ way, speed, bytes }: { way: string; speed: number; bytes: numbe
 
 function Peers({ peers, total, speeds }: { peers: readonly PeerStatus[]; total: number | null; speeds: SpeedMeters }) {
   return (
-    <div class="peers" role="region" aria-label={panel('peers')} tabIndex={0}>
+    <section class="peers" aria-label={panel('peers')} tabIndex={0}>
       <table>
         <thead>
           <tr>
@@ -146,7 +146,7 @@ function Peers({ peers, total, speeds }: { peers: readonly PeerStatus[]; total: 
           ))}
         </tbody>
       </table>
-    </div>
+    </section>
   )
 }
 

@@ -38,7 +38,9 @@ export function App({ site }: { site: Site }) {
     main.current?.focus()
   }
   return (
+    // biome-ignore lint/a11y/noStaticElementInteractions lint/a11y/useKeyWithClickEvents: the links inside it make clicks of keys too
     <div class="app" onClick={followLink}>
+      {/* biome-ignore lint/a11y/useValidAnchor: without script, the address alone moves the focus */}
       <a class="skip" href="#main" onClick={skip}>
         {shell('skip')}
       </a>

@@ -5,7 +5,7 @@ let painted: Promise<void> | null = null
 
 /** Resolves after the first paint, so that later downloads do not delay it. */
 export function afterPaint(): Promise<void> {
-  return (painted ??= new Promise((resolve) => {
+  painted ??= new Promise((resolve) => {
     setTimeout(resolve, AT_LATEST_MS)
     if (!PerformanceObserver.supportedEntryTypes.includes('paint')) {
       requestAnimationFrame(() => setTimeout(resolve))
@@ -14,5 +14,6 @@ export function afterPaint(): Promise<void> {
     new PerformanceObserver((list) => {
       if (list.getEntriesByName('first-contentful-paint').length > 0) resolve()
     }).observe({ type: 'paint', buffered: true })
-  }))
+  })
+  return painted
 }

@@ -135,7 +135,10 @@ describe('the signals of a page', () => {
     const readable = {
       privacy: { kind: 'public' },
       listing: () => listing,
-      subscribe: (listener: typeof report) => ((report = listener), () => undefined),
+      subscribe(listener: typeof report) {
+        report = listener
+        return () => undefined
+      },
     } as Partial<ReadablePage> as ReadablePage
     const signals = {
       state: signal<PageState>({ kind: 'joining' }),
@@ -193,7 +196,10 @@ describe('the site', () => {
     const channels = Promise.resolve({
       state: 'open' as const,
       subscribe: () => () => undefined,
-      join: (name: string, _: readonly string[], events: TopicEvents) => (joined.set(name, events), topic),
+      join(name: string, _: readonly string[], events: TopicEvents) {
+        joined.set(name, events)
+        return topic
+      },
       verify: () => Promise.resolve(),
       close: () => undefined,
     })

@@ -26,7 +26,12 @@ function world(state: PageState, counts: Counts | null = null) {
     close: () => closed.push(cid),
   })
   const opened: string[] = []
-  const site = { open: (cid: string) => (opened.push(cid), page(cid)) } as unknown as Site
+  const site = {
+    open(cid: string) {
+      opened.push(cid)
+      return page(cid)
+    },
+  } as unknown as Site
   return { openPages: new OpenPages(site), page, opened, closed, unlocked }
 }
 

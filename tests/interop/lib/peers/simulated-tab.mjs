@@ -6,7 +6,6 @@ import WebSocket from 'ws'
 import { TrafficMeter } from './traffic-meter.mjs'
 
 export class Tab {
-  #web
   #connection
   #session
   #meter
@@ -16,7 +15,6 @@ export class Tab {
 
   /** Opens a page; with a publication, shares it. */
   constructor(web, { endpoint, limits, root, publication }) {
-    this.#web = web
     this.#meter = new TrafficMeter(web.decodeRelayFrame)
     this.#connection = web.connect(endpoint, { transport: WebSocket })
     this.#session = web.openPage(root, {

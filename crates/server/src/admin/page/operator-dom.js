@@ -124,7 +124,7 @@ export class Table {
       create: () => element('tr', {}, ...columns.map((column) => cellOf(column))),
       update: (line, row) => {
         this.#rowOf.set(line, row)
-        this.#columns.forEach((column, index) => fillCell(line.children[index], column, row))
+        for (const [index, column] of this.#columns.entries()) fillCell(line.children[index], column, row)
       },
     })
     if (onRow) {
