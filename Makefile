@@ -255,7 +255,7 @@ OUTSIDE_PROGRAMS := --profile $(INTEROP_PROFILE) -p watchfire-cli -p watchfire-s
 endif
 OUTSIDE_BUILD := $(CARGO) build $(LOCKED) $(OUTSIDE_PROGRAMS)
 # Wycheproof's vectors are unit tests. They are compiled before the time of the suites begins.
-OUTSIDE_TESTS := $(if $(if $(SUITES),$(filter wycheproof,$(SUITES)),all),watchfire watchfire-encryption)
+OUTSIDE_TESTS := $(if $(if $(SUITES),$(filter wycheproof,$(SUITES)),all),watchfire watchfire-content)
 OUTSIDE_RUN := cd tests/outside && INTEROP_PROFILE=$(INTEROP_PROFILE) node run.mjs
 
 outside: OUTSIDE_TOOLS := chromium:chromium

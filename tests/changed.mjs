@@ -18,7 +18,6 @@ const SUITES = {
   channels: ['interop-channels', 'interop-client'],
   cli: ['interop-command-line', 'interop-tls'],
   content: ['interop-browser', 'interop-kubo', 'interop-command-line'],
-  encryption: ['interop-browser', 'interop-kubo'],
   fleet: ['test-mirror'],
   history: ['interop-channels', 'test-cluster'],
   hub: ['interop-channels', 'interop-channels-3'],

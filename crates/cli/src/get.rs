@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::json;
+use watchfire_content::encryption::{Index, Key, Kind, Output as Opened};
 use watchfire_content::{Block, Cid, FileReader, Walk};
-use watchfire_encryption::{Index, Key, Kind, Output as Opened};
 use watchfire_p2p::{Fetched, Host, HostStats};
 use watchfire_page_client::Have;
 use watchfire_store::{
@@ -463,9 +463,9 @@ fn write_out(
 
 /// Prints a warning if the written file is the ciphertext of a private page.
 fn warn_if_sealed(path: &Path, cid: &Cid) {
-    let mut start = [0; watchfire_encryption::MAGIC.len()];
+    let mut start = [0; watchfire_content::encryption::MAGIC.len()];
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
-    if read.is_ok() && watchfire_encryption::is_sealed(&start) {
+    if read.is_ok() && watchfire_content::encryption::is_sealed(&start) {
         eprintln!(
             "watchfire: {cid} is a private page, and the link has no key: {} is its ciphertext",
             path.display()
@@ -618,8 +618,9 @@ impl PrivateStream {
 
     fn find(&self, index: &Index) -> anyhow::Result<usize> {
         let inside = &self.inside;
-        let is_wanted =
-            |entry: &watchfire_encryption::Entry| entry.path == *inside && entry.kind == Kind::File;
+        let is_wanted = |entry: &watchfire_content::encryption::Entry| {
+            entry.path == *inside && entry.kind == Kind::File
+        };
         index.entries.iter().position(is_wanted).with_context(|| {
             if inside.is_empty() {
                 "cannot write a directory to the standard output; choose a path with --output"

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use watchfire_encryption::{Key, KeyError};
+use watchfire_content::encryption::{Key, KeyError};
 
 /// The environment variable with the key, which only the owner of the process can read.
 const KEY_VARIABLE: &str = "WATCHFIRE_LINK_KEY";

@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use watchfire_content::Cid;
-use watchfire_encryption::{Key, KeyError};
+use watchfire_content::encryption::{Key, KeyError};
 use watchfire_p2p::{AddressPart, Multiaddr};
 use watchfire_page_client::ServerUrl;
 use watchfire_store::names;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use watchfire_content::Cid;
-use watchfire_encryption::Key;
+use watchfire_content::encryption::Key;
 use watchfire_p2p::Host;
 use watchfire_page_client::{
     ConnectionState, Have, PageClient, PageClientOptions, PageStatus, ServerUrl, page_cid,

@@ -10,7 +10,7 @@ use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 use serde_json::json;
 use watchfire_content::Cid;
-use watchfire_encryption::Key;
+use watchfire_content::encryption::Key;
 use watchfire_p2p::Host;
 use watchfire_page_client::{Have, PageClient, ServerUrl};
 use watchfire_store::{

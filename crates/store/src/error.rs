@@ -124,7 +124,7 @@ pub enum StoreError {
         /// The file or directory.
         path: PathBuf,
         /// The cause.
-        error: watchfire_encryption::PrivateError,
+        error: watchfire_content::encryption::PrivateError,
     },
     /// The memory limit for shared files is reached.
     #[error("cannot share {}: it needs more than the {max} bytes of memory for shared files", path.display())]

@@ -111,7 +111,7 @@ pub enum ExportError {
     },
     /// A private page cannot be decrypted.
     #[error(transparent)]
-    Private(#[from] watchfire_encryption::PrivateError),
+    Private(#[from] watchfire_content::encryption::PrivateError),
     /// A private page has no file or directory of this path.
     #[error("cannot find {name:?} in this private page")]
     NotInPrivatePage {

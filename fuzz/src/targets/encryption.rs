@@ -1,4 +1,6 @@
-use watchfire_encryption::{Decryptor, Index, Key, Layout, Output, PrivateError, RecordCipher};
+use watchfire_content::encryption::{
+    Decryptor, Index, Key, Layout, Output, PrivateError, RecordCipher,
+};
 
 /// An index that decodes encodes to the same bytes, and its paths stay below the page.
 pub fn private_index(bytes: &[u8]) {

@@ -14,7 +14,7 @@ export const suite = {
     'the cipher and the key derivation of private pages. One vector that differs fails the tests.',
   parts: [
     { judged: 'signatures of tokens', run: () => vectorsOf('watchfire') },
-    { judged: 'private pages', run: () => vectorsOf('watchfire-encryption') },
+    { judged: 'private pages', run: () => vectorsOf('watchfire-content') },
   ],
 }
 

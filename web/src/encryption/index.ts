@@ -1,4 +1,4 @@
-/** Private pages: encrypted records that only the key in the link opens. The Rust twin is `crates/encryption`. */
+/** Private pages: encrypted records that only the key in the link opens. The Rust twin is `crates/content/src/encryption`. */
 export { PrivateError } from './error.ts'
 export type { PrivateProblem } from './problem.ts'
 export { publishPrivate } from './publish.ts'

@@ -2,7 +2,7 @@ use std::fs::{self, File, Metadata};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use watchfire_encryption::{Entry, Index, Kind, RecordCipher};
+use watchfire_content::encryption::{ENTRIES_MAX, Entry, Index, IndexError, Kind, RecordCipher};
 
 use crate::error::IoContext;
 use crate::import::Stamp;
@@ -202,9 +202,9 @@ impl Scan {
         source: Option<Source>,
         path: &Path,
     ) -> Result<(), StoreError> {
-        let max = watchfire_encryption::ENTRIES_MAX as u64;
+        let max = ENTRIES_MAX as u64;
         if self.found.len() as u64 == max {
-            let error = watchfire_encryption::IndexError::TooManyEntries { entries: max + 1, max };
+            let error = IndexError::TooManyEntries { entries: max + 1, max };
             return Err(StoreError::Private { path: path.to_owned(), error: error.into() });
         }
         self.found.push((entry, source));

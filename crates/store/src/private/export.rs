@@ -2,8 +2,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use watchfire_content::encryption::{Decryptor, Entry, Index, Key, Kind, Output, PrivateError};
 use watchfire_content::{Block, Cid, FileReader};
-use watchfire_encryption::{Decryptor, Entry, Index, Key, Kind, Output, PrivateError};
 
 use crate::error::IoContext;
 use crate::export::{Unfinished, name_of};

@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use watchfire_content::encryption::{self, RecordCipher};
 use watchfire_content::{Block, BlockStore, Cid, FileBuilder, MemoryStore, Profile, Root};
-use watchfire_encryption::RecordCipher;
 
 use super::content::{ContentError, PrivateContent};
 use crate::shared::{LOCATION_COST_BYTES, UNSHARED_MAX};
@@ -18,7 +18,7 @@ use crate::{FileChange, Key, ReadBlocks, StoreError, UnsharedFile, key_of};
 /// page is no longer shared; see [`PrivateFiles::take_unshared`].
 ///
 /// ```
-/// use watchfire_encryption::Key;
+/// use watchfire_content::encryption::Key;
 /// use watchfire_store::{PrivateFiles, ReadBlocks};
 ///
 /// # let file = std::env::temp_dir().join(format!("watchfire-private-doc-{}", std::process::id()));
@@ -60,11 +60,7 @@ struct Leaf {
 }
 
 impl Page {
-    fn scan(
-        path: &Path,
-        key: &watchfire_encryption::Key,
-        skips_hidden: bool,
-    ) -> Result<Self, StoreError> {
+    fn scan(path: &Path, key: &encryption::Key, skips_hidden: bool) -> Result<Self, StoreError> {
         let (index, content) = PrivateContent::scan(path, skips_hidden)?;
         let wrong = |error| StoreError::Private { path: path.to_owned(), error };
         let records = RecordCipher::for_sealing(key, index.layout().map_err(wrong)?);
@@ -100,7 +96,7 @@ impl Page {
 /// stored.
 pub fn private_cid_of(
     path: &Path,
-    key: &watchfire_encryption::Key,
+    key: &encryption::Key,
     skips_hidden: bool,
     on_leaf: &mut dyn FnMut(u64),
 ) -> Result<Root, StoreError> {
@@ -133,7 +129,7 @@ impl PrivateFiles {
     pub fn share(
         &self,
         path: &Path,
-        key: &watchfire_encryption::Key,
+        key: &encryption::Key,
         skips_hidden: bool,
         on_leaf: &mut dyn FnMut(u64),
     ) -> Result<Root, StoreError> {

@@ -1,9 +1,11 @@
-//! The test vectors, which the browser implementation reads too.
+//! `private/pages.json`: the format of private pages.
 
 use serde::Deserialize;
-use watchfire_encryption::{
+use watchfire_content::encryption::{
     Decryptor, Entry, Index, IndexError, Key, Kind, Layout, Output, PrivateError, RecordCipher,
 };
+
+use crate::from_hex;
 
 #[derive(Deserialize)]
 struct Vectors {
@@ -58,13 +60,7 @@ struct RefusedIndex {
 }
 
 fn vectors() -> Vectors {
-    let text = include_str!("../../../../tests/vectors/private/pages.json");
-    serde_json::from_str(text).expect("vectors")
-}
-
-fn from_hex(hex: &str) -> Vec<u8> {
-    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal");
-    (0..hex.len()).step_by(2).map(byte).collect()
+    crate::vectors("private/pages.json")
 }
 
 fn to_hex(bytes: &[u8]) -> String {
@@ -167,7 +163,7 @@ fn pages_are_sealed_identically_and_decrypted_again() {
 #[test]
 fn lengths_are_padded_identically() {
     for (bytes, padded) in vectors().padded {
-        assert_eq!(watchfire_encryption::padded(bytes), padded, "{bytes}");
+        assert_eq!(watchfire_content::encryption::padded(bytes), padded, "{bytes}");
     }
 }
 

@@ -1,7 +1,7 @@
 use std::cmp::Ordering;
 
-use crate::layout::sum_of;
-use crate::{CONTENT_BYTES_MAX, IndexError, Layout, PrivateError};
+use super::layout::sum_of;
+use super::{CONTENT_BYTES_MAX, IndexError, Layout, PrivateError};
 
 /// The longest index in bytes.
 pub const INDEX_BYTES_MAX: u64 = 16 << 20;

@@ -11,7 +11,7 @@
 //! - [`Decryptor`]: decrypts the ciphertext in order. It returns authenticated bytes only.
 //!
 //! ```
-//! use watchfire_encryption::{Entry, Index, Key, Kind, Output, RecordCipher, Decryptor};
+//! use watchfire_content::encryption::{Entry, Index, Key, Kind, Output, RecordCipher, Decryptor};
 //!
 //! let key = Key::from_bytes([7; 32]);
 //! let entry = Entry { path: String::new(), kind: Kind::File, bytes: 5 };
@@ -30,7 +30,7 @@
 //! assert_eq!(outputs[0], Output::Index(index));
 //! assert_eq!(outputs[1], Output::Bytes { entry: 0, bytes: b"Hello".to_vec() });
 //! # decryptor.finish()?;
-//! # Ok::<(), watchfire_encryption::PrivateError>(())
+//! # Ok::<(), watchfire_content::encryption::PrivateError>(())
 //! ```
 //!
 //! Absent on purpose: files, random numbers and blocks. The caller creates keys and splits the

@@ -1,5 +1,5 @@
-use crate::records::HEADER_BYTES;
-use crate::{IndexError, PrivateError};
+use super::records::HEADER_BYTES;
+use super::{IndexError, PrivateError};
 
 /// The length of a record: one leaf of the default profile.
 pub const RECORD_BYTES: u32 = 1 << 20;

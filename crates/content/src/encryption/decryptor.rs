@@ -1,4 +1,4 @@
-use crate::{HEADER_BYTES, Index, Key, Layout, PrivateError, RecordCipher};
+use super::{HEADER_BYTES, Index, Key, Layout, PrivateError, RecordCipher};
 
 /// The output of a [`Decryptor`]: first the index, then the bytes of the entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Decryptor {
             return Ok(());
         }
         // Without a complete header, the bytes may not be a private page.
-        if records.is_none() && !crate::is_sealed(&self.pending) {
+        if records.is_none() && !super::is_sealed(&self.pending) {
             return Err(PrivateError::NotPrivate);
         }
         Err(PrivateError::Length { sealed_bytes: self.sealed_bytes })
@@ -143,13 +143,13 @@ impl Decryptor {
         else {
             let is_last =
                 self.records.as_ref().map(|it| it.layout().records()) == Some(self.record);
-            return if is_last { Err(crate::IndexError::Truncated.into()) } else { Ok(()) };
+            return if is_last { Err(super::IndexError::Truncated.into()) } else { Ok(()) };
         };
         let head = std::mem::take(&mut self.head);
         let index = Index::decode(&head[..bytes])?;
         let records = self.records.as_ref().expect("a record was decrypted");
         // The padding must have exactly the expected length, so that it can hide no data.
-        if crate::padded(index.content_bytes()?) != records.layout().content_bytes() {
+        if super::padded(index.content_bytes()?) != records.layout().content_bytes() {
             return Err(PrivateError::Length { sealed_bytes: self.sealed_bytes });
         }
         let sizes = index.entries.iter().map(|entry| entry.bytes);

@@ -5,8 +5,8 @@ use aes_gcm::{Aes256Gcm, KeyInit as _, Nonce, Tag};
 use hkdf::Hkdf;
 use sha2::Sha256;
 
-use crate::layout::is_record_bytes;
-use crate::{Key, Layout, PrivateError, TAG_BYTES};
+use super::layout::is_record_bytes;
+use super::{Key, Layout, PrivateError, TAG_BYTES};
 
 /// The first bytes of every private page. The last letter is the version.
 pub const MAGIC: &[u8; 16] = b"watchfire seal 1";

@@ -1,7 +1,9 @@
 //! Properties that hold for every page.
 
 use proptest::prelude::*;
-use watchfire_encryption::{Decryptor, Entry, Index, Key, Kind, Layout, Output, RecordCipher};
+use watchfire_content::encryption::{
+    Decryptor, Entry, Index, Key, Kind, Layout, Output, RecordCipher,
+};
 
 fn entries() -> impl Strategy<Value = Vec<Entry>> {
     let path = proptest::collection::vec("[a-zé.-]{1,4}", 1..4).prop_map(|names| names.join("/"));

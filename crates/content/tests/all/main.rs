@@ -1,10 +1,13 @@
-//! Tests against `tests/vectors`, which the browser's implementation must pass as well.
+//! Tests against `tests/vectors`, which the browser's implementation must pass as well, and the
+//! properties of private pages.
 
 mod cars;
 mod cid_forms;
 mod directories;
 mod files;
 mod nodes;
+mod private_page_properties;
+mod private_pages;
 mod refused;
 mod sharded_directories;
 
