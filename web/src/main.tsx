@@ -1,7 +1,9 @@
 import { fetchLimits } from './limits/index.ts'
 import { render } from 'preact'
 import './style/index.css'
-import { App, afterPaint, followHistory, liveSite, refuseStrayDrops, route, applyTheme } from './ui/index.ts'
+import { App, applyTheme, liveSite, refuseStrayDrops } from './app/index.ts'
+import { afterPaint } from './ui/after-paint.ts'
+import { followHistory, route } from './ui/location.ts'
 import { applyLanguage, loadLanguage } from './messages/index.ts'
 
 applyTheme()

@@ -1,6 +1,5 @@
 import type { Damage } from '../messages/damage.ts'
-import { problemSentence } from '../messages/swarm.ts'
-import type { ContentProblem } from './problem.ts'
+import { type ContentProblem, problemSentence } from './problem.ts'
 
 /** Invalid or unavailable content. `message` is a sentence for people. */
 export class ContentError extends Error {

@@ -21,7 +21,7 @@ export {
 } from './cid.ts'
 export type { Cid, CidKey, CidPrefix } from './cid.ts'
 export { ContentError, malformed } from './error.ts'
-export type { ContentProblem } from './problem.ts'
+export { type ContentProblem, linkSentence, problemSentence } from './problem.ts'
 export { bytesOf, decodeFields, int32Of, MessageWriter, uintOf } from './protobuf.ts'
 export { findFile } from './find-file.ts'
 export type { FindResult } from './find-file.ts'

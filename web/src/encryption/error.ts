@@ -1,5 +1,4 @@
-import { privateProblemSentence } from '../messages/private.ts'
-import type { PrivateProblem } from './problem.ts'
+import { type PrivateProblem, privateProblemSentence } from './problem.ts'
 
 /** A private page cannot be made or opened. `message` is a sentence for people. */
 export class PrivateError extends Error {

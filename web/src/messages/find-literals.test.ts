@@ -7,7 +7,7 @@ const SOURCES = fileURLToPath(new URL('..', import.meta.url))
 
 /** Literals that are not translated: the file, the beginning of the literal, and the reason. */
 const EXCEPTIONS: readonly (readonly [file: string, beginning: string, why: string])[] = [
-  ['ui/Header.tsx', 'Watchfire', 'a name'],
+  ['app/Header.tsx', 'Watchfire', 'a name'],
   ['chat/ChatPage.tsx', 'channels.open_rooms', 'a setting'],
   ['encryption/cipher.ts', 'watchfire private', 'input of the key derivation'],
   ['encryption/records.ts', 'watchfire seal', 'magic bytes'],
@@ -21,7 +21,7 @@ const EXCEPTIONS: readonly (readonly [file: string, beginning: string, why: stri
   ['streaming/response.ts', 'text/plain', 'a media type'],
   ['sites/responder.ts', 'text/html', 'a media type'],
   ['sites/worker.ts', 'text/plain', 'a media type'],
-  ['save/attachment.ts', 'attachment', 'a header'],
+  ['streaming/attachment.ts', 'attachment', 'a header'],
   ['storage/browser-disk.ts', 'the writer has ended', 'an error for developers'],
   ['streaming/pull-stream.ts', 'cannot read the file', 'an error for developers'],
   ['streaming/worker.ts', 'cannot read the file', 'an error for developers'],

@@ -1,8 +1,7 @@
-import type { PrivateProblem } from '../encryption/problem.ts'
 import { part } from './part.ts'
 
 /** Problems with private pages. */
-const text = part('private', {
+export const privatePages = part('private', {
   notPrivate: 'This page is not private, although its link has a key: somebody changed the link.',
   version: 'This private page was made by a newer version of this app. Reload to update.',
   wrongKey: 'The key in this link does not open this page.',
@@ -20,42 +19,3 @@ const text = part('private', {
   order: 'The file list of this private page is not sorted.',
   size: 'The file list of this private page contains impossible sizes.',
 })
-
-/** The reason why a private page cannot be created or opened. */
-export function privateProblemSentence(problem: PrivateProblem): string {
-  switch (problem.kind) {
-    case 'not-private':
-      return text('notPrivate')
-    case 'version':
-      return text('version')
-    case 'wrong-key':
-      return text('wrongKey')
-    case 'changed':
-      return text('changed', { record: problem.record })
-    case 'length':
-      return text('length')
-    case 'too-large':
-      return text('tooLarge')
-    case 'index':
-      return indexSentence(problem.index)
-  }
-}
-
-function indexSentence(index: Extract<PrivateProblem, { kind: 'index' }>['index']): string {
-  switch (index) {
-    case 'too-long':
-      return text('tooLong')
-    case 'too-many-entries':
-      return text('tooMany')
-    case 'not-one-file':
-      return text('notOneFile')
-    case 'cut':
-    case 'trailing':
-    case 'kind':
-    case 'utf8':
-    case 'path':
-    case 'order':
-    case 'size':
-      return text(index)
-  }
-}

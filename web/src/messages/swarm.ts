@@ -1,7 +1,4 @@
-import type { ContentProblem } from '../content/problem.ts'
-import { damage } from './damage.ts'
 import { part } from './part.ts'
-import { sizeText } from './sizes.ts'
 
 /** Problems with a page, its content, and the peers that send it. */
 export const swarm = part('swarm', {
@@ -35,32 +32,3 @@ export const swarm = part('swarm', {
   noFile: 'There is no file "{name}".',
   badPath: '"{name}" cannot be the name of a file here.',
 })
-
-/** The reason why content cannot be created, loaded or shown. */
-export function problemSentence(problem: ContentProblem): string {
-  switch (problem.kind) {
-    case 'malformed':
-      return swarm('damaged', { what: damage(problem.what) })
-    case 'unsupported':
-      return swarm(problem.what, { code: problem.code })
-    case 'too-large':
-      return swarm('tooLarge', { size: sizeText(problem.bytes), most: sizeText(problem.bytesMax) })
-    case 'too-many':
-      return swarm(problem.what, { count: problem.max })
-    case 'too-deep':
-      return swarm('tooDeep', { count: problem.depthMax })
-    case 'no-room':
-      return swarm('noRoom', { size: sizeText(problem.bytes) })
-    case 'missing':
-      return swarm('missing', { cid: problem.cid })
-    case 'no-such-file':
-      return swarm('noFile', { name: problem.path })
-    case 'bad-path':
-      return swarm('badPath', { name: problem.path })
-  }
-}
-
-/** The reason why a link does not name a page that can be read here. */
-export function linkSentence(problem: ContentProblem): string {
-  return problem.kind === 'unsupported' ? swarm('unreadable', { what: problemSentence(problem) }) : swarm('noCid')
-}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { indexOf } from '../render/directory.ts'
+import { indexOf } from '../files/directory.ts'
 import { bundle, nameOfText } from './bundle.ts'
 import { EMPTY_DRAFT, type Draft, type Writing } from './draft.ts'
 

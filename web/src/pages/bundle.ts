@@ -1,4 +1,4 @@
-import { indexOf } from '../render/directory.ts'
+import { indexOf } from '../files/directory.ts'
 import type { PageFile } from '../ui/site.ts'
 import { freeName, isBlank, type Draft, type Writing } from './draft.ts'
 

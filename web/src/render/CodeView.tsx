@@ -1,9 +1,9 @@
-import { useAsync } from './use-async.ts'
-import { declaringOf, textIn, type Declaring } from './encoding.ts'
+import { useAsync } from '../ui/use-async.ts'
+import { declaringOf, textIn, type Declaring } from '../files/encoding.ts'
 import { Nodes } from './Nodes.tsx'
 import { sanitise } from './sanitise.ts'
-import { mixesDirectionsTooOften } from './text.ts'
-import { TextView } from './TextView.tsx'
+import { mixesDirectionsTooOften } from '../files/text.ts'
+import { TextView } from '../files/TextView.tsx'
 
 /** Source code, highlighted when that takes no noticeable time. */
 export function CodeView({ blob, language, name }: { blob: Blob; language: string; name: string }) {

@@ -6,10 +6,10 @@ import { sizeText } from '../messages/index.ts'
 import { files as text } from '../messages/files.ts'
 import { sites as siteText } from '../messages/sites.ts'
 import { shownName } from '../names/index.ts'
-import { fileAt, indexOf } from './directory.ts'
+import { fileAt, indexOf } from '../files/directory.ts'
 import { FileView } from './FileView.tsx'
-import { SaveAll } from './SaveAll.tsx'
-import { SaveLink } from './SaveLink.tsx'
+import { SaveAll } from '../save/SaveAll.tsx'
+import { SaveLink } from '../save/SaveLink.tsx'
 
 /** Files listed at first, and added with each click on "more". */
 const LISTED_AT_ONCE = 500

@@ -1,11 +1,11 @@
 import { useEffect } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
 import { isFileFragment } from '../ui/route.ts'
-import { useAsync } from './use-async.ts'
-import { textIn } from './encoding.ts'
+import { useAsync } from '../ui/use-async.ts'
+import { textIn } from '../files/encoding.ts'
 import { Nodes } from './Nodes.tsx'
-import { mixesDirectionsTooOften } from './text.ts'
-import { TextView } from './TextView.tsx'
+import { mixesDirectionsTooOften } from '../files/text.ts'
+import { TextView } from '../files/TextView.tsx'
 
 /** Longer Markdown is shown as text, because parsing it would block the tab for long. */
 const MARKDOWN_BYTES_MAX = 512 * 1024

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { files as text } from '../messages/files.ts'
-import { useObjectUrl } from './use-async.ts'
+import { useObjectUrl } from '../ui/use-async.ts'
 
 interface PictureViewProps {
   blob: Blob

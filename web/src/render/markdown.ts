@@ -1,8 +1,8 @@
 import { Marked } from 'marked'
 import type { DirectoryFile } from '../ui/site.ts'
 import { fileLink } from '../ui/location.ts'
-import { findReferencedFile } from './directory.ts'
-import { pictureType, SNIFFED_BYTES } from './kind.ts'
+import { findReferencedFile } from '../files/directory.ts'
+import { pictureType, SNIFFED_BYTES } from '../files/kind.ts'
 import { sanitise } from './sanitise.ts'
 
 const parser = new Marked({ gfm: true, breaks: false, async: false })

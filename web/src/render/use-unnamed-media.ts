@@ -1,6 +1,6 @@
 import type { Streamed } from '../ui/site.ts'
-import { useAsync } from './use-async.ts'
-import { headOf, kindOf } from './kind.ts'
+import { useAsync } from '../ui/use-async.ts'
+import { headOf, kindOf } from '../files/kind.ts'
 
 /** Whether a file without a name is audio or video, by its first bytes, long before all of it is here. */
 export function useIsUnnamedMedia(streamed: Streamed | undefined): boolean {

@@ -1,6 +1,6 @@
-import { findReferencedFile } from '../render/directory.ts'
-import { encodingOf, type Declaring, type Encoding } from '../render/encoding.ts'
-import { kindOf, SNIFFED_BYTES } from '../render/kind.ts'
+import { findReferencedFile } from '../files/directory.ts'
+import { encodingOf, type Declaring, type Encoding } from '../files/encoding.ts'
+import { kindOf, SNIFFED_BYTES } from '../files/kind.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 
 /** The policy of HTML without scripts: it may have styles and inlined media, and no connections. */

@@ -1,5 +1,5 @@
-import { encodingOf } from '../render/encoding.ts'
-import { kindOf, SNIFFED_BYTES } from '../render/kind.ts'
+import { encodingOf } from '../files/encoding.ts'
+import { kindOf, SNIFFED_BYTES } from '../files/kind.ts'
 
 /** Types that a browser requires for the resources of a page, besides those that the app itself shows. */
 const TYPES: Record<string, string> = {

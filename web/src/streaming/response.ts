@@ -1,6 +1,6 @@
 import { refusalText, type Refusal } from '../messages/refusals.ts'
-import { isMediaType } from '../render/media-types.ts'
-import { attachment } from '../save/attachment.ts'
+import { isMediaType } from './media-types.ts'
+import { attachment } from './attachment.ts'
 import { parseRange, type Range } from '../service-worker/range.ts'
 import type { Purpose } from './protocol.ts'
 

@@ -1,5 +1,4 @@
-import { ContentError, parseCid, type Cid } from '../content/index.ts'
-import { linkSentence } from '../messages/swarm.ts'
+import { ContentError, linkSentence, parseCid, type Cid } from '../content/index.ts'
 import type { PageDeps, PageSession } from './api.ts'
 import { Session } from './session.ts'
 

@@ -1,6 +1,6 @@
 import type { Block, Input } from '../bitswap/index.ts'
-import { blocksInOrder, ContentError, type BlockStore, type Cid, type StoreEvent } from '../content/index.ts'
-import { problemSentence, swarm } from '../messages/swarm.ts'
+import { blocksInOrder, ContentError, problemSentence, type BlockStore, type Cid, type StoreEvent } from '../content/index.ts'
+import { swarm } from '../messages/swarm.ts'
 import type { Have, Listing, PageFile, PageProblem } from './api.ts'
 import { Download } from './download.ts'
 import { FileRequests } from './file-requests.ts'

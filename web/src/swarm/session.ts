@@ -1,6 +1,6 @@
 import { defaultExchangeLimits, Exchange, SECOND, type ExchangeLimits, type PeerId } from '../bitswap/index.ts'
-import { dagBytesMax, MemoryBlockStore, type Cid, type ContentError } from '../content/index.ts'
-import { problemSentence, swarm } from '../messages/swarm.ts'
+import { dagBytesMax, MemoryBlockStore, problemSentence, type Cid, type ContentError } from '../content/index.ts'
+import { swarm } from '../messages/swarm.ts'
 import { browserBlockStore, type MakeBlockStore } from '../storage/index.ts'
 import type { BlockMap, Listing, PageDeps, PageFile, PageProblem, PageSession, PageState, Phase } from './api.ts'
 import type { Clock } from './clock.ts'

@@ -1,6 +1,6 @@
 import type { Streamed } from '../ui/site.ts'
 import { decoded, encodingOf, isBinary } from './encoding.ts'
-import { VIDEO_TYPES, AUDIO_TYPES } from './media-types.ts'
+import { VIDEO_TYPES, AUDIO_TYPES } from '../streaming/media-types.ts'
 
 /** The view of a file. `other` can only be saved. */
 export type Kind =

@@ -1,4 +1,4 @@
-import type { SavedFile } from '../save/index.ts'
+import type { SavedFile } from './index.ts'
 import { files as text } from '../messages/files.ts'
 import { percentOf, percentText } from '../messages/index.ts'
 import { useSaving, type Saving } from './use-saving.ts'
@@ -9,7 +9,7 @@ interface SaveLinkProps {
 }
 
 // Imported when a file is shown, because a file picker opens only in direct response to a click.
-const saves = import('../save/index.ts')
+const saves = import('./index.ts')
 saves.catch(() => undefined)
 
 /** A button that saves a file to disk. */

@@ -5,8 +5,8 @@ import type { Limits as AllLimits } from '../limits/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { ReadablePage } from '../encryption/index.ts'
 import type { Publication, PublishOptions } from '../swarm/index.ts'
-import type { Counts, OwnCopy } from './sentences.ts'
-import type { Connection, Limits, PageSession, PageState, RoomMessage, RoomSession, Site, Traffic, PageWarning } from './site.ts'
+import type { Counts, OwnCopy } from '../ui/sentences.ts'
+import type { Connection, Limits, PageSession, PageState, RoomMessage, RoomSession, Site, Traffic, PageWarning } from '../ui/site.ts'
 
 // Loaded when a page is opened or about to be shared; the home page alone does not need it.
 const loadSwarm = () => import('../swarm/index.ts')

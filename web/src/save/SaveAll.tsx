@@ -9,7 +9,7 @@ interface SaveAllProps {
   files: readonly DirectoryFile[]
 }
 
-const saves = import('../save/index.ts')
+const saves = import('./index.ts')
 saves.catch(() => undefined)
 
 const CAN_PICK_FOLDER = 'showDirectoryPicker' in globalThis

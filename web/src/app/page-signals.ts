@@ -2,8 +2,8 @@ import type { Signal } from '@preact/signals'
 import type { ReadablePage, Privacy } from '../encryption/index.ts'
 import type { Have, Listing, PageSession as Swarm, PageState as SwarmState } from '../swarm/index.ts'
 import { swarm as text } from '../messages/swarm.ts'
-import type { Counts, HolderCounts } from './sentences.ts'
-import type { PageContent, PageState, Streamed, Traffic, PageWarning } from './site.ts'
+import type { Counts, HolderCounts } from '../ui/sentences.ts'
+import type { PageContent, PageState, Streamed, Traffic, PageWarning } from '../ui/site.ts'
 
 /** The signals of a page, updated by `follow`. */
 export interface PageSignals {

@@ -1,4 +1,4 @@
-import { useAsync } from './use-async.ts'
+import { useAsync } from '../ui/use-async.ts'
 import type { Declaring } from './encoding.ts'
 import { blocksOf, textOf } from './text.ts'
 

@@ -6,8 +6,8 @@ import type { ReadablePage } from '../encryption/index.ts'
 import type { Entry, Listing, PageState as SwarmState } from '../swarm/index.ts'
 import { countsOf, follow, pageState, warningOf } from './page-signals.ts'
 import { liveSite } from './live-site.ts'
-import { heldSentence, watchingSentence, type Counts, type OwnCopy } from './sentences.ts'
-import type { PageState, PageWarning } from './site.ts'
+import { heldSentence, watchingSentence, type Counts, type OwnCopy } from '../ui/sentences.ts'
+import type { PageState, PageWarning } from '../ui/site.ts'
 
 const swarm = (files: Entry[] | null, isFinal = true, links = 0) => ({
   listing: () => files && { files, links, isFinal },

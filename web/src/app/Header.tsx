@@ -1,9 +1,9 @@
 import { shell } from '../messages/shell.ts'
-import { Flame } from './Flame.tsx'
-import type { OpenPages } from './open-pages.ts'
-import { isKept } from './open-pages.ts'
-import { KEPT_PAGES_ADDRESS } from './route.ts'
-import type { Site } from './site.ts'
+import { Flame } from '../ui/Flame.tsx'
+import type { OpenPages } from '../ui/open-pages.ts'
+import { isKept } from '../ui/open-pages.ts'
+import { KEPT_PAGES_ADDRESS } from '../ui/route.ts'
+import type { Site } from '../ui/site.ts'
 import { nextTheme, theme } from './theme.ts'
 
 export function Header({ site, openPages }: { site: Site; openPages: OpenPages }) {

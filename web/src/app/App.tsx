@@ -2,13 +2,13 @@ import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { Home } from '../pages/Home.tsx'
 import { NotFound } from '../pages/NotFound.tsx'
 import { shell } from '../messages/shell.ts'
-import { afterPaint } from './after-paint.ts'
+import { afterPaint } from '../ui/after-paint.ts'
 import { Banner } from './Banner.tsx'
-import { lazy } from './lazy.tsx'
+import { lazy } from '../ui/lazy.tsx'
 import { Header } from './Header.tsx'
-import { OpenPages, wouldEnd } from './open-pages.ts'
-import { followLink, route } from './location.ts'
-import type { Site } from './site.ts'
+import { OpenPages, wouldEnd } from '../ui/open-pages.ts'
+import { followLink, route } from '../ui/location.ts'
+import type { Site } from '../ui/site.ts'
 
 const loadPage = () => import('../pages/PageView.tsx').then(({ PageView }) => PageView)
 const PageView = lazy(loadPage)

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Progress, SaveEnd } from '../save/index.ts'
+import type { Progress, SaveEnd } from './index.ts'
 
 /** The state of a save. */
 export type Saving =
@@ -37,7 +37,7 @@ export function useSaving(save: (progress: Progress, heavy: boolean) => Promise<
       setSaving({ kind: 'saving', bytes })
     }
     setSaving({ kind: 'saving', bytes })
-    const { MemoryConfirmationNeeded } = await import('../save/index.ts')
+    const { MemoryConfirmationNeeded } = await import('./index.ts')
     try {
       const how = await save({ signal: now.signal, onBytes }, heavy)
       if (stop.current !== now) return

@@ -4,7 +4,7 @@ import { render } from 'preact'
 import { act } from 'preact/test-utils'
 import { describe, expect, it } from 'vitest'
 import { Banner } from './Banner.tsx'
-import type { Connection, Site } from './site.ts'
+import type { Connection, Site } from '../ui/site.ts'
 
 describe('the banner', () => {
   const connection = signal<Connection>('connecting')

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { secondsText } from '../messages/index.ts'
 import { shell } from '../messages/shell.ts'
-import type { Site } from './site.ts'
+import type { Site } from '../ui/site.ts'
 
 const LOOK_MS = 250
 

@@ -1,6 +1,0 @@
-export { afterPaint } from './after-paint.ts'
-export { App } from './App.tsx'
-export { liveSite } from './live-site.ts'
-export { followHistory, route } from './location.ts'
-export { applyTheme } from './theme.ts'
-export { refuseStrayDrops } from './stray-drops.ts'
