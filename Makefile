@@ -160,7 +160,7 @@ test-cluster: web tools tests/interop/node_modules/.package-lock.json ## Several
 	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli
 	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:cluster
 	NATS_SERVER="$$(cd tests/interop && node --input-type=module -e "import { natsServer } from './lib/nats.mjs'; console.log(natsServer())")" \
-	  $(CARGO) test $(LOCKED) -p watchfire-nats --test servers -- --ignored --test-threads=1
+	  $(CARGO) test $(LOCKED) -p watchfire-cluster --test nats -- --ignored --test-threads=1
 
 test-observe: web tools tests/interop/node_modules/.package-lock.json ## The operator's page, `watchfire top` in tmux, twelve faults that the page must name, and a real Prometheus with rules, alerts and dashboards; installs what is missing
 	@missing=; for tool in prometheus:prometheus promtool:prometheus tmux:tmux docker-registry:docker-registry; do \

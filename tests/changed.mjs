@@ -14,16 +14,14 @@ process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 /** The make targets that try a crate with outside software. */
 const SUITES = {
   bitswap: ['interop-browser', 'interop-kubo', 'interop-command-line'],
-  bus: ['interop-channels-3', 'test-processes', 'test-cluster'],
   channels: ['interop-channels', 'interop-client'],
   cli: ['interop-command-line', 'interop-tls'],
+  cluster: ['interop-channels-3', 'test-processes', 'test-cluster', 'test-observe'],
   content: ['interop-browser', 'interop-kubo', 'interop-command-line'],
   fleet: ['test-mirror'],
-  history: ['interop-channels', 'test-cluster'],
-  hub: ['interop-channels', 'interop-channels-3'],
+  hub: ['interop-channels', 'interop-channels-3', 'test-cluster'],
   load: ['interop-browser'],
   mirror: ['test-mirror'],
-  nats: ['test-cluster'],
   p2p: ['interop-kubo', 'interop-command-line', 'test-mirror'],
   'page-client': ['interop-command-line'],
   server: ['interop-channels', 'interop-client', 'interop-browser', 'interop-tls', 'test-proxies', 'test-observe', 'test-tutorials'],
@@ -32,7 +30,6 @@ const SUITES = {
   stun: ['interop-browser'],
   traces: ['test-traces'],
   tracker: ['interop-browser', 'test-processes'],
-  workers: ['interop-channels-3', 'test-processes', 'test-observe'],
 }
 
 /** The make target of a folder of tests/interop; the others have a target of their own name. */

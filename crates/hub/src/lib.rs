@@ -3,7 +3,8 @@
 //! [`Hub`] stores which client is subscribed to which topic, in few bytes. It delivers each
 //! broadcast to every subscriber once, a slice at a time. [`Presence`] stores which keys are present
 //! on which topic, and returns changes in the JSON of Phoenix's clients. The nodes of a server
-//! replicate each other's presences.
+//! replicate each other's presences. [`history`] keeps the recent messages of topics, and
+//! replicates them.
 //!
 //! This crate has no sockets, frames or clock. A client is a number, a delivery is what the driver
 //! shares between subscribers, and the driver decides when to run a slice or to poll a diff.
@@ -24,6 +25,7 @@
 //! ```
 
 mod fan_out;
+pub mod history;
 mod hub;
 mod limits;
 mod presence;

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tungstenite::{Message, WebSocket};
-use watchfire_bus::{BusLimits, LocalBus};
 use watchfire_channels::Payload;
+use watchfire_cluster::bus::{BusLimits, LocalBus};
 use watchfire_types::NodeId;
 
 use crate::cluster::{Cluster, PartLink, PartName, ProcessStarts, Receiver, Unanswered};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use rustix::process::{Pid, Signal, kill_process};
+use watchfire_cluster::workers::SupervisorEvent;
 use watchfire_types::NodeId;
-use watchfire_workers::SupervisorEvent;
 
 /// The workers to which a supervisor passes SIGHUP.
 ///

@@ -157,7 +157,7 @@ mod visitors;
 mod web_client;
 
 #[cfg(feature = "cluster")]
-use watchfire_nats as nats;
+use watchfire_cluster::nats;
 
 pub use admin::AdminError;
 pub use api::ApiKeyError;

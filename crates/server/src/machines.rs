@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use watchfire_bus::LocalBus;
+use watchfire_cluster::bus::LocalBus;
 use watchfire_types::NodeId;
 
 use crate::cluster::{Cluster, FORMAT};

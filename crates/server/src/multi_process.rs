@@ -1,8 +1,8 @@
 //! A server of several processes: the supervisor, and each worker.
 //!
 //! The first process opens the listeners and supervises; it serves no clients. It starts the same
-//! program again for each worker, and sends it the settings, a common secret and its listeners. The
-//! crate `workers` has the supervision, and `bus` the messages between workers.
+//! program again for each worker, and sends it the settings, a common secret and its listeners. In
+//! the crate `cluster`, `workers` has the supervision, and `bus` the messages between workers.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use watchfire_bus::{BusLimits, LocalBus};
-use watchfire_sockets::{Listeners, LoopPanic};
-use watchfire_types::NodeId;
-use watchfire_workers::{
+use watchfire_cluster::bus::{BusLimits, LocalBus};
+use watchfire_cluster::workers::{
     Link, Order, Plan, SuperviseError, SupervisorEvent, SupervisorLimits, WorkerSetup, supervise,
 };
+use watchfire_sockets::{Listeners, LoopPanic};
+use watchfire_types::NodeId;
 
 use crate::admin::AdminListeners;
 use crate::cluster::{
@@ -514,7 +514,7 @@ fn receive_from(
     receivers: &mut JoinSet<()>,
     server: &RunningServer,
     to: NodeId,
-    handoff: Arc<watchfire_workers::HandoffSocket>,
+    handoff: Arc<watchfire_cluster::workers::HandoffSocket>,
 ) {
     let cluster = server.cluster().clone();
     cluster.hand_off_through(to, handoff.clone());

@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use watchfire_sockets::{InheritedListener, ListenError, Listeners, SocketLimits};
-use watchfire_workers::{
+use watchfire_cluster::workers::{
     Inheritance, Predecessor, SuccessorError, join_predecessor, start_successor,
 };
+use watchfire_sockets::{InheritedListener, ListenError, Listeners, SocketLimits};
 
 use crate::service_manager;
 

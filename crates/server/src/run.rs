@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use watchfire_bus::{BusLimits, LocalBus};
-use watchfire_workers::join_supervisor;
+use watchfire_cluster::bus::{BusLimits, LocalBus};
+use watchfire_cluster::workers::join_supervisor;
 
 use crate::cluster::{Cluster, ProcessStarts, Receiver};
 use crate::machines;

@@ -1,4 +1,4 @@
-use watchfire_bus::frame::{Decoder, FrameError};
+use watchfire_cluster::bus::frame::{Decoder, FrameError};
 
 /// The decoder's limit for a message.
 const MESSAGE_BYTES_MAX: usize = 1000;

@@ -1,7 +1,7 @@
 //! The answer of this process to a `history` call.
 
 use serde_json::{Value, json};
-use watchfire_history::Positioned;
+use watchfire_hub::history::Positioned;
 
 use crate::history::{Excerpt, History, Wanted};
 
@@ -49,7 +49,7 @@ fn text_of(messages: &[Positioned], position: &Value, recovered: bool) -> String
 
 #[cfg(test)]
 mod tests {
-    use watchfire_history::{Message, Position};
+    use watchfire_hub::history::{Message, Position};
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use watchfire_channels::Serializer;
-use watchfire_history::Position;
+use watchfire_hub::history::Position;
 
 use super::address::ChannelAddress;
 use super::encoding::{self, Encoded};

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use watchfire_channels::{EncodeError, JoinRef, Kind, Message, Payload, Ref, Refusal, Serializer};
 
-use watchfire_history::Position;
+use watchfire_hub::history::Position;
 
 use super::reply::Reply;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use watchfire_history::{Message as KeptMessage, Position};
+use watchfire_hub::history::{Message as KeptMessage, Position};
 use watchfire_sockets::ShardSender;
 use watchfire_traces::{Kind, Span};
 use watchfire_types::{Instant, NodeId, ShardId};

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use watchfire_channels::{PatternError, Patterns, Payload};
-use watchfire_history::Bounds;
+use watchfire_hub::history::Bounds;
 
 use super::channel::{Channel, Crash, HandleIn, Refusal};
 use super::connect::{Connect, Connected, Refused};

@@ -66,7 +66,7 @@ pub(crate) use samples;
 
 #[cfg(test)]
 mod tests {
-    use watchfire_bus::frame::Frame;
+    use watchfire_cluster::bus::frame::Frame;
     use watchfire_types::FixedHash;
 
     use super::*;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use watchfire_cluster::workers::HandoffSocket;
 use watchfire_sockets::{Adopter, ClientAddress, HandoffConnection, HandoffTarget};
 use watchfire_types::NodeId;
-use watchfire_workers::HandoffSocket;
 
 use super::load::ProcessLoad;
 

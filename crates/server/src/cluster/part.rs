@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use watchfire_bus::Loss;
+use watchfire_cluster::bus::Loss;
 use watchfire_types::NodeId;
 
 use super::message;

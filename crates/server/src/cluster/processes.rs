@@ -8,10 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use watchfire_bus::{Bus, Loss, NODES_MAX, Readiness};
+use watchfire_cluster::bus::{Bus, Loss, NODES_MAX, Readiness};
+use watchfire_cluster::workers::HandoffSocket;
 use watchfire_sockets::{HandoffConnection, HandoffTarget};
 use watchfire_types::{FixedHash, NodeId};
-use watchfire_workers::HandoffSocket;
 
 use super::balancing::Balancer;
 use super::handoff::HandoffTargets;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use watchfire_bus::Handler;
+use watchfire_cluster::bus::Handler;
 use watchfire_types::NodeId;
 
 use super::message::{self, Message};

@@ -5,7 +5,7 @@ use std::fmt;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use watchfire_history::Totals;
+use watchfire_hub::history::Totals;
 
 use crate::metrics::MetricWriter;
 

@@ -1,6 +1,6 @@
 //! The recent messages of topics with a history, and their replication between processes.
 //!
-//! `watchfire_history::Replicas` decides; this folder carries its packets over the bus and its messages
+//! `watchfire_hub::history::Replicas` decides; this folder carries its packets over the bus and its messages
 //! to the shards. Everything happens under one lock, so that messages reach the shards and the other
 //! processes in the order of their positions.
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant as SystemInstant};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use watchfire_channels::Patterns;
-use watchfire_history::{
+use watchfire_hub::history::{
     Bounds, Environment, Log, Message, Origin, Output, Packet, Position, Positioned, Replicas,
 };
 use watchfire_types::{Instant, NodeId};

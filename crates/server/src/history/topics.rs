@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::RwLock;
 use watchfire_channels::Patterns;
-use watchfire_history::Bounds;
+use watchfire_hub::history::Bounds;
 use watchfire_types::NodeId;
 
 /// The patterns of a process in their order, each with the bounds of its history.

@@ -9,9 +9,9 @@ use std::thread;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use watchfire_bus::{BusLimits, LocalBus};
+use watchfire_cluster::bus::{BusLimits, LocalBus};
+use watchfire_cluster::workers::HandoffSocket;
 use watchfire_types::NodeId;
-use watchfire_workers::HandoffSocket;
 
 use super::application::Application;
 use crate::cluster::{Cluster, ProcessStarts, Receiver, receive_connections};

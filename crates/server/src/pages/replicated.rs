@@ -541,7 +541,7 @@ fn peer_message(page: &str, peer: PeerId, entry: PagePeer, have: Have) -> Messag
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use watchfire_bus::{Bus, BusTotals, Loss, Readiness, SendError as NotSent};
+    use watchfire_cluster::bus::{Bus, BusTotals, Loss, Readiness, SendError as NotSent};
     use watchfire_hub::SubscriptionId;
     use watchfire_types::ShardId;
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use watchfire_bus::{Bus, BusTotals, Handler, Loss, Readiness, SendError};
+use watchfire_cluster::bus::{Bus, BusTotals, Handler, Loss, Readiness, SendError};
 use watchfire_hub::PresenceOwner;
 use watchfire_types::Rng;
 

@@ -19,7 +19,7 @@ use channel::RuleChannel;
 use expiries::Expiries;
 use hooked::HookedChannel;
 use watchfire_channels::PatternError;
-use watchfire_history::Bounds;
+use watchfire_hub::history::Bounds;
 use watchfire_types::Instant;
 
 use crate::auth::Auth;

@@ -12,8 +12,11 @@ const PREFIX: &str = "WATCHFIRE_";
 const FILE_VARIABLE: &str = "WATCHFIRE_CONFIG";
 /// Variables that are not settings: the settings file, and the links to the supervisor and to the
 /// server that this program replaces.
-const NOT_SETTINGS: [&str; 3] =
-    [FILE_VARIABLE, watchfire_workers::CONTROL_VARIABLE, watchfire_workers::PREDECESSOR_VARIABLE];
+const NOT_SETTINGS: [&str; 3] = [
+    FILE_VARIABLE,
+    watchfire_cluster::workers::CONTROL_VARIABLE,
+    watchfire_cluster::workers::PREDECESSOR_VARIABLE,
+];
 /// The values of these settings are not printed.
 const SECRETS: &[&str] =
     &["admin.token", "api.key", "auth.hs256_secret", "cluster.key", "cluster.nats", "hooks.secret"];

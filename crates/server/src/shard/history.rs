@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use watchfire_channels::{JoinRef, Message};
-use watchfire_history::Positioned;
 use watchfire_hub::SubscriptionId;
+use watchfire_hub::history::Positioned;
 use watchfire_sockets::Sockets;
 
 use super::client::{Transport, Use};
@@ -256,7 +256,7 @@ fn wanted(payload: Payload<'_>) -> Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use watchfire_history::Position;
+    use watchfire_hub::history::Position;
 
     #[test]
     fn a_join_asks_for_messages_after_a_position_or_for_the_last_ones() {

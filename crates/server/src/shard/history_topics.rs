@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use watchfire_history::Position;
 use watchfire_hub::SubscriptionId;
+use watchfire_hub::history::Position;
 use watchfire_types::Instant;
 
 use crate::channel_api::ChannelAddress;

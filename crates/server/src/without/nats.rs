@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use watchfire_bus::LocalBus;
+use watchfire_cluster::bus::LocalBus;
 use watchfire_types::NodeId;
 
 use crate::not_built::NotBuilt;

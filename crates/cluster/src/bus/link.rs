@@ -1,0 +1,255 @@
+//! One link: a socket on the bus's thread.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use watchfire_types::NodeId;
+
+use crate::bus::driver::{Driver, call, notify_ready};
+use crate::bus::frame::{Decoder, Frame, FrameError};
+use crate::bus::outbox::{Entry, Outbox, Writer};
+use crate::bus::shared::{Shared, Status};
+use crate::bus::{Handler, Loss};
+
+/// Maximum system calls in a row, before other links get their turn.
+const WRITES_IN_A_ROW: usize = 8;
+
+pub(crate) struct Link {
+    pub node: NodeId,
+    pub handler: Arc<dyn Handler>,
+    read: RefCell<Option<OwnedReadHalf>>,
+    write: OwnedWriteHalf,
+    writer: RefCell<Writer>,
+    /// Notified when the socket's buffer is full.
+    stalled: Notify,
+    task: RefCell<Option<JoinHandle<()>>>,
+}
+
+/// The result of writing a queue.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    All,
+    /// More is queued, but other links get their turn first.
+    Part,
+    /// More is queued, but the socket's buffer is full. The link's task waits for space.
+    Stalled,
+    /// The socket cannot be written. Frames that the node sent before are still read.
+    Broken,
+    /// The queue was full.
+    Cut,
+}
+
+/// The reason why a link ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Eof,
+    Io(io::Error),
+    Full,
+    Malformed(FrameError),
+    UnexpectedAck,
+    Panicked,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Eof => f.write_str("the other end closed the link"),
+            Ended::Io(error) => error.fmt(f),
+            Ended::Full => f.write_str("the queue is full"),
+            Ended::Malformed(error) => error.fmt(f),
+            Ended::UnexpectedAck => f.write_str("an acknowledgement of a number that was not sent"),
+            Ended::Panicked => f.write_str("the handler panicked"),
+        }
+    }
+}
+
+impl Link {
+    pub fn new(node: NodeId, stream: UnixStream, handler: Arc<dyn Handler>) -> io::Result<Self> {
+        let (read, write) = tokio::net::UnixStream::from_std(stream)?.into_split();
+        Ok(Link {
+            node,
+            handler,
+            read: RefCell::new(Some(read)),
+            write,
+            writer: RefCell::default(),
+            stalled: Notify::new(),
+            task: RefCell::default(),
+        })
+    }
+
+    /// Sets the task that runs this link; [`Link::abort`] ends it.
+    pub fn set_task(&self, task: JoinHandle<()>) {
+        self.task.replace(Some(task));
+    }
+
+    pub fn abort(&self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+
+    /// Reads, and waits for space to write, until the link ends.
+    pub async fn run(&self, driver: &Driver) -> Ended {
+        tokio::select! {
+            ended = self.read(driver) => ended,
+            ended = self.wait_for_room(&driver.shared) => ended,
+        }
+    }
+
+    async fn wait_for_room(&self, shared: &Shared) -> Ended {
+        loop {
+            self.stalled.notified().await;
+            if let Err(error) = self.write.writable().await {
+                return Ended::Io(error);
+            }
+            let mut state = shared.lock();
+            if let Some(link) = state.link(self.node) {
+                link.is_stalled = false;
+            }
+            state.due.insert(self.node);
+            shared.wake(state);
+        }
+    }
+
+    /// Writes the queue.
+    pub fn flush(&self, shared: &Shared) -> Flushed {
+        let mut writer = self.writer.borrow_mut();
+        for _ in 0..WRITES_IN_A_ROW {
+            {
+                let mut state = shared.lock();
+                let Some(link) = state.link(self.node) else { return Flushed::Broken };
+                match link.status {
+                    Status::Open => writer.take(&mut link.outbox),
+                    Status::Broken => return Flushed::Broken,
+                    Status::Cut => return Flushed::Cut,
+                }
+            }
+            if writer.is_empty() {
+                return Flushed::All;
+            }
+            match writer.write(|slices| self.write.try_write_vectored(slices)) {
+                Ok(written) => {
+                    let mut state = shared.lock();
+                    state.counted.bytes_out += written.bytes as u64;
+                    state.counted.messages_out += written.messages;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return self.stall(shared);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return self.read_remaining(shared, &mut writer),
+            }
+        }
+        Flushed::Part
+    }
+
+    fn stall(&self, shared: &Shared) -> Flushed {
+        if let Some(link) = shared.lock().link(self.node) {
+            link.is_stalled = true;
+        }
+        self.stalled.notify_one();
+        Flushed::Stalled
+    }
+
+    /// The other end is closed. Frames that it sent before may still be in the socket.
+    fn read_remaining(&self, shared: &Shared, writer: &mut Writer) -> Flushed {
+        *writer = Writer::default();
+        if let Some(link) = shared.lock().link(self.node) {
+            link.status = Status::Broken;
+            link.outbox = Outbox::default();
+        }
+        // Reading now ends after those frames. An error means that the socket is shut down already.
+        let _ = rustix::net::shutdown(self.write.as_ref().as_fd(), rustix::net::Shutdown::Both);
+        Flushed::Broken
+    }
+
+    async fn read(&self, driver: &Driver) -> Ended {
+        let mut read = self.read.take().expect("a link is run once");
+        let mut decoder = Decoder::new(driver.shared.limits.message_bytes_max);
+        loop {
+            let batch = std::future::poll_fn(|context| {
+                self.read_batch(driver, &mut read, &mut decoder, context)
+            });
+            if let Err(ended) = batch.await {
+                return ended;
+            }
+        }
+    }
+
+    fn read_batch(
+        &self,
+        driver: &Driver,
+        read: &mut OwnedReadHalf,
+        decoder: &mut Decoder,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Ended>> {
+        let mut buffer = driver.buffer.borrow_mut();
+        let mut buffer = ReadBuf::new(&mut buffer);
+        if let Err(error) = ready!(Pin::new(read).poll_read(context, &mut buffer)) {
+            return Poll::Ready(Err(Ended::Io(error)));
+        }
+        if buffer.filled().is_empty() {
+            return Poll::Ready(Err(Ended::Eof));
+        }
+        Poll::Ready(self.handle(driver, decoder, buffer.filled()))
+    }
+
+    fn handle(
+        &self,
+        driver: &Driver,
+        decoder: &mut Decoder,
+        mut input: &[u8],
+    ) -> Result<(), Ended> {
+        let (shared, bytes) = (&*driver.shared, input.len() as u64);
+        // Report withdrawn topics before messages of a new subscription of them.
+        driver.forget();
+        let (mut messages, mut requested) = (0, 0);
+        while let Some(frame) = decoder.decode(&mut input).map_err(Ended::Malformed)? {
+            match frame {
+                Frame::Message(message) => {
+                    messages += 1;
+                    self.call(|handler| handler.message(self.node, message))?;
+                }
+                Frame::Subscribe { seq, topic } => {
+                    requested = requested.max(seq);
+                    let is_new = shared.lock().interest.subscribed(self.node, topic);
+                    if is_new {
+                        self.call(|handler| handler.interested(self.node, topic))?;
+                    }
+                }
+                Frame::Unsubscribe { topic } => {
+                    shared.lock().interest.unsubscribed(self.node, topic);
+                    self.call(|handler| handler.uninterested(self.node, topic))?;
+                }
+                Frame::Ack { seq } => {
+                    let acked = shared.lock().interest.acked(self.node, seq);
+                    let ready_up_to = acked.map_err(|_| Ended::UnexpectedAck)?;
+                    notify_ready(&*self.handler, ready_up_to);
+                }
+            }
+        }
+        let mut state = shared.lock();
+        state.counted.bytes_in += bytes;
+        state.counted.messages_in += messages;
+        if requested > 0 {
+            // One acknowledgement for all, after the messages that the handler sent.
+            let _ = state.push(self.node, Entry::ack(requested), Loss::Cut);
+        }
+        shared.wake(state);
+        Ok(())
+    }
+
+    fn call(&self, work: impl FnOnce(&dyn Handler)) -> Result<(), Ended> {
+        if call(&*self.handler, work) { Ok(()) } else { Err(Ended::Panicked) }
+    }
+}

@@ -1,4 +1,0 @@
-//! The promises of this crate, through its public API: a file for each topic, one program for all.
-
-mod model;
-mod replication;

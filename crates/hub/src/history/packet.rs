@@ -1,0 +1,78 @@
+//! Messages between the processes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::log::{LogImage, Message, Origin};
+use crate::history::position::Position;
+
+/// A message of one process's [`crate::history::Replicas`] to another's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Packet {
+    /// To the owner: a message for the topic.
+    Publish {
+        /// The topic.
+        topic: String,
+        /// Where it was published.
+        origin: Origin,
+        /// The message.
+        message: Message,
+    },
+    /// To the process that published a message: another process than the owner has it.
+    Published {
+        /// The topic.
+        topic: String,
+        /// The number of the message.
+        number: u64,
+    },
+    /// From the owner: the next message of the log.
+    Append {
+        /// The topic.
+        topic: String,
+        /// The position of the message before it.
+        after: Position,
+        /// The epoch in which it was written.
+        epoch: u64,
+        /// Where it was published.
+        origin: Origin,
+        /// The message.
+        message: Message,
+    },
+    /// A copy of the log.
+    Log {
+        /// The topic.
+        topic: String,
+        /// Whether the sender owns the topic.
+        is_owner: bool,
+        /// The log, or its end.
+        image: LogImage,
+    },
+    /// The sender wants to own the topics. Each comes with the sender's last position.
+    Claim {
+        /// Chosen by the sender, repeated in the response.
+        number: u64,
+        /// The topics.
+        topics: Vec<(String, Option<Position>)>,
+    },
+    /// The response to a claim, after the logs that the claimant lacks.
+    Granted {
+        /// The number of the claim.
+        number: u64,
+        /// The topics that the claimant may not own.
+        denied: Vec<String>,
+    },
+    /// The sender owned the topic until now.
+    Owned {
+        /// The topic.
+        topic: String,
+    },
+    /// From the owner: keep a copy of the log also without subscribers.
+    Keep {
+        /// The topic.
+        topic: String,
+    },
+    /// To the owner: send the log.
+    Want {
+        /// The topic.
+        topic: String,
+    },
+}
