@@ -35,7 +35,6 @@ mod cid;
 mod directory;
 mod file_builder;
 mod file_reader;
-mod multibase;
 mod profile;
 mod store;
 mod walk;

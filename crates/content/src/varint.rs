@@ -1,4 +1,5 @@
-//! Unsigned variable-length integers: seven bits per byte, least significant first.
+//! Unsigned variable-length integers, by the crate `unsigned-varint`: seven bits per byte, least
+//! significant first.
 //!
 //! Only the shortest encoding of a number is accepted, so a decoded number encodes to the same
 //! bytes again.
@@ -12,6 +13,8 @@
 //! assert_eq!(varint::decode(&bytes), Ok((300, 2)));
 //! assert!(varint::decode(&[0x80, 0x00]).is_err(), "zero in two bytes");
 //! ```
+
+use unsigned_varint::decode::Error;
 
 /// The longest encoding of a number, in bytes.
 pub const VARINT_BYTES_MAX: usize = 10;
@@ -31,12 +34,8 @@ pub enum VarintError {
 }
 
 /// Appends `value` to `bytes`.
-pub fn encode(mut value: u64, bytes: &mut Vec<u8>) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
+pub fn encode(value: u64, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(unsigned_varint::encode::u64(value, &mut [0; VARINT_BYTES_MAX]));
 }
 
 /// Returns the length of the encoding of `value`.
@@ -47,20 +46,17 @@ pub const fn encoded_len(value: u64) -> usize {
 
 /// Decodes the number at the start of `bytes`. Returns it with its encoded length.
 pub fn decode(bytes: &[u8]) -> Result<(u64, usize), VarintError> {
-    let mut value = 0_u64;
-    for (at, &byte) in bytes.iter().take(VARINT_BYTES_MAX).enumerate() {
-        let bits = u64::from(byte & 0x7f);
-        // The tenth byte holds only the last of the 64 bits.
-        if at == VARINT_BYTES_MAX - 1 && byte > 1 {
-            return Err(VarintError::TooLarge);
-        }
-        value |= bits << (7 * at);
-        if byte & 0x80 == 0 {
-            let is_padded = byte == 0 && at > 0;
-            return if is_padded { Err(VarintError::NotShortest) } else { Ok((value, at + 1)) };
-        }
+    let (value, rest) = unsigned_varint::decode::u64(bytes).map_err(|error| match error {
+        Error::Insufficient => VarintError::Truncated,
+        Error::NotMinimal => VarintError::NotShortest,
+        _ => VarintError::TooLarge,
+    })?;
+    let len = bytes.len() - rest.len();
+    // The crate drops the bits of a tenth byte after the 64th bit.
+    if len == VARINT_BYTES_MAX && bytes[len - 1] > 1 {
+        return Err(VarintError::TooLarge);
     }
-    Err(VarintError::Truncated)
+    Ok((value, len))
 }
 
 #[cfg(test)]

@@ -1,4 +1,3 @@
-use crate::multibase::BaseError;
 use crate::varint::VarintError;
 
 /// An error in the bytes or the text of a CID.
@@ -66,13 +65,4 @@ pub enum CidError {
         /// The number of bytes.
         extra: usize,
     },
-}
-
-impl From<BaseError> for CidError {
-    fn from(error: BaseError) -> Self {
-        match error {
-            BaseError::Character { at, found } => CidError::Character { at, found },
-            BaseError::Padding => CidError::Padding,
-        }
-    }
 }
