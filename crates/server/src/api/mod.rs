@@ -5,25 +5,20 @@
 //! A request with an `Idempotency-Key` goes to the one process that decides about that key
 //! ([`repeats`]).
 
-mod calls;
-mod clients;
 mod error;
-mod history;
-mod info;
 mod kept_messages;
 mod keys;
+mod local_answers;
 mod methods;
 mod metrics;
 mod names;
-mod own;
 mod params;
-mod presence;
 mod processes;
 mod publish;
 mod question;
 mod repeats;
+mod requests;
 mod respond;
-mod topics;
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,15 +29,15 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use watchfire_types::Instant;
 
-use self::calls::{Calls, routes};
 pub use self::keys::ApiKeyError;
 pub(crate) use self::keys::Keys;
+use self::local_answers::LocalAnswers;
 use self::metrics::ApiMetrics;
 use self::names::ReservedTopics;
-use self::own::OwnClients;
 use self::processes::Processes;
 use self::publish::Publisher;
 use self::repeats::{RepeatLimits, Repeats};
+use self::requests::{Calls, routes};
 use crate::channel_api::Endpoint;
 use crate::cluster::{ClusterPart, PartLink};
 use crate::feature::Feature;
@@ -83,7 +78,7 @@ impl AnswersFeature {
             keys_max: api.idempotency_keys_max as usize,
             bytes_max: api.idempotency_bytes_max as usize,
         });
-        let own = OwnClients {
+        let own = LocalAnswers {
             publisher,
             presence,
             metrics,

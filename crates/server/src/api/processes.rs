@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use watchfire_types::NodeId;
 
 use super::error::{CallError, Code};
-use super::own::OwnClients;
+use super::local_answers::LocalAnswers;
 use super::publish::PublishCall;
 use super::question::Question;
 use super::repeats::Answer;
@@ -19,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// All processes of the server, this one included.
 pub(super) struct Processes {
     pub link: PartLink,
-    pub own: OwnClients,
+    pub own: LocalAnswers,
 }
 
 impl Processes {

@@ -235,7 +235,7 @@ impl Endpoint {
 
     /// Replies to one message.
     pub(crate) fn reply(&self, to: ReplyTo, reply: Reply) {
-        if self.has_block(to.channel) {
+        if self.owns(to.channel) {
             self.send_to(to.channel.shard, ShardMessage::Reply { to, reply }).ok();
         } else {
             let (status, body) = (&*reply.status, (&reply.response).into());
@@ -253,7 +253,7 @@ impl Endpoint {
         ack: ReplyTo,
         arrived: Option<Instant>,
     ) -> Result<(), SendError> {
-        if self.has_block(to) {
+        if self.owns(to) {
             return self.send_to(to.shard, ShardMessage::Relay { kind, to, data, ack, arrived });
         }
         let message = Message::Relay { kind, to: to.into(), data: &data, ack: (&ack).into() };
@@ -292,7 +292,7 @@ impl Endpoint {
         }
     }
 
-    fn has_block(&self, address: ChannelAddress) -> bool {
+    fn owns(&self, address: ChannelAddress) -> bool {
         address.node == self.link.cluster().me()
     }
 }
@@ -315,7 +315,7 @@ impl ClientSender for Endpoint {
     }
 
     fn push(&self, to: ChannelAddress, event: &str, body: Body) -> Result<(), SendError> {
-        if self.has_block(to) {
+        if self.owns(to) {
             return self.send_to(to.shard, ShardMessage::Push { to, event: event.into(), body });
         }
         self.link.send(to.node, &Message::Push { to: to.into(), event, body: (&body).into() })

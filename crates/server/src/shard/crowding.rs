@@ -16,8 +16,8 @@ use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
 
 use super::client::Transport;
-use super::crowded_joins::CrowdedJoin;
 use super::state::Shard;
+use super::waiting::CrowdedJoin;
 use crate::channel_api::ChannelAddress;
 
 /// The longest wait. A client that reads less than it gets would wait for ever.
@@ -71,7 +71,7 @@ impl Shard {
                 continue;
             }
             match join.continued {
-                None => self.resume_parked(sockets, join.address),
+                None => self.resume_waiting_join(sockets, join.address),
                 Some(info) => self.resume_join(sockets, join.address.subscription, Some(info)),
             }
         }

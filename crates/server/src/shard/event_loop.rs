@@ -8,9 +8,8 @@ use watchfire_sockets::{
 use watchfire_types::{Instant, SocketId};
 
 use super::client::{Ticket, Transport};
-use super::deciding_requests::is_deciding_key;
-use super::parked_requests::is_parked_key;
 use super::state::Shard;
+use super::waiting::{ParkedRequests, WaitingUpgrades};
 use crate::channel_api::ShardMessage;
 use crate::cluster::ProcessLoad;
 
@@ -75,7 +74,7 @@ impl SocketHandler for Shard {
         self.run_call(sockets, |shard, sockets| {
             shard.end_sessions(sockets);
             shard.end_parked(sockets);
-            shard.end_deciding(sockets);
+            shard.end_waiting_upgrades(sockets);
         });
     }
 }
@@ -102,10 +101,10 @@ impl Shard {
     }
 
     fn close(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, cause: CloseCause) {
-        if is_deciding_key(key) {
-            return self.deciding_closed(key, socket);
+        if WaitingUpgrades::has_form(key) {
+            return self.waiting_upgrade_closed(key, socket);
         }
-        if is_parked_key(key) {
+        if ParkedRequests::has_form(key) {
             self.parked_request_closed(sockets, key, socket);
             return;
         }

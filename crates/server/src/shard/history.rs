@@ -68,7 +68,7 @@ impl Shard {
             if until > now && self.lacks_log(&topic) {
                 self.history.awaiting.push((until, address));
             } else {
-                self.resume_parked(sockets, address);
+                self.resume_waiting_join(sockets, address);
             }
         }
     }

@@ -3,17 +3,20 @@
 //! [`Shard`] is a [`watchfire_sockets::SocketHandler`]. It passes received messages to the protocol
 //! cores and to channels, and sends their results. Its parts:
 //!
-//! - `connecting` routes requests, and decides whether their clients may connect;
+//! - `connecting` routes requests, and decides whether their clients may connect, `connect_decisions`
+//!   lets them wait for the backend's decision;
 //! - `receiving` decodes messages and applies the protocol's rules and the rate limits;
 //! - `joining` handles joins and leaves, `pending_joins` the joins that wait for other
 //!   processes or for their channel, `crowding` those that wait until their client has read;
-//! - `calls` runs an application's callbacks, `relay` applies the effects that they requested;
+//! - `callbacks` runs an application's callbacks, `relay` applies the effects that they requested;
 //! - `delivery` sends to one client, and broadcasts in slices;
-//! - `presence_rounds` selects the changes of presence to broadcast next;
-//! - `questions` answers questions about this shard's clients, `scanning` looks at its connections
-//!   for an operator, and `watches` keeps the last messages of a few of them;
+//! - `presence_rounds` selects the changes of presence to broadcast next, `presence_broadcast` sends
+//!   them;
+//! - `questions` answers questions about this shard's clients, `connection_scan` looks at its
+//!   connections for an operator, and `watches` keeps the last messages of a few of them;
 //! - `history` replays missed messages at a join, on topics with a history;
-//! - `longpoll` has the long-poll sessions, `parked` the requests that features park.
+//! - `longpoll` has the long-poll sessions, `parking` the requests that features park;
+//! - `waiting` has the records of everything that waits.
 //!
 //! # Ends of clients
 //!
@@ -40,39 +43,36 @@
 //! socket stays open. A long-poll session has its own queue (`watchfire_channels::longpoll`), which
 //! ends the session when it is full.
 
-mod calls;
+mod callbacks;
 mod client;
 mod clients;
+mod connect_decisions;
 mod connect_rules;
 mod connecting;
-mod crowded_joins;
+mod connection_scan;
 mod crowding;
-mod deciding;
-mod deciding_requests;
 mod delivery;
 mod event_loop;
 mod history;
 mod history_topics;
 mod joining;
 mod longpoll;
-mod parked;
-mod parked_requests;
+mod parking;
 mod pending_joins;
-mod pending_messages;
-mod presence;
+mod presence_broadcast;
 mod presence_rounds;
 mod questions;
 mod receiving;
 mod refused_origins;
 mod relay;
-mod scanning;
-mod scans;
+mod scan_queue;
 mod session;
 mod shard_messages;
 mod shared;
 mod spans;
 mod state;
 mod subscriptions;
+mod waiting;
 mod watches;
 
 pub(crate) use connect_rules::{

@@ -17,10 +17,8 @@ use watchfire_sockets::Sockets;
 use watchfire_types::Instant;
 
 use super::client::{Joining, Transport, Use};
-use super::pending_messages::{
-    PENDING_BYTES_MAX, PendingMessage, PendingMessages, TRY_AGAIN_LATER,
-};
 use super::state::Shard;
+use super::waiting::{PENDING_BYTES_MAX, PendingMessage, PendingMessages};
 use crate::channel_api::{Body, ChannelAddress, Reply};
 
 impl Shard {
@@ -44,7 +42,7 @@ impl Shard {
         self.shared.metrics.refused("join_backlog");
         match self.clients[key as usize].transport {
             Transport::WebSocket(socket) => {
-                sockets.close(socket, TRY_AGAIN_LATER, "too many bytes sent while a join waits");
+                sockets.close(socket, 1013, "too many bytes sent while a join waits");
             }
             Transport::LongPoll(_) => self.end_session(sockets, key),
         }
@@ -137,13 +135,13 @@ impl Shard {
             }
             match self.lacks_log(self.hub.topic_of(address.subscription)) {
                 true => self.await_log(sockets, address.subscription),
-                false => self.resume_parked(sockets, address),
+                false => self.resume_waiting_join(sockets, address),
             }
         }
     }
 
     /// Continues a join, unless it no longer waits, and then handles the client's later messages.
-    pub(super) fn resume_parked(&mut self, sockets: &mut Sockets, address: ChannelAddress) {
+    pub(super) fn resume_waiting_join(&mut self, sockets: &mut Sockets, address: ChannelAddress) {
         let Some(key) = self.joining_client_at(address) else { return };
         let pending = self.pending_messages.remove(&key).unwrap_or_default();
         self.resume_join(sockets, address.subscription, None);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use watchfire_sockets::Sockets;
 
 use super::client::{id_topic, is_id_topic};
-use super::scans::Search;
+use super::scan_queue::Search;
 use super::state::Shard;
 use super::watches::WatchCall;
 use crate::channel_api::{ShardAnswer, ShardQuestion, ShardQuestions, WatchAnswer};

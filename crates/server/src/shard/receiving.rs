@@ -5,8 +5,8 @@ use watchfire_channels::{Action, ConversationLimits, Message, Payload};
 use watchfire_sockets::Sockets;
 
 use super::client::{Client, Transport, Use};
-use super::pending_messages::PendingMessage;
 use super::state::Shard;
+use super::waiting::PendingMessage;
 use crate::channel_api::{Body, Direction, Reply, encoding};
 
 /// The close code for a message that cannot be decoded: unexpected condition.

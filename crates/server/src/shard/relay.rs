@@ -34,7 +34,7 @@ impl Shard {
                     self.broadcast(Broadcast::new(topic, &event, body, except));
                 }
                 Effect::Reply { to, reply } => self.reply(sockets, &to, &reply),
-                Effect::Relay { kind, to, data, ack } if self.has_block(to) => {
+                Effect::Relay { kind, to, data, ack } if self.owns(to) => {
                     let arrived = sockets.now();
                     self.relay(sockets, kind, to, &data, ack, Some(arrived));
                 }
@@ -61,7 +61,7 @@ impl Shard {
         arrived: Option<Instant>,
     ) {
         let reply = self.offer(sockets, kind, to, data, arrived);
-        if self.has_block(ack.channel) {
+        if self.owns(ack.channel) {
             self.reply(sockets, &ack, &reply);
         } else {
             self.shared.endpoint.reply(ack, reply);

@@ -8,15 +8,12 @@ use watchfire_types::ShardId;
 
 use super::client::SubscriptionRecord;
 use super::clients::Clients;
-use super::crowded_joins::CrowdedJoin;
-use super::deciding_requests::Deciding;
 use super::history_topics::HistoryTopics;
-use super::parked_requests::ParkedRequests;
-use super::pending_messages::PendingMessages;
 use super::presence_rounds::PresenceRounds;
-use super::scans::Scans;
+use super::scan_queue::Scans;
 use super::shared::Shared;
 use super::subscriptions::SubscriptionRecords;
+use super::waiting::{CrowdedJoin, ParkedRequests, PendingMessages, WaitingUpgrades};
 use super::watches::Watches;
 use crate::channel_api::{AnyStates, Broadcast, ChannelAddress, Effect};
 use crate::metrics::ShardMetrics;
@@ -47,7 +44,7 @@ pub(crate) struct Shard {
     /// By client key: the messages that a client sent while its join waits.
     pub(super) pending_messages: HashMap<u32, PendingMessages>,
     pub(super) parked: ParkedRequests,
-    pub(super) deciding: Deciding,
+    pub(super) upgrades: WaitingUpgrades,
     pub(super) history: HistoryTopics,
     pub(super) scans: Scans,
     pub(super) watches: Watches,
@@ -72,7 +69,7 @@ impl Shard {
             crowded_joins: Vec::new(),
             pending_messages: HashMap::new(),
             parked: ParkedRequests::default(),
-            deciding: Deciding::default(),
+            upgrades: WaitingUpgrades::default(),
             history: HistoryTopics::default(),
             scans: Scans::default(),
             watches: Watches::default(),
@@ -95,7 +92,7 @@ impl Shard {
     }
 
     /// Whether an address is one of this shard.
-    pub(super) fn has_block(&self, address: ChannelAddress) -> bool {
+    pub(super) fn owns(&self, address: ChannelAddress) -> bool {
         (address.node, address.shard) == (self.shared.cluster.me(), self.id)
     }
 

@@ -4,9 +4,9 @@ use watchfire_sockets::{RequestHead, Route, Sockets};
 use watchfire_types::{Instant, SocketId};
 
 use super::client::Ticket;
-use super::parked_requests::{KEY_BIT, Waiting, index_of};
 use super::session::{CONTENT_TYPE, SWEEP_TICKS};
 use super::state::Shard;
+use super::waiting::{ParkedRequests, WaitingRequest};
 use crate::channel_api::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 
 impl Shard {
@@ -32,11 +32,10 @@ impl Shard {
         client: u64,
     ) -> u32 {
         let now = sockets.now();
-        let waiting = Waiting { socket, client, since: now };
-        let key = self.parked.waiting.insert(waiting) as u32 | KEY_BIT;
+        let key = self.parked.insert(WaitingRequest { socket, client, since: now });
         let request = ParkedRequest { shard: self.id, key, socket, client };
         if let Some(response) = self.parking().park(now, name, request) {
-            self.parked.waiting.remove(index_of(key));
+            self.parked.waiting.remove(ParkedRequests::index_of(key));
             respond(sockets, socket, response);
         }
         key
@@ -44,10 +43,10 @@ impl Shard {
 
     /// Answers a parked request that its feature woke, or that waited long enough.
     pub(super) fn answer_parked(&mut self, sockets: &mut Sockets, request: ParkedRequest) {
-        let index = index_of(request.key);
+        let index = ParkedRequests::index_of(request.key);
         let waiting = self.parked.waiting.get(index);
         // Its client may be gone, or the sweep answered it, while the message was on its way.
-        let is_same = |w: &Waiting| w.socket == request.socket && w.client == request.client;
+        let is_same = |w: &WaitingRequest| w.socket == request.socket && w.client == request.client;
         if waiting.is_some_and(is_same) {
             self.parked.waiting.remove(index);
             let response = self.parking().unpark(sockets.now(), request);
@@ -57,9 +56,9 @@ impl Shard {
 
     /// The client of a parked request closed its connection.
     pub(super) fn parked_request_closed(&mut self, sockets: &Sockets, key: u32, socket: SocketId) {
-        let index = index_of(key);
+        let index = ParkedRequests::index_of(key);
         if self.parked.waiting.get(index).is_some_and(|waiting| waiting.socket == socket) {
-            let Waiting { client, .. } = self.parked.waiting.remove(index);
+            let WaitingRequest { client, .. } = self.parked.waiting.remove(index);
             let request = ParkedRequest { shard: self.id, key, socket, client };
             self.parking().request_gone(sockets.now(), request);
         }
@@ -75,10 +74,10 @@ impl Shard {
             let next = self.parked.swept + 1;
             let index = if next < capacity { next } else { 0 };
             self.parked.swept = index;
-            if let Some(Waiting { socket, client, since }) = self.parked.waiting.get(index)
+            if let Some(WaitingRequest { socket, client, since }) = self.parked.waiting.get(index)
                 && now.since(*since) >= window
             {
-                let (key, socket, client) = (index as u32 | KEY_BIT, *socket, *client);
+                let (key, socket, client) = (ParkedRequests::key_of(index), *socket, *client);
                 self.answer_parked(sockets, ParkedRequest { shard: self.id, key, socket, client });
             }
         }

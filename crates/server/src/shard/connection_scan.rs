@@ -14,10 +14,9 @@ use watchfire_tracker::network_of;
 use watchfire_types::SocketId;
 
 use super::client::{Client, Transport, id_of_topic, is_id_topic};
-use super::deciding_requests::is_deciding_key;
-use super::parked_requests::is_parked_key;
-use super::scans::{Candidate, Scan, Search};
+use super::scan_queue::{Candidate, Scan, Search};
 use super::state::Shard;
+use super::waiting::{ParkedRequests, WaitingUpgrades};
 use crate::channel_api::{
     ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,
     FoundConnections, ShardAnswer, ShardQuestions, TcpFigures,
@@ -127,7 +126,9 @@ impl Shard {
     /// Whether a connection is listed by itself. A poll that waits is part of its session.
     fn is_listed(&self, view: &ConnectionView) -> bool {
         match view.state {
-            ConnectionState::Parked { key } => is_parked_key(key) || is_deciding_key(key),
+            ConnectionState::Parked { key } => {
+                ParkedRequests::has_form(key) || WaitingUpgrades::has_form(key)
+            }
             ConnectionState::WebSocket { .. }
             | ConnectionState::Http
             | ConnectionState::Closing => true,
@@ -280,7 +281,7 @@ impl Shard {
         let client = self.client_of_socket(&view);
         let (transport, state) = match view.state {
             ConnectionState::WebSocket { .. } => ("websocket", "open"),
-            ConnectionState::Parked { key } if is_deciding_key(key) => {
+            ConnectionState::Parked { key } if WaitingUpgrades::has_form(key) => {
                 ("http", "waits for the backend")
             }
             ConnectionState::Parked { .. } => ("http", "waits"),

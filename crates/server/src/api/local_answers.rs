@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::presence::ReplicatedPresence;
 
 /// Answers questions about the clients of this process.
-pub(super) struct OwnClients {
+pub(super) struct LocalAnswers {
     pub publisher: Publisher,
     pub presence: Arc<ReplicatedPresence>,
     pub metrics: Arc<Metrics>,
@@ -28,7 +28,7 @@ pub(super) struct OwnClients {
     pub started_at: SystemInstant,
 }
 
-impl OwnClients {
+impl LocalAnswers {
     /// Answers a question, at once or from another thread. `None`: a shard is too busy.
     pub fn answer(
         &self,

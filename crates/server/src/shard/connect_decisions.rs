@@ -10,16 +10,16 @@ use watchfire_sockets::Sockets;
 use watchfire_types::SocketId;
 
 use super::client::{ConnectTicket, Transport};
-use super::deciding_requests::{KEY_BIT, Waiting};
 use super::state::Shard;
+use super::waiting::WaitingUpgrade;
 use crate::hooks::{ConnectReply, ConnectVerdict};
 
 impl Shard {
     /// Asks the backend about a client whose upgrade request is parked.
     pub(super) fn park_connect(&mut self, socket: SocketId, ticket: ConnectTicket) -> u32 {
         let ConnectTicket { handshake, serializer, connected, counted, question } = ticket;
-        let waiting = Waiting { socket, handshake, serializer, connected, counted };
-        let key = self.deciding.0.insert(waiting) as u32 | KEY_BIT;
+        let waiting = WaitingUpgrade { socket, handshake, serializer, connected, counted };
+        let key = self.upgrades.insert(waiting);
         let to = ConnectReply::Shard { shard: self.id, key, socket };
         self.shared.connect_rules.ask(question, to);
         key
@@ -35,8 +35,8 @@ impl Shard {
     ) {
         let Ok(verdict) = info.downcast::<ConnectVerdict>() else { return };
         // The client may have gone, or the server drains.
-        let Some(waiting) = self.deciding.remove(key, socket) else { return };
-        let Waiting { handshake, serializer, connected, counted, .. } = waiting;
+        let Some(waiting) = self.upgrades.remove(key, socket) else { return };
+        let WaitingUpgrade { handshake, serializer, connected, counted, .. } = waiting;
         match self.shared.connect_rules.accept(*verdict, connected) {
             Ok(connected) => {
                 tracing::debug!(?socket, ?serializer, "opened");
@@ -50,13 +50,13 @@ impl Shard {
     }
 
     /// A client closed its connection before the decision.
-    pub(super) fn deciding_closed(&mut self, key: u32, socket: SocketId) {
-        self.deciding.remove(key, socket);
+    pub(super) fn waiting_upgrade_closed(&mut self, key: u32, socket: SocketId) {
+        self.upgrades.remove(key, socket);
     }
 
     /// The server stops: refuses the clients that wait. They connect to the next server.
-    pub(super) fn end_deciding(&mut self, sockets: &mut Sockets) {
-        for waiting in self.deciding.0.drain() {
+    pub(super) fn end_waiting_upgrades(&mut self, sockets: &mut Sockets) {
+        for waiting in self.upgrades.0.drain() {
             sockets.refuse_parked(waiting.socket, 503, "the server restarts");
         }
     }
