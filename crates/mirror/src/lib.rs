@@ -13,33 +13,37 @@
 //! It also serves HTTP files of other servers, such as models: see [`MirrorSettings::proxy_hosts`].
 //!
 //! Absent on purpose: pushes, and any change of images.
+//!
+//! Its modules import only those in the lines below their own:
+//!
+//! ```text
+//! mirror, client    starts a mirror; asks a running one
+//! http              answers container engines, clients of files, and the operator
+//! status, settings  the report about a mirror; the settings of one
+//! download          fetches blobs, alone or with the fleet
+//! fleet             this host's part in the fleet
+//! images            which manifests and blobs may be served, and under which repository
+//! proxy             files of other HTTP servers
+//! upstream, store   registries; blobs and manifests on disk
+//! oci               names, digests, ranges and errors of the specification
+//! ```
 
-mod accept;
-mod access;
-mod catalog;
 pub mod client;
 mod download;
 mod fleet;
-mod flights;
 mod http;
-mod manifest_fetcher;
-mod metrics;
+mod images;
 mod mirror;
 pub mod oci;
 mod proxy;
-mod pull;
-mod requests;
 mod settings;
 mod status;
 mod store;
 pub mod upstream;
 
-pub use download::{DownloadTotals, HostAnswer};
+pub use download::{AskedHost, DownloadStatus, HostAnswer, RunningDownload};
 pub use fleet::{FleetSettings, FleetStatus, Region, RegionError};
-pub use mirror::{Mirror, MirrorStatus, RunningMirror, StartError};
-pub use requests::{RequestTotals, SourceTotals};
+pub use mirror::{Mirror, RunningMirror, StartError};
 pub use settings::MirrorSettings;
-pub use status::{
-    AskedHost, DownloadStatus, FileStatus, ImageStatus, RunningDownload, StatusReport, StoreStatus,
-};
-pub use store::{BlobTotals, StoreError};
+pub use status::{FileStatus, ImageStatus, RequestTotals, SourceTotals, StatusReport};
+pub use store::{StoreError, StoreStatus};

@@ -10,17 +10,17 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::access::Access;
-use crate::catalog::Catalog;
-use crate::download::{DownloadTotals, Downloads};
+use crate::download::Downloads;
 use crate::fleet::{Fleet, FleetStatus};
 use crate::http::{self, Shared};
-use crate::manifest_fetcher::ManifestFetcher;
+use crate::images::{Access, Catalog, ManifestFetcher};
 use crate::proxy::{Files, Origin};
-use crate::requests::Requests;
 use crate::settings::MirrorSettings;
-use crate::store::{BlobTotals, Blobs, Folder, Manifests, StoreError};
-use crate::upstream::{CredentialFiles, CredentialsError, RedirectRules, Upstream, UpstreamError};
+use crate::status::Requests;
+use crate::store::{Blobs, Folder, Manifests, StoreError};
+use crate::upstream::{
+    CredentialFiles, CredentialsError, RedirectRules, Upstream, UpstreamError, tls,
+};
 
 /// How often to look for blobs that containerd has too.
 const COPIES_INTERVAL: Duration = Duration::from_secs(60);
@@ -85,17 +85,6 @@ pub struct RunningMirror {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     server: JoinHandle<()>,
-}
-
-/// The totals of a mirror.
-#[derive(Clone, Debug)]
-pub struct MirrorStatus {
-    /// The store.
-    pub blobs: BlobTotals,
-    /// The downloads.
-    pub downloads: DownloadTotals,
-    /// The images: name with tag, and the digest.
-    pub images: Vec<(String, String)>,
 }
 
 impl Mirror {
@@ -185,15 +174,6 @@ impl RunningMirror {
         }
     }
 
-    /// The totals.
-    pub fn status(&self) -> MirrorStatus {
-        MirrorStatus {
-            blobs: self.shared.downloads.blobs().totals(),
-            downloads: self.shared.downloads.totals(),
-            images: self.shared.catalog.images(),
-        }
-    }
-
     /// Stops to accept, and waits for the requests that are being answered.
     pub async fn stop(self) {
         self.stop.send_replace(true);
@@ -249,20 +229,4 @@ fn origins(settings: &MirrorSettings) -> Result<Vec<Arc<Origin>>, StartError> {
         origins.push(Arc::new(origin));
     }
     Ok(origins)
-}
-
-/// TLS with the certificates that the system trusts.
-pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
-    let mut roots = rustls::RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    for error in &found.errors {
-        tracing::warn!(%error, "cannot read a certificate of the system");
-    }
-    roots.add_parsable_certificates(found.certs);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(config)
 }

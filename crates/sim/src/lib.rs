@@ -10,6 +10,16 @@
 //! - A [`FleetScenario`] does the same for hosts that fetch a container image as `watchfire-mirror` does.
 //! - A [`Network`] moves messages as TCP would over access links. It does not know swarms.
 //!
+//! Its modules import only those in the lines below their own:
+//!
+//! ```text
+//! fleet, report             fleets of mirrors; the results of swarms as tables, charts, HTML and JSON
+//! scenario                  a swarm as a file
+//! swarm                     the peers of one simulation
+//! plan                      one simulation, peer by peer
+//! dag, network, strategies  a file without bytes; links and processors; how peers request blocks
+//! ```
+//!
 //! ```
 //! let text = "
 //!     [file]
@@ -47,7 +57,7 @@ pub use fleet::{
 };
 pub use network::{Access, Arrival, Host, Network, NetworkLimits, Path, Processors};
 pub use plan::{Attack, Bound, PeerPlan, Plan};
-pub use report::{Report, html, json, picture, table};
-pub use scenario::{Published, Run, Scenario, ScenarioError};
+pub use report::{html, json, picture, table};
+pub use scenario::{Published, Report, Run, Scenario, ScenarioError};
 pub use strategies::Strategy;
 pub use swarm::{Outcome, PeerOutcome, Progress, UplinkUse, run};

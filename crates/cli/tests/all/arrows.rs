@@ -113,6 +113,74 @@ fn the_readme_of_a_crate_names_the_crate_that_its_users_install() {
     }
 }
 
+/// The modules that the `lib.rs` of a crate draws, from the top down. Those of one line do not import each other.
+fn drawn_modules(lib: &str) -> Option<Vec<Vec<String>>> {
+    let (_, drawing) = lib.split_once("modules import only those in the lines below their own:")?;
+    let (_, drawing) = drawing.split_once("```text\n")?;
+    let (drawing, _) = drawing.split_once("//! ```")?;
+    let names = |line: &str| {
+        let names = line.trim_start_matches("//! ").split("  ").next().unwrap_or_default();
+        names.split(", ").map(str::to_owned).collect()
+    };
+    Some(drawing.lines().map(names).collect())
+}
+
+/// The source files of a module, each with the modules of its crate that it imports. Tests may import all.
+fn imports_of_module(path: &Path, found: &mut Vec<(PathBuf, BTreeSet<String>)>) {
+    if path.is_dir() {
+        let entries = fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry"));
+        return entries.for_each(|entry| imports_of_module(&entry.path(), found));
+    }
+    if path.extension().is_none_or(|extension| extension != "rs") || path.ends_with("tests.rs") {
+        return;
+    }
+    let text = fs::read_to_string(path).expect("a source file");
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code = code.collect::<Vec<_>>().join("\n");
+    assert!(!code.contains("use crate::{"), "{} must name one module a line", path.display());
+    let imports = code.split("crate::").skip(1).map(|rest| {
+        rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect()
+    });
+    found.push((path.to_owned(), imports.collect()));
+}
+
+#[test]
+fn modules_import_only_those_below_them_in_the_drawing_of_their_crate() {
+    let mut drawings = 0;
+    for name in map().keys() {
+        let src = crates().join(name).join("src");
+        let lib = fs::read_to_string(src.join("lib.rs")).unwrap_or_default();
+        let Some(lines) = drawn_modules(&lib) else { continue };
+        drawings += 1;
+        let modules: BTreeSet<String> = fs::read_dir(&src)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
+            .filter(|module| !["lib", "main"].contains(&module.as_str()))
+            .collect();
+        assert_eq!(
+            lines.concat().into_iter().collect::<BTreeSet<_>>(),
+            modules,
+            "{name}/src/lib.rs"
+        );
+        for (line, module) in
+            lines.iter().enumerate().flat_map(|(n, line)| line.iter().map(move |m| (n, m)))
+        {
+            let folder = src.join(module);
+            let path = if folder.is_dir() { folder } else { folder.with_extension("rs") };
+            let mut files = Vec::new();
+            imports_of_module(&path, &mut files);
+            for (file, imports) in files {
+                let mut above = lines[..=line].iter().flatten().filter(|other| *other != module);
+                let wrong = above.find(|other| imports.contains(*other));
+                assert_eq!(wrong, None, "{} imports a module that is not below it", file.display());
+            }
+        }
+    }
+    assert!(drawings >= 2, "the crates mirror and sim draw their modules");
+}
+
 /// The files below a folder that contain a text.
 fn files_with(folder: &Path, text: &str, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("a folder") {

@@ -19,7 +19,7 @@ pub use manifest::{Platform, PlatformError, Platforms};
 
 use crate::oci::{Digest, Hasher, Reference, Repository};
 use crate::status::StatusReport;
-use crate::upstream::{MANIFEST_BYTES_MAX, Registry};
+use crate::upstream::{MANIFEST_BYTES_MAX, Registry, tls};
 use manifest::Named;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -135,7 +135,7 @@ impl MirrorClient {
     pub fn new(mirror: &Registry) -> Result<Self, ClientError> {
         let base = mirror.base_url().to_owned();
         let failed = |cause: String| ClientError::Unreachable { mirror: base.clone(), cause };
-        let tls = crate::mirror::tls().map_err(|error| failed(error.to_string()))?;
+        let tls = tls().map_err(|error| failed(error.to_string()))?;
         let http = Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             // The mirror of a host is reached directly.

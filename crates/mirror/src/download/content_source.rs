@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use crate::catalog::RepositoryId;
+use crate::images::{Pull, RepositoryId};
 use crate::oci::{ByteRange, Digest};
 use crate::proxy::OriginFile;
-use crate::pull::Pull;
 use crate::store::Check;
 use crate::upstream::{BlobBody, UpstreamError};
 

@@ -1,8 +1,8 @@
 //! Fetches blobs, each once for all of its readers.
 
+mod connection;
 mod content_source;
-mod error;
-mod progress;
+mod run;
 mod sources;
 mod spool;
 mod spread;
@@ -15,21 +15,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use watchfire_traces::{Kind, Span, current};
 
 pub(crate) use content_source::ContentSource;
-pub use error::DownloadError;
-pub use progress::Progress;
-pub use sources::HostAnswer;
 use sources::Sources;
+pub use sources::{AskedHost, HostAnswer, Progress, RunningDownload};
 use waiting::WaitingReaders;
 
 use crate::fleet::Fleet;
 use crate::oci::Digest;
-use crate::status::{AskedHost, RunningDownload};
 use crate::store::{BLOCK_BYTES, Blob, BlobState, Blobs, Folder, StoreError};
+use crate::upstream::UpstreamError;
 
 /// Blobs that are fetched at once. When the limit is reached, a further blob is not fetched, and its
 /// client goes to the registry itself.
@@ -64,17 +63,37 @@ struct Counters {
     failed: AtomicU64,
 }
 
-/// The totals since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DownloadTotals {
-    /// Bytes of blobs that registries sent.
-    pub upstream_bytes: u64,
+/// The downloads since the start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DownloadStatus {
     /// Blobs that were fetched completely.
     pub completed: u64,
     /// Blobs that could not be fetched.
     pub failed: u64,
-    /// Blobs that are being fetched now.
-    pub running: u64,
+    /// Bytes of blobs that registries sent.
+    pub registry_bytes: u64,
+    /// Bytes of blobs that other hosts of the fleet sent.
+    pub host_bytes: u64,
+}
+
+/// Why a blob was not fetched.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DownloadError {
+    /// The registry did not send it.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    /// The store failed, or has no room.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+    /// The registry, or the server of a file, sent other bytes.
+    #[error("the server sent bytes that do not have the digest")]
+    WrongDigest,
+    /// Too many blobs are being fetched.
+    #[error("too many blobs are being fetched")]
+    TooMany,
+    /// The mirror is stopping.
+    #[error("the mirror is stopping")]
+    Stopped,
 }
 
 /// The download of one blob.
@@ -119,14 +138,13 @@ impl Downloads {
         &self.blobs
     }
 
-    /// The totals.
-    pub fn totals(&self) -> DownloadTotals {
+    pub fn status(&self) -> DownloadStatus {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        DownloadTotals {
-            upstream_bytes: count(&self.counters.upstream_bytes),
+        DownloadStatus {
             completed: count(&self.counters.completed),
             failed: count(&self.counters.failed),
-            running: self.running.lock().downloads.len() as u64,
+            registry_bytes: count(&self.counters.upstream_bytes),
+            host_bytes: self.fleet.as_ref().map_or(0, |fleet| fleet.received_bytes()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where the bytes of one download came from, and which hosts of the fleet were asked.
+//! Where the bytes of one download come from, which hosts of the fleet were asked, and whether it goes on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,6 +33,69 @@ pub enum HostAnswer {
         /// The cause.
         cause: String,
     },
+}
+
+/// A download that is running.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunningDownload {
+    /// The blob.
+    pub digest: String,
+    /// The repository for which the download was started, with its registry; or the URL of a file.
+    pub repository: String,
+    /// Seconds since its start.
+    pub seconds: f64,
+    /// The size of the blob; `None` while it is unknown.
+    pub bytes: Option<u64>,
+    /// Bytes that are in the store, some perhaps from before the start.
+    pub present_bytes: u64,
+    /// Bytes that the registry sent.
+    pub registry_bytes: u64,
+    /// Bytes that other hosts sent.
+    pub host_bytes: u64,
+    /// Hosts of the fleet that were asked for the blob.
+    pub hosts: Vec<AskedHost>,
+}
+
+/// A host of the fleet that was asked for a blob.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedHost {
+    /// Its id in the fleet.
+    pub id: String,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+    /// Its last answer.
+    #[serde(flatten)]
+    pub answer: HostAnswer,
+}
+
+/// Counts the arrivals of a download: bytes of the registry, and hashes and blocks of other hosts. While
+/// the count grows, the rest will arrive.
+#[derive(Debug, Default)]
+pub struct Progress {
+    here: AtomicU64,
+    elsewhere: AtomicU64,
+}
+
+impl Progress {
+    /// Something arrived at this host.
+    pub(super) fn note(&self) {
+        self.here.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Something arrived at another host that fetches the same blob.
+    pub(super) fn note_elsewhere(&self) {
+        self.elsewhere.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Arrivals at this host.
+    pub(super) fn here(&self) -> u64 {
+        self.here.load(Ordering::Relaxed)
+    }
+
+    /// All arrivals.
+    pub fn count(&self) -> u64 {
+        self.here() + self.elsewhere.load(Ordering::Relaxed)
+    }
 }
 
 /// Where the bytes of one download came from.

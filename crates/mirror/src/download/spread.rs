@@ -22,15 +22,13 @@ use watchfire_fleet::{
 use watchfire_p2p::{BlockSession, PeerId, SessionEvent};
 use watchfire_traces::{Kind, Span, current, within};
 
-use super::content_source::ContentSource;
-use super::error::DownloadError;
-use super::progress::Progress;
-use super::sources::HostAnswer;
-use super::task::{Connection, Ranges, Task};
-use crate::catalog::RepositoryId;
+use super::DownloadError;
+use super::connection::{Connection, Ranges, Spread};
+use super::sources::{HostAnswer, Progress};
+use super::task::Task;
 use crate::fleet::{Fleet, FleetError, KnownHashes};
+use crate::images::RepositoryId;
 use crate::store::{Blob, BlobState, cid_of, hash_of};
-use crate::upstream::UpstreamError;
 
 /// Hosts that asked for hashes and were not asked back yet.
 const ASKERS_MAX: usize = 32;
@@ -42,8 +40,6 @@ const EMPTY_PAUSE: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(250);
 /// A block for which a reader waits for so long is requested before all others.
 const URGENT_AFTER: Duration = Duration::from_secs(1);
-/// A host without a byte from the registry for so long gives its lease to another one.
-pub(super) const LEASE_STALLED_AFTER: Duration = Duration::from_secs(3);
 /// Without a new block for so long, this host fetches leased blocks that other hosts should have.
 const KNOWN_BLOCK_WAIT: Duration = Duration::from_secs(1);
 /// How long this host fetches nothing from a registry that failed.
@@ -52,34 +48,6 @@ const UPSTREAM_PAUSE: Duration = Duration::from_secs(10);
 const FAILURE_AFTER: Duration = Duration::from_secs(3);
 /// How long a holder may take to send a small blob.
 const SMALL_BLOB_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The exchange of one blob with other hosts.
-#[derive(Debug)]
-pub(super) struct Spread {
-    fleet: Arc<Fleet>,
-    known: Arc<KnownHashes>,
-    progress: Arc<Progress>,
-}
-
-impl Spread {
-    /// Waits for the registry, but not for long: another host may get its answer.
-    pub(super) async fn wait<T>(
-        &self,
-        answer: impl Future<Output = Result<T, UpstreamError>>,
-        source: &ContentSource,
-    ) -> Result<T, UpstreamError> {
-        let limit = self.fleet.extend(LEASE_STALLED_AFTER);
-        timeout(limit, answer).await.unwrap_or_else(|_| Err(source.no_answer(limit)))
-    }
-
-    /// A block was written.
-    pub(super) async fn note_written(&self, block: usize, content: &Block) {
-        if let Some(hash) = hash_of(content.cid()) {
-            self.known.insert(block as u32, hash);
-        }
-        self.fleet.note_stored(content.cid().clone(), content.bytes().len()).await;
-    }
-}
 
 type Reporting = Pin<Box<dyn Future<Output = Result<Assignment<PeerId>, FleetError>> + Send>>;
 type HashAnswer = Result<Option<(u64, Vec<(u32, [u8; 32])>)>, FleetError>;

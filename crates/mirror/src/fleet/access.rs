@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use watchfire_p2p::PeerId;
 
 use super::message::AccessProof;
-use crate::catalog::RepositoryId;
+use crate::images::RepositoryId;
 use crate::oci::Digest;
 use crate::upstream::Upstream;
 

@@ -9,9 +9,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use watchfire_fleet::ANNOUNCEMENT_TIME;
 
-use super::answers::all_keys;
+use super::access::tag_key;
 use super::message::{ANNOUNCEMENTS_MAX, Request};
 use super::{COORDINATOR_TIMEOUT, Fleet};
+use crate::proxy::url_key;
 
 /// The coordinator and the hosts that would replace it.
 pub(super) const COORDINATORS: usize = 3;
@@ -80,4 +81,27 @@ pub(super) async fn announce_all(fleet: Arc<Fleet>) {
         });
         futures::future::join_all(sent).await;
     }
+}
+
+/// All keys under which this host announces what it has.
+fn all_keys(fleet: &Fleet) -> Vec<String> {
+    let blobs = fleet.blobs.digests().into_iter();
+    let blobs = blobs.filter(|digest| !fleet.blobs.has_part(digest)).map(|one| one.to_string());
+    let of_containerd = fleet.blobs.containerd_digests().unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot list the blobs of containerd");
+        Vec::new()
+    });
+    // Content that was not pulled through this mirror is not given away.
+    let of_containerd = of_containerd
+        .into_iter()
+        .filter(|digest| !fleet.catalog.repositories_with(digest).is_empty())
+        .map(|digest| digest.to_string());
+    let tags = fleet
+        .catalog
+        .tags()
+        .into_iter()
+        .map(|(id, tag)| tag_key(&id.registry, id.repository.as_str(), &tag).to_string());
+    let manifests = fleet.catalog.manifests().into_iter().map(|digest| digest.to_string());
+    let files = fleet.files.urls().into_iter().map(|url| url_key(&url).to_string());
+    blobs.chain(of_containerd).chain(tags).chain(manifests).chain(files).collect()
 }

@@ -10,16 +10,13 @@ use tokio::time::{Instant, timeout_at};
 use watchfire_fleet::Report;
 use watchfire_p2p::PeerId;
 
-use super::access::tag_key;
 use super::announcements::COORDINATORS;
 use super::hashes::of_complete;
 use super::lookup::Lookup;
 use super::message::{ANNOUNCEMENTS_MAX, AccessProof, Contact, Request, Response, decode, encode};
 use super::{ANSWERS_MAX, Fleet};
-use crate::accept::may_serve;
-use crate::catalog::RepositoryId;
+use crate::images::{RepositoryId, may_serve};
 use crate::oci::{Digest, Reference, Tag};
-use crate::proxy::url_key;
 use crate::store::{BLOCK_BYTES, Manifest};
 
 /// How long a host waits for a holder of a small blob.
@@ -361,27 +358,4 @@ async fn allows(
 ) -> bool {
     let own = fleet.host.peer_id();
     fleet.credentials.allows(repositories, from, own, name, access).await
-}
-
-/// All keys under which this host announces what it has.
-pub(super) fn all_keys(fleet: &Fleet) -> Vec<String> {
-    let blobs = fleet.blobs.digests().into_iter();
-    let blobs = blobs.filter(|digest| !fleet.blobs.has_part(digest)).map(|one| one.to_string());
-    let of_containerd = fleet.blobs.containerd_digests().unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot list the blobs of containerd");
-        Vec::new()
-    });
-    // Content that was not pulled through this mirror is not given away.
-    let of_containerd = of_containerd
-        .into_iter()
-        .filter(|digest| !fleet.catalog.repositories_with(digest).is_empty())
-        .map(|digest| digest.to_string());
-    let tags = fleet
-        .catalog
-        .tags()
-        .into_iter()
-        .map(|(id, tag)| tag_key(&id.registry, id.repository.as_str(), &tag).to_string());
-    let manifests = fleet.catalog.manifests().into_iter().map(|digest| digest.to_string());
-    let files = fleet.files.urls().into_iter().map(|url| url_key(&url).to_string());
-    blobs.chain(of_containerd).chain(tags).chain(manifests).chain(files).collect()
 }

@@ -16,6 +16,7 @@ mod hashes;
 mod lag;
 mod lookup;
 mod message;
+mod questions;
 mod region;
 
 use std::collections::HashMap;
@@ -25,13 +26,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use watchfire_content::Cid;
-use watchfire_fleet::{Assignment, Coordinator, Report};
+use watchfire_fleet::Coordinator;
 use watchfire_p2p::{
     AddressPart, BlockSession, Dht, Host, HostLimits, HostSettings, Multiaddr, PeerId,
     RequestSettings,
@@ -42,17 +42,16 @@ pub(crate) use access::tag_key;
 pub(crate) use hashes::KnownHashes;
 pub use region::{Region, RegionError};
 
-use crate::catalog::{Catalog, RepositoryId};
-use crate::manifest_fetcher::ManifestFetcher;
-use crate::oci::{Digest, Reference};
-use crate::proxy::{Files, Version, url_key};
-use crate::store::{Blobs, Manifest, Manifests, hash_of};
+use crate::images::{Catalog, ManifestFetcher, RepositoryId};
+use crate::oci::Digest;
+use crate::proxy::Files;
+use crate::store::{Blobs, Manifests, hash_of};
 use crate::upstream::Upstream;
 use access::Credentials;
 use announcements::Announcements;
 use lag::Lag;
 use lookup::Lookup;
-use message::{Contact, Request, Response, decode, encode};
+use message::Contact;
 
 /// Connections with other hosts. All hosts that fetch a blob report to one host, so a fleet that starts
 /// together needs as many connections there.
@@ -67,8 +66,6 @@ const DHT_PROTOCOL: &str = "/watchfire/mirror/kad/1.0.0";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a coordinator may take. After it the next closest host coordinates.
 const COORDINATOR_TIMEOUT: Duration = Duration::from_millis(1500);
-/// Coordinators that are asked in turn.
-const COORDINATORS_MAX: usize = 10;
 /// Requests of other hosts that are answered at a time. Further ones fail.
 const ANSWERS_MAX: usize = 1_024;
 /// Hosts whose addresses are kept. When the limit is reached, all are forgotten; the next reports name
@@ -288,10 +285,15 @@ impl Fleet {
             known_hosts: self.lookup.known().await,
             connections: stats.connections,
             coordinated_blobs: self.coordinator.lock().blobs(),
-            received_bytes: self.peer_bytes.load(Ordering::Relaxed),
+            received_bytes: self.received_bytes(),
             sent_bytes: stats.sent_block_bytes,
             duplicate_bytes: stats.duplicate_block_bytes,
         }
+    }
+
+    /// Bytes of blobs that other hosts sent.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.peer_bytes.load(Ordering::Relaxed)
     }
 
     /// A timeout with the time that this host is late.
@@ -357,180 +359,9 @@ impl Fleet {
         self.started_at.elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 32
     }
 
-    /// Reports a download to the coordinator of the blob.
-    pub(crate) async fn report(
-        &self,
-        digest: &Digest,
-        report: &Report,
-    ) -> Result<Assignment<PeerId>, FleetError> {
-        let addresses = self.addresses();
-        let request = |is_final| Request::Report {
-            digest: digest.clone(),
-            report: Report { lag_ms: self.lag.get().as_millis() as u64, ..report.clone() },
-            addresses: addresses.clone(),
-            is_final,
-        };
-        match self.ask_coordinator(&digest.to_string(), request).await? {
-            (Response::Assignment { leases, hosts, holder, progress, report_within_ms }, _) => {
-                let hosts = hosts.into_iter().map(|host| self.note_contact(host)).collect();
-                let holder = holder.map(|host| self.note_contact(host));
-                let report_within = Duration::from_millis(report_within_ms.min(60_000));
-                Ok(Assignment { leases, hosts, holder, progress, report_within })
-            }
-            _ => Err(FleetError::Answer),
-        }
-    }
-
-    /// Tells the coordinator that this host fetches a blob no more.
-    pub(crate) async fn leave(&self, digest: &Digest) {
-        let request = |_| Request::Leave { digest: digest.clone() };
-        // Without it, the coordinator notices the silence.
-        let _ = self.ask_coordinator(&digest.to_string(), request).await;
-    }
-
-    /// Asks a host for the hashes of a blob's blocks.
-    pub(crate) async fn ask_hashes(
-        &self,
-        peer: PeerId,
-        digest: &Digest,
-        repository: Option<&RepositoryId>,
-        list: u64,
-        after: usize,
-    ) -> Result<Option<(u64, Vec<(u32, [u8; 32])>)>, FleetError> {
-        let access = self.prove(peer, &digest.to_string(), repository).await;
-        let request = Request::Hashes { digest: digest.clone(), list, after, access };
-        match self.ask(peer, &request, REQUEST_TIMEOUT).await? {
-            (Response::Hashes { list, hashes }, _) => {
-                let hashes = hashes.into_iter().map(|hash| (hash.0, hash.1));
-                Ok(Some((list, hashes.collect())))
-            }
-            (Response::Absent, _) => Ok(None),
-            _ => Err(FleetError::Answer),
-        }
-    }
-
-    /// Asks a host for a whole small blob. The caller verifies it.
-    pub(crate) async fn ask_blob(
-        &self,
-        peer: PeerId,
-        digest: &Digest,
-        repository: Option<&RepositoryId>,
-        timeout: Duration,
-    ) -> Result<Option<Bytes>, FleetError> {
-        let access = self.prove(peer, &digest.to_string(), repository).await;
-        let request = Request::Blob { digest: digest.clone(), access };
-        match self.ask(peer, &request, timeout).await? {
-            (Response::Blob, body) => Ok(Some(body)),
-            (Response::Absent, _) => Ok(None),
-            _ => Err(FleetError::Answer),
-        }
-    }
-
-    /// Asks the fleet for a manifest, and how long ago its registry named it.
-    pub(crate) async fn find_manifest(
-        &self,
-        id: &RepositoryId,
-        reference: &Reference,
-        accept: &str,
-    ) -> Option<(Manifest, Duration)> {
-        let key = match reference {
-            Reference::Tag(tag) => tag_key(&id.registry, id.repository.as_str(), tag.as_str()),
-            Reference::Digest(digest) => digest.clone(),
-        };
-        let request = |is_final| Request::Holders { digest: key.clone(), is_final };
-        let asked = self.ask_coordinator(&key.to_string(), request).await;
-        let Ok((Response::Holders { hosts }, _)) = asked else { return None };
-        for host in hosts {
-            let peer = self.note_contact(host);
-            let found = self.ask_manifest(peer, id, reference, accept, false).await;
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
-    }
-
-    /// A manifest through the host that is closest to its digest, which fetches it once for all. `None`:
-    /// it is this host, or that one has no manifest in time.
-    pub(crate) async fn fetch_manifest(
-        &self,
-        id: &RepositoryId,
-        digest: &Digest,
-    ) -> Option<(Manifest, Duration)> {
-        let closest = self.lookup.closest(&digest.to_string(), 1).await;
-        let peer = closest.first().copied().filter(|peer| *peer != self.host.peer_id())?;
-        self.ask_manifest(peer, id, &Reference::Digest(digest.clone()), "", true).await
-    }
-
-    /// Asks a host for a manifest. `accept` is what the client accepts, which matters for a tag.
-    async fn ask_manifest(
-        &self,
-        peer: PeerId,
-        id: &RepositoryId,
-        reference: &Reference,
-        accept: &str,
-        fetches: bool,
-    ) -> Option<(Manifest, Duration)> {
-        let name = format!("{}/{}:{reference}", id.registry, id.repository);
-        let access = self.prove(peer, &name, Some(id)).await;
-        let request = Request::Manifest {
-            registry: id.registry.clone(),
-            repository: id.repository.to_string(),
-            reference: reference.to_string(),
-            accept: accept.to_owned(),
-            fetches,
-            access,
-        };
-        let answer = self.ask(peer, &request, self.extend(COORDINATOR_TIMEOUT)).await;
-        let Ok((Response::Manifest { digest, media_type, age_seconds }, bytes)) = answer else {
-            return None;
-        };
-        let digest = digest.parse::<Digest>().ok().filter(|digest| digest.is_of(&bytes))?;
-        let is_asked = match reference {
-            Reference::Tag(_) => true,
-            Reference::Digest(asked) => *asked == digest,
-        };
-        let age = Duration::from_secs(age_seconds);
-        is_asked.then_some((Manifest { digest, media_type, bytes }, age))
-    }
-
-    /// Asks the fleet for the version of a file that a host got from its server most recently.
-    pub(crate) async fn find_version(&self, url: &str) -> Option<Version> {
-        let key = url_key(url);
-        let request = |is_final| Request::Holders { digest: key.clone(), is_final };
-        let asked = self.ask_coordinator(&key.to_string(), request).await;
-        let Ok((Response::Holders { hosts }, _)) = asked else { return None };
-        let mut found: Option<Version> = None;
-        for host in hosts {
-            let peer = self.note_contact(host);
-            let request = Request::File { url: url.to_owned() };
-            let answer = self.ask(peer, &request, COORDINATOR_TIMEOUT).await;
-            if let Ok((Response::File { version, age_seconds }, _)) = answer
-                && version.url == url
-                && version.is_valid()
-            {
-                let version = version.checked_before(Duration::from_secs(age_seconds));
-                if found.as_ref().is_none_or(|other| other.checked_at < version.checked_at) {
-                    found = Some(version);
-                }
-            }
-        }
-        found
-    }
-
     /// Announces that this host has a blob or manifest, the manifest of a tag, or a file.
     pub(crate) fn announce(&self, key: &Digest) {
         self.announcements.add(key.to_string());
-    }
-
-    async fn prove(
-        &self,
-        to: PeerId,
-        name: &str,
-        repository: Option<&RepositoryId>,
-    ) -> Option<message::AccessProof> {
-        let repository = repository?;
-        self.credentials.prove(self.host.peer_id(), to, name, repository).await
     }
 
     fn addresses(&self) -> Vec<Multiaddr> {
@@ -558,92 +389,6 @@ impl Fleet {
             false => self.contacts.lock().get(&id).cloned().unwrap_or_default(),
         };
         Contact { id, addresses }
-    }
-
-    /// Sends a request to the coordinator of a key. If it does not answer, the next closest host
-    /// coordinates.
-    async fn ask_coordinator(
-        &self,
-        key: &str,
-        request: impl Fn(bool) -> Request,
-    ) -> Result<(Response, Bytes), FleetError> {
-        let own = self.host.peer_id();
-        let mut error = FleetError::Stopped;
-        let mut target = None;
-        let mut is_final = false;
-        for _ in 0..COORDINATORS_MAX {
-            let peer = match target.take() {
-                Some(peer) => peer,
-                None => self.lookup.closest(key, 1).await.first().copied().unwrap_or(own),
-            };
-            match self.ask(peer, &request(is_final || peer == own), COORDINATOR_TIMEOUT).await {
-                Ok((Response::Closer { hosts }, _)) => {
-                    let closer = hosts
-                        .into_iter()
-                        .filter(|host| Lookup::is_closer(key, host.id, peer))
-                        .find(|host| !self.lookup.has_failed(host.id));
-                    is_final = closer.is_none();
-                    target = Some(closer.map_or(peer, |host| self.note_contact(host)));
-                }
-                Ok(answer) => return Ok(answer),
-                Err(failed) => {
-                    tracing::debug!(%peer, error = %failed, "a coordinator does not answer");
-                    error = failed;
-                }
-            }
-        }
-        Err(error)
-    }
-
-    /// Sends a request to a host.
-    async fn ask(
-        &self,
-        peer: PeerId,
-        request: &Request,
-        timeout: Duration,
-    ) -> Result<(Response, Bytes), FleetError> {
-        if peer == self.host.peer_id() {
-            return Ok(answers::answer(self, peer, request.clone()).await);
-        }
-        let timeout = self.lag.extend(timeout);
-        let sent = async {
-            let contact = self.contacts.lock().get(&peer).cloned();
-            let bytes = encode(request, b"");
-            match self.host.request(peer, bytes.clone()).await {
-                Err(_) if contact.is_some() => {
-                    // The address may be unknown to the host.
-                    for address in contact.into_iter().flatten() {
-                        let address = address.with(AddressPart::P2p(peer));
-                        if self.host.connect(address).await.is_ok() {
-                            break;
-                        }
-                    }
-                    self.host.request(peer, bytes).await
-                }
-                answer => answer,
-            }
-        };
-        let asked_at = Instant::now();
-        let answer = tokio::time::timeout(timeout, sent).await;
-        if request.is_answered_at_once() {
-            self.lag.note_round_trip(asked_at.elapsed());
-        }
-        let answer = match answer {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => {
-                self.lookup.note_failed(peer);
-                return Err(error.into());
-            }
-            Err(_) => {
-                self.lookup.note_failed(peer);
-                return Err(FleetError::Timeout(timeout));
-            }
-        };
-        self.lookup.note_answered(peer);
-        decode(&answer).map_err(|error| {
-            tracing::debug!(%peer, %error, "an invalid answer");
-            FleetError::Answer
-        })
     }
 
     fn now(&self) -> watchfire_types::Instant {

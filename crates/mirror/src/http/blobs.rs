@@ -11,10 +11,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::reader::{self, Content, ContentError, ReadError};
 use super::{SOURCE, Shared};
-use crate::access::AccessError;
 use crate::download::{ContentSource, Download, DownloadError};
+use crate::images::{AccessError, Pull};
 use crate::oci::{ApiError, Digest, ErrorCode};
-use crate::pull::Pull;
 use crate::store::{Blob, StoreError};
 
 /// A response that is due at the deadline is sent a little later.

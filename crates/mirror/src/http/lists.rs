@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderValue, header};
 use tokio::time::timeout;
 
 use super::{SOURCE, Shared};
+use crate::images::Pull;
 use crate::oci::{ApiError, ErrorCode};
-use crate::pull::Pull;
 
 /// Answers with the list of the registry. Its `Link` to the next page is made to lead through the mirror
 /// to the same registry.

@@ -10,12 +10,9 @@ use http::{HeaderValue, header};
 use tokio::time::timeout;
 
 use super::{SOURCE, Shared};
-use crate::accept::{Accept, may_serve};
-use crate::catalog::{RepositoryId, TagRecord};
 use crate::fleet::tag_key;
-use crate::manifest_fetcher::ManifestError;
+use crate::images::{Accept, ManifestError, Pull, RepositoryId, TagRecord, may_serve};
 use crate::oci::{ApiError, Digest, ErrorCode, Reference, Tag};
-use crate::pull::Pull;
 use crate::store::Manifest;
 use crate::upstream::{ManifestAnswer, UpstreamError};
 

@@ -6,7 +6,6 @@ mod lists;
 mod manifests;
 mod namespace;
 mod operator;
-mod page;
 mod reader;
 mod spans;
 
@@ -31,16 +30,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::access::Access;
-use crate::catalog::Catalog;
 use crate::download::Downloads;
 use crate::fleet::Fleet;
-use crate::flights::Flights;
-use crate::manifest_fetcher::ManifestFetcher;
+use crate::images::{Access, Catalog, Flights, ManifestFetcher};
 use crate::oci::{ApiError, ErrorCode, Resource, parse_path};
 use crate::proxy::{Files, Origin};
-use crate::requests::{Kind, Requests, Source};
 use crate::settings::MirrorSettings;
+use crate::status::{Kind, Requests, Source};
 use crate::store::Manifests;
 use crate::upstream::Upstream;
 
@@ -211,7 +207,7 @@ async fn route(shared: &Arc<Shared>, request: &Parts) -> Result<Response, ApiErr
             ApiError::new(ErrorCode::Unsupported, message).with_header(header::ALLOW, allowed)
         );
     }
-    if let Some(file) = page::file(path) {
+    if let Some(file) = operator::page_file(path) {
         operator::check_allowed(client_of(request), &request.headers)?;
         return Ok(file);
     }

@@ -6,8 +6,8 @@ use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
 use super::Shared;
+use crate::images::Pull;
 use crate::oci::{ApiError, ErrorCode, Repository};
-use crate::pull::Pull;
 use crate::upstream::Upstream;
 
 /// The registry that `?ns=` names, such as `docker.io` or `registry.example:8443`.

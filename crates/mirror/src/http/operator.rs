@@ -1,4 +1,4 @@
-//! Requests of the operator: the state of the mirror.
+//! Requests of the operator: the state of the mirror, and the page that shows it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,9 +8,23 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, header};
 
 use super::Shared;
-use crate::metrics;
 use crate::oci::{ApiError, ErrorCode};
-use crate::status::StatusReport;
+use crate::status::{FileStatus, ImageStatus, StatusReport, metrics};
+
+/// Images that a report names. `image_count` has the number of all.
+const IMAGES_MAX: usize = 1_000;
+/// Files that a report names. `file_count` has the number of all.
+const FILES_MAX: usize = 1_000;
+/// The path, the content type and the content of each file.
+const FILES: &[(&str, &str, &str)] = &[
+    ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
+    ("/mirror.css", "text/css; charset=utf-8", include_str!("page/mirror.css")),
+    ("/mirror.js", "text/javascript; charset=utf-8", include_str!("page/mirror.js")),
+];
+
+/// The page runs its own code only, sends requests to this mirror only, and is in no frame.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Allows the status and its page to programs of this host only: the status names images.
 pub(super) fn check_allowed(client: IpAddr, headers: &HeaderMap) -> Result<(), ApiError> {
@@ -20,15 +34,57 @@ pub(super) fn check_allowed(client: IpAddr, headers: &HeaderMap) -> Result<(), A
 
 /// Answers `GET /status`.
 pub(super) async fn status(shared: &Arc<Shared>) -> Response {
-    let report = StatusReport::of(shared).await;
+    let report = report(shared).await;
     let json = serde_json::to_vec(&report).expect("a report has a JSON form");
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 
 /// Answers `GET /metrics`, which names no image.
 pub(super) async fn metrics(shared: &Arc<Shared>) -> Response {
-    let text = metrics::render(StatusReport::of(shared).await);
+    let text = metrics::render(report(shared).await);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
+}
+
+/// The state now.
+async fn report(shared: &Shared) -> StatusReport {
+    let (image_count, images) = shared.catalog.first_images(IMAGES_MAX);
+    let images = images.into_iter().map(|(name, digest)| ImageStatus { name, digest });
+    let (file_count, files) = shared.files.first(FILES_MAX);
+    let files = files.into_iter().map(|version| FileStatus {
+        url: version.url.clone(),
+        bytes: version.length,
+        digest: version.key().to_string(),
+    });
+    let fleet = match &shared.fleet {
+        Some(fleet) => Some(fleet.status().await),
+        None => None,
+    };
+    StatusReport {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_seconds: shared.started_at.elapsed().as_secs_f64(),
+        image_count: image_count as u64,
+        images: images.collect(),
+        file_count: file_count as u64,
+        files: files.collect(),
+        store: shared.downloads.blobs().status(),
+        downloads: shared.downloads.status(),
+        requests: shared.requests.totals(),
+        running: shared.downloads.running(),
+        fleet,
+    }
+}
+
+/// A file of the page. `None`: the path is another one.
+pub(super) fn page_file(path: &str) -> Option<Response> {
+    let (_, content_type, content) = FILES.iter().find(|(file, ..)| *file == path)?;
+    let headers = [
+        (header::CONTENT_TYPE, *content_type),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    Some((headers, *content).into_response())
 }
 
 fn check_local(client: IpAddr) -> Result<(), ApiError> {

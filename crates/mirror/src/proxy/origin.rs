@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     fn origin() -> Origin {
-        let tls = crate::mirror::tls().unwrap();
+        let tls = crate::upstream::tls().unwrap();
         let server = "a.example=http://127.0.0.1:1".parse().unwrap();
         Origin::new(&server, Arc::default(), tls).unwrap()
     }

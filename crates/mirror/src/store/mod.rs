@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use watchfire_content::Block;
 
 pub use blob::{BLOCK_BYTES, Blob, BlobState, Check};
@@ -62,13 +63,15 @@ struct State {
     evicted: u64,
 }
 
-/// The totals of the blobs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlobTotals {
+/// The state of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreStatus {
     /// Blobs on disk, complete or not.
     pub blobs: u64,
     /// Their size in bytes; of an incomplete blob, its size when it is complete.
     pub bytes: u64,
+    /// The size at which the store is full.
+    pub bytes_max: u64,
     /// Blobs that were removed to make room, since the start.
     pub evicted: u64,
 }
@@ -257,12 +260,12 @@ impl Blobs {
         self.bytes_max
     }
 
-    /// The totals.
-    pub fn totals(&self) -> BlobTotals {
+    pub fn status(&self) -> StoreStatus {
         let state = self.state.lock();
-        BlobTotals {
+        StoreStatus {
             blobs: state.sizes.len() as u64,
             bytes: state.sizes.bytes(),
+            bytes_max: self.bytes_max,
             evicted: state.evicted,
         }
     }

@@ -90,7 +90,7 @@ fn blocks_in_any_order_make_a_blob() {
         let read: Vec<u8> = (0..3).flat_map(|one| blob.read_block(one).unwrap().unwrap()).collect();
         assert!(read == bytes);
     }
-    assert_eq!(blobs.totals().blobs, 3);
+    assert_eq!(blobs.status().blobs, 3);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_full_store_removes_what_was_not_used_and_keeps_what_is_open() {
     let kept: Vec<_> =
         digests.iter().map(|digest| blobs.complete(digest).unwrap().is_some()).collect();
     assert_eq!(kept, [true, true, false, true]);
-    assert_eq!(blobs.totals().evicted, 1);
+    assert_eq!(blobs.status().evicted, 1);
     drop(open);
     let error = open_partial(&blobs, &Digest::sha256(b"x"), 3 * size + 1).unwrap_err();
     assert!(matches!(error, StoreError::LargerThanStore { .. }), "{error}");
@@ -220,7 +220,7 @@ fn blobs_of_containerd_are_read_in_place_and_not_kept_twice() {
         &bytes,
         &[0, 1, 2],
     );
-    assert_eq!(blobs.totals().blobs, 1);
+    assert_eq!(blobs.status().blobs, 1);
 
     let place = |digest: &Digest| theirs.join("sha256").join(digest.hex());
     std::fs::create_dir_all(theirs.join("sha256")).unwrap();
@@ -228,10 +228,10 @@ fn blobs_of_containerd_are_read_in_place_and_not_kept_twice() {
     // Not what its name says: it is never read.
     std::fs::write(place(&Digest::sha256(&other)), &bytes).unwrap();
     blobs.remove_copies_of_containerd().unwrap();
-    assert_eq!((blobs.totals().blobs, folder.blob(&digest).exists()), (0, false));
+    assert_eq!((blobs.status().blobs, folder.blob(&digest).exists()), (0, false));
     let blob = blobs.complete(&digest).unwrap().unwrap();
     assert!(blob.read_block(1).unwrap().unwrap() == block_of(&bytes, 1));
-    assert_eq!(blobs.totals().bytes, 0);
+    assert_eq!(blobs.status().bytes, 0);
     for _ in 0..2 {
         assert!(blobs.complete(&Digest::sha256(&other)).unwrap().is_none());
     }

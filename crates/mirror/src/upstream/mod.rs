@@ -14,4 +14,4 @@ pub use credentials::{Credential, CredentialFiles, CredentialsError};
 pub use error::UpstreamError;
 pub use guard::RedirectRules;
 pub use registry::{Registry, RegistryError};
-pub(crate) use server::{Answer, ServerClient};
+pub(crate) use server::{Answer, ServerClient, tls};

@@ -200,3 +200,19 @@ pub(crate) fn unreachable(server: &str, error: &reqwest::Error) -> UpstreamError
     }
     UpstreamError::Unreachable { registry: server.to_owned(), cause }
 }
+
+/// TLS with the certificates that the system trusts.
+pub(crate) fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "cannot read a certificate of the system");
+    }
+    roots.add_parsable_certificates(found.certs);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}

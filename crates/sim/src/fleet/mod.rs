@@ -13,6 +13,6 @@ mod scenario;
 
 pub use outcome::{FleetOutcome, HostOutcome};
 pub use plan::{FleetBound, FleetPlan, HostPlan};
-pub use report::{FleetReport, fleet_json, fleet_picture, fleet_table};
+pub use report::{fleet_json, fleet_picture, fleet_table};
 pub use run::run_fleet;
-pub use scenario::FleetScenario;
+pub use scenario::{FleetReport, FleetScenario};

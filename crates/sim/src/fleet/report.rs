@@ -7,20 +7,11 @@ use serde_json::{Value, json};
 use watchfire_report::units::{binary_bytes, percent};
 use watchfire_report::{Axis, Chart, Colour, Line, Marker, Panel, TickFormat};
 
-use super::outcome::{FleetOutcome, HostOutcome};
-use super::scenario::FleetScenario;
+use super::outcome::HostOutcome;
+use super::scenario::FleetReport;
 
 /// Points of one line of the picture.
 const POINTS_MAX: usize = 48;
-
-/// A scenario and its outcome.
-#[derive(Clone, Debug)]
-pub struct FleetReport {
-    /// The scenario.
-    pub scenario: FleetScenario,
-    /// The outcome.
-    pub outcome: FleetOutcome,
-}
 
 /// The report for a terminal.
 pub fn fleet_table(report: &FleetReport) -> String {

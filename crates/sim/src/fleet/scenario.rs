@@ -9,8 +9,8 @@ use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 use watchfire_types::Rng;
 
 use super::image::BLOCK_BYTES;
+use super::outcome::FleetOutcome;
 use super::plan::{FleetPlan, HostPlan};
-use super::report::FleetReport;
 use super::run::run_fleet;
 use crate::network::{Access, NetworkLimits};
 use crate::swarm::Progress;
@@ -112,6 +112,15 @@ struct ChurnFile {
 
 const fn one() -> u32 {
     1
+}
+
+/// A scenario and its outcome.
+#[derive(Clone, Debug)]
+pub struct FleetReport {
+    /// The scenario.
+    pub scenario: FleetScenario,
+    /// The outcome.
+    pub outcome: FleetOutcome,
 }
 
 impl FleetScenario {

@@ -5,21 +5,12 @@ mod html;
 mod json;
 mod table;
 
-use crate::scenario::{Run, Scenario};
+use crate::scenario::Report;
 use crate::swarm::Outcome;
 
 pub use html::{html, picture};
 pub use json::json;
 pub use table::table;
-
-/// A scenario and the outcome of each of its runs.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// The scenario.
-    pub scenario: Scenario,
-    /// Each run in the scenario's order, with its outcome.
-    pub runs: Vec<(Run, Outcome)>,
-}
 
 /// When a share of the awaited peers had the whole file, in seconds; `None` if fewer finished.
 fn finish(outcome: &Outcome, share: f64) -> Option<f64> {

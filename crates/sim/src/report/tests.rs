@@ -1,4 +1,5 @@
 use super::*;
+use crate::scenario::Scenario;
 
 const SMALL: &str = r#"
 name = "a <small> swarm"

@@ -9,9 +9,8 @@ use watchfire_bitswap::Limits;
 use crate::dag::FileShape;
 use crate::network::{Access, NetworkLimits, Path, Processors};
 use crate::plan::{Attack, PeerPlan, Plan};
-use crate::report::Report;
 use crate::strategies::Strategy;
-use crate::swarm::{self, Progress};
+use crate::swarm::{self, Outcome, Progress};
 use watchfire_types::Rng;
 
 pub use watchfire_report::scenario::ScenarioError;
@@ -56,6 +55,15 @@ pub struct Published {
     pub name: String,
     /// The time until all peers had the file.
     pub time: Duration,
+}
+
+/// A scenario and the outcome of each of its runs.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// Each run in the scenario's order, with its outcome.
+    pub runs: Vec<(Run, Outcome)>,
 }
 
 /// Peers with the same settings.

@@ -5,11 +5,28 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::catalog::Catalog;
-use crate::oci::Digest;
-use crate::pull::Pull;
+use super::catalog::{Catalog, RepositoryId};
+use crate::oci::{Digest, Repository};
 use crate::store::StoreError;
-use crate::upstream::UpstreamError;
+use crate::upstream::{Upstream, UpstreamError};
+
+/// A repository of an upstream registry, from which a client pulls.
+#[derive(Clone, Debug)]
+pub(crate) struct Pull {
+    pub(crate) upstream: Arc<Upstream>,
+    /// Its full name at the registry.
+    pub(crate) repository: Repository,
+}
+
+impl Pull {
+    /// The name under which the catalog has the repository.
+    pub(crate) fn id(&self) -> RepositoryId {
+        RepositoryId {
+            registry: self.upstream.registry().name().to_owned(),
+            repository: self.repository.clone(),
+        }
+    }
+}
 
 /// Whether this mirror may serve stored content under a repository.
 ///

@@ -235,22 +235,6 @@ impl Catalog {
         (count, images.take(images_max).collect())
     }
 
-    /// All tags: `<registry>/<repository>:<tag>` and the digest of each.
-    pub fn images(&self) -> Vec<(String, String)> {
-        let repositories = self.repositories.lock();
-        let mut images: Vec<_> = repositories
-            .iter()
-            .flat_map(|(id, record)| {
-                record.tags.iter().map(move |(tag, tagged)| {
-                    let image = format!("{}/{}:{tag}", id.registry, id.repository);
-                    (image, tagged.digest())
-                })
-            })
-            .collect();
-        images.sort();
-        images
-    }
-
     fn update(
         &self,
         id: &RepositoryId,
@@ -423,14 +407,14 @@ mod tests {
         }
         assert_eq!(catalog.tag(&id("x"), &tag, "a/b").unwrap().digest, manifest);
         assert_eq!(catalog.tag(&id("x"), &tag, "a/c"), None);
-        assert_eq!(catalog.images(), [("a.example/x:v1".into(), manifest.to_string())]);
-        assert_eq!(catalog.first_images(1), (1, catalog.images()));
+        let image = ("a.example/x:v1".to_owned(), manifest.to_string());
+        assert_eq!(catalog.first_images(1), (1, vec![image]));
         assert_eq!(catalog.first_images(0), (1, vec![]));
         catalog.remove_tag(&id("x"), &tag, "a/c").unwrap();
         assert_eq!(catalog.tag_records(&id("x"), &tag).len(), 1);
         catalog.remove_tag(&id("x"), &tag, "a/b").unwrap();
         assert_eq!(catalog.tag_records(&id("x"), &tag), []);
-        assert_eq!(catalog.images(), []);
+        assert_eq!(catalog.first_images(1), (0, vec![]));
         assert!(!store.repositories().join("bad").exists());
         fs::remove_dir_all(root).unwrap();
     }

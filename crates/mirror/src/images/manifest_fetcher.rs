@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::accept::Accept;
-use crate::catalog::{Catalog, RepositoryId};
-use crate::flights::Flights;
+use super::accept::Accept;
+use super::access::Pull;
+use super::catalog::{Catalog, RepositoryId};
+use super::flights::Flights;
 use crate::oci::{Digest, Reference};
-use crate::pull::Pull;
 use crate::store::{Manifest, Manifests, StoreError};
 use crate::upstream::{ManifestAnswer, Upstream, UpstreamError};
 

@@ -1,0 +1,235 @@
+//! How one blob is fetched: together with the other hosts of the fleet, or alone.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use watchfire_fleet::{SEGMENT_BLOCKS, Segments};
+use watchfire_traces::{current, within};
+
+use super::connection::{Connection, Ranges, pause_after};
+use super::spool::Spool;
+use super::spread::SpreadTask;
+use super::task::Task;
+use super::{DownloadError, Phase};
+use crate::fleet::Fleet;
+use crate::store::{Blob, BlobState, StoreError};
+use crate::upstream::{BlobBody, UpstreamError};
+
+/// The first answer of a registry.
+enum Opened {
+    /// The whole blob, of this size.
+    Body(BlobBody, u64),
+    /// The size of a blob of which the store has a part. The rest is fetched in ranges.
+    Size(u64),
+    /// The whole blob has been read, because nobody told its size.
+    Spool(Spool),
+}
+
+impl Opened {
+    const fn size(&self) -> u64 {
+        match self {
+            Opened::Body(_, size) | Opened::Size(size) => *size,
+            Opened::Spool(spool) => spool.size(),
+        }
+    }
+}
+
+impl Task {
+    /// Fetches the blob. Returns when it is complete.
+    pub(super) async fn run(self, phase: &watch::Sender<Phase>) -> Result<(), DownloadError> {
+        let task = Arc::new(self);
+        if let Some(fleet) = task.downloads.fleet.clone() {
+            let size = match task.size {
+                Some(size) => Some(size),
+                None => task.source.size(&task.digest).await?,
+            };
+            // Without a size there are no segments to share.
+            if let Some(size) = size
+                && task.run_in_fleet(fleet, size, phase).await?
+            {
+                return Ok(());
+            }
+        }
+        task.run_alone(phase).await
+    }
+
+    /// Fetches the blob together with other hosts. Returns false if they sent wrong bytes.
+    async fn run_in_fleet(
+        self: &Arc<Self>,
+        fleet: Arc<Fleet>,
+        size: u64,
+        phase: &watch::Sender<Phase>,
+    ) -> Result<bool, DownloadError> {
+        let blob = self.open_blob(size).await?;
+        phase.send_replace(Phase::Fetching(blob.clone()));
+        if blob.state() == BlobState::Partial {
+            let progress = self.progress.clone();
+            let spread = SpreadTask::new(self.clone(), fleet, blob.clone(), progress).await;
+            match spread.run().await {
+                Ok(()) => {}
+                Err(DownloadError::WrongDigest) => {}
+                Err(error) => {
+                    self.free_space(&error, size)?;
+                    return Err(error);
+                }
+            }
+        }
+        if blob.state() != BlobState::Complete {
+            tracing::error!(digest = %self.digest, "other hosts sent wrong hashes; fetching the blob from the registry");
+            self.downloads.blobs.remove(&self.digest)?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    async fn open_blob(&self, size: u64) -> Result<Arc<Blob>, DownloadError> {
+        let (digest, downloads) = (self.digest.clone(), self.downloads.clone());
+        let check = self.source.check(&digest);
+        Ok(blocking(move || downloads.blobs.open_partial(&digest, check, size)).await??)
+    }
+
+    /// Removes old blobs if the disk is full.
+    fn free_space(&self, error: &DownloadError, size: u64) -> Result<(), DownloadError> {
+        if let DownloadError::Store(cause) = error
+            && cause.is_no_space()
+        {
+            tracing::error!(digest = %self.digest, %error, "the disk of the store is full; removing old blobs");
+            self.downloads.blobs.remove_for_room(&self.digest, size)?;
+        }
+        Ok(())
+    }
+
+    async fn run_alone(
+        self: &Arc<Self>,
+        phase: &watch::Sender<Phase>,
+    ) -> Result<(), DownloadError> {
+        let task = self;
+        let opened = task.open().await?;
+        let size = opened.size();
+        let blob = task.open_blob(size).await?;
+        phase.send_replace(Phase::Fetching(blob.clone()));
+        if blob.state() == BlobState::Partial
+            && let Err(error) = task.fetch_missing(&blob, opened).await
+        {
+            task.free_space(&error, size)?;
+            return Err(error);
+        }
+        match blob.state() {
+            BlobState::Complete => Ok(()),
+            BlobState::Partial => Err(DownloadError::Stopped),
+            BlobState::Wrong => {
+                task.downloads.blobs.remove(&task.digest)?;
+                Err(DownloadError::WrongDigest)
+            }
+        }
+    }
+
+    /// Asks for the size, or requests the whole blob. Its headers tell the size and whether ranges are
+    /// possible.
+    async fn open(&self) -> Result<Opened, DownloadError> {
+        let mut failures = 0;
+        loop {
+            match self.try_open().await {
+                Ok(opened) => return Ok(opened),
+                Err(DownloadError::Upstream(error)) => pause_after(&mut failures, error).await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn try_open(&self) -> Result<Opened, DownloadError> {
+        if self.downloads.blobs.has_part(&self.digest) {
+            match self.source.size(&self.digest).await?.or(self.size) {
+                Some(size) => return Ok(Opened::Size(size)),
+                None => self.downloads.blobs.remove(&self.digest)?,
+            }
+        }
+        let body = self.request_whole().await?;
+        match body.size {
+            Some(size) => Ok(Opened::Body(body, size)),
+            None => Ok(Opened::Spool(self.read_to_end(body).await?)),
+        }
+    }
+
+    /// Reads a blob whose size nobody tells.
+    async fn read_to_end(&self, mut body: BlobBody) -> Result<Spool, DownloadError> {
+        let bytes_max = self.downloads.blobs.bytes_max();
+        let mut spool = Spool::new(&self.downloads.folder)?;
+        while let Some(bytes) = body.next().await? {
+            self.note_received(bytes.len());
+            if spool.size() + bytes.len() as u64 > bytes_max {
+                let bytes = spool.size() + bytes.len() as u64;
+                return Err(StoreError::LargerThanStore { bytes, bytes_max }.into());
+            }
+            spool.push(bytes).await?;
+        }
+        Ok(spool)
+    }
+
+    async fn fetch_missing(
+        self: &Arc<Self>,
+        blob: &Arc<Blob>,
+        opened: Opened,
+    ) -> Result<(), DownloadError> {
+        let present: Vec<bool> = (0..blob.blocks()).map(|block| blob.has_block(block)).collect();
+        let missing = present.iter().filter(|present| !**present).count();
+        let segments = Arc::new(Mutex::new(Segments::new(present)));
+        let ranges = Arc::new(Ranges::default());
+        let connection = || Connection {
+            task: self.clone(),
+            blocks: blob.blocks(),
+            blob: blob.clone(),
+            segments: segments.clone(),
+            spread: None,
+            ranges: ranges.clone(),
+        };
+        let useful = missing.div_ceil(SEGMENT_BLOCKS).min(self.downloads.connections_per_blob);
+        let mut connections = JoinSet::new();
+        let further = match opened {
+            Opened::Spool(spool) => return connection().write_spool(&spool).await,
+            Opened::Body(body, _) => {
+                let further = if body.accepts_ranges { useful - 1 } else { 0 };
+                let first = connection();
+                connections
+                    .spawn(within(current(), async move { first.fetch_from_start(body).await }));
+                further
+            }
+            Opened::Size(_) => useful,
+        };
+        for _ in 0..further {
+            let one = connection();
+            connections.spawn(within(current(), async move { one.fetch_segments(0).await }));
+        }
+        let mut failure = None;
+        while let Some(ended) = connections.join_next().await {
+            match ended {
+                Ok(Ok(())) => {}
+                // One connection may fail where others succeed.
+                Ok(Err(error)) => failure = Some(error),
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(_) => failure = Some(DownloadError::Stopped),
+            }
+        }
+        if let Some(error) = failure.filter(|_| !segments.lock().is_complete()) {
+            // A registry without ranges cannot complete a part: the next download starts anew.
+            if matches!(error, DownloadError::Upstream(UpstreamError::InvalidAnswer { .. })) {
+                self.downloads.blobs.remove(&self.digest)?;
+            }
+            return Err(error);
+        }
+        // A connection that ended early left blocks that none of the others saw as free.
+        if !segments.lock().is_complete() && blob.state() == BlobState::Partial {
+            return connection().fetch_segments(0).await;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a call that waits for the disk.
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, DownloadError> {
+    tokio::task::spawn_blocking(call).await.map_err(|_| DownloadError::Stopped)
+}
