@@ -1,10 +1,10 @@
 import type { Cid } from '../content/index.ts'
-import { handleTick, requestBlocks, setUrgent } from './requester/rarest-first.ts'
-import { Requester } from './requester/requester.ts'
-import { Ledger } from './ledger/ledger.ts'
-import { defaultExchangeLimits, type ExchangeLimits } from './limits.ts'
-import { messageBytes, wantBytes, type Message, type WantEntry } from './message.ts'
-import type { Input, Misbehaviour, Output } from './inputs-outputs.ts'
+import { handleTick, requestBlocks, setUrgent } from './rarest-first.ts'
+import { Requester } from './requester.ts'
+import { Ledger } from './ledger.ts'
+import { defaultLimits, type Limits } from './limits.ts'
+import { encodedLength, entryLength, type Message, type WantEntry } from './message.ts'
+import type { Input, Misbehaviour, Output } from './output.ts'
 import type { Block, ReceivedMessage } from './message.ts'
 import { PeerMap, sortedPeers, type PeerId } from './peer.ts'
 import { SendBuffer } from './send-buffer.ts'
@@ -13,7 +13,7 @@ import { emptyTotals, type PeerTotals, type Totals } from './totals.ts'
 import { Uplink } from './uplink.ts'
 
 /** A peer that waits for blocks gets a message after this time without one, so that it does not time out. */
-const REMINDED_AFTER: Nanos = 60 * SECOND
+const REMINDER_INTERVAL: Nanos = 60 * SECOND
 
 /**
  * The Bitswap exchange of one page: requests the blocks that the page wants, and sends blocks that peers want. It has
@@ -27,7 +27,7 @@ export class Exchange {
   readonly #batchingDelay: Nanos
   readonly #requester: Requester
   readonly #ledger: Ledger
-  readonly #buffers = new PeerMap<SendBuffer>()
+  readonly #sendBuffers = new PeerMap<SendBuffer>()
   readonly #uplink: Uplink
   /** Peers with messages that can wait, and until when. */
   readonly #delayed = new Map<PeerId, Nanos>()
@@ -42,7 +42,7 @@ export class Exchange {
    * `seed` decides between equal choices. Peers of one page need different seeds, or all would request the same blocks
    * first.
    */
-  constructor(seed: bigint, limits: ExchangeLimits = defaultExchangeLimits) {
+  constructor(seed: bigint, limits: Limits = defaultLimits) {
     this.#batchingDelay = limits.batchingDelay
     this.#requester = new Requester(limits, seed, this.totals)
     this.#ledger = new Ledger(limits, this.totals, seed)
@@ -57,16 +57,16 @@ export class Exchange {
     this.#isSettled = false
     switch (input.kind) {
       case 'connected':
-        this.#forget(input.peer)
-        this.#buffers.set(input.peer, new SendBuffer(now))
+        this.#forgetPeer(input.peer)
+        this.#sendBuffers.set(input.peer, new SendBuffer(now))
         this.#requester.handleConnected(now, input.peer, input.isProvider)
         this.#ledger.handleConnected(input.peer)
         return
       case 'disconnected':
-        this.#forget(input.peer)
+        this.#forgetPeer(input.peer)
         return
       case 'message':
-        this.#handleReceived(now, input.peer, input)
+        this.#handleMessage(now, input.peer, input)
         return
       case 'partial-message':
         return
@@ -74,16 +74,16 @@ export class Exchange {
         this.#handleWritable(now, input.peer, input.roomBytes)
         return
       case 'stored':
-        this.#ledger.handleHave(input.cid, input.length)
+        this.#ledger.handleStored(input.cid, input.length)
         return
       case 'lookup-result':
-        this.#ledger.handleFound(input.cid, input.length)
+        this.#ledger.handleLookup(input.cid, input.length)
         return
       case 'read':
         this.#ledger.handleRead(input.peer, input.cid, input.block)
         return
       case 'want':
-        for (const want of input.wants) this.#requester.addWant(now, want)
+        for (const want of input.wants) this.#requester.want(now, want)
         return
       case 'cancel-wants':
         for (const cid of input.cids) this.#requester.cancelWant(cid)
@@ -95,7 +95,7 @@ export class Exchange {
         this.#requester.handleProviders(now, input.peers)
         return
       case 'tick':
-        for (const peer of this.#requester.stalledPeers(now)) this.#drop(peer, 'stalled')
+        for (const peer of this.#requester.stalledPeers(now)) this.#dropPeer(peer, 'stalled')
         handleTick(this.#requester, now)
         this.#resetStuckUplink(now)
         return
@@ -113,33 +113,33 @@ export class Exchange {
 
   /** When to send `tick`. `null` while nothing is due. */
   nextWake(): Nanos | null {
-    return earliest(this.#requester.nextWake(), this.#uplink.nextWake(), this.#ledger.heldUntil, ...this.#delayed.values())
+    return earliest(this.#requester.nextWake(), this.#uplink.nextWake(), this.#ledger.heldBackUntil, ...this.#delayed.values())
   }
 
   has(peer: PeerId): boolean {
-    return this.#buffers.has(peer)
+    return this.#sendBuffers.has(peer)
   }
 
   /** The traffic with a peer. `null` if it is not connected. */
   peer(peer: PeerId): PeerTotals | null {
-    const buffer = this.#buffers.get(peer)
+    const buffer = this.#sendBuffers.get(peer)
     const state = this.#requester.peers.get(peer)
     if (buffer === undefined || state === undefined) return null
     return {
-      blocksIn: state.usefulBlocks,
-      bytesIn: state.bytesIn,
+      blocksIn: state.counts.useful,
+      bytesIn: state.counts.usefulBytes,
       blocksOut: buffer.blocksOut,
       bytesOut: buffer.bytesOut,
-      requestedBlocks: state.requested.size,
+      requestedBlocks: state.requests.size,
       wants: this.#ledger.wantsOf(peer),
-      windowBytes: state.throughput.windowBytes,
-      bytesPerSecond: state.throughput.rate,
-      latency: state.throughput.minLatency,
+      windowBytes: state.delivery.windowBytes,
+      bytesPerSecond: state.delivery.rate,
+      latency: state.delivery.baseLatency,
     }
   }
 
   peers(): PeerId[] {
-    return [...this.#buffers.keys()]
+    return [...this.#sendBuffers.keys()]
   }
 
   /** Whether any peer is known to have a wanted block. */
@@ -147,19 +147,18 @@ export class Exchange {
     return this.#requester.isAnythingAvailable
   }
 
-  #handleReceived(now: Nanos, peer: PeerId, { message, blocks, skipped, skippedBlocks }: ReceivedMessage): void {
-    if (!this.#buffers.has(peer)) return
+  #handleMessage(now: Nanos, peer: PeerId, { message, blocks, skippedEntries, skippedBlocks }: ReceivedMessage): void {
+    if (!this.#sendBuffers.has(peer)) return
     this.totals.messagesIn++
-    this.totals.skippedEntries += skipped
-    this.#requester.noteReceived(now, peer, blocks.length > 0 ? 'blocks' : 'other')
+    this.totals.skippedEntries += skippedEntries
+    this.#requester.noteReceived(now, peer, blocks.length > 0 ? 'blocks' : 'no-blocks')
     let unsolicited = skippedBlocks
     this.totals.unsolicitedBlocks += unsolicited
     for (const block of blocks) if (this.#handleBlock(now, peer, block)) unsolicited++
-    for (const { cid, have } of message.presences) this.#requester.handlePresence(now, peer, cid, have)
-    const reason =
-      (unsolicited > 0 ? this.#requester.noteUnsolicitedBlocks(peer, unsolicited) : null) ?? this.#requester.misbehaviourOf(peer)
+    for (const { cid, hasBlock } of message.presences) this.#requester.handlePresence(now, peer, cid, hasBlock)
+    const reason = (unsolicited > 0 ? this.#requester.countUnsolicited(peer, unsolicited) : null) ?? this.#requester.misbehaviour(peer)
     if (reason === null) this.#handleWants(peer, message)
-    else this.#drop(peer, reason)
+    else this.#dropPeer(peer, reason)
   }
 
   /** Returns whether the block is unsolicited: it was never wanted. */
@@ -175,7 +174,7 @@ export class Exchange {
         this.totals.duplicateBlocks++
         this.totals.duplicateBytes += bytes
         return false
-      case 'unasked':
+      case 'unsolicited':
         this.totals.unsolicitedBlocks++
         this.totals.unsolicitedBytes += bytes
         return true
@@ -184,23 +183,23 @@ export class Exchange {
 
   #resetStuckUplink(now: Nanos): void {
     if (!this.#uplink.isStuck(now)) return
-    for (const buffer of this.#buffers.values()) buffer.movingBytes = 0
-    this.#uplink.resetInFlight()
+    for (const buffer of this.#sendBuffers.values()) buffer.moving = 0
+    this.#uplink.giveUp()
   }
 
   #handleWritable(now: Nanos, peer: PeerId, roomBytes: number): void {
-    const buffer = this.#buffers.get(peer)
+    const buffer = this.#sendBuffers.get(peer)
     if (buffer === undefined) return
-    const hadNone = buffer.roomBytes === 0
+    const hadNone = buffer.room === 0
     const left = buffer.setRoom(roomBytes)
-    if (left > 0) this.#uplink.noteLeft(now, left)
-    if (hadNone) this.#requester.peersToNotify.add(peer)
+    if (left > 0) this.#uplink.handleLeft(now, left)
+    if (hadNone) this.#requester.peersToUpdate.add(peer)
   }
 
   /** A peer sent wants. */
   #handleWants(peer: PeerId, { full, wants }: Message): void {
-    const buffer = this.#buffers.get(peer)
-    const isOnItsWay = ({ cid, cancel, type }: WantEntry) => !cancel && type === 'block' && buffer?.holds(cid) === true
+    const buffer = this.#sendBuffers.get(peer)
+    const isOnItsWay = ({ cid, cancel, kind }: WantEntry) => !cancel && kind === 'block' && buffer?.hasBlock(cid) === true
     const lookups = this.#ledger.handleWants(
       peer,
       full,
@@ -209,18 +208,18 @@ export class Exchange {
     for (const cid of lookups) this.#outputs.push({ kind: 'lookup', cid })
   }
 
-  #forget(peer: PeerId): void {
-    const buffer = this.#buffers.get(peer)
+  #forgetPeer(peer: PeerId): void {
+    const buffer = this.#sendBuffers.get(peer)
     if (buffer === undefined) return
-    this.#buffers.delete(peer)
+    this.#sendBuffers.delete(peer)
     this.#delayed.delete(peer)
-    if (buffer.movingBytes > 0) this.#uplink.noteLeft(this.#now, buffer.movingBytes)
+    if (buffer.moving > 0) this.#uplink.handleLeft(this.#now, buffer.moving)
     this.#requester.handleDisconnected(peer)
     this.#ledger.handleDisconnected(peer)
   }
 
-  #drop(peer: PeerId, reason: Misbehaviour): void {
-    this.#forget(peer)
+  #dropPeer(peer: PeerId, reason: Misbehaviour): void {
+    this.#forgetPeer(peer)
     this.totals.droppedPeers++
     this.#outputs.push({ kind: 'drop-peer', peer, reason })
   }
@@ -231,11 +230,11 @@ export class Exchange {
    */
   #settle(): void {
     requestBlocks(this.#requester, this.#now)
-    const missed = this.#requester.startDueSearch(this.#now)
-    if (missed !== null) this.#outputs.push({ kind: 'find-providers', cid: missed })
-    const peers = new Set([...this.#requester.peersToNotify, ...this.#ledger.peersToNotify])
-    this.#requester.peersToNotify.clear()
-    this.#ledger.peersToNotify.clear()
+    const lacked = this.#requester.beginSearch(this.#now)
+    if (lacked !== null) this.#outputs.push({ kind: 'find-providers', cid: lacked })
+    const peers = new Set([...this.#requester.peersToUpdate, ...this.#ledger.peersToUpdate])
+    this.#requester.peersToUpdate.clear()
+    this.#ledger.peersToUpdate.clear()
     for (const [peer, until] of this.#delayed) {
       if (until > this.#now) continue
       this.#delayed.delete(peer)
@@ -243,55 +242,55 @@ export class Exchange {
     }
     const { blocksOut } = this.totals
     for (const peer of sortedPeers(peers)) this.#sendPending(peer)
-    if (this.totals.blocksOut > blocksOut) this.#remind()
-    this.#startReads()
+    if (this.totals.blocksOut > blocksOut) this.#sendReminders()
+    this.#readNextBlocks()
   }
 
   /**
    * Sends a message to peers that have waited long for their blocks, so that they do not time out. Runs only while
    * blocks are sent to other peers.
    */
-  #remind(): void {
-    if (since(this.#now, this.#remindedAt) < REMINDED_AFTER / 4) return
+  #sendReminders(): void {
+    if (since(this.#now, this.#remindedAt) < REMINDER_INTERVAL / 4) return
     this.#remindedAt = this.#now
     for (const { peer, pendingBytes } of this.#ledger.waitingPeers()) {
-      const buffer = this.#buffers.get(peer)
-      if (buffer === undefined || buffer.roomBytes === 0 || since(this.#now, buffer.sentAt) < REMINDED_AFTER) continue
+      const buffer = this.#sendBuffers.get(peer)
+      if (buffer === undefined || buffer.room === 0 || since(this.#now, buffer.messageSentAt) < REMINDER_INTERVAL) continue
       this.#send(peer, buffer, { full: false, wants: [], presences: [], pendingBytes }, [])
     }
   }
 
   /** Sends a peer its pending messages, unless they can wait or the send buffer is full. */
   #sendPending(peer: PeerId): void {
-    const buffer = this.#buffers.get(peer)
+    const buffer = this.#sendBuffers.get(peer)
     if (buffer === undefined) return
-    const isUrgent = this.#requester.isUrgent(peer) || this.#ledger.isUrgent(peer)
-    if (buffer.quietUntil > this.#now && !isUrgent) {
-      this.#delayed.set(peer, buffer.quietUntil)
+    const isUrgent = this.#requester.hasUrgent(peer) || this.#ledger.hasUrgent(peer)
+    if (buffer.delayedUntil > this.#now && !isUrgent) {
+      this.#delayed.set(peer, buffer.delayedUntil)
       return
     }
-    while (buffer.roomBytes > 0) {
-      const request = this.#requester.takeWants(peer, buffer.roomBytes)
-      const wantsBytes = request.wants.reduce((sum, want) => sum + wantBytes(want), 0)
-      const { presences, blocks, pendingBytes, isMore } = this.#ledger.takeAnswers(peer, Math.max(0, buffer.roomBytes - wantsBytes))
+    while (buffer.room > 0) {
+      const request = this.#requester.takeWants(peer, buffer.room)
+      const wantsBytes = request.wants.reduce((sum, want) => sum + entryLength(want), 0)
+      const { presences, blocks, pendingBytes, hasMore } = this.#ledger.takeAnswers(peer, Math.max(0, buffer.room - wantsBytes))
       if (request.wants.length + presences.length + blocks.length === 0) return
       this.#delayed.delete(peer)
-      buffer.quietUntil = this.#now + this.#batchingDelay
+      buffer.delayedUntil = this.#now + this.#batchingDelay
       this.#send(peer, buffer, { full: false, wants: request.wants, presences, pendingBytes }, blocks)
-      if (!request.isMore && !isMore) return
+      if (!request.hasMore && !hasMore) return
     }
   }
 
   #send(peer: PeerId, buffer: SendBuffer, message: Message, blocks: readonly Block[]): void {
-    buffer.sentAt = this.#now
-    const bytes = messageBytes(message, blocks)
-    buffer.roomBytes = Math.max(0, buffer.roomBytes - bytes)
+    buffer.messageSentAt = this.#now
+    const bytes = encodedLength(message, blocks)
+    buffer.room = Math.max(0, buffer.room - bytes)
     if (blocks.length > 0) {
-      buffer.add(
+      buffer.push(
         bytes,
         blocks.map(({ cid }: { cid: Cid }) => cid),
       )
-      this.#uplink.noteSent(this.#now, bytes)
+      this.#uplink.handleSent(this.#now, bytes)
     }
     const blockBytes = blocks.reduce((sum, { data }) => sum + data.length, 0)
     buffer.blocksOut += blocks.length
@@ -302,14 +301,14 @@ export class Exchange {
     this.#outputs.push({ kind: 'send', peer, message, blocks })
   }
 
-  #startReads(): void {
-    this.#ledger.heldUntil = null
-    const room = (peer: PeerId) => this.#buffers.get(peer)?.roomBytes ?? 0
-    while (this.#ledger.hasReadyPeers) {
-      const roomBytes = this.#uplink.roomBytes(this.#ledger.readingBytes)
+  #readNextBlocks(): void {
+    this.#ledger.heldBackUntil = null
+    const room = (peer: PeerId) => this.#sendBuffers.get(peer)?.room ?? 0
+    while (this.#ledger.hasReadyPeer) {
+      const roomBytes = this.#uplink.takeRoom(this.#ledger.readingBytes)
       const bytesMax = Math.min(roomBytes, this.#uplink.batchBytesMax)
       const isSource = this.#requester.wants.size === 0
-      const next = this.#ledger.startNextRead(this.#now, bytesMax, room, isSource)
+      const next = this.#ledger.readNext(this.#now, bytesMax, room, isSource)
       if (next === null) return
       for (const cid of next.cids) this.#outputs.push({ kind: 'read', peer: next.peer, cid })
     }

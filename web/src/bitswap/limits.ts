@@ -1,7 +1,7 @@
 import { MILLI, SECOND, type Nanos } from './time.ts'
 
 /** The limits of an exchange. The defaults are those of the Rust core. */
-export interface ExchangeLimits {
+export interface Limits {
   /**
    * Wants remembered per peer. When the limit is reached, new wants get DONT_HAVE if they ask for an answer, and are
    * dropped if not.
@@ -27,7 +27,7 @@ export interface ExchangeLimits {
    */
   readonly requestedBytesMax: number
   /** The assumed length of a block while it is unknown. */
-  readonly blockBytesGuess: number
+  readonly blockBytesEstimate: number
   /** The number of a thousand wanted blocks that may be requested twice in the endgame. One is always allowed. */
   readonly endgameDuplicatesPerMille: number
   /** After a message, how long messages that are not urgent are collected. */
@@ -49,7 +49,7 @@ export interface ExchangeLimits {
 }
 
 /** The defaults of the Rust core. */
-export const defaultExchangeLimits: ExchangeLimits = {
+export const defaultLimits: Limits = {
   wantsPerPeerMax: 1024,
   sentWantsPerPeerMax: 960,
   readingBytesMax: 6 << 20,
@@ -58,7 +58,7 @@ export const defaultExchangeLimits: ExchangeLimits = {
   windowBytesMin: 512 << 10,
   windowBytesMax: 32 << 20,
   requestedBytesMax: 16 << 20,
-  blockBytesGuess: 256 << 10,
+  blockBytesEstimate: 256 << 10,
   endgameDuplicatesPerMille: 10,
   batchingDelay: 20 * MILLI,
   responseTimeout: SECOND,
@@ -73,6 +73,6 @@ export const defaultExchangeLimits: ExchangeLimits = {
  * The most want-haves at a peer while this many blocks are requested from it. A quarter stays free for
  * want-blocks, because want-haves without an answer would otherwise fill the wantlist.
  */
-export function wantHavesMax({ sentWantsPerPeerMax: max }: ExchangeLimits, requested: number): number {
+export function wantHavesMax({ sentWantsPerPeerMax: max }: Limits, requested: number): number {
   return Math.min(max - Math.floor(max / 4), Math.max(0, max - requested))
 }

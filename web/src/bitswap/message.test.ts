@@ -2,12 +2,12 @@ import { describe, expect, it } from 'vitest'
 import { cidOf, encodeCid, MessageWriter, parseCid, RAW, type Cid } from '../content/index.ts'
 import { decodeVarint } from '../content/varint.ts'
 import { fromHex, readVectors } from '../content/test-vectors.ts'
-import { BitswapError, decodeMessage, encodeMessage, ENTRIES_MAX, messageBytes, receiveMessage, type Message } from './index.ts'
+import { MessageError, decodeMessage, encodeMessage, ENTRIES_MAX, encodedLength, receiveMessage, type Message } from './index.ts'
 
 const v0 = parseCid('QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH')
 const v1 = parseCid('bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku')
 const nothing: Message = { full: false, wants: [], presences: [], pendingBytes: 0 }
-const want = (cid: Cid) => ({ cid, type: 'block', cancel: false, priority: 1, sendDontHave: true }) as const
+const want = (cid: Cid) => ({ cid, kind: 'block', cancel: false, priority: 1, sendDontHave: true }) as const
 const blake3 = Uint8Array.of(1, RAW, 0x1e, 32, ...new Uint8Array(32))
 
 describe('a Bitswap message', () => {
@@ -16,13 +16,13 @@ describe('a Bitswap message', () => {
       full: true,
       wants: [
         want(v0),
-        { cid: v1, type: 'have', cancel: false, priority: 2 ** 31 - 1, sendDontHave: false },
-        { cid: v1, type: 'block', cancel: true, priority: 0, sendDontHave: false },
-        { cid: v1, type: 'block', cancel: false, priority: -5, sendDontHave: false },
+        { cid: v1, kind: 'have', cancel: false, priority: 2 ** 31 - 1, sendDontHave: false },
+        { cid: v1, kind: 'block', cancel: true, priority: 0, sendDontHave: false },
+        { cid: v1, kind: 'block', cancel: false, priority: -5, sendDontHave: false },
       ],
       presences: [
-        { cid: v0, have: true },
-        { cid: v1, have: false },
+        { cid: v0, hasBlock: true },
+        { cid: v1, hasBlock: false },
       ],
       pendingBytes: 70_000,
     }
@@ -35,7 +35,7 @@ describe('a Bitswap message', () => {
     // Wantlist{Entry{block: CID, priority: 1, sendDontHave: true}}, then presence DONT_HAVE and pendingBytes 5.
     const text = '01551220e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
     const expected = `0a2c0a2a0a24${text}1001280122280a24${text}10012805`
-    const message = { ...nothing, wants: [want(v1)], presences: [{ cid: v1, have: false }], pendingBytes: 5 }
+    const message = { ...nothing, wants: [want(v1)], presences: [{ cid: v1, hasBlock: false }], pendingBytes: 5 }
     expect(encodeMessage(message)).toEqual(fromHex(expected))
   })
 
@@ -66,26 +66,26 @@ describe('a Bitswap message', () => {
   it('may use hash functions that cannot be checked, and such entries are skipped', () => {
     const entry = new MessageWriter().bytes(1, blake3)
     const bytes = new MessageWriter().message(1, new MessageWriter().message(1, entry)).message(4, entry).finish()
-    expect(decodeMessage(bytes)).toMatchObject({ wants: [], presences: [], skipped: 2 })
+    expect(decodeMessage(bytes)).toMatchObject({ wants: [], presences: [], skippedEntries: 2 })
   })
 
   it('is read up to a maximum number of entries', async () => {
     const cids = await Promise.all(Array.from({ length: ENTRIES_MAX + 5 }, (_, i) => cidOf(RAW, Uint8Array.of(i, i >> 8))))
-    const bytes = encodeMessage({ ...nothing, wants: cids.map(want), presences: cids.map((cid) => ({ cid, have: true })) })
+    const bytes = encodeMessage({ ...nothing, wants: cids.map(want), presences: cids.map((cid) => ({ cid, hasBlock: true })) })
     const decoded = decodeMessage(bytes)
-    expect([decoded.wants.length, decoded.presences.length, decoded.skipped]).toEqual([ENTRIES_MAX, ENTRIES_MAX, 10])
+    expect([decoded.wants.length, decoded.presences.length, decoded.skippedEntries]).toEqual([ENTRIES_MAX, ENTRIES_MAX, 10])
   })
 
   it('is rejected if it or one of its blocks is too long', () => {
     expect(() => decodeMessage(new Uint8Array((4 << 20) + 1))).toThrow(/4194305 bytes/)
     const block = encodeMessage(nothing, [{ cid: v1, data: new Uint8Array((2 << 20) + 1) }])
-    expect(() => decodeMessage(block)).toThrow(BitswapError)
+    expect(() => decodeMessage(block)).toThrow(MessageError)
   })
 
   it.each(['0a', '0a05', '0a020a00', '2200', '1a00', '1a0412021202', '28ffffffffffffffffffffff', '0801', '07', '0a0100'])(
     'cut or bent is refused: %s',
     (hex) => {
-      expect(() => decodeMessage(fromHex(hex))).toThrow(BitswapError)
+      expect(() => decodeMessage(fromHex(hex))).toThrow(MessageError)
     },
   )
 
@@ -95,7 +95,7 @@ describe('a Bitswap message', () => {
       seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31
       return (seed >> 16) & 255
     }
-    const good = encodeMessage({ ...nothing, wants: [want(v0)], presences: [{ cid: v1, have: true }] }, [
+    const good = encodeMessage({ ...nothing, wants: [want(v0)], presences: [{ cid: v1, hasBlock: true }] }, [
       { cid: v1, data: Uint8Array.of(1, 2) },
     ])
     for (let i = 0; i < 5000; i++) {
@@ -104,7 +104,7 @@ describe('a Bitswap message', () => {
       try {
         decodeMessage(bytes)
       } catch (error) {
-        expect(error).toBeInstanceOf(BitswapError)
+        expect(error).toBeInstanceOf(MessageError)
       }
     }
   })
@@ -122,11 +122,11 @@ describe('messages recorded from boxo', () => {
     // After their length prefix, as on a stream.
     const { value: length, next } = decodeVarint(framed, 0)
     expect(framed.length).toBe(next + length)
-    const { message, blocks, skipped, skippedBlocks } = await receiveMessage(framed.subarray(next))
-    expect(skipped + skippedBlocks).toBe(0)
+    const { message, blocks, skippedEntries, skippedBlocks } = await receiveMessage(framed.subarray(next))
+    expect(skippedEntries + skippedBlocks).toBe(0)
     const ours = encodeMessage(message, blocks)
     expect(ours.length).toBe(length)
-    expect(messageBytes(message, blocks)).toBe(length)
+    expect(encodedLength(message, blocks)).toBe(length)
     expect((await receiveMessage(ours)).message).toEqual(message)
   })
 

@@ -31,7 +31,7 @@ export interface Message {
   /** Whether these wants replace the wantlist instead of changing it. */
   readonly full: boolean
   readonly wants: readonly WantEntry[]
-  readonly presences: readonly BlockPresence[]
+  readonly presences: readonly Presence[]
   /** Bytes of blocks that the sender still has queued for the receiver. */
   readonly pendingBytes: number
 }
@@ -39,14 +39,14 @@ export interface Message {
 export interface DecodedMessage extends Message {
   readonly blocks: readonly ReceivedBlock[]
   /** Wants and presences beyond `ENTRIES_MAX`, or with a hash function that cannot be checked. */
-  readonly skipped: number
+  readonly skippedEntries: number
   /** Blocks beyond `ENTRIES_MAX`. */
   readonly skippedBlocks: number
 }
 
 export interface WantEntry {
   readonly cid: Cid
-  readonly type: 'block' | 'have'
+  readonly kind: 'block' | 'have'
   readonly cancel: boolean
   /** Higher is more urgent. */
   readonly priority: number
@@ -54,9 +54,9 @@ export interface WantEntry {
   readonly sendDontHave: boolean
 }
 
-export interface BlockPresence {
+export interface Presence {
   readonly cid: Cid
-  readonly have: boolean
+  readonly hasBlock: boolean
 }
 
 /** A received block. Hashing its data gives its CID. */
@@ -77,23 +77,23 @@ export interface ReceivedMessage {
   /** The blocks under the CIDs that their data hashes to. */
   readonly blocks: readonly Block[]
   /** Wants and presences that were skipped. */
-  readonly skipped: number
+  readonly skippedEntries: number
   /** Blocks that were skipped: too many, or with a hash function that cannot be checked. */
   readonly skippedBlocks: number
 }
 
 /** The reason why a message was rejected. */
-export class BitswapError extends Error {
+export class MessageError extends Error {
   constructor(message: string) {
     super(message)
-    this.name = 'BitswapError'
+    this.name = 'MessageError'
   }
 }
 
 /** `trace` is the text of a W3C trace context, for a message whose wants belong to a span. */
 export function encodeMessage(message: Message, blocks: readonly Block[] = [], trace: string | null = null): Bytes {
   const wantlist = new MessageWriter()
-  for (const want of message.wants) wantlist.message(1, encodeWant(want))
+  for (const want of message.wants) wantlist.message(1, encodeEntry(want))
   if (message.full) wantlist.uint(2, 1)
   // Older kubo versions crash without a wantlist, even an empty one.
   const writer = new MessageWriter().message(1, wantlist)
@@ -101,61 +101,61 @@ export function encodeMessage(message: Message, blocks: readonly Block[] = [], t
     const block = new MessageWriter().bytes(1, encodePrefix(cid))
     writer.message(3, data.length > 0 ? block.bytes(2, data) : block)
   }
-  for (const { cid, have } of message.presences) {
+  for (const { cid, hasBlock } of message.presences) {
     const presence = new MessageWriter().bytes(1, encodeCid(cid))
-    writer.message(4, have ? presence : presence.uint(2, 1))
+    writer.message(4, hasBlock ? presence : presence.uint(2, 1))
   }
   if (message.pendingBytes > 0) writer.uint(5, Math.min(message.pendingBytes, 0x7fff_ffff))
   if (trace !== null) writer.bytes(TRACE_FIELD, new TextEncoder().encode(trace))
   return writer.finish()
 }
 
-function encodeWant(want: WantEntry): MessageWriter {
+function encodeEntry(want: WantEntry): MessageWriter {
   const entry = new MessageWriter().bytes(1, encodeCid(want.cid))
   if (want.priority !== 0) entry.int32(2, want.priority)
   if (want.cancel) entry.uint(3, 1)
-  if (want.type === 'have') entry.uint(4, 1)
+  if (want.kind === 'have') entry.uint(4, 1)
   if (want.sendDontHave) entry.uint(5, 1)
   return entry
 }
 
 /** The number of bytes that `encodeMessage` returns. */
-export function messageBytes(message: Message, blocks: readonly Block[]): number {
-  const wantlist = message.wants.reduce((sum, want) => sum + wantBytes(want), 0) + numberBytes(message.full ? 1 : 0)
-  let bytes = fieldBytes(wantlist) + numberBytes(Math.min(message.pendingBytes, 0x7fff_ffff))
+export function encodedLength(message: Message, blocks: readonly Block[]): number {
+  const wantlist = message.wants.reduce((sum, want) => sum + entryLength(want), 0) + varintFieldLength(message.full ? 1 : 0)
+  let bytes = bytesFieldLength(wantlist) + varintFieldLength(Math.min(message.pendingBytes, 0x7fff_ffff))
   for (const { cid, data } of blocks) {
-    const prefix = fieldBytes(encodePrefix(cid).length)
-    bytes += fieldBytes(prefix + (data.length > 0 ? fieldBytes(data.length) : 0))
+    const prefix = bytesFieldLength(encodePrefix(cid).length)
+    bytes += bytesFieldLength(prefix + (data.length > 0 ? bytesFieldLength(data.length) : 0))
   }
-  return message.presences.reduce((sum, presence) => sum + presenceBytes(presence), bytes)
+  return message.presences.reduce((sum, presence) => sum + presenceLength(presence), bytes)
 }
 
 /** The number of bytes that a want takes in a message. */
-export function wantBytes({ cid, priority, cancel, type, sendDontHave }: WantEntry): number {
-  const flags = numberBytes(cancel ? 1 : 0) + numberBytes(type === 'have' ? 1 : 0) + numberBytes(sendDontHave ? 1 : 0)
-  return fieldBytes(fieldBytes(cidBytes(cid)) + numberBytes(priority) + flags)
+export function entryLength({ cid, priority, cancel, kind, sendDontHave }: WantEntry): number {
+  const flags = varintFieldLength(cancel ? 1 : 0) + varintFieldLength(kind === 'have' ? 1 : 0) + varintFieldLength(sendDontHave ? 1 : 0)
+  return bytesFieldLength(bytesFieldLength(cidLength(cid)) + varintFieldLength(priority) + flags)
 }
 
 /** The number of bytes that a presence takes in a message. */
-export function presenceBytes({ cid, have }: BlockPresence): number {
-  return fieldBytes(fieldBytes(cidBytes(cid)) + numberBytes(have ? 0 : 1))
+export function presenceLength({ cid, hasBlock }: Presence): number {
+  return bytesFieldLength(bytesFieldLength(cidLength(cid)) + varintFieldLength(hasBlock ? 0 : 1))
 }
 
-function cidBytes({ version, codec, hash, digest }: Cid): number {
-  const head = varintBytes(hash) + varintBytes(digest.length)
-  return digest.length + head + (version === 0 ? 0 : 1 + varintBytes(codec))
+function cidLength({ version, codec, hash, digest }: Cid): number {
+  const head = varintLength(hash) + varintLength(digest.length)
+  return digest.length + head + (version === 0 ? 0 : 1 + varintLength(codec))
 }
 
-function fieldBytes(length: number): number {
-  return 1 + varintBytes(length) + length
+function bytesFieldLength(length: number): number {
+  return 1 + varintLength(length) + length
 }
 
 /** Zero is not encoded. */
-function numberBytes(value: number): number {
-  return value === 0 ? 0 : 1 + varintBytes(value)
+function varintFieldLength(value: number): number {
+  return value === 0 ? 0 : 1 + varintLength(value)
 }
 
-function varintBytes(value: number): number {
+function varintLength(value: number): number {
   if (value < 0) return 10
   let bytes = 1
   for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes++
@@ -175,15 +175,23 @@ export async function receiveMessage(bytes: Bytes): Promise<ReceivedMessage> {
       skippedBlocks++
     }
   }
-  return { message: { full, wants, presences, pendingBytes }, blocks, skipped: decoded.skipped, skippedBlocks }
+  return { message: { full, wants, presences, pendingBytes }, blocks, skippedEntries: decoded.skippedEntries, skippedBlocks }
 }
 
-/** Decodes a message without its length prefix. Skips unknown fields. Throws a `BitswapError` if it is malformed. */
+/** Decodes a message without its length prefix. Skips unknown fields. Throws a `MessageError` if it is malformed. */
 export function decodeMessage(bytes: Bytes): DecodedMessage {
   if (bytes.length > MESSAGE_BYTES_MAX) {
-    throw new BitswapError(`cannot decode a message of ${bytes.length} bytes: the limit is ${MESSAGE_BYTES_MAX} bytes`)
+    throw new MessageError(`cannot decode a message of ${bytes.length} bytes: the limit is ${MESSAGE_BYTES_MAX} bytes`)
   }
-  const reading: MutableMessage = { full: false, wants: [], blocks: [], presences: [], pendingBytes: 0, skipped: 0, skippedBlocks: 0 }
+  const reading: MutableMessage = {
+    full: false,
+    wants: [],
+    blocks: [],
+    presences: [],
+    pendingBytes: 0,
+    skippedEntries: 0,
+    skippedBlocks: 0,
+  }
   try {
     for (const field of decodeFields(bytes)) {
       if (field.number === 1) decodeWantlist(bytesOf(field), reading)
@@ -193,7 +201,7 @@ export function decodeMessage(bytes: Bytes): DecodedMessage {
       else if (field.number === 5) reading.pendingBytes = Math.max(0, int32Of(field))
     }
   } catch (error) {
-    if (error instanceof ContentError) throw new BitswapError(error.message)
+    if (error instanceof ContentError) throw new MessageError(error.message)
     throw error
   }
   return reading
@@ -203,9 +211,9 @@ interface MutableMessage extends DecodedMessage {
   full: boolean
   readonly wants: WantEntry[]
   readonly blocks: ReceivedBlock[]
-  readonly presences: BlockPresence[]
+  readonly presences: Presence[]
   pendingBytes: number
-  skipped: number
+  skippedEntries: number
   skippedBlocks: number
 }
 
@@ -216,27 +224,27 @@ function decodeWantlist(bytes: Bytes, reading: MutableMessage): void {
   for (const field of decodeFields(bytes)) {
     if (field.number === 2) reading.full = uintOf(field) !== 0
     if (field.number !== 1) continue
-    const want = reading.wants.length < ENTRIES_MAX ? decodeWant(bytesOf(field)) : null
-    if (want === null) reading.skipped++
+    const want = reading.wants.length < ENTRIES_MAX ? decodeEntry(bytesOf(field)) : null
+    if (want === null) reading.skippedEntries++
     else reading.wants.push(want)
   }
 }
 
-function decodeWant(bytes: Bytes): WantEntry | null {
+function decodeEntry(bytes: Bytes): WantEntry | null {
   let cid: Bytes | null = null
   let priority = 0
   let cancel = false
-  let type: 'block' | 'have' = 'block'
+  let kind: 'block' | 'have' = 'block'
   let sendDontHave = false
   for (const field of decodeFields(bytes)) {
     if (field.number === 1) cid = bytesOf(field)
     else if (field.number === 2) priority = int32Of(field)
     else if (field.number === 3) cancel = uintOf(field) !== 0
-    else if (field.number === 4) type = uintOf(field) === 1 ? 'have' : 'block'
+    else if (field.number === 4) kind = uintOf(field) === 1 ? 'have' : 'block'
     else if (field.number === 5) sendDontHave = uintOf(field) !== 0
   }
   const read = cidOrNull(cid)
-  return read === null ? null : { cid: read, priority, cancel, type, sendDontHave }
+  return read === null ? null : { cid: read, priority, cancel, kind, sendDontHave }
 }
 
 function decodeBlock(bytes: Bytes): ReceivedBlock {
@@ -246,32 +254,32 @@ function decodeBlock(bytes: Bytes): ReceivedBlock {
     if (field.number === 1) prefix = decodePrefix(bytesOf(field))
     else if (field.number === 2) data = bytesOf(field)
   }
-  if (prefix === null) throw new BitswapError('cannot decode a block: it has no prefix')
+  if (prefix === null) throw new MessageError('cannot decode a block: it has no prefix')
   return { prefix, data }
 }
 
 function pushBlock(reading: MutableMessage, block: ReceivedBlock): void {
   if (block.data.length > BLOCK_BYTES_MAX)
-    throw new BitswapError(`cannot decode a block of ${block.data.length} bytes: the limit is ${BLOCK_BYTES_MAX} bytes`)
+    throw new MessageError(`cannot decode a block of ${block.data.length} bytes: the limit is ${BLOCK_BYTES_MAX} bytes`)
   if (reading.blocks.length < ENTRIES_MAX) reading.blocks.push(block)
   else reading.skippedBlocks++
 }
 
 function decodePresence(bytes: Bytes, reading: MutableMessage): void {
   let cid: Bytes | null = null
-  let have = true
+  let hasBlock = true
   for (const field of decodeFields(bytes)) {
     if (field.number === 1) cid = bytesOf(field)
-    else if (field.number === 2) have = uintOf(field) === 0
+    else if (field.number === 2) hasBlock = uintOf(field) === 0
   }
   const read = reading.presences.length < ENTRIES_MAX ? cidOrNull(cid) : null
-  if (read === null) reading.skipped++
-  else reading.presences.push({ cid: read, have })
+  if (read === null) reading.skippedEntries++
+  else reading.presences.push({ cid: read, hasBlock })
 }
 
 /** Returns `null` for a valid CID whose hash function cannot be checked. */
 function cidOrNull(bytes: Bytes | null): Cid | null {
-  if (bytes === null) throw new BitswapError('cannot decode an entry: it has no CID')
+  if (bytes === null) throw new MessageError('cannot decode an entry: it has no CID')
   try {
     return decodeCid(bytes)
   } catch (error) {

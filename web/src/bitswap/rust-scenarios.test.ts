@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { makeCid, RAW, SHA2_256, type Cid } from '../content/index.ts'
-import { defaultExchangeLimits, Exchange, type ExchangeLimits, type Input, type Output, type WantEntry } from './index.ts'
+import { defaultLimits, Exchange, type Limits, type Input, type Output, type WantEntry } from './index.ts'
 import type { Message } from './message.ts'
 import type { PeerId } from './peer.ts'
 
@@ -59,17 +59,17 @@ function readMessage({ wants = [], blocks = [], presences = [], full = false, pe
         cid: cidOf(block),
         priority,
         cancel: kind === 'cancel',
-        type: kind === 'have' || kind === 'have?' ? 'have' : 'block',
+        kind: kind === 'have' || kind === 'have?' ? 'have' : 'block',
         // A cancel needs no answer, so the flag does not matter.
         sendDontHave: kind === 'block' || kind === 'have',
       }),
     ),
-    presences: presences.map(({ block, have }) => ({ cid: cidOf(block), have })),
+    presences: presences.map(({ block, have }) => ({ cid: cidOf(block), hasBlock: have })),
   }
   return {
     message,
     blocks: blocks.map(({ block, bytes }) => ({ cid: cidOf(block), data: bytesOf(bytes) })),
-    skipped: 0,
+    skippedEntries: 0,
     skippedBlocks: rest.skipped_blocks ?? 0,
   }
 }
@@ -109,8 +109,8 @@ function readInput(recorded: RecordedInput): Input {
   }
 }
 
-function recordWant({ cid, priority, cancel, type, sendDontHave }: WantEntry) {
-  return { block: blockOf(cid), kind: cancel ? 'cancel' : `${type}${sendDontHave ? '' : '?'}`, priority }
+function recordWant({ cid, priority, cancel, kind, sendDontHave }: WantEntry) {
+  return { block: blockOf(cid), kind: cancel ? 'cancel' : `${kind}${sendDontHave ? '' : '?'}`, priority }
 }
 
 function recordOutput(output: Output): unknown {
@@ -122,7 +122,7 @@ function recordOutput(output: Output): unknown {
         ...(output.blocks.length > 0 && {
           blocks: output.blocks.map(({ cid, data }) => ({ block: blockOf(cid), bytes: data.length })),
         }),
-        ...(presences.length > 0 && { presences: presences.map(({ cid, have }) => ({ block: blockOf(cid), have })) }),
+        ...(presences.length > 0 && { presences: presences.map(({ cid, hasBlock }) => ({ block: blockOf(cid), have: hasBlock })) }),
         ...(full && { full }),
         ...(pendingBytes > 0 && { pending: pendingBytes }),
       }
@@ -140,9 +140,9 @@ function recordOutput(output: Output): unknown {
   }
 }
 
-function readLimits(recorded: Record<string, number>): ExchangeLimits {
+function readLimits(recorded: Record<string, number>): Limits {
   const named = Object.entries(recorded).map(([name, value]) => [name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()), value])
-  return { ...defaultExchangeLimits, ...Object.fromEntries(named) }
+  return { ...defaultLimits, ...Object.fromEntries(named) }
 }
 
 describe('an exchange behaves as the Rust core', () => {

@@ -13,7 +13,7 @@ describe('a leecher', () => {
     expect(seeker.walk.isComplete).toBe(true)
     // 1.2 MB at 1 MB/s, in rounds of eight blocks and 40 ms.
     expect(seeker.completeAt).toBeLessThan(2000)
-    expect(seeker.exchange.totals).toMatchObject({ unsolicitedBlocks: 0, endgameRequests: 0, timeouts: 0 })
+    expect(seeker.exchange.totals).toMatchObject({ unsolicitedBlocks: 0, endgameRequests: 0, silentRequests: 0 })
     // A short block may be the answer to a want-have and cross the want-block for it.
     expect(seeker.exchange.totals.duplicateBytes).toBeLessThan(10_000)
   })

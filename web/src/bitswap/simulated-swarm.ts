@@ -1,6 +1,6 @@
 import { buildFile, BLOCKS_MAX, MemoryBlockStore, cidOf, DagWalk, DEPTH_MAX, unixfsV1_2025, type Cid } from '../content/index.ts'
 import { pattern } from '../content/test-pattern.ts'
-import { Exchange, messageBytes, MILLI, type Block, type Input, type Misbehaviour, type Output, type PeerId } from './index.ts'
+import { Exchange, encodedLength, MILLI, type Block, type Input, type Misbehaviour, type Output, type PeerId } from './index.ts'
 
 type Millis = number
 
@@ -224,14 +224,14 @@ export class SimulatedSwarm {
     if (from.manner === 'silent') return
     const carried = blocks.map((block) => (from.manner === 'liar' ? (this.#page.lies.get(block.cid.key) ?? block) : block))
     const to = this.node(peer)
-    const bytes = messageBytes(message, blocks)
+    const bytes = encodedLength(message, blocks)
     from.unsent.set(peer, (from.unsent.get(peer) ?? 0) + bytes)
     const isThere = () => from.present && !to.dropped.has(from.id)
     const allSent = () => {
       const unsent = (from.unsent.get(peer) ?? 0) - bytes
       from.unsent.set(peer, unsent)
       this.#at(this.now + LATENCY, () => {
-        if (isThere()) this.#tell(to, { kind: 'message', peer: from.id, message, blocks: carried, skipped: 0, skippedBlocks: 0 })
+        if (isThere()) this.#tell(to, { kind: 'message', peer: from.id, message, blocks: carried, skippedEntries: 0, skippedBlocks: 0 })
       })
       this.#tell(from, { kind: 'writable', peer, roomBytes: Math.max(0, PIPE_BYTES - unsent) })
     }

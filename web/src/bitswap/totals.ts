@@ -20,7 +20,7 @@ export interface Totals {
   /** Wants of peers that did not fit into their account. */
   rejectedWants: number
   /** Requests that were cancelled because the peer timed out. */
-  timeouts: number
+  silentRequests: number
   /** Wants and presences that were skipped: too many in a message, or with a hash function that cannot be checked. */
   skippedEntries: number
   droppedPeers: number
@@ -40,7 +40,7 @@ export function emptyTotals(): Totals {
     unsolicitedBytes: 0,
     endgameRequests: 0,
     rejectedWants: 0,
-    timeouts: 0,
+    silentRequests: 0,
     skippedEntries: 0,
     droppedPeers: 0,
   }

@@ -39,16 +39,16 @@ export class Uplink {
   #rate = 0
   #roundsWithoutGain = 0
   /** Whether half the window is being tried. */
-  #isTestingHalf = false
-  #roundStartedAt: Nanos = 0
+  #isHalved = false
+  #roundFrom: Nanos = 0
   #roundBytes = 0
   /** Whether something waited because of the window. */
   #isLimiting = false
-  #lastLeftAt: Nanos = 0
+  #leftAt: Nanos = 0
   /** The longest recent time in which nothing left. */
-  #longestGap: Nanos = 0
+  #gap: Nanos = 0
   /** The longest recent message. */
-  #longestMessage = 128 << 10
+  #messageBytes = 128 << 10
   /** Above this window, the gain must be greater. */
   readonly #usualMax: number
 
@@ -58,8 +58,8 @@ export class Uplink {
   }
 
   /** Bytes that may be sent now. `reading` bytes are reserved already. */
-  roomBytes(reading: number): number {
-    const room = Math.max(0, this.#currentWindow - (this.#inFlightBytes + reading))
+  takeRoom(reading: number): number {
+    const room = Math.max(0, this.#windowNow - (this.#inFlightBytes + reading))
     this.#isLimiting ||= room === 0
     return room
   }
@@ -72,36 +72,36 @@ export class Uplink {
     return this.#rate === 0 ? BATCH_BYTES_AT_FIRST : Math.max(BATCH_BYTES_MIN, Math.floor(this.#rate / 4))
   }
 
-  noteSent(now: Nanos, bytes: number): void {
+  handleSent(now: Nanos, bytes: number): void {
     if (this.#inFlightBytes === 0) {
-      this.#roundStartedAt = now
+      this.#roundFrom = now
       this.#roundBytes = 0
-      this.#lastLeftAt = now
+      this.#leftAt = now
     }
     this.#inFlightBytes += bytes
     this.#sentBytes += bytes
-    this.#longestMessage = Math.max(bytes, Math.floor(this.#longestMessage / 8) * 7)
+    this.#messageBytes = Math.max(bytes, Math.floor(this.#messageBytes / 8) * 7)
   }
 
   /** Bytes left, or were given up because their peer left. */
-  noteLeft(now: Nanos, bytes: number): void {
+  handleLeft(now: Nanos, bytes: number): void {
     this.#inFlightBytes -= bytes
-    this.#longestGap = Math.max(since(now, this.#lastLeftAt), Math.floor(this.#longestGap / 16) * 15)
-    this.#lastLeftAt = now
+    this.#gap = Math.max(since(now, this.#leftAt), Math.floor(this.#gap / 16) * 15)
+    this.#leftAt = now
     this.#roundBytes += bytes
-    const took = since(now, this.#roundStartedAt)
-    const window = this.#currentWindow
+    const took = since(now, this.#roundFrom)
+    const window = this.#windowNow
     // While half is tried, what was in flight before leaves first.
-    const round = this.#isTestingHalf ? this.#best.window : window
+    const round = this.#isHalved ? this.#best.window : window
     if (this.#roundBytes < round || took < ROUND_MIN) return
     const rate = rateOf(this.#roundBytes, took)
     this.#rate = rate
-    this.#roundStartedAt = now
+    this.#roundFrom = now
     this.#roundBytes = 0
     if (!this.#isLimiting) return
     this.#isLimiting = false
-    if (this.#isTestingHalf) {
-      this.#isTestingHalf = false
+    if (this.#isHalved) {
+      this.#isHalved = false
       const isSlower = rate < Math.floor(this.#best.rate / 8) * 7
       if (!isSlower && this.#best.window > this.#usualMax) this.#best = { rate, window }
       this.#window = isSlower ? this.#best.window * 2 : this.#best.window
@@ -118,15 +118,15 @@ export class Uplink {
     this.#roundsWithoutGain++
     if (this.#roundsWithoutGain < ROUNDS_BEFORE_PROBE) return
     this.#roundsWithoutGain = 0
-    this.#best = { rate, window: this.#currentWindow }
-    this.#isTestingHalf = this.#best.window >= this.#usualMax
-    this.#window = this.#isTestingHalf ? Math.floor(this.#best.window / 2) : this.#doubled(this.#best.window)
+    this.#best = { rate, window: this.#windowNow }
+    this.#isHalved = this.#best.window >= this.#usualMax
+    this.#window = this.#isHalved ? Math.floor(this.#best.window / 2) : this.#doubled(this.#best.window)
   }
 
   /** When to check whether anything leaves at all. */
   nextWake(): Nanos | null {
     if (!this.#isLimiting || this.#inFlightBytes === 0) return null
-    return this.#lastLeftAt + Math.max(STUCK_AFTER, this.#longestGap * 4)
+    return this.#leftAt + Math.max(STUCK_AFTER, this.#gap * 4)
   }
 
   /** Whether nothing leaves any more. */
@@ -136,7 +136,7 @@ export class Uplink {
   }
 
   /** Stops counting the bytes in flight. */
-  resetInFlight(): void {
+  giveUp(): void {
     this.#inFlightBytes = 0
     this.#isLimiting = false
   }
@@ -150,14 +150,14 @@ export class Uplink {
    * At first two messages, because many peers wait for each block. Later more, because some peers receive slowly from
    * us while others send to them. At most what leaves in 0.7 seconds, because bytes in flight cannot be taken back.
    */
-  get #minWindow(): number {
-    const two = this.#longestMessage * 2
-    if (this.#sentBytes <= this.#longestMessage * MESSAGES_AT_FIRST) return two
+  get #windowMin(): number {
+    const two = this.#messageBytes * 2
+    if (this.#sentBytes <= this.#messageBytes * MESSAGES_AT_FIRST) return two
     const moment = Math.floor(this.#best.rate / 10) * 7
-    return Math.max(two, Math.min(moment, this.#longestMessage * MESSAGES_MAX))
+    return Math.max(two, Math.min(moment, this.#messageBytes * MESSAGES_MAX))
   }
 
-  get #currentWindow(): number {
-    return this.#isTestingHalf ? this.#window : Math.max(this.#window, this.#minWindow)
+  get #windowNow(): number {
+    return this.#isHalved ? this.#window : Math.max(this.#window, this.#windowMin)
   }
 }

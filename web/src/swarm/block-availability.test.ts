@@ -19,11 +19,11 @@ const fail = (n: number): never => {
 function world() {
   const availability = new BlockAvailability((cid) => cids.slice(0, 18).includes(cid))
   const says = (peer: PeerId, { has = [] as Cid[], lacks = [] as Cid[], wants = [] as Cid[], sends = [] as Cid[] }) => {
-    const presences = [...has.map((cid) => ({ cid, have: true })), ...lacks.map((cid) => ({ cid, have: false }))]
-    const entries = wants.map((cid) => ({ cid, type: 'block' as const, cancel: false, priority: 1, sendDontHave: true }))
+    const presences = [...has.map((cid) => ({ cid, hasBlock: true })), ...lacks.map((cid) => ({ cid, hasBlock: false }))]
+    const entries = wants.map((cid) => ({ cid, kind: 'block' as const, cancel: false, priority: 1, sendDontHave: true }))
     const message = { full: false, wants: entries, presences, pendingBytes: 0 }
     const blocks = sends.map((cid) => ({ cid, data: new Uint8Array(1) }))
-    availability.handleInput({ kind: 'message', peer, message, blocks, skipped: 0, skippedBlocks: 0 } satisfies Input)
+    availability.handleInput({ kind: 'message', peer, message, blocks, skippedEntries: 0, skippedBlocks: 0 } satisfies Input)
   }
   const copies = () => [
     ...availability.copiesOf(

@@ -102,8 +102,8 @@ export class BlockAvailability {
 
   #noteReceived(peer: PeerId, message: Pick<Message, 'wants' | 'presences'>, blocks: readonly { readonly cid: Cid }[]): void {
     for (const { cid } of blocks) this.#set(peer, cid, true)
-    for (const { cid, have } of message.presences) this.#set(peer, cid, have)
-    for (const { cid, type, cancel } of message.wants) if (type === 'block' && !cancel) this.#set(peer, cid, false)
+    for (const { cid, hasBlock } of message.presences) this.#set(peer, cid, hasBlock)
+    for (const { cid, kind, cancel } of message.wants) if (kind === 'block' && !cancel) this.#set(peer, cid, false)
   }
 
   #set(peer: PeerId, cid: Cid, has: boolean): void {

@@ -1,4 +1,4 @@
-import { BitswapError, receiveMessage, type ReceivedMessage } from '../bitswap/index.ts'
+import { MessageError, receiveMessage, type ReceivedMessage } from '../bitswap/index.ts'
 import type { Bytes } from '../content/index.ts'
 import { isShort } from './segment.ts'
 
@@ -31,7 +31,7 @@ async function receive(bytes: Bytes): Promise<ReceivedMessage | null> {
   try {
     return await receiveMessage(bytes)
   } catch (error) {
-    if (error instanceof BitswapError) return null
+    if (error instanceof MessageError) return null
     throw error
   }
 }

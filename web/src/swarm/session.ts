@@ -1,4 +1,4 @@
-import { defaultExchangeLimits, Exchange, SECOND, type ExchangeLimits, type PeerId } from '../bitswap/index.ts'
+import { defaultLimits, Exchange, SECOND, type Limits, type PeerId } from '../bitswap/index.ts'
 import { dagBytesMax, MemoryBlockStore, problemSentence, type Cid, type ContentError } from '../content/index.ts'
 import { swarm } from '../messages/swarm.ts'
 import { browserBlockStore, type MakeBlockStore } from '../storage/index.ts'
@@ -235,10 +235,10 @@ const SUPER_SEEDING_BYTES_MIN = 8 << 20
 /** The length of a file's block. The server's limit says how many of them to request from one peer at a time. */
 const BLOCK_BYTES = 1 << 20
 
-function exchangeLimits(blocksInFlightMax: number): ExchangeLimits {
-  const windowBytesMax = Math.max(defaultExchangeLimits.windowBytesMin, blocksInFlightMax * BLOCK_BYTES)
+function exchangeLimits(blocksInFlightMax: number): Limits {
+  const windowBytesMax = Math.max(defaultLimits.windowBytesMin, blocksInFlightMax * BLOCK_BYTES)
   // A person looks at the page, so the tab asks the server for more peers at least every ten seconds.
-  return { ...defaultExchangeLimits, windowBytesMax, requestedBytesMax: 32 << 20, searchIntervalMax: 10 * SECOND }
+  return { ...defaultLimits, windowBytesMax, requestedBytesMax: 32 << 20, searchIntervalMax: 10 * SECOND }
 }
 
 /** Outside of browsers, blocks stay in memory. */

@@ -20,9 +20,9 @@ beforeEach(() => {
 })
 
 function says(peer: PeerId, ...wants: Partial<WantEntry>[]): void {
-  const entry: WantEntry = { cid: cid(1), priority: 1, cancel: false, type: 'block', sendDontHave: true }
+  const entry: WantEntry = { cid: cid(1), priority: 1, cancel: false, kind: 'block', sendDontHave: true }
   const message = { full: false, wants: wants.map((want) => ({ ...entry, ...want })), presences: [], pendingBytes: 0 }
-  copies.handleInput({ kind: 'message', peer, message, blocks: [], skipped: 0, skippedBlocks: 0 } satisfies Input)
+  copies.handleInput({ kind: 'message', peer, message, blocks: [], skippedEntries: 0, skippedBlocks: 0 } satisfies Input)
 }
 
 /** The peer wants the block and gets it. */
@@ -37,7 +37,7 @@ function gets(peer: PeerId, n: number, took = 10): void {
 function isRefused(peer: PeerId, n: number): void {
   says(peer, { cid: cid(n) })
   expect(copies.isHeldBackFrom(peer, cid(n))).toBe(true)
-  says(peer, { cid: cid(n), cancel: true }, { cid: cid(n), type: 'have' })
+  says(peer, { cid: cid(n), cancel: true }, { cid: cid(n), kind: 'have' })
 }
 
 describe('a super-seeder', () => {

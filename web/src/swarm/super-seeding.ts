@@ -165,15 +165,15 @@ export class SuperSeeding {
     this.#stopTimer ??= this.#deps.clock.after(CHECK_INTERVAL, () => this.#releaseForStarved())
   }
 
-  #handleWant(peer: PeerId, { cid, type, priority }: WantEntry): void {
+  #handleWant(peer: PeerId, { cid, kind, priority }: WantEntry): void {
     const { urgent } = this.#peerOf(peer)
-    if (type === 'have') urgent.delete(cid.key)
+    if (kind === 'have') urgent.delete(cid.key)
     else if (priority > URGENT_ABOVE && urgent.size < URGENT_MAX) urgent.add(cid.key)
     const copy = this.#heldCopy(cid)
     if (copy === null) return
     // The block that it was sent did not arrive, or was lost.
-    if (type === 'block' && copy.to.delete(peer) && copy.to.size === 0) this.#release(copy)
-    else this.#refuse(peer, copy, type)
+    if (kind === 'block' && copy.to.delete(peer) && copy.to.size === 0) this.#release(copy)
+    else this.#refuse(peer, copy, kind)
   }
 
   #handleCancel(peer: PeerId, { key }: Cid): void {

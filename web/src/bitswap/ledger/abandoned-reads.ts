@@ -22,7 +22,7 @@ export class AbandonedReads {
   }
 
   /** The store answered. The read may be one of these. */
-  finish(peer: PeerId, { key }: Cid): void {
+  read(peer: PeerId, { key }: Cid): void {
     const name = nameOf(peer, key)
     const lengths = this.#reads.get(name)
     if (lengths === undefined) return

@@ -1,7 +1,7 @@
 import type { Cid, CidKey } from '../../content/index.ts'
 import { URGENT_MAX } from '../requester/wants.ts'
-import type { ExchangeLimits } from '../limits.ts'
-import type { BlockPresence, WantEntry } from '../message.ts'
+import type { Limits } from '../limits.ts'
+import type { Presence, WantEntry } from '../message.ts'
 import type { Block } from '../message.ts'
 import { SendQueue, type QueueEntry } from './send-queue.ts'
 
@@ -10,9 +10,9 @@ const COMPARED_MAX = 16
 /** Blocks at the front of the queue that are checked when the next turn is chosen. */
 const FRESH_COMPARED_MAX = 4
 /** The most times that the first block of the queue may be skipped. */
-const SKIPS_MAX = 8
+const OVERTAKEN_MAX = 8
 /** The most bytes that a block takes in a message besides its data. */
-const BLOCK_BYTES_AROUND = 32
+const BLOCK_OVERHEAD_BYTES_MAX = 32
 /**
  * Blocks of at most this many bytes are sent before longer ones, however often they were sent. The inner nodes of a DAG
  * are short, and readers need them first.
@@ -27,16 +27,16 @@ const URGENT_ABOVE = 2 ** 31 - 1 - URGENT_MAX
  * - `queued`: the block is here and waits for its turn.
  * - `reading`: the block is being read, or was read and goes with the next message.
  */
-type WantState =
+type State =
   | { readonly kind: 'looking' | 'absent' | 'reading' }
   | { readonly kind: 'queued'; readonly nth: number; readonly length: number }
 
-export interface PeerWant {
+export interface Wanted {
   readonly cid: Cid
   priority: number
-  type: 'block' | 'have'
+  kind: 'block' | 'have'
   sendDontHave: boolean
-  state: WantState
+  state: State
 }
 
 /** The blocks of the next message. */
@@ -59,36 +59,36 @@ class Batch {
 
 /** The wants of one peer, and the blocks that it gets next. */
 export class Account {
-  readonly wants = new Map<CidKey, PeerWant>()
+  readonly wants = new Map<CidKey, Wanted>()
   readonly batch = new Batch()
   queuedBytes = 0
   /** Its position among the peers that take turns. */
   readonly turnKey: bigint
   /** The number of its turns that went to another peer. */
-  skippedTurns = 0
+  passedOver = 0
   /** Whether it got another peer's turn last time, because it was further behind. */
   isFavoured = false
   /** Whether it must get a message without delay. */
   isUrgent = false
-  readonly #limits: ExchangeLimits
+  readonly #limits: Limits
   readonly #queue = new SendQueue()
-  readonly #presences: BlockPresence[] = []
+  readonly #presences: Presence[] = []
   /** The number of times that the first block of the queue was skipped. */
-  #skips = 0
+  #overtaken = 0
 
-  constructor(limits: ExchangeLimits, turnKey: bigint) {
+  constructor(limits: Limits, turnKey: bigint) {
     this.#limits = limits
     this.turnKey = turnKey
   }
 
   /** Adds or changes a want. Returns whether the store must be asked for the block. */
-  addWant({ cid, priority, type, sendDontHave }: WantEntry): boolean {
+  want({ cid, priority, kind, sendDontHave }: WantEntry): boolean {
     const wanted = this.wants.get(cid.key)
     if (wanted === undefined) {
-      this.wants.set(cid.key, { cid, priority, type, sendDontHave, state: { kind: 'looking' } })
+      this.wants.set(cid.key, { cid, priority, kind, sendDontHave, state: { kind: 'looking' } })
       return true
     }
-    if (type === 'block') wanted.type = type
+    if (kind === 'block') wanted.kind = kind
     wanted.sendDontHave ||= sendDontHave
     const before = wanted.priority
     wanted.priority = priority
@@ -111,7 +111,7 @@ export class Account {
   }
 
   /** Removes a want. Returns whether there was one. A block that is being read may still be sent. */
-  removeWant({ key }: Cid): boolean {
+  forget({ key }: Cid): boolean {
     const wanted = this.wants.get(key)
     if (wanted === undefined) return false
     this.wants.delete(key)
@@ -122,7 +122,7 @@ export class Account {
     return true
   }
 
-  enqueue({ key }: Cid, length: number): void {
+  queue({ key }: Cid, length: number): void {
     const wanted = this.wants.get(key)
     if (wanted === undefined) return
     wanted.state = { kind: 'queued', nth: this.#queue.push(wanted.priority, wanted.cid), length }
@@ -139,13 +139,13 @@ export class Account {
   }
 
   /** Queues a presence for the next message. Bounded, for a peer that does not read. */
-  queuePresence(cid: Cid, have: boolean): void {
+  queuePresence(cid: Cid, hasBlock: boolean): void {
     if (this.#presences.length >= this.#limits.wantsPerPeerMax * 2) return
-    this.#presences.push({ cid, have })
-    this.isUrgent ||= !have
+    this.#presences.push({ cid, hasBlock })
+    this.isUrgent ||= !hasBlock
   }
 
-  takePresences(max: number): BlockPresence[] {
+  takePresences(max: number): Presence[] {
     this.isUrgent = false
     return this.#presences.splice(0, max)
   }
@@ -166,14 +166,14 @@ export class Account {
 
   /** The length of the block that begins the next batch. */
   nextLength(sent: (cid: Cid) => number): number {
-    const place = this.#chooseNext(sent)
+    const place = this.#choose(sent)
     const state = place === null ? undefined : this.wants.get(place.cid.key)?.state
     return state?.kind === 'queued' ? state.length : 0
   }
 
   /** The block that begins the next batch, if it can wait. `null` if it is urgent or short. */
   nextDeferrable(sent: (cid: Cid) => number): Cid | null {
-    const place = this.#chooseNext(sent)
+    const place = this.#choose(sent)
     if (place === null || place.priority > URGENT_ABOVE || this.#isShort(place.cid)) return null
     return place.cid
   }
@@ -187,7 +187,7 @@ export class Account {
     let hasFresh = false
     for (;;) {
       const [first] = this.#queue.first(1)
-      const place = this.#chooseNext(sent)
+      const place = this.#choose(sent)
       const wanted = place === null ? undefined : this.wants.get(place.cid.key)
       if (place === null || wanted?.state.kind !== 'queued') return cids
       const { length } = wanted.state
@@ -196,7 +196,7 @@ export class Account {
       const isFresh = sent(place.cid) === 0
       if (hasFresh && !isFresh && isLong) return cids
       hasFresh ||= isFresh && isLong
-      this.#skips = place.nth === first?.nth ? 0 : this.#skips + 1
+      this.#overtaken = place.nth === first?.nth ? 0 : this.#overtaken + 1
       wanted.state = { kind: 'reading' }
       this.#queue.remove(place.priority, place.nth)
       this.queuedBytes -= length
@@ -207,10 +207,10 @@ export class Account {
   }
 
   /** The queue entry of the next block. */
-  #chooseNext(sent: (cid: Cid) => number): QueueEntry | null {
+  #choose(sent: (cid: Cid) => number): QueueEntry | null {
     const [first] = this.#queue.first(1)
     if (first === undefined) return null
-    if (this.#skips >= SKIPS_MAX || first.priority > URGENT_ABOVE) return first
+    if (this.#overtaken >= OVERTAKEN_MAX || first.priority > URGENT_ABOVE) return first
     let best = first
     let bestRank = Infinity
     for (const place of this.#queue.first(COMPARED_MAX)) {
@@ -232,7 +232,7 @@ export class Account {
    * The store read the block, or could not. Returns the bytes that are no longer reserved. `null` if the block was not
    * being read for this peer.
    */
-  handleRead(cid: Cid, block: Block | null): number | null {
+  read(cid: Cid, block: Block | null): number | null {
     const length = this.batch.reading.get(cid.key)
     if (length === undefined) return null
     this.batch.reading.delete(cid.key)
@@ -255,7 +255,7 @@ export class Account {
     let count = 0
     let bytes = 0
     for (const { block } of this.batch.blocks) {
-      bytes += block.data.length + BLOCK_BYTES_AROUND
+      bytes += block.data.length + BLOCK_OVERHEAD_BYTES_MAX
       if (count > 0 && bytes > bytesMax) break
       count++
     }

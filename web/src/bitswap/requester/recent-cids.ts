@@ -7,31 +7,31 @@ import type { Cid } from '../../content/index.ts'
  * An entry is the beginning of the digest. It is the same for every codec and CID version, and no peer can choose it.
  */
 export class RecentCids {
-  readonly #digests = new Set<string>()
-  readonly #namesMax: number
+  readonly #prefixes = new Set<string>()
+  readonly #lengthMax: number
 
-  constructor(namesMax: number) {
-    this.#namesMax = namesMax
+  constructor(lengthMax: number) {
+    this.#lengthMax = lengthMax
   }
 
   add(cid: Cid): void {
-    const name = digestOf(cid)
-    if (this.#digests.has(name)) return
-    this.#digests.add(name)
-    const [oldest] = this.#digests
-    if (this.#digests.size > this.#namesMax && oldest !== undefined) this.#digests.delete(oldest)
+    const name = hashPrefix(cid)
+    if (this.#prefixes.has(name)) return
+    this.#prefixes.add(name)
+    const [oldest] = this.#prefixes
+    if (this.#prefixes.size > this.#lengthMax && oldest !== undefined) this.#prefixes.delete(oldest)
   }
 
   has(cid: Cid): boolean {
-    return this.#digests.has(digestOf(cid))
+    return this.#prefixes.has(hashPrefix(cid))
   }
 
   /** Removes a block. Returns whether it was in the set. */
   take(cid: Cid): boolean {
-    return this.#digests.delete(digestOf(cid))
+    return this.#prefixes.delete(hashPrefix(cid))
   }
 }
 
-function digestOf({ digest }: Cid): string {
+function hashPrefix({ digest }: Cid): string {
   return String.fromCharCode(...digest.subarray(0, 8))
 }

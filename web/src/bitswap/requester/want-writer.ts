@@ -1,7 +1,7 @@
 import type { Cid } from '../../content/index.ts'
-import { wantHavesMax, type ExchangeLimits } from '../limits.ts'
+import { wantHavesMax, type Limits } from '../limits.ts'
 import type { WantEntry } from '../message.ts'
-import { Bits, setBits } from './bits.ts'
+import { BitSet, ones } from '../bit-set.ts'
 import type { PeerState } from './peer-state.ts'
 import { URGENT_MAX, type Wants } from './wants.ts'
 
@@ -16,82 +16,83 @@ const PRIORITY_MAX = 2 ** 31 - 1
 
 /** Writes the wants of a message: cancels, want-blocks, and want-haves where there is room. */
 export class WantWriter {
-  readonly #limits: ExchangeLimits
+  readonly #limits: Limits
   readonly #wants: Wants
   #nextPriority = PRIORITY_MAX - URGENT_MAX
 
-  constructor(limits: ExchangeLimits, wants: Wants) {
+  constructor(limits: Limits, wants: Wants) {
     this.#limits = limits
     this.#wants = wants
   }
 
-  /** Takes the wants for the next message to a peer. `isMore` says whether others are left. */
-  take(state: PeerState, roomBytes: number): { wants: WantEntry[]; isMore: boolean } {
+  /** Takes the wants for the next message to a peer. `hasMore` says whether others are left. */
+  takeWants(state: PeerState, roomBytes: number): { wants: WantEntry[]; hasMore: boolean } {
     const entriesMax = Math.min(ENTRIES_PER_MESSAGE, Math.max(1, Math.floor(roomBytes / ENTRY_BYTES)))
-    state.isUrgent = false
-    const wants: WantEntry[] = state.pendingCancels.splice(0, entriesMax).map(cancelOf)
-    this.#addWantBlocks(state, entriesMax, wants)
-    const isMoreToAsk = state.pendingCancels.length > 0 || state.pendingRequests.length > 0
-    const isMore = this.#addWantHaves(state, entriesMax, wants) || isMoreToAsk
-    if (state.pendingCancels.length === 0) state.deferred = new Bits()
-    return { wants, isMore }
+    state.queue.isUrgent = false
+    const wants: WantEntry[] = state.queue.cancels.splice(0, entriesMax).map(cancelEntry)
+    this.#takeRequests(state, entriesMax, wants)
+    const isMoreToAsk = state.queue.cancels.length > 0 || state.queue.requests.length > 0
+    const hasMore = this.#takeWantHaves(state, entriesMax, wants) || isMoreToAsk
+    if (state.queue.cancels.length === 0) state.queue.justCancelled = new BitSet()
+    return { wants, hasMore }
   }
 
-  #addWantBlocks(state: PeerState, entriesMax: number, wants: WantEntry[]): void {
+  #takeRequests(state: PeerState, entriesMax: number, wants: WantEntry[]): void {
     const postponed: number[] = []
-    for (const at of state.pendingRequests) {
-      const request = state.requested.get(at)
+    for (const at of state.queue.requests) {
+      const request = state.requests.get(at)
       if (request === undefined) continue
-      if (wants.length >= entriesMax || state.deferred.has(at)) {
+      if (wants.length >= entriesMax || state.queue.justCancelled.has(at)) {
         postponed.push(at)
         continue
       }
       request.isSent = true
-      state.sentWantHaves.remove(at)
+      state.queue.sentWantHaves.remove(at)
       const { cid } = this.#wants.get(at)
-      wants.push({ cid, priority: this.#priorityOf(at), cancel: false, type: 'block', sendDontHave: true })
+      wants.push({ cid, priority: this.#priorityOf(at), cancel: false, kind: 'block', sendDontHave: true })
     }
-    state.pendingRequests = postponed
+    state.queue.requests = postponed
   }
 
   /** Adds want-haves for wants that the peer does not know of. Returns whether others are left. */
-  #addWantHaves({ sentWantHaves, has, requested, deferred }: PeerState, entriesMax: number, wants: WantEntry[]): boolean {
+  #takeWantHaves({ queue, blocks: { has }, requests }: PeerState, entriesMax: number, wants: WantEntry[]): boolean {
+    const { sentWantHaves, justCancelled } = queue
     const { live, size } = this.#wants
     const unsent: number[] = []
     const room = entriesMax - wants.length + 1
-    for (const at of setBits(live.words, (half) => live.half(half) & ~(sentWantHaves.half(half) | has.half(half)))) {
-      if (requested.has(at)) continue
+    for (const at of ones(live.words, (half) => live.half(half) & ~(sentWantHaves.half(half) | has.half(half)))) {
+      if (requests.get(at) !== undefined) continue
       if (unsent.push(at) >= room) break
     }
-    const max = wantHavesMax(this.#limits, requested.size)
-    let isMore = false
+    const max = wantHavesMax(this.#limits, requests.size)
+    let hasMore = false
     for (const at of unsent) {
       if (sentWantHaves.size >= max) break
-      if (wants.length >= entriesMax || deferred.has(at)) {
-        isMore = true
+      if (wants.length >= entriesMax || justCancelled.has(at)) {
+        hasMore = true
         continue
       }
       sentWantHaves.insert(at)
       const { cid } = this.#wants.get(at)
       const sendDontHave = size <= WANTS_WITH_DONT_HAVE
-      wants.push({ cid, priority: this.#nextPriorityOf(), cancel: false, type: 'have', sendDontHave })
+      wants.push({ cid, priority: this.#takePriority(), cancel: false, kind: 'have', sendDontHave })
     }
-    return isMore
+    return hasMore
   }
 
   #priorityOf(at: number): number {
-    const place = this.#wants.urgentRank(at)
-    return place === null ? this.#nextPriorityOf() : PRIORITY_MAX - place
+    const place = this.#wants.urgentPlace(at)
+    return place === null ? this.#takePriority() : PRIORITY_MAX - place
   }
 
   /** Returns a lower priority with each call: the want that is sent first is the most urgent. */
-  #nextPriorityOf(): number {
+  #takePriority(): number {
     const priority = this.#nextPriority
     this.#nextPriority = priority > 1 ? priority - 1 : PRIORITY_MAX - URGENT_MAX
     return priority
   }
 }
 
-function cancelOf(cid: Cid): WantEntry {
-  return { cid, priority: 0, cancel: true, type: 'block', sendDontHave: false }
+function cancelEntry(cid: Cid): WantEntry {
+  return { cid, priority: 0, cancel: true, kind: 'block', sendDontHave: false }
 }

@@ -1,7 +1,7 @@
 import { DAG_PB, makeCid, RAW, SHA2_256, type Cid, type CidKey } from '../../content/index.ts'
-import type { Want } from '../inputs-outputs.ts'
+import type { Want } from '../output.ts'
 import type { PeerId } from '../peer.ts'
-import { Bits } from './bits.ts'
+import { BitSet } from '../bit-set.ts'
 
 /** A wanted block. */
 export interface Wanted {
@@ -23,9 +23,9 @@ export class Wants {
   readonly #free: number[] = []
   readonly #byCid = new Map<CidKey, number>()
   /** The numbers of all wants. */
-  readonly live = new Bits()
+  readonly live = new BitSet()
   /** Wants that are requested from no peer, grouped by urgency, the most urgent first. */
-  readonly #open: { readonly urgency: number; readonly bits: Bits }[] = []
+  readonly #open: { readonly urgency: number; readonly bits: BitSet }[] = []
   #openSize = 0
   /** Blocks to request before all others, in this order. They need not be wanted yet. */
   #urgent: readonly CidKey[] = []
@@ -66,7 +66,7 @@ export class Wants {
   find(cid: Cid): number | null {
     const exactly = this.findExactly(cid)
     if (exactly !== null || this.size === 0) return exactly
-    for (const name of otherKeys(cid)) {
+    for (const name of otherCids(cid)) {
       const at = this.#byCid.get(name)
       if (at !== undefined) return at
     }
@@ -102,7 +102,7 @@ export class Wants {
   }
 
   /** The position of a want among the urgent ones, from 0. `null` if it is not urgent. */
-  urgentRank(at: number): number | null {
+  urgentPlace(at: number): number | null {
     if (this.#urgent.length === 0) return null
     const place = this.#urgent.indexOf(this.get(at).cid.key)
     return place < 0 ? null : place
@@ -125,7 +125,7 @@ export class Wants {
   }
 
   /** The open wants by urgency, the most urgent first. */
-  open(): readonly Bits[] {
+  open(): readonly BitSet[] {
     return this.#open.filter(({ bits }) => bits.size > 0).map(({ bits }) => bits)
   }
 
@@ -137,10 +137,10 @@ export class Wants {
     return this.live.size
   }
 
-  #openOf(urgency: number): Bits {
+  #openOf(urgency: number): BitSet {
     const found = this.#open.find((each) => each.urgency === urgency)
     if (found !== undefined) return found.bits
-    const bits = new Bits()
+    const bits = new BitSet()
     this.#open.push({ urgency, bits })
     this.#open.sort((a, b) => b.urgency - a.urgency)
     return bits
@@ -148,7 +148,7 @@ export class Wants {
 }
 
 /** Other common CIDs of a block with this hash. Stores compare hashes only. */
-export function otherKeys({ hash, digest, key }: Cid): CidKey[] {
+export function otherCids({ hash, digest, key }: Cid): CidKey[] {
   if (hash !== SHA2_256) return []
   return [RAW, DAG_PB].map((codec) => makeCid(1, codec, hash, digest).key).filter((name) => name !== key)
 }

@@ -2,12 +2,12 @@
  * A set of small numbers, one bit each. For a thousand wants, the blocks that a peer has and lacks take about 300 bytes. It
  * iterates over words of 64 bits, as the Rust core does, and stores halves of 32 bits.
  */
-export class Bits {
+export class BitSet {
   readonly #halves: number[] = []
   #size = 0
 
-  static of(numbers: Iterable<number>): Bits {
-    const bits = new Bits()
+  static of(numbers: Iterable<number>): BitSet {
+    const bits = new BitSet()
     for (const at of numbers) bits.insert(at)
     return bits
   }
@@ -48,18 +48,18 @@ export class Bits {
   }
 
   /** Whether this set contains all numbers of another set. */
-  hasAll(other: Bits): boolean {
+  hasAll(other: BitSet): boolean {
     return other.#halves.every((half, at) => (half & ~this.half(at)) === 0)
   }
 
   /** The numbers in ascending order. */
   numbers(): Generator<number, void> {
-    return setBits(this.words, (at) => this.half(at))
+    return ones(this.words, (at) => this.half(at))
   }
 }
 
 /** The numbers of a set whose halves are computed by a function, in ascending order. */
-export function* setBits(words: number, half: (at: number) => number): Generator<number, void> {
+export function* ones(words: number, half: (at: number) => number): Generator<number, void> {
   for (let at = 0; at < words * 2; at++) {
     for (let rest = half(at); rest !== 0; rest &= rest - 1) yield at * 32 + lowest(rest)
   }
@@ -69,7 +69,7 @@ export function* setBits(words: number, half: (at: number) => number): Generator
  * The same numbers, starting with word `start` and, in each word, with bit `turn`. Random arguments give a random
  * order.
  */
-export function* setBitsFrom(words: number, half: (at: number) => number, start: number, turn: number): Generator<number, void> {
+export function* onesFrom(words: number, half: (at: number) => number, start: number, turn: number): Generator<number, void> {
   for (let nth = 0; nth < words; nth++) {
     const word = (start + nth) % words
     const low = half(word * 2)

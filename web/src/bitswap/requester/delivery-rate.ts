@@ -1,4 +1,4 @@
-import type { ExchangeLimits } from '../limits.ts'
+import type { Limits } from '../limits.ts'
 import { MILLI, multiplyDivide, rateOf, SECOND, since, type Nanos } from '../time.ts'
 
 const SAMPLE_MIN: Nanos = 20 * MILLI
@@ -10,25 +10,25 @@ const SAMPLE_MIN: Nanos = 20 * MILLI
  * window is the limit, it doubles every round trip. When something else is the limit, the rate stops growing, and so
  * does the window.
  */
-export class Throughput {
+export class DeliveryRate {
   /** Bytes a second. 0 while unknown. */
   rate = 0
   /** The shortest time from a want to its answer. `null` before the first answer. */
-  minLatency: Nanos | null = null
+  baseLatency: Nanos | null = null
   /** The usual time from a want to its answer. `null` before the first answer. */
   usualLatency: Nanos | null = null
   windowBytes: number
-  deliveredBytes = 0
+  delivered = 0
   #blockBytes: number
   readonly #blocksMin: number
   #sampleFrom: Nanos = 0
   #sampleBytes = 0
 
   /** `blocksMin`: blocks to request at least. */
-  constructor(limits: ExchangeLimits, blocksMin: number) {
-    this.windowBytes = Math.max(limits.windowBytesMin, blocksMin * limits.blockBytesGuess)
+  constructor(limits: Limits, blocksMin: number) {
+    this.windowBytes = Math.max(limits.windowBytesMin, blocksMin * limits.blockBytesEstimate)
     this.#blocksMin = blocksMin
-    this.#blockBytes = limits.blockBytesGuess
+    this.#blockBytes = limits.blockBytesEstimate
   }
 
   /** Something was requested after a time without requests. */
@@ -38,32 +38,32 @@ export class Throughput {
   }
 
   /** The next delivery may answer a request that is as old as `then`. */
-  extendSample(then: Nanos): void {
+  extendSampleBack(then: Nanos): void {
     this.#sampleFrom = Math.min(this.#sampleFrom, then)
   }
 
   /** An answer took this long. */
-  noteAnswer(took: Nanos): void {
-    this.minLatency = this.minLatency === null ? took : Math.min(this.minLatency, took)
+  recordLatency(took: Nanos): void {
+    this.baseLatency = this.baseLatency === null ? took : Math.min(this.baseLatency, took)
     this.usualLatency = this.usualLatency === null ? took : Math.floor((this.usualLatency * 7 + took) / 8)
   }
 
   /** The expected length of this many blocks, in bytes. */
-  bytesOf(blocks: number): number {
+  bytesOfBlocks(blocks: number): number {
     return blocks * this.#blockBytes
   }
 
   /** Moves the latency of this total towards that of one peer in it. */
-  followLatency({ minLatency }: Throughput): void {
-    if (minLatency === null) return
-    this.minLatency = this.minLatency === null ? minLatency : Math.floor((this.minLatency * 7 + minLatency) / 8)
+  blendLatency({ baseLatency }: DeliveryRate): void {
+    if (baseLatency === null) return
+    this.baseLatency = this.baseLatency === null ? baseLatency : Math.floor((this.baseLatency * 7 + baseLatency) / 8)
   }
 
-  noteDelivery(now: Nanos, bytes: number, limits: ExchangeLimits): void {
-    this.deliveredBytes += bytes
+  recordBlock(now: Nanos, bytes: number, limits: Limits): void {
+    this.delivered += bytes
     this.#sampleBytes += bytes
     this.#blockBytes = Math.max(bytes, Math.floor(this.#blockBytes / 2))
-    const base = this.minLatency ?? 0
+    const base = this.baseLatency ?? 0
     const took = since(now, this.#sampleFrom)
     if (took < Math.max(base, SAMPLE_MIN)) return
     const sample = rateOf(this.#sampleBytes, took)

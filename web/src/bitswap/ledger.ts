@@ -1,20 +1,20 @@
-import type { Cid, CidKey } from '../../content/index.ts'
-import { otherKeys } from '../requester/wants.ts'
-import { Rng } from '../rng.ts'
-import type { ExchangeLimits } from '../limits.ts'
-import { presenceBytes, type BlockPresence, type WantEntry } from '../message.ts'
-import type { Block } from '../message.ts'
-import { PeerMap, comparePeers, sortedPeers, type PeerId } from '../peer.ts'
-import { earliest, type Nanos } from '../time.ts'
-import type { Totals } from '../totals.ts'
-import { AbandonedReads } from './abandoned-reads.ts'
-import { Account } from './account.ts'
-import { SentCounts } from './sent-counts.ts'
+import type { Cid, CidKey } from '../content/index.ts'
+import { otherCids } from './requester/wants.ts'
+import { Rng } from './rng.ts'
+import type { Limits } from './limits.ts'
+import { presenceLength, type Presence, type WantEntry } from './message.ts'
+import type { Block } from './message.ts'
+import { PeerMap, comparePeers, sortedPeers, type PeerId } from './peer.ts'
+import { earliest, type Nanos } from './time.ts'
+import type { Totals } from './totals.ts'
+import { AbandonedReads } from './ledger/abandoned-reads.ts'
+import { Account } from './ledger/account.ts'
+import { SentBlocks } from './ledger/sent-blocks.ts'
 
 /** Presences in one message. Further presences follow in the next. */
 const PRESENCES_PER_MESSAGE = 1024
 /** With this many peers that want blocks, peers can serve each other. */
-const CROWD_MIN = 4
+const SWARM_LEECHERS_MIN = 4
 /** The usual length of a presence in a message. */
 const PRESENCE_BYTES = 48
 
@@ -26,11 +26,11 @@ interface Turn {
 
 /** Answers to the wants of a peer. */
 export interface Answers {
-  readonly presences: readonly BlockPresence[]
+  readonly presences: readonly Presence[]
   readonly blocks: readonly Block[]
   /** Bytes of blocks that the peer still waits for. */
   readonly pendingBytes: number
-  readonly isMore: boolean
+  readonly hasMore: boolean
 }
 
 /**
@@ -38,7 +38,7 @@ export interface Answers {
  * peers whose send buffer has room. Peers take turns, one message each.
  */
 export class Ledger {
-  readonly #limits: ExchangeLimits
+  readonly #limits: Limits
   readonly #totals: Totals
   readonly #accounts = new PeerMap<Account>()
   /** The peers that want each block. */
@@ -48,19 +48,19 @@ export class Ledger {
   /** Peers with queued blocks for which no block is being read. */
   readonly #ready = new Set<PeerId>()
   /** The peer that had the last turn. */
-  #lastTurn: Turn | null = null
+  #turn: Turn | null = null
   /** Decides the order of turns. If it were the same everywhere, all peers would serve the same few peers first. */
   readonly #rng: Rng
   /** Peers with answers to send. */
-  readonly peersToNotify = new Set<PeerId>()
+  readonly peersToUpdate = new Set<PeerId>()
   /** Bytes of blocks read, or being read, for connected peers. */
   readingBytes = 0
-  readonly #abandoned = new AbandonedReads()
-  readonly #sent = new SentCounts()
+  readonly #abandonedReads = new AbandonedReads()
+  readonly #sentBlocks = new SentBlocks()
   /** When to choose a turn again, if all wanted blocks are left to other peers until then. */
-  heldUntil: Nanos | null = null
+  heldBackUntil: Nanos | null = null
 
-  constructor(limits: ExchangeLimits, totals: Totals, seed: bigint) {
+  constructor(limits: Limits, totals: Totals, seed: bigint) {
     this.#rng = new Rng(~seed)
     this.#limits = limits
     this.#totals = totals
@@ -76,9 +76,9 @@ export class Ledger {
     this.#accounts.delete(peer)
     for (const key of account.wants.keys()) this.#removeWanter(key, peer)
     this.readingBytes -= account.batch.bytes
-    this.#abandoned.add(peer, account.batch.reading)
+    this.#abandonedReads.add(peer, account.batch.reading)
     this.#ready.delete(peer)
-    this.peersToNotify.delete(peer)
+    this.peersToUpdate.delete(peer)
   }
 
   wantsOf(peer: PeerId): number {
@@ -92,12 +92,12 @@ export class Ledger {
     if (account === undefined) return lookups
     if (full) {
       const listed = new Set(entries.filter(({ cancel }) => !cancel).map(({ cid }) => cid.key))
-      for (const { cid } of [...account.wants.values()]) if (!listed.has(cid.key)) this.#removeWant(peer, cid)
+      for (const { cid } of [...account.wants.values()]) if (!listed.has(cid.key)) this.#cancel(peer, cid)
     }
     for (const entry of entries) {
       if (entry.cancel) {
-        this.#removeWant(peer, entry.cid)
-      } else if (this.#addWant(peer, account, entry)) {
+        this.#cancel(peer, entry.cid)
+      } else if (this.#want(peer, account, entry)) {
         const peers = this.#lookups.get(entry.cid.key)
         if (peers === undefined) {
           lookups.push(entry.cid)
@@ -111,14 +111,14 @@ export class Ledger {
   }
 
   /** Returns whether the block must be looked up in the store. */
-  #addWant(peer: PeerId, account: Account, entry: WantEntry): boolean {
+  #want(peer: PeerId, account: Account, entry: WantEntry): boolean {
     const { cid, sendDontHave } = entry
     if (!account.wants.has(cid.key)) {
       if (account.wants.size >= this.#limits.wantsPerPeerMax) {
         this.#totals.rejectedWants++
         if (sendDontHave) {
           account.queuePresence(cid, false)
-          this.peersToNotify.add(peer)
+          this.peersToUpdate.add(peer)
         }
         return false
       }
@@ -126,13 +126,13 @@ export class Ledger {
       if (wanters === undefined) this.#wanters.set(cid.key, new Set([peer]))
       else wanters.add(peer)
     }
-    return account.addWant(entry)
+    return account.want(entry)
   }
 
-  #removeWant(peer: PeerId, cid: Cid): void {
+  #cancel(peer: PeerId, cid: Cid): void {
     const account = this.#accounts.get(peer)
-    if (account?.isQueued(cid) === true) this.#sent.noteWithdrawn(cid)
-    if (account?.removeWant(cid) === true) this.#removeWanter(cid.key, peer)
+    if (account?.isQueued(cid) === true) this.#sentBlocks.noteCancelled(cid)
+    if (account?.forget(cid) === true) this.#removeWanter(cid.key, peer)
     this.#updateReady(peer)
   }
 
@@ -143,16 +143,16 @@ export class Ledger {
   }
 
   /** The store returned the length of a block. `null` if the block is not in the store. */
-  handleFound(cid: Cid, length: number | null): void {
+  handleLookup(cid: Cid, length: number | null): void {
     const peers = this.#lookups.get(cid.key) ?? []
     this.#lookups.delete(cid.key)
     this.#settleWants(cid.key, length, peers)
   }
 
   /** A block was added to the store. */
-  handleHave(cid: Cid, length: number): void {
+  handleStored(cid: Cid, length: number): void {
     if (this.#wanters.size === 0) return
-    for (const name of [...otherKeys(cid), cid.key]) {
+    for (const name of [...otherCids(cid), cid.key]) {
       const wanters = this.#wanters.get(name)
       if (wanters !== undefined) this.#settleWants(name, length, sortedPeers(wanters))
     }
@@ -165,18 +165,18 @@ export class Ledger {
       if (account === undefined || wanted === undefined) continue
       const { cid, state } = wanted
       if (length === null) {
-        if (state.kind === 'looking' && account.markAbsent(cid)) this.peersToNotify.add(peer)
+        if (state.kind === 'looking' && account.markAbsent(cid)) this.peersToUpdate.add(peer)
         continue
       }
       if (state.kind !== 'looking' && state.kind !== 'absent') continue
-      if (wanted.type === 'block' || length <= this.#limits.inlineBlockBytesMax) {
-        account.enqueue(cid, length)
+      if (wanted.kind === 'block' || length <= this.#limits.inlineBlockBytesMax) {
+        account.queue(cid, length)
         this.#updateReady(peer)
       } else {
         account.queuePresence(cid, true)
-        account.removeWant(cid)
+        account.forget(cid)
         this.#removeWanter(key, peer)
-        this.peersToNotify.add(peer)
+        this.peersToUpdate.add(peer)
       }
     }
   }
@@ -186,7 +186,7 @@ export class Ledger {
     else this.#ready.delete(peer)
   }
 
-  get hasReadyPeers(): boolean {
+  get hasReadyPeer(): boolean {
     return this.#ready.size > 0
   }
 
@@ -209,20 +209,20 @@ export class Ledger {
    * Starts reads for the peer that has its turn. `null` if there is none with room. `isSource` says whether this side
    * wants no blocks.
    */
-  startNextRead(now: Nanos, bytesMax: number, room: (peer: PeerId) => number, isSource: boolean): { peer: PeerId; cids: Cid[] } | null {
-    const held = this.readingBytes + this.#abandoned.bytes
+  readNext(now: Nanos, bytesMax: number, room: (peer: PeerId) => number, isSource: boolean): { peer: PeerId; cids: Cid[] } | null {
+    const held = this.readingBytes + this.#abandonedReads.bytes
     const left = Math.max(0, this.#limits.readingBytesMax - held)
     const free = Math.min(bytesMax, left)
     const turn = free === 0 ? null : this.#nextTurn(now, room, isSource)
     if (turn === null) return null
     const { peer, account } = turn
     const most = Math.min(free, room(peer), this.#limits.messageBytesMax)
-    const sent = (cid: Cid) => this.#sent.count(cid)
+    const sent = (cid: Cid) => this.#sentBlocks.count(cid)
     // A block may exceed the room only if it is the only one.
     if (held > 0 && account.nextLength(sent) > left) return null
     const cids = account.nextBatch(most, sent)
-    this.#lastTurn = turn
-    for (const cid of cids) this.#sent.add(now, cid)
+    this.#turn = turn
+    for (const cid of cids) this.#sentBlocks.add(now, cid)
     this.readingBytes += account.batch.bytes
     this.#ready.delete(peer)
     return { peer, cids }
@@ -234,20 +234,20 @@ export class Ledger {
    */
   #nextTurn(now: Nanos, room: (peer: PeerId) => number, isSource: boolean): Turn | null {
     const turns = this.#turns()
-    const last = this.#lastTurn
+    const last = this.#turn
     const after = last === null ? 0 : turns.filter((turn) => byTurnKey(turn, last) <= 0).length
     const inTurn = [...turns.slice(after), ...turns.slice(0, after)].filter(({ peer }) => room(peer) > 0)
     const [first] = inTurn
     if (first === undefined) return null
     const passedOverMax = 2 * this.#ready.size
-    const isHeld = (account: Account) => isSource && this.#heldBackUntil(now, account) !== null
+    const isHeld = (account: Account) => isSource && this.#heldBackUntilFor(now, account) !== null
     const isNext = ({ account }: Turn) =>
-      account.hasFresh((cid) => this.#sent.count(cid) > 0) || (account.skippedTurns > passedOverMax && !isHeld(account))
+      account.hasFresh((cid) => this.#sentBlocks.count(cid) > 0) || (account.passedOver > passedOverMax && !isHeld(account))
     const isPatient = isSource && this.#isCrowded()
-    const next = inTurn.find(isNext) ?? furthestBehind(isPatient ? this.#notHeldBack(now, inTurn) : inTurn)
+    const next = inTurn.find(isNext) ?? furthestBehind(isPatient ? this.#withoutHeldBack(now, inTurn) : inTurn)
     if (next === null) return null
-    if (next !== first) first.account.skippedTurns++
-    next.account.skippedTurns = 0
+    if (next !== first) first.account.passedOver++
+    next.account.passedOver = 0
     next.account.isFavoured = next !== first
     return next
   }
@@ -255,45 +255,45 @@ export class Ledger {
   /** Whether so many peers want blocks that most of them can get blocks from each other. */
   #isCrowded(): boolean {
     let wanting = 0
-    for (const account of this.#accounts.values()) if (account.wants.size > 0 && ++wanting === CROWD_MIN) return true
+    for (const account of this.#accounts.values()) if (account.wants.size > 0 && ++wanting === SWARM_LEECHERS_MIN) return true
     return false
   }
 
   /** Peers that can get a block which is not left to others. */
-  #notHeldBack(now: Nanos, turns: readonly Turn[]): Turn[] {
+  #withoutHeldBack(now: Nanos, turns: readonly Turn[]): Turn[] {
     let until: Nanos | null = null
     const free = turns.filter(({ account }) => {
-      const held = this.#heldBackUntil(now, account)
+      const held = this.#heldBackUntilFor(now, account)
       until = earliest(until, held)
       return held === null
     })
-    this.heldUntil = free.length === 0 ? until : null
+    this.heldBackUntil = free.length === 0 ? until : null
     return free
   }
 
   /** Until when the next block of a peer is left to others. `null` if it is not. */
-  #heldBackUntil(now: Nanos, account: Account): Nanos | null {
-    const cid = account.nextDeferrable((cid) => this.#sent.count(cid))
-    const until = cid === null ? null : this.#sent.heldBackUntil(cid)
+  #heldBackUntilFor(now: Nanos, account: Account): Nanos | null {
+    const cid = account.nextDeferrable((cid) => this.#sentBlocks.count(cid))
+    const until = cid === null ? null : this.#sentBlocks.heldBackUntil(cid)
     return until !== null && until > now ? until : null
   }
 
   /** The store read a block, or could not. */
   handleRead(peer: PeerId, cid: Cid, block: Block | null): void {
     const account = this.#accounts.get(peer)
-    const released = account?.handleRead(cid, block) ?? null
+    const released = account?.read(cid, block) ?? null
     if (account === undefined || released === null) {
       // If the block is being read for an earlier connection of the peer too, either answer will do.
-      this.#abandoned.finish(peer, cid)
+      this.#abandonedReads.read(peer, cid)
       return
     }
     this.readingBytes -= released
-    if (account.batch.isComplete || account.isUrgent) this.peersToNotify.add(peer)
+    if (account.batch.isComplete || account.isUrgent) this.peersToUpdate.add(peer)
     this.#updateReady(peer)
   }
 
   /** Whether the peer has answers that must be sent without delay. */
-  isUrgent(peer: PeerId): boolean {
+  hasUrgent(peer: PeerId): boolean {
     const account = this.#accounts.get(peer)
     return account !== undefined && (account.isUrgent || account.batch.isComplete)
   }
@@ -301,18 +301,18 @@ export class Ledger {
   /** Takes answers for a message to a peer: at most `roomBytes`, or a single block. The blocks count as sent. */
   takeAnswers(peer: PeerId, roomBytes: number): Answers {
     const account = this.#accounts.get(peer)
-    if (account === undefined) return { presences: [], blocks: [], pendingBytes: 0, isMore: false }
+    if (account === undefined) return { presences: [], blocks: [], pendingBytes: 0, hasMore: false }
     const presencesMax = Math.min(PRESENCES_PER_MESSAGE, Math.max(1, Math.floor(roomBytes / PRESENCE_BYTES)))
     const presences = account.takePresences(presencesMax)
-    const presencesBytes = presences.reduce((sum, presence) => sum + presenceBytes(presence), 0)
+    const presencesBytes = presences.reduce((sum, presence) => sum + presenceLength(presence), 0)
     const bytesBefore = account.batch.bytes
     const taken = account.takeBlocks(Math.max(0, roomBytes - presencesBytes))
     this.readingBytes -= bytesBefore - account.batch.bytes
-    const isMore = account.hasPresencesLeft || account.batch.isComplete
+    const hasMore = account.hasPresencesLeft || account.batch.isComplete
     const pendingBytes = account.queuedBytes
-    for (const { cid } of taken) if (account.removeWant(cid)) this.#removeWanter(cid.key, peer)
+    for (const { cid } of taken) if (account.forget(cid)) this.#removeWanter(cid.key, peer)
     this.#updateReady(peer)
-    return { presences, blocks: taken.map(({ block }) => block), pendingBytes, isMore }
+    return { presences, blocks: taken.map(({ block }) => block), pendingBytes, hasMore }
   }
 }
 

@@ -3,7 +3,7 @@ import { SECOND, since, type Nanos } from '../time.ts'
 
 const CIDS_MAX = 16 * 1024
 /** The longest time for which a block is left to the peers that have it. */
-const HELD_MAX: Nanos = 3 * SECOND
+const HOLD_BACK_MAX: Nanos = 3 * SECOND
 /** The shortest pause in sending new blocks that ends the phase of new blocks. */
 const PAUSE_MAX: Nanos = SECOND / 2
 /** Blocks sent again before no block is left to others any more. */
@@ -12,7 +12,7 @@ const RESENT_MIN = 32
 const OUTCOMES_MAX = 256
 
 /** The number of times that each block was sent recently. When the limit is reached, the oldest entry is forgotten. */
-export class SentCounts {
+export class SentBlocks {
   readonly #blocks = new Map<CidKey, { count: number; last: Nanos }>()
   /** The start and end of the phase in which blocks were sent that no peer had been sent before. */
   #fresh: { readonly from: Nanos; readonly until: Nanos } | null = null
@@ -20,7 +20,7 @@ export class SentCounts {
    * Wants that were cancelled while they waited, for blocks that other peers had been sent. They got the block from
    * another peer.
    */
-  #gotElsewhere = 0
+  #cancelled = 0
   /** Wants for which such a block had to be sent again. */
   #resent = 0
 
@@ -38,7 +38,7 @@ export class SentCounts {
       return
     }
     const fresh = this.#fresh
-    const isOn = fresh !== null && since(now, fresh.until) <= HELD_MAX
+    const isOn = fresh !== null && since(now, fresh.until) <= HOLD_BACK_MAX
     this.#fresh = { from: isOn ? fresh.from : now, until: now }
     this.#blocks.set(key, { count: 1, last: now })
     if (this.#blocks.size <= CIDS_MAX) return
@@ -56,24 +56,24 @@ export class SentCounts {
     if (times === undefined || this.#fresh === null) return null
     const { from, until } = this.#fresh
     const fresh = since(until, from)
-    const usual = Math.min(times.last, until) + Math.min(HELD_MAX, Math.floor(fresh / 5))
-    if (this.#gotElsewhere > Math.floor(this.#resent / 8)) {
+    const usual = Math.min(times.last, until) + Math.min(HOLD_BACK_MAX, Math.floor(fresh / 5))
+    if (this.#cancelled > Math.floor(this.#resent / 8)) {
       const goesOn = until + Math.max(Math.floor(fresh / 8), Math.min(PAUSE_MAX, fresh))
-      return Math.max(usual, Math.min(times.last + HELD_MAX, goesOn))
+      return Math.max(usual, Math.min(times.last + HOLD_BACK_MAX, goesOn))
     }
     return this.#resent < RESENT_MIN ? usual : null
   }
 
   /** A queued block is not wanted any more. */
-  noteWithdrawn({ key }: Cid): void {
+  noteCancelled({ key }: Cid): void {
     if (!this.#blocks.has(key)) return
-    this.#gotElsewhere++
+    this.#cancelled++
     this.#age()
   }
 
   #age(): void {
-    if (this.#gotElsewhere + this.#resent <= OUTCOMES_MAX) return
-    this.#gotElsewhere = Math.floor(this.#gotElsewhere / 2)
+    if (this.#cancelled + this.#resent <= OUTCOMES_MAX) return
+    this.#cancelled = Math.floor(this.#cancelled / 2)
     this.#resent = Math.floor(this.#resent / 2)
   }
 }
