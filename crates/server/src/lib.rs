@@ -71,12 +71,10 @@
 )]
 
 mod addresses;
-mod admin;
 mod api;
 mod auth;
 mod channel_api;
 mod cluster;
-mod denied_addresses;
 #[cfg(test)]
 mod differing_machines;
 mod embedded;
@@ -117,11 +115,6 @@ mod page_features;
 mod pages;
 mod presence;
 mod process;
-#[cfg(feature = "profiles")]
-mod profiles;
-#[cfg(not(feature = "profiles"))]
-#[path = "without/profiles.rs"]
-mod profiles;
 mod proxies;
 mod restart;
 #[cfg(feature = "pages")]
@@ -159,7 +152,6 @@ mod web_client;
 #[cfg(feature = "cluster")]
 use watchfire_cluster::nats;
 
-pub use admin::AdminError;
 pub use api::ApiKeyError;
 pub use auth::AuthError;
 pub use channel_api::{
@@ -175,12 +167,13 @@ pub use logging::{LogError, start_logging};
 pub use machines::ClusterError;
 pub use multi_process::{RunError, Started};
 pub use not_built::NotBuilt;
+pub use operator::AdminError;
+#[cfg(feature = "profiles")]
+pub use operator::{CpuProfile, Profile, ProfileError};
 pub use page_features::PagesError;
 #[cfg(feature = "pages")]
 pub use pages::DenyFileError;
 pub use process::{raise_open_file_limit, stop_signal};
-#[cfg(feature = "profiles")]
-pub use profiles::{CpuProfile, Profile, ProfileError};
 pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{

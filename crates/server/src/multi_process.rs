@@ -25,13 +25,13 @@ use watchfire_cluster::workers::{
 use watchfire_sockets::{Listeners, LoopPanic};
 use watchfire_types::NodeId;
 
-use crate::admin::AdminListeners;
 use crate::cluster::{
     Balancer, Cluster, PROCESSES_MAX, ProcessStarts, Receiver, receive_connections,
 };
 use crate::hangups::Hangups;
 use crate::machines::{self, ClusterError};
 use crate::nats::Machine;
+use crate::operator::AdminListeners;
 use crate::restart::{Inherited, OpenError, Opened, report_ready};
 use crate::server::{ProcessRole, RunningServer, Server, StartError, cores, random_secret};
 use crate::service_manager;

@@ -7,11 +7,11 @@ use std::time::Instant;
 use axum::Router;
 use parking_lot::Mutex;
 
-use crate::admin::{Access, DenyCalls};
 use crate::cluster::{ClusterPart, PartLink, PartName, Reporter};
 use crate::feature::{Feature, Foundation, Started};
 use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
 use crate::metrics::MetricSource;
+use crate::operator::{Access, DenyCalls};
 use crate::own_client::OwnClientKey;
 use crate::pages::{
     Availability, DenyFileError, DenyList, DenyListWatcher, PageFeature, PageRules, ReplicatedPages,

@@ -18,12 +18,10 @@ use watchfire_sockets::{
 };
 
 use crate::addresses::Addresses;
-use crate::admin::{self, Access, AdminError, AdminListeners, AdminServer, MetricsPage};
 use crate::api::{AnswersFeature, ApiFeature, ApiKeyError, AskedParts, Keys};
 use crate::auth::{Auth, AuthError, JwksThread};
 use crate::channel_api::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::cluster::{Cluster, ClusterPart, PartLink, PartName, ReportWaker, Reporter};
-use crate::denied_addresses::DeniedAddresses;
 use crate::feature::{Feature, Foundation, Started};
 use crate::history::{History, HistorySource};
 use crate::hooks::{HookError, HookThread, Hooks};
@@ -31,11 +29,13 @@ use crate::http;
 use crate::machines::{self, ClusterError};
 use crate::memory::{MemoryReturn, ReturnMemory};
 use crate::metrics::{MetricSource, MetricWriter, Metrics};
-use crate::operator::{Operator, OperatorParts, RecorderThread, TroubleMetrics};
+use crate::operator::{
+    self, Access, AdminError, AdminListeners, AdminServer, DeniedAddresses, MetricsPage,
+    OperatorParts, OperatorView, ProfileCalls, RecorderThread, TroubleMetrics,
+};
 use crate::own_client::OwnClientKey;
 use crate::page_features::{PageFeatures, PagesError, RunningPages, site_hosts};
 use crate::presence::ReplicatedPresence;
-use crate::profiles::ProfileCalls;
 use crate::proxies::{NetworkError, TrustedProxies};
 use crate::rules::RuleFeature;
 use crate::seed::Seed;
@@ -479,7 +479,7 @@ impl Server {
         parts.push(metrics_page.clone());
         let denied_addresses = Arc::new(DeniedAddresses::new(link(PartName::DeniedAddresses)));
         parts.push(denied_addresses.clone());
-        let operator = Arc::new(Operator::new(OperatorParts {
+        let view = Arc::new(OperatorView::new(OperatorParts {
             link: link(PartName::Operator),
             endpoint: endpoint.clone(),
             metrics_page: metrics_page.clone(),
@@ -489,15 +489,15 @@ impl Server {
             history_bytes_max: settings.channels.history_bytes_max,
             is_successor,
         }));
-        parts.push(operator.clone());
+        parts.push(view.clone());
         let access = Arc::new(Access::new(&settings.admin.token, &metrics));
         parts.extend(page_features.as_ref().map(PageFeatures::cluster_part));
         let page_calls = page_features.as_ref().map(PageFeatures::admin_routes);
         let profiles = Arc::new(ProfileCalls::new(link(PartName::Profiles)));
         parts.push(profiles.clone());
-        let calls = page_calls.unwrap_or_default().merge(operator.clone().routes(access.clone()));
+        let calls = page_calls.unwrap_or_default().merge(view.clone().routes(access.clone()));
         let calls = calls.merge(profiles.routes(access.clone()));
-        let admin_routes = admin::routes(metrics_page, calls);
+        let admin_routes = operator::routes(metrics_page, calls);
         let admin_routes = match &api {
             Some(api) => admin_routes.merge(api.admin_routes()),
             None => admin_routes,
@@ -556,10 +556,10 @@ impl Server {
             None => AdminListeners::open(&settings.admin, is_successor)?,
         };
         let admin = AdminServer::start(admin_listeners, admin_routes, &access, serves_api)?;
-        let recorder = match operator.records() && !admin.addresses().is_empty() {
+        let recorder = match view.records() && !admin.addresses().is_empty() {
             true => {
                 let file = service_manager::state_file(&settings.admin.history_file, HISTORY_FILE);
-                Some(RecorderThread::start(operator, file).map_err(StartError::Thread)?)
+                Some(RecorderThread::start(view, file).map_err(StartError::Thread)?)
             }
             false => None,
         };
@@ -861,7 +861,7 @@ fn check(settings: &Settings) -> Result<(), StartError> {
     }
     Keys::new(settings)?;
     machines::nats_settings(&settings.cluster)?;
-    admin::check_listen(&settings.admin)?;
+    operator::check_listen(&settings.admin)?;
     traces::check(&settings.traces)?;
     Ok(())
 }

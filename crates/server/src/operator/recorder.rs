@@ -9,12 +9,9 @@ use std::time::{Duration, Instant as SystemInstant, SystemTime};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::calls::Operator;
-use super::columns::position;
-use super::history::{Event, HistoryFileError, Step};
-use super::sample::{Row, Sampler};
-use super::system::SystemFigures;
+use super::record::{Event, HistoryFileError, Row, Sampler, Step, SystemFigures, position};
 use super::troubles::{Change, Look};
+use super::view::OperatorView;
 use crate::unix_time::unix_millis;
 
 /// The time between two samples.
@@ -29,7 +26,7 @@ pub(crate) struct RecorderThread {
 
 impl RecorderThread {
     /// Starts the thread. `file` keeps the history over a restart; empty for none.
-    pub fn start(operator: Arc<Operator>, file: PathBuf) -> io::Result<Self> {
+    pub fn start(operator: Arc<OperatorView>, file: PathBuf) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("recorder".into()).spawn(move || {
@@ -55,7 +52,7 @@ impl Drop for RecorderThread {
 }
 
 struct Recorder {
-    operator: Arc<Operator>,
+    operator: Arc<OperatorView>,
     /// `None`: there is none, or it cannot be used.
     file: Option<PathBuf>,
     /// The folder whose disk is watched; empty for none.
@@ -69,7 +66,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn new(operator: Arc<Operator>, file: PathBuf) -> Self {
+    fn new(operator: Arc<OperatorView>, file: PathBuf) -> Self {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
         Recorder {
             operator,

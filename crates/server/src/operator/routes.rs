@@ -17,22 +17,22 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use watchfire_tracker::network_of;
 
-use super::calls::{Call, Operator, calls_about};
-use super::history::Step;
+use super::access::{Access, refuse};
+use super::denied_addresses::TooManyDenied;
 use super::machines::Machine;
-use crate::admin::{Access, refuse};
+use super::record::Step;
+use super::view::{Call, OperatorView, calls_about};
 use crate::channel_api::{
     ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnections,
     NotAConnection, WatchAnswer,
 };
-use crate::denied_addresses::TooManyDenied;
 
 /// The most connections or topics in an answer.
 const ROWS_MAX: usize = 200;
 /// The longest text of an event of the operator's own.
 const NOTE_BYTES_MAX: usize = 160;
 
-impl Operator {
+impl OperatorView {
     /// The routes. With a token, each request must have it. Without one, they only read.
     pub fn routes(self: Arc<Self>, access: Arc<Access>) -> Router {
         Router::new()
@@ -139,7 +139,7 @@ struct OfMachine {
 }
 
 async fn state(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     params: Result<Query<OfMachine>, QueryRejection>,
 ) -> Answer {
     let params = params?.0;
@@ -147,7 +147,7 @@ async fn state(
 }
 
 async fn history(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     params: Result<Query<OfMachine>, QueryRejection>,
 ) -> Answer {
     let OfMachine { machine, step, after } = params?.0;
@@ -155,7 +155,7 @@ async fn history(
 }
 
 async fn events(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     params: Result<Query<OfMachine>, QueryRejection>,
 ) -> Answer {
     let OfMachine { machine, after, .. } = params?.0;
@@ -172,7 +172,7 @@ struct NoteParams {
 
 /// Adds an event of the operator's own, such as a deployment.
 async fn add_event(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     params: Result<Query<NoteParams>, QueryRejection>,
 ) -> Answer {
     let NoteParams { machine, text } = params?.0;
@@ -185,7 +185,7 @@ async fn add_event(
 }
 
 /// The answer of a machine's recorder.
-async fn recorded(operator: &Operator, machine: &str, call: Call) -> Answer {
+async fn recorded(operator: &OperatorView, machine: &str, call: Call) -> Answer {
     let machine = find(operator, machine)?;
     operator.call(machine.recorder(), &call).await.map(json_text).ok_or(Problem::NoAnswer)
 }
@@ -215,7 +215,7 @@ impl Default for ConnectionParams {
 }
 
 async fn connections(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     params: Result<Query<ConnectionParams>, QueryRejection>,
 ) -> Answer {
     let ConnectionParams { machine, sort, limit, transport, address, topic } = params?.0;
@@ -230,7 +230,7 @@ async fn connections(
     Ok(Json(FoundConnections::merged(parts, limit)).into_response())
 }
 
-async fn connection(State(operator): State<Arc<Operator>>, Path(id): Path<String>) -> Answer {
+async fn connection(State(operator): State<Arc<OperatorView>>, Path(id): Path<String>) -> Answer {
     let (node, details, _) = calls_about(id.parse::<ConnectionId>()?);
     let text = operator.call(node, &details).await.ok_or(Problem::Gone)?;
     let found: FoundConnections = serde_json::from_str(&text).map_err(|_| Problem::Gone)?;
@@ -238,7 +238,7 @@ async fn connection(State(operator): State<Arc<Operator>>, Path(id): Path<String
     Ok(Json(connection).into_response())
 }
 
-async fn disconnect(State(operator): State<Arc<Operator>>, Path(id): Path<String>) -> Answer {
+async fn disconnect(State(operator): State<Arc<OperatorView>>, Path(id): Path<String>) -> Answer {
     let (node, _, end) = calls_about(id.parse::<ConnectionId>()?);
     let ended = operator.call(node, &end).await.ok_or(Problem::Gone)?;
     if ended != "1" {
@@ -255,7 +255,7 @@ struct MessageParams {
 }
 
 async fn messages(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     Path(id): Path<String>,
     params: Result<Query<MessageParams>, QueryRejection>,
 ) -> Answer {
@@ -270,7 +270,7 @@ struct PayloadParams {
 
 /// Keeps the payloads of one connection's messages from now on, or no longer.
 async fn set_payloads(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     Path(id): Path<String>,
     params: Result<Query<PayloadParams>, QueryRejection>,
 ) -> Answer {
@@ -284,7 +284,7 @@ async fn set_payloads(
 }
 
 /// The messages of a connection after a number. It is watched from its first call on.
-async fn watch(operator: &Operator, id: &str, after: u64, payloads: Option<bool>) -> Answer {
+async fn watch(operator: &OperatorView, id: &str, after: u64, payloads: Option<bool>) -> Answer {
     let ConnectionId { node, shard, client } = id.parse()?;
     let call = Call::WatchConnection { shard: shard.0, client, after, payloads };
     let text = operator.call(node, &call).await.ok_or(Problem::Gone)?;
@@ -295,7 +295,7 @@ async fn watch(operator: &Operator, id: &str, after: u64, payloads: Option<bool>
     }
 }
 
-async fn denied_addresses(State(operator): State<Arc<Operator>>) -> Answer {
+async fn denied_addresses(State(operator): State<Arc<OperatorView>>) -> Answer {
     let entries = operator.denied_addresses.entries().into_iter();
     let entries =
         entries.map(|(address, until_ms)| json!({ "address": address, "until_ms": until_ms }));
@@ -325,7 +325,7 @@ impl Default for DenyParams {
 
 /// Denies an address in all processes of all machines, and ends its connections.
 async fn deny_address(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     Path(address): Path<String>,
     params: Result<Query<DenyParams>, QueryRejection>,
 ) -> Answer {
@@ -356,7 +356,7 @@ async fn deny_address(
 }
 
 async fn allow_address(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     Path(address): Path<String>,
 ) -> Answer {
     let address = network_of(parse_address(&address)?);
@@ -392,7 +392,7 @@ impl Default for TopicParams {
 }
 
 async fn topics(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     params: Result<Query<TopicParams>, QueryRejection>,
 ) -> Answer {
     let TopicParams { machine, prefix, limit } = params?.0;
@@ -431,7 +431,7 @@ struct LogParams {
 
 /// Changes the level of the log in all processes of a machine.
 async fn set_log_level(
-    State(operator): State<Arc<Operator>>,
+    State(operator): State<Arc<OperatorView>>,
     params: Result<Query<LogParams>, QueryRejection>,
 ) -> Answer {
     let LogParams { machine, level } = params?.0;
@@ -448,7 +448,7 @@ async fn set_log_level(
     Ok(Json(json!({ "level": level, "processes": changed })).into_response())
 }
 
-fn find(operator: &Operator, machine: &str) -> Result<Machine, Problem> {
+fn find(operator: &OperatorView, machine: &str) -> Result<Machine, Problem> {
     operator.machine(machine).ok_or_else(|| Problem::UnknownMachine(machine.to_owned()))
 }
 

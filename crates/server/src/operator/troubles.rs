@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::columns::position;
-use super::sample::{ProcessFigures, Row};
-use super::system::SystemFigures;
+use super::record::{ProcessFigures, Row, SystemFigures, position};
 use crate::metrics::{MetricSource, MetricWriter};
 
 /// The page that says how to confirm a trouble and what to do.
@@ -446,7 +444,7 @@ fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::columns::COLUMNS;
+    use crate::operator::record::COLUMNS;
 
     /// A sample in which these columns have these values, and nothing else is known.
     fn row(time_ms: u64, columns: &[(&str, f32)]) -> Row {

@@ -31,7 +31,6 @@ const ORDER: &[&str] = &[
     "cluster",
     "machines",
     "addresses",
-    "denied_addresses",
     "presence",
     "history",
     "auth",
@@ -48,9 +47,7 @@ const ORDER: &[&str] = &[
     "visitors",
     "sprites",
     "api",
-    "admin",
     "operator",
-    "profiles",
     "gateway",
     "page_features",
     // Run the features.

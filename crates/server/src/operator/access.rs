@@ -1,15 +1,26 @@
-//! The operator's token, and the answer to requests without it.
+//! The operator's token, and the answer to requests without it, which is slow when they are many, so that
+//! guessing the token takes for ever.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant as SystemInstant};
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
+use parking_lot::Mutex;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tokio::time::sleep;
 
-use super::slowdown::Slowdown;
 use crate::metrics::Metrics;
+
+/// Refusals are counted for this long.
+const WINDOW: Duration = Duration::from_secs(60);
+/// Refusals in a window that are answered at once: a person who mistypes the token.
+const AT_ONCE: u32 = 10;
+/// Each further refusal is answered so much later than the one before, up to [`DELAY_MAX`].
+const DELAY_STEP: Duration = Duration::from_millis(100);
+const DELAY_MAX: Duration = Duration::from_secs(5);
 
 /// The operator's token.
 #[derive(Clone, Copy)]
@@ -63,6 +74,46 @@ pub(crate) fn refuse(status: StatusCode, reason: &str, message: &str) -> Respons
     (status, Json(json!({ "reason": reason, "message": message }))).into_response()
 }
 
+/// The refusals of one listener. Requests with the token are never delayed.
+#[derive(Default)]
+struct Slowdown(Mutex<Option<Window>>);
+
+struct Window {
+    began: SystemInstant,
+    refusals: u32,
+}
+
+impl Slowdown {
+    /// Waits before a refusal is answered.
+    pub async fn wait(&self) {
+        let delay = self.note(SystemInstant::now());
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+    }
+
+    /// Counts a refusal. Returns how long its answer has to wait.
+    fn note(&self, now: SystemInstant) -> Duration {
+        let mut window = self.0.lock();
+        let current = window.get_or_insert(Window { began: now, refusals: 0 });
+        if now.saturating_duration_since(current.began) >= WINDOW {
+            if current.refusals > AT_ONCE {
+                let refusals = current.refusals;
+                tracing::warn!(refusals, "requests without a valid admin token in one minute");
+            }
+            *current = Window { began: now, refusals: 0 };
+        }
+        current.refusals = current.refusals.saturating_add(1);
+        if current.refusals == AT_ONCE + 1 {
+            tracing::warn!(
+                "many requests to the admin listener have no valid admin.token; their answers are slowed \
+                 down. Restrict who can reach admin.listen"
+            );
+        }
+        DELAY_MAX.min(DELAY_STEP.saturating_mul(current.refusals.saturating_sub(AT_ONCE)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +127,16 @@ mod tests {
         headers.insert("authorization", "Bearer a token of the operator".parse().unwrap());
         assert!(Access::new("a token of the operator", &Arc::default()).permits(&headers));
         assert!(!Access::new("another token of an operator", &Arc::default()).permits(&headers));
+    }
+
+    #[test]
+    fn guesses_become_slower_and_a_new_minute_begins_at_once() {
+        let slowdown = Slowdown::default();
+        let now = SystemInstant::now();
+        let delays: Vec<Duration> = (0..10_000).map(|_| slowdown.note(now)).collect();
+        assert!(delays[..10].iter().all(Duration::is_zero));
+        assert_eq!(delays[10], DELAY_STEP);
+        assert_eq!(delays[9_999], DELAY_MAX);
+        assert!(slowdown.note(now + WINDOW).is_zero());
     }
 }

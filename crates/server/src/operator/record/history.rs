@@ -17,14 +17,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::columns::COLUMNS;
-use super::sample::Row;
+use super::sampler::Row;
 
 /// Seconds of the history.
-pub(super) const SECONDS: usize = 15 * 60;
+pub(in crate::operator) const SECONDS: usize = 15 * 60;
 /// Minutes of the history.
-pub(super) const MINUTES: usize = 24 * 60;
+pub(in crate::operator) const MINUTES: usize = 24 * 60;
 /// Events that are kept. A further one replaces the oldest.
-pub(super) const EVENTS: usize = 256;
+pub(in crate::operator) const EVENTS: usize = 256;
 
 const CHECKSUM_BYTES: usize = 8;
 /// A row in the file: its time, the values, and the checksum.
@@ -41,7 +41,7 @@ const VERSION: &str = "watchfire history 1";
 /// The steps of the history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Step {
+pub(in crate::operator) enum Step {
     #[default]
     Second,
     Minute,
@@ -65,7 +65,7 @@ impl Step {
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Event {
+pub(in crate::operator) struct Event {
     pub time_ms: u64,
     pub kind: String,
     pub text: String,
@@ -73,7 +73,7 @@ pub(super) struct Event {
 
 /// The history of one machine: at most 1 MB in memory, and as much in the file.
 #[derive(Default)]
-pub(super) struct History {
+pub(in crate::operator) struct History {
     seconds: VecDeque<Row>,
     minutes: VecDeque<Row>,
     events: VecDeque<Event>,
@@ -84,7 +84,7 @@ pub(super) struct History {
 
 /// Why the file of the history cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum HistoryFileError {
+pub(in crate::operator) enum HistoryFileError {
     /// Another server has it: the one that this server replaces, until it ends.
     #[error("another server uses it")]
     InUse,

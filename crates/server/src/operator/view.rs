@@ -12,19 +12,16 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use watchfire_types::{NodeId, ShardId};
 
-use super::columns::{COLUMNS, position};
-use super::history::{Event, History, Step};
+use super::denied_addresses::DeniedAddresses;
 use super::machines::{Machine, Machines};
-use super::sample::{ProcessFigures, Row};
-use super::system::SystemFigures;
+use super::metrics_page::MetricsPage;
+use super::record::{COLUMNS, Event, History, ProcessFigures, Row, Step, SystemFigures, position};
 use super::troubles::{TroubleMetrics, Watch};
-use crate::admin::MetricsPage;
 use crate::channel_api::{
     ClientId, ConnectionId, ConnectionQuery, Endpoint, FoundConnections, ShardAnswer,
     ShardQuestion, WatchAnswer,
 };
 use crate::cluster::{ClusterPart, PartLink, PendingResponse};
-use crate::denied_addresses::DeniedAddresses;
 use crate::logging;
 use crate::settings::Limits;
 use crate::unix_time;
@@ -47,7 +44,7 @@ pub(crate) struct OperatorParts {
 }
 
 /// The operator's view of this process, and on the first process of a machine its record.
-pub(crate) struct Operator {
+pub(crate) struct OperatorView {
     pub(super) link: PartLink,
     endpoint: Endpoint,
     pub(super) metrics_page: Arc<MetricsPage>,
@@ -139,7 +136,7 @@ struct LimitView {
     setting: &'static str,
 }
 
-impl Operator {
+impl OperatorView {
     pub fn new(parts: OperatorParts) -> Self {
         let OperatorParts {
             link,
@@ -158,7 +155,7 @@ impl Operator {
         };
         let mut machines = Machines::default();
         machines.insert(own_machine.clone());
-        let operator = Operator {
+        let operator = OperatorView {
             link,
             endpoint,
             metrics_page,
@@ -479,7 +476,7 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-impl ClusterPart for Operator {
+impl ClusterPart for OperatorView {
     fn link(&self) -> &PartLink {
         &self.link
     }
@@ -531,7 +528,6 @@ impl ClusterPart for Operator {
 /// Samples of the calls, and of the answers that other processes read.
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
-    use super::history::Event;
     use crate::channel_api::{
         ConnectionOrder, ConnectionTransport, Direction, FoundConnection, FoundConnections,
         TcpFigures, WatchAnswer, WatchedMessage, WatchedMessages,

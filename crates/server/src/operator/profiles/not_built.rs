@@ -1,9 +1,5 @@
 //! Without the feature `profiles`, requests for profiles say so.
 
-#[cfg(test)]
-#[path = "../profiles/call.rs"]
-mod call;
-
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,10 +8,8 @@ use axum::routing::get;
 use http::StatusCode;
 use watchfire_types::NodeId;
 
-#[cfg(test)]
-pub(crate) use self::call::message_samples;
-use crate::admin::{Access, refuse};
 use crate::cluster::{ClusterPart, PartLink};
+use crate::operator::access::{Access, refuse};
 
 const NOT_BUILT: &str = "This program was built without the feature \"profiles\". To get profiles, \
     install another one: cargo install watchfire-cli --features profiles";

@@ -11,7 +11,7 @@ use super::system::SystemFigures;
 
 /// The figures of one moment, in the order of [`COLUMNS`]. A figure that is not known is NaN.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
+pub(in crate::operator) struct Row {
     /// Milliseconds of Unix time.
     pub time_ms: u64,
     pub values: Vec<f32>,
@@ -47,7 +47,7 @@ impl Row {
 
 /// The figures of one process at the last sample.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct ProcessFigures {
+pub(in crate::operator) struct ProcessFigures {
     pub clients: f64,
     pub channels: f64,
     pub topics: f64,
@@ -122,14 +122,14 @@ struct Earlier {
 
 /// Computes rows, and the figures of each process, from one sample to the next.
 #[derive(Default)]
-pub(super) struct Sampler {
+pub(in crate::operator) struct Sampler {
     earlier: HashMap<NodeId, Earlier>,
     /// Drops of the kernel at an earlier sample, with its time.
     overflows: Option<(Duration, u64)>,
 }
 
 /// The result of one sample.
-pub(super) struct Sample {
+pub(in crate::operator) struct Sample {
     pub row: Row,
     pub processes: BTreeMap<u16, ProcessFigures>,
 }
@@ -316,7 +316,7 @@ fn quantile(buckets: &[(f64, f64)], q: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::columns::position;
+    use crate::operator::record::position;
 
     fn text(joins: u32, fast: u32, all: u32) -> String {
         format!(

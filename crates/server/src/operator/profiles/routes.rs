@@ -21,11 +21,11 @@ use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep};
 use watchfire_types::NodeId;
 
-use super::ProfileError;
-use super::call::{Call, Format};
+use super::cpu_profile::ProfileError;
 use super::job::Job;
-use crate::admin::{Access, refuse};
+use super::messages::{Call, Format};
 use crate::cluster::{ClusterPart, PartLink};
+use crate::operator::access::{Access, refuse};
 
 /// The longest profile. A connection to the operator's listener may last twice as long.
 const SECONDS_MAX: u64 = 60;

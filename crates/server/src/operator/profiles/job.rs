@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{CpuProfile, Profile, ProfileError, Turn};
+use super::cpu_profile::{CpuProfile, ProfileError, Turn};
+use super::profile::Profile;
 
 /// A profile that runs. Dropping it ends the profile without a result.
 pub(super) struct Job {

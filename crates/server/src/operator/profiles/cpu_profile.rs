@@ -1,17 +1,4 @@
-//! CPU profiles of this process: which functions it spends its time in.
-//!
-//! While a profile runs, the kernel interrupts whichever thread works, 99 times for each second of CPU time, and
-//! the handler of the signal notes its stack. Nothing runs otherwise.
-//!
-//! [`CpuProfile`] takes a profile. [`profile`] is the result, which [`pprof_format`] and [`flame_graph`] write.
-//! [`Job`](job::Job) takes one on a thread, and [`routes`] answers the operator.
-
-mod call;
-mod flame_graph;
-mod job;
-mod pprof_format;
-mod profile;
-mod routes;
+//! Takes a CPU profile of this process.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::{Signal, raise};
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 
-#[cfg(test)]
-pub(crate) use self::call::message_samples;
-pub use self::profile::Profile;
-pub(crate) use self::routes::ProfileCalls;
+use super::profile::Profile;
 
 /// Samples for each second of CPU time. Not 100, so that work which repeats every 10 ms is not always or never seen.
 const SAMPLES_PER_SECOND: i32 = 99;
@@ -67,10 +51,10 @@ pub struct CpuProfile {
 }
 
 /// The only profile of this process.
-struct Turn;
+pub(super) struct Turn;
 
 impl Turn {
-    fn take() -> Result<Turn, ProfileError> {
+    pub fn take() -> Result<Turn, ProfileError> {
         match IS_RUNNING.swap(true, Ordering::Acquire) {
             true => Err(ProfileError::AlreadyRunning),
             false => Ok(Turn),
@@ -90,7 +74,7 @@ impl CpuProfile {
         CpuProfile::start_in(Turn::take()?)
     }
 
-    fn start_in(turn: Turn) -> Result<Self, ProfileError> {
+    pub(super) fn start_in(turn: Turn) -> Result<Self, ProfileError> {
         prepare()?;
         let guard = ProfilerGuardBuilder::default().frequency(SAMPLES_PER_SECOND).build();
         let guard = guard.map_err(profiler_error)?;

@@ -2,14 +2,14 @@
 //! metrics they are computed.
 
 /// One figure over time.
-pub(super) struct Column {
+pub(in crate::operator) struct Column {
     pub name: &'static str,
     pub kind: Kind,
 }
 
 /// How a figure is computed from the metrics of all processes of the machine.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(in crate::operator) enum Kind {
     /// The sum of gauges.
     Sum(Series),
     /// The largest of gauges.
@@ -26,14 +26,14 @@ pub(super) enum Kind {
 
 /// A metric, and the label that a series of it must have.
 #[derive(Clone, Copy)]
-pub(super) struct Series {
+pub(in crate::operator) struct Series {
     pub metric: &'static str,
     pub label: Option<&'static str>,
 }
 
 /// A value of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum System {
+pub(in crate::operator) enum System {
     /// Connections a second that the kernel dropped because a queue of new connections was full.
     BacklogOverflows,
     MemoryAvailable,
@@ -69,10 +69,10 @@ const fn system(name: &'static str, value: System) -> Column {
 }
 
 /// The name of the busy time of event loops.
-pub(super) const BUSY: &str = "watchfire_sockets_shard_busy_seconds_total";
+pub(in crate::operator) const BUSY: &str = "watchfire_sockets_shard_busy_seconds_total";
 
 /// All columns. A history file with other columns is started anew, so add new ones in any place.
-pub(super) const COLUMNS: &[Column] = &[
+pub(in crate::operator) const COLUMNS: &[Column] = &[
     sum_of("clients_websocket", "watchfire_channels_clients", r#"transport="websocket""#),
     sum_of("clients_longpoll", "watchfire_channels_clients", r#"transport="longpoll""#),
     sum("connections", "watchfire_sockets_connections"),
@@ -146,7 +146,7 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 /// The position of a column.
-pub(super) fn position(name: &str) -> Option<usize> {
+pub(in crate::operator) fn position(name: &str) -> Option<usize> {
     COLUMNS.iter().position(|column| column.name == name)
 }
 

@@ -7,7 +7,7 @@ use rustix::fs::StatVfs;
 
 /// Figures of the machine. `None`: the system does not tell.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SystemFigures {
+pub(in crate::operator) struct SystemFigures {
     /// Connections that the kernel has dropped because a queue of new connections was full.
     pub backlog_overflows: Option<u64>,
     /// Memory that the server can still get: of the machine, or of its memory group.
