@@ -70,7 +70,6 @@ impl Hooks {
         for (name, is_zero) in [
             ("hooks.timeout", settings.timeout.is_zero()),
             ("hooks.requests_max", settings.requests_max == 0),
-            ("hooks.waiting_max", settings.waiting_max == 0),
             ("hooks.body_bytes_max", settings.body_bytes_max == 0),
             ("hooks.failures_max", settings.failures_max == 0),
         ] {

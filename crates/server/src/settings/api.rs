@@ -2,27 +2,48 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The HTTP API, with which other programs publish and ask. Without a key it is off.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ApiSettings {
-    /// A key with every scope; empty for none. Requests send it as `Authorization: Bearer …`.
-    pub key: String,
-    /// Further keys, each with its own scopes.
-    pub keys: Vec<ApiKey>,
-    /// The listener that serves the API.
-    pub listen: ApiListen,
-    /// Largest body of a request, in bytes.
-    pub body_bytes_max: u32,
-    /// Requests of one process that run at once.
-    pub requests_max: u32,
-    /// How long the answer to a request with an `Idempotency-Key` is kept.
-    #[serde(with = "humantime_serde")]
-    pub idempotency_period: Duration,
-    /// Answers that one process keeps.
-    pub idempotency_keys_max: u32,
-    /// Bytes of those answers.
-    pub idempotency_bytes_max: u32,
+use super::section::section;
+
+section! {
+    /// The HTTP API, with which other programs publish and ask. Without a key it is off.
+    #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct ApiSettings {
+        /// The HTTP API, with which programs in any language publish to topics and ask about them.
+        /// It is off without a key. A key has at least 16 bytes of visible ASCII; requests send it
+        /// as `"Authorization: Bearer <key>"`. This one allows every call. Better set as
+        /// `WATCHFIRE_API_KEY`.
+        key: String = String::new();
+        /// Further keys, each for certain calls: `"publish"` (publish, broadcast, batch),
+        /// `"presence"` (presence, presence_stats), `"history"`, `"disconnect"` (disconnect,
+        /// unsubscribe), `"info"` (info, topics). For example `[{ key = "…", name = "shop", scopes
+        /// = ["publish"] }]`. The name stands in logs and errors.
+        keys: Vec<ApiKey> = Vec::new();
+        /// The listener that serves the API: `"public"` (`server.listen`) or `"admin"`
+        /// (`admin.listen`).
+        listen: ApiListen = ApiListen::Public;
+        /// Largest body of a request, in bytes. A larger one gets 413.
+        body_bytes_max: u32 = 1 << 20, "bytes",
+            "The request gets 413: \"payload_too_large\".";
+        /// Requests of one process that run at once. A further one gets 429.
+        #[serde(skip)]
+        #[doc(hidden)]
+        requests_max: u32 = 256, "requests",
+            "The request gets 429: \"too_many\". Each process counts for itself.";
+        /// How long the answer to a request with an Idempotency-Key is kept. A repeat within this
+        /// time gets that answer, and publishes nothing.
+        #[serde(with = "humantime_serde")]
+        idempotency_period: Duration = Duration::from_secs(300);
+        /// Answers that one process keeps for requests with an Idempotency-Key.
+        #[serde(skip)]
+        #[doc(hidden)]
+        idempotency_keys_max: u32 = 100_000, "keys",
+            "A request with a new Idempotency-Key gets 429: \"too_many\". Each process counts for itself.";
+        /// Bytes of those answers.
+        #[serde(skip)]
+        #[doc(hidden)]
+        idempotency_bytes_max: u32 = 32 << 20, "bytes",
+            "A request with a new Idempotency-Key gets 429: \"too_many\". Each process counts for itself.";
+    }
 }
 
 /// A key of the HTTP API.
@@ -74,21 +95,6 @@ pub enum ApiListen {
     Public,
     /// The addresses of `admin.listen`.
     Admin,
-}
-
-impl Default for ApiSettings {
-    fn default() -> Self {
-        ApiSettings {
-            key: String::new(),
-            keys: Vec::new(),
-            listen: ApiListen::Public,
-            body_bytes_max: 1 << 20,
-            requests_max: 256,
-            idempotency_period: Duration::from_secs(300),
-            idempotency_keys_max: 100_000,
-            idempotency_bytes_max: 32 << 20,
-        }
-    }
 }
 
 impl ApiSettings {

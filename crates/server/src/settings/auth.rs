@@ -3,62 +3,55 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The keys and claims of the tokens (JWT, RFC 7519) with which clients authenticate. Without a key,
-/// the server reads no tokens.
-///
-/// ```
-/// let mut settings = watchfire::Settings::default();
-/// settings.auth.hs256_secret = "a secret of at least thirty-two bytes".into();
-/// settings.auth.issuer = "https://accounts.example.org".into();
-/// assert!(settings.auth.is_on());
-/// ```
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AuthSettings {
-    /// Secret of HS256 tokens, at least 32 bytes; empty for none.
-    pub hs256_secret: String,
-    /// File with that secret; empty for none. A line break at its end is ignored.
-    pub hs256_secret_file: PathBuf,
-    /// PEM files with public keys: RSA (RS256), P-256 (ES256) or Ed25519 (EdDSA).
-    pub public_key_files: Vec<PathBuf>,
-    /// URL of a JWK set with public keys, with `https:` or `http:`; empty for none.
-    pub jwks_url: String,
-    /// How often the JWK set is fetched again.
-    #[serde(with = "humantime_serde")]
-    pub jwks_refresh: Duration,
-    /// The least time between two fetches. A token with an unknown key causes a fetch after it.
-    #[serde(with = "humantime_serde")]
-    pub jwks_retry: Duration,
-    /// The longest time of one fetch.
-    #[serde(with = "humantime_serde")]
-    pub jwks_timeout: Duration,
-    /// The `iss` that a token must have; empty for any.
-    pub issuer: String,
-    /// The `aud` that a token must have, alone or in a list; empty for any.
-    pub audience: String,
-    /// How far the clocks of the server and of the token's issuer may differ.
-    #[serde(with = "humantime_serde")]
-    pub leeway: Duration,
-    /// How long before its end a client is told that its token expires; "0s" for no notice.
-    #[serde(with = "humantime_serde")]
-    pub expiry_notice: Duration,
-}
+use super::section::section;
 
-impl Default for AuthSettings {
-    fn default() -> Self {
-        AuthSettings {
-            hs256_secret: String::new(),
-            hs256_secret_file: PathBuf::new(),
-            public_key_files: Vec::new(),
-            jwks_url: String::new(),
-            jwks_refresh: Duration::from_secs(300),
-            jwks_retry: Duration::from_secs(10),
-            jwks_timeout: Duration::from_secs(5),
-            issuer: String::new(),
-            audience: String::new(),
-            leeway: Duration::from_secs(5),
-            expiry_notice: Duration::ZERO,
-        }
+section! {
+    /// The keys and claims of the tokens (JWT, RFC 7519) with which clients authenticate. Without a key,
+    /// the server reads no tokens.
+    ///
+    /// ```
+    /// let mut settings = watchfire::Settings::default();
+    /// settings.auth.hs256_secret = "a secret of at least thirty-two bytes".into();
+    /// settings.auth.issuer = "https://accounts.example.org".into();
+    /// assert!(settings.auth.is_on());
+    /// ```
+    #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct AuthSettings {
+        /// The secret of HS256 tokens, of at least 32 bytes; empty for none. Better set as
+        /// `WATCHFIRE_AUTH_HS256_SECRET`. The key of a token (JWT) fixes its algorithm: HS256,
+        /// RS256, ES256 or EdDSA. Without a key in this section, the server reads no tokens.
+        hs256_secret: String = String::new();
+        /// A file with that secret; empty for none. A line break at its end is ignored.
+        hs256_secret_file: PathBuf = PathBuf::new();
+        /// PEM files with public keys (BEGIN PUBLIC KEY): RSA, P-256 or Ed25519.
+        public_key_files: Vec<PathBuf> = Vec::new();
+        /// The URL of a JWK set with such keys, such as
+        /// `"https://login.example.org/.well-known/jwks.json"`. The server fetches it at the start
+        /// and every `jwks_refresh`, and after a token with an unknown key, but not twice within 10
+        /// seconds. While it cannot be fetched within 5 seconds, the last keys stay valid.
+        jwks_url: String = String::new();
+        /// How often the JWK set is fetched again.
+        #[serde(with = "humantime_serde")]
+        jwks_refresh: Duration = Duration::from_secs(300);
+        /// The least time between two fetches. A token with an unknown key causes a fetch after it.
+        #[serde(skip)]
+        #[doc(hidden)]
+        jwks_retry: Duration = Duration::from_secs(10);
+        /// The longest time of one fetch.
+        #[serde(skip)]
+        #[doc(hidden)]
+        jwks_timeout: Duration = Duration::from_secs(5);
+        /// The iss that a token must have; empty for any.
+        issuer: String = String::new();
+        /// The aud that a token must have, alone or in a list; empty for any.
+        audience: String = String::new();
+        /// How far the clocks of the server and of the token's issuer may differ.
+        #[serde(with = "humantime_serde")]
+        leeway: Duration = Duration::from_secs(5);
+        /// How long before its token expires a channel gets the event token_expiring; `"0s"` for no
+        /// notice.
+        #[serde(with = "humantime_serde")]
+        expiry_notice: Duration = Duration::ZERO;
     }
 }
 

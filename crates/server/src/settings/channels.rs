@@ -5,24 +5,33 @@ use watchfire_channels::{Pattern, PatternError};
 
 use super::byte_size::ByteSize;
 use super::hooks::Hook;
+use super::section::section;
 
-/// The channels that the server has without an application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ChannelSettings {
-    /// Whether any client may join the topics `rooms:*` and send to everyone there. The chat of the
-    /// web client needs it.
-    pub open_rooms: bool,
-    /// Channels by topic pattern. The first rule that matches a topic applies.
-    pub rules: Vec<ChannelRule>,
-    /// The memory of the messages that one process keeps of all topics with a history, in bytes. Over
-    /// it, the process drops the messages of the topics that were not used for the longest time.
-    pub history_bytes_max: u64,
-}
-
-impl Default for ChannelSettings {
-    fn default() -> Self {
-        ChannelSettings { open_rooms: false, rules: Vec::new(), history_bytes_max: 64 << 20 }
+section! {
+    /// The channels that the server has without an application.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct ChannelSettings {
+        /// Whether any client may join the topics rooms:* and send messages to everyone there. The
+        /// chat of the web client needs it. Such rooms are an open relay: on a public server, leave
+        /// them off.
+        open_rooms: bool = false;
+        /// Channels by topic pattern, without a line of code. The first rule that matches a topic
+        /// applies, after the server's own topics and an application's channels. A rule in the form
+        /// of a table:
+        ///
+        /// ```toml
+        /// [[channels.rules]]
+        /// pattern = "orders:*"   # an exact topic, or a prefix with one * at the end
+        /// join = "token"         # "anyone", "token" (a token must name the topic), or "never"
+        /// publish = "server"     # "clients": joined clients may send; "server": only the server's side may
+        /// presence = false       # whether joined clients see each other
+        /// hooks = []             # "join", "publish": hooks.url decides too; "leave": it gets a notice
+        /// history = { messages = 100, age = "5m", bytes = "1MiB" }   # the messages kept of each topic; absent: none
+        /// ```
+        rules: Vec<ChannelRule> = Vec::new();
+        /// Memory for the kept messages of all topics, in bytes, for each process. Over it, the
+        /// process drops the messages of the topics that were not used for the longest time.
+        history_bytes_max: u64 = 64 << 20;
     }
 }
 

@@ -2,44 +2,39 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The other machines of this server. Without NATS servers, it has one machine.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ClusterSettings {
-    /// URLs of the NATS servers, such as `nats://user:password@host:4222` or `tls://host:4222`.
-    pub nats: Vec<String>,
-    /// A NATS credentials file; empty for none.
-    pub credentials_file: PathBuf,
-    /// A PEM file with certificate authorities instead of those of the system; empty for none.
-    pub root_certificates: PathBuf,
-    /// A client certificate for NATS, as a PEM file, and its key; empty for none.
-    pub client_certificate: PathBuf,
-    /// The key of the client certificate.
-    pub client_key: PathBuf,
-    /// The first part of all NATS subjects. Each cluster needs another one.
-    pub prefix: String,
-    /// The same on all machines of the cluster. The secret of the cluster is derived from it.
-    pub key: String,
+use super::section::section;
+
+section! {
+    /// The other machines of this server. Without NATS servers, it has one machine.
+    #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct ClusterSettings {
+        /// The NATS servers through which several machines form one server, such as
+        /// `["nats://10.0.0.1:4222", "nats://10.0.0.2:4222"]`; tls:// for TLS. A user and password,
+        /// as in `"nats://user:password@10.0.0.1:4222"`, are the same in all; then better set
+        /// `WATCHFIRE_CLUSTER_NATS`. Empty: one machine.
+        nats: Vec<String> = Vec::new();
+        /// A NATS credentials file (.creds); empty for none.
+        credentials_file: PathBuf = PathBuf::new();
+        /// A PEM file with certificate authorities instead of those of the system; empty for none.
+        root_certificates: PathBuf = PathBuf::new();
+        /// A client certificate for NATS, as a PEM file; empty for none.
+        client_certificate: PathBuf = PathBuf::new();
+        /// The key of the client certificate, as a PEM file.
+        client_key: PathBuf = PathBuf::new();
+        /// The first part of all NATS subjects. Two clusters on the same NATS servers need
+        /// different ones.
+        prefix: String = "watchfire".into();
+        /// A key of at least 16 bytes, the same on all machines of the cluster. The secret for the
+        /// tokens of sessions and sprites is derived from it. Empty: the first machine makes a
+        /// secret and sends it to the others over NATS.
+        key: String = String::new();
+    }
 }
 
 impl ClusterSettings {
     /// Whether this server may have several machines.
     pub(crate) fn is_on(&self) -> bool {
         !self.nats.is_empty()
-    }
-}
-
-impl Default for ClusterSettings {
-    fn default() -> Self {
-        ClusterSettings {
-            nats: Vec::new(),
-            credentials_file: PathBuf::new(),
-            root_certificates: PathBuf::new(),
-            client_certificate: PathBuf::new(),
-            client_key: PathBuf::new(),
-            prefix: "watchfire".into(),
-            key: String::new(),
-        }
     }
 }
 

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 /// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SettingsError {
     /// The file cannot be read.
     #[error("cannot read the settings file {}: {source}", path.display())]
@@ -28,6 +29,14 @@ pub enum SettingsError {
         key: String,
         /// The most similar key.
         nearest: Option<String>,
+    },
+    /// The key names a bound that no setting changes.
+    #[error("{from}: cannot set `{key}`: its value is fixed; remove it")]
+    Fixed {
+        /// The file, variable or flag with the error.
+        from: String,
+        /// The key as written.
+        key: String,
     },
     /// The value is invalid for its key.
     #[error("{from}: {message}")]

@@ -3,37 +3,50 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The backend that the server asks about clients, joins and messages, over HTTP. Without a URL, there is
-/// none.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct HookSettings {
-    /// URL to which the server sends its requests, with `https:` or `http:`; empty for none.
-    pub url: String,
-    /// Secret that signs the requests, at least 32 bytes. Required with a URL.
-    pub secret: String,
-    /// File with that secret; empty for none. A line break at its end is ignored.
-    pub secret_file: PathBuf,
-    /// Whether the server asks about each client that connects. Joins and messages are asked about
-    /// for each rule.
-    pub connect: bool,
-    /// The longest time until an answer, from the client's message or request on.
-    #[serde(with = "humantime_serde")]
-    pub timeout: Duration,
-    /// Requests of one process that run at once.
-    pub requests_max: u32,
-    /// Joins and messages of one process that wait for an answer; as many messages behind those; as
-    /// many clients that connect; and as many notices.
-    pub waiting_max: u32,
-    /// Largest payload or parameters of a client in a request, and largest answer, in bytes.
-    pub body_bytes_max: u32,
-    /// Failures in a row after which a process sends no requests for `retry_after`.
-    pub failures_max: u32,
-    /// How long a process sends no requests after `failures_max` failures. Then it sends one.
-    #[serde(with = "humantime_serde")]
-    pub retry_after: Duration,
-    /// The decision when the backend cannot answer.
-    pub on_failure: OnFailure,
+use super::section::section;
+
+section! {
+    /// The backend that the server asks about clients, joins and messages, over HTTP. Without a URL, there is
+    /// none.
+    #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct HookSettings {
+        /// The URL of your backend, such as `"https://example.org/watchfire-hooks"`. For rules with
+        /// hooks, the server asks it about joins and messages with a POST, after the rule has
+        /// permitted them.
+        url: String = String::new();
+        /// The secret that signs these requests, of at least 32 bytes. Required with a URL, here or
+        /// in a file. Better set as `WATCHFIRE_HOOKS_SECRET`.
+        secret: String = String::new();
+        /// A file with that secret; empty for none. A line break at its end is ignored.
+        secret_file: PathBuf = PathBuf::new();
+        /// Whether the server also asks it about each client that connects. Its answer may give the
+        /// client a user and rights, as a token does.
+        connect: bool = false;
+        /// The longest time until an answer, from the client's message or request on.
+        #[serde(with = "humantime_serde")]
+        timeout: Duration = Duration::from_secs(3);
+        /// Requests of one process that run at once. Further ones wait in a queue.
+        requests_max: u32 = 64;
+        /// Joins and messages of one process that wait for an answer; as many messages behind
+        /// those; as many clients that connect; and as many notices. When more wait, clients, joins
+        /// and messages are decided as after a failure, and notices are dropped.
+        #[serde(skip)]
+        #[doc(hidden)]
+        waiting_max: u32 = 1_000;
+        /// Largest payload or parameters of a client in a request, and largest answer, in bytes. A
+        /// larger payload is refused.
+        body_bytes_max: u32 = 64 << 10;
+        /// Failures in a row after which a process sends no requests for `retry_after`. Timeouts,
+        /// invalid answers and other statuses than 200 are failures.
+        failures_max: u32 = 5;
+        /// How long a process sends no requests after `failures_max` failures. Then it sends one,
+        /// whose outcome decides.
+        #[serde(with = "humantime_serde")]
+        retry_after: Duration = Duration::from_secs(5);
+        /// The decision when the backend cannot answer: `"deny"` (the reason is
+        /// backend_unavailable, or status 503) or `"allow"`.
+        on_failure: OnFailure = OnFailure::Deny;
+    }
 }
 
 /// The decision about a client, a join or a message when the backend cannot answer.
@@ -59,24 +72,6 @@ pub enum Hook {
     Publish,
     /// A notice for each channel that ends.
     Leave,
-}
-
-impl Default for HookSettings {
-    fn default() -> Self {
-        HookSettings {
-            url: String::new(),
-            secret: String::new(),
-            secret_file: PathBuf::new(),
-            connect: false,
-            timeout: Duration::from_secs(3),
-            requests_max: 64,
-            waiting_max: 1_000,
-            body_bytes_max: 64 << 10,
-            failures_max: 5,
-            retry_after: Duration::from_secs(5),
-            on_failure: OnFailure::Deny,
-        }
-    }
 }
 
 impl HookSettings {

@@ -1,5 +1,8 @@
 //! Every setting, its default, and where it is read from.
 //!
+//! A setting is a field of its section, and that is the only place where it is written: see
+//! [`section`](self::section).
+//!
 //! Settings come from four sources. Each overrides those before it: the defaults in this folder,
 //! one TOML file, the environment (`WATCHFIRE_LIMITS_FRAME_BYTES_MAX=65536`), and the command line.
 //! An unknown key is an error that names the nearest known key.
@@ -11,12 +14,15 @@ mod channels;
 mod cluster;
 #[cfg(feature = "settings-file")]
 mod error;
+#[cfg(all(test, feature = "settings-file"))]
+mod generated;
 mod hooks;
 #[cfg(feature = "settings-file")]
 mod layers;
 mod limits;
 mod p2p;
 mod pages;
+mod section;
 mod sections;
 mod sites;
 mod tls;
@@ -38,6 +44,7 @@ pub use limits::Limits;
 pub use p2p::{DhtRole, P2pSettings};
 pub(crate) use pages::TOKEN_BYTES_MIN;
 pub use pages::{AdminSettings, PageSettings};
+pub(crate) use section::{Limit, Section};
 pub use sections::{
     LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings, StunSettings,
 };

@@ -4,36 +4,60 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "pages")]
 use watchfire_p2p::{Dht, Multiaddr};
 
+use super::section::section;
+
 /// Without a gateway, nobody parses addresses.
 #[cfg(not(feature = "pages"))]
 type Multiaddr = String;
 
-/// The gateway to libp2p peers, such as kubo. It is off while `listen` and `bootstrap` are empty.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct P2pSettings {
-    /// Addresses to listen on, such as `/ip4/0.0.0.0/tcp/4001`.
-    pub listen: Vec<Multiaddr>,
-    /// Peers to stay connected to.
-    pub bootstrap: Vec<Multiaddr>,
-    /// Further addresses at which peers reach the server.
-    pub announce: Vec<Multiaddr>,
-    /// File of the server's key pair, created at the first start; empty for a new key each time.
-    pub identity: PathBuf,
-    /// Key file of a private network; empty for none.
-    pub swarm_key: PathBuf,
-    /// DHT mode.
-    pub dht: DhtRole,
-    /// Protocol name of the DHT.
-    pub dht_protocol: String,
-    /// Bytes of blocks that are kept in memory for further requests.
-    pub cache_bytes_max: u64,
-    /// Page transfers at once, in each direction.
-    pub pages_max: u32,
-    /// Wants of one peer.
-    pub wants_per_peer_max: u32,
-    /// Connections with peers.
-    pub connections_max: u32,
+section! {
+    /// The gateway to libp2p peers, such as kubo. It is off while `listen` and `bootstrap` are empty.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct P2pSettings {
+        /// The gateway between browsers and libp2p peers, such as kubo, is off while both listen
+        /// and bootstrap are empty. With several processes, one of them runs it. Addresses to
+        /// listen on, such as `"/ip4/0.0.0.0/tcp/4001"` or `"/ip4/0.0.0.0/udp/4001/quic-v1"`.
+        listen: Vec<Multiaddr> = Vec::new();
+        /// Peers to stay connected to, such as `"/ip4/192.0.2.1/tcp/4001/p2p/12D3…"`.
+        bootstrap: Vec<Multiaddr> = Vec::new();
+        /// Further addresses at which peers reach the server, such as that of a router in front.
+        announce: Vec<Multiaddr> = Vec::new();
+        /// The file of the server's key pair, created at the first start. Empty: a new key at each
+        /// start.
+        identity: PathBuf = PathBuf::new();
+        /// The key file of a private network. Peers without this key cannot connect. Empty: no
+        /// private network.
+        swarm_key: PathBuf = PathBuf::new();
+        /// DHT mode: `"off"`; `"client"` finds providers of the content that browsers request, and
+        /// announces available pages; `"server"` also stores records for other peers, and must be
+        /// publicly reachable.
+        dht: DhtRole = DhtRole::Off;
+        /// The protocol name of the DHT: the public network, or `"/ipfs/lan/kad/1.0.0"`.
+        dht_protocol: String = "/ipfs/kad/1.0.0".into();
+        /// Memory for blocks that may be requested again. When it is full, the least recently read
+        /// block is dropped. No block of a page stays when its last holder has left. 0: no block
+        /// stays after the last request for its page. Blocks in transfer take at most 32 MiB more.
+        cache_bytes_max: u64 = 64 << 20, "bytes",
+            "The least recently read block is dropped, and fetched again for the next request.";
+        /// Pages whose content is transferred to libp2p peers at once, and as many in the other
+        /// direction. When the limit is reached, peers get DONT_HAVE, and browsers wait until the
+        /// transfer of another page ends.
+        #[serde(skip)]
+        #[doc(hidden)]
+        pages_max: u32 = 64, "pages",
+            "The page waits until the transfer of another page ends.";
+        /// Wants of one peer. Further wants are answered with DONT_HAVE if the peer asked for such
+        /// answers, and ignored otherwise.
+        #[serde(skip)]
+        #[doc(hidden)]
+        wants_per_peer_max: u32 = 256, "blocks",
+            "The want is answered with DONT_HAVE if the peer requested that, or else ignored.";
+        /// Connections with peers. Further connections are refused.
+        #[serde(skip)]
+        #[doc(hidden)]
+        connections_max: u32 = 256, "connections",
+            "The connection is refused. Near the limit, connections without recent blocks are closed.";
+    }
 }
 
 /// DHT mode: off, client or server.
@@ -57,24 +81,6 @@ impl DhtRole {
             DhtRole::Off => Dht::Off,
             DhtRole::Client => Dht::Client,
             DhtRole::Server => Dht::Server,
-        }
-    }
-}
-
-impl Default for P2pSettings {
-    fn default() -> Self {
-        P2pSettings {
-            listen: Vec::new(),
-            bootstrap: Vec::new(),
-            announce: Vec::new(),
-            identity: PathBuf::new(),
-            swarm_key: PathBuf::new(),
-            dht: DhtRole::Off,
-            dht_protocol: "/ipfs/kad/1.0.0".into(),
-            cache_bytes_max: 64 << 20,
-            pages_max: 64,
-            wants_per_peer_max: 256,
-            connections_max: 256,
         }
     }
 }

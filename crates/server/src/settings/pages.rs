@@ -4,19 +4,30 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The operator's settings for pages.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PageSettings {
-    /// File with the CIDs of blocked pages, one per line, read again on changes; empty for none.
-    pub deny_file: PathBuf,
-    /// Address for reports: `https:`, `http:` or `mailto:`; empty for none. `{cid}` becomes the CID.
-    pub report: String,
-    /// Whether `/status` shows everyone how many people and pages are here.
-    pub status_page: bool,
-    /// How long the server remembers when a page was last available; "0s" turns it off.
-    #[serde(with = "humantime_serde")]
-    pub last_available_kept: Duration,
+use super::section::section;
+
+section! {
+    /// The operator's settings for pages.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct PageSettings {
+        /// A file with the CIDs of blocked pages, one on each line, also in a link or path; text
+        /// after # is a comment. An entry blocks the content under every form of its CID. A change
+        /// applies within two seconds: peers that have the page open are notified and removed from
+        /// it. Empty: no blocked pages.
+        deny_file: PathBuf = PathBuf::new();
+        /// Address for reports, linked from each page: https:, http: or mailto:, such as
+        /// `"mailto:abuse@example.org?subject={cid}"`. `{cid}` becomes the page's CID. Empty: no
+        /// link.
+        report: String = String::new();
+        /// Whether `GET /status` shows everyone how many people are here, how many pages are
+        /// available, and for how long the server has run. Nothing on that page identifies anyone.
+        status_page: bool = false;
+        /// How long the server remembers when a page was last available. It tells this to visitors
+        /// of a page that is unavailable. Kept in memory, for at most 100,000 pages. `"0s"` turns
+        /// it off.
+        #[serde(with = "humantime_serde")]
+        last_available_kept: Duration = Duration::ZERO;
+    }
 }
 
 impl PageSettings {
@@ -27,24 +38,24 @@ impl PageSettings {
     }
 }
 
-/// The operator's listener: metrics, and calls that only the operator may make.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AdminSettings {
-    /// Addresses of `/metrics` and `/admin`; empty for none. An address that is not of the loopback
-    /// interface needs a token.
-    pub listen: Vec<SocketAddr>,
-    /// Token for `Authorization: Bearer …`. Empty: the calls under `/admin` only read.
-    pub token: String,
-    /// File in which the history of the operator's page survives a restart. Empty: a file in the state
-    /// folder of the service, or none.
-    pub history_file: PathBuf,
-}
-
-impl Default for AdminSettings {
-    fn default() -> Self {
-        let listen = vec![SocketAddr::from(([127, 0, 0, 1], 4010))];
-        AdminSettings { listen, token: String::new(), history_file: PathBuf::new() }
+section! {
+    /// The operator's listener: metrics, and calls that only the operator may make.
+    #[derive(Clone, PartialEq, Serialize, Deserialize)]
+    pub struct AdminSettings {
+        /// Addresses of the operator's page, of `GET /metrics` and of the calls under /admin; empty
+        /// for none. They are never on the addresses of `server.listen`. If the default address is
+        /// in use, the server logs a warning and runs without them; any other address must be free.
+        /// An address that is not of the loopback interface needs a token, and there every request
+        /// must have it.
+        listen: Vec<SocketAddr> = vec![SocketAddr::from(([127, 0, 0, 1], 4010))];
+        /// The token of the operator (`"Authorization: Bearer <token>"`), of at least 16 bytes.
+        /// Better set as `WATCHFIRE_ADMIN_TOKEN`. With a token, every call under /admin needs it.
+        /// Empty: the calls only read.
+        token: String = String::new();
+        /// The file in which the history of the operator's page survives a restart. Empty: the file
+        /// operator-history in the folder that systemd names in `STATE_DIRECTORY`; without that,
+        /// the history is in memory only.
+        history_file: PathBuf = PathBuf::new();
     }
 }
 

@@ -13,6 +13,7 @@ use super::hooks::HookSettings;
 use super::limits::Limits;
 use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
+use super::section::{Row, Section, section};
 use super::sites::SitesSettings;
 use super::tls::TlsSettings;
 use super::traces::TraceSettings;
@@ -61,43 +62,74 @@ pub struct Settings {
     pub traces: TraceSettings,
 }
 
-/// Where and how to listen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ServerSettings {
-    /// Addresses to listen on.
-    pub listen: Vec<SocketAddr>,
-    /// The address at which browsers open the server, such as `https://example.org`. Origins are
-    /// compared with its host. Empty: with the host to which a request was sent.
-    pub public_url: String,
-    /// Networks of the proxies whose headers name the client.
-    pub trusted_proxies: Vec<String>,
-    /// The headers that these proxies set.
-    pub proxy_header: ProxyHeader,
-    /// Addresses of `listen` at which a proxy names each client with the PROXY protocol.
-    pub proxy_protocol: Vec<SocketAddr>,
-    /// Event loops, each with its own listener; 0 for one per core.
-    pub shards: u16,
-    /// Processes behind the same port, each with its share of the shards; 0 for as many as
-    /// `limits.sockets_max` needs under the open-file limit.
-    pub processes: u16,
-    /// Longest period over which a stop spreads the closing of its sockets.
-    #[serde(with = "humantime_serde")]
-    pub drain_period: Duration,
+impl Settings {
+    /// The rows of all settings, by section, in the order of the file.
+    pub(crate) fn sections(&self) -> [(&'static str, Vec<Row>); 17] {
+        [
+            ("server", self.server.rows()),
+            ("socket", self.socket.rows()),
+            ("channels", self.channels.rows()),
+            ("cluster", self.cluster.rows()),
+            ("auth", self.auth.rows()),
+            ("hooks", self.hooks.rows()),
+            ("tls", self.tls.rows()),
+            ("tls.acme", self.tls.acme.rows()),
+            ("stun", self.stun.rows()),
+            ("sites", self.sites.rows()),
+            ("p2p", self.p2p.rows()),
+            ("pages", self.pages.rows()),
+            ("admin", self.admin.rows()),
+            ("api", self.api.rows()),
+            ("limits", self.limits.rows()),
+            ("log", self.log.rows()),
+            ("traces", self.traces.rows()),
+        ]
+    }
+
+    /// Whether a key such as `limits.grids_max` names a bound that no setting changes.
+    pub(crate) fn is_fixed(key: &str) -> bool {
+        let sections = Settings::default().sections();
+        let mut fixed = sections.iter().flat_map(|(section, rows)| {
+            rows.iter().filter(|row| row.is_fixed).map(move |row| (*section, row.key))
+        });
+        fixed.any(|(section, name)| key.split_once('.') == Some((section, name)))
+    }
 }
 
-impl Default for ServerSettings {
-    fn default() -> Self {
-        ServerSettings {
-            listen: vec![SocketAddr::from(([127, 0, 0, 1], 4000))],
-            public_url: String::new(),
-            trusted_proxies: vec!["127.0.0.0/8".into(), "::1/128".into()],
-            proxy_header: ProxyHeader::default(),
-            proxy_protocol: Vec::new(),
-            shards: 0,
-            processes: 1,
-            drain_period: Duration::from_secs(10),
-        }
+section! {
+    /// Where and how to listen.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct ServerSettings {
+        /// Addresses to listen on.
+        listen: Vec<SocketAddr> = vec![SocketAddr::from(([127, 0, 0, 1], 4000))];
+        /// The address at which browsers open the server, such as
+        /// `"https://watchfire.example.org"`. Set it if a proxy changes the Host header: origins
+        /// are compared with its host and port. Empty: they are compared with the host to which a
+        /// request was sent.
+        public_url: String = String::new();
+        /// Networks of the proxies whose headers name the client. The rightmost address that is not
+        /// in these networks is the client's, for limits and logs. A header from any other address
+        /// is ignored.
+        trusted_proxies: Vec<String> = vec!["127.0.0.0/8".into(), "::1/128".into()];
+        /// The headers that these proxies set: `"x-forwarded-for"` (with X-Forwarded-Host), or
+        /// `"forwarded"` (RFC 7239). Only these are read, because a client may send the others
+        /// through the proxy.
+        proxy_header: ProxyHeader = ProxyHeader::default();
+        /// Addresses of listen at which every connection begins with a PROXY header (HAProxy's
+        /// send-proxy or send-proxy-v2, AWS NLB), such as `["10.0.0.5:4001"]`. It names the client.
+        /// A connection that has no valid header, or does not come from a network of
+        /// `trusted_proxies`, is closed.
+        proxy_protocol: Vec<SocketAddr> = Vec::new();
+        /// Event loops, each with its own listener; 0 for one per core.
+        shards: u16 = 0;
+        /// Processes behind the same port, for when one may not have enough open files. Topics,
+        /// presence, pages and grids span them. 0 for as many as `limits.sockets_max` needs under
+        /// the open-file limit.
+        processes: u16 = 1;
+        /// Period over which a stop spreads the closing of its sockets, so that clients do not
+        /// reconnect all at once. Shorter for few sockets: at most 50 ms for each.
+        #[serde(with = "humantime_serde")]
+        drain_period: Duration = Duration::from_secs(10);
     }
 }
 
@@ -112,86 +144,78 @@ pub enum ProxyHeader {
     Forwarded,
 }
 
-/// The channel sockets' mount, origins and timing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SocketSettings {
-    /// The path below which `/websocket` and `/longpoll` are served.
-    pub mount: String,
-    /// Origins from which a browser may connect: `["same"]` for the page's own host, `["any"]`,
-    /// or entries such as `"https://example.org"`, `"//*.example.org"`.
-    pub check_origin: Vec<String>,
-    /// A WebSocket that sends nothing for this long is closed with 1001.
-    #[serde(with = "humantime_serde")]
-    pub idle_timeout: Duration,
-    /// A WebSocket whose queue makes no progress for this long is closed with 1013.
-    #[serde(with = "humantime_serde")]
-    pub slow_timeout: Duration,
-    /// How long a long poll waits before it gets an empty response.
-    #[serde(with = "humantime_serde")]
-    pub longpoll_window: Duration,
-    /// How long a sprites poll over plain HTTP waits before it gets an empty response.
-    #[serde(with = "humantime_serde")]
-    pub sprites_window: Duration,
-    /// How long the slot of a client that left a grid of sprites stays reserved.
-    #[serde(with = "humantime_serde")]
-    pub reservation_period: Duration,
-}
-
-impl Default for SocketSettings {
-    fn default() -> Self {
-        SocketSettings {
-            mount: "/socket".into(),
-            check_origin: vec!["same".into()],
-            idle_timeout: Duration::from_secs(60),
-            slow_timeout: Duration::from_secs(30),
-            longpoll_window: Duration::from_secs(10),
-            sprites_window: Duration::from_secs(120),
-            reservation_period: Duration::from_secs(10),
-        }
+section! {
+    /// The channel sockets' mount, origins and timing.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct SocketSettings {
+        /// The path below which /websocket and /longpoll are served.
+        mount: String = "/socket".into();
+        /// Origins from which a browser may connect: `"same"` (the host and port to which the
+        /// request was sent, with any scheme), `"any"`, or entries such as `"https://example.org"`
+        /// and `"//*.example.org"`. A list may have `"same"` beside such entries. A client that
+        /// sends no Origin is always accepted.
+        check_origin: Vec<String> = vec!["same".into()];
+        /// A WebSocket that sends nothing for this long is closed with 1001.
+        #[serde(with = "humantime_serde")]
+        idle_timeout: Duration = Duration::from_secs(60);
+        /// A WebSocket whose queue makes no progress for this long is closed with 1013.
+        #[serde(with = "humantime_serde")]
+        slow_timeout: Duration = Duration::from_secs(30);
+        /// How long a long poll waits before it gets an empty response. A session ends after one
+        /// and a half times this long without a poll.
+        #[serde(with = "humantime_serde")]
+        longpoll_window: Duration = Duration::from_secs(10);
+        /// How long a sprites poll over plain HTTP waits before it gets an empty response.
+        #[serde(with = "humantime_serde")]
+        sprites_window: Duration = Duration::from_secs(120);
+        /// How long the slot of a client that left a grid of sprites stays reserved. A reload gets
+        /// it back.
+        #[serde(with = "humantime_serde")]
+        reservation_period: Duration = Duration::from_secs(10);
     }
 }
 
-/// STUN Binding (RFC 8489) over UDP. It tells browsers their public address, so that they can
-/// connect directly.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct StunSettings {
-    /// Whether the server answers STUN.
-    pub enabled: bool,
-    /// UDP addresses to listen on; empty for the addresses and ports of `server.listen`.
-    pub listen: Vec<SocketAddr>,
-    /// Host and port that browsers receive, such as `stun.example.org:3478`; empty for the host of
-    /// the page and the first UDP port.
-    pub announce: String,
-    /// Answers per second to one address; of IPv6, one network of 64 bits.
-    pub answers_per_second_per_address: u32,
-    /// Answers per second to all addresses.
-    pub answers_per_second: u32,
-}
-
-impl Default for StunSettings {
-    fn default() -> Self {
-        StunSettings {
-            enabled: true,
-            listen: Vec::new(),
-            announce: String::new(),
-            answers_per_second_per_address: 50,
-            answers_per_second: 10_000,
-        }
+section! {
+    /// STUN Binding (RFC 8489) over UDP. It tells browsers their public address, so that they can
+    /// connect directly.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct StunSettings {
+        /// Whether the server tells browsers their public address (STUN Binding over UDP), so that
+        /// browsers behind different routers can connect directly. Without STUN they use the relay.
+        enabled: bool = true;
+        /// UDP addresses to listen on; empty for the addresses and ports of `server.listen`. If one
+        /// of those is in use, the server logs a warning and runs without STUN. An address that is
+        /// set here must be free.
+        listen: Vec<SocketAddr> = Vec::new();
+        /// The host and port that browsers receive, such as `"stun.example.org:3478"`. Set it
+        /// behind a proxy, to the port that is open to the outside. Empty: the host of the page and
+        /// the first UDP port.
+        announce: String = String::new();
+        /// Answers per second to one address; of IPv6, one network of 64 bits. Requests beyond it
+        /// get no answer.
+        #[serde(skip)]
+        #[doc(hidden)]
+        answers_per_second_per_address: u32 = 50;
+        /// Answers per second to all addresses. Requests beyond it get no answer.
+        #[serde(skip)]
+        #[doc(hidden)]
+        answers_per_second: u32 = 10_000;
     }
 }
 
-/// Level, format and contents of the log.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LogSettings {
-    /// `text` or `json`.
-    pub format: LogFormat,
-    /// A level, or a filter such as `"info,watchfire_sockets=debug"`.
-    pub level: String,
-    /// The beginnings of the paths whose HTTP requests write a line each, such as `/api/`.
-    pub request_paths: Vec<String>,
+section! {
+    /// Level, format and contents of the log.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct LogSettings {
+        /// `"text"` or `"json"`.
+        format: LogFormat = LogFormat::Text;
+        /// `"error"`, `"warn"`, `"info"`, `"debug"`, `"trace"`, or a filter such as
+        /// `"info,watchfire_sockets=debug"`.
+        level: String = "info".into();
+        /// Beginnings of paths, such as `["/api/"]`. Each HTTP request below one writes a line:
+        /// method, path, status, time, bytes and client.
+        request_paths: Vec<String> = Vec::new();
+    }
 }
 
 /// How a log line is written.
@@ -203,10 +227,4 @@ pub enum LogFormat {
     Text,
     /// For machines: one JSON object per line.
     Json,
-}
-
-impl Default for LogSettings {
-    fn default() -> Self {
-        LogSettings { format: LogFormat::Text, level: "info".into(), request_paths: Vec::new() }
-    }
 }

@@ -1,13 +1,19 @@
 use serde::{Deserialize, Serialize};
 
-/// The hosts of sites: folders of web pages, each on an origin of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SitesSettings {
-    /// A domain whose subdomains all lead to this server, such as `pages.example.org`. Empty: sites
-    /// are shown only where the app is opened on `localhost`.
-    pub domain: String,
-    /// The app's origin, such as `https://watchfire.example.org`: only it may show the sites of
-    /// `domain`.
-    pub app: String,
+use super::section::section;
+
+section! {
+    /// The hosts of sites: folders of web pages, each on an origin of its own.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct SitesSettings {
+        /// A page that is a folder with an index.html is shown as a site, on an origin of its own.
+        /// Where the app is opened on localhost, that is `<cid>.localhost`. For other visitors, set
+        /// a domain whose subdomains all lead to this server, with a certificate for them, such as
+        /// `"pages.example.org"`; preferably of another registrable domain than the app's. Empty:
+        /// they see single files of it, in a sandboxed frame.
+        domain: String = String::new();
+        /// The app's origin, such as `"https://watchfire.example.org"`: only it may show the sites.
+        /// Required with a domain.
+        app: String = String::new();
+    }
 }

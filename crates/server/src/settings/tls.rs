@@ -5,18 +5,25 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// TLS with a certificate from files or from an ACME server; plain HTTP with neither.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TlsSettings {
-    /// PEM file with the certificate chain.
-    pub cert: PathBuf,
-    /// PEM file with the private key.
-    pub key: PathBuf,
-    /// Addresses for plain HTTP: requests are redirected to HTTPS, and HTTP-01 is answered.
-    pub redirect_listen: Vec<SocketAddr>,
-    /// Certificates from an ACME server.
-    pub acme: AcmeSettings,
+use super::section::section;
+
+section! {
+    /// TLS with a certificate from files or from an ACME server; plain HTTP with neither.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct TlsSettings {
+        /// A PEM file with the certificate chain; empty for plain HTTP, or for ACME. The server
+        /// checks it and the key every 2 seconds, and loads a new pair without closing a
+        /// connection. SIGHUP loads them immediately.
+        cert: PathBuf = PathBuf::new();
+        /// A PEM file with the private key.
+        key: PathBuf = PathBuf::new();
+        /// Addresses for plain HTTP, such as `["0.0.0.0:80"]`. Requests are redirected to HTTPS
+        /// with 308. Each process holds at most 100 of these connections for each of the addresses;
+        /// when there are more, it closes the oldest. Requires TLS.
+        redirect_listen: Vec<SocketAddr> = Vec::new();
+        /// Certificates from an ACME server.
+        acme: AcmeSettings = AcmeSettings::default();
+    }
 }
 
 impl TlsSettings {
@@ -26,42 +33,36 @@ impl TlsSettings {
     }
 }
 
-/// Certificates from an ACME server (RFC 8555), such as Let's Encrypt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AcmeSettings {
-    /// The names of the certificate; empty for no ACME.
-    pub domains: Vec<String>,
-    /// Addresses that the ACME server may write to, such as `mailto:admin@example.org`.
-    pub contact: Vec<String>,
-    /// The directory of the ACME server.
-    pub directory_url: String,
-    /// The folder of the account, the certificate and the pending challenges.
-    pub state_dir: PathBuf,
-    /// PEM file with certificates that the connection to the ACME server trusts in addition to
-    /// those of the system.
-    pub ca_file: PathBuf,
-    /// The way in which the ACME server validates the domains.
-    pub challenge: AcmeChallenge,
+section! {
+    /// Certificates from an ACME server (RFC 8555), such as Let's Encrypt.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct AcmeSettings {
+        /// The names of a certificate that the server orders from an ACME server and renews, such
+        /// as `["example.org", "www.example.org"]`. Empty: no ACME. At most 100, no wildcards. By
+        /// setting it you accept the terms of service of the ACME server.
+        domains: Vec<String> = Vec::new();
+        /// Addresses that the ACME server may write to, such as `["mailto:admin@example.org"]`.
+        contact: Vec<String> = Vec::new();
+        /// The directory of the ACME server; the default is Let's Encrypt. For tests, its staging
+        /// server is `"https://acme-staging-v02.api.letsencrypt.org/directory"`.
+        directory_url: String = "https://acme-v02.api.letsencrypt.org/directory".into();
+        /// The folder of the account key, the certificate with its key and the pending challenges.
+        /// Required with domains. It must survive restarts: an ACME server issues few certificates
+        /// for the same names in a week.
+        state_dir: PathBuf = PathBuf::new();
+        /// A PEM file with certificates that the connection to the ACME server trusts in addition
+        /// to those of the system; for a private ACME server.
+        ca_file: PathBuf = PathBuf::new();
+        /// How the ACME server validates the domains: `"tls-alpn-01"` needs port 443 of each domain
+        /// to reach `server.listen`; `"http-01"` needs port 80 to reach `tls.redirect_listen`.
+        challenge: AcmeChallenge = AcmeChallenge::default();
+    }
 }
 
 impl AcmeSettings {
     /// Whether the server orders certificates.
     pub fn is_on(&self) -> bool {
         !self.domains.is_empty()
-    }
-}
-
-impl Default for AcmeSettings {
-    fn default() -> Self {
-        AcmeSettings {
-            domains: Vec::new(),
-            contact: Vec::new(),
-            directory_url: "https://acme-v02.api.letsencrypt.org/directory".into(),
-            state_dir: PathBuf::new(),
-            ca_file: PathBuf::new(),
-            challenge: AcmeChallenge::default(),
-        }
     }
 }
 

@@ -6,17 +6,15 @@ impl Settings {
     /// The first setting that is zero and must not be. For other settings, zero has a meaning: no
     /// limit, a limit that is derived, no wait.
     pub(crate) fn zero(&self) -> Option<&'static str> {
-        let Settings { socket, limits, auth, hooks, api, stun, .. } = self;
+        let Settings { socket, limits, auth, hooks, api, .. } = self;
         let durations = [
             ("socket.idle_timeout", socket.idle_timeout),
             ("socket.slow_timeout", socket.slow_timeout),
             ("socket.longpoll_window", socket.longpoll_window),
             ("auth.jwks_refresh", auth.jwks_refresh),
-            ("auth.jwks_retry", auth.jwks_retry),
-            ("auth.jwks_timeout", auth.jwks_timeout),
             ("hooks.timeout", hooks.timeout),
         ];
-        let numbers: [(_, u64); 11] = [
+        let numbers: [(_, u64); 8] = [
             ("limits.frame_bytes_max", limits.frame_bytes_max.into()),
             ("limits.partial_bytes_max", limits.partial_bytes_max),
             ("limits.queued_bytes_max", limits.queued_bytes_max.into()),
@@ -24,20 +22,9 @@ impl Settings {
             ("limits.joins_per_second_per_socket", limits.joins_per_second_per_socket.into()),
             ("limits.messages_per_second_per_socket", limits.messages_per_second_per_socket.into()),
             ("limits.sockets_per_address_max", limits.sockets_per_address_max.into()),
-            ("limits.longpoll_frames_max", limits.longpoll_frames_max.into()),
-            ("limits.longpoll_bytes_max", limits.longpoll_bytes_max.into()),
-            ("limits.longpoll_body_bytes_max", limits.longpoll_body_bytes_max.into()),
             ("limits.blocks_in_flight_max", limits.blocks_in_flight_max.into()),
         ];
-        let of_parts = [
-            ("api.requests_max", api.is_on() && api.requests_max == 0),
-            ("api.body_bytes_max", api.is_on() && api.body_bytes_max == 0),
-            ("stun.answers_per_second", stun.enabled && stun.answers_per_second == 0),
-            (
-                "stun.answers_per_second_per_address",
-                stun.enabled && stun.answers_per_second_per_address == 0,
-            ),
-        ];
+        let of_parts = [("api.body_bytes_max", api.is_on() && api.body_bytes_max == 0)];
         let durations = durations.into_iter().map(|(name, value)| (name, value.is_zero()));
         let numbers = numbers.into_iter().map(|(name, value)| (name, value == 0));
         let mut all = durations.chain(numbers).chain(of_parts);
@@ -52,12 +39,9 @@ mod tests {
     #[test]
     fn a_setting_that_serves_no_client_at_zero_is_named() {
         assert_eq!(Settings::default().zero(), None);
-        for name in [
-            "socket.longpoll_window",
-            "auth.jwks_retry",
-            "limits.longpoll_frames_max",
-            "stun.answers_per_second",
-        ] {
+        for name in
+            ["socket.longpoll_window", "auth.jwks_refresh", "limits.channels_per_socket_max"]
+        {
             let (section, key) = name.split_once('.').unwrap();
             let is_duration = ["socket", "auth"].contains(&section);
             let zero = if is_duration { "\"0s\"" } else { "0" };
