@@ -326,6 +326,7 @@ fn a_request_for_a_part_that_a_machine_does_not_have_fails_at_once() {
     link(&one, &other);
     let link = PartLink::new(one.server.cluster(), PartName::DenyList);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    let outcome = runtime.expect("a runtime").block_on(link.request_if_there(other.node, &()));
+    let outcome =
+        runtime.expect("a runtime").block_on(link.request_if_there::<()>(other.node, &()));
     assert_eq!(outcome, Err(Unanswered::NoPart));
 }

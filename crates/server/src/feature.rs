@@ -6,7 +6,6 @@
 //! other, with three exceptions: the picture of a sprite is a page, the gateway transfers pages, and the
 //! status page counts them.
 
-use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
@@ -46,9 +45,7 @@ pub(crate) trait Feature: Send + Sync {
     fn handle_tick(&self, _now: Instant) {}
 
     /// Writes the feature's own counts.
-    fn write_metrics(&self, _writer: &mut MetricWriter<'_>) -> fmt::Result {
-        Ok(())
-    }
+    fn write_metrics(&self, _writer: &mut MetricWriter) {}
 }
 
 /// The parts of a server on which the features of pages are built.

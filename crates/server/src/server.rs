@@ -1,7 +1,6 @@
 //! Puts the server together: settings, features, an application's channels and routes, and the
 //! shards that run them.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -649,8 +648,8 @@ impl ProcessRole {
 struct FeatureMetrics(Arc<dyn Feature>);
 
 impl MetricSource for FeatureMetrics {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
-        self.0.write_metrics(writer)
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        self.0.write_metrics(writer);
     }
 }
 
@@ -658,9 +657,9 @@ impl MetricSource for FeatureMetrics {
 struct BuildInfo;
 
 impl MetricSource for BuildInfo {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+    fn write_metrics(&self, writer: &mut MetricWriter) {
         let labels = [("version", env!("CARGO_PKG_VERSION"))];
-        writer.info("build_info", "The version of the server", &labels)
+        writer.info("build_info", "The version of the server", &labels);
     }
 }
 
@@ -668,8 +667,8 @@ impl MetricSource for BuildInfo {
 struct PresenceMetrics(Arc<ReplicatedPresence>);
 
 impl MetricSource for PresenceMetrics {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
-        writer.gauge("hub_presences", "Presences of this server's clients", self.0.len() as u64)
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        writer.gauge("hub_presences", "Presences of this server's clients", self.0.len() as u64);
     }
 }
 

@@ -1,6 +1,5 @@
 //! STUN: sends browsers their public address, so that they can connect to each other directly.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -31,8 +30,8 @@ pub enum StunError {
 pub(crate) struct StunMetrics(pub Arc<OnceLock<Arc<StunCounters>>>);
 
 impl MetricSource for StunMetrics {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
-        let Some(totals) = self.0.get().map(|counters| counters.totals()) else { return Ok(()) };
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        let Some(totals) = self.0.get().map(|counters| counters.totals()) else { return };
         for (name, help, value) in [
             ("stun_answers", "STUN requests answered", totals.answers),
             ("stun_answers_outside", "STUN requests of other machines answered", totals.outside),
@@ -40,9 +39,8 @@ impl MetricSource for StunMetrics {
             ("stun_over_rate", "STUN requests over the rate limit", totals.over_rate),
             ("stun_unsent", "STUN answers that the system did not take", totals.unsent),
         ] {
-            writer.counter(name, help, value)?;
+            writer.counter(name, help, value);
         }
-        Ok(())
     }
 }
 

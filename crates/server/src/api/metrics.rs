@@ -1,34 +1,27 @@
 //! The metrics of the API.
 
-use std::fmt;
-
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-
-use crate::metrics::MetricWriter;
-
-/// A method and its result. Both are of closed sets.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
-    method: &'static str,
-    result: &'static str,
-}
+use crate::metrics::{CountersBy, MetricWriter};
 
 /// Counts of the requests that this process answered.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ApiMetrics {
-    requests: Family<Labels, Counter>,
+    requests: CountersBy<2>,
+}
+
+impl Default for ApiMetrics {
+    fn default() -> Self {
+        ApiMetrics { requests: CountersBy::new(["method", "result"]) }
+    }
 }
 
 impl ApiMetrics {
     /// Counts a request. `method` is a name of the table of methods or `unknown`; `result` is `ok`,
     /// `replayed` or the code of an error.
     pub fn count(&self, method: &'static str, result: &'static str) {
-        self.requests.get_or_create(&Labels { method, result }).inc();
+        self.requests.inc([method, result]);
     }
 
-    pub fn write(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
-        writer.counters("api_requests", "Requests of the API", &self.requests)
+    pub fn write(&self, writer: &mut MetricWriter) {
+        writer.counters("api_requests", "Requests of the API", &self.requests);
     }
 }

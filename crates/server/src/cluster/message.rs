@@ -33,7 +33,7 @@ pub(super) enum Message<'a> {
         body: &'a [u8],
     },
     /// The response to a request.
-    Response { number: u64, text: &'a str },
+    Response { number: u64, body: &'a [u8] },
     /// The sender does not have the part that a request is for.
     NoPart { number: u64 },
 }
@@ -59,7 +59,7 @@ pub(super) fn encode_within(
 }
 
 /// Encodes a message without the name of its part, as the body of a request.
-pub(super) fn encode_body(message: &impl Serialize) -> Vec<u8> {
+pub(super) fn encode_body(message: &(impl Serialize + ?Sized)) -> Vec<u8> {
     postcard::to_stdvec(message).expect("messages are plain data")
 }
 
@@ -89,7 +89,7 @@ pub(super) fn samples() -> Vec<crate::cluster::Samples> {
         crate::cluster::samples!(enum Message<'_>:
             Message::Load(vec![(1, load)]),
             Message::Request { number: 1, part: 2, body: b"b" },
-            Message::Response { number: 1, text: "t" },
+            Message::Response { number: 1, body: b"b" },
             Message::NoPart { number: 1 },
         ),
         crate::cluster::Samples { name: "the names of parts", encoded: parts.into() },
@@ -103,12 +103,12 @@ mod tests {
 
     #[test]
     fn a_message_is_decoded_as_it_was_encoded() {
-        let bytes = encode(PartName::Cluster, &Message::Response { number: 7, text: "metrics" });
+        let bytes = encode(PartName::Cluster, &Message::Response { number: 7, body: b"metrics" });
         let (span, part, body) = split(&bytes).unwrap();
         assert_eq!((span, part), (None, PartName::Cluster as u8));
         assert!(matches!(
             postcard::from_bytes(body),
-            Ok(Message::Response { number: 7, text: "metrics" })
+            Ok(Message::Response { number: 7, body: b"metrics" })
         ));
     }
 

@@ -1,19 +1,18 @@
 //! The metrics of messages between processes.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::processes::Cluster;
 use crate::metrics::{MetricSource, MetricWriter};
 
 impl MetricSource for Arc<Cluster> {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
-        writer.gauge("processes", "Processes that answered", 1)?;
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        writer.gauge("processes", "Processes that answered", 1);
         for (name, help, value) in [
             ("process_restarts", "Restarts of processes that ended", self.starts().restarts),
             ("process_hangs", "Processes killed because they did not respond", self.starts().hangs),
         ] {
-            writer.counter(name, help, value)?;
+            writer.counter(name, help, value);
         }
         if let Some(totals) = self.link_totals() {
             for (name, help, value) in [
@@ -24,7 +23,7 @@ impl MetricSource for Arc<Cluster> {
                 ),
                 ("cluster_links", "Links to processes of other machines", totals.links),
             ] {
-                writer.gauge(name, help, value)?;
+                writer.gauge(name, help, value);
             }
             for (name, help, value) in [
                 (
@@ -45,20 +44,20 @@ impl MetricSource for Arc<Cluster> {
                     totals.sent_again,
                 ),
             ] {
-                writer.counter(name, help, value)?;
+                writer.counter(name, help, value);
             }
         }
-        let Some(totals) = self.bus().map(|bus| bus.totals()) else { return Ok(()) };
+        let Some(totals) = self.bus().map(|bus| bus.totals()) else { return };
         writer.gauge(
             "bus_queued_bytes",
             "Bytes queued for other processes",
             totals.queued_bytes as u64,
-        )?;
+        );
         writer.gauge(
             "bus_topics",
             "Topics that a process subscribes to",
             totals.topics_local as u64,
-        )?;
+        );
         for (name, help, value) in [
             ("bus_messages", "Messages to other processes", totals.messages_out),
             ("bus_bytes", "Bytes written to other processes", totals.bytes_out),
@@ -66,8 +65,7 @@ impl MetricSource for Arc<Cluster> {
             ("bus_cuts", "Links between processes that were cut", totals.cuts),
             ("bus_late", "Joins that went on without another process's answer", totals.late),
         ] {
-            writer.counter(name, help, value)?;
+            writer.counter(name, help, value);
         }
-        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use watchfire_cluster::bus::Loss;
 use watchfire_types::NodeId;
 
@@ -83,17 +84,27 @@ impl PartLink {
     /// Sends a request to this part in another process and waits for the response. `None`: the
     /// process is gone, does not have the part, does not answer in time, or too many requests wait
     /// already.
-    pub async fn request(&self, to: NodeId, request: &impl Serialize) -> Option<String> {
+    pub async fn request<R: DeserializeOwned>(
+        &self,
+        to: NodeId,
+        request: &impl Serialize,
+    ) -> Option<R> {
         self.request_if_there(to, request).await.ok()
     }
 
     /// The same, for a caller to which it matters that the other process does not have the part.
-    pub async fn request_if_there(
+    pub async fn request_if_there<R: DeserializeOwned>(
         &self,
         to: NodeId,
         request: &impl Serialize,
-    ) -> Result<String, Unanswered> {
-        self.cluster.request(to, self.name, message::encode_body(request)).await
+    ) -> Result<R, Unanswered> {
+        let request = message::encode_body(request);
+        let response = self.cluster.request(to, self.name, request).await?;
+        postcard::from_bytes(&response).map_err(|error| {
+            // A bug, because messages of another format do not arrive.
+            tracing::error!(%to, %error, "cannot decode a response of another process");
+            Unanswered::NoAnswer
+        })
     }
 }
 
@@ -127,17 +138,8 @@ pub(crate) trait ClusterPart: Send + Sync {
     /// Called when subscriptions became ready: see [`Cluster::ready_up_to`].
     fn ready(&self) {}
 
-    /// The response to a request; `None` sends none.
-    fn answer(&self, _request: &[u8]) -> Option<String> {
-        None
-    }
-
-    /// Handles a request. A part whose response takes time overrides this, and sends it later.
-    fn take_request(&self, request: &[u8], response: PendingResponse) {
-        if let Some(text) = self.answer(request) {
-            response.send(&text);
-        }
-    }
+    /// Handles a request. The response may be sent later.
+    fn take_request(&self, _request: &[u8], _response: PendingResponse) {}
 }
 
 /// The response to a request of another process, which is sent later. When it is dropped, the other
@@ -150,8 +152,9 @@ pub(crate) struct PendingResponse {
 
 impl PendingResponse {
     /// Sends the response. A full queue drops it.
-    pub fn send(self, text: &str) {
-        self.cluster.respond(self.to, self.number, text);
+    pub fn send(self, response: &(impl Serialize + ?Sized)) {
+        let body = message::encode_body(response);
+        self.cluster.respond(self.to, self.number, &body);
     }
 }
 

@@ -190,7 +190,7 @@ impl Cluster {
         to: NodeId,
         part: PartName,
         body: Vec<u8>,
-    ) -> Result<String, Unanswered> {
+    ) -> Result<Vec<u8>, Unanswered> {
         let (number, response) = self.requests.open(to).ok_or(Unanswered::NoAnswer)?;
         let request = Message::Request { number, part: part as u8, body: &body };
         let bytes = message::encode(PartName::Cluster, &request);
@@ -206,13 +206,13 @@ impl Cluster {
     }
 
     /// Sends the response to a request.
-    pub(super) fn respond(&self, to: NodeId, number: u64, text: &str) {
+    pub(super) fn respond(&self, to: NodeId, number: u64, body: &[u8]) {
         if let Some(bus) = &self.bus {
             // Without the current span: the process that asked knows its own.
             let response = message::encode_within(
                 None,
                 PartName::Cluster,
-                &Message::Response { number, text },
+                &Message::Response { number, body },
             );
             bus.send(to, response, Loss::Drop).ok();
         }
@@ -228,7 +228,7 @@ impl Cluster {
     }
 
     /// Delivers a response to the request that waits for it.
-    pub(super) fn resolve(&self, number: u64, response: Result<&str, Unanswered>) {
+    pub(super) fn resolve(&self, number: u64, response: Result<&[u8], Unanswered>) {
         self.requests.resolve(number, response);
     }
 

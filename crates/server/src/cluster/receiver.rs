@@ -102,7 +102,7 @@ impl Receiver {
                     self.cluster.respond_no_part(from, number);
                 }
             },
-            Message::Response { number, text } => self.cluster.resolve(number, Ok(text)),
+            Message::Response { number, body } => self.cluster.resolve(number, Ok(body)),
             Message::NoPart { number } => self.cluster.resolve(number, Err(Unanswered::NoPart)),
         }
         Ok(())

@@ -20,7 +20,7 @@ pub(crate) enum Unanswered {
 }
 
 /// The outcome of a request, once it is known.
-type Outcome = oneshot::Receiver<Result<String, Unanswered>>;
+type Outcome = oneshot::Receiver<Result<Vec<u8>, Unanswered>>;
 
 /// Requests of this process that have no response yet.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(super) struct PendingRequests(Mutex<State>);
 #[derive(Default)]
 struct State {
     last_number: u64,
-    waiting: HashMap<u64, (NodeId, oneshot::Sender<Result<String, Unanswered>>)>,
+    waiting: HashMap<u64, (NodeId, oneshot::Sender<Result<Vec<u8>, Unanswered>>)>,
 }
 
 impl PendingRequests {
@@ -47,9 +47,9 @@ impl PendingRequests {
     }
 
     /// Delivers the outcome of a request. Without a waiting request it is dropped.
-    pub fn resolve(&self, number: u64, response: Result<&str, Unanswered>) {
+    pub fn resolve(&self, number: u64, response: Result<&[u8], Unanswered>) {
         if let Some((_, sender)) = self.0.lock().waiting.remove(&number) {
-            sender.send(response.map(str::to_owned)).ok();
+            sender.send(response.map(<[u8]>::to_owned)).ok();
         }
     }
 

@@ -1,6 +1,5 @@
 //! The metrics of the libp2p host.
 
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -25,14 +24,14 @@ impl HostMetrics {
 }
 
 impl MetricSource for HostMetrics {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+    fn write_metrics(&self, writer: &mut MetricWriter) {
         let stats = self.get();
         for (name, help, value) in [
             ("connections", "Open connections with libp2p peers", stats.connections),
             ("peers", "Peers to exchange blocks with, including open pages", stats.peers),
             ("fetches", "Running fetches from libp2p peers", stats.fetches),
         ] {
-            writer.gauge(&format!("p2p_{name}"), help, value as u64)?;
+            writer.gauge(&format!("p2p_{name}"), help, value as u64);
         }
         for (name, help, value) in [
             ("received_bytes", "Bytes of Bitswap messages received", stats.received_bytes),
@@ -54,8 +53,7 @@ impl MetricSource for HostMetrics {
             ),
             ("trimmed_peers", "Peers dropped to make room for others", stats.trimmed_peers),
         ] {
-            writer.counter(&format!("p2p_{name}"), help, value)?;
+            writer.counter(&format!("p2p_{name}"), help, value);
         }
-        Ok(())
     }
 }

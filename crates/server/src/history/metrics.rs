@@ -1,13 +1,8 @@
 //! The metrics of the logs.
 
-use std::fmt;
-
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use watchfire_hub::history::Totals;
 
-use crate::metrics::MetricWriter;
+use crate::metrics::{CountersBy, MetricWriter};
 
 /// The outcome of a join that asked for missed messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +15,15 @@ pub(crate) enum Recovery {
     TooLarge,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
-    outcome: &'static str,
+#[derive(Debug)]
+pub(super) struct HistoryMetrics {
+    recoveries: CountersBy<1>,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct HistoryMetrics {
-    recoveries: Family<Labels, Counter>,
+impl Default for HistoryMetrics {
+    fn default() -> Self {
+        HistoryMetrics { recoveries: CountersBy::new(["outcome"]) }
+    }
 }
 
 impl HistoryMetrics {
@@ -37,29 +33,29 @@ impl HistoryMetrics {
             Recovery::Lost => "lost",
             Recovery::TooLarge => "too_large",
         };
-        self.recoveries.get_or_create(&Labels { outcome }).inc();
+        self.recoveries.inc([outcome]);
     }
 
-    pub fn write(&self, totals: &Totals, writer: &mut MetricWriter<'_>) -> fmt::Result {
+    pub fn write(&self, totals: &Totals, writer: &mut MetricWriter) {
         let Totals { logs, messages, memory_bytes, .. } = *totals;
-        writer.gauge("history_logs", "Topics with a log in this process", logs as u64)?;
-        writer.gauge("history_messages", "Messages kept in this process", messages as u64)?;
-        writer.gauge("history_bytes", "Memory of all logs", memory_bytes as u64)?;
+        writer.gauge("history_logs", "Topics with a log in this process", logs as u64);
+        writer.gauge("history_messages", "Messages kept in this process", messages as u64);
+        writer.gauge("history_bytes", "Memory of all logs", memory_bytes as u64);
         writer.counter(
             "history_dropped_logs",
             "Logs that lost their messages because of channels.history_bytes_max",
             totals.dropped_logs,
-        )?;
+        );
         writer.counter(
             "history_dropped_publishes",
             "Messages that were dropped because no process owned their topic in time",
             totals.dropped_publishes,
-        )?;
+        );
         writer.counter(
             "history_diverged_logs",
             "Logs that began again because two processes wrote at once",
             totals.diverged_logs,
-        )?;
-        writer.counters("history_recoveries", "Joins with a position", &self.recoveries)
+        );
+        writer.counters("history_recoveries", "Joins with a position", &self.recoveries);
     }
 }

@@ -9,7 +9,6 @@ mod topics;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant as SystemInstant};
 
@@ -287,9 +286,9 @@ impl ClusterPart for History {
 pub(crate) struct HistorySource(pub Arc<History>);
 
 impl MetricSource for HistorySource {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+    fn write_metrics(&self, writer: &mut MetricWriter) {
         let totals = self.0.replicas.lock().totals();
-        self.0.metrics.write(&totals, writer)
+        self.0.metrics.write(&totals, writer);
     }
 }
 

@@ -1,6 +1,5 @@
 //! The handle of a process for its backend.
 
-use std::fmt;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -160,15 +159,15 @@ impl Hooks {
     }
 
     /// Writes the counts of this process.
-    pub fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
-        self.metrics.write(writer)?;
+    pub fn write_metrics(&self, writer: &mut MetricWriter) {
+        self.metrics.write(writer);
         let is_open = u64::from(self.breaker.lock().is_open());
         let help = "Processes that send no requests, because the backend failed";
-        writer.gauge("hooks_breakers_open", help, is_open)?;
+        writer.gauge("hooks_breakers_open", help, is_open);
         let counts = [&self.waiting, &self.behind, &self.connecting];
         let waiting = counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).sum();
         let help = "Clients, joins and messages that wait for the backend";
-        writer.gauge("hooks_waiting", help, waiting)
+        writer.gauge("hooks_waiting", help, waiting);
     }
 }
 

@@ -1,43 +1,35 @@
 //! The metrics of hooks.
 
-use std::fmt;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
-
-use crate::metrics::MetricWriter;
+use crate::metrics::{CountersBy, MetricWriter, TimesBy};
 use crate::settings::Hook;
 
-/// The bounds of the histogram, in seconds.
-const BUCKETS: [f64; 9] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
-    hook: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Name {
-    hook: &'static str,
-}
+/// The bounds of the histogram, in nanoseconds: from 2 ms to 5 s.
+const TIMES: &[u64] = &[
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    1_000_000_000,
+    5_000_000_000,
+];
 
 /// Counts of the requests of this process.
 #[derive(Debug)]
 pub(super) struct HookMetrics {
-    requests: Family<Outcome, Counter>,
-    seconds: Family<Name, Histogram, fn() -> Histogram>,
+    requests: CountersBy<2>,
+    times: TimesBy,
 }
 
 impl Default for HookMetrics {
     fn default() -> Self {
-        let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         HookMetrics {
-            requests: Family::default(),
-            seconds: Family::new_with_constructor(histogram),
+            requests: CountersBy::new(["hook", "outcome"]),
+            times: TimesBy::new("hook", TIMES),
         }
     }
 }
@@ -45,18 +37,18 @@ impl Default for HookMetrics {
 impl HookMetrics {
     /// Counts a question or a notice. `outcome` is one of a closed set.
     pub fn count(&self, hook: Hook, outcome: &'static str) {
-        self.requests.get_or_create(&Outcome { hook: name(hook), outcome }).inc();
+        self.requests.inc([name(hook), outcome]);
     }
 
     /// Counts the time of a request that was sent.
     pub fn took(&self, hook: Hook, time: Duration) {
-        self.seconds.get_or_create(&Name { hook: name(hook) }).observe(time.as_secs_f64());
+        self.times.observe(name(hook), time);
     }
 
-    pub fn write(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+    pub fn write(&self, writer: &mut MetricWriter) {
         let help = "Questions and notices to the backend";
-        writer.family("hooks_requests", help, &self.requests)?;
-        writer.family("hooks_request_seconds", "Time of a request", &self.seconds)
+        writer.counters("hooks_requests", help, &self.requests);
+        writer.times_by("hooks_request_seconds", "Time of a request", &self.times);
     }
 }
 

@@ -4,35 +4,27 @@
 //! up when `/metrics` is requested. A feature counts for itself and reports through
 //! [`MetricSource`].
 
-mod process;
+mod counters;
 mod shard;
+mod snapshot;
 mod sockets;
 mod writer;
 
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use watchfire_sockets::{Count, HistogramTotals};
 
-pub(crate) use process::ProcessMetrics;
+pub(crate) use counters::{Counter, CountersBy, TimesBy};
 pub(crate) use shard::ShardMetrics;
 use shard::{BROADCAST_TIMES, FAN_OUT_SIZES, FAN_OUTS, JOIN_TIMES, Pick, RELAY_TIMES, TIMES};
+pub(crate) use snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
 pub(crate) use sockets::SocketMetrics;
 use writer::NANOS_PER_SECOND;
-pub(crate) use writer::{Exporter, MetricSource, MetricWriter};
-
-/// The reason for a refusal or a drop, from a closed set.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
-    reason: &'static str,
-}
+pub(crate) use writer::{MetricSource, MetricWriter};
 
 /// Counts of the whole server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Metrics {
     /// In the order of their start.
     shards: RwLock<Vec<Arc<ShardMetrics>>>,
@@ -44,7 +36,20 @@ pub(crate) struct Metrics {
     pub(crate) crashes: Counter,
     /// Signals of clients on other machines.
     pub(crate) signals_outside: Counter,
-    refusals: Family<Reason, Counter>,
+    refusals: CountersBy<1>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics {
+            shards: RwLock::default(),
+            sockets: SocketMetrics::default(),
+            broadcasts: Counter::default(),
+            crashes: Counter::default(),
+            signals_outside: Counter::default(),
+            refusals: CountersBy::new(["reason"]),
+        }
+    }
 }
 
 impl Metrics {
@@ -78,24 +83,24 @@ impl Metrics {
 
     /// Counts a refusal or a drop. `reason` is one of a closed set.
     pub(crate) fn refused(&self, reason: &'static str) {
-        self.refusals.get_or_create(&Reason { reason }).inc();
+        self.refusals.inc([reason]);
     }
 
     fn write_histogram(
         &self,
-        writer: &mut MetricWriter<'_>,
+        writer: &mut MetricWriter,
         name: &str,
         help: &str,
         (bounds, pick, divisor): (&'static [u64], Pick, f64),
-    ) -> fmt::Result {
+    ) {
         let shards = self.shards.read();
         let totals = HistogramTotals::of(bounds, shards.iter().map(|shard| pick(shard)));
-        writer.histogram(name, help, &totals, divisor)
+        writer.histogram(name, help, &totals, divisor);
     }
 }
 
 impl MetricSource for Metrics {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+    fn write_metrics(&self, writer: &mut MetricWriter) {
         writer.gauges(
             "channels_clients",
             "Open WebSockets and long-poll sessions",
@@ -104,11 +109,11 @@ impl MetricSource for Metrics {
                 ("websocket", self.sum(|shard| &shard.websockets_now)),
                 ("longpoll", self.sum(|shard| &shard.longpolls_now)),
             ],
-        )?;
+        );
         let joined = self.sum(|shard| &shard.channels_now);
-        writer.gauge("channels_joined", "Joined channels", joined)?;
+        writer.gauge("channels_joined", "Joined channels", joined);
         let help = "Topics with a subscriber, once for each shard";
-        writer.gauge("hub_topics", help, self.topics())?;
+        writer.gauge("hub_topics", help, self.topics());
         writer.counters_by(
             "channels_joins",
             "Joins that a channel decided about",
@@ -118,7 +123,7 @@ impl MetricSource for Metrics {
                 ("refused", self.sum(|shard| &shard.joins_refused)),
                 ("crashed", self.sum(|shard| &shard.joins_crashed)),
             ],
-        )?;
+        );
         let broadcasts = self.sum(|shard| &shard.broadcasts) + self.broadcasts.get();
         let delivered = "Broadcast messages given to a subscriber";
         for (name, help, value) in [
@@ -143,7 +148,7 @@ impl MetricSource for Metrics {
                 self.signals_outside.get(),
             ),
         ] {
-            writer.counter(name, help, value)?;
+            writer.counter(name, help, value);
         }
         for (name, help, histogram) in [
             (
@@ -167,15 +172,12 @@ impl MetricSource for Metrics {
                 (TIMES, RELAY_TIMES, NANOS_PER_SECOND),
             ),
         ] {
-            self.write_histogram(writer, name, help, histogram)?;
+            self.write_histogram(writer, name, help, histogram);
         }
-        writer.counters_and(
-            "refusals",
-            "Refusals and drops by reason",
-            "reason",
-            &self.sockets.refusals(),
-            &self.refusals,
-        )?;
-        self.sockets.write(writer)
+        let mut refusals = self.sockets.refusals();
+        refusals
+            .extend(self.refusals.counts().iter().map(|([(_, reason)], count)| (*reason, *count)));
+        writer.counters_by("refusals", "Refusals and drops by reason", "reason", &refusals);
+        self.sockets.write(writer);
     }
 }

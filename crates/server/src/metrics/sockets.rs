@@ -52,9 +52,9 @@ impl SocketMetrics {
         ]
     }
 
-    pub(super) fn write(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+    pub(super) fn write(&self, writer: &mut MetricWriter) {
         let Some(Running { process, counters, connections_max }) = self.0.get() else {
-            return Ok(());
+            return;
         };
         let totals = counters.totals();
         let in_a_state = totals.websockets_now + totals.parked_now + totals.http_now;
@@ -69,16 +69,17 @@ impl SocketMetrics {
                 // The counts are read one after the other, so a sum may be ahead of its parts.
                 ("other", totals.connections_now.saturating_sub(in_a_state)),
             ],
-        )?;
-        let largest = counters.queued_bytes_largest();
+        );
         for (name, help, value) in [
             ("connections_max", "Limit of open connections", *connections_max),
             ("queued_bytes", "Bytes queued for slow readers", totals.queued_bytes_now),
-            ("queued_bytes_max", "Bytes in the largest queue of a socket", largest),
-            ("partial_bytes", "Bytes of half-received messages", totals.partial_bytes_now),
         ] {
-            writer.gauge(&format!("sockets_{name}"), help, value)?;
+            writer.gauge(&format!("sockets_{name}"), help, value);
         }
+        let help = "Bytes in the largest queue of a socket";
+        writer.largest("sockets_queued_bytes_max", help, counters.queued_bytes_largest());
+        let help = "Bytes of half-received messages";
+        writer.gauge("sockets_partial_bytes", help, totals.partial_bytes_now);
         for (name, help, value) in [
             ("loop_panics", "Event loops that ended by a panic", totals.loop_panics),
             ("accepts", "Connections accepted", totals.accepts),
@@ -92,7 +93,7 @@ impl SocketMetrics {
             ("frames", "Frames accepted for sending", totals.deliveries),
             ("queued_frames", "Frames that waited in a queue", totals.queued_frames),
         ] {
-            writer.counter(&format!("sockets_{name}"), help, value)?;
+            writer.counter(&format!("sockets_{name}"), help, value);
         }
         writer.counters_by(
             "sockets_closes",
@@ -107,33 +108,31 @@ impl SocketMetrics {
                 ("slow", totals.closes_slow),
                 ("drained", totals.closes_drained),
             ],
-        )?;
+        );
         let shards = counters.busy_times().enumerate();
         let busy: Vec<_> = shards
             .map(|(shard, busy)| {
-                (
-                    [("process", process.to_string()), ("shard", shard.to_string())],
-                    busy.as_secs_f64(),
-                )
+                let labels = [("process", process.to_string()), ("shard", shard.to_string())];
+                (labels.map(|(name, value)| (name.to_owned(), value)).into(), busy.as_secs_f64())
             })
             .collect();
         writer.seconds_by(
             "sockets_shard_busy_seconds",
             "Time in which an event loop did not wait",
-            &busy,
-        )?;
+            busy,
+        );
         let histograms = counters.histograms();
         writer.histogram(
             "sockets_http_seconds",
             "Time from a request to the head of its response",
             &histograms.http_times,
             NANOS_PER_SECOND,
-        )?;
+        );
         writer.histogram(
             "sockets_queue_seconds",
             "Time in which a socket had a queue",
             &histograms.queue_ages,
             10.0,
-        )
+        );
     }
 }

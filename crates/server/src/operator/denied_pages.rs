@@ -55,7 +55,7 @@ impl DenyCalls {
         let mut failed = 0;
         let others: Vec<NodeId> = self.link.cluster().far_others().collect();
         for node in others {
-            let error = match self.link.request_if_there(node, change).await {
+            let error = match self.link.request_if_there::<String>(node, change).await {
                 Ok(answer) if answer == DONE => continue,
                 // A machine without pages has no deny-list.
                 Err(Unanswered::NoPart) => continue,
@@ -167,7 +167,7 @@ fn bad_cid(error: &CidError) -> Response {
 /// Samples of the requests.
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
-    let done = vec![DONE.as_bytes().to_vec()];
+    let done = vec![postcard::to_stdvec(DONE).expect("a text is plain data")];
     vec![
         crate::cluster::samples!(Change: Change { cid: "c".into(), is_denied: true }),
         crate::cluster::Samples {

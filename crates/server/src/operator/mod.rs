@@ -57,6 +57,7 @@ const NOT_FOUND: &str =
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
     let mut samples = denied_addresses::message_samples();
+    samples.extend(metrics_page::message_samples());
     samples.extend(view::message_samples());
     samples.extend(profiles::message_samples());
     #[cfg(feature = "pages")]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant as SystemInstant, SystemTime};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::record::{Event, HistoryFileError, Row, Sampler, Step, SystemFigures, position};
+use super::record::{Column, Event, HistoryFileError, Row, Sampler, Step, SystemFigures};
 use super::troubles::{Change, Look};
 use super::view::OperatorView;
 use crate::unix_time::unix_millis;
@@ -111,14 +111,15 @@ impl Recorder {
     }
 
     async fn sample(&mut self) {
-        let texts = self.operator.metrics_page.collect().await;
+        let snapshots = self.operator.metrics_page.collect().await;
         let system = SystemFigures::read(&self.folder);
         let (wall, steady) = (SystemTime::now(), SystemInstant::now());
         let clock_jump =
             self.last.replace((wall, steady)).map_or(0.0, |(last_wall, last_steady)| {
                 seconds_between(last_wall, wall) - (steady - last_steady).as_secs_f64()
             });
-        let sample = self.sampler.sample(unix_millis(wall), steady - self.started, &texts, &system);
+        let sample =
+            self.sampler.sample(unix_millis(wall), steady - self.started, &snapshots, &system);
         let cluster = self.operator.link.cluster();
         self.sampler.retain(|node| cluster.is_up(node));
         let missing = cluster.missing();
@@ -147,8 +148,7 @@ impl Recorder {
 
     /// Notes an event when a new certificate is served.
     fn note_certificate(&self, row: &Row) {
-        let loads = position("certificate_loads").and_then(|position| row.get(position));
-        if loads.is_some_and(|loads| loads > 0.0) {
+        if row.get(Column::CertificateLoads).is_some_and(|loads| loads > 0.0) {
             self.operator.note("certificate", "A new TLS certificate is served");
         }
     }

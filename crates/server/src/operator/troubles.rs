@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::record::{ProcessFigures, Row, SystemFigures, position};
+use super::record::{Column, ProcessFigures, Row, SystemFigures};
 use crate::metrics::{MetricSource, MetricWriter};
 
 /// The page that says how to confirm a trouble and what to do.
@@ -43,12 +43,12 @@ pub(super) struct Look<'a> {
 
 impl Look<'_> {
     /// The value of a column, if it is known and above a threshold.
-    fn above(&self, column: &str, threshold: f64) -> Option<f64> {
+    fn above(&self, column: Column, threshold: f64) -> Option<f64> {
         self.get(column).filter(|value| *value > threshold)
     }
 
-    fn get(&self, column: &str) -> Option<f64> {
-        self.row.get(position(column).expect("a check names a column"))
+    fn get(&self, column: Column) -> Option<f64> {
+        self.row.get(column)
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 5,
         fix: "Spread the load over more cores, processes or machines, or send fewer messages.",
         see: |look, _| {
-            look.above("busy_max", 0.9)?;
+            look.above(Column::BusyMax, 0.9)?;
             let loops = look.processes.iter().flat_map(|(process, figures)| {
                 figures.busy.iter().enumerate().map(move |(shard, busy)| (process, shard, *busy))
             });
@@ -103,8 +103,9 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 10,
         fix: "An event loop cannot keep up; look for busy loops and for topics with many messages.",
         see: |look, _| {
-            let dropped = ["refusals_shard_queue", "refusals_broadcast_backlog", "bus_drops"];
-            let sum: f64 = dropped.iter().filter_map(|column| look.get(column)).sum();
+            let dropped =
+                [Column::RefusalsShardQueue, Column::RefusalsBroadcastBacklog, Column::BusDrops];
+            let sum: f64 = dropped.into_iter().filter_map(|column| look.get(column)).sum();
             (sum > 0.0)
                 .then(|| format!("{sum:.0} messages a second are dropped, because a queue is full"))
         },
@@ -127,8 +128,8 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 10,
         fix: "Raise limits.sockets_max, or start another machine.",
         see: |look, _| {
-            let (used, max) = (look.get("connections")?, look.get("connections_max")?);
-            let is_refusing = look.above("refusals_sockets_max", 0.0).is_some();
+            let (used, max) = (look.get(Column::Connections)?, look.get(Column::ConnectionsMax)?);
+            let is_refusing = look.above(Column::RefusalsSocketsMax, 0.0).is_some();
             (is_refusing || used > max * 0.9)
                 .then(|| format!("{used:.0} of {max:.0} connections are open"))
         },
@@ -153,12 +154,12 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 10,
         fix: "Sort the connections by queued bytes to see which clients do not read.",
         see: |look, _| {
-            if let Some(closes) = look.above("closes_slow", 0.0) {
+            if let Some(closes) = look.above(Column::ClosesSlow, 0.0) {
                 return Some(format!(
                     "{closes:.1} clients a second are closed because they do not read"
                 ));
             }
-            let largest = look.above("queued_bytes_max", look.queued_bytes_max / 2.0)?;
+            let largest = look.above(Column::QueuedBytesMax, look.queued_bytes_max / 2.0)?;
             Some(format!("The queue of one client has {}", bytes(largest as u64)))
         },
     },
@@ -168,7 +169,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 10,
         fix: "The server sends more than its clients or its network take; sort the connections by queued bytes.",
         see: |look, queue| {
-            let now = look.above("queued_bytes", GROWING_QUEUE_BYTES_MIN)?;
+            let now = look.above(Column::QueuedBytes, GROWING_QUEUE_BYTES_MIN)?;
             let before = *queue.front().filter(|_| queue.len() == QUEUE_SECONDS)?;
             (now > before * 1.1).then(|| {
                 format!(
@@ -185,7 +186,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 10,
         fix: "Raise net.core.somaxconn, and look for busy event loops.",
         see: |look, _| {
-            let rate = look.above("backlog_overflows", 0.0)?;
+            let rate = look.above(Column::BacklogOverflows, 0.0)?;
             Some(format!(
                 "The kernel drops {rate:.0} new connections a second, because a queue is full"
             ))
@@ -197,7 +198,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 3,
         fix: "Check the NATS servers, the network, and the credentials of cluster.nats.",
         see: |look, _| {
-            let (connected, all) = (look.get("nats_connected")?, look.get("processes")?);
+            let (connected, all) = (look.get(Column::NatsConnected)?, look.get(Column::Processes)?);
             (connected < all).then(|| {
                 format!("{:.0} of {all:.0} processes have no connection to NATS", all - connected)
             })
@@ -209,7 +210,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 3,
         fix: "Check the backend at hooks.url; joins and messages are decided by hooks.on_failure until it answers.",
         see: |look, _| {
-            let open = look.above("hooks_breakers_open", 0.0)?;
+            let open = look.above(Column::HooksBreakersOpen, 0.0)?;
             Some(format!("{open:.0} processes have stopped asking the backend, because it fails"))
         },
     },
@@ -219,7 +220,8 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 30,
         fix: "A callback of the application failed; the log has the message and the topic.",
         see: |look, _| {
-            look.above("crashes", 0.0).map(|rate| format!("{rate:.1} channels a second crash"))
+            look.above(Column::Crashes, 0.0)
+                .map(|rate| format!("{rate:.1} channels a second crash"))
         },
     },
     Check {
@@ -228,7 +230,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 30,
         fix: "If your own pages are refused, add their origin to socket.check_origin or set server.public_url.",
         see: |look, _| {
-            let rate = look.above("refusals_origin", 0.0)?;
+            let rate = look.above(Column::RefusalsOrigin, 0.0)?;
             Some(format!("{rate:.1} clients a second are refused because of their origin"))
         },
     },
@@ -238,7 +240,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 30,
         fix: "Peers that cannot connect directly have used up the relay; raise limits.relay_bytes_per_day_per_address or offer STUN.",
         see: |look, _| {
-            let rate = look.above("refusals_relay_quota", 0.0)?;
+            let rate = look.above(Column::RefusalsRelayQuota, 0.0)?;
             Some(format!("{rate:.1} relayed messages a second exceed the quota"))
         },
     },
@@ -248,8 +250,8 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 1,
         fix: "Open the UDP port of stun.listen in the firewall, and let stun.listen and stun.announce lead browsers to it; without UDP, set stun.enabled = false.",
         see: |look, _| {
-            let has_tried = look.above("signals_outside", 0.0).is_some();
-            let has_reached = look.get("stun_answers_outside")? > 0.0;
+            let has_tried = look.above(Column::SignalsOutside, 0.0).is_some();
+            let has_reached = look.get(Column::StunAnswersOutside)? > 0.0;
             (has_tried && !has_reached).then(|| {
                 "No browser from outside has ever reached STUN, so all content between browsers on \
                  different networks passes this server"
@@ -263,7 +265,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 1,
         fix: "Renew the files of tls.cert and tls.key, or look in the log for failed orders of tls.acme.",
         see: |look, _| {
-            let end = look.above("certificate_end", 0.0)?;
+            let end = look.above(Column::CertificateEnd, 0.0)?;
             let left = end - look.row.time_ms as f64 / 1_000.0;
             let days = left / 86_400.0;
             (left < CERTIFICATE_SECONDS).then(|| match left > 0.0 {
@@ -299,7 +301,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 2,
         fix: "Set p2p.bootstrap to a libp2p peer that runs, and check outgoing connections, p2p.listen and the firewall.",
         see: |look, _| {
-            let has_none = look.get("p2p_connections")? < 0.5;
+            let has_none = look.get(Column::P2pConnections)? < 0.5;
             (has_none && look.uptime_seconds > FIRST_PEER_SECONDS)
                 .then(|| "The server has no connection to any libp2p peer".to_owned())
         },
@@ -310,7 +312,7 @@ pub(super) const CHECKS: &[Check] = &[
         ends_after: 30,
         fix: "If it is not you, somebody guesses the admin token: restrict who can reach admin.listen.",
         see: |look, _| {
-            let rate = look.above("refusals_admin", ADMIN_REFUSALS)?;
+            let rate = look.above(Column::RefusalsAdmin, ADMIN_REFUSALS)?;
             Some(format!("{rate:.0} requests a second to the operator's listener are refused"))
         },
     },
@@ -327,12 +329,12 @@ impl TroubleMetrics {
 }
 
 impl MetricSource for TroubleMetrics {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> std::fmt::Result {
+    fn write_metrics(&self, writer: &mut MetricWriter) {
         let lasting = self.0.lock();
-        let Some(lasting) = &*lasting else { return Ok(()) };
+        let Some(lasting) = &*lasting else { return };
         let value = |check: &Check| (check.kind, lasting.contains(&check.kind).into());
         let values: Vec<(&'static str, u64)> = CHECKS.iter().map(value).collect();
-        writer.gauges("trouble", "Whether a trouble lasts", "kind", &values)
+        writer.gauges("trouble", "Whether a trouble lasts", "kind", &values);
     }
 }
 
@@ -383,7 +385,7 @@ impl Watch {
         for (check, state) in CHECKS.iter().zip(&mut self.states) {
             changes.extend(state.note(check, look.row.time_ms, (check.see)(look, &self.queue)));
         }
-        self.queue.extend(look.get("queued_bytes"));
+        self.queue.extend(look.get(Column::QueuedBytes));
         if self.queue.len() > QUEUE_SECONDS {
             self.queue.pop_front();
         }
@@ -444,13 +446,12 @@ fn bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::record::COLUMNS;
 
     /// A sample in which these columns have these values, and nothing else is known.
-    fn row(time_ms: u64, columns: &[(&str, f32)]) -> Row {
-        let mut values = vec![f32::NAN; COLUMNS.len()];
+    fn row(time_ms: u64, columns: &[(Column, f32)]) -> Row {
+        let mut values = vec![f32::NAN; Column::ALL.len()];
         for (column, value) in columns {
-            values[position(column).expect("a column")] = *value;
+            values[*column as usize] = *value;
         }
         Row { time_ms, values }
     }
@@ -474,7 +475,7 @@ mod tests {
         let mut watch = Watch::default();
         let mut began = Vec::new();
         for second in 1..=20 {
-            began.extend(look_at(&mut watch, &row(second * 1_000, &[("busy_max", 0.95)])));
+            began.extend(look_at(&mut watch, &row(second * 1_000, &[(Column::BusyMax, 0.95)])));
         }
         let [Change::Began(trouble)] = &began[..] else { panic!("{began:?}") };
         assert_eq!((trouble.kind, trouble.since_ms), ("shard_busy", 4_000));
@@ -483,11 +484,11 @@ mod tests {
         assert_eq!(watch.troubles().len(), 1);
 
         // One calm second does not end it.
-        assert!(look_at(&mut watch, &row(21_000, &[("busy_max", 0.5)])).is_empty());
-        assert!(look_at(&mut watch, &row(22_000, &[("busy_max", 0.95)])).is_empty());
+        assert!(look_at(&mut watch, &row(21_000, &[(Column::BusyMax, 0.5)])).is_empty());
+        assert!(look_at(&mut watch, &row(22_000, &[(Column::BusyMax, 0.95)])).is_empty());
         let mut ended = Vec::new();
         for second in 23..=40 {
-            ended.extend(look_at(&mut watch, &row(second * 1_000, &[("busy_max", 0.5)])));
+            ended.extend(look_at(&mut watch, &row(second * 1_000, &[(Column::BusyMax, 0.5)])));
         }
         assert!(matches!(&ended[..], [Change::Ended(trouble)] if trouble.kind == "shard_busy"));
         assert_eq!(watch.troubles(), []);
@@ -498,12 +499,12 @@ mod tests {
         let mut watch = Watch::default();
         let mut changes = Vec::new();
         for second in 1..=30 {
-            let queued = [("queued_bytes", 50e6)];
+            let queued = [(Column::QueuedBytes, 50e6)];
             changes.extend(look_at(&mut watch, &row(second * 1_000, &queued)));
         }
         assert_eq!(changes, [], "large, but it does not grow");
         for second in 31..=45 {
-            let queued = [("queued_bytes", 50e6 + (second - 30) as f32 * 4e6)];
+            let queued = [(Column::QueuedBytes, 50e6 + (second - 30) as f32 * 4e6)];
             changes.extend(look_at(&mut watch, &row(second * 1_000, &queued)));
         }
         assert!(matches!(&changes[..], [Change::Began(trouble)] if trouble.kind == "queues_grow"));
@@ -514,7 +515,8 @@ mod tests {
         let mut watch = Watch::default();
         let mut at = 0;
         let mut look = |signals: f32, answers: f32, seconds: u64| {
-            let columns = [("signals_outside", signals), ("stun_answers_outside", answers)];
+            let columns =
+                [(Column::SignalsOutside, signals), (Column::StunAnswersOutside, answers)];
             let mut changes = Vec::new();
             for _ in 0..seconds {
                 at += 1_000;

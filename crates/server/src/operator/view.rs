@@ -15,7 +15,7 @@ use watchfire_types::{NodeId, ShardId};
 use super::denied_addresses::DeniedAddresses;
 use super::machines::{Machine, Machines};
 use super::metrics_page::MetricsPage;
-use super::record::{COLUMNS, Event, History, ProcessFigures, Row, Step, SystemFigures, position};
+use super::record::{Column, Event, History, ProcessFigures, Row, Step, SystemFigures};
 use super::troubles::{TroubleMetrics, Watch};
 use crate::channel_api::{
     ClientId, ConnectionId, ConnectionQuery, Endpoint, FoundConnections, ShardAnswer,
@@ -323,7 +323,7 @@ impl OperatorView {
         let processes: Vec<ProcessView<'_>> = processes.collect();
         let latest = recorded.history.latest();
         let latest: Option<BTreeMap<&str, Option<f64>>> = latest.map(|row| {
-            COLUMNS.iter().enumerate().map(|(at, column)| (column.name, row.get(at))).collect()
+            Column::ALL.iter().map(|column| (column.name(), row.get(*column))).collect()
         });
         let machines = self.machines.lock();
         json!({
@@ -344,7 +344,7 @@ impl OperatorView {
 
     fn limits_of(&self, recorded: &Recorded) -> Vec<LimitView> {
         let latest = recorded.history.latest();
-        let of = |name: &str| latest.and_then(|row: &Row| row.get(position(name)?));
+        let of = |column| latest.and_then(|row: &Row| row.get(column));
         let limit = |name, used: Option<f64>, max: Option<f64>, unit, setting| {
             let (used, max) = used.zip(max).filter(|(_, max)| *max > 0.0)?;
             Some(LimitView { name, used, max, unit, setting })
@@ -361,8 +361,8 @@ impl OperatorView {
         let limits = [
             limit(
                 "connections",
-                of("connections"),
-                of("connections_max"),
+                of(Column::Connections),
+                of(Column::ConnectionsMax),
                 "",
                 "limits.sockets_max",
             ),
@@ -380,17 +380,17 @@ impl OperatorView {
                 "bytes",
                 "",
             ),
-            limit("busiest event loop", of("busy_max"), Some(1.0), "share", "server.shards"),
+            limit("busiest event loop", of(Column::BusyMax), Some(1.0), "share", "server.shards"),
             limit(
                 "queue of a client",
-                of("queued_bytes_max"),
+                of(Column::QueuedBytesMax),
                 Some(self.limits.queued_bytes_max as f64),
                 "bytes",
                 "limits.queued_bytes_max",
             ),
             limit(
                 "kept messages",
-                of("history_bytes"),
+                of(Column::HistoryBytes),
                 Some(self.history_bytes_max as f64),
                 "bytes",
                 "channels.history_bytes_max",
@@ -410,7 +410,7 @@ impl OperatorView {
         use std::fmt::Write;
 
         let recorded = self.recorded.lock();
-        let columns: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+        let columns: Vec<&str> = Column::ALL.iter().map(|column| column.name()).collect();
         let mut text =
             format!("{{\"step_ms\":{},\"columns\":{},\"rows\":[", step.millis(), json!(columns));
         for (index, row) in recorded.history.rows_after(step, after_ms).enumerate() {

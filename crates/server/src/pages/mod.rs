@@ -13,7 +13,6 @@ mod peer_json;
 mod replicated;
 mod trace_report;
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use watchfire_types::Instant;
@@ -73,10 +72,10 @@ impl Feature for PageFeature {
         self.pages.handle_tick(now);
     }
 
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+    fn write_metrics(&self, writer: &mut MetricWriter) {
         let (open, available) = self.pages.len();
-        writer.gauge("pages_open", "Pages that a peer has open", open as u64)?;
-        writer.gauge("pages_available", "Pages of which a peer has all blocks", available as u64)
+        writer.gauge("pages_open", "Pages that a peer has open", open as u64);
+        writer.gauge("pages_available", "Pages of which a peer has all blocks", available as u64);
     }
 }
 

@@ -12,7 +12,6 @@ mod connect;
 mod expiries;
 mod hooked;
 
-use std::fmt;
 use std::sync::Arc;
 
 use channel::RuleChannel;
@@ -93,7 +92,9 @@ impl Feature for RuleFeature {
         self.expiries.notify_due(now, &self.endpoint);
     }
 
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
-        self.hooks.as_ref().map_or(Ok(()), |hooks| hooks.write_metrics(writer))
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        if let Some(hooks) = &self.hooks {
+            hooks.write_metrics(writer);
+        }
     }
 }

@@ -16,7 +16,6 @@ mod slots;
 mod state;
 mod throw_message;
 
-use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
@@ -100,11 +99,11 @@ impl Feature for SpriteFeature {
         self.polling.grids.handle_tick(now);
     }
 
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+    fn write_metrics(&self, writer: &mut MetricWriter) {
         let (grids, slots) = self.polling.grids.len();
-        writer.gauge("sprites_grids", "Grids with a slot taken or reserved", grids as u64)?;
-        writer.gauge("sprites_peers", "Slots on grids, taken or reserved", slots as u64)?;
+        writer.gauge("sprites_grids", "Grids with a slot taken or reserved", grids as u64);
+        writer.gauge("sprites_peers", "Slots on grids, taken or reserved", slots as u64);
         let throws = self.polling.counts.throws.get();
-        writer.counter("sprites_throws", "Throws that were accepted", throws)
+        writer.counter("sprites_throws", "Throws that were accepted", throws);
     }
 }

@@ -13,7 +13,7 @@ use super::polling::Polling;
 use super::slot::Carrier;
 use super::state::State;
 
-use crate::cluster::{ClusterPart, PartLink};
+use crate::cluster::{ClusterPart, PartLink, PendingResponse};
 use crate::metrics::Metrics;
 
 /// How much longer this process reserves a slot of another process than that process does.
@@ -75,12 +75,15 @@ impl ClusterPart for GridReplication {
         self.grids.reserve_slots_of(node);
     }
 
-    fn answer(&self, request: &[u8]) -> Option<String> {
-        let (status, body) = match postcard::from_bytes(request).ok()? {
-            Request::Throw { grid, peer, throw } => self.polling.throw(grid, PeerId(peer), throw),
-            Request::Leave { grid, peer } => self.polling.leave(grid, PeerId(peer)),
+    fn take_request(&self, request: &[u8], response: PendingResponse) {
+        let (status, body) = match postcard::from_bytes(request) {
+            Ok(Request::Throw { grid, peer, throw }) => {
+                self.polling.throw(grid, PeerId(peer), throw)
+            }
+            Ok(Request::Leave { grid, peer }) => self.polling.leave(grid, PeerId(peer)),
+            Err(error) => return tracing::error!(%error, "cannot decode a request about a sprite"),
         };
-        Some(format!("{}{body}", status.as_u16()))
+        response.send(&(status.as_u16(), body.to_string()));
     }
 }
 

@@ -130,19 +130,17 @@ async fn leave(
     Ok(respond(status, &body))
 }
 
-/// Forwards a request to the process that has the slot. Its answer is one text: the status, then
-/// the JSON.
+/// Forwards a request to the process that has the slot. Its answer is the status and the JSON.
 async fn forward(
     polling: &Polling,
     node: NodeId,
     request: Request<'_>,
 ) -> Result<Response, Refused> {
-    let answer = polling.grids.link.request(node, &request).await.ok_or_else(stale)?;
-    let (status, body) = answer.split_at_checked(3).ok_or_else(stale)?;
-    let status: u16 = status.parse().map_err(|_| stale())?;
+    let answer: Option<(u16, String)> = polling.grids.link.request(node, &request).await;
+    let (status, body) = answer.ok_or_else(stale)?;
     let status = StatusCode::from_u16(status).map_err(|_| stale())?;
     let headers = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];
-    Ok((status, headers, body.to_owned()).into_response())
+    Ok((status, headers, body).into_response())
 }
 
 /// The slot whose token is in a body.

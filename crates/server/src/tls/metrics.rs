@@ -1,6 +1,5 @@
 //! The counts of certificates.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -39,12 +38,12 @@ impl TlsMetrics {
 }
 
 impl MetricSource for TlsMetrics {
-    fn write_metrics(&self, writer: &mut MetricWriter<'_>) -> fmt::Result {
+    fn write_metrics(&self, writer: &mut MetricWriter) {
         let validity = self.certificates.current().as_ref().and_then(Validity::of);
         if let Some(validity) = validity.filter(|_| self.reports_end) {
             let end = validity.not_after.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let help = "Unix time at which the TLS certificate expires";
-            writer.gauge("tls_certificate_end_timestamp_seconds", help, end.as_secs())?;
+            writer.gauge("tls_certificate_end_timestamp_seconds", help, end.as_secs());
         }
         let TlsCounts { loads, load_failures, orders, order_failures } = &*self.counts;
         for (name, help, value) in [
@@ -53,8 +52,7 @@ impl MetricSource for TlsMetrics {
             ("tls_orders", "Certificates that an ACME server issued", orders),
             ("tls_order_failures", "Orders of certificates that failed", order_failures),
         ] {
-            writer.counter(name, help, value.load(Ordering::Relaxed))?;
+            writer.counter(name, help, value.load(Ordering::Relaxed));
         }
-        Ok(())
     }
 }

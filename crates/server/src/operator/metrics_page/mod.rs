@@ -1,6 +1,7 @@
 //! `GET /metrics`: the counts of all processes.
 
-mod merge;
+mod exposition;
+mod process;
 
 use std::sync::Arc;
 
@@ -9,27 +10,21 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use http::header;
-use prometheus_client::encoding::text::{encode_eof, encode_registry};
-use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use watchfire_types::NodeId;
 
-use crate::cluster::{ClusterPart, PartLink};
-use crate::metrics::{Exporter, MetricSource, ProcessMetrics};
+use crate::cluster::{ClusterPart, PartLink, PendingResponse};
+use crate::metrics::{MetricSource, MetricWriter, Snapshot};
 
 /// Everything that `/metrics` shows, collected when it is requested.
 pub(crate) struct MetricsPage {
-    /// Metrics whose names begin with `watchfire_`, and those of the process.
-    registries: [Registry; 2],
+    sources: Vec<Arc<dyn MetricSource>>,
     link: PartLink,
 }
 
 impl MetricsPage {
     pub fn new(sources: Vec<Arc<dyn MetricSource>>, link: PartLink) -> Self {
-        let (mut own, mut process) = (Registry::with_prefix("watchfire"), Registry::default());
-        own.register_collector(Box::new(Exporter(sources)));
-        process.register_collector(Box::new(ProcessMetrics));
-        MetricsPage { registries: [own, process], link }
+        MetricsPage { sources, link }
     }
 
     pub fn routes(self: Arc<Self>) -> Router {
@@ -38,34 +33,26 @@ impl MetricsPage {
 
     /// The metrics of each process of this machine. A process that does not answer in time is missing,
     /// which `watchfire_processes` shows.
-    pub async fn collect(&self) -> Vec<(NodeId, String)> {
+    pub async fn collect(&self) -> Vec<(NodeId, Snapshot)> {
         let mut requests = JoinSet::new();
         for (node, _) in self.link.cluster().near_others() {
             let link = self.link.clone();
             requests.spawn(async move { Some((node, link.request(node, &()).await?)) });
         }
-        let own = (self.link.cluster().me(), self.render_here());
-        let mut texts = requests.join_all().await;
-        texts.push(Some(own));
-        texts.sort_by_key(|answer| answer.as_ref().map(|(node, _)| *node));
-        texts.into_iter().flatten().collect()
+        let own = (self.link.cluster().me(), self.snapshot());
+        let mut snapshots: Vec<_> = requests.join_all().await.into_iter().flatten().collect();
+        snapshots.push(own);
+        snapshots.sort_by_key(|(node, _)| *node);
+        snapshots
     }
 
-    /// The metrics of all processes, merged.
-    async fn render(&self) -> String {
-        let mut texts: Vec<String> =
-            self.collect().await.into_iter().map(|(_, text)| text).collect();
-        if texts.len() == 1 { texts.remove(0) } else { merge::merge(&texts) }
-    }
-
-    /// The counts of this process.
-    fn render_here(&self) -> String {
-        let mut text = String::new();
-        for registry in &self.registries {
-            encode_registry(&mut text, registry).expect("writing into a String cannot fail");
-        }
-        encode_eof(&mut text).expect("writing into a String cannot fail");
-        text
+    /// The metrics of this process.
+    fn snapshot(&self) -> Snapshot {
+        let mut writer = MetricWriter::default();
+        self.sources.iter().for_each(|source| source.write_metrics(&mut writer));
+        let mut snapshot = writer.into_snapshot();
+        snapshot.families.extend(process::metrics());
+        snapshot
     }
 }
 
@@ -78,12 +65,35 @@ impl ClusterPart for MetricsPage {
         Ok(()) // There are requests only.
     }
 
-    fn answer(&self, _: &[u8]) -> Option<String> {
-        Some(self.render_here())
+    fn take_request(&self, _: &[u8], response: PendingResponse) {
+        response.send(&self.snapshot());
     }
 }
 
 async fn show(State(page): State<Arc<MetricsPage>>) -> impl IntoResponse {
+    let mut merged = Snapshot::default();
+    page.collect().await.into_iter().for_each(|(_, snapshot)| merged.merge(snapshot));
     let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, openmetrics)], page.render().await)
+    ([(header::CONTENT_TYPE, openmetrics)], exposition::text(merged))
+}
+
+/// Samples of the answers.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+    use crate::cluster::samples;
+    use crate::metrics::{Buckets, Family, Kind, Merge, Value};
+    let buckets = Buckets { counts: vec![(0.5, 1)], sum: 0.25 };
+    let values = [Value::Count(1), Value::Number(2.5), Value::Histogram(buckets)];
+    let labels = vec![("l".to_owned(), "v".to_owned())];
+    let series = values.clone().map(|value| (labels.clone(), value));
+    let (name, help) = ("n".to_owned(), "h".to_owned());
+    let (kind, merge) = (Kind::Gauge, Merge::Largest);
+    let family = Family { name, help, kind, merge, series: series.into() };
+    let [count, number, histogram] = values;
+    vec![
+        samples!(Snapshot: Snapshot { families: vec![family] }),
+        samples!(enum Value: count, number, histogram),
+        samples!(enum Kind: Kind::Counter, Kind::Gauge, Kind::Histogram),
+        samples!(enum Merge: Merge::Sum, Merge::Largest, Merge::Smallest),
+    ]
 }

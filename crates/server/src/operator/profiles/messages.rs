@@ -12,13 +12,19 @@ pub(crate) enum Format {
 /// A call to the same part in another process.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Call {
-    /// Start a profile. The answer is empty, or why there is none.
+    /// Start a profile. The answer is a [`Started`].
     Start { id: u64, seconds: u64, format: Format },
-    /// The profile, in base64. The answer is empty while it runs.
+    /// The answer is a [`Taken`].
     Take { id: u64 },
     /// End a profile whose client has left.
     Cancel { id: u64 },
 }
+
+/// The answer to [`Call::Start`]; an error says why there is no profile.
+pub(super) type Started = Result<(), String>;
+
+/// The answer to [`Call::Take`]: the profile, `None` while it runs, or why there is none.
+pub(super) type Taken = Result<Option<Vec<u8>>, String>;
 
 /// Samples of the calls.
 #[cfg(test)]
@@ -31,5 +37,7 @@ pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
             Call::Cancel { id: 1 },
         ),
         samples!(enum Format: Format::Pprof, Format::FlameGraph),
+        samples!(enum Started: Ok(()), Err("e".into())),
+        samples!(enum Taken: Ok(None), Ok(Some(vec![1])), Err("e".into())),
     ]
 }

@@ -43,9 +43,4 @@ impl ClusterPart for ProfileCalls {
     fn receive(&self, _: NodeId, _: &[u8]) -> Result<(), postcard::Error> {
         Ok(())
     }
-
-    /// A process that has the feature asked for a profile of this one.
-    fn answer(&self, _: &[u8]) -> Option<String> {
-        Some(format!("!{NOT_BUILT}"))
-    }
 }

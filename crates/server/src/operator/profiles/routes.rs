@@ -12,8 +12,6 @@ use axum::extract::{Query, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::{StatusCode, header};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -23,8 +21,8 @@ use watchfire_types::NodeId;
 
 use super::cpu_profile::ProfileError;
 use super::job::Job;
-use super::messages::{Call, Format};
-use crate::cluster::{ClusterPart, PartLink};
+use super::messages::{Call, Format, Started, Taken};
+use crate::cluster::{ClusterPart, PartLink, PendingResponse};
 use crate::operator::access::{Access, refuse};
 
 /// The longest profile. A connection to the operator's listener may last twice as long.
@@ -35,9 +33,6 @@ const SECONDS: u64 = 10;
 const TAKE_PAUSE: Duration = Duration::from_millis(200);
 /// How long another process may write its profile.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The beginning of another process's answer without a profile.
-const FAILED: &str = "!";
 
 /// The calls for profiles.
 pub(crate) struct ProfileCalls {
@@ -161,37 +156,39 @@ impl ProfileCalls {
         let no_answer = || Problem::NoAnswer(node);
         // Also when this future is dropped, because the client has left.
         let _cancel = CancelWhenDropped { link: &self.link, node, id };
-        let started = self.link.request(node, &Call::Start { id, seconds, format }).await;
-        if let Some(error) = started.ok_or_else(no_answer)?.strip_prefix(FAILED) {
-            return Err(Problem::FailedElsewhere(error.to_owned()));
-        }
+        let started: Option<Started> =
+            self.link.request(node, &Call::Start { id, seconds, format }).await;
+        started.ok_or_else(no_answer)?.map_err(Problem::FailedElsewhere)?;
         let deadline = Instant::now() + Duration::from_secs(seconds) + WRITE_TIMEOUT;
         while Instant::now() < deadline {
             sleep(TAKE_PAUSE).await;
-            let text = self.link.request(node, &Call::Take { id }).await.ok_or_else(no_answer)?;
-            if let Some(error) = text.strip_prefix(FAILED) {
-                return Err(Problem::FailedElsewhere(error.to_owned()));
-            }
-            if !text.is_empty() {
-                return STANDARD.decode(text).map_err(|_| no_answer());
+            let taken: Option<Taken> = self.link.request(node, &Call::Take { id }).await;
+            if let Some(profile) = taken.ok_or_else(no_answer)?.map_err(Problem::FailedElsewhere)? {
+                return Ok(profile);
             }
         }
         Err(no_answer())
     }
 
-    fn take_asked(&self, id: u64) -> String {
+    fn start_asked(&self, id: u64, seconds: u64, format: Format) -> Started {
+        let job = start(seconds, format, self.link.cluster().me());
+        *self.asked.lock() = Some((id, job.map_err(|error| error.to_string())?));
+        Ok(())
+    }
+
+    fn take_asked(&self, id: u64) -> Taken {
         let mut asked = self.asked.lock();
         let Some((_, job)) = asked.as_mut().filter(|(asked, _)| *asked == id) else {
-            return format!("{FAILED}the profile was cancelled");
+            return Err("the profile was cancelled".to_owned());
         };
-        let text = match job.result.try_recv() {
-            Err(TryRecvError::Empty) => return String::new(),
-            Err(TryRecvError::Closed) => format!("{FAILED}the thread of the profile ended"),
-            Ok(Err(error)) => format!("{FAILED}{error}"),
-            Ok(Ok(profile)) => STANDARD.encode(profile),
+        let taken = match job.result.try_recv() {
+            Err(TryRecvError::Empty) => return Ok(None),
+            Err(TryRecvError::Closed) => Err("the thread of the profile ended".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Ok(profile)) => Ok(Some(profile)),
         };
         *asked = None;
-        text
+        taken
     }
 }
 
@@ -207,20 +204,14 @@ impl ClusterPart for ProfileCalls {
         Ok(())
     }
 
-    fn answer(&self, request: &[u8]) -> Option<String> {
-        match postcard::from_bytes(request).ok()? {
-            Call::Start { id, seconds, format } => {
-                let seconds = seconds.clamp(1, SECONDS_MAX);
-                match start(seconds, format, self.link.cluster().me()) {
-                    Ok(job) => {
-                        *self.asked.lock() = Some((id, job));
-                        Some(String::new())
-                    }
-                    Err(error) => Some(format!("{FAILED}{error}")),
-                }
+    fn take_request(&self, request: &[u8], response: PendingResponse) {
+        match postcard::from_bytes(request) {
+            Ok(Call::Start { id, seconds, format }) => {
+                response.send(&self.start_asked(id, seconds.clamp(1, SECONDS_MAX), format));
             }
-            Call::Take { id } => Some(self.take_asked(id)),
-            Call::Cancel { .. } => None,
+            Ok(Call::Take { id }) => response.send(&self.take_asked(id)),
+            Ok(Call::Cancel { .. }) => {}
+            Err(error) => tracing::error!(%error, "cannot decode a call for a profile"),
         }
     }
 

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::columns::COLUMNS;
+use super::columns::Column;
 use super::sampler::Row;
 
 /// Seconds of the history.
@@ -28,7 +28,7 @@ pub(in crate::operator) const EVENTS: usize = 256;
 
 const CHECKSUM_BYTES: usize = 8;
 /// A row in the file: its time, the values, and the checksum.
-const ROW_BYTES: usize = 8 + 4 * COLUMNS.len() + CHECKSUM_BYTES;
+const ROW_BYTES: usize = 8 + 4 * Column::ALL.len() + CHECKSUM_BYTES;
 /// An event in the file: its length, its JSON, and the checksum.
 const EVENT_BYTES: usize = 512;
 /// The longest text of an event. It is cut further if its JSON does not fit in a slot.
@@ -214,8 +214,8 @@ impl History {
 /// The first bytes of a file: its version, and a hash of the columns and sizes.
 fn own_header() -> [u8; HEADER_BYTES] {
     let mut hash = Sha256::new();
-    for column in COLUMNS {
-        hash.update(column.name.as_bytes());
+    for column in Column::ALL {
+        hash.update(column.name().as_bytes());
         hash.update([0]);
     }
     hash.update((ROW_BYTES as u64).to_le_bytes());
@@ -330,7 +330,7 @@ mod tests {
     }
 
     fn row(time_ms: u64) -> Row {
-        Row { time_ms, values: vec![time_ms as f32; COLUMNS.len()] }
+        Row { time_ms, values: vec![time_ms as f32; Column::ALL.len()] }
     }
 
     fn event(time_ms: u64, text: &str) -> Event {

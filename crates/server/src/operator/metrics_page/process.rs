@@ -1,62 +1,44 @@
-//! The metrics of the process, with the names that Prometheus prescribes, and the version.
+//! The metrics of the process, with the names that Prometheus prescribes.
 
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-/// Reads the system's counts of this process. A count that cannot be read is missing.
-#[derive(Debug)]
-pub(crate) struct ProcessMetrics;
+use crate::metrics::{Family, Kind, Labels, Merge, Value};
 
-impl Collector for ProcessMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
-        let stat = Stat::read();
-        if let Some(stat) = &stat {
-            let counter = ConstCounter::new(stat.cpu_seconds);
-            let help = "User and system CPU time";
-            let kind = counter.metric_type();
-            counter.encode(encoder.encode_descriptor(
-                "process_cpu_seconds",
-                help,
-                None,
-                kind,
-            )?)?;
-        }
-        let of_stat = |value: fn(&Stat) -> f64| stat.as_ref().map(value);
-        let nofile = getrlimit(Resource::Nofile).current;
-        for (name, help, value) in [
-            (
-                "process_resident_memory_bytes",
-                "Resident memory",
-                of_stat(|stat| stat.resident_bytes as f64),
-            ),
-            (
-                "process_virtual_memory_bytes",
-                "Virtual memory",
-                of_stat(|stat| stat.virtual_bytes as f64),
-            ),
-            ("process_threads", "Threads", of_stat(|stat| stat.threads as f64)),
-            (
-                "process_start_time_seconds",
-                "Start of the process as a Unix time",
-                stat.as_ref().and_then(Stat::started_at),
-            ),
-            ("process_open_fds", "Open file descriptors", open_fds().map(|fds| fds as f64)),
-            ("process_max_fds", "Limit of open file descriptors", nofile.map(|max| max as f64)),
-        ] {
-            let Some(value) = value else { continue };
-            let gauge = ConstGauge::new(value);
-            let kind = gauge.metric_type();
-            gauge.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
-        }
-        Ok(())
-    }
+/// The system's counts of this process. A count that cannot be read is missing.
+pub(super) fn metrics() -> impl Iterator<Item = Family> {
+    let stat = Stat::read();
+    let of_stat = |value: fn(&Stat) -> f64| stat.as_ref().map(value);
+    let nofile = getrlimit(Resource::Nofile).current;
+    let metrics = [
+        ("cpu_seconds", "User and system CPU time", of_stat(|stat| stat.cpu_seconds)),
+        ("resident_memory_bytes", "Resident memory", of_stat(|stat| stat.resident_bytes as f64)),
+        ("virtual_memory_bytes", "Virtual memory", of_stat(|stat| stat.virtual_bytes as f64)),
+        ("threads", "Threads", of_stat(|stat| stat.threads as f64)),
+        (
+            "start_time_seconds",
+            "Start of the process as a Unix time",
+            stat.as_ref().and_then(Stat::started_at),
+        ),
+        ("open_fds", "Open file descriptors", open_fds().map(|fds| fds as f64)),
+        ("max_fds", "Limit of open file descriptors", nofile.map(|max| max as f64)),
+    ];
+    metrics.into_iter().filter_map(|(name, help, value)| {
+        let kind = if name == "cpu_seconds" { Kind::Counter } else { Kind::Gauge };
+        // The server has run since its oldest process started. Each process has its own limit of descriptors.
+        let merge = if name == "start_time_seconds" { Merge::Smallest } else { Merge::Sum };
+        let (name, help) = (format!("process_{name}"), help.to_owned());
+        Some(Family {
+            name,
+            help,
+            kind,
+            merge,
+            series: vec![(Labels::new(), Value::Number(value?))],
+        })
+    })
 }
 
 /// A part of `/proc/self/stat` (proc_pid_stat(5)).

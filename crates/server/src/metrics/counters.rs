@@ -1,0 +1,86 @@
+//! Counts that any thread may change.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use watchfire_sockets::HistogramTotals;
+
+/// A count that only goes up.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub fn inc(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counters that differ by their labels. The values of labels come from closed sets.
+#[derive(Debug)]
+pub(crate) struct CountersBy<const N: usize> {
+    names: [&'static str; N],
+    counters: RwLock<BTreeMap<[&'static str; N], Counter>>,
+}
+
+impl<const N: usize> CountersBy<N> {
+    /// Counters with labels of these names.
+    pub fn new(names: [&'static str; N]) -> Self {
+        CountersBy { names, counters: RwLock::default() }
+    }
+
+    /// Counts one of these labels.
+    pub fn inc(&self, labels: [&'static str; N]) {
+        if let Some(counter) = self.counters.read().get(&labels) {
+            return counter.inc();
+        }
+        self.counters.write().entry(labels).or_default().inc();
+    }
+
+    /// The names and values of the labels, and the count, of each counter that was changed.
+    pub(super) fn counts(&self) -> Vec<([(&'static str, &'static str); N], u64)> {
+        let counters = self.counters.read();
+        let counts = counters.iter().map(|(labels, counter)| {
+            (std::array::from_fn(|at| (self.names[at], labels[at])), counter.get())
+        });
+        counts.collect()
+    }
+}
+
+/// Histograms of times that differ by one label. Its values come from a closed set.
+#[derive(Debug)]
+pub(crate) struct TimesBy {
+    name: &'static str,
+    /// In nanoseconds.
+    bounds: &'static [u64],
+    times: Mutex<BTreeMap<&'static str, HistogramTotals>>,
+}
+
+impl TimesBy {
+    /// Histograms with a label of this name, and these bounds in nanoseconds.
+    pub fn new(name: &'static str, bounds: &'static [u64]) -> Self {
+        TimesBy { name, bounds, times: Mutex::default() }
+    }
+
+    /// Counts a time.
+    pub fn observe(&self, label: &'static str, time: Duration) {
+        let mut times = self.times.lock();
+        let totals = times
+            .entry(label)
+            .or_insert_with(|| HistogramTotals::of(self.bounds, std::iter::empty()));
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        totals.counts[self.bounds.partition_point(|bound| *bound < nanos)] += 1;
+        totals.sum = totals.sum.saturating_add(nanos);
+    }
+
+    /// The name and value of the label, and the values, of each histogram that has some.
+    pub(super) fn totals(&self) -> Vec<([(&'static str, &'static str); 1], HistogramTotals)> {
+        let times = self.times.lock();
+        times.iter().map(|(label, totals)| ([(self.name, *label)], totals.clone())).collect()
+    }
+}
