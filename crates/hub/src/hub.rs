@@ -2,19 +2,51 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use hashbrown::{HashMap, HashTable};
+use thiserror::Error;
 use watchfire_types::Slab;
 
 use crate::fan_out::FanOut;
-use crate::limits::{HubLimits, QueueFull};
-use crate::room::{NONE, should_shrink};
-use crate::seeded::Seeded;
 use crate::subscription::{Subscription, SubscriptionId, SubscriptionIds, Subscriptions};
+use crate::tables::Seeded;
+use crate::tables::{NONE, should_shrink};
 use crate::topic::{Members, Topic};
 
 /// Subscribers of one topic that are served before the next topic's turn.
 const TURN_VISITS: usize = 64;
 /// Empty queues with more capacity than this are freed.
 const QUEUE_CAPACITY_KEPT: usize = 1_024;
+
+/// Limits of a [`Hub`](Hub).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HubLimits {
+    /// Deliveries that wait on one topic, or are in progress. At the limit, broadcasts are refused.
+    pub queued_per_topic_max: usize,
+    /// Deliveries that wait on all topics together. At the limit, broadcasts are refused.
+    pub queued_max: usize,
+}
+
+impl Default for HubLimits {
+    fn default() -> Self {
+        HubLimits { queued_per_topic_max: 1_024, queued_max: 65_536 }
+    }
+}
+
+/// A broadcast was refused because too many earlier ones wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum QueueFull {
+    /// The topic has [`HubLimits::queued_per_topic_max`] deliveries waiting.
+    #[error("the topic's queue is full: {max} deliveries wait")]
+    Topic {
+        /// The limit.
+        max: usize,
+    },
+    /// All topics together have [`HubLimits::queued_max`] deliveries waiting.
+    #[error("the hub's queue is full: {max} deliveries wait")]
+    Hub {
+        /// The limit.
+        max: usize,
+    },
+}
 
 /// The subscriptions of one shard, and the deliveries that wait for its subscribers.
 ///

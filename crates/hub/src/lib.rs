@@ -27,15 +27,12 @@
 mod fan_out;
 pub mod history;
 mod hub;
-mod limits;
 mod presence;
-mod room;
-mod seeded;
 mod subscription;
+mod tables;
 mod topic;
 
-pub use hub::Hub;
-pub use limits::{HubLimits, QueueFull};
+pub use hub::{Hub, HubLimits, QueueFull};
 pub use presence::{
     Diff, Exported, ImportError, OwnChange, Presence, PresenceLimits, PresenceOwner, Reference,
     TrackError,

@@ -1,6 +1,6 @@
 use watchfire_types::Slab;
 
-use crate::room::NONE;
+use crate::tables::NONE;
 
 /// One client's subscription to one topic: a slot of the [`Hub`](crate::Hub).
 ///

@@ -1,6 +1,6 @@
 use compact_str::CompactString;
 
-use crate::room::should_shrink;
+use crate::tables::should_shrink;
 
 /// A topic with at least one subscriber.
 #[derive(Debug, Default)]

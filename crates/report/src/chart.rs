@@ -181,7 +181,6 @@ pub enum Side {
 
 /// A colour that is distinct from the others in light and dark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "a colour is its name")]
 pub enum Colour {
     Orange,
     Blue,

@@ -63,6 +63,7 @@
 //! default is one. The crates whose names begin with `watchfire-` are parts of this one, and change
 //! without notice.
 
+#![warn(missing_docs)]
 // A build without a feature keeps the code that only this feature uses, so that the rest has no
 // conditions.
 #![cfg_attr(

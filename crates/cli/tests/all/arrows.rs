@@ -33,10 +33,27 @@ fn map() -> BTreeMap<String, BTreeSet<String>> {
     rows.map(imports).collect()
 }
 
+/// The levels of the drawing, from the highest, and the crates on each.
+fn levels() -> Vec<(String, Vec<String>)> {
+    let map = document("ARCHITECTURE.md");
+    let (_, map) = map.split_once("## The map").expect("the map has a headline");
+    let drawing = map.split("```").nth(1).expect("the map is drawn");
+    let mut levels: Vec<(String, Vec<String>)> = Vec::new();
+    for line in drawing.lines().filter(|line| !line.is_empty()) {
+        let (crates, _) = line.split_once('│').expect("a bar divides the crates from the remark");
+        let mut words = crates.split_whitespace().map(str::to_owned);
+        if !line.starts_with("   ") {
+            levels.push((words.next().expect("a level has a name"), Vec::new()));
+        }
+        levels.last_mut().expect("the drawing begins with a level").1.extend(words);
+    }
+    levels
+}
+
 /// The crates that the map calls pure.
 fn pure() -> Vec<String> {
-    let map = document("ARCHITECTURE.md");
-    let (_, list) = map.split_once("Of these\ncrates, ").expect("the map lists the pure crates");
+    let map = document("ARCHITECTURE.md").replace('\n', " ");
+    let (_, list) = map.split_once("Of these crates,").expect("the map lists the pure crates");
     let (list, _) = list.split_once("are pure").expect("the list ends");
     let pure: Vec<String> = quoted(list).collect();
     assert!(pure.len() > 5, "{pure:?}");
@@ -80,6 +97,28 @@ fn crates_import_what_the_map_says() {
     for (name, drawn) in &map {
         let ours = dependencies(name).into_iter().filter(|name| map.contains_key(name));
         assert_eq!(&ours.collect::<BTreeSet<_>>(), drawn, "the imports of {name}, and the map");
+    }
+}
+
+#[test]
+fn each_crate_is_drawn_on_one_level_and_no_import_points_up() {
+    let (map, levels) = (map(), levels());
+    let names: Vec<&str> = levels.iter().map(|(level, _)| &**level).collect();
+    let known = ["program", "features", "drivers", "cores", "data", "output"];
+    let mut drawn_in_order = known.iter().filter(|level| names.contains(level));
+    assert!(names.iter().all(|level| drawn_in_order.next() == Some(level)), "{names:?}");
+    let mut drawn: Vec<&String> = levels.iter().flat_map(|(_, crates)| crates).collect();
+    drawn.sort();
+    assert_eq!(drawn, map.keys().collect::<Vec<_>>(), "each crate is drawn once, and no other");
+    let level_of = |name| levels.iter().position(|(_, crates)| crates.contains(name));
+    for (name, imports) in &map {
+        let level = level_of(name).expect("each crate is drawn");
+        for import in imports {
+            let imported = level_of(import).expect("each crate is drawn");
+            assert!(level <= imported, "{name} imports {import}, which is on a higher level");
+            let may_import_equals = names[level] != "cores" || name == "sim";
+            assert!(level < imported || may_import_equals, "the core {name} imports {import}");
+        }
     }
 }
 

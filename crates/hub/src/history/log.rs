@@ -74,7 +74,7 @@ pub struct Origin {
     /// The number of the process's node.
     pub node: u16,
     /// Random: another process with the same node has another one.
-    pub life: u64,
+    pub incarnation: u64,
     /// The number of the message among those of its process.
     pub number: u64,
 }
@@ -150,8 +150,11 @@ impl Log {
     }
 
     /// The last messages that a process published, by their numbers.
-    pub fn numbers_of(&self, life: u64) -> impl Iterator<Item = u64> {
-        self.origins.iter().filter(move |origin| origin.life == life).map(|origin| origin.number)
+    pub fn numbers_of(&self, incarnation: u64) -> impl Iterator<Item = u64> {
+        self.origins
+            .iter()
+            .filter(move |origin| origin.incarnation == incarnation)
+            .map(|origin| origin.number)
     }
 
     /// Remembers the origin of the message that is pushed next.

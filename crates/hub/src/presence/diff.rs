@@ -4,9 +4,8 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::entry::{KnownTo, Version, write_by_key};
-use super::topic::Changes;
-use super::{OwnChange, Presence, Reference};
-use crate::room::should_shrink;
+use super::{Changes, OwnChange, Presence, Reference};
+use crate::tables::should_shrink;
 
 /// The changes of a topic since its last diff.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 use super::reference::{REFERENCE_LEN, Reference};
-use crate::room::NONE;
+use crate::tables::NONE;
 
 const PREVIOUS_FIELD: &str = "\"phx_ref_prev\":\"";
 const PREVIOUS_LEN: usize = PREVIOUS_FIELD.len() + REFERENCE_LEN + 1;

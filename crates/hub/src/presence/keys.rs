@@ -8,9 +8,9 @@ use std::hash::BuildHasher;
 use super::Presence;
 use super::entry::Entry;
 use super::reference::Reference;
-use crate::room::NONE;
-use crate::room::should_shrink;
-use crate::seeded::Seeded;
+use crate::tables::NONE;
+use crate::tables::Seeded;
+use crate::tables::should_shrink;
 
 impl Presence {
     /// The entries with the same topic and key, starting with this one.

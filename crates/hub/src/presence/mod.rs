@@ -7,7 +7,6 @@ mod limits;
 mod meta;
 mod reference;
 mod replication;
-mod topic;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -22,9 +21,8 @@ pub use self::limits::{PresenceLimits, TrackError};
 pub use self::reference::Reference;
 use self::reference::References;
 pub use self::replication::{Exported, ImportError, OwnChange};
-use self::topic::{Changes, PresenceTopic};
-use crate::room::{NONE, should_shrink};
-use crate::seeded::Seeded;
+use crate::tables::Seeded;
+use crate::tables::{NONE, should_shrink};
 
 /// Outdated joins that a topic may keep until its next diff, besides two for each presence.
 const OUTDATED_JOINS_KEPT: usize = 64;
@@ -95,6 +93,35 @@ pub struct Presence {
     /// Topics with changes, each once, in order of their diffs.
     changed: VecDeque<u32>,
     leaves_waiting: usize,
+}
+
+/// A topic with presences, or with leaves that wait for a diff.
+#[derive(Debug, Default)]
+pub(crate) struct PresenceTopic {
+    pub name: Box<str>,
+    /// For each key, the entry that represents it.
+    pub keys: Vec<u32>,
+    /// Entries of all keys.
+    pub entries: usize,
+    /// The content of the next diff; `None` when nothing changed.
+    pub changes: Option<Box<Changes>>,
+}
+
+/// The changes of a topic since its last diff.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// Entries with the version of each join, which may be outdated. Every version that some client
+    /// does not know is among them.
+    pub joins: Vec<(u32, Reference)>,
+    /// The list of entries that have left and are known to others, the newest first: see
+    /// [`Entry::has_left`](Entry::has_left).
+    pub first_left: u32,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Changes { joins: Vec::new(), first_left: NONE }
+    }
 }
 
 impl Presence {

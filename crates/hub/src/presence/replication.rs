@@ -6,9 +6,8 @@ use watchfire_types::NodeId;
 
 use super::entry::{Entry, KnownTo, Version};
 use super::reference::Reference;
-use super::topic::PresenceTopic;
-use super::{Presence, TrackError};
-use crate::room::NONE;
+use super::{Presence, PresenceTopic, TrackError};
+use crate::tables::NONE;
 
 /// A presence as its node sends it to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -297,7 +297,7 @@ impl MetricSource for HistorySource {
 pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
     use crate::cluster::samples;
     let topic = || "t".to_owned();
-    let origin = Origin { node: 1, life: 2, number: 3 };
+    let origin = Origin { node: 1, incarnation: 2, number: 3 };
     let message = || Message { event: "e".into(), payload: "{}".into() };
     let bounds = Bounds { messages: 9, age: Duration::from_secs(9), bytes: 900 };
     let mut log = Log::new(5);

@@ -326,7 +326,7 @@ impl Shards {
     }
 }
 
-/// One life of a process.
+/// One incarnation of a process.
 struct Process {
     bus: Arc<SimulatedBus>,
     presence: Arc<ReplicatedPresence>,

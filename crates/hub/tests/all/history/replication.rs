@@ -42,7 +42,7 @@ struct Node {
     replicas: Replicas<Interest>,
     interest: Interest,
     /// How often a process was started in this place.
-    life: u32,
+    incarnation: u32,
     /// The nodes that have not acknowledged the subscription.
     unacked: BTreeSet<usize>,
     /// The nodes that are subscribed.
@@ -64,19 +64,19 @@ struct Simulation {
     rng: Rng,
     now: Instant,
     nodes: Vec<Option<Node>>,
-    lives: u32,
+    incarnations: u32,
     /// The messages on their way, by sender and receiver. No entry: the link is down.
     links: BTreeMap<(usize, usize), VecDeque<Frame>>,
     clients: Vec<Client>,
     published: u64,
-    /// The messages that each life of a process published.
+    /// The messages that each incarnation of a process published.
     published_by: BTreeMap<(usize, u32), Vec<u64>>,
     /// Logs that began again.
     diverged: u64,
     kills: u32,
     /// The message of each position.
     placed: BTreeMap<(u64, u64), u64>,
-    /// The lives of the processes that delivered a message.
+    /// The incarnations of the processes that delivered a message.
     delivered: BTreeMap<u64, BTreeSet<(usize, u32)>>,
     recovered: u64,
 }
@@ -87,7 +87,7 @@ impl Simulation {
             rng: Rng::from_seed(seed),
             now: Instant::ZERO,
             nodes: (0..NODES).map(|_| None).collect(),
-            lives: 0,
+            incarnations: 0,
             links: BTreeMap::new(),
             clients: (0..CLIENTS).map(|_| Client::default()).collect(),
             published: 0,
@@ -107,14 +107,14 @@ impl Simulation {
     }
 
     fn start(&mut self, at: usize) {
-        self.lives += 1;
+        self.incarnations += 1;
         let interest = Interest::default();
         let me = NodeId(at as u16);
         let (seed, settled_at) = (self.rng.next_u64(), self.now + Duration::from_millis(100));
         self.nodes[at] = Some(Node {
             replicas: Replicas::new(me, interest.clone(), seed, 1 << 20, settled_at),
             interest,
-            life: self.lives,
+            incarnation: self.incarnations,
             unacked: BTreeSet::new(),
             subscribers: BTreeSet::new(),
             queued: None,
@@ -255,11 +255,11 @@ impl Simulation {
             return;
         }
         node.queued = Some(position);
-        let life = (at, node.life);
+        let incarnation = (at, node.incarnation);
         for client in self.clients.iter_mut().filter(|client| client.node == Some(at)) {
             client.received.push(id);
             client.position = Some(position);
-            self.delivered.entry(id).or_default().insert(life);
+            self.delivered.entry(id).or_default().insert(incarnation);
         }
     }
 
@@ -268,7 +268,7 @@ impl Simulation {
         let message = Message { event: "".into(), payload: self.published.to_string().into() };
         let now = self.now;
         let node = self.nodes[at].as_mut().unwrap();
-        self.published_by.entry((at, node.life)).or_default().push(self.published);
+        self.published_by.entry((at, node.incarnation)).or_default().push(self.published);
         node.replicas.publish(now, TOPIC, message);
         self.drain(at);
     }
@@ -291,7 +291,7 @@ impl Simulation {
                 for (_, message) in messages {
                     let id = message.payload.parse().unwrap();
                     client.received.push(id);
-                    self.delivered.entry(id).or_default().insert((at, node.life));
+                    self.delivered.entry(id).or_default().insert((at, node.incarnation));
                 }
             }
             None => {
@@ -419,7 +419,7 @@ impl Simulation {
         if faults != Faults::All {
             assert_eq!(self.diverged + diverged, 0, "a log began again");
             for (at, node) in survivors {
-                for id in self.published_by.get(&(at, node.life)).into_iter().flatten() {
+                for id in self.published_by.get(&(at, node.incarnation)).into_iter().flatten() {
                     assert!(unique.contains(id), "{id} of the survivor {at} is lost: {ids:?}");
                 }
             }
@@ -432,8 +432,8 @@ impl Simulation {
             let started_at = ids.len() - kept.len();
             assert!(started_at as u64 <= client.start, "{started_at} after {}", client.start);
             for id in client.received.iter().filter(|id| !is_kept(id)) {
-                let is_alive = |(at, life): &(usize, u32)| {
-                    self.nodes[*at].as_ref().is_some_and(|node| node.life == *life)
+                let is_alive = |(at, incarnation): &(usize, u32)| {
+                    self.nodes[*at].as_ref().is_some_and(|node| node.incarnation == *incarnation)
                 };
                 assert!(
                     !self.delivered[id].iter().any(is_alive),

@@ -1,3 +1,5 @@
+//! The hashing of tables, when a collection gives memory back, and the end of a list of slots.
+
 use std::hash::{BuildHasher, DefaultHasher, Hasher};
 
 /// Hashes with a seed from the driver, so that clients cannot choose colliding names, and the same
@@ -22,6 +24,16 @@ impl std::fmt::Debug for Seeded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Seeded")
     }
+}
+
+/// No index: the end of a list.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Whether a collection should shrink because much of its capacity is unused.
+///
+/// Shrink to twice the length, so that growing and shrinking in turns does not always copy.
+pub(crate) fn should_shrink(len: usize, capacity: usize) -> bool {
+    capacity > 4 * len + 16
 }
 
 #[cfg(test)]
