@@ -16,7 +16,6 @@ const TURN_VISITS: usize = 64;
 /// Empty queues with more capacity than this are freed.
 const QUEUE_CAPACITY_KEPT: usize = 1_024;
 
-/// Limits of a [`Hub`](Hub).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubLimits {
     /// Deliveries that wait on one topic, or are in progress. At the limit, broadcasts are refused.
@@ -36,16 +35,10 @@ impl Default for HubLimits {
 pub enum QueueFull {
     /// The topic has [`HubLimits::queued_per_topic_max`] deliveries waiting.
     #[error("the topic's queue is full: {max} deliveries wait")]
-    Topic {
-        /// The limit.
-        max: usize,
-    },
+    Topic { max: usize },
     /// All topics together have [`HubLimits::queued_max`] deliveries waiting.
     #[error("the hub's queue is full: {max} deliveries wait")]
-    Hub {
-        /// The limit.
-        max: usize,
-    },
+    Hub { max: usize },
 }
 
 /// The subscriptions of one shard, and the deliveries that wait for its subscribers.
@@ -139,12 +132,10 @@ impl<D> Hub<D> {
         SubscriptionIds { subscriptions: &self.subscriptions, next: list.first }
     }
 
-    /// The topic of a subscription.
     pub fn topic_of(&self, id: SubscriptionId) -> &str {
         &self.topics[self.subscriptions[id.0].topic].name
     }
 
-    /// The client of a subscription.
     pub fn client_of(&self, id: SubscriptionId) -> u32 {
         self.subscriptions[id.0].client
     }

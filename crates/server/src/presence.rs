@@ -132,7 +132,6 @@ impl ClusterPart for ReplicatedPresence {
 #[cfg(test)]
 mod simulation;
 
-/// Samples of the messages.
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
     use crate::cluster::samples;

@@ -31,19 +31,12 @@ pub enum Frame<'a> {
     Subscribe {
         /// The number to acknowledge with [`Frame::Ack`]; 0 requests no acknowledgement.
         seq: u64,
-        /// The topic.
         topic: &'a str,
     },
     /// The sender has no subscribers on the topic any more.
-    Unsubscribe {
-        /// The topic.
-        topic: &'a str,
-    },
+    Unsubscribe { topic: &'a str },
     /// All frames up to the announcement with this number have been handled.
-    Ack {
-        /// The number.
-        seq: u64,
-    },
+    Ack { seq: u64 },
     /// A message, published or sent.
     Message(&'a [u8]),
 }
@@ -59,7 +52,6 @@ pub enum FrameError {
     Oversized {
         /// The length in its header.
         len: usize,
-        /// The limit.
         max: usize,
     },
     /// An unknown kind of frame.
@@ -68,7 +60,6 @@ pub enum FrameError {
     /// An announcement or acknowledgement of invalid length.
     #[error("a frame of kind {kind} has {len} bytes")]
     WrongLength {
-        /// Its kind.
         kind: u8,
         /// Its length in bytes.
         len: usize,

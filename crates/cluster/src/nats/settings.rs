@@ -39,43 +39,28 @@ pub enum NatsError {
     #[error(
         "cannot use cluster.prefix {prefix:?}: use letters, digits, - and _, and dots between parts"
     )]
-    Prefix {
-        /// The prefix.
-        prefix: String,
-    },
+    Prefix { prefix: String },
     /// A URL of no NATS server.
     #[error("cannot use cluster.nats {url:?}: {reason}; write one such as nats://10.0.0.1:4222")]
     Url {
         /// The URL, without its password.
         url: String,
-        /// The cause.
         reason: String,
     },
     /// A file with certificates or a key.
     #[error("cannot read {} for NATS: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     /// URLs with different users.
     #[error("cannot use cluster.nats: all URLs must have the same user and password, or token")]
     Users,
     /// The file with credentials.
     #[error("cannot read the NATS credentials {}: {source}", path.display())]
-    Credentials {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    Credentials { path: PathBuf, source: std::io::Error },
     /// No server accepted the connection.
     #[error("cannot connect to NATS at {urls}: {source}")]
     Connect {
         /// The URLs, without passwords.
         urls: String,
-        /// The cause.
         source: async_nats::ConnectError,
     },
     /// The connection ended while it was set up.

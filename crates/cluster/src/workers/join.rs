@@ -19,7 +19,6 @@ use crate::workers::protocol::{MESSAGE_BYTES_MAX, PROTOCOL, SupervisorMessage};
 pub const CONTROL_VARIABLE: &str = "WATCHFIRE_SUPERVISOR";
 pub(crate) const CONTROL_VALUE: &str = "stdin";
 
-/// The setup of a worker.
 #[derive(Debug)]
 pub struct WorkerSetup {
     /// Its number among the workers, from 0.

@@ -89,33 +89,26 @@ impl Default for SupervisorLimits {
     }
 }
 
-/// An event of the supervisor.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SupervisorEvent {
     /// A worker's process has started.
     Started {
-        /// Its slot.
         slot: NodeId,
-        /// Its process id.
         pid: u32,
         /// The number of restarts of this slot.
         restarts: u64,
     },
     /// A worker serves its listeners.
     Ready {
-        /// Its slot.
         slot: NodeId,
         /// The time since its start.
         after: Duration,
     },
     /// All workers serve, for the first time.
     AllReady,
-    /// A worker ended.
     Ended {
-        /// Its slot.
         slot: NodeId,
-        /// Its exit status.
         status: ExitStatus,
         /// The time since its start.
         after: Duration,
@@ -124,33 +117,19 @@ pub enum SupervisorEvent {
     },
     /// A worker's process could not be started; the start is retried.
     StartFailed {
-        /// Its slot.
         slot: NodeId,
-        /// The cause.
         error: io::Error,
         /// The pause before the retry.
         restart_in: Duration,
     },
     /// A worker was not ready in time and is killed.
-    NotReady {
-        /// Its slot.
-        slot: NodeId,
-    },
+    NotReady { slot: NodeId },
     /// A worker sent no heartbeat for [`SupervisorLimits::unresponsive_after`].
-    Unresponsive {
-        /// Its slot.
-        slot: NodeId,
-    },
+    Unresponsive { slot: NodeId },
     /// An unresponsive worker sends heartbeats again.
-    Responsive {
-        /// Its slot.
-        slot: NodeId,
-    },
+    Responsive { slot: NodeId },
     /// A worker sent no heartbeat for [`SupervisorLimits::hung_after`] and is killed.
-    Hung {
-        /// Its slot.
-        slot: NodeId,
-    },
+    Hung { slot: NodeId },
     /// Two workers get a new link, because one of them lost it.
     Relinked {
         /// One worker.
@@ -161,10 +140,7 @@ pub enum SupervisorEvent {
     /// The supervisor was stopped; all workers drain.
     Draining,
     /// A worker did not end in time after the stop, or a second stop came.
-    Killed {
-        /// Its slot.
-        slot: NodeId,
-    },
+    Killed { slot: NodeId },
 }
 
 impl fmt::Display for SupervisorEvent {
@@ -223,10 +199,7 @@ pub struct Ended {
 pub enum SuperviseError {
     /// No workers, or more than [`WORKERS_MAX`].
     #[error("cannot start {workers} workers: the number must be between 1 and {WORKERS_MAX}")]
-    Workers {
-        /// The requested number.
-        workers: u16,
-    },
+    Workers { workers: u16 },
     /// The number of listener lists does not match the number of workers.
     #[error("{workers} workers need {workers} lists of listeners, not {lists}")]
     Listeners {
@@ -243,26 +216,15 @@ pub enum SuperviseError {
     },
     /// A process could not be started.
     #[error("cannot start worker {}: {source}", slot.0)]
-    Spawn {
-        /// Its slot.
-        slot: NodeId,
-        /// The cause.
-        source: io::Error,
-    },
+    Spawn { slot: NodeId, source: io::Error },
     /// At the first start, a worker ended before it was ready.
     #[error("worker {} ended before it was ready: {status}", slot.0)]
-    EndedBeforeReady {
-        /// Its slot.
-        slot: NodeId,
-        /// Its exit status.
-        status: ExitStatus,
-    },
+    EndedBeforeReady { slot: NodeId, status: ExitStatus },
     /// At the first start, a worker was not ready in time.
     #[error("worker {} was not ready within {within:?}", slot.0)]
     NotReady {
         /// The slot of the first such worker.
         slot: NodeId,
-        /// The timeout.
         within: Duration,
     },
     /// A system call failed.

@@ -52,21 +52,14 @@ pub enum SuccessorError {
     Start {
         /// The path of the program.
         program: String,
-        /// The cause.
         source: io::Error,
     },
     /// The new program ended before it was ready. Its log says why.
     #[error("the new program ended before it was ready: {status}; read its log")]
-    Ended {
-        /// Its exit status.
-        status: ExitStatus,
-    },
+    Ended { status: ExitStatus },
     /// The new program was not ready in time, and was killed.
     #[error("the new program was not ready within {within:?}")]
-    NotReady {
-        /// The timeout.
-        within: Duration,
-    },
+    NotReady { within: Duration },
     /// A system call failed.
     #[error("cannot hand over to the new program: {0}")]
     System(#[from] io::Error),

@@ -223,12 +223,10 @@ impl Supervisor {
         self.killed
     }
 
-    /// Restarts of this slot.
     pub fn restarts_of(&self, slot: u16) -> u64 {
         self.slots[usize::from(slot)].starts.saturating_sub(1)
     }
 
-    /// Starts of this slot.
     pub fn starts_of(&self, slot: u16) -> u64 {
         self.slots[usize::from(slot)].starts
     }

@@ -58,7 +58,6 @@ pub(crate) enum OutgoingMessage {
     Drain,
 }
 
-/// An event of a worker.
 pub(crate) enum WorkerEvent {
     Ready,
     Heartbeat,

@@ -10,23 +10,19 @@ use crate::history::position::Position;
 pub enum Packet {
     /// To the owner: a message for the topic.
     Publish {
-        /// The topic.
         topic: String,
         /// Where it was published.
         origin: Origin,
-        /// The message.
         message: Message,
     },
     /// To the process that published a message: another process than the owner has it.
     Published {
-        /// The topic.
         topic: String,
         /// The number of the message.
         number: u64,
     },
     /// From the owner: the next message of the log.
     Append {
-        /// The topic.
         topic: String,
         /// The position of the message before it.
         after: Position,
@@ -34,12 +30,10 @@ pub enum Packet {
         epoch: u64,
         /// Where it was published.
         origin: Origin,
-        /// The message.
         message: Message,
     },
     /// A copy of the log.
     Log {
-        /// The topic.
         topic: String,
         /// Whether the sender owns the topic.
         is_owner: bool,
@@ -50,7 +44,6 @@ pub enum Packet {
     Claim {
         /// Chosen by the sender, repeated in the response.
         number: u64,
-        /// The topics.
         topics: Vec<(String, Option<Position>)>,
     },
     /// The response to a claim, after the logs that the claimant lacks.
@@ -61,18 +54,9 @@ pub enum Packet {
         denied: Vec<String>,
     },
     /// The sender owned the topic until now.
-    Owned {
-        /// The topic.
-        topic: String,
-    },
+    Owned { topic: String },
     /// From the owner: keep a copy of the log also without subscribers.
-    Keep {
-        /// The topic.
-        topic: String,
-    },
+    Keep { topic: String },
     /// To the owner: send the log.
-    Want {
-        /// The topic.
-        topic: String,
-    },
+    Want { topic: String },
 }

@@ -10,7 +10,6 @@ use crate::tables::should_shrink;
 /// The changes of a topic since its last diff.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diff {
-    /// The topic.
     pub topic: String,
     /// The payload of a `presence_diff` for this node's clients; `None` when it would be empty.
     pub payload: Option<String>,

@@ -39,7 +39,6 @@ pub enum TrackError {
     KeyTooLong {
         /// Its length in bytes.
         len: usize,
-        /// The limit.
         max: usize,
     },
     /// The meta is longer than [`PresenceLimits::meta_bytes_max`].
@@ -47,7 +46,6 @@ pub enum TrackError {
     MetaTooLong {
         /// Its length in bytes.
         len: usize,
-        /// The limit.
         max: usize,
     },
     /// The meta is not the text of a JSON object.
@@ -55,14 +53,8 @@ pub enum TrackError {
     MetaNotObject,
     /// The owner tracks [`PresenceLimits::keys_per_owner_max`] keys.
     #[error("the owner already tracks {max} keys, the maximum")]
-    TooManyKeys {
-        /// The limit.
-        max: usize,
-    },
+    TooManyKeys { max: usize },
     /// [`PresenceLimits::leaves_waiting_max`] leaves wait for a diff.
     #[error("{max} leaves wait for a diff, the maximum")]
-    TooManyLeaves {
-        /// The limit.
-        max: usize,
-    },
+    TooManyLeaves { max: usize },
 }

@@ -1,4 +1,43 @@
-//! Replication of presences between the nodes of one server.
+//! Replication of presences between the nodes of one server, by interest.
+//!
+//! Each presence belongs to the node of its client, and only that node changes it. Another node has
+//! a copy while it has subscribers of the topic.
+//!
+//! # What goes wrong without interest
+//!
+//! If every node had every presence, a server with 50 nodes and a million users, each on a topic of
+//! their own, would send 49 million messages for their joins, and keep 50 copies of each. With interest
+//! it sends none of them: nobody else subscribes to these topics. A room whose members are on three
+//! nodes has three copies.
+//!
+//! # How a copy begins and ends
+//!
+//! Node 1 gets its first subscriber of a topic. It asks the others, and each sends its own presences of
+//! the topic, then its later changes, over one link. The driver keeps the topic locked while it sends
+//! the state, so that no change overtakes the state that it belongs after.
+//!
+//! The last subscriber of node 1 leaves, and another one comes immediately. Node 2 sees the end of the
+//! interest, and then its beginning. In between, Alice has left on node 2: no node was interested, so
+//! nobody was told. But her join was still on its way to node 1. It arrives when node 1 is interested
+//! again, and the new state does not contain her, so she would be shown for ever. So a node that sees
+//! the end of an interest sends one more message: all that you have of mine is outdated. It follows
+//! Alice's join and precedes the new state.
+//!
+//! # Versions
+//!
+//! Each version of a presence has a [`Reference`], unique among all nodes. A leave names the version
+//! that left. Alice updates her status: version 7 becomes 8, and that is one message, "8 replaces 7". A
+//! leave of version 7 that arrives late does not remove version 8. A join that arrives twice, because a
+//! state and a change both contain it, is known and changes nothing.
+//!
+//! # Bounds
+//!
+//! - A node may send only its own presences, by their references. Others are refused.
+//! - A copy is subject to the same limits of key and meta as the presence of a client.
+//! - When a link ends, all copies of that node are removed, and clients get their leaves in one diff for
+//!   each topic. A new link begins with the state again.
+//! - The messages of a topic have at most 500 changes each. One that does not fit into the queue of a
+//!   link ends the link: see the bus of `watchfire-cluster`.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -38,9 +77,7 @@ impl From<&Version> for Exported {
 pub enum OwnChange {
     /// It joined, or has a new meta.
     Joined(Exported),
-    /// It left.
     Left {
-        /// Its key.
         key: String,
         /// The version that it had.
         reference: Reference,

@@ -1,12 +1,44 @@
 //! Selects the processes that get new connections.
+//!
+//! # What goes wrong without it
+//!
+//! Each process listens on the port with sockets of its own (SO_REUSEPORT), and the kernel gives a new
+//! connection to one of all these sockets, by a hash. It knows neither how full a process is nor what
+//! waking it costs:
+//!
+//! - Of 20 processes with room for 10,000 connections each, one was restarted and has none. The others
+//!   have 9,900. The hash gives 19 of 20 new connections to the full ones. After 2,000 connections they
+//!   are full, and the empty one has 100.
+//! - 1,000 connections in a tenth of a second on two cores: all 20 processes wake, each for 50 of them,
+//!   and take turns on the cores. Two processes would wake less often and find more to do each time.
+//!
+//! # The choice
+//!
+//! The first process of the machine that is up gives the kernel a program that selects among the
+//! sockets of some processes (`ConnectionBalancer`): of those with the fewest connections, one for each
+//! core. It looks again at each tick, ten times a second. The restarted process of the example is filled
+//! first, together with one other.
+//!
+//! It needs the loads of the others, and fifty processes that report to each other at each tick would send
+//! 24,500 messages a second. So they report to the first one only, when the load has changed:
+//! immediately after 256 connections, else twice a second (`load.rs`). The first one sends all loads to all, twice a
+//! second, for the hand-over of connections (`handoff.rs`).
+//!
+//! # Bounds
+//!
+//! - The loads are old by a tick and a report. At 20,000 new connections a second two processes get 1,000
+//!   each in a tick. That is harmless while there is room, so above seven eighths of the limit all
+//!   processes get connections, except those that are fuller than the mean by a sixteenth.
+//! - A process that is full nevertheless hands connections over: see `handoff.rs`.
+//! - If the first process ends, the kernel keeps its program until the next one sets its own. If the
+//!   kernel refuses the program, its hash decides.
 
 use watchfire_sockets::ConnectionBalancer;
 use watchfire_types::NodeId;
 
 use super::load::ProcessLoad;
 
-/// A process counts as fuller than the others when it has more connections than the mean and one in
-/// so many of the mean.
+/// A process counts as fuller than the others when it exceeds the mean by one part in this number.
 const FULLER_SHARE: u64 = 16;
 
 /// Unchanged targets are set again this often, in ticks: a process that did not respond for a while,

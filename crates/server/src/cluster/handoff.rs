@@ -1,4 +1,38 @@
-//! Hands connections to other processes, and receives theirs.
+//! Hands connections to other processes of the machine, and receives theirs.
+//!
+//! # What goes wrong without it
+//!
+//! The kernel gives a connection to a process before anyone has read a byte of it. That can be the wrong
+//! one in three ways:
+//!
+//! - A long poll belongs to the process that has its session. On three processes, two of three polls
+//!   would arrive elsewhere, and the client would lose its session. The same holds for a request that
+//!   one process must decide ([`HandoffTarget::Owner`]).
+//! - A process is nearly full, and another one is not ([`HandoffTarget::LessLoaded`]).
+//! - A process is full. It would refuse a client although the server has room
+//!   ([`HandoffTarget::AnyWithRoom`]).
+//!
+//! So the connection itself moves: its descriptor, and the bytes that were read already, in one message
+//! over a socket between the two processes (`watchfire_cluster::workers::HandoffSocket`). The client
+//! notices nothing: no response has been sent yet. Nothing moves after a WebSocket has been accepted.
+//!
+//! # Who takes it
+//!
+//! The emptiest process with enough room, by the last reported loads. These are old by up to half a
+//! second, so the receiver may have become full meanwhile, and then hands the connection on. Two full
+//! processes that each think the other has room would send it back and forth. So the message has a bit
+//! for each process that has had the connection, and none gets it twice. To a process that is only
+//! nearly full, the other one must have room for a sixteenth of the limit and [`ROOM_MIN`] more: with
+//! 10,000 connections at most, for 633.
+//!
+//! # Bounds
+//!
+//! - The queue is the buffer of the kernel's socket, about 200 connections. When it is full, the next
+//!   process with room is tried, and at last the connection stays where it is: served if there is room,
+//!   else answered with 503.
+//! - A full server offers a connection at most 16 times, and one request moves its connection at most 4
+//!   times. At most 64 KiB of what was read go with it.
+//! - If the other process ends, the kernel closes what is in the queue, and those clients connect again.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -292,7 +292,6 @@ impl MetricSource for HistorySource {
     }
 }
 
-/// Samples of the messages.
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
     use crate::cluster::samples;

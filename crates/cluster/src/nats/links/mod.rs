@@ -39,7 +39,6 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A process of the cluster.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Its node.
     pub me: NodeId,
     /// The nodes of its machine, which have links of their own.
     pub of_machine: Range<u16>,

@@ -17,7 +17,7 @@
 //!   that reconnects would be told that messages are lost.
 //!
 //! So process 1 sends every other process a claim with the topic and its own last position, 17.
-//! Process 3 also ranks process 1 first: it stops to write the topic if it did, sends the log after 17
+//! Process 3 also ranks process 1 first: it stops writing the topic if it did, sends the log after 17
 //! and then grants the claim. A link keeps the order, so message 18 is there before the grant. Process 1
 //! delivers it to its own subscribers, and its next message is 19. A process that ranks another one
 //! first, because it sees one more process, denies the topic instead, and process 1 gives the claim up.

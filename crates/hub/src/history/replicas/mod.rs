@@ -42,46 +42,24 @@ pub trait Environment: Send {
 pub enum Output {
     /// Deliver a message to the subscribers of this process.
     Deliver {
-        /// The topic.
         topic: Arc<str>,
         /// The position of the message before it.
         after: Position,
-        /// Its own position.
         position: Position,
-        /// The message.
         message: Message,
     },
     /// The subscribers of this process have missed messages: end their channels.
-    Reset {
-        /// The topic.
-        topic: Arc<str>,
-    },
+    Reset { topic: Arc<str> },
     /// The log of a topic exists now. Joins may wait for it.
     Ready,
     /// Send to one process. A full queue must end the link, unless it is a [`Packet::Publish`].
-    Send {
-        /// The process.
-        to: NodeId,
-        /// The message.
-        packet: Packet,
-    },
+    Send { to: NodeId, packet: Packet },
     /// Send to the processes that are subscribed to a topic. A full queue must end the link.
-    Publish {
-        /// The topic.
-        topic: Arc<str>,
-        /// The message.
-        packet: Packet,
-    },
+    Publish { topic: Arc<str>, packet: Packet },
     /// Subscribe this process to a topic, without a client.
-    Subscribe {
-        /// The topic.
-        topic: Arc<str>,
-    },
+    Subscribe { topic: Arc<str> },
     /// End that subscription.
-    Unsubscribe {
-        /// The topic.
-        topic: Arc<str>,
-    },
+    Unsubscribe { topic: Arc<str> },
 }
 
 /// The sizes of all logs of a process, and what was dropped.
@@ -209,7 +187,6 @@ impl<E: Environment> Replicas<E> {
         Totals { logs: self.topics.len(), memory_bytes, ..self.totals }
     }
 
-    /// The log of a topic.
     pub fn log(&self, topic: &str) -> Option<&Log> {
         self.topics.get(topic)?.log.as_ref()
     }
