@@ -1,17 +1,24 @@
-# Every command we type. `make serve` and `make test` install what they need.
-#
-# `make serve` and `make test` build with the profile "serve" (Cargo.toml), which takes three fifths of the CPU time of a release.
+# Every command we type. Each installs what it needs.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 CARGO ?= cargo
-INTEROP_PROFILE ?= serve
+# The profile of the programs that the tests with outside software start.
+INTEROP_PROFILE ?= dev
 CENTRIFUGO_VERSION := v6.9.1
 ifdef CI
 LOCKED := --locked
 endif
+# Everything, with the features of a release. Lints, documentation, tests and programs have the same features, so that each
+# crate is compiled once for all of them.
+RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
+WORKSPACE := --workspace $(RELEASE_FEATURES)
+# Suites that take minutes: `make test` runs a slice of each.
+LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package
 
-.PHONY: help serve web client test test-restart quick check format commits lint api-docs features public-api audit test-package docs docs-links pictures rust-test web-test client-test interop interop-build dist test-dist dist-tools fuzz model sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser bench-churn redraw soak test-proxies test-processes test-proxies-long test-mirror test-cluster test-observe test-profiles test-traces test-tutorials clean tools mirror-tools swarm-tools image-tools cluster-tools
+.PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
+  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser \
+  bench-churn redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,35 +31,32 @@ web: web/dist/index.html ## Build the web client
 
 WEB_SOURCES := $(shell find web/src web/public web/index.html web/*.ts -type f 2>/dev/null)
 
-web/node_modules/.package-lock.json: web/package.json web/package-lock.json
-	cd web && npm ci --no-audit --no-fund
-	@touch $@
-
 web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	cd web && npm run build
 	@touch $@
 
 client: clients/javascript/dist/index.js ## Build the npm package @watchfire/client
 
-clients/javascript/node_modules/.package-lock.json: clients/javascript/package.json clients/javascript/package-lock.json
-	cd clients/javascript && npm ci --no-audit --no-fund
-	@touch $@
-
 clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.json clients/javascript/tsconfig.json $(wildcard clients/javascript/src/*.ts)
 	cd clients/javascript && npm run build
 
 # Each is a target of its own. Those that end soonest come first.
-STAGES := tools web client format docs-links web-test client-test lint api-docs rust-test \
-  interop-build interop-channels interop-client interop-command-line interop-browser interop-kubo interop-channels-3 interop-tls test-outside
+STAGES := tools slice-tools web client format docs-links commits web-test client-test lint api-docs rust-test \
+  interop-build interop-channels interop-browser interop-others slices test-outside
+ALL_STAGES := $(filter-out slice-tools slices test-outside,$(STAGES)) $(LONG_SUITES:%=test-%) outside features audit $(if $(filter 0,$(shell id -u)),test-dist)
 
-test: ## Run all tests of CI, and print how long each stage took; the suites with names of their own are not among them
+test: ## Run all tests of CI: everything, and a slice of each suite that takes minutes. Prints how long each stage took
 	@MAKE="$(MAKE)" tests/stages.sh $(STAGES)
+	@cd tests/interop && node lib/missing-programs.mjs
+
+test-all: ## Run everything in full, also after a failure; takes hours
+	@MAKE="$(MAKE)" tests/stages.sh --keep-going $(ALL_STAGES)
 	@cd tests/interop && node lib/missing-programs.mjs
 
 quick: web ## Check, and test only what differs from main and the crates that depend on it
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
-	CARGO="$(CARGO)" node tests/changed.mjs
+	$(CARGO) clippy $(LOCKED) $(WORKSPACE) --all-targets -- -D warnings
+	CARGO="$(CARGO)" WORKSPACE="$(LOCKED) $(WORKSPACE)" node tests/changed.mjs
 
 check: format docs-links commits lint api-docs ## Formatting, links, subjects of new commits, lints and documentation
 
@@ -64,15 +68,19 @@ node_modules/.package-lock.json: package.json package-lock.json
 	npm ci --no-audit --no-fund
 	@touch $@
 
+%/node_modules/.package-lock.json: %/package.json %/package-lock.json
+	cd $* && npm ci --no-audit --no-fund
+	@touch $@
+
 commits:
 	tests/commits.sh
 
 lint: web
-	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
+	$(CARGO) clippy $(LOCKED) $(WORKSPACE) --all-targets -- -D warnings
 	$(CARGO) clippy $(LOCKED) --no-default-features -p watchfire-cli -- -D warnings
 
 api-docs: web
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) $(WORKSPACE) --no-deps --quiet
 
 features: ## Check the library with each of its features alone
 	for feature in "" cluster embed hooks jwt logging otlp pages profiles settings-file tls; do \
@@ -81,15 +89,14 @@ features: ## Check the library with each of its features alone
 public-api: ## List the library's public items in crates/server/public-api.txt, and show what changed; installs cargo-public-api when it is missing
 	CARGO="$(CARGO)" tests/public-api.sh
 
+external-types: ## Check that public items of the library name only types of crates/server/external-types.toml; installs a tool and its nightly toolchain
+	CARGO="$(CARGO)" tests/external-types.sh
+
 audit: ## Check licences, sources and known vulnerabilities of all dependencies; installs cargo-deny when it is missing
 	CARGO="$(CARGO)" tests/audit.sh
 
-test-package: web tests/interop/node_modules/.package-lock.json ## Build a channel server from the packages that crates.io would get
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli
-	cd tests/interop && CARGO="$(CARGO)" INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:package
-
 rust-test: web ## The Rust tests, fuzz targets with their seeds among them
-	$(CARGO) test $(LOCKED) --workspace --quiet
+	CARGO="$(CARGO)" WORKSPACE="$(LOCKED) $(WORKSPACE)" node tests/rust-tests.mjs
 
 web-test: web ## The web client's types, tests and weight
 	cd web && npm run typecheck && npm test && npm run weigh
@@ -97,22 +104,33 @@ web-test: web ## The web client's types, tests and weight
 client-test: client ## The client's pure parts, and the contents of its package
 	cd clients/javascript && npm test
 
-interop: interop-build ## Real clients and real browsers against our server; `make interop-browser` runs one of the suites
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm test
-
-# With the profile of the Rust tests, the programs have the features for which the tests compiled everything already: other
-# features would compile 55 crates again. With another profile, the programs are those of `make serve`.
+# With the profile of the Rust tests, the programs have the features for which the tests compiled everything already.
 ifeq ($(INTEROP_PROFILE),dev)
-INTEROP_PROGRAMS := --workspace --bins --examples --tests
+PROGRAMS := $(WORKSPACE) --bins --examples --tests
 else
-INTEROP_PROGRAMS := --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat -p nested -p watchfire-p2p --bins --example host --example raw_peer
+PROGRAMS := --profile $(INTEROP_PROFILE) $(RELEASE_FEATURES) $(addprefix -p ,watchfire-cli chat nested watchfire-p2p watchfire-sockets watchfire-load) --bins --examples
 endif
+RUN_SUITES := cd tests/interop && CARGO="$(CARGO)" INTEROP_PROFILE=$(INTEROP_PROFILE) node suites.mjs
 
 interop-build: web client tools tests/interop/node_modules/.package-lock.json
-	$(CARGO) build $(LOCKED) $(INTEROP_PROGRAMS)
+	$(CARGO) build $(LOCKED) $(PROGRAMS)
+
+interop: interop-channels interop-browser interop-others ## Real clients and real browsers against our server; `make interop-browser` runs one of the suites
+
+interop-others: interop-build
+	$(RUN_SUITES) client command-line kubo channels-3 tls
 
 interop-%: interop-build
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:$*
+	$(RUN_SUITES) $*
+
+slices: slice-tools interop-build ## A slice of each suite that takes minutes, two at a time; `make slice-mirror` runs one of them
+	$(RUN_SUITES) --slice
+
+slice-tools: tools
+	@tests/install.sh tmux:tmux promtool:prometheus docker-registry:docker-registry skopeo:skopeo go:golang-go uvicorn:uvicorn python:fastapi:python3-fastapi python:jwt:python3-jwt
+
+slice-%: slice-tools interop-build
+	$(RUN_SUITES) --slice $*
 
 dist: web ## Pack a release in dist/: archive, Debian package, container image; DIST_BINARY packs a built program
 	CARGO="$(CARGO)" packaging/dist.sh
@@ -121,126 +139,65 @@ test-dist: dist dist-tools tests/interop/node_modules/.package-lock.json tests/d
 	cd tests/dist && npm test
 
 dist-tools: tools ## Install what the tests of the packages use, when it is missing
-	@missing=; for tool in mmdebstrap:mmdebstrap nft:nftables ctr:containerd runc:runc umoci:umoci strace:strace zsh:zsh fish:fish man:man-db curl:curl ip:iproute2 file:file readelf:binutils; do \
-	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
-
-tests/dist/node_modules/.package-lock.json: tests/dist/package.json tests/dist/package-lock.json
-	cd tests/dist && npm ci --no-audit --no-fund
-	@touch $@
+	@tests/install.sh mmdebstrap:mmdebstrap nft:nftables ctr:containerd runc:runc umoci:umoci strace:strace zsh:zsh fish:fish man:man-db curl:curl ip:iproute2 file:file readelf:binutils
 
 soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minutes: two gigabytes from one browser to another
 	$(CARGO) build $(LOCKED) --release -p watchfire-cli
 	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} node --test browser/large-files.test.mjs
 
-test-proxies: web tools tests/interop/node_modules/.package-lock.json ## Clients and pages behind real proxies: nginx, Caddy, HAProxy
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p chat
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:proxies
+test-proxies: interop-build ## Clients and pages behind real proxies: nginx, Caddy, HAProxy
+	$(RUN_SUITES) proxies
 
-test-processes: web tools tests/interop/node_modules/.package-lock.json ## Pages, sprites and kubo on a server of three processes
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p watchfire-p2p --bins --example host --example raw_peer
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:processes
+test-proxies-long: interop-build ## Polls of two minutes, 1,000 reconnects and 300 MB through each proxy
+	$(RUN_SUITES) proxies-long
 
-test-proxies-long: web tools tests/interop/node_modules/.package-lock.json ## Polls of two minutes, 1,000 reconnects and 300 MB through each proxy
-	$(CARGO) build $(LOCKED) --release -p watchfire-cli
-	cd tests/interop && npm run test:proxies-long
+test-processes: interop-build ## Pages, sprites and kubo on a server of three processes
+	$(RUN_SUITES) processes
 
-test-mirror: tools mirror-tools tests/interop/node_modules/.package-lock.json ## Pull images through the mirror with containerd 1 and 2, podman, buildah, skopeo, crane and regctl
-	@missing=; for tool in docker-registry:docker-registry skopeo:skopeo buildah:buildah podman:podman containerd:containerd runc:runc; do \
-	  PATH="$$PATH:/usr/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) -p watchfire-cli
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:mirror
+test-mirror: interop-build mirror-tools ## Pull images through the mirror with containerd 1 and 2, podman, buildah, skopeo, crane and regctl
+	@tests/install.sh docker-registry:docker-registry skopeo:skopeo buildah:buildah podman:podman containerd:containerd runc:runc
+	$(RUN_SUITES) mirror
 
-test-cluster: web tools tests/interop/node_modules/.package-lock.json ## Several machines on real NATS servers, behind HAProxy; builds nats-server once, with Go
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:cluster
+test-cluster: interop-build ## Several machines on real NATS servers, behind HAProxy; builds nats-server once, with Go
+	$(RUN_SUITES) cluster
 	NATS_SERVER="$$(cd tests/interop && node --input-type=module -e "import { natsServer } from './lib/nats.mjs'; console.log(natsServer())")" \
 	  $(CARGO) test $(LOCKED) -p watchfire-cluster --test nats -- --ignored --test-threads=1
 
-test-observe: web tools tests/interop/node_modules/.package-lock.json ## The operator's page, `watchfire top` in tmux, twelve faults that the page must name, and a real Prometheus with rules, alerts and dashboards; installs what is missing
-	@missing=; for tool in prometheus:prometheus promtool:prometheus tmux:tmux docker-registry:docker-registry; do \
-	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features top,mirror -p watchfire-cli
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:observe
+test-observe: interop-build ## The operator's page, `watchfire top` in tmux, twelve faults that the page must name, and a real Prometheus with rules, alerts and dashboards
+	@tests/install.sh prometheus:prometheus promtool:prometheus tmux:tmux docker-registry:docker-registry
+	$(RUN_SUITES) observe
 
-test-profiles: web tests/interop/node_modules/.package-lock.json ## CPU profiles of a server and of commands under load, read by `go tool pprof`
-	@missing=; for tool in go:golang-go python3:python3; do \
-	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends $$missing; }
-	$(CARGO) test $(LOCKED) -p watchfire --features profiles --lib --test profiles -- profiles profile
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features mirror,profiles -p watchfire-cli
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:profiles
+test-profiles: interop-build ## CPU profiles of a server and of commands under load, read by `go tool pprof`
+	@tests/install.sh go:golang-go python3:python3
+	$(RUN_SUITES) profiles
 
-test-traces: web tools tests/interop/node_modules/.package-lock.json ## Traces of a browser, servers and mirrors at a real OpenTelemetry collector, which Go builds once
-	@missing=; for tool in docker-registry:docker-registry go:golang-go; do \
-	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features --features mirror,otlp -p watchfire-cli
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:traces
+test-traces: interop-build ## Traces of a browser, servers and mirrors at a real OpenTelemetry collector, which Go builds once
+	@tests/install.sh docker-registry:docker-registry go:golang-go
+	$(RUN_SUITES) traces
 
-test-tutorials: tools tests/interop/node_modules/.package-lock.json ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby; installs the languages that are missing
-	@missing=; for tool in uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go; do \
-	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	python3 -c 'import fastapi, jwt' 2>/dev/null || missing="$$missing python3-fastapi python3-jwt"; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo apt-get install -y --no-install-recommends $$missing; }
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:tutorials
+test-tutorials: interop-build ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby
+	@tests/install.sh uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go python:fastapi:python3-fastapi python:jwt:python3-jwt
+	$(RUN_SUITES) tutorials
 
-test-kubo: ## A real kubo against our libp2p host; builds kubo once, with Go, which takes minutes
-	$(CARGO) build $(LOCKED) --profile $(INTEROP_PROFILE) --no-default-features -p watchfire-cli -p watchfire-p2p --bins --example host --example raw_peer
-	cd tests/interop && INTEROP_PROFILE=$(INTEROP_PROFILE) npm run test:kubo
-
-tests/interop/node_modules/.package-lock.json: tests/interop/package.json tests/interop/package-lock.json
-	cd tests/interop && npm ci --no-audit --no-fund
-	@touch $@
+test-package: interop-build ## Build a channel server from the packages that crates.io would get
+	$(RUN_SUITES) package
 
 tools: ## Install the browser, the load tool and the proxies that the tests drive, when they are missing
-	@missing=; for tool in chromium:chromium tsung:tsung nginx:nginx-light caddy:caddy haproxy:haproxy; do \
-	  PATH="$$PATH:/usr/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	[ -e /usr/lib/nginx/modules/ngx_stream_module.so ] || missing="$$missing libnginx-mod-stream"; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+	@tests/install.sh chromium:chromium tsung:tsung nginx:nginx-light caddy:caddy haproxy:haproxy /usr/lib/nginx/modules/ngx_stream_module.so:libnginx-mod-stream
 
 mirror-tools: ## Build containerd 2, crane, regctl and a registry once, with Go, for `make test-mirror`
 	@cd tests/interop && node --input-type=module -e "import { buildMirrorTools, whyNoMirrorTools } from './lib/mirror-tools.mjs'; \
 	  if (whyNoMirrorTools) console.log(whyNoMirrorTools); else await buildMirrorTools()"
 
 swarm-tools: ## Install what the swarm is compared with, when it is missing; builds kubo once, with Go
-	@missing=; for tool in nginx:nginx-light curl tc:iproute2 unshare:util-linux; do \
-	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+	@tests/install.sh nginx:nginx-light curl:curl tc:iproute2 unshare:util-linux
 	@cd tests/interop && node --input-type=module -e "import { linkKubo } from './lib/kubo.mjs'; await linkKubo('$(CURDIR)/target/kubo')"
 
 image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
-	@missing=; for tool in docker-registry:docker-registry skopeo:skopeo containerd:containerd runc:runc nginx:nginx-light tc:iproute2 unshare:util-linux mkfs.ext4:e2fsprogs losetup:mount sysctl:procps; do \
-	  PATH="$$PATH:/usr/sbin:/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+	@tests/install.sh docker-registry:docker-registry skopeo:skopeo containerd:containerd runc:runc nginx:nginx-light tc:iproute2 unshare:util-linux mkfs.ext4:e2fsprogs losetup:mount sysctl:procps
 
 cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a cluster is compared with, when it is missing; builds nats-server and Centrifugo once, with Go
-	@missing=; for tool in redis-server:redis-server ss:iproute2 unshare:util-linux; do \
-	  command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
+	@tests/install.sh redis-server:redis-server ss:iproute2 unshare:util-linux
 	@cd tests/interop && node --input-type=module -e "import { linkNats } from './lib/nats.mjs'; await linkNats('$(CURDIR)/target/nats')"
 	@[ -x target/centrifugo/$(CENTRIFUGO_VERSION)/centrifugo ] || \
 	  GOBIN=$(CURDIR)/target/centrifugo/$(CENTRIFUGO_VERSION) go install github.com/centrifugal/centrifugo/v6@$(CENTRIFUGO_VERSION)
@@ -248,12 +205,7 @@ cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a c
 
 .PHONY: outside test-outside outside-tools
 
-ifeq ($(INTEROP_PROFILE),dev)
-OUTSIDE_PROGRAMS := $(INTEROP_PROGRAMS)
-else
-OUTSIDE_PROGRAMS := --profile $(INTEROP_PROFILE) -p watchfire-cli -p watchfire-sockets -p watchfire-load --bins --example echo --example echo_client
-endif
-OUTSIDE_BUILD := $(CARGO) build $(LOCKED) $(OUTSIDE_PROGRAMS)
+OUTSIDE_BUILD := $(CARGO) build $(LOCKED) $(PROGRAMS)
 # Wycheproof's vectors are unit tests. They are compiled before the time of the suites begins.
 OUTSIDE_TESTS := $(if $(if $(SUITES),$(filter wycheproof,$(SUITES)),all),watchfire watchfire-content)
 OUTSIDE_RUN := cd tests/outside && INTEROP_PROFILE=$(INTEROP_PROFILE) node run.mjs
@@ -270,16 +222,7 @@ test-outside: web outside-tools ## A short part of each suite of others, in a mi
 	$(OUTSIDE_RUN) --slice $(SUITES)
 
 outside-tools: tests/outside/node_modules/.package-lock.json ## Install what the suites of others need, when it is missing
-	@missing=; for tool in slowhttptest:slowhttptest testssl:testssl.sh sslscan:sslscan $(OUTSIDE_TOOLS); do \
-	  PATH="$$PATH:/usr/sbin" command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; done; \
-	python3 -c 'import ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
-	[ -z "$$missing" ] || { \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo apt-get update -qq && $$sudo env RUNLEVEL=1 apt-get install -y --no-install-recommends $$missing; }
-
-tests/outside/node_modules/.package-lock.json: tests/outside/package.json tests/outside/package-lock.json
-	cd tests/outside && npm ci --no-audit --no-fund
-	@touch $@
+	@tests/install.sh slowhttptest:slowhttptest testssl:testssl.sh sslscan:sslscan $(OUTSIDE_TOOLS) python:ensurepip:python3-venv
 
 docs: docs-links ## Build the book in target/book; installs mdbook when it is missing
 	@command -v mdbook >/dev/null || $(CARGO) install mdbook --version 0.5.4 --locked --no-default-features --features search
@@ -292,10 +235,6 @@ pictures: web tools tests/interop/node_modules/.package-lock.json ## Make the pi
 
 docs-links: tests/docs/node_modules/.package-lock.json ## Check every link between documents
 	cd tests/docs && npm test --silent
-
-tests/docs/node_modules/.package-lock.json: tests/docs/package.json tests/docs/package-lock.json
-	cd tests/docs && npm ci --no-audit --no-fund
-	@touch $@
 
 fuzz: ## Fuzz every decoder, or those of TARGETS, for FUZZ_SECONDS (60) each, guided by coverage; and the model
 	CARGO="$(CARGO)" fuzz/run.sh $(TARGETS)

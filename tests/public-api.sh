@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Writes crates/server/public-api.txt, the list of all public items of the crate `watchfire`, and shows what differs from
 # the last commit. Installs cargo-public-api when it is missing; needs a nightly toolchain, whose rustdoc writes the items.
+#
+# `tests/public-api.sh --check` fails when something differs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=0.52.0
@@ -20,4 +22,4 @@ PATH=$tools/bin:$PATH CARGO_TARGET_DIR=${PUBLIC_API_TARGET_DIR:-target/public-ap
   --package watchfire --all-features -sss --color never > "$list.new"
 [ -s "$list.new" ] || { echo "cannot list the public API: the list is empty" >&2; exit 1; }
 mv "$list.new" "$list"
-git --no-pager diff -- "$list"
+git --no-pager diff ${1:+--exit-code} -- "$list"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs make targets one after another, and stops at the first that fails. Then prints the minutes and CPU minutes of each.
+# Runs make targets one after another, and stops at the first that fails, unless it shall keep going. Then prints the minutes
+# and CPU minutes of each.
 #
-#   tests/stages.sh TARGET...
+#   tests/stages.sh [--keep-going] TARGET...
 #
 # On a machine that others use too, the CPU minutes of a stage say more than its minutes.
 set -uo pipefail
@@ -20,18 +21,21 @@ measure() {
 table='minutes    CPU  stage'
 row() { table+=$(awk -v wall="$1" -v cpu="$2" -v stage="$3" 'BEGIN { printf "\n%7.1f %6.1f  %s", wall / 60000, cpu / 60000, stage }'); }
 
-failed=
+keep_going=
+[ "${1:-}" != --keep-going ] || { keep_going=yes; shift; }
+failed=()
 measure
 began=$wall_ms
 for stage in "$@"; do
-  [ -z "$failed" ] || { table+=$'\n'"      -      -  $stage: did not run"; continue; }
-  stage_began=$wall_ms cpu_began=$cpu_ms
-  ${MAKE:-make} --no-print-directory "$stage" || failed=$stage
+  [ ${#failed[@]} = 0 ] || [ -n "$keep_going" ] || { table+=$'\n'"      -      -  $stage: did not run"; continue; }
+  stage_began=$wall_ms cpu_began=$cpu_ms result=
+  ${MAKE:-make} --no-print-directory "$stage" || { failed+=("$stage"); result=': FAILED'; }
   measure
-  row $((wall_ms - stage_began)) $((cpu_ms - cpu_began)) "$stage${failed:+: FAILED}"
+  row $((wall_ms - stage_began)) $((cpu_ms - cpu_began)) "$stage$result"
 done
 row $((wall_ms - began)) "$cpu_ms" "all stages"
 
 printf '\n%s\n' "$table"
-[ -z "$failed" ] || { echo "stage $failed failed; \`make $failed\` runs it alone" >&2; exit 1; }
+for stage in "${failed[@]}"; do echo "stage $stage failed; \`make $stage\` runs it alone" >&2; done
+[ ${#failed[@]} = 0 ] || exit 1
 echo "all tests passed"

@@ -91,7 +91,7 @@ pub struct Settings {
     /// The Watchfire program; by default the one beside this program.
     #[arg(long)]
     watchfire: Option<PathBuf>,
-    /// The kubo program; by default the one that `make test-kubo` builds.
+    /// The kubo program; by default the one that `make swarm-tools` builds.
     #[arg(long)]
     kubo: Option<PathBuf>,
     /// Folder for results and fetched files, and for the pages of partial runs.

@@ -1,0 +1,149 @@
+// Runs suites of tests with outside software, or a slice of each: enough to notice that the suite no longer works.
+//
+//   node suites.mjs NAME...            whole suites
+//   node suites.mjs --slice NAME...    slices; without names, of all suites that have one
+//
+// A suite that runs alone prints as it goes. Several run two at a time, and a table shows the seconds of each: most of
+// them wait longer than they compute. `make slice-NAME` and `make test-NAME` also build and install what they need.
+
+import { spawn } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+process.chdir(path.dirname(fileURLToPath(import.meta.url)))
+
+const AT_A_TIME = 2
+/** A test of a slice that takes longer fails. Alone on two processors, a whole slice takes less than a minute. */
+const SLICED_TEST_MS = 4 * 60_000
+
+const testsIn = (folder) =>
+  readdirSync(folder)
+    .filter((name) => name.endsWith('.test.mjs'))
+    .map((name) => `${folder}/${name}`)
+
+/**
+ * The files of each suite, its environment, and how many of its files run at a time. A slice has names of tests, and may have
+ * fewer files; the tools that are installed fastest stand for the others.
+ */
+const SUITES = {
+  channels: { files: testsIn('channels'), atATime: 2 },
+  'channels-3': { files: testsIn('channels'), atATime: 2, env: { INTEROP_PROCESSES: '3', INTEROP_CLIENTS: '1.8.16,1.3.4' } },
+  client: { files: testsIn('client') },
+  'command-line': { files: ['gateway/command-line.test.mjs', ...testsIn('peers'), ...testsIn('processes')] },
+  browser: { command: ['browser/run.mjs'] },
+  kubo: { files: [...testsIn('kubo'), 'gateway/kubo.test.mjs'] },
+  gateway: { files: testsIn('gateway') },
+  tls: { files: testsIn('tls') },
+  proxies: {
+    files: testsIn('proxies'),
+    slice: { names: ['npm phoenix over', 'plain HTTP is redirected', 'names each client, before TLS'] },
+  },
+  'proxies-long': { files: ['proxies/proxies.test.mjs'], env: { PROXIES_LONG: '1' } },
+  processes: {
+    files: [...['availability', 'holders', 'sprites'].map((name) => `browser/${name}.test.mjs`), 'gateway/kubo.test.mjs'],
+    env: { INTEROP_PROCESSES: '3' },
+    slice: {
+      names: [
+        'a page with a picture passes',
+        'a sprite thrown over the right edge',
+        'kubo fetches by its CID a page that only a tab holds',
+      ],
+    },
+  },
+  mirror: {
+    files: testsIn('mirror'),
+    slice: {
+      files: ['mirror/clients.test.mjs', 'mirror/faults.test.mjs', 'mirror/fleet.test.mjs'],
+      env: { MIRROR_CLIENTS: 'skopeo' },
+      names: ['skopeo', 'is asked for the rest of a blob', 'keeps no blob that does not have its digest', 'fetches a blob once whose size'],
+    },
+  },
+  cluster: {
+    files: testsIn('cluster'),
+    slice: {
+      files: ['cluster/cluster.test.mjs', 'cluster/security.test.mjs'],
+      names: ['delivers messages and presence between machines', 'removes the clients of a machine that is killed', 'TLS and a password'],
+    },
+  },
+  observe: {
+    files: testsIn('observe'),
+    slice: {
+      files: ['top', 'page', 'view', 'prometheus-files'].map((name) => `observe/${name}.test.mjs`),
+      names: [
+        'shows the figures of the server',
+        'restores the shell when it quits',
+        'the charts show clients',
+        'sees the clients of all',
+        'are valid',
+        'have alerts that fire when they must',
+        'test each alert',
+      ],
+    },
+  },
+  profiles: {
+    files: ['observe/profiles.test.mjs'],
+    env: { PROFILES: '1' },
+    slice: { names: ['of a server under load are read', 'flame graphs'] },
+  },
+  traces: {
+    files: testsIn('traces'),
+    slice: {
+      names: ['of get and share are one tree', 'of joins and connects begin in the client', 'begin in the server when they are sampled'],
+    },
+  },
+  tutorials: { files: testsIn('tutorials'), slice: { names: ['shows the pointer of one visitor', 'node signs', 'go signs'] } },
+  package: { files: testsIn('package'), slice: {} },
+}
+
+const isSlice = process.argv.includes('--slice')
+const known = Object.keys(SUITES).filter((name) => !isSlice || SUITES[name].slice)
+const named = process.argv.slice(2).filter((argument) => argument !== '--slice')
+const unknown = named.find((name) => !known.includes(name))
+if (unknown || (!isSlice && named.length === 0)) throw new Error(`cannot run the suite ${unknown ?? ''}: name some of ${known.join(', ')}`)
+
+const waiting = named.length > 0 ? named : known
+const isAlone = waiting.length === 1
+const rows = []
+await Promise.all(Array.from({ length: AT_A_TIME }, work))
+if (!isAlone || isSlice) for (const { name, ms, result } of rows) console.log(`${(ms / 1000).toFixed(1).padStart(6)} s  ${name}: ${result}`)
+const failed = rows.filter(({ isGood }) => !isGood).map(({ name }) => name)
+if (failed.length > 0) console.error(`failed: ${failed.join(', ')}`)
+process.exitCode = failed.length > 0 ? 1 : 0
+
+/** Runs one suite after another, until none waits. */
+async function work() {
+  for (let name = waiting.shift(); name; name = waiting.shift()) {
+    const started = performance.now()
+    const suite = isSlice ? { ...SUITES[name], atATime: 1, ...SUITES[name].slice } : SUITES[name]
+    const { code, output } = await run(suite)
+    const passed = Number(/^# pass (\d+)$/m.exec(output)?.[1])
+    // A renamed test must not leave a slice empty.
+    const isMissing = isSlice && passed < (suite.names?.length ?? 1)
+    const isGood = code === 0 && !isMissing
+    if (!isGood) process.stdout.write(output)
+    const result = isMissing
+      ? `${passed} tests passed, and the slice names ${suite.names.length}`
+      : `${Number.isNaN(passed) ? '' : `${passed} passed`}${isGood ? '' : ', FAILED'}`
+    rows.push({ name, ms: performance.now() - started, isGood, result })
+  }
+}
+
+/** Runs the tests of a suite or a slice. */
+function run({ files, names = [], env = {}, atATime = 1, command }) {
+  const isQuiet = !isAlone || isSlice
+  const reporter = isQuiet ? ['--test-reporter=tap'] : []
+  const limit = isSlice ? [`--test-timeout=${SLICED_TEST_MS}`] : []
+  const patterns = names.map((name) => `--test-name-pattern=${name}`)
+  const args = command ?? ['--test', ...reporter, ...limit, `--test-concurrency=${atATime}`, ...patterns, ...files]
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, {
+      env: { ...process.env, ...env },
+      stdio: isQuiet ? ['ignore', 'pipe', 'pipe'] : 'inherit',
+    })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', (text) => (output += text))
+    child.once('error', reject)
+    child.once('close', (code) => resolve({ code, output }))
+  })
+}

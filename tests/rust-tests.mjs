@@ -1,0 +1,91 @@
+// Runs the Rust tests of all crates, or of those that are named: two test programs at a time, while `cargo test` runs them one
+// after another. Most programs wait for sockets and clocks longer than they compute, so a second program uses the processor
+// meanwhile. Prints the seconds of the slowest programs.
+//
+//   node tests/rust-tests.mjs [CRATE...]
+//
+// It compiles the whole workspace in any case: with fewer crates, cargo would choose other features for their dependencies, and
+// compile those again. WORKSPACE has the arguments that choose crates and features, as in the Makefile.
+
+import { spawn } from 'node:child_process'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const AT_A_TIME = 2
+const SLOWEST = 12
+const CARGO = process.env.CARGO || 'cargo'
+const WORKSPACE = (process.env.WORKSPACE || '--workspace').split(' ').filter(Boolean)
+const asked = process.argv.slice(2)
+process.chdir(fileURLToPath(new URL('..', import.meta.url)))
+
+const programs = (await compile()).filter(({ crate }) => asked.length === 0 || asked.includes(crate))
+// The documentation tests compile while they run, so they begin first. Their names begin with the folders of their crates.
+const documented = asked.length > 0 ? ['--', ...new Set(programs.map(({ folder }) => `${folder}/`))] : []
+const waiting = [
+  { name: 'documentation tests', command: CARGO, args: ['test', '--quiet', '--doc', ...WORKSPACE, ...documented], folder: '.' },
+  ...programs,
+]
+const done = []
+await Promise.all(Array.from({ length: AT_A_TIME }, work))
+
+for (const { name, seconds } of done.sort((a, b) => b.seconds - a.seconds).slice(0, SLOWEST))
+  console.log(`${seconds.toFixed(1).padStart(6)} s  ${name}`)
+const failed = done.filter(({ ok }) => !ok)
+for (const { name, folder } of failed) console.error(`failed: ${name} in ${folder}`)
+process.exitCode = failed.length > 0 ? 1 : 0
+
+/** Compiles all test programs, and returns them with the folders of their crates. */
+async function compile() {
+  const { ok, stdout } = await run(CARGO, ['test', '--quiet', '--no-run', '--message-format=json-render-diagnostics', ...WORKSPACE], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  if (!ok) process.exit(1)
+  const artifacts = stdout
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
+  return artifacts
+    .filter(({ executable, profile }) => executable && profile.test)
+    .map(({ executable, manifest_path: manifest, package_id: id, target }) => {
+      const folder = path.relative('.', path.dirname(manifest))
+      const name = `${folder}: ${target.kind[0] === 'test' ? target.name : 'units'}`
+      return { name, crate: crateOf(id, folder), command: executable, args: ['--quiet'], folder }
+    })
+}
+
+/** The name in the id of a package, such as `path+file:///watchfire/crates/hub#watchfire-hub@0.1.0`, or `.../chat#0.1.0`. */
+function crateOf(id, folder) {
+  return /#(.+)@/.exec(id)?.[1] ?? path.basename(folder)
+}
+
+/** Runs one program after another, until none waits. */
+async function work() {
+  for (let next = waiting.shift(); next; next = waiting.shift()) {
+    const { name, command, args, folder } = next
+    const started = performance.now()
+    const { ok, stdout, stderr } = await run(command, args, {
+      cwd: folder,
+      env: { ...process.env, CARGO, CARGO_MANIFEST_DIR: path.resolve(folder) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    done.push({ name, folder, ok, seconds: (performance.now() - started) / 1000 })
+    // The lines of two programs must not mix.
+    process.stdout.write(ok ? `${name}: ${summary(stdout)}\n` : `\n${name}\n${stdout}${stderr}\n`)
+  }
+}
+
+/** How many tests passed, of all summaries in an output. */
+function summary(output) {
+  const passed = [...output.matchAll(/^test result: ok\. (\d+) passed/gm)].reduce((sum, [, count]) => sum + Number(count), 0)
+  return `${passed} passed`
+}
+
+function run(command, args, options) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, options)
+    const output = { stdout: '', stderr: '' }
+    for (const name of ['stdout', 'stderr']) child[name]?.setEncoding('utf8').on('data', (text) => (output[name] += text))
+    child.once('error', reject)
+    child.once('close', (code) => resolve({ ok: code === 0, ...output }))
+  })
+}
