@@ -44,8 +44,8 @@ export function startMirror(store, args, { within = [] } = {}) {
   return start(program, all, /^Mirroring on http:\/\/127\.0\.0\.1:(\d+) until/)
 }
 
-/** The profiles of `cargo build` whose programs are started; the first that is built wins. */
-const PROFILES = [process.env.INTEROP_PROFILE, 'release', 'serve', 'debug'].filter(Boolean)
+/** The folders of the profiles of `cargo build` whose programs are started; the first that is built wins. */
+const PROFILES = [process.env.INTEROP_PROFILE?.replace(/^dev$/, 'debug'), 'release', 'serve', 'debug'].filter(Boolean)
 
 /** The path of a program: `WATCHFIRE_BINARY`, one in `WATCHFIRE_BIN_DIR`, or the one that cargo built. */
 export function binary(name) {
