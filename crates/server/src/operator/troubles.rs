@@ -1,7 +1,37 @@
-//! The watch over the server: it names trouble once when it begins and once when it ends.
+//! The watch over the server: it names a trouble once when it begins and once when it ends.
 //!
-//! [`CHECKS`] has a line for each kind of trouble. `docs/reference/diagnosis.md` has a section for
+//! [`CHECKS`] has an entry for each kind of trouble. `docs/reference/diagnosis.md` has a section for
 //! each, and a test compares the two.
+//!
+//! # When a trouble begins and ends
+//!
+//! A figure at a limit crosses it many times: an event loop that is busy for 91 % of a second, then for 89 %,
+//! then for 92 %, is one trouble. With a threshold alone, this is three begins and two ends, each with a line
+//! in the log and an event. Soon nobody reads them, and an alert that follows them rings all night.
+//!
+//! So a check sees a sample each second, and says yes or no. A trouble begins after `begins_after` samples in a
+//! row with yes, and ends after `ends_after` in a row with no. One sample with the other answer starts the count
+//! again. `shard_busy` has 4 and 5:
+//!
+//! ```text
+//! second     1  2  3  4  5  6  7      8  9 10 11 12 13 14 15
+//! over 90 %  y  y  n  y  y  y  y      n  n  y  n  n  n  n  n
+//! count      1  2  0  1  2  3  begins 1  2  0  1  2  3  4  ends
+//! ```
+//!
+//! The trouble begins with the fourth busy second in a row, and two calm seconds do not end it. At least
+//! `ends_after` seconds pass between its begin and its end, and at least `begins_after` before it begins again. So
+//! `shard_busy` has at most two events in 9 seconds, whatever the load does.
+//!
+//! `begins_after` is 1 where a single sample is a fact, such as a crash or a dropped connection, and more where it
+//! may be chance. `ends_after` is long where the cause comes in bursts (30 s after the last refused origin), and
+//! short where the figure is a state (NATS is connected, or it is not).
+//!
+//! A figure that is not known is no trouble: a server without NATS has no value of `nats_connected`, and its check
+//! says no. While a trouble lasts, its summary follows the last sample that shows it, but `since_ms` stays.
+//!
+//! The memory is one count and at most one text for each kind, and the last [`QUEUE_SECONDS`] of queued bytes:
+//! only `queues_grow` looks back.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,7 +1,29 @@
 //! The messages of the few connections that an operator watches.
 //!
-//! A connection is watched from the first call that asks for its messages until no call came for
-//! [`SILENCE_MAX`]. Nothing is kept of any other connection.
+//! An operator wants to see what one client sends and gets. To keep the last messages of every client would cost each
+//! of a million clients memory and each message a copy, and the payloads of people who have nothing to do with the
+//! question would be in memory. To log them would put payloads on a disk. So nothing is kept of any connection until
+//! an operator asks for the messages of that one.
+//!
+//! # A watch
+//!
+//! The first call about a connection begins its watch, and each call returns the messages after a number that the
+//! operator has seen. The page asks once a second. There is no call that ends a watch: a browser tab that is closed
+//! would not send it. A watch ends when no call came for [`SILENCE_MAX`], or with its client.
+//!
+//! Numbers count the messages since the watch began. With 250 messages since then, the last 200 are kept, from 51 to
+//! 250. A call after number 0 gets these 200 and `missed: 50`, so the operator knows that the list has a gap; a call
+//! after number 248 gets two, and misses none. A number above the last one is of an earlier watch of the same
+//! connection, and counts as 0.
+//!
+//! Names and sizes are kept, not payloads. An operator with the token turns the payloads of one connection on, which
+//! the log notes as a warning. From then on each message keeps the first [`PAYLOAD_BYTES_MAX`] bytes of its text.
+//!
+//! # Bounds
+//!
+//! A shard watches [`WATCHES_MAX`] connections. Each keeps [`MESSAGES_MAX`] messages with a topic and an event of at
+//! most [`NAME_BYTES_MAX`] bytes: 4 × 200 × (256 + 256 + 1,000) bytes are 1.2 MB, if all payloads are turned on and all
+//! are long. A further watch is refused. While nothing is watched, a message costs the test of one empty list.
 
 use std::collections::VecDeque;
 use std::time::Duration;

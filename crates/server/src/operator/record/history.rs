@@ -1,9 +1,38 @@
 //! The history of figures and events, in memory and in a file that survives a restart.
 //!
-//! The file has slots of fixed size: a second, a minute or an event always has the same slot, whose
-//! earlier content it replaces. Each slot has a checksum, so a slot that was half written when the
-//! machine lost power is empty. A file that is cut, damaged or of another version loses what cannot
-//! be read, and nothing else.
+//! An operator looks at the history after something went wrong, often after the server was restarted because
+//! of it. So it must not end with the process, and it must not itself become a trouble: a file that grows
+//! fills the disk, and a database would be another program that can fail.
+//!
+//! # A ring of seconds, a ring of minutes, a ring of events
+//!
+//! The file is three rings of slots of fixed size. A row belongs to a second or a minute of Unix time, and
+//! the remainder of its number decides its slot: with 900 slots for seconds, second 1,700,000,123 has slot 23,
+//! and so has the second 15 minutes later, which replaces it. Nothing says where a ring begins. The reader
+//! decodes all slots, sorts the rows by their own time, and drops rows that are older than the ring is long:
+//! they are in slots that were not written since, because the server was down. Events have no fixed rate, so
+//! each has a number that counts up, and its remainder by 256 decides the slot.
+//!
+//! With 66 columns of four bytes, a row has 280 bytes in the file, with its time and a checksum. 900 seconds
+//! are 252,000 bytes, 1,440 minutes 403,200, and 256 events 131,072: the file always has 786,336 bytes. The
+//! memory has the same rows, less than 1 MB. One sample writes one slot, and every sixtieth one more.
+//!
+//! The recorder makes the row of a minute from the seconds of that minute: the mean, and of a quantile the
+//! largest (`Row::mean`). So 15 minutes are known by the second, and 24 hours by the minute.
+//!
+//! # What can happen to the file
+//!
+//! - The machine loses power within a write. Each slot ends with 8 bytes of a SHA-256 of its content, so a slot
+//!   that was half written counts as empty. One second is missing, and nothing else.
+//! - The disk becomes full. The space is reserved when the file is opened, so writing goes on.
+//! - The file is cut. It gets its length back, and the missing slots are empty.
+//! - A version of the server has other columns. The header has a hash of their names, and of the sizes. A
+//!   file with another header is started anew: values under wrong names would be worse than none.
+//! - A server replaces another one. A lock gives the file to one of them. The new server records in memory,
+//!   tries again each second, and when it gets the lock it puts its rows behind those of the file.
+//! - The clock is set back. A row that is not newer than the last one is dropped, in memory and in the file,
+//!   until the clock has reached the time of the last row again.
+//! - Writing fails. The history goes on in memory, and the log says so.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
