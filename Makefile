@@ -60,7 +60,7 @@ quick: web ## Check, and test only what differs from main and the crates that de
 
 check: format docs-links commits lint api-docs ## Formatting, links, subjects of new commits, lints and documentation
 
-format: node_modules/.package-lock.json
+format: node_modules/.package-lock.json tests/interop/node_modules/.package-lock.json
 	$(CARGO) fmt --all --check
 	npm run check --silent
 

@@ -29,8 +29,8 @@ const options = read()
 if (options !== null) await run(options)
 
 function read() {
-  const number = { type: 'string' }
-  const flag = { type: 'boolean', default: false }
+  const number = /** @type {const} */ ({ type: 'string' })
+  const flag = /** @type {const} */ ({ type: 'boolean', default: false })
   let values
   try {
     ;({ values } = parseArgs({
@@ -56,17 +56,17 @@ function read() {
     ? { viewers: '3', megabytes: '12', rounds: '1' }
     : { viewers: String(USUAL.viewers), megabytes: String(USUAL.bytes / 1e6), rounds: '3' }
   const chosen = { apart: '0', timeout: '600', ...usual, ...values }
-  for (const [name, least, whole] of [
-    ['viewers', 1, true],
-    ['megabytes', 0.001, false],
-    ['rounds', 1, true],
-    ['apart', 0, false],
-    ['timeout', 1, false],
-    ['uplink', 0.01, false],
+  for (const { name, least, isWhole = false } of [
+    { name: 'viewers', least: 1, isWhole: true },
+    { name: 'megabytes', least: 0.001 },
+    { name: 'rounds', least: 1, isWhole: true },
+    { name: 'apart', least: 0 },
+    { name: 'timeout', least: 1 },
+    { name: 'uplink', least: 0.01 },
   ]) {
     if (chosen[name] === undefined) continue
     const value = Number(chosen[name])
-    if (!Number.isFinite(value) || value < least || (whole && !Number.isInteger(value)))
+    if (!Number.isFinite(value) || value < least || (isWhole && !Number.isInteger(value)))
       return rejectUsage(`invalid value for --${name}: ${chosen[name]}`)
   }
   return {

@@ -18,8 +18,8 @@ export function watchTab({ sampleMs, contentBytesMin }) {
       this.addEventListener('connectionstatechange', () => this.#noteOpen())
     }
 
-    createDataChannel(...options) {
-      const channel = super.createDataChannel(...options)
+    createDataChannel(label, options) {
+      const channel = super.createDataChannel(label, options)
       this.watched.channel = channel
       channel.addEventListener('open', () => this.#noteOpen())
       return channel

@@ -31,8 +31,8 @@ const options = read()
 if (options !== null) await run(options)
 
 function read() {
-  const text = { type: 'string' }
-  const flag = { type: 'boolean', default: false }
+  const text = /** @type {const} */ ({ type: 'string' })
+  const flag = /** @type {const} */ ({ type: 'boolean', default: false })
   let values
   try {
     ;({ values } = parseArgs({

@@ -20,6 +20,8 @@ const EDGES = { left: 'right', right: 'left', up: 'down', down: 'up' }
 const NO_NEIGHBOURS = { left: null, right: null, up: null, down: null }
 
 const grids = new Map()
+/** The peer of each connection. */
+const peerOf = new WeakMap()
 const peers = new Map() // by token
 
 class Peer {
@@ -114,7 +116,7 @@ function poll(peer, response) {
   peer.poll = response
   peer.since = Date.now()
   if (peer.changed || peer.arrivals.length > 0) return answerPoll(peer)
-  response.socket.peer = peer
+  peerOf.set(response.socket, peer)
 }
 
 function onThrow(body, response) {
@@ -196,9 +198,8 @@ const server = createServer({ keepAlive: true, noDelay: true }, (request, respon
 
 // The parked poll of a closed connection ends.
 server.on('connection', (socket) => {
-  socket.peer = null
   socket.on('close', () => {
-    const peer = socket.peer
+    const peer = peerOf.get(socket)
     if (peer?.poll && (peer.poll.socket ?? socket) === socket) peer.poll = null
     if (peer) peer.since = Date.now()
   })

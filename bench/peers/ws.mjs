@@ -9,6 +9,7 @@ const [port, mode] = process.argv.slice(2)
 if (mode !== 'plain' && mode !== 'once') throw new Error(`invalid mode ${mode}: use plain or once`)
 
 const rooms = new Map()
+const topicsOf = new WeakMap()
 
 const server = new WebSocketServer({
   host: '127.0.0.1',
@@ -20,10 +21,10 @@ const server = new WebSocketServer({
 })
 
 server.on('connection', (socket) => {
-  socket.topics = []
+  topicsOf.set(socket, [])
   socket.on('message', (data) => onMessage(socket, data))
   socket.on('close', () => {
-    for (const topic of socket.topics) rooms.get(topic)?.delete(socket)
+    for (const topic of topicsOf.get(socket)) rooms.get(topic)?.delete(socket)
   })
   socket.on('error', () => socket.terminate())
 })
@@ -34,7 +35,7 @@ function onMessage(socket, data) {
     case 'phx_join':
       if (!rooms.has(topic)) rooms.set(topic, new Set())
       rooms.get(topic).add(socket)
-      socket.topics.push(topic)
+      topicsOf.get(socket).push(topic)
       return reply(socket, joinRef, ref, topic)
     case 'new_msg':
       return broadcast(topic, JSON.stringify([null, null, topic, event, payload]))

@@ -26,8 +26,8 @@ const hooks = {
 }
 
 /** Whether Watchfire sent this body, within the last five minutes. */
-function isSigned(body, header = '') {
-  const [, time, signature] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(header) ?? []
+function isSigned(body, header) {
+  const [, time, signature] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(header)) ?? []
   if (!time || Math.abs(Date.now() / 1000 - Number(time)) > 300) return false
   const expected = createHmac('sha256', HOOKS_SECRET).update(`${time}.`).update(body).digest()
   return timingSafeEqual(expected, Buffer.from(signature, 'hex'))
@@ -38,7 +38,7 @@ createServer(async (request, response) => {
   for await (const chunk of request) chunks.push(chunk)
   const body = Buffer.concat(chunks)
   if (!isSigned(body, request.headers['watchfire-signature'])) return response.writeHead(401).end()
-  const question = JSON.parse(body)
+  const question = JSON.parse(body.toString())
   const answer = hooks[question.hook](question)
   response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
 }).listen(Number(PORT), '127.0.0.1')

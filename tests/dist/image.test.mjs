@@ -142,7 +142,7 @@ address = "${folder}/debug.sock"
       const exited = new Promise((resolve) => container.once('exit', resolve))
       atEnd(() => container.kill('SIGKILL'))
       const ready = new Promise((resolve, reject) => {
-        container.stdout.setEncoding('utf8').on('data', (text) => /Watchfire is running at/.test(text) && resolve())
+        container.stdout.setEncoding('utf8').on('data', (text) => /Watchfire is running at/.test(text) && resolve(null))
         exited.then((code) => reject(new Error(`the container ended with ${code}`)))
       })
       await withTimeout(ready, 'the container starts', START_MS)

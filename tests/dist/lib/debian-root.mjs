@@ -88,7 +88,7 @@ export class DebianRoot {
       for (const stream of [child.stdout, child.stderr]) {
         createInterface({ input: stream }).on('line', (line) => {
           lines.push(line)
-          if (ready.test(line)) resolve()
+          if (ready.test(line)) resolve(null)
         })
       }
       ended.then(({ code }) => reject(new Error(`${unit} ended with ${code}: ${lines.join('\n')}`)))

@@ -8,7 +8,7 @@ import { withTimeout } from '../lib/deadlines.mjs'
 import { newVisitor, cidOf, WAIT_MS, startServer } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
 
-const vectors = JSON.parse(readFileSync(new URL('../../vectors/cids.json', import.meta.url)))
+const vectors = JSON.parse(readFileSync(new URL('../../vectors/cids.json', import.meta.url), 'utf8'))
 const UNAVAILABLE = 'Nobody has this page right now'
 /** Time allowed for updates that are sent at once, on two cores with several browsers. */
 const AT_ONCE_MS = 2_500

@@ -32,7 +32,7 @@ export async function bytesOnDisk(person) {
 export function ageClosedTabs(person) {
   return person.tab.evaluate(() => {
     const left = Object.keys(localStorage).filter((key) => key.startsWith('watchfire:left:'))
-    for (const key of left) localStorage.setItem(key, Number(localStorage.getItem(key)) - 60_000)
+    for (const key of left) localStorage.setItem(key, String(Number(localStorage.getItem(key)) - 60_000))
     return left.length
   })
 }

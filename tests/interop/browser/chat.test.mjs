@@ -9,10 +9,10 @@ import { newVisitor, startServer } from './page-driver.mjs'
 test('two people chat in a room, and a third person in another room receives nothing', async (t) => {
   const server = await startServer(t, { settings: { 'channels.open_rooms': true } })
   const [ann, bob, eve] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
-  for (const [person, name, room] of [
-    [ann, 'Ann', 'camp'],
-    [bob, 'Bob', 'camp'],
-    [eve, 'Eve', 'elsewhere'],
+  for (const { person, name, room } of [
+    { person: ann, name: 'Ann', room: 'camp' },
+    { person: bob, name: 'Bob', room: 'camp' },
+    { person: eve, name: 'Eve', room: 'elsewhere' },
   ]) {
     await person.goTo(`/chat#room=${room}`)
     await person.waitForText('Connected')

@@ -96,10 +96,7 @@ test('a browser with the whole page serves the blocks that are requested', async
   await next.waitUntilComplete()
 })
 
-for (const [what, behaviour] of [
-  ['sends wrong bytes', lyingHolder],
-  ['never replies', silentHolder],
-]) {
+for (const [what, behaviour] of Object.entries({ 'sends wrong bytes': lyingHolder, 'never replies': silentHolder })) {
   test(`when a holder ${what}, another gets the request within one second`, async (t) => {
     const server = await startServer(t)
     const words = Buffer.from('The truth, and nothing else.\n')
@@ -146,10 +143,7 @@ test('a large page arrives completely although one of its two holders never repl
   await visitor.waitUntilComplete()
 })
 
-for (const [what, behaviour] of [
-  ['sends wrong bytes', lyingHolder],
-  ['never replies', silentHolder],
-]) {
+for (const [what, behaviour] of Object.entries({ 'sends wrong bytes': lyingHolder, 'never replies': silentHolder })) {
   test(`when the only holder ${what}, nothing is shown until another holder comes`, async (t) => {
     const server = await startServer(t)
     const words = Buffer.from('Late but true.\n')

@@ -38,9 +38,9 @@ test('a page is not created while a dropped folder is still being read', async (
     const { webkitGetAsEntry } = DataTransferItem.prototype
     const released = new Promise((resolve) => (globalThis.releaseFolder = resolve))
     DataTransferItem.prototype.webkitGetAsEntry = function () {
-      const entry = webkitGetAsEntry.call(this)
+      const entry = /** @type {FileSystemDirectoryEntry} */ (webkitGetAsEntry.call(this))
       const reader = entry.createReader()
-      entry.createReader = () => ({ readEntries: (...args) => void released.then(() => reader.readEntries(...args)) })
+      entry.createReader = () => ({ readEntries: (found, failed) => void released.then(() => reader.readEntries(found, failed)) })
       return entry
     }
   })

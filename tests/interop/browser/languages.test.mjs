@@ -132,7 +132,10 @@ async function builtWith(t, tag, change) {
   return path.join(folder, 'dist')
 }
 
-/** Maps every Latin letter, except in placeholders, to another alphabet. */
+/**
+ * Maps every Latin letter, except in placeholders, to another alphabet.
+ * @returns {Record<string, any>}
+ */
 function inHebrew(english) {
   const letters = 'אבגדהוזחטיכלמנסעפצקרשתךםןף'
   const text = (words) =>

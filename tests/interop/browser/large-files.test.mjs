@@ -41,7 +41,7 @@ test('a large file passes from one person to another without accumulating in the
   const shared = performance.now()
   await holder.goTo('/')
   const heaps = [await heapOf(t, holder), await heapOf(t, visitor)]
-  await holder.compose({ files: original })
+  await holder.compose({ files: [original] })
   await holder.tab.getByRole('button', { name: 'Light this page' }).click()
   await holder.waitUntilComplete(TRANSFER_MS)
   const link = await holder.sharedLink()

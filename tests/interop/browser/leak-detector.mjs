@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { listen } from '../lib/listen.mjs'
 
 const CALLED_MS = 15_000
 
@@ -33,9 +34,8 @@ export async function startLeakDetector(t) {
   })
   const udp = createSocket('udp4')
   udp.on('message', (message) => datagrams.push(isStun(message) ? 'stun' : 'quic'))
-  http.listen(0, '127.0.0.1')
   udp.bind(0, '127.0.0.1')
-  await Promise.all([once(http, 'listening'), once(udp, 'listening')])
+  const [httpPort] = await Promise.all([listen(http), once(udp, 'listening')])
 
   t.after(() => {
     http.closeAllConnections()
@@ -49,9 +49,9 @@ export async function startLeakDetector(t) {
     get connections() {
       return connections
     },
-    httpPort: http.address().port,
+    httpPort,
     udpPort: udp.address().port,
-    url: `http://127.0.0.1:${http.address().port}`,
+    url: `http://127.0.0.1:${httpPort}`,
     /** Resolves when a request for that path, with or without a query, has arrived. */
     called(path) {
       const isIt = (request) => request.split(/[ ?]/)[1] === path

@@ -242,7 +242,7 @@ async function startPlaying(player) {
     const look = () => {
       if (player.currentTime > 0) {
         clearTimeout(late)
-        resolve()
+        resolve(null)
       } else setTimeout(look, 20)
     }
     look()
@@ -257,7 +257,7 @@ async function seek(player, second) {
     const look = () => {
       if (player.currentTime > second && !player.seeking) {
         clearTimeout(late)
-        resolve()
+        resolve(null)
       } else setTimeout(look, 20)
     }
     look()

@@ -96,6 +96,10 @@ export class LimitedHolder {
 }
 
 class RawPeer {
+  id
+  /** The ids of the peers to which it was introduced. */
+  introduced
+  leave
   /** Wants received from other peers, without cancels. */
   wantsReceived = []
   blocksSent = 0

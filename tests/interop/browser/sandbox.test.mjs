@@ -1,7 +1,6 @@
 // An untrusted page cannot reach the network, the app around it, or the browser's storage.
 
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { test } from 'node:test'
 
@@ -22,6 +21,7 @@ import { newVisitor, WAIT_MS, PageDriver, startServer } from './page-driver.mjs'
 import { joinPage, LimitedHolder } from './raw-peer.mjs'
 import { launchRecordedBrowser, assertNothingSent, assertAppUnchanged } from './sandbox-probe.mjs'
 import { file } from './fixtures.mjs'
+import { listen } from '../lib/listen.mjs'
 
 const SHELL = 'iframe[title="The page, with its scripts"]'
 const STILL_SHELL = 'iframe[title="The page, without its scripts"]'
@@ -113,7 +113,8 @@ test('a page is shown in a tab that paints late', async (t) => {
   await person.tab.addInitScript(() => {
     const { setTimeout } = window
     window.requestAnimationFrame = (draw) => setTimeout(() => draw(performance.now()), 2000)
-    window.setTimeout = (callback, millis = 0, ...rest) => setTimeout(callback, millis > 0 && millis < 100 ? 2000 : millis, ...rest)
+    const late = (callback, millis = 0, ...rest) => setTimeout(callback, millis > 0 && millis < 100 ? 2000 : millis, ...rest)
+    Object.assign(window, { setTimeout: late })
   })
   await person.sharePage({ files: [file('party.html', '<h1>A party</h1>')] })
   const page = person.tab.frameLocator(STILL_SHELL).frameLocator('iframe')
@@ -268,11 +269,10 @@ async function serveUnsandboxed(t, files) {
     response.writeHead(content === undefined ? 404 : 200, { 'content-type': 'text/html' })
     response.end(content)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const port = await listen(server)
   t.after(() => {
     server.closeAllConnections()
     server.close()
   })
-  return `http://localhost:${server.address().port}`
+  return `http://localhost:${port}`
 }

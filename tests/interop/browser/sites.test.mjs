@@ -283,13 +283,13 @@ for (const scripts of [false, true]) {
 function ignoreDetachedFrames(t) {
   const listeners = process.rawListeners('unhandledRejection')
   process.removeAllListeners('unhandledRejection')
-  process.on('unhandledRejection', (reason, promise) => {
+  process.on('unhandledRejection', (/** @type {any} */ reason, promise) => {
     if (reason?.message === 'Frame has been detached.') return
     for (const listener of listeners) listener.call(process, reason, promise)
   })
   t.after(() => {
     process.removeAllListeners('unhandledRejection')
-    for (const listener of listeners) process.on('unhandledRejection', listener)
+    for (const listener of listeners) process.on('unhandledRejection', /** @type {() => void} */ (listener))
   })
 }
 

@@ -189,7 +189,8 @@ for (const { shape, viewport, colorScheme } of WINDOWS) {
     await pick(a, pictures)
     await a.waitForText('noise 7 is a sprite now.')
     await a.tab.evaluate(() => {
-      const shelf = [...document.querySelectorAll('.shelf button')]
+      /** @type {NodeListOf<HTMLElement>} */
+      const shelf = document.querySelectorAll('.shelf button')
       for (let i = 0; i < 89; i++) shelf[i % shelf.length].click()
     })
     await waitUntil(async () => (await a.tab.locator('.sprite').count()) === 100, 'a hundred sprites', WAIT_MS)

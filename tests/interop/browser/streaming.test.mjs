@@ -275,6 +275,7 @@ function autoplay({ tab }) {
     const note = (what) => (timings[what] ??= Math.round(performance.now()))
     for (const what of ['loadstart', 'loadedmetadata', 'canplay', 'playing']) addEventListener(what, () => note(what), true)
     new MutationObserver(() => {
+      /** @type {HTMLMediaElement | null} */
       const player = document.querySelector('video, audio')
       if (player !== null && timings.player === undefined) {
         note('player')
@@ -322,7 +323,7 @@ async function startPlaying(player) {
     const late = setTimeout(() => reject(new Error(`it does not play: ${player.readyState}, ${player.error?.message}`)), 60_000)
     player.addEventListener('timeupdate', () => {
       clearTimeout(late)
-      if (player.currentTime > 0) resolve()
+      if (player.currentTime > 0) resolve(null)
     })
   })
 }
@@ -333,7 +334,7 @@ async function seek(player, second) {
   player.currentTime = second
   await new Promise((resolve, reject) => {
     const look = () => {
-      if (player.currentTime > second && !player.seeking) resolve()
+      if (player.currentTime > second && !player.seeking) resolve(null)
       else if (performance.now() - began > 60_000) reject(new Error(`playback stopped at ${player.currentTime}, ${player.readyState}`))
       else setTimeout(look, 5)
     }

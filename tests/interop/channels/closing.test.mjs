@@ -89,8 +89,11 @@ describe('a restart', { concurrency: true }, () => {
   it('without notice, as after a crash of the machine, is survived as well', async (t) => {
     const first = await startWatchfire({ settings: ROOMS })
     const topic = freshTopic()
-    const members = variants.map((variant) => ({ variant, client: connect(t, first, variant) }))
-    for (const member of members) member.channel = await member.client.join(topic)
+    const members = []
+    for (const variant of variants) {
+      const client = connect(t, first, variant)
+      members.push({ variant, client, channel: await client.join(topic) })
+    }
     first.kill()
     await first.exited()
     const second = await startWatchfire({ port: first.port, settings: ROOMS })

@@ -8,6 +8,7 @@ import { connect, freshTopic, collectEvents, reply, variantsWhere } from '../lib
 import { startChat } from '../lib/server.mjs'
 import { Inbox } from '../lib/deadlines.mjs'
 import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
+import { listen } from '../lib/listen.mjs'
 
 /** The ways in which a proxy may treat an upgrade. */
 const treatments = {
@@ -64,14 +65,12 @@ async function startProxy(t, server, treat) {
     request.pipe(upstream)
   })
   proxy.on('upgrade', (_, socket) => treat(socket.on('error', () => {})))
-  const listening = new Inbox()
-  proxy.listen(0, '127.0.0.1', () => listening.put(true))
-  await listening.next()
+  const port = await listen(proxy)
   t.after(() => {
     proxy.close()
     proxy.closeAllConnections()
   })
-  return { endpoint: `ws://127.0.0.1:${proxy.address().port}/socket` }
+  return { endpoint: `ws://127.0.0.1:${port}/socket` }
 }
 
 /** A sessionStorage for one client. */

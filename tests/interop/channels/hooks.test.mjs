@@ -18,6 +18,7 @@ import { Inbox, waitUntil } from '../lib/deadlines.mjs'
 import { freePorts } from '../lib/proxies.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
+import { listen } from '../lib/listen.mjs'
 
 const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
 const SECRET = 'a secret of hooks of 32 bytes or more'
@@ -30,6 +31,9 @@ const BACKEND = fileURLToPath(new URL('../../../examples/hooks/backend.mjs', imp
 /** A backend. `decide` returns an answer, or a promise of one; an error becomes status 500. */
 class Backend {
   requests = new Inbox()
+  server
+  url
+  /** @type {(question: any) => unknown} */
   decide = () => ({ allow: true })
 
   /** Starts it; with a certificate for `localhost`, over HTTPS. */
@@ -37,8 +41,7 @@ class Backend {
     const backend = new Backend()
     const listener = (request, response) => backend.#answer(request, response)
     backend.server = tls ? https.createServer(tls, listener) : http.createServer(listener)
-    await new Promise((resolve) => backend.server.listen(0, '127.0.0.1', resolve))
-    backend.url = `${tls ? 'https://localhost' : 'http://127.0.0.1'}:${backend.server.address().port}/hooks`
+    backend.url = `${tls ? 'https://localhost' : 'http://127.0.0.1'}:${await listen(backend.server)}/hooks`
     return backend
   }
 
@@ -252,11 +255,8 @@ describe('a server that asks about clients', () => {
 })
 
 describe('a backend over HTTPS', () => {
-  for (const [name, isTrusted] of [
-    ['is asked if its certificate is trusted', true],
-    ['is not asked if its certificate is not trusted', false],
-  ]) {
-    it(name, async (t) => {
+  for (const isTrusted of [true, false]) {
+    it(`is ${isTrusted ? 'asked if its certificate is trusted' : 'not asked if its certificate is not trusted'}`, async (t) => {
       const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-hooks-'))
       t.after(() => rmSync(folder, { recursive: true }))
       const { cert, key } = certify(folder, ['localhost'])

@@ -305,7 +305,7 @@ describe('disconnect', () => {
 })
 
 /** Runs `watchfire publish`, with this on its standard input. Returns its exit code and what it prints. */
-async function publish(args, { input = '', key = API_KEY } = {}) {
+async function publish(args, /** @type {{ input?: string | Buffer, key?: string }} */ { input = '', key = API_KEY } = {}) {
   const env = { PATH: process.env.PATH, ...(key ? { WATCHFIRE_API_KEY: key } : {}) }
   const child = spawn(binary('watchfire'), ['publish', ...args], { env })
   let output = ''
@@ -333,6 +333,7 @@ describe('watchfire publish', () => {
     assert.deepEqual(Buffer.from(await bytes.next()), Buffer.from([1, 2, 255]))
     assert.deepEqual(notes.all, [{ n: 1 }, { n: 2 }, { n: 3 }])
 
+    /** @type {[string[], { key?: string }, RegExp][]} */
     const failures = [
       [[topic, 'note', '{}', ...url], { key: '' }, /set WATCHFIRE_API_KEY/],
       [[topic, 'note', '{}', ...url], { key: 'another-key-than-the-tests' }, /does not know this key/],

@@ -41,6 +41,8 @@ function itUnnoticedByOthers(name, run) {
 /** A well-behaved client that expects its replies in time. */
 class Bystander {
   isOver = false
+  client
+  channel
 
   static async join(t, variant) {
     const bystander = new Bystander()
@@ -277,6 +279,7 @@ describe('frames', () => {
 
 describe('requests', () => {
   const post = 'POST /socket/longpoll HTTP/1.1\r\nHost: x\r\n'
+  /** @type {Record<string, [string | Buffer, RegExp]>} */
   const garbage = {
     noise: [Buffer.from(Array.from({ length: 512 }, (_, n) => (n * 31 + 128) & 255)), /^HTTP\/1\.1 400 /],
     'an invalid request line': ['HELLO\r\n\r\n', /^HTTP\/1\.1 400 /],

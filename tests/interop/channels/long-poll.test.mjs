@@ -289,6 +289,7 @@ describe('a long-poll session with short timeouts', () => {
     assert.equal((await session.get()).status, 410)
   })
 
+  /** @type {[string, number, number][]} */
   const overfull = [
     ['many', 1_001, 10],
     // Each message counts at most a quarter of the limit.

@@ -174,7 +174,7 @@ for (const variant of variants) {
         await reply(join)
         const rejoined = new Promise((resolve) => {
           let joins = 0 // The hook runs at once for the join that has already succeeded.
-          join.receive('ok', () => ++joins === 2 && resolve())
+          join.receive('ok', () => ++joins === 2 && resolve(null))
         })
         channel.push(event, {})
         await errors.next(() => true, 'phx_error')

@@ -15,6 +15,7 @@ import { newest } from '../lib/phoenix-clients.mjs'
 import { Inbox, waitUntil } from '../lib/deadlines.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
+import { listen } from '../lib/listen.mjs'
 
 const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
 
@@ -36,8 +37,10 @@ const KEYS = {
 const SECRET = new TextEncoder().encode('an HS256 secret of 32 bytes or more')
 const pem = (key) => key.export({ type: 'spki', format: 'pem' })
 
+/** @typedef {{ alg?: string, key?: any, kid?: string, expiresIn?: string | number, claims?: object }} TokenOptions */
+
 /** A token of a user. */
-function tokenOf(user, { alg = 'HS256', key = SECRET, kid, expiresIn = '1m', claims = {} } = {}) {
+function tokenOf(user, /** @type {TokenOptions} */ { alg = 'HS256', key = SECRET, kid, expiresIn = '1m', claims = {} } = {}) {
   const channels = { join: ['orders:*', 'feed:*'], publish: ['orders:*'] }
   const token = new SignJWT({ channels, meta: { name: user }, ...claims })
   return token.setProtectedHeader({ alg, kid }).setSubject(user).setIssuedAt().setExpirationTime(expiresIn).sign(key)
@@ -204,9 +207,9 @@ describe('a server with a JWK set', () => {
       requests += 1
       response.end(JSON.stringify(set))
     })
-    await new Promise((resolve) => keys.listen(0, '127.0.0.1', resolve))
+    const port = await listen(keys)
     await publish({ first: KEYS.RS256 })
-    const url = `http://127.0.0.1:${keys.address().port}/jwks.json`
+    const url = `http://127.0.0.1:${port}/jwks.json`
     server = await startWatchfire({ settings: { ...SETTINGS, 'auth.jwks_url': url } })
   })
   after(async () => {

@@ -17,6 +17,7 @@ import { Inbox, waitUntil } from '../lib/deadlines.mjs'
 import { API_KEY, api } from '../lib/http-api.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { startNetwork } from './network.mjs'
+import { listen } from '../lib/listen.mjs'
 
 const PACKAGE = fileURLToPath(new URL('../../../clients/javascript', import.meta.url))
 const SECRET = 'an HS256 secret of 32 bytes or more'
@@ -287,14 +288,14 @@ describe('the client', () => {
       const backend = http.createServer((request, response) => {
         request.resume().on('end', () => (isAway ? response.writeHead(503).end() : response.end('{"allow":true}')))
       })
-      await new Promise((resolve) => backend.listen(0, '127.0.0.1', resolve))
+      const port = await listen(backend)
       t.after(() => backend.close())
       const asking = await startWatchfire({
         processes: 1,
         settings: {
           'socket.check_origin': 'any',
           'channels.rules': '[{ pattern = "asked:*", join = "anyone", hooks = ["join"] }]',
-          'hooks.url': `http://127.0.0.1:${backend.address().port}/`,
+          'hooks.url': `http://127.0.0.1:${port}/`,
           'hooks.secret': SECRET,
         },
       })
@@ -354,16 +355,17 @@ describe('the client', () => {
     await tab.evaluate(
       async ({ endpoint, topic, token }) => {
         const { Client } = await import('@watchfire/client')
-        globalThis.client = new Client(endpoint, { getToken: () => token, reconnectAfterMs: () => 20 })
+        const client = new Client(endpoint, { getToken: () => token, reconnectAfterMs: () => 20 })
         const channel = client.channel(topic)
-        globalThis.seen = { notes: [], statuses: [] }
+        const seen = { notes: [], statuses: [] }
+        Object.assign(globalThis, { client, seen })
         channel.on('note', ({ n }) => seen.notes.push(n))
         channel.onStatus((status) => seen.statuses.push(status))
         await channel.join()
       },
       { endpoint: network.endpoint, topic, token: await tokenOf('ada') },
     )
-    const seen = () => tab.evaluate(() => seen)
+    const seen = () => tab.evaluate(() => Reflect.get(globalThis, 'seen'))
     await publish(topic, 1, 5)
     await waitUntil(async () => (await seen()).notes.length === 5, 'the first messages arrive')
     network.cut()
@@ -387,7 +389,6 @@ async function servePage(t) {
     if (!request.url.endsWith('js')) return response.writeHead(404).end()
     response.setHeader('Content-Type', 'text/javascript').end(readFileSync(path.join(PACKAGE, request.url)))
   })
-  await new Promise((resolve) => files.listen(0, '127.0.0.1', resolve))
   t.after(() => files.close())
-  return `http://127.0.0.1:${files.address().port}/`
+  return `http://127.0.0.1:${await listen(files)}/`
 }

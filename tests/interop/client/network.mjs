@@ -2,6 +2,8 @@
 
 import net from 'node:net'
 
+import { listen, portOf } from '../lib/listen.mjs'
+
 /** Starts a network, until the test ends. Its `endpoint` leads to `server`, which the test may replace. */
 export async function startNetwork(t, server) {
   const network = new Network(server)
@@ -21,11 +23,11 @@ class Network {
   }
 
   listen() {
-    return new Promise((resolve) => this.#listener.listen(0, '127.0.0.1', resolve))
+    return listen(this.#listener)
   }
 
   get endpoint() {
-    return `ws://127.0.0.1:${this.#listener.address().port}/socket`
+    return `ws://127.0.0.1:${portOf(this.#listener)}/socket`
   }
 
   /** Breaks all connections, and refuses new ones. */

@@ -45,8 +45,10 @@ function distinctBytes(length) {
 
 const assertSameBytes = (one, other) => assert.equal(digest(readFileSync(one)), digest(readFileSync(other)))
 
+/** @typedef {{ settings?: object, args?: string[], swarmKey?: string, dials?: 'host' | 'kubo' }} PairOptions */
+
 /** A kubo and a host that are connected until the test ends; `dials` says which one dials. */
-async function pair(test, { settings = {}, args = [], swarmKey, dials = 'host' } = {}) {
+async function pair(test, /** @type {PairOptions} */ { settings = {}, args = [], swarmKey, dials = 'host' } = {}) {
   const kubo = await Kubo.start({ settings, swarmKey })
   test.after(() => kubo.stop())
   const host = await Libp2pHost.start(...args)

@@ -18,7 +18,7 @@ export class CloseRecordingWebSocket extends WebSocket {
 
   close(code, reason) {
     // `ws` also calls this to reply to a close from the server.
-    this.#closedHere ||= !this._closeFrameReceived
+    this.#closedHere ||= !Reflect.get(this, '_closeFrameReceived')
     super.close(code, reason)
   }
 }

@@ -41,6 +41,8 @@ export async function buildCollector() {
 
 /** A running collector. */
 export class Collector {
+  port
+  endpoint
   #child
   #exited
   #folder

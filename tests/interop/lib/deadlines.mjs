@@ -43,7 +43,11 @@ export class Inbox {
     for (const wake of this.#waiting) wake()
   }
 
-  /** The next item for which `wanted` is true; earlier ones are skipped. */
+  /**
+   * The next item for which `wanted` is true; earlier ones are skipped.
+   * @param {(item: any) => unknown} [wanted]
+   * @returns {Promise<any>}
+   */
   async next(wanted = () => true, what = wanted.toString(), ms = SOON_MS) {
     const found = () => {
       while (this.#taken < this.all.length) {

@@ -9,6 +9,7 @@ import { userInfo } from 'node:os'
 
 import { waitUntil, withTimeout } from './deadlines.mjs'
 import { listeningPorts } from './listening-ports.mjs'
+import { listen, portOf } from './listen.mjs'
 
 /** An nginx that serves a folder, and counts the bytes that it sends. */
 export class Nginx {
@@ -90,12 +91,12 @@ export class ScriptedServer {
       scripted.requests.push({ method: request.method, url: request.url, headers: request.headers })
       answer(request, response)
     })
-    await new Promise((resolve) => scripted.#server.listen(0, '127.0.0.1', resolve))
+    await listen(scripted.#server)
     return scripted
   }
 
   get url() {
-    return `http://127.0.0.1:${this.#server.address().port}`
+    return `http://127.0.0.1:${portOf(this.#server)}`
   }
 
   async stop() {

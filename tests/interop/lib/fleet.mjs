@@ -123,7 +123,7 @@ export class Fleet {
     this.#keepLogs()
     const stopped = await Promise.allSettled(this.running.map(({ mirror }) => mirror.stop()))
     for (const { mirror } of this.hosts) assert.doesNotMatch(mirror?.stderr ?? '', /panicked/, 'a mirror panicked')
-    for (const { reason } of stopped) if (reason) throw reason
+    for (const end of stopped) if (end.status === 'rejected') throw end.reason
   }
 }
 
@@ -140,7 +140,7 @@ export class PullError extends Error {
  * Reads one path of a mirror and verifies its digest. Returns its bytes if `keeps`, its source, and the longest time without
  * a byte. Fails with a `PullError`, or with another error if the whole response has another digest.
  */
-export function pullOne(port, target, digest, { keeps = false, onBytes = () => {} } = {}) {
+export function pullOne(port, target, digest, { keeps = false, onBytes = (/** @type {number} */ _bytes) => {} } = {}) {
   return new Promise((resolve, reject) => {
     const hash = createHash('sha256')
     const chunks = []
@@ -175,8 +175,10 @@ export function pullOne(port, target, digest, { keeps = false, onBytes = () => {
   })
 }
 
+/** @typedef {{ connections?: number, onBytes?: (bytes: number) => void }} PullOptions */
+
 /** Pulls an image as an engine does: the manifest by its tag, and then the blobs, several at a time. */
-export async function pullImage(port, repository, tag, image, { connections = 3, onBytes } = {}) {
+export async function pullImage(port, repository, tag, image, /** @type {PullOptions} */ { connections = 3, onBytes } = {}) {
   const manifest = await pullOne(port, `/v2/${repository}/manifests/${tag}`, image.digest, { keeps: true })
   const { config, layers } = JSON.parse(manifest.body)
   const left = [...new Set([config, ...layers].map(({ digest }) => digest))]

@@ -33,11 +33,16 @@ export const linkKubo = (folder) => programs.link(folder)
 
 /** A running kubo. */
 export class Kubo {
+  ipfs
+  folder
   #child
   #exited
   #output = ''
 
-  /** `settings` replace parts of its configuration, such as `{ 'Routing.Type': 'dht' }`. */
+  /**
+   * `settings` replace parts of its configuration, such as `{ 'Routing.Type': 'dht' }`.
+   * @param {{ settings?: object, swarmKey?: string }} options
+   */
   static async start({ settings = {}, swarmKey } = {}) {
     const kubo = new Kubo()
     kubo.ipfs = await buildKubo()
@@ -74,7 +79,7 @@ export class Kubo {
     const ready = new Promise((resolve, reject) => {
       const read = (text) => {
         this.#output += text
-        if (this.#output.includes('Daemon is ready')) resolve()
+        if (this.#output.includes('Daemon is ready')) resolve(null)
       }
       child.stdout.setEncoding('utf8').on('data', read)
       child.stderr.setEncoding('utf8').on('data', read)
@@ -107,9 +112,10 @@ export class Kubo {
 
   /** The output of a command. */
   async bytes(args) {
-    const options = { env: this.#environment(), timeout: COMMAND_MS, killSignal: 'SIGKILL', maxBuffer: OUTPUT_BYTES, encoding: 'buffer' }
+    const env = this.#environment()
     try {
-      return (await run(this.ipfs, args, options)).stdout
+      return (await run(this.ipfs, args, { env, timeout: COMMAND_MS, killSignal: 'SIGKILL', maxBuffer: OUTPUT_BYTES, encoding: 'buffer' }))
+        .stdout
     } catch (error) {
       throw new Error(`ipfs ${args.join(' ')}: ${error.killed ? 'timed out' : error.stderr}`)
     }

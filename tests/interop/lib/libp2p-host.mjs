@@ -23,8 +23,17 @@ export class Libp2pHost {
   #exited
   #replies = []
   stderr = ''
+  /** Its id, and its addresses. */
+  peer
+  addresses
+  address
 
-  /** `args` are the arguments of the program; without `--listen` it listens on loopback. */
+  /**
+   * `args` are the arguments of the program; without `--listen` it listens on loopback.
+   * @template {Libp2pHost} Host
+   * @this {{ new (): Host, program: string, defaultArgs: (args: string[]) => string[] }}
+   * @returns {Promise<Host>}
+   */
   static async start(...args) {
     // biome-ignore-start lint/complexity/noThisInStatic: a subclass has its own program and arguments
     const host = new this()

@@ -25,6 +25,7 @@ export class LongPollSession {
     return this.server.http(`/socket/longpoll?${this.query}${suffix}`)
   }
 
+  /** @param {{ token?: string, headers?: Record<string, string>, signal?: AbortSignal }} options */
   async get({ token, headers = {}, signal } = {}) {
     const response = await fetch(this.url(token), { headers, signal })
     assert.equal(response.status, 200)

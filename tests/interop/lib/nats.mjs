@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 
 import { waitUntil, withTimeout } from './deadlines.mjs'
 import { GoPrograms } from './go-programs.mjs'
+import { listen } from './listen.mjs'
 
 const programs = new GoPrograms({
   folder: 'nats',
@@ -79,6 +80,7 @@ class NatsServer {
 
 /** A way to a NATS server that can be cut and opened again. */
 export class Cuttable {
+  url
   #listener
   #sockets = new Set()
   #isCut = false
@@ -87,8 +89,7 @@ export class Cuttable {
   static async to(port) {
     const cuttable = new Cuttable()
     cuttable.#listener = net.createServer((near) => cuttable.#connect(near, port))
-    await new Promise((resolve) => cuttable.#listener.listen(0, '127.0.0.1', resolve))
-    cuttable.url = `nats://127.0.0.1:${cuttable.#listener.address().port}`
+    cuttable.url = `nats://127.0.0.1:${await listen(cuttable.#listener)}`
     return cuttable
   }
 
@@ -127,8 +128,7 @@ export class Cuttable {
 
 async function freePorts(count) {
   const listeners = Array.from({ length: count }, () => net.createServer())
-  await Promise.all(listeners.map((listener) => new Promise((resolve) => listener.listen(0, '127.0.0.1', resolve))))
-  const ports = listeners.map((listener) => listener.address().port)
+  const ports = await Promise.all(listeners.map((listener) => listen(listener)))
   await Promise.all(listeners.map((listener) => new Promise((resolve) => listener.close(resolve))))
   return ports
 }

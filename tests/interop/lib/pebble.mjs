@@ -57,6 +57,7 @@ class Program {
 /** A running Pebble with its DNS server. */
 export class Pebble {
   #acme
+  caFile
   #dns
   #ports
   #folder
@@ -102,10 +103,7 @@ export class Pebble {
 
   /** Sets the address of a name. */
   async resolveTo(host, address) {
-    for (const [call, body] of [
-      ['clear-a', {}],
-      ['add-a', { addresses: [address] }],
-    ]) {
+    for (const [call, body] of Object.entries({ 'clear-a': {}, 'add-a': { addresses: [address] } })) {
       const url = `http://127.0.0.1:${this.#ports.dnsManagement}/${call}`
       const response = await fetch(url, { method: 'POST', body: JSON.stringify({ host: `${host}.`, ...body }) })
       assert.equal(response.status, 200)
@@ -160,7 +158,7 @@ export class Pebble {
       const options = { method: 'POST', rejectUnauthorized: false, headers: { 'User-Agent': 'test' } }
       const request = https.request(`https://127.0.0.1:${management}/set-renewal-info/`, options, (response) => {
         response.resume()
-        if (response.statusCode === 200) resolve()
+        if (response.statusCode === 200) resolve(null)
         else reject(new Error(`cannot suggest a renewal: ${response.statusCode}`))
       })
       request.on('error', reject).end(body)

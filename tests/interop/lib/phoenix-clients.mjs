@@ -59,7 +59,7 @@ async function loadAll(versions) {
 }
 
 const modern = await loadAll(withoutWindow)
-globalThis.window = { XMLHttpRequest, addEventListener() {} }
+Object.assign(globalThis, { window: { XMLHttpRequest, addEventListener() {} } })
 const older = await loadAll(withWindow)
 
 /** Every version that is tested, newest first. */

@@ -10,6 +10,7 @@ import tls from 'node:tls'
 
 import { certify } from './certificate.mjs'
 import { SOON_MS, waitUntil, withTimeout } from './deadlines.mjs'
+import { listen, portOf } from './listen.mjs'
 
 const GUIDE = new URL('../../../docs/how-to/proxy.md', import.meta.url)
 const GUIDE_OF_MACHINES = new URL('../../../docs/how-to/use-several-machines.md', import.meta.url)
@@ -56,12 +57,12 @@ export const sendsProxyHeader = (name) => kinds[name].host === PROXY_PROTOCOL_HO
 export async function freePorts(count) {
   const listeners = await Promise.all(
     Array.from({ length: count }, async () => {
-      const listener = net.createServer().listen(0, '0.0.0.0')
-      await new Promise((resolve, reject) => listener.once('listening', resolve).once('error', reject))
+      const listener = net.createServer()
+      await listen(listener, '0.0.0.0')
       return listener
     }),
   )
-  const ports = listeners.map((listener) => listener.address().port)
+  const ports = listeners.map(portOf)
   await Promise.all(listeners.map((listener) => new Promise((resolve) => listener.close(resolve))))
   return ports
 }
@@ -179,7 +180,8 @@ class RunningProxy {
   seenFrom(localAddress = '127.0.0.1', host = new URL(this.origin).host) {
     const port = this.#ports.https
     const ca = this.#certificate
-    return { host, dial: () => tls.connect({ host: '127.0.0.1', port, localAddress, ca, servername: APP, ALPNProtocols: ['http/1.1'] }) }
+    const options = { host: '127.0.0.1', port, localAddress, ca, servername: APP, ALPNProtocols: ['http/1.1'] }
+    return { host, dial: () => tls.connect(options) }
   }
 
   /** Like `seenFrom`, through a proxy without TLS. */

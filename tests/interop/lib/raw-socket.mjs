@@ -63,7 +63,11 @@ export class RawWebSocket {
     this.#socket.write(bytes)
   }
 
-  /** The next message, parsed. */
+  /**
+   * The next message, parsed.
+   * @param {(message: any) => unknown} [wanted]
+   * @param {string} [what]
+   */
   async receive(wanted = () => true, what, ms = SOON_MS) {
     const text = await this.messages.next((message) => wanted(JSON.parse(message)), what, ms)
     return JSON.parse(text)
@@ -75,7 +79,10 @@ export class RawWebSocket {
     return this.receive(([, ref]) => ref === message[1], `a reply to ${JSON.stringify(message).slice(0, 200)}`)
   }
 
-  /** Joins a topic, or rejects. */
+  /**
+   * Joins a topic, or rejects.
+   * @param {unknown} [ref]
+   */
   async join(topic, params = {}, ref = 'join') {
     const [, , , , payload] = await this.request([ref, ref, topic, 'phx_join', params])
     if (payload.status !== 'ok') throw new Error(`join of ${topic}: ${JSON.stringify(payload)}`)

@@ -11,6 +11,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 
 import { SOON_MS, withTimeout } from './deadlines.mjs'
+import { listen, portOf } from './listen.mjs'
 
 /** Blobs that are pushed at a time. */
 const PUSHES = 8
@@ -164,6 +165,7 @@ async function pushBlob(registry, repository, blob, headers) {
 export class FaultyRegistry {
   /** Every request, and how many bytes of its body were sent. */
   requests = []
+  /** @type {(request: any, response: any) => unknown} Answers a request in its place, or returns false. */
   answer = () => false
   spoil = (_request, chunk) => chunk
   /** The rate of all bodies together, in bytes per second. */
@@ -178,8 +180,7 @@ export class FaultyRegistry {
 
   static async start(target, { address = '127.0.0.1' } = {}) {
     const faulty = new FaultyRegistry(target)
-    faulty.#server.listen(0, address)
-    await new Promise((resolve) => faulty.#server.once('listening', resolve))
+    await listen(faulty.#server, address)
     return faulty
   }
 
@@ -194,7 +195,7 @@ export class FaultyRegistry {
   }
 
   get port() {
-    return this.#server.address().port
+    return portOf(this.#server)
   }
 
   get url() {

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import http from 'node:http'
 
 import { certify } from './certificate.mjs'
+import { listen, portOf } from './listen.mjs'
 
 export const SERVICE = 'registry.test'
 const ISSUER = 'token-server.test'
@@ -23,8 +24,7 @@ export class TokenServer {
 
   static async start(folder, { user, password, refreshToken }) {
     const server = new TokenServer(folder, { user, password, refreshToken })
-    server.#server.listen(0, '127.0.0.1')
-    await new Promise((resolve) => server.#server.once('listening', resolve))
+    await listen(server.#server)
     return server
   }
 
@@ -37,7 +37,7 @@ export class TokenServer {
   }
 
   get url() {
-    return `http://127.0.0.1:${this.#server.address().port}/token`
+    return `http://127.0.0.1:${portOf(this.#server)}/token`
   }
 
   /** The section of docker-registry's configuration that trusts this server. */

@@ -24,7 +24,7 @@ const PIECES = `[plugins."io.containerd.transfer.v1.local"]\nconcurrent_layer_fe
 const COPIES_MAX = 1.1
 /** A slice of the suite names the clients that a package installs, such as "skopeo"; then nothing is built. */
 const CHOSEN = process.env.MIRROR_CLIENTS?.split(',')
-const isChosen = ([name]) => !CHOSEN || CHOSEN.includes(name)
+const isChosen = (/** @type {[string, unknown]} */ [name]) => !CHOSEN || CHOSEN.includes(name)
 
 let folder
 let registry
@@ -131,7 +131,10 @@ for (const [client, pull] of Object.entries(clients).filter(isChosen)) {
   })
 }
 
-/** containerd in its versions, with the options and settings that change how it pulls. */
+/**
+ * containerd in its versions, with the options and settings that change how it pulls.
+ * @type {Record<string, { programs?: typeof VERSION_2, options?: string[], settings?: string }>}
+ */
 const engines = {
   containerd: {},
   'containerd 2': { programs: VERSION_2 },

@@ -77,7 +77,7 @@ describe('containerd', () => {
     root = newRoot()
     containerd = await Containerd.start(etc(), {
       disabled: ['io.containerd.internal.v1.opt'],
-      beforeStart: () => configure(root, 'containerd', '--mirror', mirrorUrl()),
+      beforeStart: async () => void (await configure(root, 'containerd', '--mirror', mirrorUrl())),
       within: within(root, 'containerd'),
     })
   })
@@ -240,7 +240,7 @@ describe('a terminal', () => {
     const asked = new Promise((resolve) => {
       child.stdout.setEncoding('utf8').on('data', (chunk) => {
         shown += chunk
-        if (shown.includes('Apply? [y/N] ')) resolve()
+        if (shown.includes('Apply? [y/N] ')) resolve(null)
       })
     })
     const ended = new Promise((resolve) => child.once('close', resolve))

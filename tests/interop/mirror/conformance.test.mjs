@@ -202,10 +202,13 @@ const table = {
   ],
 }
 
-for (const [subject, cases] of Object.entries(table)) {
+for (const [subject, cases] of Object.entries(/** @type {Record<string, any[][]>} */ (table))) {
   describe(subject, () => {
     for (const [name, request, expected] of cases) {
-      it(name, async () => assertAnswer(await send(...[request].flat()), expected))
+      it(name, async () => {
+        const [target, options] = [request].flat()
+        assertAnswer(await send(target, options), expected)
+      })
     }
   })
 }
@@ -223,7 +226,7 @@ describe('the mirror', () => {
     await push(registry, 'team/app', 'fresh', fresh)
     const target = blob(digestOf(fresh.layers[0]))
     const headers = { 'content-length': String(fresh.layers[0].length) }
-    assertAnswer(await send(target, { method: 'HEAD' }), { status: 200, headers, body: NOTHING })
+    assertAnswer(await send(target, { method: 'HEAD' }), { status: 200, headers, body: NOTHING, code: undefined })
     assert.equal(registry.requests('GET', new RegExp(digestOf(fresh.layers[0]))), 0)
   })
 })

@@ -64,10 +64,7 @@ const answerAll = (status) => (_request, response) => {
   return true
 }
 
-for (const [engine, programs] of [
-  ['containerd', undefined],
-  ['containerd 2', VERSION_2],
-]) {
+for (const [engine, programs] of Object.entries({ containerd: undefined, 'containerd 2': VERSION_2 })) {
   describe(engine, { skip: programs && whyNoMirrorTools }, () => {
     let containerd
 

@@ -84,10 +84,7 @@ describe(`an image of ${LAYERS} small layers`, () => {
   })
 
   // The kernel mounts no image of so many layers, so it is only fetched.
-  for (const [engine, programs] of [
-    ['containerd', undefined],
-    ['containerd 2', VERSION_2],
-  ]) {
+  for (const [engine, programs] of Object.entries({ containerd: undefined, 'containerd 2': VERSION_2 })) {
     it(`is fetched by ${engine}`, { skip: programs && whyNoMirrorTools }, async () => {
       const containerd = await Containerd.start(path.join(folder, engine.replace(' ', '-')), { programs })
       try {

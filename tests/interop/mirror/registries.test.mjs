@@ -106,10 +106,10 @@ async function pushArtifact(name, contents, options) {
 const inMirror = (name) => `127.0.0.1:${mirror.port}/${name}`
 const inRegistry = (name) => `127.0.0.1:${registry.port}/${name}`
 
-for (const [kind, startRegistry] of [
-  ['with the referrers API', () => Olareg.start()],
-  ['without the referrers API', () => startVersion3()],
-]) {
+for (const [kind, startRegistry] of Object.entries({
+  'with the referrers API': () => Olareg.start(),
+  'without the referrers API': () => startVersion3(),
+})) {
   describe(`a registry ${kind}`, { skip: whyNoMirrorTools }, () => {
     it('gives a Helm chart to a client of the mirror', async () => {
       registry = await startRegistry()
@@ -120,7 +120,7 @@ for (const [kind, startRegistry] of [
       const types = ['--config-type', HELM_CONFIG, '--config-file', config]
       await pushArtifact(inRegistry('charts/app:1.2.3'), [{ type: HELM_CHART, bytes: chart }], types)
 
-      const manifest = JSON.parse(await regctl('manifest', 'get', '--format', 'raw-body', inMirror('charts/app:1.2.3')))
+      const manifest = JSON.parse(String(await regctl('manifest', 'get', '--format', 'raw-body', inMirror('charts/app:1.2.3'))))
       assert.deepEqual([manifest.config.mediaType, manifest.layers[0].mediaType], [HELM_CONFIG, HELM_CHART])
       assert.deepEqual(await regctl('artifact', 'get', inMirror('charts/app:1.2.3')), chart)
       assert.deepEqual(await regctl('artifact', 'get', '--config', inMirror('charts/app:1.2.3')), readFileSync(config))
@@ -135,7 +135,7 @@ for (const [kind, startRegistry] of [
       await pushArtifact(inRegistry('team/app:sbom'), [{ type: BILL_OF_MATERIALS, bytes: materials }], [...subject, BILL_OF_MATERIALS])
       await pushArtifact(inRegistry('team/app:signature'), [{ type: SIGNATURE, bytes: Buffer.from('{}') }], [...subject, SIGNATURE])
 
-      const listed = JSON.parse(await regctl('artifact', 'list', '--format', '{{json .Descriptors}}', inMirror('team/app:v1')))
+      const listed = JSON.parse(String(await regctl('artifact', 'list', '--format', '{{json .Descriptors}}', inMirror('team/app:v1'))))
       assert.deepEqual(listed.map(({ artifactType }) => artifactType).sort(), [BILL_OF_MATERIALS, SIGNATURE].sort())
       const filter = ['--subject', inMirror('team/app:v1'), '--filter-artifact-type', BILL_OF_MATERIALS]
       assert.deepEqual(await regctl('artifact', 'get', ...filter), materials)

@@ -311,7 +311,7 @@ describe('a web page that makes its own name lead to this host', () => {
         async (response) => {
           const chunks = []
           for await (const chunk of response) chunks.push(chunk)
-          resolve({ code: response.statusCode, body: JSON.parse(Buffer.concat(chunks)) })
+          resolve({ code: response.statusCode, body: JSON.parse(Buffer.concat(chunks).toString()) })
         },
       )
       request.once('error', reject)

@@ -120,7 +120,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
       inject: async (server, undo) => {
         const slow = await join(server, 'rooms:slow')
         undo(() => slow.terminate())
-        slow._socket.pause()
+        tcpOf(slow).pause()
         undo(await flood(server, 'rooms:slow', 4, 12_000))
       },
     }))
@@ -133,7 +133,7 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
         for (let n = 0; n < 12; n++) {
           const slow = await join(server, 'rooms:slow')
           undo(() => slow.terminate())
-          slow._socket.pause()
+          tcpOf(slow).pause()
         }
         // So slowly that no queue is full within the time of the test.
         undo(await flood(server, 'rooms:slow', 4, 12_000, 1))
@@ -149,8 +149,8 @@ describe('a fault in a server under load is named', { timeout: 600_000 }, () => 
           const member = await join(server, 'rooms:large')
           undo(() => member.terminate())
           // The test does not parse what it gets, so it is faster than the server.
-          member._socket.removeAllListeners('data')
-          member._socket.resume()
+          tcpOf(member).removeAllListeners('data')
+          tcpOf(member).resume()
         }
         undo(await flood(server, 'rooms:large', 20, 100))
       },
@@ -332,6 +332,11 @@ function send(client, room, body) {
   if (client.readyState === WebSocket.OPEN) client.send(JSON.stringify(['1', '2', room, 'new_msg', { body }]))
 }
 
+/** The TCP connection of a WebSocket. */
+const tcpOf = (client) => client._socket
+
+let overflowsBefore
+
 /** Connections that the kernel has dropped since the first call, because a queue was full. */
 function overflows() {
   const text = readFileSync('/proc/net/netstat', 'utf8')
@@ -340,8 +345,8 @@ function overflows() {
     .filter((line) => line.startsWith('TcpExt:'))
     .map((line) => line.split(' '))
   const now = Number(values[names.indexOf('ListenOverflows')])
-  overflows.before ??= now
-  return now - overflows.before
+  overflowsBefore ??= now
+  return now - overflowsBefore
 }
 
 function markdown(rows) {

@@ -74,11 +74,11 @@ test('the page shows a download while it runs, and then the image and the source
   assert.deepEqual(pageErrors, [])
 })
 
-for (const [name, options] of [
-  ['in the light theme', { colorScheme: 'light' }],
-  ['in the dark theme', { colorScheme: 'dark' }],
-  ['at a width of 360 pixels', { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }],
-]) {
+for (const [name, options] of Object.entries({
+  'in the light theme': { colorScheme: 'light' },
+  'in the dark theme': { colorScheme: 'dark' },
+  'at a width of 360 pixels': { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true },
+})) {
   test(`the page breaks no accessibility rule and does not scroll sideways ${name}`, async (t) => {
     const { tab, pageErrors } = await open(t, options)
     await tab.getByRole('row', { name: /team\/app:v1/ }).waitFor()

@@ -355,7 +355,10 @@ async function pollOnGrid(t, server, grid) {
   sendRequest('GET', `/sprites/${grid}/poll?token=${token}`).catch(() => {})
 }
 
-/** Polls until there is a wanted result. */
+/**
+ * Polls until there is a wanted result.
+ * @param {(news: any) => boolean} [wanted]
+ */
 async function polled(server, grid, token, wanted = () => true) {
   for (;;) {
     const url = server.http(`/sprites/${grid}/poll?token=${token}`)

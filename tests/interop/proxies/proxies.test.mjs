@@ -28,7 +28,10 @@ const PAGE_MS = 60_000 + PAGE_BYTES / 1_000
 const LARGE_BYTES = 5_000_000
 
 let browser
-/** A server behind each proxy. */
+/**
+ * A server behind each proxy.
+ * @type {Record<string, any>}
+ */
 const stacks = Object.fromEntries(proxyNames.map((name) => [name, {}]))
 before(async () => {
   const names = [APP, `*.${SITES}`].map((name) => `MAP ${name} 127.0.0.1`)
@@ -219,7 +222,7 @@ for (const name of proxyNames) {
       }
       const [holder, visitor] = [await newVisitor(t, stack), await newVisitor(t, stack)]
       await holder.goTo('/')
-      await holder.compose({ files: original })
+      await holder.compose({ files: [original] })
       await holder.tab.getByRole('button', { name: 'Light this page' }).click()
       await holder.waitUntilComplete(PAGE_MS)
       const opened = performance.now()

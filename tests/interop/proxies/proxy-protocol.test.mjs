@@ -34,7 +34,10 @@ const nginx = (https, server) => `
   events { worker_connections 1024; }
   stream { server { listen 127.0.0.1:${https}; proxy_pass ${server}; proxy_protocol on; } }`
 
-/** Ways in which a proxy sends the header, and the proxy's configuration. */
+/**
+ * Ways in which a proxy sends the header, and the proxy's configuration.
+ * @type {Record<string, [string, (https: number, server: string) => string]>}
+ */
 const ways = {
   'HAProxy, version 1': ['haproxy', (https, server) => haproxy(https, server, 'send-proxy')],
   'HAProxy, version 2': ['haproxy', (https, server) => haproxy(https, server, 'send-proxy-v2')],
@@ -46,7 +49,7 @@ const ways = {
 }
 
 /** Starts a server behind a proxy; with several processes, and with TLS in the server. */
-async function start(t, [kind, configuration], { processes = 1, settings = {}, isTls }) {
+async function start(t, [kind, configuration], { processes = 1, settings = {}, isTls = false }) {
   const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const { cert, key } = certify(folder, [APP])

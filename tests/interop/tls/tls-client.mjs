@@ -6,9 +6,12 @@ import tls from 'node:tls'
 
 import { SOON_MS, waitUntil, withTimeout } from '../lib/deadlines.mjs'
 
-/** One handshake: the server's certificate, and whether the client trusts it; rejects if the handshake fails. */
-export async function handshake(port, servername, { ca, ...options } = {}) {
-  const socket = tls.connect({ host: '127.0.0.1', port, servername, ca, rejectUnauthorized: false, ...options })
+/**
+ * One handshake: the server's certificate, and whether the client trusts it; rejects if the handshake fails.
+ * @param {tls.ConnectionOptions} [options]
+ */
+export async function handshake(port, servername, options) {
+  const socket = tls.connect({ host: '127.0.0.1', port, servername, rejectUnauthorized: false, ...options })
   const result = new Promise((resolve, reject) => {
     socket.once('error', reject)
     socket.once('close', () => reject(new Error('the connection was closed')))
@@ -24,7 +27,10 @@ export async function handshake(port, servername, { ca, ...options } = {}) {
   }
 }
 
-/** Waits until each of several connections gets a trusted certificate that `accept` accepts; returns the last. */
+/**
+ * Waits until each of several connections gets a trusted certificate that `accept` accepts; returns the last.
+ * @param {(certificate: any) => boolean} [accept]
+ */
 export function waitForCertificate(port, servername, options, accept = () => true, ms = 4 * SOON_MS) {
   const check = async () => {
     let last

@@ -23,6 +23,7 @@ import { listeningPorts } from '../lib/listening-ports.mjs'
 import { buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { ROOMS, startWatchfire } from '../lib/server.mjs'
+import { portOf } from '../lib/listen.mjs'
 
 const MIB = 1 << 20
 const LOOPBACK = ['--listen', '/ip4/127.0.0.1/tcp/0']
@@ -425,7 +426,7 @@ describe('traces', { skip: whyNoCollector }, () => {
     const { link } = await share.event('shared')
     const began = performance.now()
     const get = new Command(t, folder, 'get', [link, '--output', 'small-copy.txt'], {
-      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${silent.address().port}`,
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${portOf(silent)}`,
     })
     assert.equal(await get.ended(), 0, get.stderr)
     assert(performance.now() - began < 10_000)
@@ -476,7 +477,7 @@ async function members(t, server, topic, count) {
   for (let n = 0; n < count; n++) {
     const socket = await open(t, server)
     await join(socket, topic, {})
-    socket.on('message', (text) => (notes += JSON.parse(text)[3] === 'note' ? 1 : 0))
+    socket.on('message', (text) => (notes += JSON.parse(text.toString())[3] === 'note' ? 1 : 0))
   }
   return () => notes
 }

@@ -56,7 +56,7 @@ describe('the tutorial of live cursors', () => {
       async () => {
         assert.equal(shell.exitCode, null, shell.output)
         const answers = await Promise.allSettled([fetch(page), fetch(`http://localhost:${ours}/readyz`)])
-        return answers.every(({ value }) => value?.ok)
+        return answers.every((answer) => answer.status === 'fulfilled' && answer.value.ok)
       },
       'both servers answer',
       60_000,
@@ -87,6 +87,7 @@ describe('the tutorial of live cursors', () => {
     await ada.mouse.move(40, 60)
     await ada.mouse.move(120, 90)
     await bob.waitForFunction(() => {
+      /** @type {HTMLElement | null} */
       const cursor = document.querySelector('.cursor')
       return cursor?.textContent === '➤ ada' && cursor.style.left.endsWith('px')
     })

@@ -11,6 +11,7 @@ import { WebSocket } from 'ws'
 import { waitUntil, withTimeout } from '../../interop/lib/deadlines.mjs'
 import { binary, start } from '../../interop/lib/server.mjs'
 import { python, runOrFail } from '../lib/tools.mjs'
+import { listen } from '../../interop/lib/listen.mjs'
 
 const PACKAGE = 'autobahntestsuite==25.10.1'
 /** Compression: Watchfire has none, and refuses to negotiate it. */
@@ -81,9 +82,8 @@ async function judgeLoad({ scratch }) {
 
 /** The suite's server does not tell its port when the system chooses it. */
 async function freePort() {
-  const listener = net.createServer().listen(0, '127.0.0.1')
-  await once(listener, 'listening')
-  const { port } = listener.address()
+  const listener = net.createServer()
+  const port = await listen(listener)
   listener.close()
   await once(listener, 'close')
   return port

@@ -14,6 +14,7 @@ import { setStash, stash } from 'http-cache-tests/server/utils.mjs'
 
 import { startMirror } from '../../interop/lib/server.mjs'
 import { startSplitter } from '../lib/splitter.mjs'
+import { listen, portOf } from '../../interop/lib/listen.mjs'
 
 const run = promisify(execFile)
 const RUN_MS = 6 * 60_000
@@ -32,10 +33,10 @@ export const suite = {
 async function judgeProxy({ isSlice, scratch }) {
   const numbers = new Map()
   const origin = await startOrigin(numbers)
-  const mirror = await startMirror(path.join(scratch, 'store'), ['--proxy-host', `cache.example=http://127.0.0.1:${origin.address().port}`])
+  const mirror = await startMirror(path.join(scratch, 'store'), ['--proxy-host', `cache.example=http://127.0.0.1:${portOf(origin)}`])
   // The suite writes its settings, and reads its records, beside the cache.
   const splitter = await startSplitter(({ url, headers }) => {
-    if (!url.startsWith('/test/')) return { port: origin.address().port, path: url }
+    if (!url.startsWith('/test/')) return { port: portOf(origin), path: url }
     numbers.set(testOf(url), headers['req-num'])
     return { port: mirror.port, path: `/proxy/cache.example${url}` }
   })
@@ -75,7 +76,7 @@ async function startOrigin(numbers) {
   })
   // Longer than the pauses of the tests: no connection is closed while the mirror sends a request on it.
   server.keepAliveTimeout = RUN_MS
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await listen(server)
   return server
 }
 

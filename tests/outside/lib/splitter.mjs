@@ -2,6 +2,8 @@
 
 import http from 'node:http'
 
+import { listen, portOf } from '../../interop/lib/listen.mjs'
+
 /** Starts a server that sends each request to the port and path that `target` returns for it. */
 export async function startSplitter(target) {
   const server = http.createServer((request, response) => {
@@ -16,7 +18,7 @@ export async function startSplitter(target) {
     response.once('close', () => forwarded.destroy())
     request.pipe(forwarded)
   })
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await listen(server)
   return new Splitter(server)
 }
 
@@ -28,7 +30,7 @@ class Splitter {
   }
 
   get port() {
-    return this.#server.address().port
+    return portOf(this.#server)
   }
 
   stop() {

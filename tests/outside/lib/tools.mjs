@@ -26,7 +26,7 @@ export class Skip extends Error {}
  * Runs a program to its end; returns its code and its output. The program has `ms` milliseconds, and is then killed,
  * which is an error.
  */
-export async function run(program, args, { ms = 60_000, ...options } = {}) {
+export async function run(program, args, /** @type {Record<string, any>} */ { ms = 60_000, ...options } = {}) {
   try {
     const { stdout, stderr } = await execute(program, args, { timeout: ms, killSignal: 'SIGKILL', maxBuffer: OUTPUT_BYTES, ...options })
     return { code: 0, stdout, stderr }

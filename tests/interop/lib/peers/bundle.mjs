@@ -8,7 +8,7 @@ const WEB = new URL('../../../../web/', import.meta.url)
 /** Writes the bundle into a folder; resolves with its path. */
 export async function bundleWeb(folder) {
   const vite = createRequire(new URL('package.json', WEB)).resolve('vite')
-  const { build } = await import(pathToFileURL(vite))
+  const { build } = await import(pathToFileURL(vite).href)
   await build({
     configFile: false,
     root: fileURLToPath(WEB),

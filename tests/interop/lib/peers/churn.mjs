@@ -15,6 +15,7 @@ const PUBLISHER = 'publisher'
 /**
  * Runs the scenario with `count` peers besides the publisher, which has the first of `processCount` processes to itself.
  * Resolves when every remaining peer has the whole page, with samples and with the hash of each peer's content.
+ * @param {Record<string, any>} scenario
  */
 export async function playChurn({ peers, server, count, processCount, waves, bytes, timeoutMs, onProgress = () => {} }) {
   const names = Array.from({ length: count }, (_, i) => `peer ${i + 1}`)

@@ -6,7 +6,7 @@ import { Tab } from './simulated-tab.mjs'
 
 const [bundle, address, reportMs] = process.argv.slice(2)
 // A tab uses STUN of the host that served it.
-globalThis.location = new URL(address)
+Object.assign(globalThis, { location: new URL(address) })
 const web = await import(bundle)
 const limits = await web.fetchLimits((path, init) => fetch(new URL(path, address), init))
 const endpoint = `${address.replace('http', 'ws')}/socket`
@@ -21,7 +21,7 @@ const commands = {
     return { root: publication.root, hash: createHash('sha256').update(film).digest('hex') }
   },
   arrive(id, root) {
-    tabs.set(id, new Tab(web, { endpoint, limits, root }))
+    tabs.set(id, new Tab(web, { endpoint, limits, root, publication: undefined }))
   },
   leave(id) {
     const tab = tabs.get(id)

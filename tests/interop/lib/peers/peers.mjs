@@ -16,6 +16,7 @@ class PeerProcess {
   tabs = new Map()
   residentMax = 0
   cpuSeconds = 0
+  /** @type {Promise<void>} */
   ready
 
   constructor(bundle, address) {

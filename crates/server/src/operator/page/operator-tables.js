@@ -87,6 +87,14 @@ class ListView {
     this.#poller.stop()
   }
 
+  /**
+   * Loads the list; returns a sentence about it.
+   * @param {AbortSignal} _signal
+   */
+  async load(_signal) {
+    return ''
+  }
+
   /** Loads at once, and again regularly unless paused. */
   reload() {
     setText(this.#pause, this.app.options.paused ? 'Resume' : 'Pause')
@@ -315,8 +323,8 @@ export class DetailDialog {
     this.#onClose = null
     // The browser returns the focus to the row that opened the dialog, unless the row is gone.
     const { activeElement } = document
-    if (activeElement === document.body || this.#dialog.contains(activeElement))
-      document.querySelector('[role="tab"][aria-selected="true"]').focus()
+    const tab = /** @type {HTMLElement} */ (document.querySelector('[role="tab"][aria-selected="true"]'))
+    if (activeElement === document.body || this.#dialog.contains(activeElement)) tab.focus()
     onClose?.()
   }
 }

@@ -184,7 +184,7 @@ class LimitBar {
 }
 
 /** Such as "12 of 20,000". */
-function useOf({ used, max, unit }) {
+function useOf({ used, max, unit = undefined }) {
   return max > 0 ? `${amountOf(used, unit)} of ${amountOf(max, unit)}` : `${amountOf(used, unit)}, no limit`
 }
 

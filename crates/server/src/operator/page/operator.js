@@ -88,6 +88,7 @@ class App {
   #statePoller = new Poller((signal) => this.#load('state', () => this.#loadState(signal), signal), POLL_MS)
   #historyPoller = new Poller((signal) => this.#load('history', () => this.#loadHistory(signal), signal), POLL_MS)
   #dialog = new DetailDialog(byId('detail'))
+  #machine = /** @type {HTMLSelectElement} */ (byId('machine'))
   #views = this.#createViews()
   #tabs = new Map()
   #panels = new Map()
@@ -97,12 +98,12 @@ class App {
   constructor() {
     this.#buildTabs()
     this.#range = this.#buildRange()
-    this.#machineOptions = new KeyedChildren(byId('machine'), {
+    this.#machineOptions = new KeyedChildren(this.#machine, {
       keyOf: (name) => name,
       create: (name) => element('option', { value: name, textContent: visible(name) }),
       update: () => {},
     })
-    byId('machine').addEventListener('change', ({ target }) => this.choose({ machine: target.value }))
+    this.#machine.addEventListener('change', () => this.choose({ machine: this.#machine.value }))
     byId('own-machine').addEventListener('click', () => this.choose({ machine: '' }))
     byId('forget').addEventListener('click', () => this.askForToken(null))
     byId('token-form').addEventListener('submit', (event) => this.#submitToken(event))
@@ -166,7 +167,7 @@ class App {
 
   #submitToken(event) {
     event.preventDefault()
-    const input = byId('token')
+    const input = /** @type {HTMLInputElement} */ (byId('token'))
     const token = input.value.trim()
     if (!/^[\x21-\x7e]+$/.test(token)) {
       setText(byId('token-error'), 'A token has only ASCII characters and no spaces. Check it and try again.')
@@ -342,7 +343,7 @@ class App {
     setText(byId('server'), `${visible(machine)} · version ${visible(version)} · up ${duration((nowMs - startedMs) / 1000)}`)
     this.#machineOptions.update(machines.includes(machine) ? machines : [machine, ...machines])
     byId('machine-choice').hidden = machines.length < 2
-    if (document.activeElement !== byId('machine')) byId('machine').value = machine
+    if (document.activeElement !== this.#machine) this.#machine.value = machine
     byId('forget').hidden = this.api.token === ''
     setText(this.#tabs.get('home'), troubles.length > 0 ? `Home: ${counted(troubles.length, 'trouble')}` : 'Home')
     this.#tabs.get('home').classList.toggle('has-trouble', troubles.length > 0)

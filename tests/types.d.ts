@@ -1,0 +1,26 @@
+// Packages that `npm run types` does not need to be installed: their scripts are checked without them.
+declare module '@helia/*'
+declare module '@libp2p/*'
+declare module '@multiformats/multiaddr'
+declare module '@socket.io/redis-adapter'
+declare module '@supabase/realtime-js'
+declare module '@watchfire/client'
+declare module 'helia'
+declare module 'http-cache-tests/*'
+declare module 'multiformats/cid'
+declare module 'node-fetch'
+declare module 'redis'
+declare module 'smol-toml'
+declare module 'socket.io'
+declare module 'yaml'
+
+// Scripts of the tests set these in pages.
+interface Window {
+  axe: typeof import('axe-core')
+  handed: unknown[]
+  locks: { released: boolean; release(): Promise<void> }[]
+  peerConnections: RTCPeerConnection[]
+  pwned: unknown
+  // biome-ignore lint/suspicious/noExplicitAny: bench/browser/watch.mjs describes what they return
+  watched: Record<'report' | 'status', () => any>
+}
