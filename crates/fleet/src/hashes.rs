@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The list of a blob that is complete. Its order is that of the blocks.
+/// The list of a blob that is complete. Its hashes are in the order of the blocks.
 pub const COMPLETE_LIST: u64 = 0;
 /// Hashes of one response. Further ones follow with the next request.
 pub const HASHES_MAX: usize = 16_384;
@@ -19,19 +19,16 @@ pub struct HashList {
     places: BTreeMap<[u8; 32], Vec<u32>>,
 }
 
-/// The effect of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
-    /// The hash was not known.
     New,
-    /// The hash was known.
     Known,
     /// It is another hash than the known one, or of a block that does not exist.
     Contradiction,
 }
 
 impl HashList {
-    /// A list without hashes, of a blob with so many blocks. `list` is random.
+    /// A list without hashes, of a blob with this number of blocks. `list` is random.
     pub fn new(blocks: usize, list: u64) -> Self {
         HashList {
             list: list.max(COMPLETE_LIST + 1),
@@ -41,7 +38,6 @@ impl HashList {
         }
     }
 
-    /// Adds a hash.
     pub fn insert(&mut self, block: u32, hash: [u8; 32]) -> Learned {
         match self.hashes.get(block as usize) {
             None => return Learned::Contradiction,
@@ -55,22 +51,18 @@ impl HashList {
         Learned::New
     }
 
-    /// The number of known hashes.
     pub const fn count(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether the hash of every block is known.
     pub fn is_complete(&self) -> bool {
         self.order.len() == self.hashes.len()
     }
 
-    /// The hash of a block.
     pub fn get(&self, block: usize) -> Option<[u8; 32]> {
         self.hashes.get(block).copied().flatten()
     }
 
-    /// The places of a block.
     pub fn places(&self, hash: &[u8; 32]) -> Vec<u32> {
         self.places.get(hash).cloned().unwrap_or_default()
     }

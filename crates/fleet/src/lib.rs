@@ -21,6 +21,8 @@
 //! assert_eq!((second.leases, second.hosts), (vec![2, 3], vec!["host a"]));
 //! ```
 
+#![allow(missing_docs, reason = "only the crate `watchfire` is documented item by item")]
+
 /// Hosts that a host asks for hashes because the coordinator named them.
 pub const NEIGHBOURS_MAX: usize = 8;
 
@@ -31,12 +33,11 @@ pub const ALL_NEIGHBOURS_MAX: usize = 2 * NEIGHBOURS_MAX;
 
 mod coordinator;
 mod hashes;
-mod lag;
 mod segments;
 
 pub use coordinator::{
-    ANNOUNCEMENT_TIME, Assignment, Coordinator, LEASE_TIME, REPORT_INTERVAL, Report,
+    ANNOUNCEMENT_TIME, Assignment, Coordinator, LAG_MAX, LEASE_TIME, REPORT_INTERVAL, Report,
+    extended,
 };
 pub use hashes::{COMPLETE_LIST, HASHES_MAX, HashList, Learned};
-pub use lag::{LAG_MAX, extended};
 pub use segments::{SEGMENT_BLOCKS, Segments};

@@ -12,7 +12,6 @@ pub const SEGMENT_BLOCKS: usize = 16;
 /// with the first that nobody fetches.
 #[derive(Debug)]
 pub struct Segments {
-    /// For each block, whether it is there.
     present: Vec<bool>,
     /// The blocks that are being fetched.
     claimed: BTreeSet<usize>,
@@ -61,18 +60,15 @@ impl Segments {
         is_free
     }
 
-    /// A claimed block was written.
     pub fn note_written(&mut self, block: usize) {
         self.claimed.remove(&block);
         self.present[block] = true;
     }
 
-    /// Claimed blocks are not fetched any more.
     pub fn release(&mut self, blocks: Range<usize>) {
         self.claimed.retain(|block| !blocks.contains(block));
     }
 
-    /// Whether no block is missing.
     pub fn is_complete(&self) -> bool {
         self.present.iter().all(|present| *present)
     }

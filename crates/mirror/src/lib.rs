@@ -28,6 +28,8 @@
 //! oci               names, digests, ranges and errors of the specification
 //! ```
 
+#![allow(missing_docs, reason = "only the crate `watchfire` is documented item by item")]
+
 pub mod client;
 mod download;
 mod fleet;

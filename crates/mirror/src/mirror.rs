@@ -25,54 +25,33 @@ use crate::upstream::{
 /// How often to look for blobs that containerd has too.
 const COPIES_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Why a mirror cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no registry to mirror.
     #[error(
         "cannot start the mirror: no upstream registry; name one with --upstream docker.io, or a server of files with --proxy-host"
     )]
     NoUpstream,
-    /// Two registries have one name.
     #[error(
         "cannot start the mirror: the registry {name} is named twice; keep one --upstream of it"
     )]
-    SameName {
-        /// The name.
-        name: String,
-    },
-    /// Two servers of files have one name.
+    SameName { name: String },
     #[error("cannot start the mirror: the host {name} is named twice; keep one --proxy-host of it")]
-    SameProxyHost {
-        /// The name.
-        name: String,
-    },
-    /// The store cannot be opened.
+    SameProxyHost { name: String },
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A credentials file cannot be read.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// The client of a registry cannot be set up.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
-    /// The TLS library refused its settings.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// The fleet cannot be joined.
     #[error("cannot join the fleet: {0}; check --peer-listen")]
     Fleet(#[from] watchfire_p2p::StartError),
-    /// The address cannot be listened on.
     #[error("cannot listen on {address}: {error}; choose another --listen")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The cause.
-        error: io::Error,
-    },
+    Listen { address: SocketAddr, error: io::Error },
 }
 
-/// A mirror, before it serves.
 #[derive(Debug)]
 pub struct Mirror {
     settings: MirrorSettings,
@@ -88,12 +67,10 @@ pub struct RunningMirror {
 }
 
 impl Mirror {
-    /// A mirror with these settings.
     pub const fn new(settings: MirrorSettings) -> Self {
         Mirror { settings }
     }
 
-    /// Opens the store and listens.
     pub async fn start(self) -> Result<RunningMirror, StartError> {
         let settings = self.settings;
         if settings.upstreams.is_empty() && settings.proxy_hosts.is_empty() {
@@ -161,7 +138,6 @@ impl Mirror {
 }
 
 impl RunningMirror {
-    /// The address on which the mirror listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -9,7 +9,6 @@ use ipnet::IpNet;
 use crate::fleet::FleetSettings;
 use crate::upstream::Registry;
 
-/// The settings of a mirror.
 #[derive(Clone, Debug)]
 pub struct MirrorSettings {
     /// The address on which container engines reach the mirror.
@@ -18,7 +17,6 @@ pub struct MirrorSettings {
     pub upstreams: Vec<Registry>,
     /// The servers of files that are served below `/proxy/`. No other server is asked.
     pub proxy_hosts: Vec<Registry>,
-    /// The folder for blobs and manifests.
     pub store: PathBuf,
     /// The folder `blobs` of containerd's content store, if its blobs are read in place.
     pub containerd_blobs: Option<PathBuf>,
@@ -42,7 +40,7 @@ pub struct MirrorSettings {
     pub file_first_byte_timeout: Duration,
     /// How long a client waits for the next byte. After it the connection is closed.
     pub progress_timeout: Duration,
-    /// The requests that fetch one blob at once, if the registry sends ranges.
+    /// The requests that fetch one blob at the same time, if the registry sends ranges.
     pub connections_per_blob: usize,
     /// The fleet to join. `None`: this mirror is for one host.
     pub fleet: Option<FleetSettings>,

@@ -10,10 +10,8 @@ use watchfire_types::Rng;
 /// Approximate bytes of a link in an inner node: its CID, its sizes, and their tags.
 const LINK_BYTES: u64 = 56;
 
-/// The shape of a shared file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileShape {
-    /// Bytes of its content.
     pub bytes: u64,
     /// Bytes of a leaf.
     pub block_bytes: u32,

@@ -18,6 +18,7 @@
 //! swarm                     the peers of one simulation
 //! plan                      one simulation, peer by peer
 //! dag, network, strategies  a file without bytes; links and processors; how peers request blocks
+//! schedule                  the simulated clock
 //! ```
 //!
 //! ```
@@ -41,12 +42,15 @@
 //! # Ok::<(), watchfire_sim::ScenarioError>(())
 //! ```
 
+#![allow(missing_docs, reason = "only the crate `watchfire` is documented item by item")]
+
 mod dag;
 mod fleet;
 mod network;
 mod plan;
 mod report;
 mod scenario;
+mod schedule;
 mod strategies;
 mod swarm;
 

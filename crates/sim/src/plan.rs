@@ -9,22 +9,16 @@ use crate::dag::FileShape;
 use crate::network::{Access, NetworkLimits, Path};
 use crate::strategies::Strategy;
 
-/// All inputs of one simulation.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The seed of all random numbers.
     pub seed: u64,
-    /// The shared file.
     pub file: FileShape,
     /// How every node requests blocks.
     pub strategy: Strategy,
-    /// The limits of each exchange.
     pub limits: Limits,
-    /// The peers.
     pub peers: Vec<PeerPlan>,
     /// The paths between regions: one row for each region, with one path for each.
     pub paths: Vec<Vec<Path>>,
-    /// The limits of the network.
     pub network: NetworkLimits,
     /// Peers that each peer is connected to at first; `None` for all.
     pub neighbours: Option<u32>,
@@ -36,28 +30,20 @@ pub struct Plan {
     pub time_max: Duration,
 }
 
-/// One peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerPlan {
-    /// The index of its group.
     pub group: usize,
-    /// Its links.
     pub access: Access,
     /// Its row in [`Plan::paths`].
     pub region: usize,
-    /// Whether it has all blocks from the start.
     pub is_seeder: bool,
-    /// When it arrives.
     pub arrives_at: Duration,
-    /// When it leaves; `None` if it stays.
     pub leaves_at: Option<Duration>,
     /// When it returns with its store after it left; `None` if it does not.
     pub returns_at: Option<Duration>,
     /// How long other peers take to notice that it left.
     pub noticed_after: Duration,
-    /// Whether it leaves as soon as it has all blocks.
     pub leaves_when_done: bool,
-    /// How it attacks; `None` for an honest peer.
     pub attack: Option<Attack>,
 }
 

@@ -19,19 +19,15 @@ use crate::oci::{Reference, Repository};
 pub struct ImageName {
     /// The registry, with a port if it has one.
     pub registry: String,
-    /// The repository.
     pub repository: Repository,
-    /// The tag or the digest.
     pub reference: Reference,
 }
 
-/// A text that does not name an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid image name {text:?}: {cause}; write it as in nginx:1.27, ghcr.io/owner/app:v1, or app@sha256:<digest>"
 )]
 pub struct ImageNameError {
-    /// The text.
     pub text: String,
     cause: String,
 }

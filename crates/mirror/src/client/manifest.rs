@@ -16,7 +16,6 @@ pub struct Platform {
     variant: Option<String>,
 }
 
-/// A text that is not a platform.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid platform {text:?}: expected <os>/<architecture>, such as linux/amd64 or linux/arm/v7"
@@ -80,25 +79,20 @@ impl fmt::Display for Platform {
 /// The platforms whose images are loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Platforms {
-    /// One.
     One(Platform),
-    /// All that an image has.
     All,
 }
 
-/// A blob that a manifest names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NamedBlob {
     pub(super) digest: Digest,
     pub(super) bytes: Option<u64>,
 }
 
-/// The content that a manifest names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// The manifests of an index that are for the platforms.
     Manifests(Vec<Digest>),
-    /// The config and the layers of an image.
     Blobs(Vec<NamedBlob>),
 }
 

@@ -25,7 +25,6 @@ use manifest::Named;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The longest pause within an answer. The mirror itself closes a connection sooner.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
-/// The largest state of a mirror.
 const STATUS_BYTES_MAX: usize = 64 << 20;
 /// Failed requests for a blob in a row, without a new byte, after which it is given up.
 const FAILURES_MAX: u32 = 5;
@@ -33,65 +32,42 @@ const FAILURES_MAX: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause that the mirror may ask for.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// The most manifests of one image.
 const MANIFESTS_MAX: usize = 1_000;
 const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
     application/vnd.oci.image.manifest.v1+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, \
     application/vnd.docker.distribution.manifest.v2+json";
 
-/// Why a request to a mirror failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The mirror cannot be reached.
     #[error(
         "cannot reach the mirror at {mirror}: {cause}; check that `watchfire mirror` runs there, or name it with --mirror"
     )]
-    Unreachable {
-        /// The URL of the mirror.
-        mirror: String,
-        /// The cause.
-        cause: String,
-    },
-    /// The mirror refused a request.
+    Unreachable { mirror: String, cause: String },
     #[error("cannot get {object}: the mirror answered {status}: {message}")]
     Refused {
-        /// The requested object.
         object: String,
-        /// The status of the answer.
         status: StatusCode,
         /// The code of the error, if the mirror sent one.
         code: String,
-        /// The mirror's message.
         message: String,
         /// The pause that the mirror asks for.
         retry_after: Option<Duration>,
     },
-    /// The mirror sent something else.
     #[error("cannot use the answer of the mirror for {object}: {cause}")]
-    InvalidAnswer {
-        /// The requested object.
-        object: String,
-        /// The cause.
-        cause: String,
-    },
+    InvalidAnswer { object: String, cause: String },
 }
 
-/// A client of a running mirror.
 #[derive(Clone, Debug)]
 pub struct MirrorClient {
     http: Client,
     base: String,
 }
 
-/// A blob of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ImageBlob {
-    /// The registry.
     pub registry: String,
-    /// The repository.
     pub repository: Repository,
-    /// The digest.
     pub digest: Digest,
     /// The size, if the manifest names it.
     pub bytes: Option<u64>,
@@ -106,12 +82,9 @@ pub struct ImagePlan {
     pub blobs: Vec<ImageBlob>,
 }
 
-/// The source of a loaded blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobSource {
-    /// The store had it before.
     Store,
-    /// The mirror fetched it from the registry.
     Registry,
     /// The mirror fetched it with other hosts of the fleet.
     Fleet,
@@ -148,7 +121,6 @@ impl MirrorClient {
         Ok(MirrorClient { http, base })
     }
 
-    /// The state of the mirror.
     pub async fn status(&self) -> Result<StatusReport, ClientError> {
         let object = "the status";
         let request = self.http.get(format!("{}/status", self.base));
@@ -239,7 +211,7 @@ impl MirrorClient {
     ) -> Result<BlobSource, ClientError> {
         let object = format!("the blob {}", blob.digest);
         let url = self.url(&blob.registry, &blob.repository, &format!("blobs/{}", blob.digest));
-        // An error is that of the next request, too.
+        // The next request would get the same error.
         if let Ok(response) = self.send(self.http.head(&url), &object).await
             && source_of(&response) == BlobSource::Store
         {
@@ -272,7 +244,6 @@ impl MirrorClient {
         }
     }
 
-    /// Reads the rest of a blob.
     async fn read_blob(
         &self,
         url: &str,
@@ -373,7 +344,6 @@ impl MirrorClient {
     }
 }
 
-/// A blob that is being read.
 struct Reading {
     hasher: Hasher,
     bytes: u64,
@@ -402,7 +372,6 @@ impl ClientError {
         }
     }
 
-    /// The pause that the mirror asks for.
     fn pause(&self) -> Duration {
         match self {
             ClientError::Refused { retry_after: Some(pause), .. } => (*pause).min(PAUSE_MAX),

@@ -27,7 +27,7 @@ const FAILURES_MAX: u32 = 4;
 /// The first pause after a failed request. It doubles with each failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// A host without a byte from the registry for so long gives its lease to another one.
+/// A host that gets no byte from the registry for this time gives its lease to another one.
 const LEASE_STALLED_AFTER: Duration = Duration::from_secs(3);
 
 /// The exchange of one blob with other hosts.
@@ -49,7 +49,6 @@ impl Spread {
         timeout(limit, answer).await.unwrap_or_else(|_| Err(source.no_answer(limit)))
     }
 
-    /// A block was written.
     pub(super) async fn note_written(&self, block: usize, content: &Block) {
         if let Some(hash) = hash_of(content.cid()) {
             self.known.insert(block as u32, hash);
@@ -76,11 +75,9 @@ pub(super) struct Connection {
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
     is_refused: AtomicBool,
-    /// Whether a connection reads the whole blob.
     is_read_whole: AtomicBool,
 }
 
-/// A connection that reads the whole blob.
 struct WholeReader(Arc<Ranges>);
 
 impl Ranges {
@@ -105,7 +102,6 @@ impl Drop for WholeReader {
     }
 }
 
-/// How a body ended.
 enum BodyEnd {
     /// All blocks of the request are written, or another connection fetches the rest.
     Done,
@@ -342,7 +338,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for the registry.
     async fn wait<T>(
         &self,
         answer: impl Future<Output = Result<T, UpstreamError>>,
@@ -383,7 +378,6 @@ impl<'a> BlockAssembler<'a> {
         (self.buffer.len() == len).then_some(self.block)
     }
 
-    /// The bytes of the whole block.
     fn take_bytes(&mut self) -> Bytes {
         std::mem::replace(&mut self.buffer, Vec::with_capacity(BLOCK_BYTES)).into()
     }

@@ -8,17 +8,14 @@ use crate::proxy::OriginFile;
 use crate::store::Check;
 use crate::upstream::{BlobBody, UpstreamError};
 
-/// The server that has the bytes of a download.
 #[derive(Clone, Debug)]
 pub(crate) enum ContentSource {
-    /// A registry, for a blob.
     Registry(Pull),
     /// A server that is named as a proxy host, for a version of a file.
     File(OriginFile),
 }
 
 impl ContentSource {
-    /// The name of the server.
     pub(super) fn server(&self) -> &str {
         match self {
             ContentSource::Registry(pull) => pull.upstream.registry().name(),

@@ -2,6 +2,7 @@
 
 mod connection;
 mod content_source;
+mod learning;
 mod run;
 mod sources;
 mod spool;
@@ -30,7 +31,7 @@ use crate::oci::Digest;
 use crate::store::{BLOCK_BYTES, Blob, BlobState, Blobs, Folder, StoreError};
 use crate::upstream::UpstreamError;
 
-/// Blobs that are fetched at once. When the limit is reached, a further blob is not fetched, and its
+/// Blobs that are fetched at the same time. When the limit is reached, a further blob is not fetched, and its
 /// client goes to the registry itself.
 const DOWNLOADS_MAX: usize = 1_000;
 /// How long the failure of a blob is the answer for further requests of it.
@@ -38,13 +39,11 @@ const FAILURE_KEPT: Duration = Duration::from_secs(10);
 /// Failures that are kept. When the limit is reached, all are forgotten.
 const FAILURES_MAX: usize = 10_000;
 
-/// The downloads of a mirror.
 #[derive(Debug)]
 pub struct Downloads {
     blobs: Arc<Blobs>,
     folder: Folder,
     connections_per_blob: usize,
-    /// The fleet that this host is a member of.
     fleet: Option<Arc<Fleet>>,
     running: Mutex<Running>,
     counters: Counters,
@@ -63,40 +62,30 @@ struct Counters {
     failed: AtomicU64,
 }
 
-/// The downloads since the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DownloadStatus {
     /// Blobs that were fetched completely.
     pub completed: u64,
-    /// Blobs that could not be fetched.
     pub failed: u64,
-    /// Bytes of blobs that registries sent.
     pub registry_bytes: u64,
     /// Bytes of blobs that other hosts of the fleet sent.
     pub host_bytes: u64,
 }
 
-/// Why a blob was not fetched.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// The registry did not send it.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
-    /// The store failed, or has no room.
     #[error(transparent)]
     Store(Arc<StoreError>),
-    /// The registry, or the server of a file, sent other bytes.
     #[error("the server sent bytes that do not have the digest")]
     WrongDigest,
-    /// Too many blobs are being fetched.
     #[error("too many blobs are being fetched")]
     TooMany,
-    /// The mirror is stopping.
     #[error("the mirror is stopping")]
     Stopped,
 }
 
-/// The download of one blob.
 #[derive(Clone, Debug)]
 pub struct Download {
     phase: watch::Receiver<Phase>,
@@ -116,7 +105,6 @@ enum Phase {
 }
 
 impl Downloads {
-    /// The downloads into a store.
     pub fn new(
         folder: Folder,
         blobs: Arc<Blobs>,
@@ -133,7 +121,6 @@ impl Downloads {
         }
     }
 
-    /// The blobs of the store.
     pub const fn blobs(&self) -> &Arc<Blobs> {
         &self.blobs
     }
@@ -282,7 +269,6 @@ impl Download {
         }
     }
 
-    /// Whether the download goes on.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }

@@ -17,7 +17,6 @@ const HOSTS_MAX: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum HostAnswer {
-    /// The host has not answered yet.
     Waiting,
     /// The host knows blocks of the blob.
     Hashes {
@@ -28,17 +27,13 @@ pub enum HostAnswer {
     Blob,
     /// The host has nothing of the blob, or nothing more than it told before.
     Absent,
-    /// The host sent an error, or no answer in time.
     Error {
-        /// The cause.
         cause: String,
     },
 }
 
-/// A download that is running.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunningDownload {
-    /// The blob.
     pub digest: String,
     /// The repository for which the download was started, with its registry; or the URL of a file.
     pub repository: String,
@@ -48,22 +43,16 @@ pub struct RunningDownload {
     pub bytes: Option<u64>,
     /// Bytes that are in the store, some perhaps from before the start.
     pub present_bytes: u64,
-    /// Bytes that the registry sent.
     pub registry_bytes: u64,
-    /// Bytes that other hosts sent.
     pub host_bytes: u64,
     /// Hosts of the fleet that were asked for the blob.
     pub hosts: Vec<AskedHost>,
 }
 
-/// A host of the fleet that was asked for a blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskedHost {
-    /// Its id in the fleet.
     pub id: String,
-    /// Its addresses.
     pub addresses: Vec<String>,
-    /// Its last answer.
     #[serde(flatten)]
     pub answer: HostAnswer,
 }
@@ -77,7 +66,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Something arrived at this host.
     pub(super) fn note(&self) {
         self.here.fetch_add(1, Ordering::Relaxed);
     }
@@ -92,13 +80,11 @@ impl Progress {
         self.here.load(Ordering::Relaxed)
     }
 
-    /// All arrivals.
     pub fn count(&self) -> u64 {
         self.here() + self.elsewhere.load(Ordering::Relaxed)
     }
 }
 
-/// Where the bytes of one download came from.
 #[derive(Debug)]
 pub(crate) struct Sources {
     pub(super) started_at: Instant,
@@ -117,17 +103,14 @@ impl Sources {
         }
     }
 
-    /// The registry sent bytes.
     pub(super) fn count_registry(&self, bytes: usize) {
         self.registry_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Another host sent bytes.
     pub(super) fn count_host(&self, bytes: usize) {
         self.host_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// A host is being asked.
     pub(super) fn note_asked(&self, peer: PeerId) {
         let mut hosts = self.hosts.lock();
         if hosts.iter().any(|(host, _)| *host == peer) {
@@ -174,7 +157,6 @@ impl Sources {
         self.host_bytes.load(Ordering::Relaxed)
     }
 
-    /// The asked hosts and the last answer of each.
     pub(crate) fn hosts(&self) -> Vec<(PeerId, HostAnswer)> {
         self.hosts.lock().clone()
     }

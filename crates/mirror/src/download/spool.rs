@@ -1,4 +1,21 @@
 //! Content whose size nobody tells: it is read to its end first.
+//!
+//! A blob on disk has blocks at fixed places and a last block that may be shorter, room is made for it before it
+//! is fetched, and an engine gets its `Content-Length`. All three need the size. Most often a manifest or the
+//! registry tells it. A registry may send chunks instead, for a blob that no known manifest names.
+//!
+//! **Without a spool** there are two ways, and both are wrong. Memory: ten layers of 2 GiB are 20 GiB. A blob that
+//! grows: its last block moves with every chunk, and a body that breaks off looks like a whole one.
+//!
+//! So the body goes into a file of the store. The file loses its name immediately after it is created, so it is
+//! gone when the process ends, however that happens, and nothing has to be cleaned up. At the end the size is
+//! known; the blocks are copied into the blob, which verifies its digest as always. For example, of a layer of
+//! 2 GiB the disk holds 4 GiB for a moment, and memory holds one chunk.
+//!
+//! An engine that asks while the spool is filled waits for its first byte, gets 404 after 2 s, and pulls from the
+//! registry itself. The download goes on, and the next engine is served from the store.
+//!
+//! The bound: the size of the store. A body that is longer ends the download with an error that names the setting.
 
 use std::fs::File;
 use std::io;
@@ -24,12 +41,10 @@ impl Spool {
         Ok(Spool { file: Arc::new(file), path, size: 0 })
     }
 
-    /// The bytes so far.
     pub(super) const fn size(&self) -> u64 {
         self.size
     }
 
-    /// Appends bytes.
     pub(super) async fn push(&mut self, bytes: Bytes) -> Result<(), StoreError> {
         let (file, at) = (self.file.clone(), self.size);
         self.size += bytes.len() as u64;
@@ -37,7 +52,6 @@ impl Spool {
         self.checked("write", written)
     }
 
-    /// A part of the bytes.
     pub(super) async fn read(&self, start: u64, len: usize) -> Result<Bytes, StoreError> {
         let file = self.file.clone();
         let read = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! Fetches a blob together with the other hosts of the fleet.
+//! Fetches a blob together with the other hosts of the fleet, as `fleet/mod.rs` explains.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
@@ -13,11 +13,10 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
-use watchfire_bitswap::Want;
 use watchfire_content::Block;
 use watchfire_fleet::{
-    ALL_NEIGHBOURS_MAX, Assignment, Learned, NEIGHBOURS_MAX, REPORT_INTERVAL, Report,
-    SEGMENT_BLOCKS, Segments,
+    ALL_NEIGHBOURS_MAX, Assignment, NEIGHBOURS_MAX, REPORT_INTERVAL, Report, SEGMENT_BLOCKS,
+    Segments,
 };
 use watchfire_p2p::{BlockSession, PeerId, SessionEvent};
 use watchfire_traces::{Kind, Span, current, within};
@@ -28,65 +27,60 @@ use super::sources::{HostAnswer, Progress};
 use super::task::Task;
 use crate::fleet::{Fleet, FleetError, KnownHashes};
 use crate::images::RepositoryId;
-use crate::store::{Blob, BlobState, cid_of, hash_of};
+use crate::store::{Blob, BlobState, cid_of};
 
 /// Hosts that asked for hashes and were not asked back yet.
 const ASKERS_MAX: usize = 32;
-/// Answers without a hash after which a neighbour is replaced.
-const EMPTY_ANSWERS_MAX: u32 = 5;
-/// Pause after such an answer.
-const EMPTY_PAUSE: Duration = Duration::from_millis(300);
 /// How often to look for readers that wait.
 const TICK: Duration = Duration::from_millis(250);
-/// A block for which a reader waits for so long is requested before all others.
+/// A block for which a reader has waited this long is requested before all others.
 const URGENT_AFTER: Duration = Duration::from_secs(1);
-/// Without a new block for so long, this host fetches leased blocks that other hosts should have.
+/// When no new block arrives for this time, this host fetches leased blocks that other hosts should have.
 const KNOWN_BLOCK_WAIT: Duration = Duration::from_secs(1);
 /// How long this host fetches nothing from a registry that failed.
 const UPSTREAM_PAUSE: Duration = Duration::from_secs(10);
-/// Without a new block and with a registry that fails, a download fails after so long.
+/// When the registry fails and no new block arrives for this time, the download fails.
 const FAILURE_AFTER: Duration = Duration::from_secs(3);
 /// How long a holder may take to send a small blob.
 const SMALL_BLOB_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Reporting = Pin<Box<dyn Future<Output = Result<Assignment<PeerId>, FleetError>> + Send>>;
-type HashAnswer = Result<Option<(u64, Vec<(u32, [u8; 32])>)>, FleetError>;
+pub(super) type HashAnswer = Result<Option<(u64, Vec<(u32, [u8; 32])>)>, FleetError>;
 type Asking = Pin<Box<dyn Future<Output = (PeerId, HashAnswer)> + Send>>;
 
 /// A host that is asked for hashes.
 #[derive(Debug, Default)]
-struct Neighbour {
-    list: u64,
-    after: usize,
-    empty_answers: u32,
+pub(super) struct Neighbour {
+    pub(super) list: u64,
+    pub(super) after: usize,
+    pub(super) empty_answers: u32,
 }
 
 /// The task that fetches one blob.
 pub(super) struct SpreadTask {
-    task: Arc<Task>,
-    fleet: Arc<Fleet>,
-    repository: Option<RepositoryId>,
-    connection: Connection,
-    spread: Arc<Spread>,
+    pub(super) task: Arc<Task>,
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) repository: Option<RepositoryId>,
+    pub(super) connection: Connection,
+    pub(super) spread: Arc<Spread>,
     /// The segments that this host fetches from the registry.
-    leases: BTreeMap<u32, tokio::task::AbortHandle>,
-    fetching: JoinSet<(u32, Result<(), DownloadError>)>,
-    neighbours: HashMap<PeerId, Neighbour>,
+    pub(super) leases: BTreeMap<u32, tokio::task::AbortHandle>,
+    pub(super) fetching: JoinSet<(u32, Result<(), DownloadError>)>,
+    pub(super) neighbours: HashMap<PeerId, Neighbour>,
     /// Hosts that ask this one for hashes.
-    askers: mpsc::Receiver<PeerId>,
-    asking: FuturesUnordered<Asking>,
+    pub(super) askers: mpsc::Receiver<PeerId>,
+    pub(super) asking: FuturesUnordered<Asking>,
     /// The last progress of all hosts, as the coordinator told it.
-    fleet_progress: u64,
-    /// When the registry failed, and how.
-    upstream_failed: Option<(Instant, DownloadError)>,
-    progress_at: Instant,
-    blocks_before: usize,
+    pub(super) fleet_progress: u64,
+    pub(super) upstream_failed: Option<(Instant, DownloadError)>,
+    pub(super) progress_at: Instant,
+    pub(super) blocks_before: usize,
     /// The block that a reader waits for, and since when.
-    waited_for: Option<(usize, Instant)>,
+    pub(super) waited_for: Option<(usize, Instant)>,
     /// Whether the exchange was told that more blocks will be requested.
-    is_growing: bool,
+    pub(super) is_growing: bool,
     /// The blocks that were requested from other hosts and have not arrived from them.
-    wanted: BTreeSet<usize>,
+    pub(super) wanted: BTreeSet<usize>,
 }
 
 impl SpreadTask {
@@ -370,118 +364,6 @@ impl SpreadTask {
         Ok(())
     }
 
-    /// Asks one of at most so many neighbours for hashes, if it is not asked already.
-    fn add_neighbour(&mut self, peer: PeerId, neighbours_max: usize) {
-        if self.neighbours.len() < neighbours_max && !self.neighbours.contains_key(&peer) {
-            self.neighbours.insert(peer, Neighbour::default());
-            self.ask_for_hashes(peer, Duration::ZERO);
-        }
-    }
-
-    fn ask_for_hashes(&mut self, peer: PeerId, pause: Duration) {
-        let Some(neighbour) = self.neighbours.get(&peer) else { return };
-        let (list, after) = (neighbour.list, neighbour.after);
-        self.task.sources.note_asked(peer);
-        let (fleet, digest) = (self.fleet.clone(), self.task.digest.clone());
-        let repository = self.repository.clone();
-        self.asking.push(Box::pin(async move {
-            tokio::time::sleep(pause).await;
-            (peer, fleet.ask_hashes(peer, &digest, repository.as_ref(), list, after).await)
-        }));
-    }
-
-    /// Takes over the hashes that a host knows, and requests their blocks.
-    async fn learn(
-        &mut self,
-        session: &BlockSession,
-        peer: PeerId,
-        answer: HashAnswer,
-    ) -> Result<(), DownloadError> {
-        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return Ok(()) };
-        let mut pause = Duration::ZERO;
-        let new = answer.as_ref().map(|hashes| hashes.as_ref().map(|(_, hashes)| hashes.len()));
-        self.task.sources.note_hashes(peer, new);
-        match answer {
-            Ok(Some((list, hashes))) => {
-                if list != neighbour.list {
-                    (neighbour.list, neighbour.after) = (list, 0);
-                }
-                neighbour.after += hashes.len();
-                if hashes.is_empty() {
-                    pause = EMPTY_PAUSE;
-                }
-                neighbour.empty_answers = 0;
-                let mut wants = Vec::new();
-                for (block, hash) in hashes {
-                    match self.spread.known.insert(block, hash) {
-                        Learned::New => wants.extend(self.want(block as usize, hash)),
-                        Learned::Known => {}
-                        Learned::Contradiction => {
-                            tracing::warn!(%peer, digest = %self.task.digest, block, "hosts name different hashes of a block");
-                            self.neighbours.remove(&peer);
-                            break;
-                        }
-                    }
-                }
-                if !wants.is_empty() {
-                    self.spread.progress.note();
-                    session.want(wants).await.map_err(|_| DownloadError::Stopped)?;
-                }
-            }
-            Ok(None) | Err(_) => {
-                neighbour.empty_answers += 1;
-                pause = EMPTY_PAUSE;
-                if answer.is_err() || neighbour.empty_answers >= EMPTY_ANSWERS_MAX {
-                    self.neighbours.remove(&peer);
-                }
-            }
-        }
-        self.ask_for_hashes(peer, pause);
-        Ok(())
-    }
-
-    fn want(&mut self, block: usize, hash: [u8; 32]) -> Option<Want> {
-        let blob = &self.connection.blob;
-        if blob.has_block(block) || self.leases.contains_key(&((block / SEGMENT_BLOCKS) as u32)) {
-            return None;
-        }
-        let len = u32::try_from(blob.block_range(block).1).ok();
-        self.wanted.insert(block);
-        Some(Want { len, ..Want::new(cid_of(hash)) })
-    }
-
-    async fn want_known(
-        &mut self,
-        session: &BlockSession,
-        blocks: std::ops::Range<usize>,
-    ) -> Result<(), DownloadError> {
-        let known = self.spread.known.clone();
-        let wants = blocks.filter_map(|block| self.want(block, known.get(block)?));
-        let wants = wants.collect();
-        session.want(wants).await.map_err(|_| DownloadError::Stopped)
-    }
-
-    /// Writes a block that another host sent.
-    async fn handle_block(&mut self, block: &Block) -> Result<(), DownloadError> {
-        let Some(hash) = hash_of(block.cid()) else { return Ok(()) };
-        self.fleet.count_received(block.bytes().len());
-        self.spread.progress.note();
-        self.task.sources.count_host(block.bytes().len());
-        for place in self.spread.known.places(&hash) {
-            let place = place as usize;
-            self.wanted.remove(&place);
-            if self.connection.blob.has_block(place) {
-                continue;
-            }
-            if self.connection.blob.block_range(place).1 != block.bytes().len() {
-                tracing::warn!(digest = %self.task.digest, block = place, "a host named the hash of a block of another length");
-                return Err(DownloadError::WrongDigest);
-            }
-            self.connection.write_block(place, block).await?;
-        }
-        Ok(())
-    }
-
     async fn write(&mut self, block: usize, bytes: &Bytes) -> Result<(), DownloadError> {
         let content = Block::raw(bytes.clone()).expect("a small blob is a block");
         self.connection.write_block(block, &content).await
@@ -497,22 +379,6 @@ impl SpreadTask {
             }
             Err(error) => Err(error),
         }
-    }
-
-    /// Cancels the requests for blocks that this host got from the registry meanwhile.
-    async fn cancel_present(&mut self, session: &BlockSession) -> Result<(), DownloadError> {
-        let blob = &self.connection.blob;
-        let present: Vec<usize> =
-            self.wanted.iter().copied().filter(|block| blob.has_block(*block)).collect();
-        if present.is_empty() {
-            return Ok(());
-        }
-        let mut cids = Vec::new();
-        for block in present {
-            self.wanted.remove(&block);
-            cids.extend(self.spread.known.get(block).map(cid_of));
-        }
-        session.cancel(cids).await.map_err(|_| DownloadError::Stopped)
     }
 
     /// Sees to the readers that wait for long.
@@ -533,7 +399,6 @@ impl SpreadTask {
     }
 }
 
-/// The blocks of a segment.
 fn blocks_of(segment: u32, blocks: usize) -> std::ops::Range<usize> {
     let start = segment as usize * SEGMENT_BLOCKS;
     start..(start + SEGMENT_BLOCKS).min(blocks)

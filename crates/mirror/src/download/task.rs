@@ -15,7 +15,6 @@ pub(super) struct Task {
     pub(super) downloads: Arc<Downloads>,
     pub(super) source: ContentSource,
     pub(super) digest: Digest,
-    /// The size of the blob, if it is known.
     pub(super) size: Option<u64>,
     pub(super) progress: Arc<Progress>,
     pub(super) waiting: Arc<WaitingReaders>,
@@ -31,7 +30,6 @@ impl Task {
         }
     }
 
-    /// Requests the whole blob.
     pub(super) async fn request_whole(&self) -> Result<BlobBody, UpstreamError> {
         let body = self.source.request(&self.digest, None, self.size).await?;
         if body.part != BlobPart::Whole {
@@ -42,7 +40,6 @@ impl Task {
         Ok(body)
     }
 
-    /// The server sent bytes.
     pub(super) fn note_received(&self, bytes: usize) {
         self.progress.note();
         self.downloads.counters.upstream_bytes.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -23,7 +23,6 @@ impl WaitingReaders {
     }
 }
 
-/// A reader that waits.
 #[derive(Debug)]
 pub(super) struct WaitingReader {
     readers: Arc<WaitingReaders>,

@@ -38,7 +38,7 @@ impl Announcements {
     }
 }
 
-/// Announces new content at once, and everything from time to time.
+/// Announces new content within [`BATCH`], and everything from time to time.
 pub(super) async fn announce_all(fleet: Arc<Fleet>) {
     let mut all_at = Instant::now();
     let mut rounds = 0;

@@ -54,7 +54,6 @@ pub(super) async fn answer_all(fleet: Arc<Fleet>) {
     }
 }
 
-/// The answer to one request.
 pub(super) async fn answer(fleet: &Fleet, from: PeerId, request: Request) -> (Response, Bytes) {
     let empty = |response| (response, Bytes::new());
     match request {
@@ -244,7 +243,6 @@ async fn hashes(
     }
 }
 
-/// The bytes of a whole small blob.
 async fn blob(
     fleet: &Fleet,
     from: PeerId,
@@ -264,7 +262,6 @@ async fn blob(
     blob.read_block(0).ok().flatten()
 }
 
-/// A manifest that another host asks for.
 struct ManifestQuestion {
     id: RepositoryId,
     reference: Reference,

@@ -11,7 +11,6 @@ use crate::store::Blob;
 #[derive(Debug)]
 pub(crate) struct KnownHashes {
     hashes: Mutex<HashList>,
-    /// The number of known hashes.
     count: watch::Sender<usize>,
 }
 
@@ -29,7 +28,6 @@ impl KnownHashes {
         known
     }
 
-    /// Adds a hash.
     pub(crate) fn insert(&self, block: u32, hash: [u8; 32]) -> Learned {
         let mut hashes = self.hashes.lock();
         let learned = hashes.insert(block, hash);
@@ -41,17 +39,14 @@ impl KnownHashes {
         learned
     }
 
-    /// Whether the hash of every block is known.
     pub(crate) fn is_complete(&self) -> bool {
         self.hashes.lock().is_complete()
     }
 
-    /// The hash of a block.
     pub(crate) fn get(&self, block: usize) -> Option<[u8; 32]> {
         self.hashes.lock().get(block)
     }
 
-    /// The places of a block.
     pub(crate) fn places(&self, hash: &[u8; 32]) -> Vec<u32> {
         self.hashes.lock().places(hash)
     }

@@ -24,7 +24,6 @@ const LAGS_PER_ROUND_TRIP: u32 = 3;
 pub(crate) struct Lag(AtomicU64);
 
 impl Lag {
-    /// Measures until the host stops.
     pub(super) async fn measure(&self, host: &Host) {
         loop {
             let due_at = Instant::now() + INTERVAL;
@@ -36,7 +35,7 @@ impl Lag {
         }
     }
 
-    /// A host has answered after this time, or has not answered for so long.
+    /// A host has answered after this time, or has not answered for this time.
     pub(super) fn note_round_trip(&self, time: Duration) {
         let lag = u64::try_from((time.min(LAG_MAX) / LAGS_PER_ROUND_TRIP).as_micros());
         self.0.fetch_max(lag.unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -48,12 +47,10 @@ impl Lag {
         self.0.store(lag.max(before * DECAY_PER_MILLE / 1000), Ordering::Relaxed);
     }
 
-    /// The lag.
     pub(super) fn get(&self) -> Duration {
         Duration::from_micros(self.0.load(Ordering::Relaxed))
     }
 
-    /// A timeout with the time that this process is late.
     pub(crate) fn extend(&self, timeout: Duration) -> Duration {
         extended(timeout, self.get())
     }

@@ -50,13 +50,11 @@ impl Lookup {
         hosts.into_iter().take(hosts_max).map(|(_, peer)| peer).collect()
     }
 
-    /// Whether the first host is closer to a key than the second.
     pub(super) fn is_closer(key: &str, first: PeerId, second: PeerId) -> bool {
         let key: [u8; 32] = Sha256::digest(key).into();
         distance(&place_of(first), &key) < distance(&place_of(second), &key)
     }
 
-    /// The number of other hosts that are known.
     pub(super) async fn known(&self) -> usize {
         self.refresh().await;
         self.known.lock().places.len().saturating_sub(1)

@@ -14,14 +14,12 @@ use watchfire_p2p::{Multiaddr, PeerId};
 use crate::oci::Digest;
 use crate::proxy::Version;
 
-/// The largest request in bytes.
 pub(super) const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// The largest response in bytes: a manifest, or the hashes of the largest blob in one response.
 pub(super) const RESPONSE_BYTES_MAX: u32 = 5 << 20;
 /// Announcements of one request.
 pub(super) const ANNOUNCEMENTS_MAX: usize = 4_096;
 
-/// A request to another host of the fleet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
@@ -67,7 +65,7 @@ pub(super) enum Request {
     },
     /// The version of a file, while its server is down.
     File { url: String },
-    /// A manifest: that of a tag while the registry is down, that of a digest also before.
+    /// A manifest: of a tag while the registry is down, of a digest at any time.
     Manifest {
         registry: String,
         repository: String,
@@ -104,7 +102,6 @@ pub(super) struct AccessProof {
     pub(super) proof: [u8; 32],
 }
 
-/// A response of another host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Response {
@@ -134,7 +131,6 @@ pub(super) enum Response {
     Absent,
 }
 
-/// A host, and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Contact {
     #[serde(with = "text")]
@@ -142,11 +138,9 @@ pub(super) struct Contact {
     pub(super) addresses: Vec<Multiaddr>,
 }
 
-/// The hash of one block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BlockHash(pub(super) u32, #[serde(with = "hash")] pub(super) [u8; 32]);
 
-/// Why a message cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MessageError {
     #[error("invalid message of the fleet: the length of its head is wrong")]
@@ -155,7 +149,6 @@ pub(super) enum MessageError {
     Json(#[from] serde_json::Error),
 }
 
-/// Encodes a request, or a response and its body.
 pub(super) fn encode<T: Serialize>(head: &T, body: &[u8]) -> Bytes {
     let head = serde_json::to_vec(head).expect("a message has a JSON form");
     let mut bytes = BytesMut::with_capacity(4 + head.len() + body.len());
@@ -175,7 +168,6 @@ pub(super) fn decode<T: for<'a> Deserialize<'a>>(
     Ok((serde_json::from_slice(head)?, bytes.slice(end..)))
 }
 
-/// Values in their text form.
 mod text {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -200,7 +192,6 @@ mod text {
     }
 }
 
-/// SHA-256 hashes in base64.
 mod hash {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD_NO_PAD;

@@ -1,13 +1,34 @@
 //! The fleet: the mirrors of many hosts, which fetch each blob once and give its blocks to each other
-//! while they are still fetching it themselves.
+//! while they are still fetching it themselves. This is the part of one host.
 //!
-//! - The host that is closest to a blob's digest coordinates it ([`Coordinator`], [`lookup`]): it leases
-//!   segments to the hosts that fetch from the registry, and tells hosts about each other.
-//! - Hosts ask each other for the hashes of the blocks ([`hashes`]), and exchange the blocks over
-//!   Bitswap. A blob of one block is sent as a whole.
-//! - All hosts have the key of the fleet's private network. They believe each other's hashes, but a
-//!   blob is complete only when its own digest is right.
-//! - A host gives content only to hosts that could pull it themselves ([`access`]).
+//! **Without it**, each of 200 hosts fetches each layer from the registry, and its uplink is the limit. If hosts
+//! passed on only whole layers, each generation would wait for the one before: 1 GiB takes 9 s on links of
+//! 1 Gbit/s, 200 hosts are eight generations, and the last host has the layer after 69 s. Block by block, a host
+//! sends on the first of its 1,024 blocks after 9 ms.
+//!
+//! A registry names only the digest of a whole layer, so nobody knows the hashes of its blocks before some host
+//! has fetched them. Therefore a host does this for a layer (`download/spread.rs`):
+//!
+//! 1. It finds the coordinator in its own table: the host whose hashed id is closest to the hashed digest
+//!    ([`lookup`]). A host that knows a closer one answers with its address. When a coordinator does not answer
+//!    within 1.5 s, the next closest host coordinates; up to ten are asked in turn ([`questions`]).
+//! 2. It reports what it has, and gets leases and the names of other hosts ([`watchfire_fleet::Coordinator`]).
+//! 3. It asks eight of these hosts for the hashes that they know, with requests that wait up to 5 s for news, and
+//!    asks back the hosts that ask it, sixteen in all ([`hashes`]). A host knows a hash before it has the block.
+//! 4. It requests the blocks over Bitswap, rarest first, and verifies each by its hash. At the same time it
+//!    fetches its leased segments from the registry, without the blocks whose hashes it learns meanwhile.
+//! 5. When it has all blocks, it announces the blob to the three closest hosts, and again every four minutes.
+//!
+//! A blob of one block is sent as a whole. When no new block arrives for a second, a host fetches also the blocks
+//! of its segments that other hosts should send. When the registry sends nothing for 3 s, it takes no lease for
+//! 10 s, so that another host tries.
+//!
+//! Hosts believe each other only in part. All have the key of the fleet's private network. A wrong hash costs a
+//! download, not a wrong image: a blob is complete only when its own digest is right, and otherwise this host
+//! fetches it alone. A host gives content only to hosts that could pull it themselves ([`access`]).
+//!
+//! The bounds: 4,096 connections, 1,024 requests of other hosts that are answered at a time (further ones fail),
+//! the addresses of 50,000 hosts, requests of 1 MiB and answers of 5 MiB.
 
 mod access;
 mod announcements;
@@ -54,13 +75,11 @@ use lookup::Lookup;
 use message::Contact;
 
 /// Connections with other hosts. All hosts that fetch a blob report to one host, so a fleet that starts
-/// together needs as many connections there.
+/// together needs a connection for each host there.
 const CONNECTIONS_MAX: u32 = 4096;
 /// Handshakes in each direction at a time. Further ones are rejected, and tried again.
 const HANDSHAKES_MAX: u32 = 256;
-/// The protocol of the fleet's requests.
 const PROTOCOL: &str = "/watchfire/mirror/1.0.0";
-/// The protocol of the fleet's DHT.
 const DHT_PROTOCOL: &str = "/watchfire/mirror/kad/1.0.0";
 /// How long a request may take, with the time that its receiver waits for news.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,12 +93,10 @@ const CONTACTS_MAX: usize = 50_000;
 /// How often the addresses of `join_dns` are looked up.
 const DNS_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The settings of a fleet.
 #[derive(Clone, Debug)]
 pub struct FleetSettings {
     /// The address on which other hosts reach this one.
     pub listen: SocketAddr,
-    /// Hosts of the fleet to connect to.
     pub join: Vec<SocketAddr>,
     /// Names with a port, whose addresses are hosts of the fleet.
     pub join_dns: Vec<String>,
@@ -96,6 +113,42 @@ pub struct FleetSettings {
     pub leases_per_blob: usize,
 }
 
+impl FleetSettings {
+    /// The settings of the libp2p host.
+    fn host(&self) -> HostSettings {
+        HostSettings {
+            listen: vec![multiaddr(self.listen)],
+            bootstrap: self.join.iter().copied().map(multiaddr).collect(),
+            local_discovery: self.mdns,
+            network_key: Some(match &self.region {
+                Some(region) => region.network_key(&self.key),
+                None => self.key,
+            }),
+            identity: self.identity.clone(),
+            dht: Dht::Server,
+            dht_protocol: DHT_PROTOCOL.to_owned(),
+            requests: Some(RequestSettings {
+                protocol: PROTOCOL.to_owned(),
+                request_bytes_max: message::REQUEST_BYTES_MAX,
+                response_bytes_max: message::RESPONSE_BYTES_MAX,
+                timeout: REQUEST_TIMEOUT,
+            }),
+            limits: HostLimits {
+                connections_max: CONNECTIONS_MAX,
+                handshakes_max: HANDSHAKES_MAX,
+                ..HostLimits::default()
+            },
+            // The coordinator names the hosts that have blocks.
+            searches_providers: false,
+            exchange: watchfire_bitswap::Limits {
+                block_bytes_estimate: crate::store::BLOCK_BYTES,
+                ..watchfire_bitswap::Limits::default()
+            },
+            ..HostSettings::default()
+        }
+    }
+}
+
 /// Why a request to another host failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum FleetError {
@@ -109,7 +162,6 @@ pub(crate) enum FleetError {
     Stopped,
 }
 
-/// This host as a member of the fleet.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     host: Arc<Host>,
@@ -120,7 +172,6 @@ pub(crate) struct Fleet {
     contacts: Mutex<HashMap<PeerId, Vec<Multiaddr>>>,
     credentials: Credentials,
     announcements: Announcements,
-    /// The downloads that are running.
     downloads: Mutex<HashMap<Digest, Spreading>>,
     urgent: Mutex<HashMap<Digest, Vec<Cid>>>,
     blobs: Arc<Blobs>,
@@ -145,20 +196,14 @@ struct Spreading {
     askers: mpsc::Sender<PeerId>,
 }
 
-/// The state of the fleet, as this host sees it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FleetStatus {
-    /// The id of this host.
     pub peer_id: String,
-    /// The addresses of this host.
     pub addresses: Vec<String>,
     /// The region of this host; `None` if it has none.
     pub region: Option<String>,
-    /// Hosts that this one knows.
     pub known_hosts: usize,
-    /// Hosts that this one is connected to.
     pub connections: usize,
-    /// Blobs that this host coordinates.
     pub coordinated_blobs: usize,
     /// Bytes of blobs that other hosts sent.
     pub received_bytes: u64,
@@ -168,7 +213,6 @@ pub struct FleetStatus {
     pub duplicate_bytes: u64,
 }
 
-/// The blocks of the store, for other hosts.
 struct StoredBlocks(Arc<Blobs>);
 
 impl ReadBlocks for StoredBlocks {
@@ -189,7 +233,6 @@ impl ReadBlocks for StoredBlocks {
 }
 
 impl Fleet {
-    /// Joins the fleet.
     pub(crate) async fn start(
         settings: FleetSettings,
         upstreams: Vec<Arc<Upstream>>,
@@ -199,40 +242,10 @@ impl Fleet {
         catalog: Arc<Catalog>,
         files: Arc<Files>,
     ) -> Result<Arc<Self>, watchfire_p2p::StartError> {
-        let host = HostSettings {
-            listen: vec![multiaddr(settings.listen)],
-            bootstrap: settings.join.iter().copied().map(multiaddr).collect(),
-            local_discovery: settings.mdns,
-            network_key: Some(match &settings.region {
-                Some(region) => region.network_key(&settings.key),
-                None => settings.key,
-            }),
-            identity: settings.identity,
-            dht: Dht::Server,
-            dht_protocol: DHT_PROTOCOL.to_owned(),
-            requests: Some(RequestSettings {
-                protocol: PROTOCOL.to_owned(),
-                request_bytes_max: message::REQUEST_BYTES_MAX,
-                response_bytes_max: message::RESPONSE_BYTES_MAX,
-                timeout: REQUEST_TIMEOUT,
-            }),
-            limits: HostLimits {
-                connections_max: CONNECTIONS_MAX,
-                handshakes_max: HANDSHAKES_MAX,
-                ..HostLimits::default()
-            },
-            // The coordinator names the hosts that have blocks.
-            searches_providers: false,
-            exchange: watchfire_bitswap::Limits {
-                block_bytes_estimate: crate::store::BLOCK_BYTES,
-                ..watchfire_bitswap::Limits::default()
-            },
-            ..HostSettings::default()
-        };
         let stores = Stores::new(vec![Arc::new(StoredBlocks(blobs.clone()))]);
         // Blocks go into the blobs, so the host's own store is empty.
         let own = Arc::new(LockedMemoryStore::new(0));
-        let host = Arc::new(Host::start(host, stores, own).await?);
+        let host = Arc::new(Host::start(settings.host(), stores, own).await?);
         let mut seed = [0; 8];
         seed.copy_from_slice(&host.peer_id().to_bytes()[2..10]);
         let leases = settings.leases_per_blob;
@@ -269,13 +282,11 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Leaves the fleet.
     pub(crate) async fn stop(&self) {
         self.tasks.lock().abort_all();
         self.host.stop().await;
     }
 
-    /// The state of the fleet.
     pub(crate) async fn status(&self) -> FleetStatus {
         let stats = self.host.stats().await.unwrap_or_default();
         FleetStatus {
@@ -318,13 +329,11 @@ impl Fleet {
         self.downloads.lock().insert(digest.clone(), Spreading { repository, known, askers });
     }
 
-    /// The download has ended.
     pub(crate) fn remove_download(&self, digest: &Digest) {
         self.downloads.lock().remove(digest);
         self.urgent.lock().remove(digest);
     }
 
-    /// Opens a session for the blocks of one blob.
     pub(crate) async fn open_session(&self) -> Result<BlockSession, FleetError> {
         self.host.open_session().await.map_err(|_| FleetError::Stopped)
     }
@@ -354,7 +363,7 @@ impl Fleet {
         self.peer_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// A number that differs from those of other downloads.
+    /// A number that no other download has.
     pub(crate) fn new_list(&self) -> u64 {
         self.started_at.elapsed().as_nanos() as u64 ^ u64::from(std::process::id()) << 32
     }
@@ -373,7 +382,6 @@ impl Fleet {
         addresses
     }
 
-    /// Keeps the addresses of a host.
     fn note_contact(&self, contact: Contact) -> PeerId {
         let mut contacts = self.contacts.lock();
         if contacts.len() >= CONTACTS_MAX {

@@ -16,11 +16,9 @@ use crate::oci::{Digest, Reference};
 use crate::proxy::{Version, url_key};
 use crate::store::Manifest;
 
-/// Coordinators that are asked in turn.
 const COORDINATORS_MAX: usize = 10;
 
 impl Fleet {
-    /// Reports a download to the coordinator of the blob.
     pub(crate) async fn report(
         &self,
         digest: &Digest,
@@ -228,7 +226,6 @@ impl Fleet {
         Err(error)
     }
 
-    /// Sends a request to a host.
     pub(super) async fn ask(
         &self,
         peer: PeerId,

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use hkdf::Hkdf;
 use sha2::Sha256;
 
-/// Longest name of a region.
 const NAME_BYTES_MAX: usize = 64;
 /// Keeps the keys of regions apart from other uses of the fleet's key.
 const SALT: &[u8] = b"watchfire mirror region";
@@ -21,7 +20,6 @@ const SALT: &[u8] = b"watchfire mirror region";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region(String);
 
-/// A text is not the name of a region.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid region {0:?}: use 1 to 64 lower-case letters, digits and hyphens, such as eu-west-1"

@@ -61,7 +61,6 @@ pub(super) async fn answer(
     answer.unwrap_or_else(|_| Err(file.no_byte()))
 }
 
-/// One request for a file.
 struct Request<'a> {
     shared: &'a Arc<Shared>,
     origin: &'a Arc<Origin>,

@@ -16,7 +16,6 @@ use crate::oci::{ApiError, Digest, ErrorCode, Reference, Tag};
 use crate::store::Manifest;
 use crate::upstream::{ManifestAnswer, UpstreamError};
 
-/// Where a manifest is from.
 enum Source {
     /// The registry sent it for this request.
     Registry,
@@ -69,7 +68,6 @@ fn response(manifest: Manifest, source: &Source) -> Response {
     response
 }
 
-/// One search for a manifest.
 #[derive(Clone)]
 struct Lookup {
     shared: Arc<Shared>,
@@ -81,7 +79,6 @@ struct Lookup {
 /// accepted.
 pub(super) type QuestionKey = (RepositoryId, String, String);
 
-/// The answer of a registry.
 pub(super) type RegistryAnswer = Result<Manifest, ManifestError>;
 
 impl Lookup {
@@ -199,7 +196,7 @@ impl Lookup {
     }
 
     /// Requests a manifest. The registry sends the manifest only if the store lacks it: a `HEAD`
-    /// request costs less, and Docker Hub does not count it as a pull. `stored` is that of a digest.
+    /// request costs less, and Docker Hub does not count it as a pull. `stored` is the manifest of a digest.
     async fn request(&self, reference: &Reference, stored: Option<&Manifest>) -> RegistryAnswer {
         let Pull { upstream, repository } = &self.pull;
         if let (Reference::Digest(digest), None) = (reference, stored) {

@@ -84,7 +84,6 @@ impl Shared {
     }
 }
 
-/// The address of the client that sent a request.
 #[derive(Clone, Copy, Debug)]
 struct ClientAddress(IpAddr);
 
@@ -258,7 +257,6 @@ fn client_of(request: &Parts) -> IpAddr {
     client.expect("every request has the address of its client").0
 }
 
-/// Counts the answer to a request by its source.
 fn count(
     shared: &Shared,
     kind: Kind,

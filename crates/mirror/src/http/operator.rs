@@ -32,7 +32,6 @@ pub(super) fn check_allowed(client: IpAddr, headers: &HeaderMap) -> Result<(), A
     check_host(headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default())
 }
 
-/// Answers `GET /status`.
 pub(super) async fn status(shared: &Arc<Shared>) -> Response {
     let report = report(shared).await;
     let json = serde_json::to_vec(&report).expect("a report has a JSON form");
@@ -45,7 +44,6 @@ pub(super) async fn metrics(shared: &Arc<Shared>) -> Response {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
-/// The state now.
 async fn report(shared: &Shared) -> StatusReport {
     let (image_count, images) = shared.catalog.first_images(IMAGES_MAX);
     let images = images.into_iter().map(|(name, digest)| ImageStatus { name, digest });

@@ -18,7 +18,6 @@ use crate::store::{BLOCK_BYTES, Blob, StoreError};
 /// The longest wait for one block, while others arrive, as a multiple of the wait without any.
 const WAIT_FACTOR: u32 = 4;
 
-/// The content of a response.
 pub(super) struct Content {
     pub(super) blob: Arc<Blob>,
     /// The download, unless the blob is complete.
@@ -29,7 +28,6 @@ pub(super) struct Content {
     pub(super) server: &'static str,
 }
 
-/// Why there is no response with bytes.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ContentError {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! A span for each request of a client, below that of the client.
+//! A span for each request of a client, below the client's own span.
 
 use axum::response::Response;
 use http::request::Parts;

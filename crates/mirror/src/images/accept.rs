@@ -63,7 +63,6 @@ impl Accept {
         Accept { header, key }
     }
 
-    /// Whether it has a media type.
     pub(crate) fn accepts(&self, media_type: &str) -> bool {
         accepts(&self.key, media_type)
     }

@@ -41,7 +41,6 @@ pub(crate) struct Access {
     pub(crate) offline_ok: bool,
 }
 
-/// Why content is not served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccessError {
     #[error(transparent)]

@@ -24,19 +24,14 @@ const ENTRIES_MAX: usize = 2_000;
 /// the one that was checked first is removed.
 const ACCEPTS_MAX: usize = 8;
 
-/// A repository of a registry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RepositoryId {
-    /// The registry's name.
     pub registry: String,
-    /// The repository.
     pub repository: Repository,
 }
 
-/// The answer of a registry for a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagRecord {
-    /// The manifest.
     pub digest: Digest,
     /// How long ago the registry named it.
     pub age: Duration,
@@ -44,7 +39,6 @@ pub struct TagRecord {
     pub accept: String,
 }
 
-/// The images that clients have pulled.
 #[derive(Debug)]
 pub struct Catalog {
     folder: PathBuf,
@@ -98,7 +92,6 @@ fn age(checked_at: u64) -> Duration {
 }
 
 impl Catalog {
-    /// Reads the catalog of a store.
     pub fn open(store: &Folder) -> Result<Self, StoreError> {
         let folder = store.repositories();
         let mut repositories = HashMap::new();
@@ -205,7 +198,6 @@ impl Catalog {
         record.manifests.values().find_map(|listed| listed.names.get(&name).copied().flatten())
     }
 
-    /// All tags, each with its repository.
     pub fn tags(&self) -> Vec<(RepositoryId, String)> {
         let repositories = self.repositories.lock();
         let tags = repositories
@@ -214,7 +206,6 @@ impl Catalog {
         tags.collect()
     }
 
-    /// All manifests.
     pub fn manifests(&self) -> HashSet<Digest> {
         let repositories = self.repositories.lock();
         let names = repositories.values().flat_map(|record| record.manifests.keys());

@@ -1,4 +1,21 @@
 //! Work that is in progress, done once for all that wait for it.
+//!
+//! **Without it**, 50 containers that start together on a host pull one new tag at the same moment. No request
+//! finds anything in the store, so each asks the registry: 50 `HEAD` and 50 `GET` requests, and a registry that
+//! counts pulls counts 50. With it the registry gets one of each, and all 50 clients the same answer.
+//!
+//! The first request with a key begins the work; later ones wait for its result. Three details matter:
+//!
+//! - The work is a task of its own. A client that times out and leaves, which may be the first, ends neither the
+//!   work nor the wait of the others.
+//! - The key is removed before the result is published. A request that comes a moment later begins anew, so
+//!   nothing is cached here.
+//! - The key is removed also when the work panics. Those that wait get `None`, and the next request tries again;
+//!   otherwise this key would wait for ever.
+//!
+//! The bound: one entry for each key that is being worked on. A request of a client (at most 1,000 connections) or
+//! of another host (at most 1,024 at a time) began it, and it ends with the timeouts of its requests to the
+//! registry.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -9,8 +26,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use watchfire_traces::{current, within};
 
-/// Work in progress, by its key. There is at most one entry for each request that is being answered, and
-/// those are bounded by the connections.
+/// Work in progress, by its key.
 #[derive(Debug)]
 pub(crate) struct Flights<K, V> {
     running: Mutex<HashMap<K, watch::Receiver<Option<V>>>>,

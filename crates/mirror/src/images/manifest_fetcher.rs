@@ -1,4 +1,21 @@
 //! Fetches manifests by their digest from the registries, each once for all that ask at the same time.
+//!
+//! The questions of clients have flights of their own (`http/manifests.rs`), with the key repository, tag and
+//! accepted media types, because the same tag may name different manifests for different clients. **That is not
+//! enough.** The tags `1`, `1.27` and `latest` often name one manifest, an engine asks again by digest, and in a
+//! fleet other hosts ask too. Each of these questions would fetch the same bytes.
+//!
+//! So a question first learns the digest with `HEAD`, which Docker Hub does not count as a pull, and the bytes are
+//! fetched here, with the key repository and digest. In a fleet each host asks the host that is closest to the
+//! digest (`Fleet::fetch_manifest`), and only that one fetches. For 200 hosts that pull a new tag, the registry
+//! gets 200 `HEAD` requests and one `GET`. When the closest host does not answer within 1.5 s, the asking host
+//! fetches the manifest itself: a slow member costs a second `GET`, and no pull fails.
+//!
+//! The repository is a part of the key, although the digest alone names the bytes: a client gets a manifest only
+//! if the registry let this mirror pull it from that repository. What is fetched is verified, stored, and noted
+//! in the catalog for that repository.
+//!
+//! The bound: as for [`Flights`]; a manifest has at most 4 MiB.
 
 use std::sync::Arc;
 
@@ -10,14 +27,10 @@ use crate::oci::{Digest, Reference};
 use crate::store::{Manifest, Manifests, StoreError};
 use crate::upstream::{ManifestAnswer, Upstream, UpstreamError};
 
-/// Why there is no manifest.
 #[derive(Clone, Debug)]
 pub(crate) enum ManifestError {
-    /// The registry did not send it.
     Upstream(UpstreamError),
-    /// The store failed.
     Store(Arc<StoreError>),
-    /// The mirror is stopping.
     Stopped,
 }
 
@@ -57,7 +70,6 @@ impl ManifestFetcher {
         Some(Pull { upstream: upstream.clone(), repository: id.repository.clone() })
     }
 
-    /// Fetches a manifest from its registry, and stores it.
     pub(crate) async fn fetch(
         self: &Arc<Self>,
         pull: &Pull,

@@ -8,9 +8,7 @@ use sha2::{Digest as _, Sha256, Sha512};
 /// A hash function that the specification registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
-    /// SHA-256.
     Sha256,
-    /// SHA-512.
     Sha512,
 }
 
@@ -48,25 +46,14 @@ pub struct Digest {
     bytes: Box<[u8]>,
 }
 
-/// A text that is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
-    /// There is no colon.
     #[error("invalid digest {text:?}: expected <algorithm>:<hex digits>")]
-    NoAlgorithm {
-        /// The start of the text.
-        text: String,
-    },
-    /// The algorithm is not supported.
+    NoAlgorithm { text: String },
     #[error("unsupported digest algorithm {name:?}: supported are sha256 and sha512")]
-    UnsupportedAlgorithm {
-        /// The algorithm.
-        name: String,
-    },
-    /// The part after the colon has another length, or another character than 0-9 and a-f.
+    UnsupportedAlgorithm { name: String },
     #[error("invalid digest of {algorithm}: expected {chars} lower-case hex digits")]
     NotHex {
-        /// The algorithm.
         algorithm: &'static str,
         /// The number of digits that it needs.
         chars: usize,
@@ -77,17 +64,14 @@ pub enum DigestError {
 const SHOWN_CHARS_MAX: usize = 64;
 
 impl Digest {
-    /// The SHA-256 digest of `bytes`.
     pub fn sha256(bytes: &[u8]) -> Self {
         Digest { algorithm: Algorithm::Sha256, bytes: Sha256::digest(bytes).to_vec().into() }
     }
 
-    /// The hash function.
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The hash.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -162,7 +146,6 @@ enum State {
 }
 
 impl Hasher {
-    /// A hasher of no bytes.
     pub fn new(algorithm: Algorithm) -> Self {
         Hasher(match algorithm {
             Algorithm::Sha256 => State::Sha256(Sha256::new()),
@@ -170,7 +153,6 @@ impl Hasher {
         })
     }
 
-    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             State::Sha256(hasher) => hasher.update(bytes),
@@ -178,7 +160,6 @@ impl Hasher {
         }
     }
 
-    /// The digest of all bytes.
     pub fn finish(self) -> Digest {
         match self.0 {
             State::Sha256(hasher) => {

@@ -5,28 +5,18 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde_json::json;
 
-/// The code of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// The manifest is unknown.
     ManifestUnknown,
-    /// The blob is unknown.
     BlobUnknown,
     /// The repository is unknown, or its registry is not mirrored.
     NameUnknown,
-    /// The name of the repository is invalid.
     NameInvalid,
-    /// The digest is invalid.
     DigestInvalid,
-    /// The tag is invalid.
     TagInvalid,
-    /// The manifest is invalid.
     ManifestInvalid,
-    /// The range has no byte of the blob.
     RangeInvalid,
-    /// Credentials are needed.
     Unauthorized,
-    /// The credentials are not sufficient.
     Denied,
     /// The upstream registry limits the rate of requests.
     TooManyRequests,
@@ -42,66 +32,45 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The code in the response.
-    pub const fn as_str(self) -> &'static str {
+    /// The code in the response, and its status.
+    const fn row(self) -> (&'static str, StatusCode) {
         match self {
-            ErrorCode::ManifestUnknown => "MANIFEST_UNKNOWN",
-            ErrorCode::BlobUnknown => "BLOB_UNKNOWN",
-            ErrorCode::NameUnknown => "NAME_UNKNOWN",
-            ErrorCode::NameInvalid => "NAME_INVALID",
-            ErrorCode::DigestInvalid => "DIGEST_INVALID",
-            ErrorCode::TagInvalid => "TAG_INVALID",
-            ErrorCode::ManifestInvalid => "MANIFEST_INVALID",
-            ErrorCode::RangeInvalid => "RANGE_INVALID",
-            ErrorCode::Unauthorized => "UNAUTHORIZED",
-            ErrorCode::Denied => "DENIED",
-            ErrorCode::TooManyRequests => "TOOMANYREQUESTS",
-            ErrorCode::Unsupported => "UNSUPPORTED",
-            ErrorCode::Unavailable => "UNAVAILABLE",
-            ErrorCode::UrlInvalid => "URL_INVALID",
-            ErrorCode::Timeout => "TIMEOUT",
+            ErrorCode::ManifestUnknown => ("MANIFEST_UNKNOWN", StatusCode::NOT_FOUND),
+            ErrorCode::BlobUnknown => ("BLOB_UNKNOWN", StatusCode::NOT_FOUND),
+            ErrorCode::NameUnknown => ("NAME_UNKNOWN", StatusCode::NOT_FOUND),
+            ErrorCode::NameInvalid => ("NAME_INVALID", StatusCode::BAD_REQUEST),
+            ErrorCode::DigestInvalid => ("DIGEST_INVALID", StatusCode::BAD_REQUEST),
+            ErrorCode::TagInvalid => ("TAG_INVALID", StatusCode::BAD_REQUEST),
+            ErrorCode::ManifestInvalid => ("MANIFEST_INVALID", StatusCode::BAD_REQUEST),
+            ErrorCode::RangeInvalid => ("RANGE_INVALID", StatusCode::RANGE_NOT_SATISFIABLE),
+            ErrorCode::Unauthorized => ("UNAUTHORIZED", StatusCode::UNAUTHORIZED),
+            ErrorCode::Denied => ("DENIED", StatusCode::FORBIDDEN),
+            ErrorCode::TooManyRequests => ("TOOMANYREQUESTS", StatusCode::TOO_MANY_REQUESTS),
+            ErrorCode::Unsupported => ("UNSUPPORTED", StatusCode::METHOD_NOT_ALLOWED),
+            ErrorCode::Unavailable => ("UNAVAILABLE", StatusCode::BAD_GATEWAY),
+            ErrorCode::UrlInvalid => ("URL_INVALID", StatusCode::BAD_REQUEST),
+            ErrorCode::Timeout => ("TIMEOUT", StatusCode::GATEWAY_TIMEOUT),
         }
     }
 
-    const fn status(self) -> StatusCode {
-        match self {
-            ErrorCode::ManifestUnknown | ErrorCode::BlobUnknown | ErrorCode::NameUnknown => {
-                StatusCode::NOT_FOUND
-            }
-            ErrorCode::NameInvalid
-            | ErrorCode::DigestInvalid
-            | ErrorCode::TagInvalid
-            | ErrorCode::ManifestInvalid
-            | ErrorCode::UrlInvalid => StatusCode::BAD_REQUEST,
-            ErrorCode::RangeInvalid => StatusCode::RANGE_NOT_SATISFIABLE,
-            ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
-            ErrorCode::Denied => StatusCode::FORBIDDEN,
-            ErrorCode::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
-            ErrorCode::Unsupported => StatusCode::METHOD_NOT_ALLOWED,
-            ErrorCode::Unavailable => StatusCode::BAD_GATEWAY,
-            ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        }
+    pub const fn as_str(self) -> &'static str {
+        self.row().0
     }
 }
 
-/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// Its code.
     pub code: ErrorCode,
-    /// A sentence for people.
     pub message: String,
     /// A header of the response besides its type, such as `Retry-After`.
     pub header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl ApiError {
-    /// An error without a header.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         ApiError { code, message: message.into(), header: None }
     }
 
-    /// The same error with a header.
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.header = Some((name, value));
         self
@@ -113,7 +82,7 @@ impl IntoResponse for ApiError {
         let error = json!({ "code": self.code.as_str(), "message": self.message });
         let body = json!({ "errors": [error] }).to_string();
         let mut response = Response::new(Body::from(body));
-        *response.status_mut() = self.code.status();
+        *response.status_mut() = self.code.row().1;
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         if let Some((name, value)) = self.header {

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest name of a repository.
 const NAME_CHARS_MAX: usize = 255;
 
 /// The name of a repository, such as `library/debian`.
@@ -18,27 +17,17 @@ const NAME_CHARS_MAX: usize = 255;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Repository(String);
 
-/// A text that is not the name of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// The name is too long.
     #[error("invalid repository name of {chars} characters: at most {NAME_CHARS_MAX} are possible")]
-    TooLong {
-        /// The length.
-        chars: usize,
-    },
-    /// The name does not follow the grammar.
+    TooLong { chars: usize },
     #[error(
         "invalid repository name {name:?}: expected lower-case letters and digits, with '.', '_', '__' or '-' between them, separated by '/'"
     )]
-    Grammar {
-        /// The name.
-        name: String,
-    },
+    Grammar { name: String },
 }
 
 impl Repository {
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -16,7 +16,6 @@ pub struct ByteRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the range has no byte of the blob, which has {size} bytes")]
 pub struct RangeError {
-    /// The size of the blob in bytes.
     pub size: u64,
 }
 
@@ -76,7 +75,6 @@ impl ByteRange {
         }
     }
 
-    /// The number of bytes.
     pub const fn bytes(&self) -> u64 {
         self.end - self.start + 1
     }

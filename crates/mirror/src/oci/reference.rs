@@ -11,7 +11,6 @@ const TAG_CHARS_MAX: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(String);
 
-/// A text that is not a tag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid tag: expected at most {TAG_CHARS_MAX} letters, digits, '.', '_' and '-', and neither '.' nor '-' first"
@@ -19,7 +18,6 @@ pub struct Tag(String);
 pub struct TagError;
 
 impl Tag {
-    /// The tag.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -51,9 +49,7 @@ impl fmt::Display for Tag {
 /// The last part of a manifest's path: a tag or a digest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reference {
-    /// A tag.
     Tag(Tag),
-    /// A digest.
     Digest(Digest),
 }
 

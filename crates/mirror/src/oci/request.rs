@@ -5,14 +5,11 @@ use super::error::{ApiError, ErrorCode};
 use super::name::Repository;
 use super::reference::{Reference, ReferenceError};
 
-/// The resource that a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// `/v2/`: whether the server speaks this protocol.
     Root,
-    /// A manifest.
     Manifest(Repository, Reference),
-    /// A blob.
     Blob(Repository, Digest),
     /// The list of tags.
     Tags(Repository),

@@ -25,7 +25,6 @@ pub(crate) struct Files {
 #[derive(Debug, Default)]
 struct State {
     versions: HashMap<String, Arc<Version>>,
-    /// The keys of these versions.
     keys: HashSet<Digest>,
 }
 
@@ -47,7 +46,6 @@ impl Files {
         Ok(Files { folder, state: Mutex::new(state) })
     }
 
-    /// The last version of a file.
     pub(crate) fn get(&self, url: &str) -> Option<Arc<Version>> {
         self.state.lock().versions.get(url).cloned()
     }
@@ -57,7 +55,6 @@ impl Files {
         self.state.lock().keys.contains(key)
     }
 
-    /// The URLs of all files.
     pub(crate) fn urls(&self) -> Vec<String> {
         self.state.lock().versions.keys().cloned().collect()
     }
@@ -87,7 +84,6 @@ impl Files {
         Ok(state.versions[&url].clone())
     }
 
-    /// The server has no such file any more.
     pub(crate) fn remove(&self, url: &str) -> Result<(), StoreError> {
         self.remove_from(&mut self.state.lock(), url)
     }

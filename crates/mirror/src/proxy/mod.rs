@@ -2,7 +2,7 @@
 //!
 //! - Only hosts that the settings name are asked ([`Origin`], [`parse_path`]).
 //! - A version of a file is its URL, a strong `ETag` and its length ([`Version`]). The hash of the three
-//!   is its name in the store and in the fleet, as the digest is that of a blob.
+//!   is its name in the store and in the fleet, as its digest is the name of a blob.
 //! - The last version of each file is kept ([`Files`]), and the server is asked again when it is old.
 //! - Everything without such a version is passed through and not stored.
 

@@ -14,7 +14,7 @@ use crate::upstream::{Answer, BlobBody, RedirectRules, Registry, ServerClient, U
 
 /// How long a server may take for the head of its answer to a range.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest pause within an answer. A server may also take so long before it answers what is passed
+/// The longest pause within an answer. It is also the longest wait for an answer that is passed
 /// through.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// Headers that are for one connection (RFC 9110, 7.6.1).
@@ -40,7 +40,6 @@ pub(crate) enum Probe {
     File(Version),
     /// The answer must be passed through.
     Unstored,
-    /// The server has no such file.
     NotFound,
 }
 
@@ -155,7 +154,6 @@ fn the_length(headers: &HeaderMap) -> Option<u64> {
     (is_one && !headers.contains_key(header::TRANSFER_ENCODING)).then_some(first)
 }
 
-/// One version of a file at its server.
 #[derive(Clone, Debug)]
 pub(crate) struct OriginFile {
     pub(crate) origin: Arc<Origin>,
@@ -164,7 +162,6 @@ pub(crate) struct OriginFile {
 }
 
 impl OriginFile {
-    /// The name of the server.
     pub(crate) fn server(&self) -> &str {
         self.origin.name()
     }

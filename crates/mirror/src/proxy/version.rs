@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::oci::Digest;
 use crate::store::Check;
 
-/// The longest header that is kept with a version, in bytes.
 const HEADER_BYTES_MAX: usize = 4_096;
 /// The longest `ETag` that is a part of a version, in bytes.
 const ETAG_BYTES_MAX: usize = 256;
@@ -22,7 +21,7 @@ const AGE: &str = "age";
 /// Until when, and from when, the answer is fresh.
 const EXPIRES: &str = "expires";
 const DATE: &str = "date";
-/// The headers that clients get with the file. Those of the first answer win: a redirect of Hugging Face
+/// The headers that clients get with the file. The headers of the first answer win: a redirect of Hugging Face
 /// tells what the store behind it does not know.
 const KEPT: [&str; 12] = [
     "content-type",
@@ -57,7 +56,6 @@ pub(crate) struct Version {
     pub(crate) url: String,
     /// The strong `ETag` for clients.
     pub(crate) etag: String,
-    /// The size in bytes.
     pub(crate) length: u64,
     /// The strong `ETag` of the server that sends the bytes, if it has one: the server behind a redirect
     /// may have an own one.
@@ -184,12 +182,12 @@ impl Version {
         Some(expires.duration_since(date).unwrap_or_default())
     }
 
-    /// The same version, which the server named so long ago.
+    /// The same version, which the server named this long ago.
     pub(crate) fn checked_before(self, age: Duration) -> Self {
         Version { checked_at: now().saturating_sub(age.as_secs()), ..self }
     }
 
-    /// Whether the headers of an answer with the bytes are those of this version.
+    /// Whether an answer with these headers has the bytes of this version.
     pub(super) fn is_of(&self, first: &HeaderMap, last: &HeaderMap) -> bool {
         let is_same = |headers: &HeaderMap, name: &str, etag: &str| {
             headers.get(name).is_some_and(|value| value.as_bytes() == etag.as_bytes())
@@ -203,7 +201,6 @@ impl Version {
         self.headers.contains_key(LINKED_ETAG)
     }
 
-    /// The headers for clients.
     pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers: HeaderMap = self
             .headers
@@ -249,7 +246,7 @@ fn is_strong(etag: &str) -> bool {
             .is_some_and(|inner| inner.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"'))
 }
 
-/// The value of a header that may have other characters than those of ASCII.
+/// The value of a header that may have characters beyond ASCII.
 fn utf8(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(str::from_utf8(headers.get(name)?.as_bytes()).ok()?.trim().to_owned())
 }
@@ -261,7 +258,6 @@ fn listed(headers: &HeaderMap, name: &str) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join(", "))
 }
 
-/// The SHA-256 digest that an `ETag` is.
 fn content_digest(etag: &str) -> Option<Digest> {
     format!("sha256:{}", etag.trim_matches('"')).parse().ok()
 }

@@ -15,47 +15,35 @@ use crate::store::StoreStatus;
 /// The state of a mirror: the JSON that `GET /status` answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatusReport {
-    /// The version of Watchfire.
     pub version: String,
-    /// Seconds since the start.
     pub uptime_seconds: f64,
-    /// The number of images.
     pub image_count: u64,
     /// The first 1,000 images in the order of their names.
     pub images: Vec<ImageStatus>,
-    /// The number of files of proxy hosts.
     #[serde(default)]
     pub file_count: u64,
     /// The first 1,000 files in the order of their URLs.
     #[serde(default)]
     pub files: Vec<FileStatus>,
-    /// The store.
     pub store: StoreStatus,
-    /// The downloads since the start.
     pub downloads: DownloadStatus,
-    /// The answered requests since the start.
     pub requests: RequestTotals,
-    /// The downloads that are running.
     pub running: Vec<RunningDownload>,
     /// The fleet; `None` if the mirror is for one host.
     pub fleet: Option<FleetStatus>,
 }
 
-/// An image that a client has pulled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageStatus {
     /// `<registry>/<repository>:<tag>`.
     pub name: String,
-    /// The digest of its manifest.
     pub digest: String,
 }
 
 /// A file of a proxy host that a client has requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStatus {
-    /// Its URL.
     pub url: String,
-    /// Its size.
     pub bytes: u64,
     /// The name of its version in the store.
     pub digest: String,

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of content that a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Manifest,
@@ -12,7 +11,6 @@ pub(crate) enum Kind {
     File,
 }
 
-/// The source of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Store,
@@ -32,7 +30,6 @@ pub(crate) struct Requests {
 /// The requests for manifests and blobs since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestTotals {
-    /// Requests for manifests.
     pub manifests: SourceTotals,
     /// Requests for blobs, without those that ask for the size only (`HEAD`).
     pub blobs: SourceTotals,
@@ -41,7 +38,6 @@ pub struct RequestTotals {
     pub files: SourceTotals,
 }
 
-/// Requests by the source of their answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceTotals {
     /// The store had the content: a hit.
@@ -55,7 +51,6 @@ pub struct SourceTotals {
 }
 
 impl Requests {
-    /// A request was answered.
     pub(crate) fn count(&self, kind: Kind, source: Source) {
         let counters = match kind {
             Kind::Manifest => &self.manifests,

@@ -20,10 +20,8 @@ use crate::oci::{Digest, Hasher};
 /// The size of a block. The last block of a blob may be shorter.
 pub const BLOCK_BYTES: usize = 1 << 20;
 
-/// The state of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobState {
-    /// Blocks are missing.
     Partial,
     /// All blocks are there, and the blob has its digest.
     Complete,
@@ -184,32 +182,26 @@ impl Blob {
         }
     }
 
-    /// The digest.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
 
-    /// The size in bytes.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The number of blocks.
     pub fn blocks(&self) -> usize {
         block_count(self.size)
     }
 
-    /// The number of blocks that the blob has.
     pub fn blocks_present(&self) -> usize {
         self.inner.lock().blocks.present()
     }
 
-    /// The state.
     pub fn state(&self) -> BlobState {
         self.inner.lock().state
     }
 
-    /// Whether the blob has a block.
     pub fn has_block(&self, block: usize) -> bool {
         self.inner.lock().blocks.get(block).is_some()
     }
@@ -319,7 +311,7 @@ impl Blob {
         Ok(bytes)
     }
 
-    /// Hashes the blocks that follow the prefix without a gap. `bytes` are those of a new block.
+    /// Hashes the blocks that follow the prefix without a gap. `bytes` are the bytes of a new block.
     fn advance_prefix(
         &self,
         inner: &mut Inner,
@@ -410,7 +402,6 @@ fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     fs::rename(from, to).context("move", from)
 }
 
-/// The number of blocks of a blob.
 fn block_count(size: u64) -> usize {
     usize::try_from(size.div_ceil(BLOCK_BYTES as u64)).expect("the number of blocks fits")
 }

@@ -18,14 +18,10 @@ pub struct BlockIndex {
     pub(super) checksums: Checksums,
 }
 
-/// The place of a block in a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockPlace {
-    /// The blob.
     pub digest: Arc<Digest>,
-    /// The number of the block in the blob.
     pub block: u32,
-    /// The length of the block in bytes.
     pub len: u32,
 }
 
@@ -38,25 +34,21 @@ impl Default for BlockIndex {
 }
 
 impl BlockIndex {
-    /// Notes where a block is.
     pub(super) fn insert(&self, hash: BlockHash, digest: &Arc<Digest>, block: usize, len: usize) {
         let number = |value: usize| u32::try_from(value).expect("a blob has fewer blocks");
         let place = BlockPlace { digest: digest.clone(), block: number(block), len: number(len) };
         self.places.write().insert(hash, place);
     }
 
-    /// The place of a block.
     pub fn get(&self, hash: &BlockHash) -> Option<BlockPlace> {
         self.places.read().get(hash).cloned()
     }
 
-    /// Forgets a block whose blob was removed.
     pub(super) fn remove(&self, hash: &BlockHash) {
         self.places.write().remove(hash);
     }
 }
 
-/// The CID of a block.
 pub fn cid_of(hash: BlockHash) -> Cid {
     Cid::v1(Codec::RAW, Multihash::Sha2_256(hash))
 }

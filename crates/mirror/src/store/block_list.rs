@@ -12,10 +12,8 @@ use super::error::{IoContext as _, StoreError};
 const HASH_BYTES: usize = 32;
 const MISSING: [u8; HASH_BYTES] = [0; HASH_BYTES];
 
-/// The SHA-256 hash of a block.
 pub type BlockHash = [u8; HASH_BYTES];
 
-/// The hashes of the blocks that a blob has.
 #[derive(Debug)]
 pub(super) struct BlockList {
     hashes: Vec<BlockHash>,
@@ -25,7 +23,7 @@ pub(super) struct BlockList {
 }
 
 impl BlockList {
-    /// Opens or creates the list of a blob with so many blocks. Reads the hashes that it has.
+    /// Opens or creates the list of a blob with this number of blocks. Reads the hashes that it has.
     pub(super) fn open(path: &Path, blocks: usize) -> Result<Self, StoreError> {
         let file = File::options()
             .create(true)
@@ -59,7 +57,6 @@ impl BlockList {
         self.hashes.get(block).copied().filter(|hash| *hash != MISSING)
     }
 
-    /// Notes that a block was written.
     pub(super) fn insert(&mut self, block: usize, hash: BlockHash) -> Result<(), StoreError> {
         self.file.write_all_at(&hash, (block * HASH_BYTES) as u64).context("write", &self.path)?;
         if self.hashes[block] == MISSING {
@@ -69,7 +66,6 @@ impl BlockList {
         Ok(())
     }
 
-    /// Notes that a block is not there.
     pub(super) fn remove(&mut self, block: usize) -> Result<(), StoreError> {
         if self.get(block).is_some() {
             self.present -= 1;

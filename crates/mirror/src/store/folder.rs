@@ -13,7 +13,6 @@ use rustix::fs::{FlockOperation, flock};
 use super::error::{IoContext as _, StoreError};
 use crate::oci::{Algorithm, Digest};
 
-/// The ending of a list of blocks.
 const BLOCKS: &str = ".blocks";
 /// The number of the next file that is written.
 static WRITES: AtomicU64 = AtomicU64::new(0);
@@ -29,7 +28,6 @@ pub struct Folder {
     _lock: Arc<File>,
 }
 
-/// A blob that a folder contains.
 #[derive(Debug)]
 pub(super) struct FoundBlob {
     pub(super) digest: Digest,
@@ -38,7 +36,6 @@ pub(super) struct FoundBlob {
 }
 
 impl Folder {
-    /// Opens a folder, and creates it if it does not exist.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         for part in ["blobs", "partial", "manifests", "repositories", "containerd", "files"] {
             let path = root.join(part);
@@ -95,7 +92,6 @@ impl Folder {
         Ok(())
     }
 
-    /// The blobs in the content store of containerd.
     pub(super) fn containerd_digests(&self) -> Result<Vec<Digest>, StoreError> {
         let Some(blobs) = &self.containerd else { return Ok(Vec::new()) };
         let mut digests = Vec::new();
@@ -121,7 +117,6 @@ impl Folder {
         self.sharded("manifests", digest)
     }
 
-    /// The folder with a file for each repository.
     pub(crate) fn repositories(&self) -> PathBuf {
         self.root.join("repositories")
     }
@@ -146,7 +141,6 @@ impl Folder {
         self.root.join(part).join(digest.algorithm().name()).join(&hex[..2]).join(hex)
     }
 
-    /// The list of blocks beside a blob.
     pub(super) fn block_list(blob: &Path) -> PathBuf {
         with_ending(blob, BLOCKS)
     }

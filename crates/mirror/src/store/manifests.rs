@@ -9,25 +9,20 @@ use super::error::{IoContext as _, StoreError};
 use super::folder::{Folder, remove, write_whole};
 use crate::oci::Digest;
 
-/// A manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// The digest.
     pub digest: Digest,
-    /// The media type.
     pub media_type: String,
     /// The bytes, exactly as the registry sent them.
     pub bytes: Bytes,
 }
 
-/// The manifests of a store.
 #[derive(Clone, Debug)]
 pub struct Manifests {
     folder: Folder,
 }
 
 impl Manifests {
-    /// The manifests of a folder.
     pub const fn new(folder: Folder) -> Self {
         Manifests { folder }
     }
@@ -53,7 +48,6 @@ impl Manifests {
         Ok(manifest)
     }
 
-    /// Stores a manifest.
     pub fn put(&self, manifest: &Manifest) -> Result<(), StoreError> {
         let path = self.folder.manifest(&manifest.digest);
         write_whole(&path, &[manifest.media_type.as_bytes(), b"\n", &manifest.bytes])

@@ -63,7 +63,6 @@ struct State {
     evicted: u64,
 }
 
-/// The state of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreStatus {
     /// Blobs on disk, complete or not.
@@ -77,7 +76,6 @@ pub struct StoreStatus {
 }
 
 impl Blobs {
-    /// Opens the blobs of a folder.
     pub fn open(folder: Folder, bytes_max: u64) -> Result<Self, StoreError> {
         let mut state = State::default();
         for found in folder.scan_blobs()? {
@@ -153,7 +151,6 @@ impl Blobs {
         Ok(())
     }
 
-    /// The blobs of containerd.
     pub fn containerd_digests(&self) -> Result<Vec<Digest>, StoreError> {
         self.folder.containerd_digests()
     }
@@ -241,7 +238,7 @@ impl Blobs {
         self.folder.remove_blob(digest)
     }
 
-    /// Removes a blob for which the disk has no room, and as many bytes of the least recently used
+    /// Removes a blob for which the disk has no room, and at least `bytes` of the least recently used
     /// blobs, so that it may fit at the next try.
     pub fn remove_for_room(&self, digest: &Digest, bytes: u64) -> Result<(), StoreError> {
         self.remove(digest)?;
@@ -255,7 +252,6 @@ impl Blobs {
         Ok(())
     }
 
-    /// The size of the store.
     pub const fn bytes_max(&self) -> u64 {
         self.bytes_max
     }

@@ -7,7 +7,6 @@ pub(super) enum Challenge {
     Bearer {
         /// The URL of the token server.
         realm: String,
-        /// The service that the token is for.
         service: Option<String>,
         /// The rights that the token gives.
         scope: Option<String>,
@@ -20,8 +19,8 @@ pub(super) enum Challenge {
 const HEADER_BYTES_MAX: usize = 4096;
 
 impl Challenge {
-    /// Reads the challenges of a header, which may have several. Those of a form that the mirror does not
-    /// support are left out.
+    /// Reads the challenges of a header, which may have several, and leaves out the forms that the mirror
+    /// does not support.
     pub(super) fn parse_all(header: &str) -> Vec<Self> {
         if header.len() > HEADER_BYTES_MAX {
             return Vec::new();
@@ -44,7 +43,6 @@ impl Challenge {
         found
     }
 
-    /// The challenge of a scheme with these parameters.
     fn of(scheme: &str, parameters: &[(String, String)]) -> Option<Self> {
         let value = |name: &str| {
             let found = parameters.iter().find(|(known, _)| known == name);

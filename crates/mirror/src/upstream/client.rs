@@ -11,6 +11,7 @@ use reqwest::{Response, Url};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::blob_body::{BlobBody, content_range, range_headers};
 use super::challenge::Challenge;
 use super::credentials::{Credential, CredentialFiles, CredentialsError};
 use super::error::UpstreamError;
@@ -31,7 +32,6 @@ const DIGEST_HEADER: &str = "docker-content-digest";
 const LIST_HEADERS: [HeaderName; 3] =
     [header::CONTENT_TYPE, header::LINK, HeaderName::from_static("oci-filters-applied")];
 
-/// One upstream registry.
 #[derive(Debug)]
 pub struct Upstream {
     registry: Registry,
@@ -40,68 +40,13 @@ pub struct Upstream {
     tokens: Mutex<Tokens>,
 }
 
-/// A manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestAnswer {
     /// The media type, without parameters.
     pub media_type: String,
     /// The digest, computed from the bytes.
     pub digest: Digest,
-    /// The manifest.
     pub bytes: Bytes,
-}
-
-/// The body of a blob, or of a part of it.
-#[derive(Debug)]
-pub struct BlobBody {
-    /// The size of the whole blob in bytes. `None`: neither the answer nor the caller knows it.
-    pub size: Option<u64>,
-    /// Which part of the blob the body is.
-    pub part: BlobPart,
-    /// Whether the registry says that it can send ranges.
-    pub accepts_ranges: bool,
-    response: Response,
-    registry: String,
-}
-
-/// Which part of a blob a body is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlobPart {
-    /// All of it. A server may ignore that a range was requested.
-    Whole,
-    /// The requested range.
-    Range,
-    /// Something else, such as less than the requested range.
-    Other,
-}
-
-impl BlobBody {
-    /// The body of a response with a status of success. `range` is the requested one. `known` is the size
-    /// of the blob, if a manifest tells it: a chunked response does not.
-    pub(crate) fn of(
-        response: Response,
-        range: Option<ByteRange>,
-        known: Option<u64>,
-        registry: &str,
-    ) -> Self {
-        let is_partial = response.status() == StatusCode::PARTIAL_CONTENT;
-        let (part, size) = match is_partial {
-            false => (BlobPart::Whole, response.content_length().or(known)),
-            true => match content_range(response.headers()) {
-                Some(sent) if sent.is_asked(range, known) => (BlobPart::Range, sent.size.or(known)),
-                _ => (BlobPart::Other, known),
-            },
-        };
-        let accepts = response.headers().get(header::ACCEPT_RANGES);
-        let accepts_ranges = part == BlobPart::Range || accepts.is_some_and(|unit| unit == "bytes");
-        let registry = registry.to_owned();
-        BlobBody { size, part, accepts_ranges, response, registry }
-    }
-
-    /// The next bytes; `None` at the end of the body.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, UpstreamError> {
-        self.response.chunk().await.map_err(|error| unreachable(&self.registry, &error))
-    }
 }
 
 impl Upstream {
@@ -119,7 +64,6 @@ impl Upstream {
         Ok(Upstream { server, credentials, tokens: Mutex::default(), registry })
     }
 
-    /// The registry.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -155,7 +99,7 @@ impl Upstream {
         if let Some(encoding) =
             encoding.filter(|one| !one.as_bytes().eq_ignore_ascii_case(b"identity"))
         {
-            // Nothing is unpacked here, and the digest is that of the manifest itself.
+            // Nothing is unpacked here, and the digest names the bytes of the manifest itself.
             return Err(self.server.invalid(format!("the manifest has the encoding {encoding:?}")));
         }
         let bytes = self.read(response, MANIFEST_BYTES_MAX).await?;
@@ -372,7 +316,6 @@ impl Upstream {
         Ok(Some(authorization))
     }
 
-    /// Requests a token.
     async fn token(
         &self,
         realm: &str,
@@ -475,49 +418,6 @@ fn wait(after: &HeaderValue, now: SystemTime) -> Option<Duration> {
     Some(Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0)))
 }
 
-/// The header of a request for a range.
-fn range_headers(range: Option<ByteRange>) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    if let Some(ByteRange { start, end }) = range {
-        let range = HeaderValue::from_str(&format!("bytes={start}-{end}"));
-        headers.insert(header::RANGE, range.expect("digits are valid in a header"));
-    }
-    headers
-}
-
-/// The range that a server sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SentRange {
-    start: u64,
-    end: u64,
-    /// The size of the whole. `None`: the server does not know it.
-    size: Option<u64>,
-}
-
-impl SentRange {
-    /// Whether it is the requested range, up to the end of the blob.
-    fn is_asked(&self, asked: Option<ByteRange>, known: Option<u64>) -> bool {
-        let size = self.size.or(known);
-        let (Some(asked), Some(last)) = (asked, size.and_then(|size| size.checked_sub(1))) else {
-            return false;
-        };
-        self.start == asked.start && self.end == asked.end.min(last)
-    }
-}
-
-/// The range from `Content-Range: bytes <start>-<end>/<size>`.
-fn content_range(headers: &HeaderMap) -> Option<SentRange> {
-    let text = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
-    let (unit, range) = text.trim().split_once(' ')?;
-    let (range, size) = range.split_once('/').filter(|_| unit.eq_ignore_ascii_case("bytes"))?;
-    let (start, end) = range.split_once('-')?;
-    let size = match size.trim() {
-        "*" => None,
-        size => Some(size.parse().ok()?),
-    };
-    Some(SentRange { start: start.trim().parse().ok()?, end: end.trim().parse().ok()?, size })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -536,29 +436,5 @@ mod tests {
         }
         assert_eq!(wait("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));
         assert_eq!((wait("soon"), wait("-1"), wait("")), (None, None, None));
-    }
-
-    #[test]
-    fn a_range_is_used_if_it_is_the_requested_one() {
-        let asked = Some(ByteRange { start: 10, end: 19 });
-        let of = |text: &'static str| {
-            let value = HeaderValue::from_static(text);
-            content_range(&HeaderMap::from_iter([(header::CONTENT_RANGE, value)]))
-        };
-        let is_asked = |text, known| of(text).is_some_and(|sent| sent.is_asked(asked, known));
-        assert!(is_asked("bytes 10-19/100", None) && is_asked("Bytes 10-19/*", Some(100)));
-        assert!(is_asked("bytes 10-14/15", None), "the blob ends there");
-        for text in [
-            "bytes 10-14/100",
-            "bytes 0-99/100",
-            "bytes 10-19/*",
-            "items 10-19/100",
-            "bytes 10-19/0",
-        ] {
-            assert!(!is_asked(text, None), "{text}");
-        }
-        for text in ["", "bytes */100", "bytes 1-2", "bytes x-2/3"] {
-            assert_eq!(of(text), None, "{text}");
-        }
     }
 }

@@ -10,23 +10,17 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt as _;
 
-/// The longest credentials file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// How long a credential helper may take.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The key under which Docker stores the credentials of Docker Hub.
 const DOCKER_HUB_KEY: &str = "https://index.docker.io/v1/";
 /// The name with which a credential helper returns an identity token.
 const TOKEN_USER: &str = "<token>";
 
-/// A credential for one registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// A name and a password.
     Basic {
-        /// The name.
         user: String,
-        /// The password.
         password: String,
     },
     /// A refresh token, which the token server exchanges.
@@ -39,51 +33,22 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// Why credentials cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// The file cannot be read.
     #[error("cannot read the credentials file {}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        error: std::io::Error,
-    },
-    /// The file is too large.
+    Read { path: PathBuf, error: std::io::Error },
     #[error("cannot read the credentials file {}: it has more than {FILE_BYTES_MAX} bytes", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file is not a Docker configuration.
+    TooLarge { path: PathBuf },
     #[error(
         "cannot read the credentials file {}: it is not a Docker config.json: {error}", path.display()
     )]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        error: serde_json::Error,
-    },
-    /// An entry is not the base64 form of a name and a password.
+    Format { path: PathBuf, error: serde_json::Error },
     #[error(
         "cannot read the credentials for {registry} in {}: \"auth\" is not base64 of <name>:<password>", path.display()
     )]
-    Auth {
-        /// The file.
-        path: PathBuf,
-        /// The registry.
-        registry: String,
-    },
-    /// A credential helper failed.
+    Auth { path: PathBuf, registry: String },
     #[error("cannot get credentials from {helper}: {cause}")]
-    Helper {
-        /// The program.
-        helper: String,
-        /// The cause.
-        cause: String,
-    },
+    Helper { helper: String, cause: String },
 }
 
 /// Files with credentials. Each is read again for each request of a new token, so a changed file

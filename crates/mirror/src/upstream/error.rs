@@ -9,70 +9,30 @@ use crate::oci::{ApiError, ErrorCode};
 /// Why an upstream registry did not answer a request.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// The registry does not have the resource.
     #[error("{registry} does not have it")]
-    NotFound {
-        /// The registry.
-        registry: String,
-    },
-    /// The registry needs other credentials.
+    NotFound { registry: String },
     #[error(
         "{registry} refused the credentials of this mirror ({status}): add credentials for it to a file of --credentials"
     )]
-    Refused {
-        /// The registry.
-        registry: String,
-        /// The status of its response: 401 or 403.
-        status: StatusCode,
-    },
-    /// The registry limits the rate of requests.
+    Refused { registry: String, status: StatusCode },
     #[error("{registry} limits the rate of requests")]
     TooManyRequests {
-        /// The registry.
         registry: String,
         /// When to send the next request.
         retry_after: Option<Duration>,
     },
-    /// The registry answered with another status.
     #[error("{registry} answered {status}")]
-    Status {
-        /// The registry.
-        registry: String,
-        /// The status.
-        status: StatusCode,
-    },
-    /// The registry cannot be reached, or its answer broke off.
+    Status { registry: String, status: StatusCode },
     #[error("cannot reach {registry}: {cause}")]
-    Unreachable {
-        /// The registry.
-        registry: String,
-        /// The cause.
-        cause: String,
-    },
-    /// The registry redirects to an address that the mirror must not ask.
+    Unreachable { registry: String, cause: String },
     #[error(
         "{registry} redirects to {to}, which is not a public address: allow its network with --allow-redirect if that is intended"
     )]
-    RedirectRefused {
-        /// The registry.
-        registry: String,
-        /// The host.
-        to: String,
-    },
-    /// A file has another version than when its download began.
+    RedirectRefused { registry: String, to: String },
     #[error("the file changed at {registry} while it was fetched: request it again")]
-    Changed {
-        /// The server.
-        registry: String,
-    },
-    /// The answer breaks the protocol.
+    Changed { registry: String },
     #[error("invalid answer of {registry}: {cause}")]
-    InvalidAnswer {
-        /// The registry.
-        registry: String,
-        /// The cause.
-        cause: String,
-    },
+    InvalidAnswer { registry: String, cause: String },
 }
 
 impl UpstreamError {

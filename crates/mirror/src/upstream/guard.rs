@@ -13,7 +13,6 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 /// The networks that are not public and to which registries may nevertheless redirect.
 #[derive(Clone, Debug, Default)]
 pub struct RedirectRules {
-    /// The networks.
     pub allowed: Vec<IpNet>,
 }
 

@@ -1,5 +1,6 @@
 //! Upstream registries: requests with credentials, redirects and bounded answers.
 
+mod blob_body;
 mod challenge;
 mod client;
 mod credentials;
@@ -9,7 +10,8 @@ mod registry;
 mod server;
 mod tokens;
 
-pub use client::{BlobBody, BlobPart, MANIFEST_BYTES_MAX, ManifestAnswer, Upstream};
+pub use blob_body::{BlobBody, BlobPart};
+pub use client::{MANIFEST_BYTES_MAX, ManifestAnswer, Upstream};
 pub use credentials::{Credential, CredentialFiles, CredentialsError};
 pub use error::UpstreamError;
 pub use guard::RedirectRules;

@@ -24,13 +24,11 @@ pub struct Registry {
     base_url: String,
 }
 
-/// A text that does not name a registry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid upstream registry {text:?}: expected a host such as docker.io, a URL such as https://registry.example:5000, or <host>=<URL>"
 )]
 pub struct RegistryError {
-    /// The text.
     pub text: String,
 }
 

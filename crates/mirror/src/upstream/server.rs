@@ -33,7 +33,6 @@ pub(crate) struct ServerClient {
 pub(crate) struct Answer {
     /// The headers of the first answer, which may be a redirect.
     pub(crate) first: HeaderMap,
-    /// The last answer.
     pub(crate) response: Response,
 }
 
@@ -73,12 +72,10 @@ impl ServerClient {
         Ok(ServerClient { name, base, redirects, direct, guarded })
     }
 
-    /// The name of the server in errors.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The URL of the server.
     pub(crate) fn base(&self) -> &Url {
         &self.base
     }
@@ -167,7 +164,6 @@ impl ServerClient {
         Err(self.invalid(format!("more than {REDIRECTS_MAX} redirects")))
     }
 
-    /// The error for a request that failed.
     pub(crate) fn failed(&self, url: &Url, error: &reqwest::Error) -> UpstreamError {
         let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(inner) = source {
@@ -179,7 +175,6 @@ impl ServerClient {
         unreachable(&self.name, error)
     }
 
-    /// The error for an answer that breaks the protocol.
     pub(crate) fn invalid(&self, cause: String) -> UpstreamError {
         UpstreamError::InvalidAnswer { registry: self.name.clone(), cause }
     }

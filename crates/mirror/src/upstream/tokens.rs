@@ -14,7 +14,6 @@ const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The most tokens that are kept. When the limit is reached, all are dropped, and requested again.
 const TOKENS_MAX: usize = 10_000;
 
-/// The tokens for the repositories of one registry.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     by_repository: HashMap<String, Token>,
@@ -22,12 +21,10 @@ pub(super) struct Tokens {
 
 #[derive(Debug)]
 struct Token {
-    /// The value of the `Authorization` header.
     authorization: String,
     expires_at: Instant,
 }
 
-/// The answer of a token server.
 #[derive(Deserialize)]
 pub(super) struct TokenAnswer {
     token: Option<String>,
@@ -59,7 +56,6 @@ impl TokenAnswer {
 }
 
 impl Tokens {
-    /// The `Authorization` header for a repository.
     pub(super) fn authorization(&self, repository: &str, now: Instant) -> Option<String> {
         let token = self.by_repository.get(repository)?;
         (now < token.expires_at).then(|| token.authorization.clone())
@@ -79,7 +75,6 @@ impl Tokens {
         self.by_repository.insert(repository.to_owned(), Token { authorization, expires_at });
     }
 
-    /// Drops a token that the registry refused.
     pub(super) fn remove(&mut self, repository: &str) {
         self.by_repository.remove(repository);
     }

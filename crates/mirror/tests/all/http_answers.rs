@@ -70,7 +70,7 @@ async fn the_proxy_passes_on_every_form_of_an_answer() {
         let path = format!("/proxy/{}/file", server.address);
         // An answer to one user is not stored, so it is the only request.
         let answer = mirror.request(&vector.method, &path, &["Cookie: a=b"]).await;
-        // A body that breaks off at once leaves no time for an answer.
+        // A body that breaks off immediately leaves no time for an answer.
         let is_failed = !answer.is_complete
             || matches!(answer.status, 502 | 504)
             || (answer.status == 503 && vector.status != 503);

@@ -26,14 +26,12 @@ pub(super) struct FleetHost {
     /// For each layer, how many blocks it has.
     held: Vec<usize>,
     pub downloads: BTreeMap<Layer, Download>,
-    /// The next layer to fetch.
     pub next_layer: Layer,
     pub has_started: bool,
     pub finished_at: Option<Instant>,
     pub received_at: Vec<Instant>,
     /// Connected hosts, as far as it knows.
     pub peers: BTreeSet<HostId>,
-    /// Inbound handshakes.
     pub handshakes: usize,
     /// Hosts that did not answer, and until when they are passed over.
     pub failed: BTreeMap<HostId, Instant>,
@@ -45,7 +43,6 @@ pub(super) struct FleetHost {
     pub is_ticking: bool,
 }
 
-/// A host that waits for hashes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub host: HostId,
@@ -55,7 +52,6 @@ pub(super) struct Waiter {
     pub expires_at: Instant,
 }
 
-/// The download of one layer.
 pub(super) struct Download {
     pub session: SessionId,
     pub hashes: HashList,
@@ -140,7 +136,6 @@ impl FleetHost {
         (!self.has(number) && !is_leased).then(|| image.want(number))
     }
 
-    /// The report of a layer to its coordinator.
     pub(super) fn report(&self, image: &Image, layer: Layer) -> Report {
         let segments = image.segments_of(layer);
         if self.is_complete(image, layer) {
@@ -169,7 +164,7 @@ impl FleetHost {
         }
     }
 
-    /// Adds one of at most so many neighbours. Returns whether it is new and there was room.
+    /// Adds a neighbour, unless there are `neighbours_max`. Returns whether it is new and there was room.
     pub(super) fn add_neighbour(&mut self, layer: Layer, host: HostId, max: usize) -> bool {
         let Some(download) = self.downloads.get_mut(&layer) else { return false };
         let has_room = download.neighbours.len() < max;

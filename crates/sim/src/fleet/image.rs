@@ -9,13 +9,10 @@ use watchfire_types::Rng;
 
 use crate::dag::{FakeBlock, number_of, random_cid};
 
-/// Bytes of a block of a layer.
 pub(super) const BLOCK_BYTES: u64 = 1 << 20;
 
-/// The index of a layer.
 pub(super) type Layer = usize;
 
-/// The layers that hosts fetch.
 #[derive(Debug)]
 pub(super) struct Image {
     blocks: Vec<(Cid, u32)>,

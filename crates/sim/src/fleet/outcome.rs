@@ -4,16 +4,13 @@ use std::time::Duration;
 
 use super::plan::FleetBound;
 
-/// The outcome of one simulation of a fleet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetOutcome {
     /// Bytes of the layers that a host fetches.
     pub bytes: u64,
-    /// Blocks of these layers.
     pub blocks: usize,
     /// The least possible time.
     pub bound: FleetBound,
-    /// The hosts, in the order of the plan.
     pub hosts: Vec<HostOutcome>,
     /// Bytes of layers that the registry sent to each region.
     pub registry_bytes: Vec<u64>,
@@ -29,22 +26,17 @@ pub struct FleetOutcome {
     pub rejected_connections: u64,
     /// Layers that two or more hosts of one region coordinated, and how many hosts at most.
     pub coordinators_max: usize,
-    /// When the simulation ended.
     pub ended_at: Duration,
     /// Broken rules. Empty in a healthy simulation.
     pub violations: Vec<String>,
 }
 
-/// The outcome of one host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostOutcome {
-    /// The region of the host.
     pub region: usize,
     /// When it began to fetch the image.
     pub started_at: Duration,
-    /// When it had the image; `None` if it never had it.
     pub finished_at: Option<Duration>,
-    /// Whether the simulation waited for it.
     pub is_awaited: bool,
     /// When it got each block. Empty for most hosts of a large fleet.
     pub received_at: Vec<Duration>,
@@ -65,8 +57,8 @@ impl FleetOutcome {
         self.hosts.iter().filter(|host| host.is_awaited && host.finished_at.is_none()).count()
     }
 
-    /// The time of a host divided by the bound: 0.5 for the median host, 1 for the last. `None` if so
-    /// many did not finish.
+    /// The time of a host divided by the bound: 0.5 for the median host, 1 for the last. `None` if that
+    /// host did not finish.
     pub fn times_the_bound(&self, share: f64) -> Option<f64> {
         let times = self.times();
         let awaited = times.len() + self.unfinished();

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use crate::network::{Access, NetworkLimits};
 
-/// All inputs of one simulation of a fleet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetPlan {
-    /// The seed of all random numbers.
     pub seed: u64,
     /// The bytes of the layers that hosts fetch. Layers that they have already are left out.
     pub layers: Vec<u64>,
@@ -17,15 +15,13 @@ pub struct FleetPlan {
     pub registry: Access,
     /// The time until the registry sends the first byte of an answer.
     pub registry_wait: Duration,
-    /// The hosts. Those of a region form a fleet of their own.
+    /// The hosts. The hosts of a region form a fleet of their own.
     pub hosts: Vec<HostPlan>,
-    /// The number of regions.
     pub regions: usize,
     /// Time from one end to the other within a region.
     pub delay: Duration,
     /// Time from one end to the other between regions.
     pub delay_between_regions: Duration,
-    /// The limits of the network.
     pub network: NetworkLimits,
     /// Connections of one host. Further ones are rejected.
     pub connections_max: usize,
@@ -39,12 +35,9 @@ pub struct FleetPlan {
     pub time_max: Duration,
 }
 
-/// One host of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostPlan {
-    /// Its links.
     pub access: Access,
-    /// The region of its fleet.
     pub region: usize,
     /// When it is a member of its fleet.
     pub joins_at: Duration,

@@ -10,7 +10,6 @@ use watchfire_report::{Axis, Chart, Colour, Line, Marker, Panel, TickFormat};
 use super::outcome::HostOutcome;
 use super::scenario::FleetReport;
 
-/// Points of one line of the picture.
 const POINTS_MAX: usize = 48;
 
 /// The report for a terminal.

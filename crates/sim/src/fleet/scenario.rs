@@ -17,17 +17,13 @@ use crate::swarm::Progress;
 
 /// Most hosts of all groups together.
 const HOSTS_MAX: u32 = 100_000;
-/// Most blocks of all layers.
 const BLOCKS_MAX: u64 = 100_000;
-/// Most waves of a group.
 const WAVES_MAX: u32 = 1_000;
 
-/// A fleet that fetches an image.
 #[derive(Clone, Debug)]
 pub struct FleetScenario {
     /// The name in reports.
     pub name: String,
-    /// The seed of every random draw.
     pub seed: u64,
     /// Bytes of layers that hosts have already. They are not fetched.
     pub present_bytes: u64,
@@ -114,12 +110,9 @@ const fn one() -> u32 {
     1
 }
 
-/// A scenario and its outcome.
 #[derive(Clone, Debug)]
 pub struct FleetReport {
-    /// The scenario.
     pub scenario: FleetScenario,
-    /// The outcome.
     pub outcome: FleetOutcome,
 }
 

@@ -1,24 +1,37 @@
 //! A simulated network that moves messages as TCP would over access links.
 //!
-//! Every host has an uplink and a downlink. No other part of a path is ever full. Bytes move in
-//! chunks, which are smaller where a link is slow. The connections of a host take turns on its
-//! uplink. A chunk travels for the path's delay, and waits for the downlink in order of arrival.
+//! **Without it**, a simulation that gives each message a delay and a rate hides what makes real swarms slow.
+//! Three things do, and all are here:
 //!
-//! A connection has at most its [window](Window) in flight. Losses and long queues shrink the
-//! window, and bytes behind a lost packet wait for it. Messages of a connection arrive complete and
-//! in order, except for those that are [sent ahead](Network::send_ahead) of others.
+//! - **An uplink is shared.** Each host has an uplink and a downlink, and no other part of a path is ever full. A
+//!   peer with 10 Mbit/s that sends a block of 1 MiB to sixteen others at the same time finishes all of them
+//!   after 13 s. One after the other, the first has it after 0.8 s and can send it on. Bytes move in chunks, and
+//!   the connections of a host take turns on its uplink. A chunk has 64 KiB on fast links, and on slow ones the
+//!   bytes of 6 ms: at 10 Mbit/s 7.5 kB. So turns are as fine as packets there, and cost few steps here.
+//! - **Queues delay what is behind them.** A chunk travels for the delay of its path, and waits for the downlink
+//!   in order of arrival. A cancel behind 1 MiB of blocks comes too late. So a sender has a limited buffer, and
+//!   only a part of it is in the kernel ([`NetworkLimits::kernel_buffer_bytes`]). A message may be
+//!   [sent ahead](Network::send_ahead) of the rest, as on a stream of its own.
+//! - **TCP is slow at first and after losses.** A connection has at most its [window](window::Window) in flight:
+//!   ten packets at the start, doubled in each round trip, cut by 30 % after a loss or when the queue of a
+//!   downlink exceeds [`NetworkLimits::queue_max`]. On a path of 100 ms, 1 MiB takes seven round trips on a new
+//!   connection, whatever the links. Bytes behind a lost packet wait for it.
 //!
-//! With [`Processors`], sending and receiving also take CPU time.
+//! Messages of a connection arrive complete and in order. With [`Processors`], sending and receiving also take
+//! CPU time.
 //!
-//! Absent on purpose: links in the middle, headers of packets, and the bandwidth of
-//! acknowledgements and retransmissions.
+//! The bound: a connection accepts messages up to [`NetworkLimits::send_buffer_bytes`], and tells its sender when
+//! it has room again ([`Arrival::Room`]). It is up to the sender to respect it; the simulations record a sender
+//! that does not as a violation. Bytes in flight are at most [`NetworkLimits::window_bytes_max`].
+//!
+//! Absent on purpose: links in the middle, headers of packets, and the bandwidth of acknowledgements and
+//! retransmissions.
 
 mod flow;
 mod processors;
 mod window;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use watchfire_types::{Instant, Rng};
@@ -28,16 +41,15 @@ use processors::Machines;
 pub use processors::Processors;
 use window::SEGMENT_BYTES;
 
-/// A host on the simulated network.
+use crate::schedule::Schedule;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Host(pub u32);
 
 /// The rates of a host's links, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The rate of the uplink.
     pub up: u64,
-    /// The rate of the downlink.
     pub down: u64,
 }
 
@@ -52,7 +64,6 @@ pub struct Path {
     pub loss: f64,
 }
 
-/// The limits of a whole network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkLimits {
     /// Bytes of a chunk on fast links.
@@ -104,30 +115,11 @@ impl NetworkLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival<M> {
     /// A complete message.
-    Message {
-        /// The sender.
-        from: Host,
-        /// The receiver.
-        to: Host,
-        /// The message.
-        message: M,
-    },
+    Message { from: Host, to: Host, message: M },
     /// Part of a message.
-    Part {
-        /// The sender.
-        from: Host,
-        /// The receiver.
-        to: Host,
-    },
+    Part { from: Host, to: Host },
     /// A connection that was nearly full has room again.
-    Room {
-        /// The host that may send.
-        from: Host,
-        /// The receiver.
-        to: Host,
-        /// How many bytes.
-        bytes: u64,
-    },
+    Room { from: Host, to: Host, bytes: u64 },
 }
 
 /// Hosts, the connections between them, and all bytes in flight.
@@ -139,8 +131,7 @@ pub struct Network<M> {
     /// Two for each connection, one per direction; `None` once it is closed.
     flows: Vec<Option<Flow<M>>>,
     by_ends: BTreeMap<(Host, Host), u32>,
-    steps: BinaryHeap<Reverse<(Instant, u64, Step)>>,
-    steps_taken: u64,
+    steps: Schedule<Step>,
     arrivals: VecDeque<Arrival<M>>,
     rng: Rng,
 }
@@ -162,18 +153,28 @@ struct HostLinks {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// The uplink has sent its chunk.
-    Sent { host: u32, flow: u32 },
+    Sent {
+        host: u32,
+        flow: u32,
+    },
     /// A chunk reached the downlink of its receiver.
-    AtDownlink { flow: u32, bytes: u32 },
+    AtDownlink {
+        flow: u32,
+        bytes: u32,
+    },
     /// The receiver has processed a chunk.
-    Received { flow: u32, bytes: u32 },
+    Received {
+        flow: u32,
+        bytes: u32,
+    },
     /// The acknowledgement reached the sender.
-    Acknowledged { flow: u32, bytes: u32 },
+    Acknowledged {
+        flow: u32,
+        bytes: u32,
+    },
 }
 
 impl<M> Network<M> {
-    /// A network without hosts.
     pub fn new(limits: NetworkLimits, seed: u64) -> Self {
         Network {
             limits,
@@ -181,14 +182,12 @@ impl<M> Network<M> {
             machines: limits.processors.map(Machines::new),
             flows: Vec::new(),
             by_ends: BTreeMap::new(),
-            steps: BinaryHeap::new(),
-            steps_taken: 0,
+            steps: Schedule::new(),
             arrivals: VecDeque::new(),
             rng: Rng::from_seed(seed),
         }
     }
 
-    /// Adds a host.
     pub fn add(&mut self, access: Access) -> Host {
         let host = Host(u32::try_from(self.hosts.len()).expect("at most u32::MAX hosts"));
         self.hosts.push(HostLinks {
@@ -226,7 +225,6 @@ impl<M> Network<M> {
         }
     }
 
-    /// Whether two hosts are connected.
     pub fn is_open(&self, a: Host, b: Host) -> bool {
         self.by_ends.contains_key(&(a, b))
     }
@@ -253,12 +251,12 @@ impl<M> Network<M> {
 
     /// When the next step is due.
     pub fn next_at(&self) -> Option<Instant> {
-        self.steps.peek().map(|Reverse((at, ..))| *at)
+        self.steps.next_at()
     }
 
     /// Runs the next step. [`Network::poll_arrival`] returns its arrivals.
     pub fn step(&mut self) -> Option<Instant> {
-        let Reverse((now, _, step)) = self.steps.pop()?;
+        let (now, step) = self.steps.pop()?;
         match step {
             Step::Sent { host, flow } => {
                 self.hosts[host as usize].sending -= 1;
@@ -274,7 +272,6 @@ impl<M> Network<M> {
         Some(now)
     }
 
-    /// The next arrival.
     pub fn poll_arrival(&mut self) -> Option<Arrival<M>> {
         self.arrivals.pop_front()
     }
@@ -285,9 +282,8 @@ impl<M> Network<M> {
         (links.sent_bytes, links.received_bytes)
     }
 
-    /// The number of steps so far.
     pub const fn steps_taken(&self) -> u64 {
-        self.steps_taken
+        self.steps.pushed()
     }
 
     fn flow(&self, id: u32) -> &Flow<M> {
@@ -296,11 +292,6 @@ impl<M> Network<M> {
 
     fn flow_mut(&mut self, id: u32) -> &mut Flow<M> {
         self.flows[id as usize].as_mut().expect("`by_ends` names open flows only")
-    }
-
-    fn schedule(&mut self, at: Instant, step: Step) {
-        self.steps.push(Reverse((at, self.steps_taken, step)));
-        self.steps_taken += 1;
     }
 
     /// Queues a connection for its uplink, if it has a chunk to send.
@@ -351,14 +342,8 @@ impl<M> Network<M> {
             }
             let arrives_at = flow.arrives_at(sent_at, bytes, &mut self.rng);
             let bytes = bytes as u32;
-            let steps = [
-                (sent_at, Step::Sent { host, flow: id }),
-                (arrives_at, Step::AtDownlink { flow: id, bytes }),
-            ];
-            for (at, step) in steps {
-                self.steps.push(Reverse((at, self.steps_taken, step)));
-                self.steps_taken += 1;
-            }
+            self.steps.push(sent_at, Step::Sent { host, flow: id });
+            self.steps.push(arrives_at, Step::AtDownlink { flow: id, bytes });
         }
     }
 
@@ -374,7 +359,7 @@ impl<M> Network<M> {
             let messages = flow.handle_at_downlink(bytes.into());
             at = flow.processed_in_order(machines.receive(at, flow.to.0, bytes.into(), messages));
         }
-        self.schedule(at, Step::Received { flow: id, bytes });
+        self.steps.push(at, Step::Received { flow: id, bytes });
     }
 
     fn handle_received(&mut self, now: Instant, id: u32, bytes: u32) {
@@ -391,7 +376,7 @@ impl<M> Network<M> {
             self.arrivals.push_back(Arrival::Part { from, to });
         }
         let acknowledged_at = now + flow.path.delay;
-        self.schedule(acknowledged_at, Step::Acknowledged { flow: id, bytes });
+        self.steps.push(acknowledged_at, Step::Acknowledged { flow: id, bytes });
     }
 
     fn handle_acknowledged(&mut self, now: Instant, id: u32, bytes: u32) {

@@ -9,7 +9,6 @@ use super::transfer_time;
 /// The processors of a machine. Without them, sending and receiving take no CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processors {
-    /// Cores of each machine.
     pub cores: u32,
     /// Whether all hosts run on one machine, or each on its own.
     pub are_shared: bool,
@@ -51,13 +50,13 @@ impl Machines {
         *core
     }
 
-    /// When a host has processed outgoing `bytes`, in which so many messages end.
+    /// When a host has processed outgoing `bytes`, in which `messages` end.
     pub(super) fn send(&mut self, now: Instant, host: u32, bytes: u64, messages: u32) -> Instant {
         let time = transfer_time(bytes, self.processors.send) + self.processors.message * messages;
         self.process(now, host, time)
     }
 
-    /// When a host has processed incoming `bytes`, in which so many messages end.
+    /// When a host has processed incoming `bytes`, in which `messages` end.
     pub(super) fn receive(&mut self, at: Instant, host: u32, bytes: u64, messages: u32) -> Instant {
         let time =
             transfer_time(bytes, self.processors.receive) + self.processors.message * messages;

@@ -177,7 +177,7 @@ fn a_connection_reports_when_its_send_buffer_has_room_again() {
     network.open(from, to, path(1));
     let all = network.room(from, to);
     network.send(Instant::ZERO, from, to, all, 1);
-    // A chunk leaves at once.
+    // A chunk leaves immediately.
     assert_eq!(network.room(from, to), 6000);
     let mut reported = Vec::new();
     while network.step().is_some() {

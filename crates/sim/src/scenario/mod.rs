@@ -20,13 +20,9 @@ pub use watchfire_report::scenario::ScenarioError;
 pub struct Scenario {
     /// The name in reports.
     pub name: String,
-    /// The seed of every random draw.
     pub seed: u64,
-    /// Notes that are printed in the report.
     pub notes: Vec<String>,
-    /// The shared file.
     pub file: FileShape,
-    /// The runs that are compared, one simulation each.
     pub runs: Vec<Run>,
     /// Times of published results, shown beside ours.
     pub published: Vec<Published>,
@@ -37,10 +33,8 @@ pub struct Scenario {
     time_max: Duration,
 }
 
-/// One simulation of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// The name in reports.
     pub name: String,
     /// How every node requests blocks.
     pub strategy: Strategy,
@@ -48,21 +42,16 @@ pub struct Run {
     pub processors: Option<Processors>,
 }
 
-/// A published result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// The name of the program or method.
     pub name: String,
     /// The time until all peers had the file.
     pub time: Duration,
 }
 
-/// A scenario and the outcome of each of its runs.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The scenario.
     pub scenario: Scenario,
-    /// Each run in the scenario's order, with its outcome.
     pub runs: Vec<(Run, Outcome)>,
 }
 
@@ -103,7 +92,6 @@ impl Scenario {
         Report { runs: runs.collect(), scenario: self.clone() }
     }
 
-    /// The name of a group of peers.
     pub fn group(&self, group: usize) -> &str {
         &self.groups[group].name
     }

@@ -1,6 +1,6 @@
 //! A model of boxo's strategy for Bitswap 1.2, as in kubo.
 //!
-//! A session knows all of its wants at once, as with p2plab's walker. Kubo's own walkers look ahead
+//! A session knows all of its wants from the start, as with p2plab's walker. Kubo's own walkers look ahead
 //! 10 or 32 blocks. Boxo's search for one random want every minute is not modelled.
 
 use std::collections::BTreeMap;
@@ -12,8 +12,9 @@ use watchfire_bitswap::{
 };
 use watchfire_types::Instant;
 
-use super::boxo_state::{BoxoState, OTHER_PROGRAMS, begin_quiet_time, can_send, end_quiet_times};
-use super::want_front::WantFront;
+use super::other_programs::{
+    BoxoState, OTHER_PROGRAMS, WantFront, begin_quiet_time, can_send, end_quiet_times,
+};
 
 /// Wants that are sent to every peer while no peer is known to have any block.
 const BROADCAST_MAX: usize = 64;

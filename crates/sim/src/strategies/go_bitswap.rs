@@ -11,8 +11,9 @@ use std::time::Duration;
 use watchfire_bitswap::{ExchangePolicy, RequestStrategy, Requester, Response, Totals, WantHaves};
 use watchfire_types::Instant;
 
-use super::boxo_state::{BoxoState, OTHER_PROGRAMS, begin_quiet_time, can_send, end_quiet_times};
-use super::want_front::WantFront;
+use super::other_programs::{
+    BoxoState, OTHER_PROGRAMS, WantFront, begin_quiet_time, can_send, end_quiet_times,
+};
 
 /// Wants that are sent to every peer while no peer is known to have any block.
 const BROADCAST_MAX: usize = 4;

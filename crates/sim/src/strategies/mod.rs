@@ -1,9 +1,8 @@
 //! The request strategies that are compared: ours, and models of two others.
 
 mod boxo;
-mod boxo_state;
 mod go_bitswap;
-mod want_front;
+mod other_programs;
 
 use std::fmt::Debug;
 

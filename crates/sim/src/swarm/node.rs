@@ -20,7 +20,6 @@ pub(super) struct Node {
     pub exchange: Exchange<Peer, FakeBlock>,
     pub session: Option<SessionId>,
     pub is_online: bool,
-    /// The number of arrivals so far.
     pub arrivals: u32,
     /// The blocks in its store, one bit for each.
     store: Vec<u64>,
@@ -33,7 +32,6 @@ pub(super) struct Node {
     /// Dropped peers, to which it does not connect again.
     pub blocked: BTreeSet<Peer>,
     pub finished_at: Option<Instant>,
-    /// The time of its earliest wake timer.
     pub wake_at: Option<Instant>,
     /// The time of the last wake, and the number of wakes at that time.
     pub woken: (Instant, u32),

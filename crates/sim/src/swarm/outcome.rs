@@ -6,18 +6,13 @@ use watchfire_bitswap::Totals;
 
 use crate::plan::Bound;
 
-/// The outcome of one simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Blocks of the file.
     pub blocks: u32,
-    /// Bytes of all blocks.
     pub bytes: u64,
     /// The least possible time.
     pub bound: Bound,
-    /// The peers, in the order of the plan.
     pub peers: Vec<PeerOutcome>,
-    /// When the simulation ended.
     pub ended_at: Duration,
     /// Limits and rules that were violated. Empty in a healthy simulation.
     pub violations: Vec<String>,
@@ -59,20 +54,14 @@ impl UplinkUse {
     }
 }
 
-/// The outcome of one peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerOutcome {
-    /// The index of its group.
     pub group: usize,
-    /// Whether it had all blocks from the start.
     pub is_seeder: bool,
-    /// Whether the simulation waited for it.
     pub is_awaited: bool,
-    /// When it arrives.
     pub arrived_at: Duration,
     /// When it had all blocks; `None` if it never had them, or had them from the start.
     pub finished_at: Option<Duration>,
-    /// When it received each block.
     pub received_at: Vec<Duration>,
     /// The totals of its exchanges, one for each arrival.
     pub totals: Vec<Totals>,
@@ -83,7 +72,6 @@ pub struct PeerOutcome {
 }
 
 impl Outcome {
-    /// The awaited peers.
     pub fn awaited(&self) -> impl Iterator<Item = &PeerOutcome> {
         self.peers.iter().filter(|peer| peer.is_awaited)
     }

@@ -1,7 +1,7 @@
 //! Fast links and slow processors, as with many processes on one machine. The seeder is as fast as
 //! any other peer, and must still send few copies.
 
-use watchfire_sim::Scenario;
+use crate::simulated;
 
 const ONE_DESK: &str = r#"
 seed = 1
@@ -32,11 +32,7 @@ arrive_within = "100ms"
 
 #[test]
 fn where_processors_are_the_limit_the_seeder_sends_at_most_one_and_a_half_copies() {
-    let scenario = Scenario::parse("one-desk.toml", ONE_DESK).expect("a scenario");
-    let report = scenario.simulate(&mut |_, _| {});
-    let (_, outcome) = &report.runs[0];
-    assert_eq!(outcome.unfinished(), 0);
-    assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
+    let outcome = simulated("one-desk.toml", ONE_DESK);
     let copies = outcome.seeder_copies();
     assert!(copies <= 1.5, "the seeder sent {copies:.2} copies");
     // Within milliseconds, a cancel is too late for most blocks.
@@ -52,10 +48,7 @@ fn where_processors_are_the_limit_the_seeder_sends_at_most_one_and_a_half_copies
 #[test]
 fn a_seeder_with_a_fast_uplink_uses_it() {
     let text = include_str!("../../../../examples/swarm/fast-seeder.toml");
-    let scenario = Scenario::parse("fast-seeder.toml", text).expect("a scenario");
-    let report = scenario.simulate(&mut |_, _| {});
-    let (_, outcome) = &report.runs[0];
-    assert_eq!(outcome.unfinished(), 0);
+    let outcome = simulated("fast-seeder.toml", text);
     let times = outcome.times_the_bound().expect("every leecher finished");
     assert!(times < 1.13, "{times:.3} of the bound");
 }

@@ -21,7 +21,7 @@ fn check_every_strategy(text: &str) {
     }
 }
 
-/// The others request all blocks at once, more than Watchfire ever requests.
+/// The others request all blocks at the same time, more than Watchfire ever requests.
 #[test]
 fn a_thousand_requests_at_once_violate_no_limit() {
     check_every_strategy(

@@ -88,7 +88,6 @@ impl Server {
         Server { address, seen }
     }
 
-    /// The requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
@@ -151,13 +150,11 @@ pub fn chunked(status: &str, lines: &[&str], body: &[u8]) -> Vec<u8> {
     raw_response(status, &[lines, &["Transfer-Encoding: chunked"]].concat(), &chunks)
 }
 
-/// The answer without its body, as to `HEAD`.
 pub fn head_only(answer: Vec<u8>) -> Vec<u8> {
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head ends");
     answer[..end + 4].to_vec()
 }
 
-/// A manifest that names these blobs.
 pub fn manifest_of(blobs: &[&[u8]]) -> Vec<u8> {
     let layer =
         |blob: &&[u8]| format!(r#"{{"digest":"{}","size":{}}}"#, Digest::sha256(blob), blob.len());
@@ -165,7 +162,6 @@ pub fn manifest_of(blobs: &[&[u8]]) -> Vec<u8> {
     format!(r#"{{"schemaVersion":2,"layers":[{}]}}"#, layers.join(",")).into_bytes()
 }
 
-/// The answer with a manifest.
 pub fn manifest_response(media_type: &str, manifest: &[u8]) -> Vec<u8> {
     let content_type = format!("Content-Type: {media_type}");
     let digest = format!("Docker-Content-Digest: {}", Digest::sha256(manifest));
@@ -203,7 +199,6 @@ pub async fn mirror(upstreams: &[String], change: impl FnOnce(&mut MirrorSetting
     TestMirror { running, store }
 }
 
-/// The answer of a mirror.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -220,7 +215,6 @@ impl Answer {
 }
 
 impl TestMirror {
-    /// Sends a request with these header lines.
     pub async fn request(&self, method: &str, path: &str, lines: &[&str]) -> Answer {
         let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
         let head =

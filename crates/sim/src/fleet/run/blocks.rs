@@ -11,7 +11,7 @@ use crate::fleet::image::Layer;
 
 /// How often a host looks after its downloads.
 const TICK: Duration = Duration::from_millis(250);
-/// Without a new block for so long, a host fetches leased blocks that other hosts should have.
+/// When no new block arrives for this time, a host fetches leased blocks that other hosts should have.
 const KNOWN_BLOCK_WAIT: Duration = Duration::from_secs(1);
 
 impl Simulation<'_> {
@@ -92,7 +92,7 @@ impl Simulation<'_> {
         self.settle(host);
     }
 
-    /// Reports a fetched segment at once.
+    /// Reports a fetched segment immediately.
     pub(super) fn end_lease(&mut self, host: HostId, layer: Layer, segment: u32) {
         let one = &mut self.hosts[host as usize];
         let image = &self.image;
@@ -169,7 +169,7 @@ impl Simulation<'_> {
     pub(super) fn start_ticking(&mut self, host: HostId) {
         let at = self.now + TICK;
         if !std::mem::replace(&mut self.host(host).is_ticking, true) {
-            self.set_timer(at, Timer::Tick(host));
+            self.timers.push(at, Timer::Tick(host));
         }
     }
 }

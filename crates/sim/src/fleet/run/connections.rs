@@ -36,9 +36,9 @@ impl Simulation<'_> {
         } else if has_room {
             self.host(to).handshakes += 1;
             let at = self.now + round_trip * ROUND_TRIPS_TO_CONNECT;
-            self.set_timer(at, Timer::Connected(host, to, true));
+            self.timers.push(at, Timer::Connected(host, to, true));
         } else {
-            self.set_timer(self.now + round_trip, Timer::Connected(host, to, false));
+            self.timers.push(self.now + round_trip, Timer::Connected(host, to, false));
         }
     }
 
@@ -138,7 +138,7 @@ impl Simulation<'_> {
         let at = at.max(now);
         if one.wake_at.is_none_or(|set| set > at) {
             one.wake_at = Some(at);
-            self.set_timer(at, Timer::Wake(host));
+            self.timers.push(at, Timer::Wake(host));
         }
     }
 

@@ -23,7 +23,7 @@ impl Simulation<'_> {
         self.send(host, neighbour, FleetMessage::AskHashes { layer, list, after });
     }
 
-    /// Answers a request for hashes at once, or when there are some.
+    /// Answers a request for hashes immediately, or when there are some.
     pub(super) fn answer_hashes(&mut self, host: HostId, waiter: Waiter) {
         let Waiter { host: to, layer, list, after, .. } = waiter;
         let one = &mut self.hosts[host as usize];
@@ -110,7 +110,7 @@ impl Simulation<'_> {
         }
         match pause.is_zero() {
             true => self.ask_hashes(host, layer, from),
-            false => self.set_timer(now + pause, Timer::AskHashes(host, layer, from)),
+            false => self.timers.push(now + pause, Timer::AskHashes(host, layer, from)),
         }
     }
 
@@ -124,7 +124,7 @@ impl Simulation<'_> {
             one.exchange.set_growing(now, download.session, false);
         }
         if is_awaited && !std::mem::replace(&mut download.is_batching, true) {
-            self.set_timer(at, Timer::SendHashes(host, layer));
+            self.timers.push(at, Timer::SendHashes(host, layer));
         }
     }
 }

@@ -34,7 +34,7 @@ impl Simulation<'_> {
         for other in std::mem::take(&mut left.peers) {
             self.network.close(Host(host), Host(other));
             let at = self.now + self.plan.noticed_after;
-            self.set_timer(at, Timer::DisconnectNoticed(other, host));
+            self.timers.push(at, Timer::DisconnectNoticed(other, host));
         }
         self.network.close(Host(host), Host(REGISTRY));
     }

@@ -7,8 +7,7 @@ mod hashes;
 mod membership;
 mod reports;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use super::outcome::{FleetOutcome, HostOutcome};
 use super::plan::{FleetBound, FleetPlan, HostPlan};
 use crate::dag::FakeBlock;
 use crate::network::{Arrival, Host, Network};
+use crate::schedule::Schedule;
 use crate::strategies::Strategy;
 use crate::swarm::Progress;
 use crate::swarm::message_len::message_len;
@@ -35,7 +35,6 @@ const HASH_BYTES: usize = 52;
 const CONTACT_BYTES: usize = 150;
 /// Steps between two progress reports.
 const STEPS_PER_REPORT: u64 = 1 << 14;
-/// Violations that are recorded.
 const VIOLATIONS_MAX: usize = 100;
 /// Hosts whose blocks are recorded, for the picture.
 const RECORDED_HOSTS: usize = 64;
@@ -47,7 +46,7 @@ pub fn run_fleet(plan: &FleetPlan, watch: &mut dyn FnMut(Progress)) -> FleetOutc
     fleet.outcome()
 }
 
-/// The number of a list of hashes, and those of its hashes that the receiver lacks.
+/// The number of a list of hashes, and the hashes in it that the receiver lacks.
 type KnownHashes = (u64, Vec<(u32, [u8; 32])>);
 
 /// A message between hosts, or between a host and the registry.
@@ -91,7 +90,9 @@ impl FleetMessage {
     fn bytes(&self) -> u64 {
         let bytes = match self {
             FleetMessage::Exchange(message) => return message_len(message, Strategy::Watchfire),
-            FleetMessage::RangeBlock { .. } => unreachable!("its length is that of the block"),
+            FleetMessage::RangeBlock { .. } => {
+                unreachable!("its length is the length of the block")
+            }
             FleetMessage::Assignment { assignment, .. } => assignment.hosts.len() * CONTACT_BYTES,
             FleetMessage::Hashes { answer: Some((_, hashes)), .. } => hashes.len() * HASH_BYTES,
             FleetMessage::Report { .. }
@@ -135,8 +136,7 @@ struct Simulation<'a> {
     closest: Vec<Vec<BTreeMap<u64, HostId>>>,
     /// Messages that wait for a connection.
     waiting: BTreeMap<(HostId, HostId), Vec<FleetMessage>>,
-    timers: BinaryHeap<Reverse<(Instant, u64, Timer)>>,
-    timers_set: u64,
+    timers: Schedule<Timer>,
     now: Instant,
     awaited: usize,
     finished: usize,
@@ -176,8 +176,7 @@ impl<'a> Simulation<'a> {
             closest: vec![vec![BTreeMap::new(); image.layers()]; plan.regions],
             image,
             waiting: BTreeMap::new(),
-            timers: BinaryHeap::new(),
-            timers_set: 0,
+            timers: Schedule::new(),
             now: Instant::ZERO,
             awaited,
             finished: 0,
@@ -192,12 +191,12 @@ impl<'a> Simulation<'a> {
         };
         // Hosts that join at the same moment know each other when they start.
         for (host, host_plan) in (1..).zip(&plan.hosts) {
-            fleet.set_timer(Instant::ZERO + host_plan.joins_at, Timer::Join(host));
+            fleet.timers.push(Instant::ZERO + host_plan.joins_at, Timer::Join(host));
         }
         for (host, host_plan) in (1..).zip(&plan.hosts) {
-            fleet.set_timer(Instant::ZERO + host_plan.starts_at, Timer::Start(host));
+            fleet.timers.push(Instant::ZERO + host_plan.starts_at, Timer::Start(host));
             if let Some(at) = host_plan.leaves_at {
-                fleet.set_timer(Instant::ZERO + at, Timer::Leave(host));
+                fleet.timers.push(Instant::ZERO + at, Timer::Leave(host));
             }
         }
         fleet
@@ -208,8 +207,8 @@ impl<'a> Simulation<'a> {
         let mut steps: u64 = 0;
         while self.finished < self.awaited {
             let network_at = self.network.next_at();
-            let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
-            let Some(at) = [network_at, timer].into_iter().flatten().min() else { break };
+            let timer_at = self.timers.next_at();
+            let Some(at) = [network_at, timer_at].into_iter().flatten().min() else { break };
             if at > end {
                 self.now = end;
                 break;
@@ -220,7 +219,7 @@ impl<'a> Simulation<'a> {
                 while let Some(arrival) = self.network.poll_arrival() {
                     self.handle_arrival(arrival);
                 }
-            } else if let Some(Reverse((.., timer))) = self.timers.pop() {
+            } else if let Some((_, timer)) = self.timers.pop() {
                 self.handle_timer(timer);
             }
             steps += 1;
@@ -241,11 +240,6 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn set_timer(&mut self, at: Instant, timer: Timer) {
-        self.timers.push(Reverse((at, self.timers_set, timer)));
-        self.timers_set += 1;
-    }
-
     fn host(&mut self, host: HostId) -> &mut FleetHost {
         &mut self.hosts[host as usize]
     }
@@ -254,7 +248,6 @@ impl<'a> Simulation<'a> {
         &self.plan.hosts[host as usize - 1]
     }
 
-    /// The region of a host, or of the registry.
     fn region(&self, host: HostId) -> usize {
         if host == REGISTRY { 0 } else { self.host_plan(host).region }
     }
@@ -327,7 +320,7 @@ impl<'a> Simulation<'a> {
             FleetMessage::Hashes { layer, answer } => self.learn(host, layer, from, answer),
             FleetMessage::AskRange { layer, blocks } => {
                 let at = now + self.plan.registry_wait;
-                self.set_timer(at, Timer::Serve(from, layer, (blocks.start, blocks.end)));
+                self.timers.push(at, Timer::Serve(from, layer, (blocks.start, blocks.end)));
             }
             FleetMessage::RangeBlock { number } => self.write(host, number, true),
         }

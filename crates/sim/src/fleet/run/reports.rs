@@ -45,7 +45,7 @@ impl Simulation<'_> {
             return self.apply(host, layer, number, assignment);
         }
         let at = self.now + COORDINATOR_TIMEOUT;
-        self.set_timer(at, Timer::ReportTimeout(host, layer, number));
+        self.timers.push(at, Timer::ReportTimeout(host, layer, number));
         self.send(host, coordinator, FleetMessage::Report { layer, number, report });
     }
 
@@ -68,7 +68,7 @@ impl Simulation<'_> {
         let at = self.now + wait;
         let Some(download) = self.host(host).downloads.get_mut(&layer) else { return };
         download.report_at = at;
-        self.set_timer(at, Timer::Report(host, layer));
+        self.timers.push(at, Timer::Report(host, layer));
     }
 
     pub(super) fn count_request(&mut self, host: HostId) {
@@ -81,7 +81,6 @@ impl Simulation<'_> {
         self.requests_per_second_max = self.requests_per_second_max.max(requests.1);
     }
 
-    /// Answers a report.
     pub(super) fn coordinate(
         &mut self,
         host: HostId,

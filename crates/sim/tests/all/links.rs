@@ -1,21 +1,13 @@
-//! Most peers of a page are at home, where the uplink is far slower than the downlink.
+//! Swarms of peers with equal links, and of peers at home, where the uplink is far slower than the downlink.
 
-use watchfire_sim::{Outcome, Scenario};
-
-fn simulated(text: &str) -> Outcome {
-    let scenario = Scenario::parse("slow-uplinks.toml", text).expect("a scenario");
-    let mut report = scenario.simulate(&mut |_, _| {});
-    let (_, outcome) = report.runs.remove(0);
-    assert_eq!(outcome.unfinished(), 0);
-    assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
-    outcome
-}
+use crate::simulated;
 
 /// A block takes most of a second on this uplink. If the seeder sent several blocks at a time, or a
 /// block to several peers, all peers would wait.
 #[test]
 fn a_seeder_with_a_slow_uplink_sends_each_block_about_once() {
     let outcome = simulated(
+        "slow-uplinks.toml",
         r#"
         seed = 1
         time_max = "10m"
@@ -44,6 +36,7 @@ fn a_seeder_with_a_slow_uplink_sends_each_block_about_once() {
 #[test]
 fn slow_leechers_do_not_delay_a_fast_seeder() {
     let outcome = simulated(
+        "slow-uplinks.toml",
         r#"
         seed = 1
         time_max = "10m"
@@ -65,4 +58,16 @@ fn slow_leechers_do_not_delay_a_fast_seeder() {
     );
     let times = outcome.times_the_bound().expect("every leecher finished");
     assert!(times <= 1.3, "{times:.3} of the bound");
+}
+
+/// All uplinks stay busy only if peers avoid long queues, and request early the blocks that only
+/// the seeder has.
+#[test]
+fn no_peer_waits_in_a_long_queue_while_other_uplinks_are_idle() {
+    let text = include_str!("../../../../examples/swarm/equal-32.toml");
+    let outcome = simulated("equal-32.toml", text);
+    let times = outcome.times_the_bound().expect("every leecher finished");
+    assert!(times <= 1.16, "{times:.3} of the bound");
+    let copies = outcome.seeder_copies();
+    assert!(copies <= 1.05, "the seeder sent {copies:.2} copies");
 }

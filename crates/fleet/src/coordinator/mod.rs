@@ -1,9 +1,41 @@
 //! Decides which host fetches which segment of a blob from the registry, and which hosts exchange its
 //! blocks. A state machine without I/O.
 //!
-//! Each blob has one coordinator: the host that is closest to the blob's digest in the fleet's DHT. All
-//! hosts that fetch the blob report to it. Its state is soft: the next reports rebuild it at another host
-//! when the coordinator is gone.
+//! **Without it**, 200 hosts that start one image of 1 GiB together fetch 200 GiB from the registry. On its
+//! uplink of 1 Gbit/s that takes half an hour, and public registries limit the rate of requests long before. If
+//! each host fetched random segments instead, and exchanged them, the registry would still send several copies:
+//! in the first seconds no host knows what the others fetch.
+//!
+//! Each blob has one coordinator, the host that is closest to its digest in the fleet's DHT, so hosts need no
+//! election. Each host that fetches the blob sends it a [`Report`] twice a second, and as soon as a segment is
+//! fetched. The answer is an [`Assignment`]: leases of segments, other hosts to ask for blocks, and the progress
+//! of the whole fleet.
+//!
+//! - **A lease** lets one host fetch one segment of 16 MiB. All hosts together have at most `leases_max` for a
+//!   blob, four by default: enough to fill the registry's link, few enough that a segment which is fetched twice
+//!   costs little. A segment is free while no host has it and none leases it. A host takes the segment that its
+//!   reader waits for, else the first free one.
+//! - **In numbers:** 1 GiB is 64 segments. Host 1 is alone when it reports, and gets segments 0 to 3. From then
+//!   on each of the 200 hosts has one at most: when host 1 reports segment 0, the next host that reports gets
+//!   segment 4, and so on to 63. Each answer also names up to eight hosts. So the registry sends one copy, and
+//!   the blocks spread from the hosts that fetched them.
+//! - **A host that is gone** keeps its lease for [`LEASE_TIME`], 1.8 s after its last report; then the segment is
+//!   free. A host that reports late because it has too much work is not gone: it tells its lag, and four times
+//!   the lag is added, 12 s at most ([`extended`]). A lease that it no longer names in `fetching` ends
+//!   immediately.
+//! - **A coordinator that is gone** loses nothing that matters. The next closest host gets the next reports, and
+//!   takes over each lease that they name, the first report first. For a moment two hosts may fetch one segment:
+//!   the answer to the second does not name it, so it stops.
+//! - **Reports stay few:** a host without a lease waits 0.5 ms longer for each host that fetches the blob. Beyond
+//!   1,000 hosts the coordinator gets 2,000 reports a second at most, and 4,000 hosts report every 2 s.
+//! - **A small blob**, of one block, is sent as a whole. One host fetches it; the coordinator then names it, and
+//!   each later holder, to at most four hosts at a time. So the number of holders grows fivefold with each round.
+//!
+//! The bounds are constants below: blobs, hosts of a blob, segments of a blob and of all. When there are too many
+//! blobs or segments, the half of the blobs that was used least recently is forgotten; reports rebuild them. A
+//! host beyond the limit of a blob gets no lease and is not named, and fetches from the hosts that it knows.
+
+mod blob;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,35 +44,40 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use watchfire_types::{Instant, Rng};
 
-use crate::lag::extended;
+use blob::Blob;
 
-/// How long a lease holds without a report. A host that is gone delays its segment for so long.
+/// How long a lease holds without a report. When its host is gone, another host fetches the segment after
+/// this time.
 pub const LEASE_TIME: Duration = Duration::from_millis(1800);
 /// The time from one report to the next in a small fleet.
 pub const REPORT_INTERVAL: Duration = Duration::from_millis(500);
-/// A host without leases reports so much less often for each host that fetches the blob.
+/// A host without leases waits this much longer between reports for each host that fetches the blob.
 const INTERVAL_PER_HOST: Duration = Duration::from_micros(500);
 /// How long a host that has the whole blob is named without an announcement.
 pub const ANNOUNCEMENT_TIME: Duration = Duration::from_secs(12 * 60);
 /// Blobs that are coordinated. When the limit is reached, the one without a report for the longest time
 /// is forgotten.
 const BLOBS_MAX: usize = 100_000;
-/// Hosts that are known for a blob. When the limit is reached, further ones get no leases, and are not
-/// named to others.
-const HOSTS_MAX: usize = 16_384;
-/// Hosts that fetch a small blob from one holder at a time. Further ones wait.
-const TRANSFERS_PER_HOLDER_MAX: u32 = 4;
 /// Segments of the largest blob: 16 TiB.
 const SEGMENTS_MAX: u32 = 1 << 20;
 /// Segments of all blobs. When the limit is reached, blobs without a report for the longest time are
 /// forgotten.
 const ALL_SEGMENTS_MAX: usize = 1 << 23;
 
+/// The largest lag. A host that is later counts as gone.
+pub const LAG_MAX: Duration = Duration::from_secs(3);
+/// Timeouts are longer by this number of lags: a message waits at both ends, in several threads.
+const LAGS: u32 = 4;
+
+/// A timeout for a host with this lag.
+pub fn extended(timeout: Duration, lag: Duration) -> Duration {
+    timeout + LAGS * lag.min(LAG_MAX)
+}
+
 /// The state of one host's download.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
-    /// The number of segments of the blob.
     pub segments: u32,
     /// The segments that the host has completely, as ranges from the first to behind the last.
     pub present: Vec<(u32, u32)>,
@@ -60,7 +97,6 @@ pub struct Report {
     pub lag_ms: u64,
 }
 
-/// The answer to a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment<P> {
     /// All segments that the host fetches from the registry from now on.
@@ -79,39 +115,11 @@ pub struct Assignment<P> {
 #[derive(Debug)]
 pub struct Coordinator<K, P> {
     blobs: BTreeMap<K, Blob<P>>,
-    /// Segments of all blobs, or more: those of forgotten blobs are subtracted late.
+    /// Segments of all blobs, or more: the segments of forgotten blobs are subtracted late.
     segments: usize,
     /// Leases of one blob at a time.
     leases_max: usize,
     rng: Rng,
-}
-
-#[derive(Debug)]
-struct Blob<P> {
-    hosts: Vec<Host<P>>,
-    places: BTreeMap<P, usize>,
-    /// How many hosts have each segment.
-    holders: Vec<u32>,
-    leases: BTreeMap<u32, P>,
-    /// Reports of hosts that had got something since the one before.
-    progress: u64,
-    /// No segment before it is free, unless it was freed since.
-    first_free: u32,
-    swept_at: Instant,
-    used_at: Instant,
-}
-
-#[derive(Debug)]
-struct Host<P> {
-    id: P,
-    expires_at: Instant,
-    present: Vec<(u32, u32)>,
-    arrivals: u64,
-    is_downloading: bool,
-    /// Hosts that fetch the small blob from this one now.
-    transfers: u32,
-    /// The holder that this host was told to fetch from.
-    holder: Option<P>,
 }
 
 impl<K: Clone + Ord, P: Copy + Ord + Debug> Coordinator<K, P> {
@@ -125,7 +133,6 @@ impl<K: Clone + Ord, P: Copy + Ord + Debug> Coordinator<K, P> {
         }
     }
 
-    /// A host reports its download.
     pub fn handle_report(
         &mut self,
         now: Instant,
@@ -198,12 +205,11 @@ impl<K: Clone + Ord, P: Copy + Ord + Debug> Coordinator<K, P> {
         holders.into_iter().take(hosts_max).map(|host| host.id).collect()
     }
 
-    /// The number of blobs.
     pub fn blobs(&self) -> usize {
         self.blobs.len()
     }
 
-    /// Makes room for a blob of so many segments.
+    /// Makes room for a blob with this number of segments.
     fn make_room(&mut self, key: &K, segments: u32) {
         let known = self.blobs.get(key).map_or(0, |blob| blob.holders.len());
         let is_new = !self.blobs.contains_key(key);
@@ -220,216 +226,6 @@ impl<K: Clone + Ord, P: Copy + Ord + Debug> Coordinator<K, P> {
         let kept = self.blobs.values().map(|blob| blob.holders.len()).sum::<usize>();
         self.segments = kept + segments as usize;
     }
-}
-
-impl<P: Copy + Ord + Debug> Blob<P> {
-    fn new(now: Instant) -> Self {
-        Blob {
-            hosts: Vec::new(),
-            places: BTreeMap::new(),
-            holders: Vec::new(),
-            leases: BTreeMap::new(),
-            progress: 0,
-            first_free: 0,
-            swept_at: now,
-            used_at: now,
-        }
-    }
-
-    /// The number of segments is known from the first report. An announcement alone names none, so
-    /// its holders have one segment until then.
-    fn set_segments(&mut self, segments: u32) {
-        let segments = segments as usize;
-        if self.holders.len() >= segments {
-            return;
-        }
-        let known = self.holders.len() as u32;
-        self.holders.resize(segments, 0);
-        for host in &mut self.hosts {
-            if host.present == [(0, known)] && !host.is_downloading {
-                host.present = vec![(0, segments as u32)];
-                self.holders[known as usize..].iter_mut().for_each(|holders| *holders += 1);
-            }
-        }
-    }
-
-    /// Takes over the state of a host. Returns whether there is room for it.
-    fn update(&mut self, now: Instant, id: P, report: &Report) -> bool {
-        let place = match self.places.get(&id) {
-            Some(place) => *place,
-            None if self.hosts.len() >= HOSTS_MAX => return false,
-            None => {
-                self.places.insert(id, self.hosts.len());
-                self.hosts.push(Host {
-                    id,
-                    expires_at: now,
-                    present: Vec::new(),
-                    arrivals: 0,
-                    is_downloading: true,
-                    transfers: 0,
-                    holder: None,
-                });
-                self.hosts.len() - 1
-            }
-        };
-        let segments = self.holders.len() as u32;
-        let present = normal(&report.present, segments);
-        let before = std::mem::replace(&mut self.hosts[place].present, present.clone());
-        self.count(&before, |holders| *holders -= 1);
-        self.count(&present, |holders| *holders += 1);
-        let arrivals = std::mem::replace(&mut self.hosts[place].arrivals, report.arrivals);
-        if report.arrivals > arrivals {
-            self.progress += 1;
-        }
-        let is_complete = present == [(0, segments)];
-        self.hosts[place].is_downloading = !is_complete;
-        if is_complete {
-            self.end_transfer(id);
-        }
-        let fetching = &report.fetching;
-        self.leases.retain(|segment, holder| *holder != id || fetching.contains(segment));
-        for segment in fetching.iter().filter(|segment| **segment < segments) {
-            if self.holders[*segment as usize] == 0 {
-                self.leases.entry(*segment).or_insert(id);
-            }
-        }
-        // Segments may have become free.
-        self.first_free = 0;
-        true
-    }
-
-    fn count(&mut self, ranges: &[(u32, u32)], change: impl Fn(&mut u32)) {
-        for (start, end) in ranges {
-            self.holders[*start as usize..*end as usize].iter_mut().for_each(&change);
-        }
-    }
-
-    /// Keeps a host for some time. A host with leases is given up sooner, so that another fetches its
-    /// segments.
-    fn extend(&mut self, now: Instant, id: P, time: Duration, lease_time: Duration) {
-        let Some(place) = self.places.get(&id) else { return };
-        let has_lease = self.leases.values().any(|holder| *holder == id);
-        let host = &mut self.hosts[*place];
-        host.expires_at = match (host.is_downloading, has_lease) {
-            (true, true) => now + lease_time,
-            (true, false) => now + time.max(lease_time),
-            (false, _) => host.expires_at.max(now + time.max(lease_time)),
-        };
-    }
-
-    /// Grants leases to a host. Returns all that it has.
-    fn lease(&mut self, id: P, report: &Report, leases_max: usize) -> Vec<u32> {
-        let downloading = self.hosts.iter().filter(|host| host.is_downloading).count();
-        let own_max = (leases_max / downloading.max(1)).max(1);
-        let mut own: Vec<u32> = self.held_by(id).collect();
-        let wanted = own.len() + report.wanted_leases as usize;
-        let mut first = report.first;
-        while own.len() < wanted.min(own_max) && self.leases.len() < leases_max {
-            let first = first.take().filter(|segment| self.is_free(*segment));
-            let Some(segment) = first.or_else(|| self.next_free()) else { break };
-            self.leases.insert(segment, id);
-            own.push(segment);
-        }
-        own
-    }
-
-    fn held_by(&self, id: P) -> impl Iterator<Item = u32> {
-        self.leases.iter().filter(move |(_, holder)| **holder == id).map(|(segment, _)| *segment)
-    }
-
-    fn is_free(&self, segment: u32) -> bool {
-        self.holders.get(segment as usize) == Some(&0) && !self.leases.contains_key(&segment)
-    }
-
-    fn next_free(&mut self) -> Option<u32> {
-        let free = (self.first_free..self.holders.len() as u32).find(|one| self.is_free(*one));
-        self.first_free = free.unwrap_or(self.holders.len() as u32);
-        free
-    }
-
-    /// Random other hosts.
-    fn choose(&self, id: P, hosts_max: usize, rng: &mut Rng) -> Vec<P> {
-        let others = self.hosts.len() - usize::from(self.places.contains_key(&id));
-        if others <= hosts_max {
-            return self.hosts.iter().map(|host| host.id).filter(|other| *other != id).collect();
-        }
-        let mut chosen = Vec::new();
-        while chosen.len() < hosts_max {
-            let host = self.hosts[rng.index(self.hosts.len())].id;
-            if host != id && !chosen.contains(&host) {
-                chosen.push(host);
-            }
-        }
-        chosen
-    }
-
-    /// The holder of the whole blob that sends it to the fewest hosts.
-    fn choose_holder(&mut self, id: P, rng: &mut Rng) -> Option<P> {
-        // An asking host has no holder any more, for example because that one failed.
-        self.end_transfer(id);
-        let start = rng.index(self.hosts.len());
-        let order = (start..self.hosts.len()).chain(0..start);
-        let place = order
-            .filter(|place| !self.hosts[*place].is_downloading && self.hosts[*place].id != id)
-            .min_by_key(|place| self.hosts[*place].transfers)?;
-        if self.hosts[place].transfers >= TRANSFERS_PER_HOLDER_MAX {
-            return None;
-        }
-        self.hosts[place].transfers += 1;
-        let holder = self.hosts[place].id;
-        if let Some(place) = self.places.get(&id) {
-            self.hosts[*place].holder = Some(holder);
-        }
-        Some(holder)
-    }
-
-    fn end_transfer(&mut self, id: P) {
-        let Some(place) = self.places.get(&id) else { return };
-        let Some(holder) = self.hosts[*place].holder.take() else { return };
-        if let Some(place) = self.places.get(&holder) {
-            let transfers = &mut self.hosts[*place].transfers;
-            *transfers = transfers.saturating_sub(1);
-        }
-    }
-
-    fn remove(&mut self, id: P) {
-        self.end_transfer(id);
-        let Some(place) = self.places.remove(&id) else { return };
-        let host = self.hosts.swap_remove(place);
-        if let Some(moved) = self.hosts.get(place) {
-            self.places.insert(moved.id, place);
-        }
-        self.count(&host.present, |holders| *holders -= 1);
-        self.leases.retain(|_, holder| *holder != id);
-        self.first_free = 0;
-    }
-
-    /// Removes the hosts that are silent for too long.
-    fn sweep(&mut self, now: Instant) {
-        if now.since(self.swept_at) < LEASE_TIME / 8 {
-            return;
-        }
-        self.swept_at = now;
-        let silent: Vec<P> =
-            self.hosts.iter().filter(|host| host.expires_at <= now).map(|host| host.id).collect();
-        silent.into_iter().for_each(|id| self.remove(id));
-    }
-}
-
-/// Ranges in their order, without overlap, of segments that exist.
-fn normal(ranges: &[(u32, u32)], segments: u32) -> Vec<(u32, u32)> {
-    let mut sorted: Vec<_> =
-        ranges.iter().map(|(start, end)| (*start, (*end).min(segments))).collect();
-    sorted.retain(|(start, end)| start < end);
-    sorted.sort_unstable();
-    let mut normal: Vec<(u32, u32)> = Vec::new();
-    for (start, end) in sorted {
-        match normal.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => normal.push((start, end)),
-        }
-    }
-    normal
 }
 
 #[cfg(test)]

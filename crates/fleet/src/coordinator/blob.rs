@@ -1,0 +1,253 @@
+//! One blob as its coordinator sees it: its hosts, the segments that they have, and the leases.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use watchfire_types::{Instant, Rng};
+
+use super::{LEASE_TIME, Report};
+
+/// Hosts that are known for a blob. When the limit is reached, further ones get no leases, and are not
+/// named to others.
+const HOSTS_MAX: usize = 16_384;
+/// Hosts that fetch a small blob from one holder at a time. Further ones wait.
+const TRANSFERS_PER_HOLDER_MAX: u32 = 4;
+
+#[derive(Debug)]
+pub(super) struct Blob<P> {
+    pub(super) hosts: Vec<Host<P>>,
+    places: BTreeMap<P, usize>,
+    /// How many hosts have each segment.
+    pub(super) holders: Vec<u32>,
+    leases: BTreeMap<u32, P>,
+    /// Reports of hosts that had got something since the one before.
+    pub(super) progress: u64,
+    /// No segment before it is free, unless it was freed since.
+    first_free: u32,
+    swept_at: Instant,
+    pub(super) used_at: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Host<P> {
+    pub(super) id: P,
+    pub(super) expires_at: Instant,
+    pub(super) present: Vec<(u32, u32)>,
+    arrivals: u64,
+    pub(super) is_downloading: bool,
+    /// Hosts that fetch the small blob from this one now.
+    transfers: u32,
+    /// The holder that this host was told to fetch from.
+    holder: Option<P>,
+}
+
+impl<P: Copy + Ord + Debug> Blob<P> {
+    pub(super) fn new(now: Instant) -> Self {
+        Blob {
+            hosts: Vec::new(),
+            places: BTreeMap::new(),
+            holders: Vec::new(),
+            leases: BTreeMap::new(),
+            progress: 0,
+            first_free: 0,
+            swept_at: now,
+            used_at: now,
+        }
+    }
+
+    /// The number of segments is known from the first report. An announcement alone names none, so
+    /// its holders have one segment until then.
+    pub(super) fn set_segments(&mut self, segments: u32) {
+        let segments = segments as usize;
+        if self.holders.len() >= segments {
+            return;
+        }
+        let known = self.holders.len() as u32;
+        self.holders.resize(segments, 0);
+        for host in &mut self.hosts {
+            if host.present == [(0, known)] && !host.is_downloading {
+                host.present = vec![(0, segments as u32)];
+                self.holders[known as usize..].iter_mut().for_each(|holders| *holders += 1);
+            }
+        }
+    }
+
+    /// Takes over the state of a host. Returns whether there is room for it.
+    pub(super) fn update(&mut self, now: Instant, id: P, report: &Report) -> bool {
+        let place = match self.places.get(&id) {
+            Some(place) => *place,
+            None if self.hosts.len() >= HOSTS_MAX => return false,
+            None => {
+                self.places.insert(id, self.hosts.len());
+                self.hosts.push(Host {
+                    id,
+                    expires_at: now,
+                    present: Vec::new(),
+                    arrivals: 0,
+                    is_downloading: true,
+                    transfers: 0,
+                    holder: None,
+                });
+                self.hosts.len() - 1
+            }
+        };
+        let segments = self.holders.len() as u32;
+        let present = normal(&report.present, segments);
+        let before = std::mem::replace(&mut self.hosts[place].present, present.clone());
+        self.count(&before, |holders| *holders -= 1);
+        self.count(&present, |holders| *holders += 1);
+        let arrivals = std::mem::replace(&mut self.hosts[place].arrivals, report.arrivals);
+        if report.arrivals > arrivals {
+            self.progress += 1;
+        }
+        let is_complete = present == [(0, segments)];
+        self.hosts[place].is_downloading = !is_complete;
+        if is_complete {
+            self.end_transfer(id);
+        }
+        let fetching = &report.fetching;
+        self.leases.retain(|segment, holder| *holder != id || fetching.contains(segment));
+        for segment in fetching.iter().filter(|segment| **segment < segments) {
+            if self.holders[*segment as usize] == 0 {
+                self.leases.entry(*segment).or_insert(id);
+            }
+        }
+        // Segments may have become free.
+        self.first_free = 0;
+        true
+    }
+
+    fn count(&mut self, ranges: &[(u32, u32)], change: impl Fn(&mut u32)) {
+        for (start, end) in ranges {
+            self.holders[*start as usize..*end as usize].iter_mut().for_each(&change);
+        }
+    }
+
+    /// Keeps a host for some time. A host with leases is given up sooner, so that another fetches its
+    /// segments.
+    pub(super) fn extend(&mut self, now: Instant, id: P, time: Duration, lease_time: Duration) {
+        let Some(place) = self.places.get(&id) else { return };
+        let has_lease = self.leases.values().any(|holder| *holder == id);
+        let host = &mut self.hosts[*place];
+        host.expires_at = match (host.is_downloading, has_lease) {
+            (true, true) => now + lease_time,
+            (true, false) => now + time.max(lease_time),
+            (false, _) => host.expires_at.max(now + time.max(lease_time)),
+        };
+    }
+
+    /// Grants leases to a host. Returns all that it has.
+    pub(super) fn lease(&mut self, id: P, report: &Report, leases_max: usize) -> Vec<u32> {
+        let downloading = self.hosts.iter().filter(|host| host.is_downloading).count();
+        let own_max = (leases_max / downloading.max(1)).max(1);
+        let mut own: Vec<u32> = self.held_by(id).collect();
+        let wanted = own.len() + report.wanted_leases as usize;
+        let mut first = report.first;
+        while own.len() < wanted.min(own_max) && self.leases.len() < leases_max {
+            let first = first.take().filter(|segment| self.is_free(*segment));
+            let Some(segment) = first.or_else(|| self.next_free()) else { break };
+            self.leases.insert(segment, id);
+            own.push(segment);
+        }
+        own
+    }
+
+    fn held_by(&self, id: P) -> impl Iterator<Item = u32> {
+        self.leases.iter().filter(move |(_, holder)| **holder == id).map(|(segment, _)| *segment)
+    }
+
+    fn is_free(&self, segment: u32) -> bool {
+        self.holders.get(segment as usize) == Some(&0) && !self.leases.contains_key(&segment)
+    }
+
+    fn next_free(&mut self) -> Option<u32> {
+        let free = (self.first_free..self.holders.len() as u32).find(|one| self.is_free(*one));
+        self.first_free = free.unwrap_or(self.holders.len() as u32);
+        free
+    }
+
+    /// Random other hosts.
+    pub(super) fn choose(&self, id: P, hosts_max: usize, rng: &mut Rng) -> Vec<P> {
+        let others = self.hosts.len() - usize::from(self.places.contains_key(&id));
+        if others <= hosts_max {
+            return self.hosts.iter().map(|host| host.id).filter(|other| *other != id).collect();
+        }
+        let mut chosen = Vec::new();
+        while chosen.len() < hosts_max {
+            let host = self.hosts[rng.index(self.hosts.len())].id;
+            if host != id && !chosen.contains(&host) {
+                chosen.push(host);
+            }
+        }
+        chosen
+    }
+
+    /// The holder of the whole blob that sends it to the fewest hosts.
+    pub(super) fn choose_holder(&mut self, id: P, rng: &mut Rng) -> Option<P> {
+        // An asking host has no holder any more, for example because that one failed.
+        self.end_transfer(id);
+        let start = rng.index(self.hosts.len());
+        let order = (start..self.hosts.len()).chain(0..start);
+        let place = order
+            .filter(|place| !self.hosts[*place].is_downloading && self.hosts[*place].id != id)
+            .min_by_key(|place| self.hosts[*place].transfers)?;
+        if self.hosts[place].transfers >= TRANSFERS_PER_HOLDER_MAX {
+            return None;
+        }
+        self.hosts[place].transfers += 1;
+        let holder = self.hosts[place].id;
+        if let Some(place) = self.places.get(&id) {
+            self.hosts[*place].holder = Some(holder);
+        }
+        Some(holder)
+    }
+
+    fn end_transfer(&mut self, id: P) {
+        let Some(place) = self.places.get(&id) else { return };
+        let Some(holder) = self.hosts[*place].holder.take() else { return };
+        if let Some(place) = self.places.get(&holder) {
+            let transfers = &mut self.hosts[*place].transfers;
+            *transfers = transfers.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: P) {
+        self.end_transfer(id);
+        let Some(place) = self.places.remove(&id) else { return };
+        let host = self.hosts.swap_remove(place);
+        if let Some(moved) = self.hosts.get(place) {
+            self.places.insert(moved.id, place);
+        }
+        self.count(&host.present, |holders| *holders -= 1);
+        self.leases.retain(|_, holder| *holder != id);
+        self.first_free = 0;
+    }
+
+    /// Removes the hosts that are silent for too long.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        if now.since(self.swept_at) < LEASE_TIME / 8 {
+            return;
+        }
+        self.swept_at = now;
+        let silent: Vec<P> =
+            self.hosts.iter().filter(|host| host.expires_at <= now).map(|host| host.id).collect();
+        silent.into_iter().for_each(|id| self.remove(id));
+    }
+}
+
+/// Ranges in their order, without overlap, of segments that exist.
+fn normal(ranges: &[(u32, u32)], segments: u32) -> Vec<(u32, u32)> {
+    let mut sorted: Vec<_> =
+        ranges.iter().map(|(start, end)| (*start, (*end).min(segments))).collect();
+    sorted.retain(|(start, end)| start < end);
+    sorted.sort_unstable();
+    let mut normal: Vec<(u32, u32)> = Vec::new();
+    for (start, end) in sorted {
+        match normal.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => normal.push((start, end)),
+        }
+    }
+    normal
+}
