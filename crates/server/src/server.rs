@@ -18,12 +18,12 @@ use watchfire_sockets::{
 
 use crate::addresses::Addresses;
 use crate::api::{AnswersFeature, ApiFeature, ApiKeyError, AskedParts, Keys};
-use crate::auth::{Auth, AuthError, JwksThread};
+use crate::auth::{self, Auth, AuthError, FetchGuard};
 use crate::channel_api::{Channel, Connect, Connected, Endpoint, Refused, Registry, ShardMessage};
 use crate::cluster::{Cluster, ClusterPart, PartLink, PartName, ReportWaker, Reporter};
 use crate::feature::{Feature, Foundation, Started};
 use crate::history::{History, HistorySource};
-use crate::hooks::{HookError, HookThread, Hooks};
+use crate::hooks::{self, HookError, HookThread};
 use crate::http;
 use crate::machines::{self, ClusterError};
 use crate::memory::{MemoryReturn, ReturnMemory};
@@ -324,8 +324,8 @@ impl Server {
             true => PageFeatures::check(settings)?,
             false => Vec::new(),
         };
-        Auth::open(&settings.auth)?;
-        Hooks::open(&settings.hooks)?;
+        auth::open(&settings.auth)?;
+        hooks::open(&settings.hooks)?;
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
         proxy_protocol(&settings.server, &trusted_proxies(&settings.server)?)?;
@@ -348,8 +348,8 @@ impl Server {
         } = self;
         bad_pattern.map_or(Ok(()), Err)?;
         check(&settings)?;
-        let auth = Auth::open(&settings.auth)?.map(Arc::new);
-        let hooks = Hooks::open(&settings.hooks)?;
+        let auth = auth::open(&settings.auth)?;
+        let hooks = hooks::open(&settings.hooks)?;
         let sites = if has_pages { site_hosts(&settings)? } else { SiteHosts::none() };
         let origins = origins(&settings.socket.check_origin)?;
         let public_host = public_host(&settings.server.public_url)?;
@@ -580,7 +580,7 @@ impl Server {
         });
         let tls = tls.transpose()?;
         let jwks = match &auth {
-            Some(auth) => JwksThread::start(auth)?,
+            Some(auth) => auth.start_fetching()?,
             None => None,
         };
         let hooks = hooks.map(|hooks| HookThread::start(&hooks, &endpoint)).transpose()?;
@@ -693,9 +693,9 @@ pub struct RunningServer {
     /// Records what the operator sees, until it is dropped.
     _recorder: Option<RecorderThread>,
     /// `None`: the server reads no tokens.
-    auth: Option<Arc<Auth>>,
+    auth: Option<Arc<dyn Auth>>,
     /// Fetches the keys of clients' tokens until it is dropped.
-    _jwks: Option<JwksThread>,
+    _jwks: Option<FetchGuard>,
     /// Sends requests to the backend until it is dropped.
     hooks: Option<HookThread>,
     /// Watches and orders certificates until it is dropped.

@@ -45,7 +45,6 @@ pub enum AuthError {
     #[error("cannot start the thread that fetches auth.jwks_url: {0}")]
     Thread(std::io::Error),
     /// This program was built without tokens.
-    #[cfg(not(feature = "jwt"))]
     #[error(transparent)]
     NotBuilt(#[from] crate::not_built::NotBuilt),
 }

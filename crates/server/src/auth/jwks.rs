@@ -1,4 +1,4 @@
-//! The thread that fetches the JWK set.
+//! The JWK set, and the thread that fetches it.
 //!
 //! It fetches the set at the start, every `jwks_refresh`, and after a token with an unknown key. Two
 //! fetches are at least `jwks_retry` apart, so tokens with invented key ids cause no load. After a
@@ -13,37 +13,82 @@ use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use parking_lot::RwLock;
 use tokio::runtime::Builder;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{sleep, timeout};
+use watchfire_sockets::is_host_and_port;
 
+use super::FetchGuard;
 use super::error::AuthError;
 use super::keys::{Key, keys_of_set};
-use super::verifier::{Auth, jwks_uri};
 use crate::error_text::with_causes;
 use crate::https_connector::{Connector, https_connector};
+use crate::settings::AuthSettings;
 
 /// The largest JWK set. A hundred keys take about 100 KB.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// Fetches the JWK set until it is dropped.
-pub(crate) struct JwksThread {
-    _stop: oneshot::Sender<()>,
+/// The JWK set of the settings, as it was fetched last.
+pub(super) struct JwkSet {
+    uri: Uri,
+    settings: AuthSettings,
+    /// `None` until it was fetched.
+    keys: RwLock<Option<Arc<[Key]>>>,
+    /// Whether the first attempt to fetch it has ended.
+    has_tried: watch::Sender<bool>,
+    /// Notified when a token names a key that the set does not have.
+    pub(super) unknown_key: Notify,
 }
 
-impl JwksThread {
+impl JwkSet {
     /// `None`: the settings have no JWK set.
-    pub fn start(auth: &Arc<Auth>) -> Result<Option<Self>, AuthError> {
-        let Some(uri) = jwks_uri(&auth.settings.jwks_url)? else { return Ok(None) };
+    pub fn open(settings: &AuthSettings) -> Result<Option<JwkSet>, AuthError> {
+        let url = &settings.jwks_url;
+        if url.is_empty() {
+            return Ok(None);
+        }
+        let is_usable = |uri: &Uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                // A user and a password would not be sent.
+                && uri.authority().is_some_and(|name| is_host_and_port(name.as_str().as_bytes()))
+        };
+        let uri = url.parse().ok().filter(is_usable);
+        Ok(Some(JwkSet {
+            uri: uri.ok_or_else(|| AuthError::JwksUrl { url: url.clone() })?,
+            settings: settings.clone(),
+            keys: RwLock::new(None),
+            has_tried: watch::Sender::new(false),
+            unknown_key: Notify::new(),
+        }))
+    }
+
+    pub fn keys(&self) -> Option<Arc<[Key]>> {
+        self.keys.read().clone()
+    }
+
+    pub fn set(&self, keys: Vec<Key>) {
+        *self.keys.write() = Some(keys.into());
+    }
+
+    /// Returns when the set was fetched, or cannot be at the moment.
+    pub async fn first_fetch(&self) {
+        let mut has_tried = self.has_tried.subscribe();
+        // The sender lives as long as this.
+        has_tried.wait_for(|has_tried| *has_tried).await.ok();
+    }
+
+    /// Starts the thread, which ends when the result is dropped.
+    pub fn start_fetching(self: &Arc<Self>) -> Result<FetchGuard, AuthError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(AuthError::Thread)?;
         let (stop, stopped) = oneshot::channel::<()>();
-        let auth = auth.clone();
+        let set = self.clone();
         let run = move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = fetch_for_ever(&auth, &uri) => {}
-                    // An error means that the handle was dropped.
+                    () = set.fetch_for_ever() => {}
+                    // An error means that the guard was dropped.
                     _ = stopped => {}
                 }
             });
@@ -51,38 +96,39 @@ impl JwksThread {
             runtime.shutdown_background();
         };
         thread::Builder::new().name("jwks".into()).spawn(run).map_err(AuthError::Thread)?;
-        Ok(Some(JwksThread { _stop: stop }))
+        Ok(FetchGuard { _stop: stop })
     }
-}
 
-async fn fetch_for_ever(auth: &Auth, uri: &Uri) {
-    let client = match client() {
-        Ok(client) => client,
-        Err(error) => {
-            auth.has_tried.send_replace(true);
-            return tracing::error!(error, "cannot fetch auth.jwks_url");
-        }
-    };
-    let settings = &auth.settings;
-    loop {
-        let fetched = timeout(settings.jwks_timeout, fetch(&client, uri.clone())).await;
-        let no_response = || Err(format!("no response within {:?}", settings.jwks_timeout));
-        let until_next = match fetched.unwrap_or_else(|_| no_response()) {
-            Ok(keys) => {
-                tracing::debug!(keys = keys.len(), "fetched the JWK set");
-                auth.set_fetched(keys);
-                settings.jwks_refresh.saturating_sub(settings.jwks_retry)
-            }
+    async fn fetch_for_ever(&self) {
+        let client = match client() {
+            Ok(client) => client,
             Err(error) => {
-                tracing::warn!(%uri, error, "cannot fetch the JWK set; the last keys stay valid");
-                Duration::ZERO
+                self.has_tried.send_replace(true);
+                return tracing::error!(error, "cannot fetch auth.jwks_url");
             }
         };
-        auth.has_tried.send_replace(true);
-        sleep(settings.jwks_retry).await;
-        tokio::select! {
-            () = sleep(until_next) => {}
-            () = auth.unknown_key.notified() => {}
+        let AuthSettings { jwks_refresh, jwks_retry, jwks_timeout, .. } = self.settings;
+        loop {
+            let fetched = timeout(jwks_timeout, fetch(&client, self.uri.clone())).await;
+            let no_response = || Err(format!("no response within {jwks_timeout:?}"));
+            let until_next = match fetched.unwrap_or_else(|_| no_response()) {
+                Ok(keys) => {
+                    tracing::debug!(keys = keys.len(), "fetched the JWK set");
+                    self.set(keys);
+                    jwks_refresh.saturating_sub(jwks_retry)
+                }
+                Err(error) => {
+                    let uri = &self.uri;
+                    tracing::warn!(%uri, error, "cannot fetch the JWK set; the last keys stay valid");
+                    Duration::ZERO
+                }
+            };
+            self.has_tried.send_replace(true);
+            sleep(jwks_retry).await;
+            tokio::select! {
+                () = sleep(until_next) => {}
+                () = self.unknown_key.notified() => {}
+            }
         }
     }
 }

@@ -1,53 +1,44 @@
 //! Verifies tokens with the server's keys.
 
 use std::fs;
+use std::future::Future;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::Uri;
 use jsonwebtoken::Validation;
 use jsonwebtoken::errors::ErrorKind;
-use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::{Notify, watch};
-use watchfire_sockets::is_host_and_port;
 
 use super::claims::{Claims, Grant};
 use super::cryptography;
 use super::error::{AuthError, TokenFault};
+use super::jwks::JwkSet;
 use super::keys::{Key, algorithm_of};
+use super::{Auth, FetchGuard, TOKEN_BYTES_MAX};
 use crate::settings::AuthSettings;
 
-/// The largest token. A larger one is refused before it is parsed.
-pub(crate) const TOKEN_BYTES_MAX: usize = 8 << 10;
 /// Keys with which one token is tried. Only tokens without a key id are tried with several.
 const TRIES_MAX: usize = 8;
 
 /// The server's keys, and its rules for the claims of tokens.
-pub(crate) struct Auth {
-    pub(super) settings: AuthSettings,
+pub(super) struct Verifier {
+    settings: AuthSettings,
     /// The keys of the settings.
     own: Vec<Key>,
-    /// The keys of the JWK set; `None` until it was fetched.
-    fetched: RwLock<Option<Arc<[Key]>>>,
-    /// Whether the first attempt to fetch the JWK set has ended.
-    pub(super) has_tried: watch::Sender<bool>,
-    /// Notified when a token names a key that the server does not have.
-    pub(super) unknown_key: Notify,
+    /// `None`: the settings have no JWK set.
+    jwks: Option<Arc<JwkSet>>,
 }
 
-impl Auth {
-    /// Reads the keys. `None`: the settings have no key.
-    pub fn open(settings: &AuthSettings) -> Result<Option<Auth>, AuthError> {
-        if !settings.is_on() {
-            return Ok(None);
-        }
+impl Verifier {
+    /// Reads the keys.
+    pub fn open(settings: &AuthSettings) -> Result<Verifier, AuthError> {
         cryptography::install();
-        jwks_uri(&settings.jwks_url)?;
+        let jwks = JwkSet::open(settings)?.map(Arc::new);
         let secret = secret(settings)?;
         let mut own = Vec::new();
         if let Some(secret) = secret {
@@ -58,27 +49,12 @@ impl Auth {
             let keys = Key::of_pem(&read(path)?);
             own.extend(keys.map_err(|reason| AuthError::PublicKey { path: path.clone(), reason })?);
         }
-        Ok(Some(Auth {
-            settings: settings.clone(),
-            own,
-            fetched: RwLock::new(None),
-            has_tried: watch::Sender::new(false),
-            unknown_key: Notify::new(),
-        }))
+        Ok(Verifier { settings: settings.clone(), own, jwks })
     }
+}
 
-    /// The time since the Unix epoch.
-    pub fn now() -> Duration {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-    }
-
-    /// How long before its end a client is told that its token expires.
-    pub fn expiry_notice(&self) -> Duration {
-        self.settings.expiry_notice
-    }
-
-    /// Verifies a token. `now` is since the Unix epoch.
-    pub fn verify(&self, token: &str, now: Duration) -> Result<Grant, TokenFault> {
+impl Auth for Verifier {
+    fn verify(&self, token: &str, now: Duration) -> Result<Grant, TokenFault> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(TokenFault::TooLong);
         }
@@ -88,7 +64,12 @@ impl Auth {
         if head.crit.is_some() {
             return Err(TokenFault::CriticalHeader);
         }
-        let fetched = self.fetched.read().clone();
+        let fetched = self.jwks.as_ref().and_then(|jwks| jwks.keys());
+        let mut fault = match self.jwks.is_some() && fetched.is_none() {
+            true => TokenFault::KeysNotFetched,
+            false => TokenFault::UnknownKey,
+        };
+        let fetched = fetched.as_deref().unwrap_or_default();
         let fits = |key: &&Key| {
             let is_named = match (&head.kid, &key.id) {
                 (Some(wanted), Some(id)) => **wanted == **id,
@@ -96,43 +77,39 @@ impl Auth {
             };
             is_named && key.algorithm == algorithm
         };
-        let keys = self.own.iter().chain(fetched.iter().flat_map(|keys| keys.iter()));
-        let mut fault = match self.has_keys() {
-            true => TokenFault::UnknownKey,
-            false => TokenFault::KeysNotFetched,
-        };
-        for key in keys.filter(fits).take(TRIES_MAX) {
+        for key in self.own.iter().chain(fetched).filter(fits).take(TRIES_MAX) {
             match claims(token, key) {
                 Ok(claims) => return Grant::of(claims, &self.settings, now),
                 Err(other) => fault = other,
             }
         }
-        let fetched = fetched.iter().flat_map(|keys| keys.iter());
-        let has_id = |kid: &str| fetched.into_iter().any(|key| key.id.as_deref() == Some(kid));
-        if !self.settings.jwks_url.is_empty() && !head.kid.as_deref().is_some_and(has_id) {
-            self.unknown_key.notify_one();
+        let has_id = |kid: &str| fetched.iter().any(|key| key.id.as_deref() == Some(kid));
+        if let Some(jwks) = &self.jwks
+            && !head.kid.as_deref().is_some_and(has_id)
+        {
+            jwks.unknown_key.notify_one();
         }
         Err(fault)
     }
 
-    /// Whether the server has all keys: those of the settings, and those of the JWK set after its
-    /// first fetch. Until then, it refuses valid tokens.
-    pub fn has_keys(&self) -> bool {
-        self.settings.jwks_url.is_empty() || self.fetched.read().is_some()
+    fn expiry_notice(&self) -> Duration {
+        self.settings.expiry_notice
     }
 
-    /// Returns when the JWK set was fetched, or cannot be at the moment. At once without a JWK set.
-    pub async fn first_fetch(&self) {
-        if !self.settings.jwks_url.is_empty() {
-            let mut has_tried = self.has_tried.subscribe();
-            // The sender lives as long as this.
-            has_tried.wait_for(|has_tried| *has_tried).await.ok();
-        }
+    fn has_keys(&self) -> bool {
+        self.jwks.as_ref().is_none_or(|jwks| jwks.keys().is_some())
     }
 
-    /// Replaces the keys of the JWK set.
-    pub(super) fn set_fetched(&self, keys: Vec<Key>) {
-        *self.fetched.write() = Some(keys.into());
+    fn first_fetch(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            if let Some(jwks) = &self.jwks {
+                jwks.first_fetch().await;
+            }
+        })
+    }
+
+    fn start_fetching(&self) -> Result<Option<FetchGuard>, AuthError> {
+        self.jwks.as_ref().map(JwkSet::start_fetching).transpose()
     }
 }
 
@@ -165,20 +142,6 @@ impl Head {
         let (head, _) = token.split_once('.')?;
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(head).ok()?).ok()
     }
-}
-
-/// The address of the JWK set; `None` if it is empty.
-pub(super) fn jwks_uri(url: &str) -> Result<Option<Uri>, AuthError> {
-    if url.is_empty() {
-        return Ok(None);
-    }
-    let is_usable = |uri: &Uri| {
-        matches!(uri.scheme_str(), Some("http" | "https"))
-            // A user and a password would not be sent.
-            && uri.authority().is_some_and(|name| is_host_and_port(name.as_str().as_bytes()))
-    };
-    let uri = url.parse().ok().filter(is_usable);
-    uri.map(Some).ok_or_else(|| AuthError::JwksUrl { url: url.to_owned() })
 }
 
 fn secret(settings: &AuthSettings) -> Result<Option<Vec<u8>>, AuthError> {
@@ -228,15 +191,19 @@ mod tests {
         AuthSettings { hs256_secret: SECRET.into(), leeway, ..AuthSettings::default() }
     }
 
-    fn auth() -> Auth {
+    fn auth() -> Verifier {
         open(settings())
     }
 
-    fn open(settings: AuthSettings) -> Auth {
-        Auth::open(&settings).expect("the settings are valid").expect("there is a key")
+    fn open(settings: AuthSettings) -> Verifier {
+        Verifier::open(&settings).expect("the settings are valid")
     }
 
-    impl Auth {
+    impl Verifier {
+        fn set_fetched(&self, keys: Vec<Key>) {
+            self.jwks.as_ref().unwrap().set(keys);
+        }
+
         /// The answer that a client gets about its token.
         fn outcome(&self, token: &str, now: Duration) -> Result<Grant, TokenRefusal> {
             self.verify(token, now).map_err(TokenFault::refusal)
@@ -300,11 +267,11 @@ mod tests {
         path
     }
 
-    fn open_pem(pem: &str) -> Result<Option<Auth>, AuthError> {
+    fn open_pem(pem: &str) -> Result<Verifier, AuthError> {
         let path = pem_file(pem);
         let settings =
             AuthSettings { public_key_files: vec![path.clone()], ..AuthSettings::default() };
-        let auth = Auth::open(&settings);
+        let auth = Verifier::open(&settings);
         fs::remove_file(path).unwrap();
         auth
     }
@@ -475,7 +442,7 @@ mod tests {
     fn a_public_key_is_never_a_secret() {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
         let pem = key.public_key_pem();
-        let auth = open_pem(&pem).unwrap().unwrap();
+        let auth = open_pem(&pem).unwrap();
         let raw = key.public_key_raw();
         for secret in [pem.as_bytes(), pem.trim().as_bytes(), raw, b""] {
             let head = json!({ "alg": "HS256" });
@@ -498,7 +465,7 @@ mod tests {
     #[test]
     fn an_ed25519_key_verifies_its_own_tokens_only() {
         let [key, other] = [(); 2].map(|()| KeyPair::generate_for(&PKCS_ED25519).unwrap());
-        let auth = open_pem(&key.public_key_pem()).unwrap().unwrap();
+        let auth = open_pem(&key.public_key_pem()).unwrap();
         assert!(auth.outcome(&eddsa(&key, None, &claims()), now()).is_ok());
         let refused = auth.outcome(&eddsa(&other, None, &claims()), now());
         assert_eq!(refused, Err(TokenRefusal::Invalid));
@@ -518,7 +485,7 @@ mod tests {
         let bad = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n";
         assert_eq!(reason(bad), "it is not valid DER");
 
-        let refused = |settings: AuthSettings| Auth::open(&settings).err().unwrap().to_string();
+        let refused = |settings: AuthSettings| Verifier::open(&settings).err().unwrap().to_string();
         let short = AuthSettings { hs256_secret: "x".repeat(31), ..AuthSettings::default() };
         assert!(refused(short).contains("it has 31 bytes"));
         let path = pem_file(&format!("{}\r\n", "x".repeat(31)));
@@ -530,7 +497,7 @@ mod tests {
             let settings = AuthSettings { jwks_url: url.into(), ..AuthSettings::default() };
             assert!(refused(settings).contains("auth.jwks_url"), "{url}");
         }
-        assert!(Auth::open(&AuthSettings::default()).unwrap().is_none());
+        assert!(super::super::open(&AuthSettings::default()).unwrap().is_none());
     }
 
     fn jwk(key: &KeyPair, kid: &str) -> Value {
@@ -539,8 +506,8 @@ mod tests {
     }
 
     /// Whether a verification has asked for a fetch of the JWK set.
-    fn has_asked(auth: &Auth) -> bool {
-        let notified = std::pin::pin!(auth.unknown_key.notified());
+    fn has_asked(auth: &Verifier) -> bool {
+        let notified = std::pin::pin!(auth.jwks.as_ref().unwrap().unknown_key.notified());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         notified.poll(&mut context).is_ready()
     }

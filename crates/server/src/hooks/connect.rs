@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::request::SocketBody;
-use crate::auth::{Auth, Grant, Identity, SocketToken};
+use crate::auth::{self, Grant, Identity, SocketToken};
 use crate::settings::{Hook, OnFailure};
 
 /// A question about a client that connects.
@@ -71,7 +71,7 @@ impl ConnectVerdict {
         if !answer.allow {
             return Ok(ConnectVerdict::Denied);
         }
-        let grant = Grant::of_backend(answer.identity, Auth::now())?;
+        let grant = Grant::of_backend(answer.identity, auth::now())?;
         Ok(ConnectVerdict::Allowed(grant.map(|grant| Arc::new(SocketToken::new(grant)))))
     }
 }
@@ -119,11 +119,11 @@ mod tests {
         assert!(ada.may_join("rooms:2") && ada.may_publish("rooms:1"));
         assert!(!ada.may_join("plain:1") && !ada.may_publish("rooms:2"));
         let century = std::time::Duration::from_secs(100 * 365 * 86_400);
-        assert!(ada.remaining(Auth::now()) > century);
-        let exp = Auth::now().as_secs() + 60;
+        assert!(ada.remaining(auth::now()) > century);
+        let exp = auth::now().as_secs() + 60;
         let bob = grant(&json!({ "allow": true, "user": "bob", "id": "b", "exp": exp })).unwrap();
         assert_eq!(&*bob.id, "b");
-        assert!(bob.remaining(Auth::now()).as_secs() <= 60 && !bob.may_join("rooms:1"));
+        assert!(bob.remaining(auth::now()).as_secs() <= 60 && !bob.may_join("rooms:1"));
     }
 
     #[test]

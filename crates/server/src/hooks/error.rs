@@ -52,7 +52,6 @@ pub enum HookError {
     #[error("cannot set up TLS for hooks.url: {0}")]
     Tls(String),
     /// This program was built without hooks.
-    #[cfg(not(feature = "hooks"))]
     #[error(transparent)]
     NotBuilt(#[from] crate::not_built::NotBuilt),
 }

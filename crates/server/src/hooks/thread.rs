@@ -16,7 +16,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::runtime::Builder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use watchfire_types::ShardId;
 
 use super::breaker::Change;
@@ -41,45 +41,34 @@ const SHARD_RETRY: Duration = Duration::from_millis(20);
 
 type HttpClient = Client<Connector, Full<Bytes>>;
 
-/// Sends requests to the backend until it is dropped.
-pub(crate) struct HookThread {
-    hooks: Arc<Hooks>,
-    _stop: oneshot::Sender<()>,
-}
-
-impl HookThread {
-    pub fn start(hooks: &Arc<Hooks>, endpoint: &Endpoint) -> Result<Self, HookError> {
-        let queues = hooks.queues.lock().take().expect("a process has one such thread");
-        let connector = https_connector().map_err(HookError::Tls)?;
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .build(connector);
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(HookError::Thread)?;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let sender = Arc::new(Sender { hooks: hooks.clone(), endpoint: endpoint.clone(), client });
-        let run = move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = send_queued(sender, queues) => {}
-                    // An error means that the handle was dropped.
-                    _ = stopped => {}
-                }
-            });
-            // Does not wait for a name that is being resolved.
-            runtime.shutdown_background();
-        };
-        thread::Builder::new().name("hooks".into()).spawn(run).map_err(HookError::Thread)?;
-        Ok(HookThread { hooks: hooks.clone(), _stop: stop })
-    }
-
-    /// Waits until the notices so far are sent, but not for longer than `hooks.timeout`.
-    pub async fn finish(self) {
-        let (sender, finished) = oneshot::channel();
-        self.hooks.notices.tasks.send(NoticeTask::Finish(sender)).ok();
-        timeout(self.hooks.settings.timeout, finished).await.ok();
-    }
+/// Starts the thread, which ends when the result is dropped.
+pub(super) fn start(
+    hooks: &Arc<Hooks>,
+    endpoint: &Endpoint,
+) -> Result<oneshot::Sender<()>, HookError> {
+    let queues = hooks.queues.lock().take().expect("a process has one such thread");
+    let connector = https_connector().map_err(HookError::Tls)?;
+    let client = Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .build(connector);
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(HookError::Thread)?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let sender = Arc::new(Sender { hooks: hooks.clone(), endpoint: endpoint.clone(), client });
+    let run = move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = send_queued(sender, queues) => {}
+                // An error means that the handle was dropped.
+                _ = stopped => {}
+            }
+        });
+        // Does not wait for a name that is being resolved.
+        runtime.shutdown_background();
+    };
+    thread::Builder::new().name("hooks".into()).spawn(run).map_err(HookError::Thread)?;
+    Ok(stop)
 }
 
 async fn send_queued(sender: Arc<Sender>, mut queues: Queues) {

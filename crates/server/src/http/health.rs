@@ -19,7 +19,7 @@ struct Health {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     /// `None`: no keys are fetched.
-    fetching: Option<Arc<Auth>>,
+    fetching: Option<Arc<dyn Auth>>,
     /// The number of processes when all serve.
     processes: u16,
     /// Whether the settings name other machines.
@@ -29,7 +29,7 @@ struct Health {
 pub(super) fn routes(
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
-    auth: Option<Arc<Auth>>,
+    auth: Option<Arc<dyn Auth>>,
     settings: &Settings,
 ) -> Router {
     let fetching = auth.filter(|_| !settings.auth.jwks_url.is_empty());

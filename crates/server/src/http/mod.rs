@@ -31,7 +31,7 @@ pub(crate) fn router(
     shared: &Arc<Shared>,
     settings: &Settings,
     with_pages: bool,
-    auth: Option<Arc<Auth>>,
+    auth: Option<Arc<dyn Auth>>,
     added: Router,
 ) -> Router {
     let mut router = longpoll::routes(shared.clone())

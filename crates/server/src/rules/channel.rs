@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use watchfire_hub::TrackError;
 
 use super::expiries::{CheckToken, Expiries, ExpiryId};
-use crate::auth::{Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenFault};
+use crate::auth::{self, Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenFault};
 use crate::channel_api::{
     Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket,
 };
@@ -25,7 +25,7 @@ const RESERVED: [&str; 4] = [REFRESH, "phx_", "presence_", "token_"];
 pub(super) struct RuleChannel {
     pub rule: ChannelRule,
     /// `None`: the server reads no tokens.
-    pub auth: Option<Arc<Auth>>,
+    pub auth: Option<Arc<dyn Auth>>,
     pub expiries: Arc<Expiries>,
 }
 
@@ -200,7 +200,7 @@ impl RuleChannel {
             (None, _) => socket.token().map(|_| MemberToken::OfSocket),
             (Some(auth), _) => match token_of(payload)? {
                 Some(token) => {
-                    let grant = auth.verify(&token, Auth::now())?;
+                    let grant = auth.verify(&token, auth::now())?;
                     Some(MemberToken::Own(Arc::new(grant)))
                 }
                 None => socket.token().map(|_| MemberToken::OfSocket),
@@ -253,7 +253,7 @@ impl RuleChannel {
         let old = member.grant(socket);
         let old = old.ok_or(TokenFault::Missing)?;
         let token = token_of(payload)?.ok_or(TokenFault::NotAText)?;
-        let now = Auth::now();
+        let now = auth::now();
         let new = Arc::new(auth.verify(&token, now)?);
         // A channel keeps its user, and a socket the id by which it can be disconnected.
         let is_same_client = old.subject == new.subject && old.id == new.id;
@@ -296,7 +296,7 @@ impl RuleChannel {
             // The client gets a `phx_close`, so it does not rejoin with the same token.
             return Ok(Outcome::Stop);
         }
-        let (remaining, notice) = (grant.remaining(Auth::now()), self.notice());
+        let (remaining, notice) = (grant.remaining(auth::now()), self.notice());
         if remaining <= notice {
             if !member.is_notified {
                 member.is_notified = true;
@@ -316,7 +316,7 @@ impl RuleChannel {
     /// Schedules the first check of a new token.
     fn schedule(&self, member: &mut Member, grant: &Grant, socket: &Socket<'_>) {
         member.is_notified = false;
-        self.schedule_check(member, grant.remaining(Auth::now()), socket);
+        self.schedule_check(member, grant.remaining(auth::now()), socket);
     }
 
     fn schedule_check(&self, member: &mut Member, remaining: Duration, socket: &Socket<'_>) {
@@ -362,7 +362,7 @@ pub(super) fn reason(socket: &Socket<'_>, action: &str, fault: TokenFault) -> &'
 }
 
 fn is_expired(grant: &Grant) -> bool {
-    grant.remaining(Auth::now()).is_zero()
+    grant.remaining(auth::now()).is_zero()
 }
 
 /// The presence key of a client without a token. `None`: the operating system returned no random

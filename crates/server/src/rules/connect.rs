@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::auth::{Auth, SocketToken};
+use crate::auth::{self, Auth, SocketToken};
 use crate::channel_api::{Connect, OnConnect, Refused};
 
 /// The parameter with the token, for clients that cannot send it in the subprotocol.
@@ -10,11 +10,11 @@ const PARAMETER: &str = "token";
 
 /// Verifies the token of a request to connect, if it has one, before the application's own rule. A
 /// socket without a token is accepted: it may join the topics that need none.
-pub(super) fn with_tokens(auth: Arc<Auth>, application: OnConnect) -> OnConnect {
+pub(super) fn with_tokens(auth: Arc<dyn Auth>, application: OnConnect) -> OnConnect {
     Arc::new(move |connect: &Connect<'_>| {
         let token = connect.auth_token.or_else(|| connect.params.text(PARAMETER));
         let token = token.filter(|token| !token.is_empty());
-        let grant = token.map(|token| auth.verify(token, Auth::now())).transpose();
+        let grant = token.map(|token| auth.verify(token, auth::now())).transpose();
         let grant = grant.map_err(|fault| {
             let reason = fault.refusal().reason();
             tracing::debug!(from = %connect.from, fault = fault.name(), reason, "token refused");

@@ -32,7 +32,7 @@ use crate::settings::{ChannelRule, HistoryRule};
 pub(crate) struct RuleFeature {
     rules: Vec<ChannelRule>,
     /// `None`: the server reads no tokens.
-    auth: Option<Arc<Auth>>,
+    auth: Option<Arc<dyn Auth>>,
     /// `None`: no rule has hooks.
     hooks: Option<Arc<Hooks>>,
     expiries: Arc<Expiries>,
@@ -42,7 +42,7 @@ pub(crate) struct RuleFeature {
 impl RuleFeature {
     pub fn new(
         rules: Vec<ChannelRule>,
-        auth: Option<Arc<Auth>>,
+        auth: Option<Arc<dyn Auth>>,
         hooks: Option<Arc<Hooks>>,
         endpoint: Arc<Endpoint>,
     ) -> Self {

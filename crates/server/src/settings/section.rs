@@ -16,6 +16,7 @@ pub(crate) struct Row {
     /// The lines of the doc comment.
     #[cfg_attr(not(test), expect(dead_code, reason = "for the generated files"))]
     pub effect: &'static [&'static str],
+    #[cfg_attr(not(feature = "settings-file"), expect(dead_code, reason = "for errors of files"))]
     pub is_fixed: bool,
     /// `None`: `GET /limits` does not show it.
     pub limit: Option<Limit>,

@@ -13,7 +13,9 @@ use super::hooks::HookSettings;
 use super::limits::Limits;
 use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
-use super::section::{Row, Section, section};
+use super::section::section;
+#[cfg(feature = "settings-file")]
+use super::section::{Row, Section};
 use super::sites::SitesSettings;
 use super::tls::TlsSettings;
 use super::traces::TraceSettings;
@@ -62,6 +64,7 @@ pub struct Settings {
     pub traces: TraceSettings,
 }
 
+#[cfg(feature = "settings-file")]
 impl Settings {
     /// The rows of all settings, by section, in the order of the file.
     pub(crate) fn sections(&self) -> [(&'static str, Vec<Row>); 17] {

@@ -39,26 +39,21 @@ const ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const SERVICE_NAME_VARIABLE: &str = "OTEL_SERVICE_NAME";
 const SERVICE_NAME: &str = "watchfire";
 
-/// The traces of this process. When it is dropped, the last spans are sent, for three seconds at
-/// most.
+/// The thread that sends spans. When it is dropped, the last spans are sent, for three seconds at most.
 #[derive(Debug)]
-pub struct Traces {
-    _sending: Option<Sending>,
-}
-
-#[derive(Debug)]
-struct Sending {
+pub(super) struct Sending {
     stop: Option<oneshot::Sender<()>>,
     /// Its other end is dropped when the thread ends.
     end: std::sync::mpsc::Receiver<()>,
 }
 
-impl Traces {
-    pub(super) fn start(settings: &TraceSettings) -> Result<Self, TracesError> {
+impl Sending {
+    /// `None`: the settings and the variables have no collector.
+    pub fn start(settings: &TraceSettings) -> Result<Option<Self>, TracesError> {
         let Some(endpoint) = or_variable(&settings.endpoint, ENDPOINT_VARIABLE) else {
-            return Ok(Traces { _sending: None });
+            return Ok(None);
         };
-        Self::check_endpoint(&endpoint)?;
+        check_endpoint(&endpoint)?;
         let service_name = or_variable(&settings.service_name, SERVICE_NAME_VARIABLE);
         let service_name = service_name.unwrap_or_else(|| SERVICE_NAME.to_owned());
         let start_error = |error: &dyn std::fmt::Display| TracesError::Start(error.to_string());
@@ -93,16 +88,16 @@ impl Traces {
                 runtime.shutdown_background();
             })
             .map_err(|error| start_error(&error))?;
-        Ok(Traces { _sending: Some(Sending { stop: Some(stop), end }) })
+        Ok(Some(Sending { stop: Some(stop), end }))
     }
+}
 
-    pub(super) fn check_endpoint(endpoint: &str) -> Result<(), TracesError> {
-        let url = endpoint.parse::<Uri>().ok().filter(|url| {
-            matches!(url.scheme_str(), Some("http" | "https"))
-                && url.authority().is_some_and(|authority| !authority.host().is_empty())
-        });
-        url.map(drop).ok_or_else(|| TracesError::Endpoint { endpoint: endpoint.to_owned() })
-    }
+pub(super) fn check_endpoint(endpoint: &str) -> Result<(), TracesError> {
+    let url = endpoint.parse::<Uri>().ok().filter(|url| {
+        matches!(url.scheme_str(), Some("http" | "https"))
+            && url.authority().is_some_and(|authority| !authority.host().is_empty())
+    });
+    url.map(drop).ok_or_else(|| TracesError::Endpoint { endpoint: endpoint.to_owned() })
 }
 
 impl Drop for Sending {

@@ -7,15 +7,21 @@
 mod error;
 #[cfg(feature = "otlp")]
 mod exporter;
-#[cfg(not(feature = "otlp"))]
-#[path = "../without/traces.rs"]
-mod exporter;
 #[cfg(feature = "otlp")]
 mod span_data;
 
 pub use self::error::TracesError;
-pub use self::exporter::Traces;
+#[cfg(not(feature = "otlp"))]
+use crate::not_built::NotBuilt;
 use crate::settings::TraceSettings;
+
+/// The traces of this process. When it is dropped, the last spans are sent, for three seconds at
+/// most.
+#[derive(Debug)]
+pub struct Traces {
+    #[cfg(feature = "otlp")]
+    _sending: Option<exporter::Sending>,
+}
 
 /// Starts to record spans and to send them to the collector of the settings, until the result is
 /// dropped. Without a collector, it does nothing.
@@ -28,7 +34,10 @@ use crate::settings::TraceSettings;
 /// ```
 pub fn start_traces(settings: &TraceSettings) -> Result<Traces, TracesError> {
     check(settings)?;
-    Traces::start(settings)
+    Ok(Traces {
+        #[cfg(feature = "otlp")]
+        _sending: exporter::Sending::start(settings)?,
+    })
 }
 
 /// Whether the settings are valid, and this program can send traces.
@@ -37,10 +46,13 @@ pub(crate) fn check(settings: &TraceSettings) -> Result<(), TracesError> {
     if !(0.0..=1.0).contains(sample) {
         return Err(TracesError::Sample { sample: *sample });
     }
-    match endpoint.is_empty() {
-        true => Ok(()),
-        false => Traces::check_endpoint(endpoint),
+    if endpoint.is_empty() {
+        return Ok(());
     }
+    #[cfg(feature = "otlp")]
+    return exporter::check_endpoint(endpoint);
+    #[cfg(not(feature = "otlp"))]
+    Err(NotBuilt { setting: "traces.endpoint", feature: "otlp" }.into())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The log: its start, and its level, which can change while the server runs.
+//! The log that this program started.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::IsTerminal as _;
@@ -69,13 +69,13 @@ fn log_panic(info: &PanicHookInfo<'_>) {
 }
 
 /// Changes the level of the running log, until the process ends.
-pub(crate) fn set_level(level: &str) -> Result<(), LogError> {
+pub(super) fn set_level(level: &str) -> Result<(), LogError> {
     let filter = EnvFilter::builder().parse(level)?;
     FILTER.get().and_then(|handle| handle.reload(filter).ok()).ok_or(LogError::NotStarted)
 }
 
 /// The level of the running log; `None` when the program has a logger of its own.
-pub(crate) fn level() -> Option<String> {
+pub(super) fn level() -> Option<String> {
     FILTER.get()?.with_current(|filter| filter.to_string()).ok()
 }
 
