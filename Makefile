@@ -60,7 +60,7 @@ quick: web ## Check, and test only what differs from main and the crates that de
 
 check: format docs-links commits lint api-docs ## Formatting, links, subjects of new commits, lints and documentation
 
-format: node_modules/.package-lock.json tests/interop/node_modules/.package-lock.json
+format: client node_modules/.package-lock.json tests/interop/node_modules/.package-lock.json
 	$(CARGO) fmt --all --check
 	npm run check --silent
 
@@ -118,7 +118,7 @@ interop-build: web client tools tests/interop/node_modules/.package-lock.json
 interop: interop-channels interop-browser interop-others ## Real clients and real browsers against our server; `make interop-browser` runs one of the suites
 
 interop-others: interop-build
-	$(RUN_SUITES) client command-line kubo channels-3 tls
+	$(RUN_SUITES) kubo command-line channels-3 tls client
 
 interop-%: interop-build
 	$(RUN_SUITES) $*

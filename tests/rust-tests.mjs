@@ -8,6 +8,7 @@
 // compile those again. WORKSPACE has the arguments that choose crates and features, as in the Makefile.
 
 import { spawn } from 'node:child_process'
+import { statSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -19,7 +20,9 @@ const asked = process.argv.slice(2)
 process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 
 const programs = (await compile()).filter(({ crate }) => asked.length === 0 || asked.includes(crate))
-// The documentation tests compile while they run, so they begin first. Their names begin with the folders of their crates.
+// Large programs take longest, and begin first, so that none is left alone at the end.
+programs.sort((a, b) => statSync(b.command).size - statSync(a.command).size)
+// The documentation tests compile while they run. Their names begin with the folders of their crates.
 const documented = asked.length > 0 ? ['--', ...new Set(programs.map(({ folder }) => `${folder}/`))] : []
 const waiting = [
   { name: 'documentation tests', command: CARGO, args: ['test', '--quiet', '--doc', ...WORKSPACE, ...documented], folder: '.' },

@@ -35,6 +35,8 @@ const SUITES = {
   kubo: { files: [...testsIn('kubo'), 'gateway/kubo.test.mjs'] },
   gateway: { files: testsIn('gateway') },
   tls: { files: testsIn('tls') },
+  // It compiles, so it begins first.
+  package: { files: testsIn('package'), slice: {} },
   proxies: {
     files: testsIn('proxies'),
     slice: { names: ['npm phoenix over', 'plain HTTP is redirected', 'names each client, before TLS'] },
@@ -93,7 +95,6 @@ const SUITES = {
     },
   },
   tutorials: { files: testsIn('tutorials'), slice: { names: ['shows the pointer of one visitor', 'node signs', 'go signs'] } },
-  package: { files: testsIn('package'), slice: {} },
 }
 
 const isSlice = process.argv.includes('--slice')
