@@ -16,6 +16,7 @@ const KEY_BYTES_MIN: usize = 16;
 
 /// Why a server cannot be part of a cluster.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClusterError {
     /// The machine has no place in the cluster.
     #[error("cluster: {0}")]

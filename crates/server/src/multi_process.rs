@@ -47,6 +47,7 @@ const END_GRACE: Duration = Duration::from_secs(10);
 
 /// Why a server cannot run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError {
     /// The server cannot start.
     #[error(transparent)]

@@ -26,6 +26,7 @@ use crate::visitors::VisitorFeature;
 
 /// Why a server with pages cannot start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PagesError {
     /// The settings of sites are invalid.
     #[error(transparent)]

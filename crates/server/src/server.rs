@@ -84,6 +84,7 @@ pub struct Server {
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// A listener or a system limit.
     #[error(transparent)]

@@ -11,6 +11,7 @@ use crate::settings::StunSettings;
 
 /// Why STUN cannot be answered.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StunError {
     /// `stun.announce` is not a host and a port.
     #[error(

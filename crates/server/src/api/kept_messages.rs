@@ -17,7 +17,7 @@ pub(super) fn answer(history: &History, topic: &str, after: Option<&str>, limit:
     answer_of(excerpt, wanted, limit as usize)
 }
 
-/// `position` is that of the last message in the answer, so that the next call continues there.
+/// `position` is the position of the last message in the answer, so that the next call continues there.
 fn answer_of(excerpt: Option<Excerpt>, wanted: Wanted, limit: usize) -> String {
     let Some(Excerpt { position, messages }) = excerpt else {
         return text_of(&[], &Value::Null, false);

@@ -20,6 +20,7 @@ const EVERY_SCOPE: [ApiScope; 5] = [
 
 /// Why the settings of the API cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ApiKeyError {
     /// A key could be guessed.
     #[error("cannot use the key {name:?} of [api]: it must have at least {TOKEN_BYTES_MIN} bytes")]

@@ -29,7 +29,7 @@ pub(super) struct LocalAnswers {
 }
 
 impl LocalAnswers {
-    /// Answers a question, at once or from another thread. `None`: a shard is too busy.
+    /// Answers a question, immediately or from another thread. `None`: a shard is too busy.
     pub fn answer(
         &self,
         question: &Question<'_>,

@@ -33,7 +33,7 @@ pub(super) struct Method {
 pub(super) enum Run {
     /// It publishes. With an `Idempotency-Key` it is done once.
     Publish(PublishMethod),
-    /// It gets the JSON of the call and returns that of the answer. Doing it again does no harm.
+    /// It gets the JSON of the call and returns the JSON of the answer. Doing it again does no harm.
     Ask(for<'a> fn(&'a Processes, &'a [u8]) -> Asking<'a>),
 }
 
@@ -79,7 +79,7 @@ async fn presence(processes: &Processes, body: &[u8]) -> Result<String, CallErro
     Ok(format!("{{\"presence\":{}}}", merged(states)))
 }
 
-/// The state of all processes. Each has sent that of its own clients.
+/// The state of all processes. Each process has sent the state of its own clients.
 fn merged(mut states: Vec<String>) -> String {
     states.retain(|state| state != "{}");
     if states.len() < 2 {

@@ -21,7 +21,7 @@ pub(super) struct RepeatLimits {
     pub bytes_max: usize,
 }
 
-/// The name of a request: that of its caller, and the caller's own.
+/// The name of a request: the name of its caller, and the name that the caller chose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RequestName {
     pub caller: String,

@@ -36,7 +36,7 @@ pub(super) struct Calls {
     pub keys: Keys,
     pub processes: Arc<Processes>,
     pub metrics: ApiMetrics,
-    /// Bounds the calls that run at once, and with them the bodies in memory.
+    /// Bounds the calls that run at the same time, and with them the bodies in memory.
     pub running: Semaphore,
     pub body_bytes_max: usize,
 }

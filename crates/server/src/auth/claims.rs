@@ -142,7 +142,7 @@ pub(super) struct Claims {
     id: Option<String>,
 }
 
-/// The identity in a backend's answer about a client that connects. The members are those of a
+/// The identity in a backend's answer about a client that connects. The members are the members of a
 /// token.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Identity {

@@ -5,6 +5,7 @@ pub(super) const SECRET_BYTES_MIN: usize = 32;
 
 /// Why the settings of `auth` cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AuthError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]

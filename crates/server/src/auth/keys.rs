@@ -138,7 +138,7 @@ pub(super) fn algorithm_of(name: &str) -> Option<Algorithm> {
         "HS256" => Some(Algorithm::HS256),
         "RS256" => Some(Algorithm::RS256),
         "ES256" => Some(Algorithm::ES256),
-        // RFC 9864 replaces the name EdDSA by that of the curve.
+        // RFC 9864 replaces the name EdDSA by the name of the curve.
         "EdDSA" | "Ed25519" => Some(Algorithm::EdDSA),
         _ => None,
     }

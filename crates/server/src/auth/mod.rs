@@ -42,8 +42,8 @@ pub(crate) trait Auth: Send + Sync {
     /// How long before its end a client is told that its token expires.
     fn expiry_notice(&self) -> Duration;
 
-    /// Whether the server has all keys: those of the settings, and those of the JWK set after its
-    /// first fetch. Until then, it refuses valid tokens.
+    /// Whether the server has all keys: the keys of the settings, and after its first fetch the keys
+    /// of the JWK set. Until then, it refuses valid tokens.
     fn has_keys(&self) -> bool;
 
     /// Returns when the JWK set was fetched, or cannot be at the moment. Immediately without a JWK set.

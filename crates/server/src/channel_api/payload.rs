@@ -8,6 +8,7 @@ use watchfire_channels::Payload;
 
 /// A payload that cannot be pushed or broadcast.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PayloadError {
     /// Pushes and broadcasts carry JSON objects or bytes.
     #[error("cannot send the payload: a push or broadcast carries a JSON object or bytes")]

@@ -25,7 +25,7 @@ pub(crate) enum ShardQuestion {
     WatchConnection { shard: ShardId, client: ClientId, after: u64, payloads: Option<bool> },
     /// End a client of one shard. The answer is the number of clients with this name.
     EndConnection { shard: ShardId, client: ClientId },
-    /// End clients of an address, after a scan; at most so many. The answer is their number.
+    /// End clients of an address, after a scan; at most this number. The answer is the number of ended clients.
     EndAddress { address: IpAddr, count: usize },
     /// Close the sockets with an id. The answer is their number.
     Disconnect { id: String },

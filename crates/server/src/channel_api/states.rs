@@ -8,7 +8,7 @@ use watchfire_types::Slab;
 /// The [`States`] of some channel.
 pub(crate) type AnyStates = Box<dyn Any + Send>;
 
-/// The state of one joined client, among those of its channel on its shard.
+/// The state of one joined client, among the states of its channel on its shard.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StateId(NonZeroU32);
 

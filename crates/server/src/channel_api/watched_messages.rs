@@ -42,7 +42,7 @@ pub(crate) struct WatchedMessages {
 pub(crate) enum WatchAnswer {
     /// The shard has no such client.
     Gone,
-    /// Other connections are watched already, as many as a shard allows.
+    /// Other connections are watched already: the shard's limit is reached.
     TooMany,
     Messages(WatchedMessages),
 }

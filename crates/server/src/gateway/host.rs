@@ -37,6 +37,7 @@ const LISTEN_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Why the gateway cannot start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum GatewayError {
     /// The libp2p host cannot start.
     #[error(transparent)]

@@ -5,6 +5,7 @@ pub(super) const SECRET_BYTES_MIN: usize = 32;
 
 /// Why the settings of `hooks` cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum HookError {
     /// `hooks.url` is not a URL.
     #[error(

@@ -124,7 +124,7 @@ impl Hooks {
     }
 
     /// A slot for a question. `None`: `hooks.waiting_max` joins and messages wait for an answer, or
-    /// as many clients that connect.
+    /// `hooks.waiting_max` clients that connect.
     pub fn reserve(&self, hook: Hook) -> Option<Slot> {
         let count = if hook == Hook::Connect { &self.connecting } else { &self.waiting };
         if !add_up_to(count, self.settings.waiting_max) {
@@ -143,7 +143,7 @@ impl Hooks {
 
     /// Asks the backend.
     pub fn ask(&self, question: Question) {
-        // It fails when the server stops; then nobody waits for the answer.
+        // It fails when the server stops; then no client waits for the answer.
         let since = std::time::Instant::now();
         self.questions.send(QueuedQuestion { question, since }).ok();
     }

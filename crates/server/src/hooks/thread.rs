@@ -1,6 +1,6 @@
 //! The thread that sends the requests.
 //!
-//! It sends `hooks.requests_max` requests at once: questions in their order, and notices when no
+//! It sends at most `hooks.requests_max` requests at the same time: questions in their order, and notices when no
 //! question waits. So a crowd that leaves delays no join. `hooks.timeout` counts from the client's
 //! message on: a question that waited in the queue has less time, and none waits for longer.
 
@@ -263,7 +263,7 @@ impl Sender {
 
     async fn send(&self, hook: Hook, body: &str) -> Result<Bytes, Failure> {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        // The id is random like that of a channel.
+        // The id is random like the id of a channel.
         let id = ChannelId::new().map(|id| id.to_string()).unwrap_or_default();
         let request = Request::builder()
             .method(Method::POST)

@@ -24,7 +24,7 @@ pub(crate) enum Verdict {
 /// A join or a message that is allowed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Allowed {
-    /// Of a join: the client's presence meta, instead of that of its token.
+    /// Of a join: the client's presence meta, which replaces the meta of its token.
     pub meta: Option<Value>,
     /// The response of the client's `ok` reply.
     pub reply: Option<Body>,

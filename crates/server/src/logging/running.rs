@@ -18,6 +18,7 @@ static FILTER: OnceLock<Handle<EnvFilter, Registry>> = OnceLock::new();
 
 /// Why logging cannot start, or its level cannot change.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LogError {
     /// `log.level` is not a valid filter.
     #[error("cannot use log.level: {0}")]

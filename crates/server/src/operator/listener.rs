@@ -39,6 +39,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// Why the operator's listener cannot start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AdminError {
     /// An address of `admin.listen` cannot be used.
     #[error(

@@ -38,7 +38,7 @@ pub(super) struct Member {
     expiry: Option<ExpiryId>,
     /// Whether the client was told that the token expires.
     is_notified: bool,
-    /// Whether its presence meta is not that of the token.
+    /// Whether its presence meta differs from the meta of the token.
     has_own_meta: bool,
 }
 
@@ -127,7 +127,7 @@ impl Channel for RuleChannel {
 }
 
 impl RuleChannel {
-    /// Begins a joined channel. `meta` is the client's presence meta, instead of that of its token.
+    /// Begins a joined channel. `meta` is the client's presence meta, which replaces the meta of its token.
     pub(super) fn begin(
         &self,
         member: &mut Option<Box<Member>>,
@@ -209,7 +209,7 @@ impl RuleChannel {
         let grant = token.as_ref().and_then(|token| token.grant(socket));
         let is_expired = grant.as_deref().is_some_and(is_expired);
         if !self.needs_token() {
-            // An expired token of the socket names nobody. The rule needs none.
+            // An expired token of the socket names no user. The rule needs none.
             return Ok(token.filter(|_| !is_expired));
         }
         let grant = grant.ok_or(TokenFault::Missing)?;
@@ -239,7 +239,7 @@ impl RuleChannel {
         grant.may_publish(socket.topic()).then_some(()).ok_or(TokenFault::Topic)
     }
 
-    /// Replaces the token of this channel. If it is that of the socket, the other channels use the
+    /// Replaces the token of this channel. If it is the token of the socket, the other channels use the
     /// new one too. Returns the time until the new token expires.
     fn refresh(
         &self,

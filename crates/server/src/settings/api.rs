@@ -24,7 +24,7 @@ section! {
         /// Largest body of a request, in bytes. A larger one gets 413.
         body_bytes_max: u32 = 1 << 20, "bytes",
             "The request gets 413: \"payload_too_large\".";
-        /// Requests of one process that run at once. A further one gets 429.
+        /// Requests of one process that run at the same time. A further one gets 429.
         #[serde(skip)]
         #[doc(hidden)]
         requests_max: u32 = 256, "requests",

@@ -142,6 +142,7 @@ const RULES_MAX: usize = 1_000;
 
 /// Why a rule cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RuleError {
     /// There are too many rules.
     #[error("cannot use {rules} rules: there may be {RULES_MAX}; use patterns that end in *")]

@@ -15,7 +15,7 @@ section! {
         nats: Vec<String> = Vec::new();
         /// A NATS credentials file (.creds); empty for none.
         credentials_file: PathBuf = PathBuf::new();
-        /// A PEM file with certificate authorities instead of those of the system; empty for none.
+        /// A PEM file with certificate authorities that replace the system's; empty for none.
         root_certificates: PathBuf = PathBuf::new();
         /// A client certificate for NATS, as a PEM file; empty for none.
         client_certificate: PathBuf = PathBuf::new();

@@ -25,11 +25,11 @@ section! {
         /// The longest time until an answer, from the client's message or request on.
         #[serde(with = "humantime_serde")]
         timeout: Duration = Duration::from_secs(3);
-        /// Requests of one process that run at once. Further ones wait in a queue.
+        /// Requests of one process that run at the same time. Further ones wait in a queue.
         requests_max: u32 = 64;
-        /// Joins and messages of one process that wait for an answer; as many messages behind
-        /// those; as many clients that connect; and as many notices. When more wait, clients, joins
-        /// and messages are decided as after a failure, and notices are dropped.
+        /// The bound of each of four queues of a process: joins and messages that wait for an
+        /// answer, messages behind them, clients that connect, and notices. When more wait,
+        /// clients, joins and messages are decided as after a failure, and notices are dropped.
         #[serde(skip)]
         #[doc(hidden)]
         waiting_max: u32 = 1_000;

@@ -148,7 +148,7 @@ impl Layers {
         text
     }
 
-    /// Sets the keys of a section, and those of the sections in it.
+    /// Sets the keys of a section and of the sections in it.
     fn set_section(&mut self, from: &str, section: &str, keys: Table) -> Result<(), SettingsError> {
         if !self.has_section(section) {
             return Err(self.unknown_section(from, section));

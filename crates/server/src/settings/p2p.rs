@@ -6,7 +6,7 @@ use watchfire_p2p::{Dht, Multiaddr};
 
 use super::section::section;
 
-/// Without a gateway, nobody parses addresses.
+/// Without a gateway, addresses are not parsed.
 #[cfg(not(feature = "pages"))]
 type Multiaddr = String;
 
@@ -20,7 +20,7 @@ section! {
         listen: Vec<Multiaddr> = Vec::new();
         /// Peers to stay connected to, such as `"/ip4/192.0.2.1/tcp/4001/p2p/12D3…"`.
         bootstrap: Vec<Multiaddr> = Vec::new();
-        /// Further addresses at which peers reach the server, such as that of a router in front.
+        /// Further addresses at which peers reach the server, such as the address of a router in front.
         announce: Vec<Multiaddr> = Vec::new();
         /// The file of the server's key pair, created at the first start. Empty: a new key at each
         /// start.
@@ -39,8 +39,8 @@ section! {
         /// stays after the last request for its page. Blocks in transfer take at most 32 MiB more.
         cache_bytes_max: u64 = 64 << 20, "bytes",
             "The least recently read block is dropped, and fetched again for the next request.";
-        /// Pages whose content is transferred to libp2p peers at once, and as many in the other
-        /// direction. When the limit is reached, peers get DONT_HAVE, and browsers wait until the
+        /// Pages whose content is transferred to libp2p peers at the same time. The other direction
+        /// has the same bound. When the limit is reached, peers get DONT_HAVE, and browsers wait until the
         /// transfer of another page ends.
         #[serde(skip)]
         #[doc(hidden)]

@@ -35,8 +35,8 @@ pub(crate) trait Section {
     fn rows(&self) -> Vec<Row>;
 }
 
-/// Declares a section. A field is `name: type = default;`, and that of a limit
-/// `name: type = default, "unit", "What happens when it is reached.";`.
+/// Declares a section. A field is `name: type = default;`. The field of a
+/// limit is `name: type = default, "unit", "What happens when it is reached.";`.
 macro_rules! section {
     (
         $(#[$($about:tt)*])*

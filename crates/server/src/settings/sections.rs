@@ -126,11 +126,11 @@ section! {
         /// Event loops, each with its own listener; 0 for one per core.
         shards: u16 = 0;
         /// Processes behind the same port, for when one may not have enough open files. Topics,
-        /// presence, pages and grids span them. 0 for as many as `limits.sockets_max` needs under
+        /// presence, pages and grids span them. 0 for the number that `limits.sockets_max` needs under
         /// the open-file limit.
         processes: u16 = 1;
         /// Period over which a stop spreads the closing of its sockets, so that clients do not
-        /// reconnect all at once. Shorter for few sockets: at most 50 ms for each.
+        /// all reconnect in the same moment. Shorter for few sockets: at most 50 ms for each.
         #[serde(with = "humantime_serde")]
         drain_period: Duration = Duration::from_secs(10);
     }

@@ -165,7 +165,7 @@ pub(super) fn id_of_topic(topic: &str) -> &str {
     topic.strip_prefix('\0').unwrap_or(topic)
 }
 
-/// Whether a topic of the hub is that of a socket's id.
+/// Whether a topic of the hub is the topic of a socket's id.
 pub(super) fn is_id_topic(topic: &str) -> bool {
     topic.starts_with('\0')
 }

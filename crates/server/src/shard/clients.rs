@@ -11,7 +11,7 @@ use super::client::Client;
 #[derive(Default)]
 pub(super) struct Clients {
     entries: Slab<Option<Client>>,
-    /// It wraps after four billion clients. No id of a client that is gone is kept for so long.
+    /// It wraps after four billion clients. No id of a client that is gone is kept until then.
     last_generation: u32,
 }
 

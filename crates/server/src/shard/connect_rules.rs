@@ -113,7 +113,7 @@ pub(crate) struct ConnectQuestion {
 /// The backend that decides about clients.
 pub(crate) struct ConnectHook {
     pub hooks: Arc<Hooks>,
-    /// The server asks nobody about its own clients.
+    /// The server does not ask the backend about its own clients.
     pub own_client_key: OwnClientKey,
 }
 

@@ -55,7 +55,7 @@ use crate::channel_api::{
 const SCANS_MAX: usize = 4;
 /// The time of one slice.
 const SLICE_TIME: Duration = Duration::from_millis(1);
-/// The clock is read after so many connections.
+/// The clock is read after this number of connections.
 const CHECKED_AFTER: usize = 128;
 /// Topics of a connection in a list, and in its details.
 const TOPICS_IN_LIST: usize = 3;
@@ -143,7 +143,7 @@ impl Shard {
         };
         let Some(candidate) = candidate else { return };
         if scan.first.len() == scan.search.limit() {
-            // Most connections of a large server end here: their value is as low as that of the others.
+            // Most connections of a large server end here: their value is as low as the values of the others.
             if scan.first.peek().is_some_and(|Reverse(least)| candidate.rank <= least.rank) {
                 return;
             }
@@ -369,7 +369,7 @@ impl Shard {
         self.hub.find(&client.subscriptions, topic).is_some()
     }
 
-    /// The address of a client: the one that its proxy names, or that of its connection.
+    /// The address of a client: the one that its proxy names, or the address of its connection.
     fn address_of(&self, sockets: &Sockets, socket: SocketId, client: Option<&Client>) -> String {
         let address = sockets.address_of(socket);
         let counted = client.and_then(|client| client.details.as_ref()?.counted);

@@ -1,7 +1,7 @@
 //! Joins that wait until their client has read.
 //!
 //! A join may send much to its client: a presence list of any size, missed messages, the state of an
-//! application. A client that connects again joins all its topics at once. Their states together
+//! application. A client that connects again joins all its topics in the same moment. Their states together
 //! do not fit into its queue, and closing it would only make it connect again, for ever. So a join
 //! waits while its client's queue is over half of its limit, and each state finds room.
 //!

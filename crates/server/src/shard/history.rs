@@ -1,7 +1,7 @@
 //! Topics with a history: joins that recover missed messages, and messages with positions.
 //!
 //! The log of a topic may be ahead of the messages that this shard has queued. A client that joins gets
-//! the messages of the log at once, so later the shard skips those that the client already has.
+//! the messages of the log immediately, so later the shard skips those that the client already has.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

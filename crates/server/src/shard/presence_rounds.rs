@@ -1,6 +1,6 @@
 //! Selects the presence changes to broadcast next: one diff for each changed topic, in rounds.
 //!
-//! When thousands of clients join or leave at once, the diffs of all their topics take megabytes,
+//! When thousands of clients join or leave in the same moment, the diffs of all their topics take megabytes,
 //! and as much again when they are encoded. So only a few diffs are on their way at a time. The
 //! changes of other topics wait, and merge with later changes.
 

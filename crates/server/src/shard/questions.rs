@@ -16,7 +16,7 @@ use crate::channel_api::{ShardAnswer, ShardQuestion, ShardQuestions, WatchAnswer
 const UNSUBSCRIBED: &str = "unsubscribed";
 
 impl Shard {
-    /// Answers a question, at once or after a scan.
+    /// Answers a question, immediately or after a scan.
     pub(super) fn answer_question(&mut self, sockets: &mut Sockets, asked: Arc<ShardQuestions>) {
         let answer = match &asked.question {
             ShardQuestion::Topics { prefix, after, count } => {

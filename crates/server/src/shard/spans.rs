@@ -15,7 +15,7 @@ struct JoinParams<'a> {
     traceparent: Cow<'a, str>,
 }
 
-/// The span of a join: below that of the client, or the first of a new trace.
+/// The span of a join: below the span of the client, or the first of a new trace.
 pub(super) fn join_span(message: &Message<'_>) -> Span {
     if !is_on() {
         return Span::off();

@@ -1,7 +1,7 @@
 //! What waits in a shard: requests that a feature parked, upgrade requests about which the backend
 //! decides, joins of clients that read slowly, and messages that arrive before their join ends.
 //!
-//! A parked request has a key with one of two high bits, so that its key is not that of a client. A
+//! A parked request has a key with one of two high bits, so that it differs from the keys of clients. A
 //! shard has fewer than a billion of any.
 
 use std::any::Any;

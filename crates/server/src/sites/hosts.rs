@@ -11,6 +11,7 @@ const LOCALHOST: &str = "localhost";
 
 /// Why the settings of sites are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SitesError {
     /// `sites.domain` is not a domain.
     #[error(

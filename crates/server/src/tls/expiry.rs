@@ -44,7 +44,7 @@ impl Validity {
         self.not_after.duration_since(self.not_before).unwrap_or_default()
     }
 
-    /// The action that an operator must take for a certificate that nobody renews automatically; `None` while
+    /// The action that an operator must take for a certificate that is not renewed automatically; `None` while
     /// there is time.
     pub fn advice(&self, now: SystemTime) -> Option<&'static str> {
         if self.not_after <= now {

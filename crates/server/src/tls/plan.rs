@@ -17,6 +17,7 @@ use crate::settings::{AcmeChallenge, Settings};
 
 /// Why TLS cannot start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TlsStartError {
     /// Only one of `tls.cert` and `tls.key` is set.
     #[error("cannot use TLS: set both tls.cert and tls.key, or neither")]

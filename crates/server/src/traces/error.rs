@@ -2,6 +2,7 @@ use crate::not_built::NotBuilt;
 
 /// Why traces cannot start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TracesError {
     /// `traces.sample` is not a share.
     #[error("cannot use traces.sample {sample}: it must be from 0 to 1")]

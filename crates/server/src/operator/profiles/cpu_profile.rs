@@ -16,6 +16,7 @@ static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProfileError {
     /// Another one runs.
     #[error("cannot start a profile: another one of this process runs; wait until it has ended")]

@@ -15,6 +15,7 @@ const UNREADABLE_MAX: usize = 10;
 
 /// Why a deny-list cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DenyFileError {
     /// The file cannot be read or written.
     #[error("cannot use the deny-list: {source}")]

@@ -24,7 +24,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest response. A chain of certificates has some kilobytes.
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
-/// An HTTPS client that trusts the system's certificates, and those of a file.
+/// An HTTPS client that trusts the system's certificates and the certificates of a file.
 #[derive(Clone)]
 pub(super) struct AcmeHttpClient {
     client: Client<HttpsConnector<HttpConnector>, BodyWrapper<Bytes>>,

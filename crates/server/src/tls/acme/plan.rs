@@ -20,6 +20,7 @@ const DOMAIN_LEN_MAX: usize = 253;
 
 /// Why certificates cannot be ordered.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AcmeSetupError {
     /// An entry of `tls.acme.domains` is not a domain.
     #[error("cannot use tls.acme.domains {domain:?}: {reason}")]
@@ -81,6 +82,7 @@ pub enum AcmeSetupError {
 
 /// Why a name cannot be in a certificate of an ACME server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DomainError {
     /// A wildcard.
     #[error(

@@ -75,6 +75,6 @@ async fn serve(stream: TcpStream, redirects: Arc<Redirects>) {
         .max_buf_size(HEAD_BYTES_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // Errors are those of the client.
+    // Errors are the client's.
     let _ = timeout(CONNECTION_TIMEOUT, connection).await;
 }
