@@ -88,7 +88,7 @@ impl ClusterPart for ReplicatedPresence {
         let (topic, changes) = match postcard::from_bytes(message)? {
             Message::Changes { topic, changes } => (topic, changes),
             Message::Ended { topic } => {
-                self.on(topic).import_all(from, topic, &[]);
+                self.on(topic).forget_topic_of(from, topic);
                 return Ok(());
             }
         };
@@ -107,9 +107,7 @@ impl ClusterPart for ReplicatedPresence {
     fn introduce_to(&self, node: NodeId, topic: &str) {
         // Keep the lock, so that no other thread sends a later change before this state.
         let mut presence = self.on(topic);
-        let present = presence.export(topic);
-        let own: Vec<OwnChange> = present.into_iter().map(OwnChange::Joined).collect();
-        for changes in own.chunks(CHANGES_PER_MESSAGE) {
+        for changes in presence.export(topic).chunks(CHANGES_PER_MESSAGE) {
             self.link.send_state(node, &Message::Changes { topic, changes: changes.into() });
         }
     }

@@ -13,7 +13,7 @@ use crate::history::position::Position;
 /// Epochs of one log. A client with a position of an earlier one is not recovered.
 const EPOCHS_MAX: usize = 16;
 /// The messages whose origin a log remembers, to recognise one that is sent again. More messages of a
-/// topic are hardly ever on their way at once.
+/// topic are hardly ever on their way together.
 const ORIGINS_MAX: usize = 256;
 /// The memory of a kept message besides its texts.
 const MESSAGE_OVERHEAD_BYTES: usize = 80;
@@ -75,7 +75,7 @@ pub struct Origin {
     pub node: u16,
     /// Random: another process with the same node has another one.
     pub incarnation: u64,
-    /// The number of the message among those of its process.
+    /// The number of the message in its process.
     pub number: u64,
 }
 
@@ -117,7 +117,7 @@ pub enum Comparison {
 /// The recent messages of one topic.
 ///
 /// Offsets count the messages from 1, without gaps. A process that begins to write the log begins an
-/// *epoch* with a random id, so two processes that write at once never give two messages the same
+/// *epoch* with a random id, so two processes that write at the same time never give two messages the same
 /// position. The log remembers where its epochs end.
 #[derive(Debug)]
 pub struct Log {

@@ -107,10 +107,6 @@ pub enum ImportError {
 /// of each diff, in order. The other node passes each of them to [`import`](Presence::import). The
 /// same change may arrive twice.
 ///
-/// A driver that resumes links without [`forget_node`](Presence::forget_node) passes the exported
-/// presences to [`import_all`](Presence::import_all), which also removes those that the node no longer
-/// has. The server always forgets a node when its link ends, so it does not need that.
-///
 /// The driver drops changes of a topic without local subscribers. It calls
 /// [`forget_remote`](Presence::forget_remote) when the last subscriber has left.
 impl Presence {
@@ -118,32 +114,21 @@ impl Presence {
     ///
     /// The next diff may repeat some of them. `&mut self` is needed to record that other nodes know
     /// them, so that their leaves are sent.
-    pub fn export(&mut self, topic: &str) -> Vec<Exported> {
+    pub fn export(&mut self, topic: &str) -> Vec<OwnChange> {
         let Some(topic) = self.find_topic(topic) else { return Vec::new() };
         self.note_known_to(topic, KnownTo::Nodes);
         let versions = self.of_topic(topic).map(|slot| &self.entries[slot].version);
-        versions.filter(|version| self.is_own(version.reference())).map(Exported::from).collect()
+        let own = versions.filter(|version| self.is_own(version.reference()));
+        own.map(|version| OwnChange::Joined(version.into())).collect()
     }
 
-    /// Replaces another node's presences on the topic by the exported ones.
-    ///
-    /// Returns the number of presences that [`import`](Self::import) would refuse.
-    pub fn import_all(&mut self, from: NodeId, topic: &str, exported: &[Exported]) -> usize {
-        if from == self.node() {
-            return exported.len();
-        }
-        let mut kept: Vec<Reference> =
-            exported.iter().flat_map(|e| [Some(e.reference), e.previous]).flatten().collect();
-        kept.sort_unstable();
-        let is_gone = |reference: Reference| {
-            reference.node() == from && kept.binary_search(&reference).is_err()
-        };
-        if let Some(topic) = self.find_topic(topic) {
-            let all = self.of_topic(topic);
-            let gone: Vec<u32> = all.filter(|&slot| is_gone(self.reference(slot))).collect();
-            gone.into_iter().for_each(|slot| self.remove(slot));
-        }
-        exported.iter().filter(|joined| self.import_joined(from, topic, joined).is_err()).count()
+    /// Removes another node's presences on a topic, because they are outdated. Diffs contain their
+    /// leaves.
+    pub fn forget_topic_of(&mut self, node: NodeId, topic: &str) {
+        let Some(topic) = self.find_topic(topic).filter(|_| node != self.node()) else { return };
+        let is_gone = |&slot: &u32| self.reference(slot).node() == node;
+        let gone: Vec<u32> = self.of_topic(topic).filter(is_gone).collect();
+        gone.into_iter().for_each(|slot| self.remove(slot));
     }
 
     /// Applies a change that another node sent.
@@ -308,7 +293,9 @@ mod tests {
             for owner in &mut owners {
                 there.track(owner, topic, "guest", "{}").unwrap();
             }
-            assert_eq!(here.import_all(NodeId(1), topic, &there.export(topic)), 0);
+            for joined in there.export(topic) {
+                here.import(NodeId(1), topic, &joined).unwrap();
+            }
             while topic == TOPICS[0] && here.poll_diff().is_some() {}
         }
         here
@@ -331,7 +318,7 @@ mod tests {
     #[test]
     fn leaves_that_were_not_sent_are_forgotten_with_their_topic() {
         let mut presence = presence_with_others();
-        assert_eq!(presence.import_all(NodeId(1), TOPICS[0], &[]), 0);
+        presence.forget_topic_of(NodeId(1), TOPICS[0]);
         assert_eq!(presence.leaves_waiting, 2);
         TOPICS.iter().for_each(|topic| presence.forget_remote(topic));
         assert_eq!(presence.poll_diff(), None);

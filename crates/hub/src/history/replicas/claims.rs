@@ -84,7 +84,7 @@ impl<E: Environment> Replicas<E> {
         (first.1, second.map(|(_, node)| node))
     }
 
-    /// Begins to claim those of these topics that this process should own and does not claim yet.
+    /// Begins to claim these topics, except the ones without a history and the ones that it claims already.
     pub(super) fn claim(&mut self, now: Instant, mut topics: Vec<Arc<str>>) {
         topics.retain(|topic| {
             self.environment.bounds(topic).is_some() && self.entry(now, topic).claim.is_none()

@@ -1,4 +1,4 @@
-//! Copies: how the log of each process with subscribers follows that of the owner.
+//! Copies: how the log of each process with subscribers follows the log of the owner.
 //!
 //! The owner sends each message with the position before it ([`Packet::Append`]). A process takes a
 //! message only if its own log ends there. A link that broke, or a subscription that began meanwhile,
@@ -177,7 +177,7 @@ impl<E: Environment> Replicas<E> {
         }
     }
 
-    /// Joins a log with that of this process, which claims the topic.
+    /// Joins a log with the log of this process, which claims the topic.
     fn merge(&mut self, topic: &str, log: Log, comparison: Comparison) {
         let entry = self.topics.get_mut(topic).expect("the topic is claimed");
         match comparison {

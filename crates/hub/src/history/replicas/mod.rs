@@ -4,7 +4,7 @@
 //! with subscribers, and to the *deputy*, the process that would be the owner without it.
 //!
 //! - `claims`: which process owns a topic, and how another one takes over.
-//! - `copies`: how the logs of the other processes follow that of the owner.
+//! - `copies`: how the logs of the other processes follow the log of the owner.
 //! - `unconfirmed`: messages that wait for an owner, or that no process has besides the owner.
 //! - `sweep`: what is dropped, so that the memory is bounded.
 //!
@@ -75,7 +75,7 @@ pub struct Totals {
     pub dropped_logs: u64,
     /// Messages that were not published, because no owner was there in time.
     pub dropped_publishes: u64,
-    /// Logs that began again, because two processes had written at once.
+    /// Logs that began again, because two processes had written at the same time.
     pub diverged_logs: u64,
 }
 
