@@ -26,7 +26,7 @@ impl Drop for NatsServer {
     }
 }
 
-/// Free ports, which stay free unless another program takes one at once.
+/// Free ports, which stay free unless another program takes one in between.
 fn free_ports(count: usize) -> Vec<u16> {
     let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()

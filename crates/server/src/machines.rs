@@ -82,7 +82,7 @@ pub(crate) async fn place_lost(machine: &mut Option<Machine>) -> ClusterError {
     }
 }
 
-/// Links a process to those of the other machines.
+/// Links a process to the processes of the other machines.
 pub(crate) async fn link(
     settings: &ClusterSettings,
     me: NodeId,

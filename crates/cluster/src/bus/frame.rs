@@ -47,7 +47,7 @@ pub enum FrameError {
     /// The length is 0, so there is no kind.
     #[error("empty frame")]
     Empty,
-    /// The length is over that of the largest message.
+    /// The frame is longer than the largest message.
     #[error("a frame has {len} bytes, the maximum is {max}")]
     Oversized {
         /// The length in its header.

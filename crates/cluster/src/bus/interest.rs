@@ -27,7 +27,7 @@
 //!
 //! A user who reloads a page leaves the only topic of that user and joins it again. Each time, every
 //! node would be told, and the join would wait for all of them. So a topic stays announced after its last
-//! subscriber has left, and a join within that time is ready at once.
+//! subscriber has left, and a join within that time does not wait.
 //!
 //! # Bounds
 //!
@@ -169,7 +169,7 @@ impl Interest {
         Subscribed { readiness, announce }
     }
 
-    /// Removes a local subscriber. Returns a topic to withdraw at once, which may be another one.
+    /// Removes a local subscriber. Returns a topic to withdraw now, which may be another one.
     pub fn unsubscribe(&mut self, topic: &str) -> Option<Arc<str>> {
         let Some((name, _)) = self.local.get_key_value(topic) else {
             debug_assert!(false, "an unsubscribe follows a subscribe");

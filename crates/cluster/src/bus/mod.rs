@@ -102,7 +102,7 @@ pub trait Bus: Send + Sync + 'static {
     fn subscribe(&self, topic: &str) -> Readiness;
 
     /// Removes a local subscriber. The last one is withdrawn from the other nodes after
-    /// [`BusLimits::linger`]. Until then, a new subscription is ready at once.
+    /// [`BusLimits::linger`]. Until then, a new subscription does not wait.
     fn unsubscribe(&self, topic: &str);
 
     /// Whether the topic is announced to the other nodes, or about to be: while it has subscribers,

@@ -31,8 +31,8 @@ enum Kind {
     Message,
     /// An announcement or acknowledgement.
     Control,
-    /// All topics for a new link. They do not count against the queue's bound, because their size
-    /// is that of the stored topics.
+    /// All topics for a new link. They do not count against the queue's bound: they are as large as
+    /// the topics that this node stores anyway.
     Initial,
 }
 

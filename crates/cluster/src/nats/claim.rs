@@ -21,8 +21,8 @@ use watchfire_types::{FixedHash, Instant, NodeId};
 /// A hash of samples of this crate's messages. A test computes it, so that it changes with them.
 pub(crate) const FORMAT: u64 = 0x1f58_d597_df3e_658f;
 
-/// The format that a machine announces: that of this crate's messages and that of the messages which
-/// the links carry. Machines of another format are not linked.
+/// The format that a machine announces: one hash of the messages of this crate and of the messages
+/// that the links carry. Machines of another format are not linked.
 pub(crate) fn announced_format(of_messages: u64) -> u32 {
     let hash = FixedHash::new(0).number(FORMAT).number(of_messages).finish();
     (hash >> 32) as u32
@@ -36,7 +36,7 @@ const HELLO_INTERVAL: Duration = Duration::from_millis(300);
 const CLAIM_TIME: Duration = Duration::from_millis(500);
 /// How often a machine announces itself.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
-/// A machine that was silent for so long is gone.
+/// A machine that was silent for this time is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How long a start may take.
 const START_TIME_MAX: Duration = Duration::from_secs(30);
@@ -55,7 +55,7 @@ pub(crate) enum MachineMessage {
 /// A machine and its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Announcement {
-    /// New at each start, and larger than that of a machine that started earlier.
+    /// New at each start, and larger than the incarnation of a machine that started earlier.
     pub incarnation: u64,
     pub first: u16,
     pub processes: u16,

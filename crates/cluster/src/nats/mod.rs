@@ -6,7 +6,7 @@
 //! everything that holds between processes holds between machines.
 //!
 //! - A [`Machine`] gets the numbers of its processes and the secret of the cluster.
-//! - [`Links`] connects one process to those of the other machines: it finds them, opens a link to
+//! - [`Links`] connects one process to the processes of the other machines: it finds them, opens a link to
 //!   each, and gives one end of it to the bus.
 //!
 //! # Loss
@@ -34,7 +34,7 @@ pub use links::{LinkTotals, Links, Process};
 pub use machine::{JoinError, Machine};
 pub use settings::{NatsError, NatsSettings};
 
-/// A number that is larger than those of earlier starts, and differs between machines.
+/// A number that is larger than at earlier starts, and differs between machines.
 fn new_incarnation() -> Result<u64, getrandom::Error> {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
     let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);

@@ -14,7 +14,7 @@ pub struct NatsSettings {
     pub urls: Vec<String>,
     /// A file with credentials (`.creds`), if the servers need one.
     pub credentials_file: Option<PathBuf>,
-    /// A PEM file with certificate authorities, instead of those of the system.
+    /// A PEM file with certificate authorities, instead of the authorities of the system.
     pub root_certificates: Option<PathBuf>,
     /// A client certificate and its key, as PEM files.
     pub client_certificate: Option<(PathBuf, PathBuf)>,

@@ -9,11 +9,11 @@
 //! A ready worker sends heartbeats ([`Control::heartbeat`]). One that is stopped or deadlocked sends
 //! none: the other workers receive [`Order::Unresponsive`], and the supervisor then kills and
 //! restarts it. Only this needs a timeout: a process notices the end of another by the end of a socket. A dead worker's
-//! links end at once, and when the supervisor dies, its workers drain. The supervisor serves no
+//! links end immediately, and when the supervisor dies, its workers drain. The supervisor serves no
 //! clients, and its memory does not grow: it sends each descriptor and closes it, except listeners.
 //!
 //! A worker has its own process group, so that a terminal's ^C reaches only the supervisor. Service
-//! managers signal all processes at once. A worker that then ends before the supervisor's stop is
+//! managers signal all processes together. A worker that then ends before the supervisor's stop is
 //! restarted.
 //!
 //! ```no_run

@@ -30,7 +30,7 @@ pub(crate) enum SupervisorMessage<'a> {
     },
     /// The next piece of the startup data.
     StartupData(#[serde(borrow)] &'a [u8]),
-    /// The next listeners, as many as there are descriptors.
+    /// The next listeners, one for each descriptor.
     Listeners,
     /// The sockets for the bus and for handing over connections.
     Link { to: u16, number: u64 },

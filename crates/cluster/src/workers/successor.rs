@@ -72,7 +72,7 @@ enum Message<'a> {
     Begin { protocol: u16, data_bytes: u32, descriptors: u32 },
     /// The next piece of the data.
     Data(#[serde(borrow)] &'a [u8]),
-    /// The next descriptors, as many as come with the message.
+    /// The message carries the next descriptors.
     Descriptors,
 }
 

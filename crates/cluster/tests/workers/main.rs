@@ -53,7 +53,7 @@ async fn a_connection_can_move_from_any_worker_to_any_other() {
         assert_eq!(reply, format!("{to} {}", running.pids[to]));
         assert_eq!(client.request("still here").await, "still here");
     }
-    // Several lines at once: buffered lines move with the connection.
+    // Several lines in one write: buffered lines move with the connection.
     client.send("give 1 give 2 who\nsecond\nthird").await;
     assert_eq!(client.receive().await, format!("2 {}", running.pids[2]));
     assert_eq!(client.receive().await, "second");

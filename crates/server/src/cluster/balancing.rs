@@ -54,7 +54,7 @@ pub(crate) struct Balancer {
     pub first: NodeId,
     /// Event loops of each process.
     pub shards: u16,
-    /// Sockets of each address; at least as many as there are event loops.
+    /// Sockets of each address; at least one for each event loop.
     pub sockets: u32,
     pub cores: usize,
     /// The targets that were set last; empty when another process may have set others since.

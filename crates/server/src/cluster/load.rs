@@ -6,10 +6,10 @@
 use serde::{Deserialize, Serialize};
 use watchfire_types::NodeId;
 
-/// A change of more connections than this is reported to the first process at once, because the
+/// A change of more connections than this is reported to the first process immediately, because the
 /// first process balances new connections by it.
 const CHANGE_REPORTED_AT_ONCE: u64 = 256;
-/// The same for a change of more than one in so many of the connections that a process may have.
+/// The same for a change that exceeds one part in this number of the connections that a process may have.
 const SHARE_REPORTED_AT_ONCE: u64 = 16;
 /// Any other change is reported this often, in ticks.
 const CHANGED_TICKS: u32 = 5;

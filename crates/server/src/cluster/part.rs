@@ -121,7 +121,7 @@ pub(crate) trait ClusterPart: Send + Sync {
     /// Another process subscribed to a topic: sends it this process's state of the topic.
     fn introduce_to(&self, _node: NodeId, _topic: &str) {}
 
-    /// Another process no longer subscribes to a topic. If it subscribes again at once, it may receive
+    /// Another process no longer subscribes to a topic. If it subscribes again immediately, it may receive
     /// a change that was sent for its earlier subscription, and no later change that undoes it. A part
     /// for which that matters tells the process that its state of the topic is outdated.
     fn unsubscribed(&self, _node: NodeId, _topic: &str) {}

@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use watchfire_types::NodeId;
 
-/// Requests that may wait at once. When as many wait, a further request fails at once, as if the
-/// other process had not answered.
+/// Requests that may wait at the same time. At the limit, a further request fails immediately, as if
+/// the other process had not answered.
 const REQUESTS_MAX: usize = 10_000;
 
 /// Why a request has no response.

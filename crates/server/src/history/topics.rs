@@ -1,4 +1,4 @@
-//! The topics that have a history: by the rules of this process, and by those of other machines.
+//! The topics that have a history: by the rules of this process, and by the rules of other machines.
 //!
 //! Machines may have other rules, for instance while a setting is changed on one after the other. All
 //! must agree about the owner of a topic. So a process tells the others its patterns, and a topic has a
@@ -20,7 +20,7 @@ pub(super) type PatternList = Vec<(String, Option<Bounds>)>;
 #[derive(Default)]
 pub(super) struct HistoryTopics {
     own: OnceLock<Patterns<Option<Bounds>>>,
-    /// Those of other processes that differ. They stay when the process is gone, until another one has
+    /// The patterns of other processes that differ. They stay when the process is gone, until another one has
     /// its number: topics keep their history while a machine restarts.
     others: RwLock<BTreeMap<NodeId, Patterns<Option<Bounds>>>>,
     /// Whether there are others, so that most servers pay one read.

@@ -50,7 +50,7 @@ impl Incoming {
         is_due.then(|| self.ack(false))
     }
 
-    /// Answers a probe of the sender, which has sent so many packets.
+    /// Answers a probe of the sender, which has sent this number of packets.
     pub fn probed(&mut self, sent: u64) -> Ack {
         self.is_gap_reported = sent > self.expected;
         self.ack(self.is_gap_reported)

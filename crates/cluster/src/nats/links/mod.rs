@@ -1,4 +1,4 @@
-//! The links of one process to those of other machines.
+//! The links of one process to the processes of other machines.
 
 mod peers;
 mod tunnel;
@@ -25,7 +25,7 @@ use crate::nats::settings::{NatsError, NatsSettings};
 
 /// How often links are opened and probed.
 const TICK: Duration = Duration::from_millis(250);
-/// Ticks between two signs of life.
+/// Ticks between two heartbeats.
 const TICKS_PER_HEARTBEAT: u32 = 4;
 /// Within these ticks after its start, a process has heard a heartbeat of every other one.
 const TICKS_TO_HEAR_ALL: u32 = TICKS_PER_HEARTBEAT + 2;
@@ -48,7 +48,7 @@ pub struct Process {
     pub format: u64,
 }
 
-/// A sign of life, to all processes of the cluster.
+/// A message to all processes of the cluster, once a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Heartbeat {
     node: u16,
@@ -92,7 +92,7 @@ struct Counters {
     bytes_in: AtomicU64,
 }
 
-/// Links of one process to those of other machines. They end when this is dropped.
+/// Links of one process to the processes of other machines. They end when this is dropped.
 pub struct Links {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -14,7 +14,7 @@ use super::Publisher;
 use super::tunnel::Tunnel;
 use crate::nats::packet::{Body, Packet};
 
-/// A process that was silent for so long is gone.
+/// A process that was silent for this time is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(6);
 
 /// The processes of other machines that are known.
@@ -53,7 +53,7 @@ impl Peers {
         self.peers.values().all(|peer| peer.tunnel.is_some())
     }
 
-    /// Notes a sign of life.
+    /// Notes a heartbeat.
     pub fn heard(&mut self, node: NodeId, incarnation: u64) {
         let now = Instant::now();
         match self.peers.get_mut(&node) {

@@ -10,7 +10,7 @@ fn outputs(supervisor: &mut Supervisor) -> Vec<Output> {
     std::iter::from_fn(|| supervisor.poll_output()).collect()
 }
 
-/// Carries out all outputs at once, like a driver with quick workers.
+/// Carries out all outputs immediately, like a driver with quick workers.
 fn settle(supervisor: &mut Supervisor, now: Instant) -> Vec<Output> {
     let mut seen = Vec::new();
     while let Some(output) = supervisor.poll_output() {
