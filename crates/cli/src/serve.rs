@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use watchfire::{Layers, Server, Settings, Started};
+use watchfire::{Layers, Operator, Pages, Server, Settings, Started};
 
 /// Signals, shown below the options.
 const SIGNALS: &str = "Signals:
@@ -74,17 +74,22 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
         for link in links(&started.addresses, is_encrypted) {
             print_line(format_args!("Watchfire is running at {link}"));
         }
-        for address in &started.admin_addresses {
+        for address in started.addresses_of("operator") {
             print_line(format_args!("The operator's page is at http://{address}/"));
             print_line(format_args!("Metrics are at http://{address}/metrics"));
         }
     };
-    let server = Server::new(settings).with_pages().return_memory_with(crate::memory::return_free);
+    let server = program_server(settings).return_memory_with(crate::memory::return_free);
     runtime.block_on(server.run(stop, started))?;
     if has_started.get() {
         print_line(format_args!("Process {} has stopped.", std::process::id()));
     }
     Ok(())
+}
+
+/// The server of this program, with all its features.
+fn program_server(settings: Settings) -> Server {
+    Server::new(settings).with(Pages::new()).with(Operator::new())
 }
 
 /// The number of processes; 0 for `auto`.
@@ -119,7 +124,7 @@ fn check(settings: Settings) -> anyhow::Result<()> {
             format!("metrics: {}; admin calls: {calls}", addresses.join(", "))
         }
     });
-    lines.splice(before_tls..before_tls, Server::new(settings).with_pages().check()?);
+    lines.splice(before_tls..before_tls, program_server(settings).check()?);
     lines.iter().for_each(print_line);
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::seed::Seed;
 use crate::settings::Limits;
 
 /// Counts the sockets of each address. Loopback addresses count only if the settings say so.
-pub(crate) struct Addresses {
+pub struct Addresses {
     loopback_limited: bool,
     sockets: Mutex<AddressCounts>,
     link: PartLink,
@@ -22,6 +22,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
+    /// Counts for a process of a server with so many `processes` on this machine.
     pub fn new(
         limits: &Limits,
         processes: u32,
@@ -93,7 +94,7 @@ impl Addresses {
 }
 
 /// The address of a client that is not open yet. It is released when this is dropped.
-pub(crate) struct CountedAddress {
+pub struct CountedAddress {
     /// `None`: the client does not count.
     address: Option<IpAddr>,
     addresses: Arc<Addresses>,
@@ -151,7 +152,7 @@ impl ClusterPart for Addresses {
 
 /// Samples of the messages: reports of counts.
 #[cfg(test)]
-pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+pub fn message_samples() -> Vec<crate::cluster::Samples> {
     let mut sockets = AddressCounts::new(8, 2);
     for address in ["192.0.2.1", "2001:db8::1"] {
         let address = network_of(address.parse().expect("an address"));
@@ -171,7 +172,7 @@ mod tests {
     use crate::cluster::{Cluster, PartName};
 
     fn addresses(limits: &Limits) -> Addresses {
-        let link = PartLink::new(&Arc::new(Cluster::alone()), PartName::Addresses);
+        let link = PartLink::new(&Arc::new(Cluster::alone()), PartName::own("addresses"));
         Addresses::new(limits, 1, Seed::from(&[7; 32]), link, ReportWaker::new().0)
     }
 

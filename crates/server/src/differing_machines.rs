@@ -111,7 +111,7 @@ fn start(node: u16, config: &Config) -> Machine {
     };
     let server = Server::new(config.settings.clone()).channel("rooms:*", Rooms);
     #[cfg(feature = "pages")]
-    let server = if config.has_pages { server.with_pages() } else { server };
+    let server = if config.has_pages { server.with(crate::Pages::new()) } else { server };
     let server = server.start_as(role).expect("the machine starts");
     Machine { server, bus, node: NodeId(node) }
 }
@@ -324,7 +324,7 @@ fn a_request_for_a_part_that_a_machine_does_not_have_fails_at_once() {
     without.has_pages = false;
     let (one, other) = (start(0, &base()), start(1, &without));
     link(&one, &other);
-    let link = PartLink::new(one.server.cluster(), PartName::DenyList);
+    let link = PartLink::new(one.server.cluster(), PartName::own("deny_list"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let outcome =
         runtime.expect("a runtime").block_on(link.request_if_there::<()>(other.node, &()));

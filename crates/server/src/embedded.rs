@@ -89,9 +89,9 @@ impl EmbeddedServer {
         self.server.clients()
     }
 
-    /// The addresses on which the operator is answered; none if the default one was in use.
-    pub fn admin_addresses(&self) -> &[SocketAddr] {
-        self.server.admin_addresses()
+    /// The addresses on which a feature listens for itself; none if there is no such feature.
+    pub fn addresses_of(&self, feature: &str) -> &[SocketAddr] {
+        self.server.addresses_of(feature)
     }
 
     /// Closes every socket with 1012, spread over `server.drain_period`.

@@ -78,7 +78,7 @@ mod differing_machines;
 mod embedded;
 #[cfg(any(feature = "hooks", feature = "jwt", feature = "tls"))]
 mod error_text;
-mod feature;
+pub mod feature;
 #[cfg(feature = "pages")]
 mod gateway;
 mod hangups;
@@ -103,9 +103,6 @@ mod operator;
 mod own_client;
 #[cfg(feature = "pages")]
 mod page_features;
-#[cfg(not(feature = "pages"))]
-#[path = "without/page_features.rs"]
-mod page_features;
 #[cfg(feature = "pages")]
 mod pages;
 mod presence;
@@ -122,9 +119,6 @@ mod service_manager;
 mod settings;
 mod shard;
 #[cfg(feature = "pages")]
-mod sites;
-#[cfg(not(feature = "pages"))]
-#[path = "without/sites.rs"]
 mod sites;
 mod small_listener;
 #[cfg(feature = "pages")]
@@ -162,10 +156,11 @@ pub use logging::{LogError, start_logging};
 pub use machines::ClusterError;
 pub use multi_process::{RunError, Started};
 pub use not_built::NotBuilt;
-pub use operator::AdminError;
+pub use operator::{AdminError, Operator};
 #[cfg(feature = "profiles")]
 pub use operator::{CpuProfile, Profile, ProfileError};
-pub use page_features::PagesError;
+#[cfg(feature = "pages")]
+pub use page_features::{Pages, PagesError, RunningPages};
 #[cfg(feature = "pages")]
 pub use pages::DenyFileError;
 pub use process::{raise_open_file_limit, stop_signal};

@@ -31,9 +31,10 @@ use crate::cluster::{
 use crate::hangups::Hangups;
 use crate::machines::{self, ClusterError};
 use crate::nats::Machine;
-use crate::operator::AdminListeners;
 use crate::restart::{Inherited, OpenError, Opened, report_ready};
-use crate::server::{ProcessRole, RunningServer, Server, StartError, cores, random_secret};
+use crate::server::{
+    ProcessRole, RunningServer, Server, SharedListeners, StartError, cores, random_secret,
+};
 use crate::service_manager;
 use crate::settings::Settings;
 use crate::tls::TlsPlan;
@@ -96,10 +97,18 @@ pub struct Started {
     pub address: SocketAddr,
     /// All addresses on which the server listens, in the order of the settings.
     pub addresses: Vec<SocketAddr>,
-    /// The addresses of `/metrics` and `/admin`; none if the default one was in use.
-    pub admin_addresses: Vec<SocketAddr>,
+    /// The addresses on which features listen for themselves, by the names of the features.
+    pub feature_addresses: Vec<(&'static str, Vec<SocketAddr>)>,
     /// The number of processes that serve clients.
     pub processes: usize,
+}
+
+impl Started {
+    /// The addresses on which a feature listens for itself; none if there is no such feature.
+    pub fn addresses_of(&self, feature: &str) -> &[SocketAddr] {
+        let found = self.feature_addresses.iter().find(|(name, _)| *name == feature);
+        found.map_or(&[], |(_, addresses)| addresses)
+    }
 }
 
 /// The data that a supervisor sends to each worker.
@@ -112,8 +121,8 @@ struct StartupData {
     /// The id of the cluster of machines; 0 on a server of one machine.
     cluster: u64,
     addresses: Vec<SocketAddr>,
-    /// The last of the worker's listeners are those of the operator.
-    admin_listeners: usize,
+    /// The last of the worker's listeners are those of features: so many of each.
+    feature_listeners: Vec<usize>,
     sockets_per_shard: usize,
     /// See [`Listeners::numbered`].
     numbered: Option<usize>,
@@ -164,7 +173,7 @@ fn worker_settings(settings: &Settings, processes: usize) -> Settings {
 
 /// Supervises the processes of a server until it ends.
 pub(crate) async fn supervise_all(
-    settings: &Settings,
+    server: &mut Server,
     processes: usize,
     inherited: Inherited,
     stop: impl Future<Output = ()>,
@@ -173,7 +182,7 @@ pub(crate) async fn supervise_all(
     if processes > PROCESSES_MAX {
         return Err(RunError::TooManyProcesses { processes });
     }
-    let mut settings = worker_settings(settings, processes);
+    let mut settings = worker_settings(server.settings(), processes);
     let is_successor = inherited.is_successor();
     TlsPlan::check(&settings).map_err(StartError::Tls)?;
     if !is_successor {
@@ -194,16 +203,15 @@ pub(crate) async fn supervise_all(
         Some(machine) => machine.secret(),
         None => random_secret().map_err(StartError::NoRandomness)?,
     };
-    let admin_listeners =
-        AdminListeners::open(&settings.admin, is_successor).map_err(StartError::Admin)?;
-    let admin_addresses = admin_listeners.addresses();
+    let shared_listeners = server.listen(is_successor)?;
+    let feature_addresses = server.addresses_of(&shared_listeners);
     let startup_data = StartupData {
         settings,
         secret,
         first: machine.as_ref().map_or(0, |machine| machine.first().0),
         cluster: machine.as_ref().map_or(0, Machine::cluster),
         addresses: addresses.clone(),
-        admin_listeners: admin_addresses.len(),
+        feature_listeners: shared_listeners.counts(),
         sockets_per_shard: listeners.sockets_per_shard(),
         numbered: listeners.numbered(),
         is_successor,
@@ -211,14 +219,13 @@ pub(crate) async fn supervise_all(
     let startup_data = serde_json::to_vec(&startup_data).expect("settings have a JSON form");
     let mut shares = Vec::new();
     for share in listeners.split(processes) {
-        // Every worker has the operator's listeners, so another one answers when one ends.
         let mut share = share.into_parts().1;
-        share.extend(admin_listeners.descriptors()?);
+        share.extend(shared_listeners.descriptors()?);
         shares.push(share);
     }
-    drop(admin_listeners);
+    drop(shared_listeners);
     let address = addresses[0];
-    let mut started = Some((started, Started { address, addresses, admin_addresses, processes }));
+    let mut started = Some((started, Started { address, addresses, feature_addresses, processes }));
     let (ready, mut all_ready) = mpsc::unbounded_channel();
     let unresponsive = Arc::new(Mutex::new(BTreeSet::new()));
     let noted = unresponsive.clone();
@@ -367,9 +374,9 @@ pub(crate) async fn serve_as_worker(
     let _hangup = signal(SignalKind::hangup())?;
     let mut terminated = signal(SignalKind::terminate())?;
 
-    let public = listeners.len().saturating_sub(startup_data.admin_listeners);
-    let admin_listeners =
-        AdminListeners::from_descriptors(listeners.split_off(public)).map_err(StartError::Admin)?;
+    let counts = &startup_data.feature_listeners;
+    let public = listeners.len().saturating_sub(counts.iter().sum());
+    let shared_listeners = SharedListeners::from_descriptors(counts, listeners.split_off(public));
     server.set_settings(startup_data.settings);
     let StartupData {
         addresses, sockets_per_shard, numbered, is_successor, first, cluster, ..
@@ -397,7 +404,7 @@ pub(crate) async fn serve_as_worker(
         is_successor,
         secret: startup_data.secret,
         inherited: Some(inherited),
-        admin_listeners: Some(admin_listeners),
+        listeners: Some(shared_listeners),
         on_parts: Box::new(move |cluster, parts| {
             let cluster = cluster.clone();
             receiving_bus.attach(Arc::new(Receiver::new(cluster, parts, lost)));

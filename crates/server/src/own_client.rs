@@ -10,7 +10,7 @@ const PARAMETER: &str = "own_client_key";
 
 /// A secret that only the processes of this server and its own page clients know.
 #[derive(Clone)]
-pub(crate) struct OwnClientKey(String);
+pub struct OwnClientKey(String);
 
 impl OwnClientKey {
     /// The key of a server, whose processes know `secret`.
@@ -30,6 +30,7 @@ impl OwnClientKey {
         format!("{PARAMETER}={}", self.0)
     }
 
+    /// Whether this is the key.
     pub fn matches(&self, key: &str) -> bool {
         // The time that the comparison of two hashes takes says nothing about the key.
         Sha256::digest(&self.0) == Sha256::digest(key)

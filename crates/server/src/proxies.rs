@@ -15,7 +15,7 @@ use crate::settings::ProxyHeader;
 /// right, for as long as the address is that of a trusted proxy. Entries further left may be made
 /// up by the client.
 #[derive(Debug)]
-pub(crate) struct TrustedProxies {
+pub struct TrustedProxies {
     networks: Vec<IpNet>,
     header: ProxyHeader,
     /// Whether a client that cannot reach STUN should be logged.
@@ -32,7 +32,7 @@ pub struct NetworkError {
 
 /// The client of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ForwardedClient<'a> {
+pub struct ForwardedClient<'a> {
     /// The client's address. The port is 0 if a proxy named the address.
     pub from: SocketAddr,
     /// The host and port to which the client sent the request.
@@ -43,9 +43,10 @@ pub(crate) struct ForwardedClient<'a> {
 /// compared. Routing uses the `Host` header alone. Otherwise a page of a site, which can send a
 /// forwarding header to its own origin, could pass for a page of the app.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestedHost(pub String);
+pub struct RequestedHost(pub String);
 
 impl TrustedProxies {
+    /// The proxies of these networks, which set this header.
     pub fn new(networks: &[String], header: ProxyHeader) -> Result<Self, NetworkError> {
         let networks = networks.iter().map(|text| network(text));
         let networks = networks.collect::<Result<_, _>>()?;
@@ -139,7 +140,7 @@ fn is_valid_host(host: &&str) -> bool {
 }
 
 /// Whether a header names the client for the server. Web pages of other origins may not send it.
-pub(crate) fn is_proxy_header(name: &str) -> bool {
+pub fn is_proxy_header(name: &str) -> bool {
     let name = name.trim().to_ascii_lowercase();
     name == "forwarded" || name.starts_with("x-forwarded-")
 }

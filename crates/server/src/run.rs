@@ -43,7 +43,7 @@ impl Server {
     /// }
     /// ```
     pub async fn run(
-        self,
+        mut self,
         stop: impl Future<Output = ()>,
         started: impl FnOnce(&Started),
     ) -> Result<(), RunError> {
@@ -57,7 +57,7 @@ impl Server {
         let inherited = Inherited::receive().map_err(RunError::Inherit)?;
         match process_count(self.settings()) {
             1 => self.run_alone(inherited, stop, started).await,
-            processes => supervise_all(self.settings(), processes, inherited, stop, started).await,
+            processes => supervise_all(&mut self, processes, inherited, stop, started).await,
         }
     }
 
@@ -102,9 +102,9 @@ impl Server {
         };
         machines::settle(server.cluster(), links.as_ref()).await;
         let addresses = server.addresses().to_vec();
-        let admin_addresses = server.admin_addresses().to_vec();
+        let feature_addresses = server.feature_addresses().to_vec();
         let address = addresses[0];
-        started(&Started { address, addresses, admin_addresses, processes: 1 });
+        started(&Started { address, addresses, feature_addresses, processes: 1 });
         server.prepared().await;
         report_ready(predecessor);
         let mut loops = server.loop_watch();

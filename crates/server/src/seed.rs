@@ -4,7 +4,7 @@ use watchfire_types::FixedHash;
 
 /// The base of a server's seeds, equal in all its processes, also of different releases.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seed(pub u64);
+pub struct Seed(pub u64);
 
 impl From<&[u8; 32]> for Seed {
     fn from(secret: &[u8; 32]) -> Self {

@@ -8,7 +8,7 @@ use watchfire_types::{NodeId, PeerId, ShardId};
 
 /// Identifies a long-poll session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SessionId {
+pub struct SessionId {
     pub node: NodeId,
     pub shard: ShardId,
     /// The client's key in that shard.
@@ -19,7 +19,7 @@ pub(crate) struct SessionId {
 
 /// A peer of a grid, and the process that has its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SlotToken {
+pub struct SlotToken {
     pub peer: PeerId,
     pub node: NodeId,
 }
@@ -32,7 +32,7 @@ const SIGNATURE_BYTES: usize = 16;
 
 /// Signs tokens. A key lives as long as the sessions or slots that its tokens name.
 #[derive(Clone)]
-pub(crate) struct TokenKey(Hmac<Sha256>);
+pub struct TokenKey(Hmac<Sha256>);
 
 impl TokenKey {
     pub fn new(secret: [u8; 32]) -> Self {
@@ -105,13 +105,13 @@ impl TokenKey {
 
 /// The token of a long-poll request: the header's, or else the last one of the query. A client appends
 /// it to the parameters of its application, which may have a `token` too.
-pub(crate) fn request_token<'a>(header: Option<&'a str>, query: &'a str) -> Option<&'a str> {
+pub fn request_token<'a>(header: Option<&'a str>, query: &'a str) -> Option<&'a str> {
     let in_query = || query.rsplit('&').find_map(|pair| pair.strip_prefix("token="));
     header.or_else(in_query).filter(|token| !token.is_empty())
 }
 
 /// The token in a query string.
-pub(crate) fn query_token(query: &str) -> Option<&str> {
+pub fn query_token(query: &str) -> Option<&str> {
     request_token(None, query)
 }
 

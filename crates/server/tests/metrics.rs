@@ -28,7 +28,11 @@ const OF_OTHER_SERVERS: &[&str] = &[
 fn start() -> RunningServer {
     let mut settings = settings();
     settings.channels.open_rooms = true;
-    Server::new(settings).with_pages().start().expect("the server starts")
+    Server::new(settings)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts")
 }
 
 /// The rows of a table of the page, up to this heading, by their first cell.

@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use anyhow::{Context as _, bail};
 use serde_json::json;
 use watchfire::{
-    Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Outcome,
-    Payload, PublishRule, Refusal, Refused, Reply, Server, Settings, Socket, Started,
+    Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Operator,
+    Outcome, Payload, PublishRule, Refusal, Refused, Reply, Server, Settings, Socket, Started,
 };
 
 /// `rooms:*`: anyone may join.
@@ -107,6 +107,7 @@ async fn main() -> anyhow::Result<()> {
     }];
     settings.api.key = std::env::var("CHAT_API_KEY").unwrap_or_default();
     let server = Server::new(settings)
+        .with(Operator::new())
         .channel("rooms:*", Rooms)
         .channel("presence:*", Lobby)
         .on_connect(|connect| match connect.params.map().contains_key("deny") {
@@ -125,7 +126,7 @@ async fn main() -> anyhow::Result<()> {
     };
     let started = |started: &Started| {
         println!("chat listens on ws://{}/socket", started.address);
-        for address in &started.admin_addresses {
+        for address in started.addresses_of("operator") {
             println!("its metrics are at http://{address}/metrics");
         }
     };

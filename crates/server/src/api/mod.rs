@@ -39,7 +39,7 @@ use self::repeats::{RepeatLimits, Repeats};
 use self::requests::{Calls, routes};
 use crate::channel_api::Endpoint;
 use crate::cluster::{ClusterPart, PartLink};
-use crate::feature::Feature;
+use crate::feature::Part;
 use crate::history::History;
 use crate::metrics::{MetricWriter, Metrics};
 use crate::presence::ReplicatedPresence;
@@ -66,11 +66,17 @@ pub(crate) struct AskedParts {
 }
 
 impl AnswersFeature {
-    pub fn new(settings: &Settings, has_pages: bool, parts: AskedParts, link: PartLink) -> Self {
+    /// `given` are the parts of the features, which may reserve topics.
+    pub fn new(
+        settings: &Settings,
+        given: Vec<Arc<dyn Part>>,
+        parts: AskedParts,
+        link: PartLink,
+    ) -> Self {
         let AskedParts { endpoint, presence, metrics, history } = parts;
         let api = &settings.api;
         let body_bytes_max = api.body_bytes_max as usize;
-        let reserved = ReservedTopics { has_pages };
+        let reserved = ReservedTopics(given);
         let publisher = Publisher { endpoint, metrics: metrics.clone(), reserved, body_bytes_max };
         let repeats = Repeats::new(RepeatLimits {
             period: api.idempotency_period,
@@ -102,26 +108,13 @@ impl ApiFeature {
         ApiFeature { calls: Arc::new(calls), listen: api.listen }
     }
 
-    /// Whether the operator's listener serves the API.
-    pub fn is_on_admin(&self) -> bool {
-        self.listen == ApiListen::Admin
-    }
-
-    /// The routes for the operator's listener; none if that one does not serve the API.
-    pub fn admin_routes(&self) -> Router {
-        self.routes_at(ApiListen::Admin)
-    }
-
-    fn routes_at(&self, listen: ApiListen) -> Router {
-        match self.listen == listen {
-            true => routes(self.calls.clone()),
-            false => Router::new(),
-        }
+    fn routes_at(&self, listen: ApiListen) -> Option<Router> {
+        (self.listen == listen).then(|| routes(self.calls.clone()))
     }
 }
 
-impl Feature for AnswersFeature {
-    fn cluster_parts(&self) -> Vec<Arc<dyn ClusterPart>> {
+impl Part for AnswersFeature {
+    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
         vec![self.processes.clone()]
     }
 
@@ -137,9 +130,13 @@ impl Feature for AnswersFeature {
     }
 }
 
-impl Feature for ApiFeature {
+impl Part for ApiFeature {
     fn routes(self: Arc<Self>) -> Router {
-        self.routes_at(ApiListen::Public)
+        self.routes_at(ApiListen::Public).unwrap_or_default()
+    }
+
+    fn keyed_operator_routes(self: Arc<Self>) -> Option<Router> {
+        self.routes_at(ApiListen::Admin)
     }
 
     fn write_metrics(&self, writer: &mut MetricWriter) {

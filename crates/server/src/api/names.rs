@@ -1,25 +1,24 @@
 //! Which topics, events and ids a caller may name.
 
+use std::sync::Arc;
+
 use watchfire_types::{TOPIC_BYTES_MAX, Topic};
 
 use super::error::{CallError, Code};
-use crate::settings::is_built_in;
+use crate::feature::Part;
 
 /// The longest event: its length is one byte in a binary frame.
 const EVENT_BYTES_MAX: usize = 255;
 /// The longest id of a socket.
 const ID_BYTES_MAX: usize = 1_024;
 
-/// Topics of the protocol and of built-in features. Their state is the server's own.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReservedTopics {
-    /// Whether the server has the features for pages.
-    pub has_pages: bool,
-}
+/// Topics of the protocol, and those that a part of the server reserves. Their state is the server's own.
+#[derive(Clone)]
+pub(super) struct ReservedTopics(pub Vec<Arc<dyn Part>>);
 
 impl ReservedTopics {
     /// Checks a topic that a caller names.
-    pub fn check(self, topic: &str) -> Result<(), CallError> {
+    pub fn check(&self, topic: &str) -> Result<(), CallError> {
         let invalid = |message: String| Err(CallError::new(Code::TopicInvalid, message));
         if let Err(error) = Topic::parse(topic) {
             return invalid(error.to_string());
@@ -27,7 +26,7 @@ impl ReservedTopics {
         if topic.chars().any(char::is_control) {
             return invalid(format!("the topic {topic:?} has control characters"));
         }
-        match topic == "phoenix" || (self.has_pages && is_built_in(topic)) {
+        match topic == "phoenix" || self.0.iter().any(|part| part.reserves(topic)) {
             true => invalid(format!("the server reserves the topic {topic:?} for itself")),
             false => Ok(()),
         }
@@ -70,23 +69,29 @@ const _: () = assert!(TOPIC_BYTES_MAX == EVENT_BYTES_MAX, "both have a length of
 mod tests {
     use super::*;
 
+    /// A part with topics of its own.
+    struct Grids;
+
+    impl Part for Grids {
+        fn reserves(&self, topic: &str) -> bool {
+            topic.starts_with("grid:")
+        }
+    }
+
     fn code(checked: Result<(), CallError>) -> Option<Code> {
         checked.err().map(|error| error.code)
     }
 
     #[test]
     fn topics_of_the_server_and_bad_topics_are_refused() {
-        let (pages, none) =
-            (ReservedTopics { has_pages: true }, ReservedTopics { has_pages: false });
-        for topic in ["page:x", "sprites:x", "site"] {
-            assert_eq!(code(pages.check(topic)), Some(Code::TopicInvalid), "{topic}");
-            assert_eq!(code(none.check(topic)), None, "{topic} of an application");
-        }
+        let (grids, none) = (ReservedTopics(vec![Arc::new(Grids)]), ReservedTopics(Vec::new()));
+        assert_eq!(code(grids.check("grid:x")), Some(Code::TopicInvalid));
+        assert_eq!(code(none.check("grid:x")), None, "a topic of an application");
         for topic in ["phoenix", "", "a\0b", "a\nb", "\u{85}", &"t".repeat(256)] {
             assert_eq!(code(none.check(topic)), Some(Code::TopicInvalid), "{topic:?}");
         }
         for topic in ["rooms:1", "pages:x", "site:1", "phoenix:1", "ü", &"t".repeat(255)] {
-            assert_eq!(code(pages.check(topic)), None, "{topic:?}");
+            assert_eq!(code(grids.check(topic)), None, "{topic:?}");
         }
     }
 

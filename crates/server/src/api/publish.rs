@@ -233,12 +233,21 @@ mod tests {
     use super::*;
     use crate::cluster::{Cluster, PartLink, PartName};
 
+    /// A part with topics of its own.
+    struct OwnPages;
+
+    impl crate::feature::Part for OwnPages {
+        fn reserves(&self, topic: &str) -> bool {
+            topic.starts_with("page:")
+        }
+    }
+
     fn publisher() -> Publisher {
-        let link = PartLink::new(&Arc::new(Cluster::alone()), PartName::Endpoint);
+        let link = PartLink::new(&Arc::new(Cluster::alone()), PartName::own("endpoint"));
         Publisher {
             endpoint: Endpoint::unconnected(link, None),
             metrics: Arc::default(),
-            reserved: ReservedTopics { has_pages: true },
+            reserved: ReservedTopics(vec![Arc::new(OwnPages)]),
             body_bytes_max: 1_000,
         }
     }

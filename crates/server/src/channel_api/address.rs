@@ -17,14 +17,14 @@ pub struct ChannelAddress {
 
 /// The message that a reply answers.
 #[derive(Clone, Debug)]
-pub(crate) struct ReplyTo {
+pub struct ReplyTo {
     pub channel: ChannelAddress,
     pub reference: watchfire_channels::Ref,
 }
 
 /// The kind of data that one peer of a page sends to another through the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum RelayKind {
+pub enum RelayKind {
     /// A piece of a Bitswap message.
     Segment,
     /// A signal for setting up a WebRTC connection.

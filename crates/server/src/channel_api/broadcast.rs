@@ -13,7 +13,7 @@ use super::payload::Body;
 
 /// The place of a message in the log of its topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub struct Placed {
     /// The position of the message before it.
     pub after: Position,
     pub position: Position,
@@ -21,7 +21,7 @@ pub(crate) struct Placed {
 
 /// A message to every subscriber of a topic.
 #[derive(Debug)]
-pub(crate) struct Broadcast {
+pub struct Broadcast {
     pub topic: Box<str>,
     pub event: Box<str>,
     pub body: Body,

@@ -119,7 +119,7 @@ pub struct Refusal(pub(crate) NotJoined);
 
 /// Why a join has not been accepted.
 #[derive(Clone, Debug)]
-pub(crate) enum NotJoined {
+pub enum NotJoined {
     /// It is refused with this response.
     Refused(Body),
     /// It waits. The shard calls `join` again for [`super::ShardMessage::ContinueJoin`].

@@ -10,7 +10,7 @@ use watchfire_types::{NodeId, ShardId, SocketId};
 /// The order of connections; the largest value comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ConnectionOrder {
+pub enum ConnectionOrder {
     #[default]
     QueuedBytes,
     QueueSeconds,
@@ -25,7 +25,7 @@ pub(crate) enum ConnectionOrder {
 /// The transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum ConnectionTransport {
+pub enum ConnectionTransport {
     Websocket,
     Longpoll,
     Http,
@@ -33,7 +33,7 @@ pub(crate) enum ConnectionTransport {
 
 /// The connections that an operator looks for: the first ones in an order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ConnectionQuery {
+pub struct ConnectionQuery {
     pub sort: ConnectionOrder,
     pub limit: usize,
     /// Only those with this transport.
@@ -46,7 +46,7 @@ pub(crate) struct ConnectionQuery {
 
 /// The connections that one shard or process found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FoundConnections {
+pub struct FoundConnections {
     /// The first ones in the order of the query.
     pub connections: Vec<FoundConnection>,
     /// How many the scan looked at.
@@ -72,7 +72,7 @@ impl FoundConnections {
 
 /// A connection, or a long-poll session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FoundConnection {
+pub struct FoundConnection {
     pub id: String,
     /// Its value in the order of the query.
     pub rank: u64,
@@ -95,7 +95,7 @@ pub(crate) struct FoundConnection {
 
 /// The kernel's figures of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct TcpFigures {
+pub struct TcpFigures {
     pub sent_bytes: u64,
     pub received_bytes: u64,
     pub unsent_bytes: u32,
@@ -108,7 +108,7 @@ pub(crate) struct TcpFigures {
 /// The name of a connection: `process-shard-slot-generation`, or for a long-poll session
 /// `process-shard-key-generation-longpoll`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectionId {
+pub struct ConnectionId {
     pub node: NodeId,
     pub shard: ShardId,
     pub client: ClientId,
@@ -116,7 +116,7 @@ pub(crate) struct ConnectionId {
 
 /// The part of a connection's name that its shard knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum ClientId {
+pub enum ClientId {
     Socket { slot: u32, generation: u32 },
     LongPoll { key: u32, generation: u32 },
 }
@@ -129,7 +129,7 @@ impl ClientId {
 
 /// The text is not the name of a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NotAConnection;
+pub struct NotAConnection;
 
 impl FromStr for ConnectionId {
     type Err = NotAConnection;

@@ -8,7 +8,7 @@ use watchfire_hub::history::Position;
 use super::reply::Reply;
 
 /// A message in one serializer's format, without a frame header.
-pub(crate) struct Encoded {
+pub struct Encoded {
     kind: Kind,
     bytes: Vec<u8>,
 }
@@ -74,7 +74,7 @@ fn len(payload: Payload<'_>) -> usize {
 
 /// Encodes a message to every subscriber of a topic; on a topic with a history, with its position.
 /// `None`: this serializer cannot carry the body.
-pub(crate) fn broadcast(
+pub fn broadcast(
     serializer: Serializer,
     topic: &str,
     event: &str,
@@ -92,7 +92,7 @@ pub(crate) fn broadcast(
 }
 
 /// Encodes a message to one channel. `None`: this serializer cannot carry the body.
-pub(crate) fn push(
+pub fn push(
     serializer: Serializer,
     join_ref: &JoinRef,
     topic: &str,
@@ -106,7 +106,7 @@ pub(crate) fn push(
 }
 
 /// Encodes the reply to one message. `None`: this serializer cannot carry the body.
-pub(crate) fn reply(
+pub fn reply(
     serializer: Serializer,
     join_ref: &Ref,
     reference: &Ref,
@@ -122,7 +122,7 @@ pub(crate) fn reply(
 }
 
 /// Encodes a refusal that the protocol itself defines.
-pub(crate) fn refusal(
+pub fn refusal(
     serializer: Serializer,
     message: &Message<'_>,
     refusal: &Refusal,
@@ -133,21 +133,21 @@ pub(crate) fn refusal(
 }
 
 /// Encodes the reply to a heartbeat.
-pub(crate) fn heartbeat_reply(serializer: Serializer, reference: &Ref) -> Option<Encoded> {
+pub fn heartbeat_reply(serializer: Serializer, reference: &Ref) -> Option<Encoded> {
     encoded(ENVELOPE_BYTES, |out| {
         Ok(watchfire_channels::encode_heartbeat_reply(serializer, reference, out))
     })
 }
 
 /// Encodes the end of a channel that closed normally.
-pub(crate) fn close(serializer: Serializer, join_ref: &JoinRef, topic: &str) -> Option<Encoded> {
+pub fn close(serializer: Serializer, join_ref: &JoinRef, topic: &str) -> Option<Encoded> {
     encoded(ENVELOPE_BYTES, |out| {
         Ok(watchfire_channels::encode_close(serializer, join_ref, topic, out))
     })
 }
 
 /// Encodes the end of a channel that crashed.
-pub(crate) fn error(serializer: Serializer, join_ref: &JoinRef, topic: &str) -> Option<Encoded> {
+pub fn error(serializer: Serializer, join_ref: &JoinRef, topic: &str) -> Option<Encoded> {
     encoded(ENVELOPE_BYTES, |out| {
         Ok(watchfire_channels::encode_error(serializer, join_ref, topic, out))
     })

@@ -32,7 +32,7 @@ pub(super) enum Message<'a> {
 
 /// A [`ChannelAddress`] between processes. Pages and other features send it too.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Address {
+pub struct Address {
     node: u16,
     shard: u16,
     subscription: u32,
@@ -107,7 +107,7 @@ impl From<BodyRef<'_>> for Body {
 
 /// Samples of the messages.
 #[cfg(test)]
-pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
+pub fn message_samples() -> Vec<crate::cluster::Samples> {
     use crate::cluster::samples;
     let at = Address { node: 1, shard: 2, subscription: 3, serial: 4 };
     let to = || ReplyAddress { channel: at, reference: "r" };

@@ -9,7 +9,7 @@ mod broadcast;
 mod channel;
 mod connect;
 mod connections;
-pub(crate) mod encoding;
+pub mod encoding;
 mod endpoint;
 mod messages;
 mod parking;
@@ -24,30 +24,30 @@ mod states;
 mod watched_messages;
 
 pub use address::ChannelAddress;
-pub(crate) use address::{RelayKind, ReplyTo};
-pub(crate) use broadcast::Broadcast;
-pub(crate) use channel::NotJoined;
+pub use address::{RelayKind, ReplyTo};
+pub use broadcast::Broadcast;
+pub use channel::NotJoined;
 pub use channel::{Channel, Crash, HandleIn, Joined, Outcome, Refusal};
 pub use connect::{Connect, Connected, Refused};
-pub(crate) use connections::{
+pub use connections::{
     ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnection,
     FoundConnections, NotAConnection, TcpFigures,
 };
-pub(crate) use encoding::Encoded;
+pub use encoding::Encoded;
 pub use endpoint::Endpoint;
-pub(crate) use messages::Address;
+pub use messages::Address;
 #[cfg(test)]
-pub(crate) use messages::message_samples;
-pub(crate) use parking::{ParkResponse, ParkRoute, ParkedRequest, Parking};
+pub use messages::message_samples;
+pub use parking::{ParkResponse, ParkRoute, ParkedRequest, Parking};
 pub use payload::{Body, PayloadError};
-pub(crate) use question::{ShardAnswer, ShardQuestion, ShardQuestions};
-pub(crate) use registry::{AnyChannel, OnConnect, Registry, caught};
+pub use question::{ShardAnswer, ShardQuestion, ShardQuestions};
+pub use registry::{AnyChannel, OnConnect, Registry, caught};
 pub use reply::Reply;
-pub(crate) use reply::retry_after_ms;
-pub(crate) use sender::ClientSender;
-pub(crate) use shard_message::ShardMessage;
-pub(crate) use socket::Effect;
+pub use reply::retry_after_ms;
+pub use sender::ClientSender;
+pub use shard_message::ShardMessage;
+pub use socket::Effect;
 pub use socket::{PendingReply, Socket};
-pub(crate) use states::{AnyStates, StateId};
-pub(crate) use watched_messages::{Direction, WatchAnswer, WatchedMessage, WatchedMessages};
+pub use states::{AnyStates, StateId};
+pub use watched_messages::{Direction, WatchAnswer, WatchedMessage, WatchedMessages};
 pub use watchfire_channels::Payload;

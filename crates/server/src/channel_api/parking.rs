@@ -11,17 +11,19 @@ use watchfire_types::{Instant, NodeId, ShardId, SocketId};
 
 /// A request that waits in a shard. It names the connection for as long as the request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ParkedRequest {
+pub struct ParkedRequest {
+    /// The shard in which it waits.
     pub shard: ShardId,
     /// The shard's own number for the request.
     pub key: u32,
+    /// Its connection.
     pub socket: SocketId,
     /// The feature's number for the client that waits.
     pub client: u64,
 }
 
 /// The place where a request waits.
-pub(crate) enum ParkRoute {
+pub enum ParkRoute {
     /// To another process.
     HandOff(NodeId),
     /// Into the shard that received it.
@@ -34,14 +36,15 @@ pub(crate) enum ParkRoute {
 }
 
 /// The response to a parked request.
-pub(crate) struct ParkResponse {
+pub struct ParkResponse {
+    /// The status of the response.
     pub status: u16,
     /// JSON.
     pub body: String,
 }
 
 /// A feature that parks requests.
-pub(crate) trait Parking: Send + Sync {
+pub trait Parking: Send + Sync {
     /// Decides from a request's head where it waits; `None` for requests of the router.
     fn route(&self, head: &RequestHead<'_>) -> Option<ParkRoute>;
 

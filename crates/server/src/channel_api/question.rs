@@ -12,7 +12,7 @@ use super::watched_messages::WatchAnswer;
 
 /// A question to every shard about its own clients.
 #[derive(Debug)]
-pub(crate) enum ShardQuestion {
+pub enum ShardQuestion {
     /// The first topics, by name, that begin with `prefix` and come after `after`.
     Topics { prefix: String, after: String, count: usize },
     /// The topics that begin with `prefix` and have the most subscribers.
@@ -35,7 +35,7 @@ pub(crate) enum ShardQuestion {
 
 /// The answer of one shard.
 #[derive(Debug)]
-pub(crate) enum ShardAnswer {
+pub enum ShardAnswer {
     /// Topics with their numbers of subscribers, in order.
     Topics(Vec<(String, u64)>),
     Connections(FoundConnections),
@@ -47,7 +47,7 @@ type OnAll = Box<dyn FnOnce(Option<Vec<ShardAnswer>>) + Send>;
 
 /// A question, and the answers of the shards so far. Each shard that is asked has a reference. When
 /// the last one is dropped, the answers are handed over.
-pub(crate) struct ShardQuestions {
+pub struct ShardQuestions {
     pub question: ShardQuestion,
     shards: usize,
     state: Mutex<(Vec<ShardAnswer>, Option<OnAll>)>,

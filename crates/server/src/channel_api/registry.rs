@@ -14,13 +14,13 @@ use super::payload::Body;
 use super::socket::Socket;
 use super::states::{AnyStates, StateId, States};
 
-pub(crate) type OnConnect =
+pub type OnConnect =
     Arc<dyn Fn(&Connect<'_>) -> Result<Connected, Refused> + Send + Sync + 'static>;
 
 /// A [`Channel`] whose state type is hidden and whose panics are caught.
 ///
 /// `states` are the states of this channel on one shard, created by [`AnyChannel::states`].
-pub(crate) trait AnyChannel: Send + Sync {
+pub trait AnyChannel: Send + Sync {
     /// The states for a new shard: none.
     fn states(&self) -> AnyStates;
     fn join(
@@ -59,7 +59,7 @@ pub(crate) trait AnyChannel: Send + Sync {
 }
 
 /// Runs code of an application. A panic becomes a [`Crash`]: it must not end the event loop.
-pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Crash> {
+pub fn caught<T>(call: impl FnOnce() -> T) -> Result<T, Crash> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let text = panic
             .downcast_ref::<&str>()
@@ -133,13 +133,14 @@ impl<C: Channel> AnyChannel for C {
 
 /// The channels of a server, by topic pattern, and the application's rule for accepting sockets.
 #[derive(Clone)]
-pub(crate) struct Registry {
+pub struct Registry {
     patterns: Patterns<u16>,
     channels: Vec<Arc<dyn AnyChannel>>,
     /// The channels whose binary messages have limits of their own.
     relays: Vec<u16>,
     /// The bounds of the channels whose topics have a history.
     histories: BTreeMap<u16, Bounds>,
+    /// The application's rule for accepting sockets.
     pub on_connect: OnConnect,
 }
 
@@ -213,6 +214,7 @@ impl Registry {
         self.patterns.find(topic).copied()
     }
 
+    /// The channel with a number of [`Registry::find`].
     pub fn channel(&self, number: u16) -> &Arc<dyn AnyChannel> {
         &self.channels[usize::from(number)]
     }

@@ -60,6 +60,6 @@ impl Reply {
 }
 
 /// A waiting time for a client, in milliseconds: at least 1.
-pub(crate) fn retry_after_ms(wait: Duration) -> u64 {
+pub fn retry_after_ms(wait: Duration) -> u64 {
     u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1)
 }

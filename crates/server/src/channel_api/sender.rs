@@ -7,7 +7,7 @@ use crate::cluster::SendError;
 
 /// Sends to clients. A feature's state gets this trait and not the whole [`super::Endpoint`], so
 /// that a test can replace it.
-pub(crate) trait ClientSender: Send + Sync {
+pub trait ClientSender: Send + Sync {
     /// Sends to every subscriber of a topic at this process.
     fn broadcast_here(&self, topic: &str, event: &str, body: Body);
 

@@ -20,7 +20,7 @@ use super::reply::Reply;
 use crate::token::SessionId;
 
 /// A message from another thread to a shard.
-pub(crate) enum ShardMessage {
+pub enum ShardMessage {
     /// Send this to the topic's subscribers on this shard.
     Broadcast(Arc<Broadcast>),
     /// The subscribers on this shard have missed messages of this topic, which has a history.

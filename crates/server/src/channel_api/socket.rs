@@ -18,7 +18,7 @@ use crate::presence::ReplicatedPresence;
 
 /// An action that a callback requested. The shard runs it after the callback returns, in order.
 #[derive(Debug)]
-pub(crate) enum Effect {
+pub enum Effect {
     Push {
         event: String,
         body: Body,

@@ -6,11 +6,11 @@ use std::num::NonZeroU32;
 use watchfire_types::Slab;
 
 /// The [`States`] of some channel.
-pub(crate) type AnyStates = Box<dyn Any + Send>;
+pub type AnyStates = Box<dyn Any + Send>;
 
 /// The state of one joined client, among the states of its channel on its shard.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct StateId(NonZeroU32);
+pub struct StateId(NonZeroU32);
 
 const _: () = assert!(size_of::<Option<StateId>>() == 4, "stored once for each joined channel");
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A message to or from a client: its name and its size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct WatchedMessage {
+pub struct WatchedMessage {
     /// Its position among those since the watch began; the first one has 1.
     pub number: u64,
     pub time_ms: u64,
@@ -19,7 +19,7 @@ pub(crate) struct WatchedMessage {
 /// Whether a client sent a message or got it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Direction {
+pub enum Direction {
     /// From the client.
     Received,
     /// To the client.
@@ -28,7 +28,7 @@ pub(crate) enum Direction {
 
 /// The last messages of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct WatchedMessages {
+pub struct WatchedMessages {
     /// When the watch began.
     pub since_ms: u64,
     pub has_payloads: bool,
@@ -39,7 +39,7 @@ pub(crate) struct WatchedMessages {
 
 /// The answer of a shard to an operator who watches a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum WatchAnswer {
+pub enum WatchAnswer {
     /// The shard has no such client.
     Gone,
     /// Other connections are watched already: the shard's limit is reached.

@@ -47,7 +47,7 @@ const SET_AGAIN_TICKS: u32 = 20;
 
 /// Directs the new connections of the port to some of the processes. The first process that is up
 /// has this role.
-pub(crate) struct Balancer {
+pub struct Balancer {
     pub kernel: ConnectionBalancer,
     pub processes: u16,
     /// The node of the machine's first process.

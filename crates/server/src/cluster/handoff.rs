@@ -136,7 +136,7 @@ impl HandoffTargets {
 }
 
 /// Accepts the connections that another process sends through a link, until that process is gone.
-pub(crate) async fn receive_connections(link: Arc<HandoffSocket>, adopter: Adopter) {
+pub async fn receive_connections(link: Arc<HandoffSocket>, adopter: Adopter) {
     while let Ok(Some((fd, label))) = link.recv().await {
         // A label that cannot be decoded closes its connection; the client connects again.
         if let Ok(Label { hops, declined, client, bytes }) = postcard::from_bytes(&label) {

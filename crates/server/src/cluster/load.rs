@@ -18,7 +18,7 @@ const UNCHANGED_TICKS: u32 = 100;
 
 /// How many clients and connections a process has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ProcessLoad {
+pub struct ProcessLoad {
     /// WebSockets and long-poll sessions.
     pub clients: u64,
     /// Open connections of any kind, which is what a process has limited room for.

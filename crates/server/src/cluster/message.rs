@@ -1,6 +1,6 @@
 //! The format of messages between the processes of a server.
 //!
-//! The first byte is the [name](PartName) of the part that the message belongs to; the rest is a
+//! The first four bytes are the [name](PartName) of the part that the message belongs to; the rest is a
 //! postcard encoding of that part's own message type. A message that is sent within a span begins
 //! with [`TRACED`] and the place of the span in its trace.
 //!
@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use watchfire_traces::TraceContext;
 
 use super::load::ProcessLoad;
-use super::part_name::PartName;
+use super::part_name::{PartId, PartName};
 
-/// Precedes the place of a span; no part has this name.
+/// Precedes the place of a span; no name of a part begins with it.
 pub(super) const TRACED: u8 = u8::MAX;
 /// Bytes of [`TRACED`], the id of the trace and that of the span.
 const TRACE_BYTES: usize = 1 + 16 + 8;
@@ -29,7 +29,7 @@ pub(super) enum Message<'a> {
     Request {
         /// Chosen by the sender, repeated in the response.
         number: u64,
-        part: u8,
+        part: PartId,
         body: &'a [u8],
     },
     /// The response to a request.
@@ -50,9 +50,9 @@ pub(super) fn encode_within(
     message: &impl Serialize,
 ) -> Bytes {
     let encoded = match span {
-        None => postcard::to_stdvec(&(part as u8, message)),
+        None => postcard::to_stdvec(&(part.id(), message)),
         Some(TraceContext { trace_id, span_id, .. }) => {
-            postcard::to_stdvec(&(TRACED, trace_id, span_id, part as u8, message))
+            postcard::to_stdvec(&(TRACED, trace_id, span_id, part.id(), message))
         }
     };
     encoded.expect("messages are plain data").into()
@@ -63,9 +63,9 @@ pub(super) fn encode_body(message: &(impl Serialize + ?Sized)) -> Vec<u8> {
     postcard::to_stdvec(message).expect("messages are plain data")
 }
 
-/// Splits a message into the span within which it was sent, the number of its part's name, and the
-/// part's own message.
-pub(super) fn split(bytes: &[u8]) -> Option<(Option<TraceContext>, u8, &[u8])> {
+/// Splits a message into the span within which it was sent, the name of its part, and the part's own
+/// message.
+pub(super) fn split(bytes: &[u8]) -> Option<(Option<TraceContext>, PartId, &[u8])> {
     let (span, bytes) = match bytes.first()? {
         &TRACED => {
             let (span, rest) = bytes.split_first_chunk::<TRACE_BYTES>()?;
@@ -75,7 +75,7 @@ pub(super) fn split(bytes: &[u8]) -> Option<(Option<TraceContext>, u8, &[u8])> {
         }
         _ => (None, bytes),
     };
-    bytes.split_first().map(|(part, body)| (span, *part, body))
+    bytes.split_first_chunk().map(|(part, body)| (span, *part, body))
 }
 
 /// Samples of the messages, and of their beginnings.
@@ -83,17 +83,17 @@ pub(super) fn split(bytes: &[u8]) -> Option<(Option<TraceContext>, u8, &[u8])> {
 pub(super) fn samples() -> Vec<crate::cluster::Samples> {
     let load = ProcessLoad { clients: 1, connections: 2 };
     let span = TraceContext { trace_id: [1; 16], span_id: [2; 8], is_sampled: true };
-    let parts = PartName::ALL.map(|part| encode_within(None, part, &()).to_vec());
-    let traced = encode_within(Some(span), PartName::Endpoint, &"text").to_vec();
+    let endpoint = PartName::own("endpoint");
+    let [plain, traced] =
+        [None, Some(span)].map(|span| encode_within(span, endpoint, &"text").to_vec());
     vec![
         crate::cluster::samples!(enum Message<'_>:
             Message::Load(vec![(1, load)]),
-            Message::Request { number: 1, part: 2, body: b"b" },
+            Message::Request { number: 1, part: [1, 2, 3, 4], body: b"b" },
             Message::Response { number: 1, body: b"b" },
             Message::NoPart { number: 1 },
         ),
-        crate::cluster::Samples { name: "the names of parts", encoded: parts.into() },
-        crate::cluster::Samples { name: "a message within a span", encoded: vec![traced] },
+        crate::cluster::Samples { name: "the frame of a message", encoded: vec![plain, traced] },
     ]
 }
 
@@ -103,9 +103,9 @@ mod tests {
 
     #[test]
     fn a_message_is_decoded_as_it_was_encoded() {
-        let bytes = encode(PartName::Cluster, &Message::Response { number: 7, body: b"metrics" });
+        let bytes = encode(PartName::CLUSTER, &Message::Response { number: 7, body: b"metrics" });
         let (span, part, body) = split(&bytes).unwrap();
-        assert_eq!((span, part), (None, PartName::Cluster as u8));
+        assert_eq!((span, part), (None, PartName::CLUSTER.id()));
         assert!(matches!(
             postcard::from_bytes(body),
             Ok(Message::Response { number: 7, body: b"metrics" })
@@ -115,18 +115,19 @@ mod tests {
     #[test]
     fn a_message_within_a_span_carries_its_place() {
         let span = TraceContext { trace_id: [200; 16], span_id: [201; 8], is_sampled: true };
-        let bytes = encode_within(Some(span), PartName::Sprites, &"text");
+        let endpoint = PartName::own("endpoint");
+        let bytes = encode_within(Some(span), endpoint, &"text");
         let (found, part, body) = split(&bytes).unwrap();
-        assert_eq!((found, part), (Some(span), PartName::Sprites as u8));
+        assert_eq!((found, part), (Some(span), endpoint.id()));
         assert_eq!(postcard::from_bytes(body), Ok("text"));
-        for end in 0..=TRACE_BYTES {
+        for end in 0..TRACE_BYTES + size_of::<PartId>() {
             assert!(split(&bytes[..end]).is_none());
         }
     }
 
     #[test]
     fn a_truncated_message_is_an_error() {
-        let bytes = encode_body(&Message::Request { number: 300, part: 2, body: b"ab" });
+        let bytes = encode_body(&Message::Request { number: 300, part: [2; 4], body: b"ab" });
         for end in 0..bytes.len() {
             assert!(postcard::from_bytes::<Message<'_>>(&bytes[..end]).is_err());
         }

@@ -1,11 +1,9 @@
 //! The metrics of messages between processes.
 
-use std::sync::Arc;
-
 use super::processes::Cluster;
 use crate::metrics::{MetricSource, MetricWriter};
 
-impl MetricSource for Arc<Cluster> {
+impl MetricSource for Cluster {
     fn write_metrics(&self, writer: &mut MetricWriter) {
         writer.gauge("processes", "Processes that answered", 1);
         for (name, help, value) in [

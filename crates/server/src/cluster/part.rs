@@ -14,7 +14,7 @@ use super::requests::Unanswered;
 
 /// Sends messages of one part to the same part in other processes.
 #[derive(Clone)]
-pub(crate) struct PartLink {
+pub struct PartLink {
     cluster: Arc<Cluster>,
     name: PartName,
 }
@@ -111,7 +111,7 @@ impl PartLink {
 /// A part's handler for messages and events of the other processes.
 ///
 /// All calls come from the thread of the bus, in the order in which the other process sent them.
-pub(crate) trait ClusterPart: Send + Sync {
+pub trait ClusterPart: Send + Sync {
     /// The link that this part sends with.
     fn link(&self) -> &PartLink;
 
@@ -144,7 +144,7 @@ pub(crate) trait ClusterPart: Send + Sync {
 
 /// The response to a request of another process, which is sent later. When it is dropped, the other
 /// process waits until its timeout.
-pub(crate) struct PendingResponse {
+pub struct PendingResponse {
     pub(super) cluster: Arc<Cluster>,
     pub(super) to: NodeId,
     pub(super) number: u64,
@@ -160,4 +160,4 @@ impl PendingResponse {
 
 /// The message was not sent: a queue was full, or its reader does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SendError;
+pub struct SendError;

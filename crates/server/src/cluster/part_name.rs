@@ -1,71 +1,67 @@
 //! The names of the parts that exchange messages with themselves in other processes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
 
-use watchfire_types::NodeId;
+use parking_lot::Mutex;
+use watchfire_types::{FixedHash, NodeId};
 
-/// The name of a part, as messages carry it.
+/// The bytes of a name in a message.
+pub(super) type PartId = [u8; 4];
+
+/// Unknown parts of which a process keeps a note. Beyond them, it logs nothing.
+const UNKNOWN_MAX: usize = 256;
+
+/// The name of a part, and the format of its messages.
 ///
-/// A name is one byte that never depends on the other parts of a process: machines with other rules,
-/// features or settings have other parts. One list is enough for that. Names that two processes
-/// negotiate would need a table for each link, and hashes of texts would need several bytes to be
-/// distinct. Here the compiler refuses two equal names. Numbers are not used again for other parts.
+/// Messages carry four bytes of a hash of both. They never depend on the other parts of a process:
+/// machines with other rules, features or settings have other parts. Numbers would need a list of all
+/// features, and names that two processes negotiate a table for each link. A part with another format
+/// is another part, which the older process does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum PartName {
-    /// The processes themselves.
-    Cluster = 0,
-    Endpoint = 1,
-    History = 2,
-    Presence = 3,
-    Addresses = 4,
-    Availability = 5,
-    Pages = 6,
-    Sprites = 7,
-    DenyList = 8,
-    Api = 9,
-    Metrics = 10,
-    DeniedAddresses = 11,
-    Operator = 12,
-    Profiles = 13,
+pub struct PartName {
+    name: &'static str,
+    id: PartId,
 }
 
-#[cfg(test)]
 impl PartName {
-    pub const ALL: [PartName; 14] = {
-        use PartName::*;
-        [
-            Cluster,
-            Endpoint,
-            History,
-            Presence,
-            Addresses,
-            Availability,
-            Pages,
-            Sprites,
-            DenyList,
-            Api,
-            Metrics,
-            DeniedAddresses,
-            Operator,
-            Profiles,
-        ]
-    };
+    /// The processes themselves.
+    pub(super) const CLUSTER: PartName = PartName { name: "cluster", id: [0; 4] };
+
+    /// The name of a part. `format` changes with the messages of the part; a feature computes it from
+    /// samples of them.
+    pub fn new(name: &'static str, format: u64) -> Self {
+        let hash = FixedHash::new(format).text(name).finish().to_le_bytes();
+        // The first byte differs from those of a message within a span and of the cluster itself.
+        PartName { name, id: [hash[0] % 127 + 1, hash[1], hash[2], hash[3]] }
+    }
+
+    /// The name of a part of the server itself. The format of these parts is that of the cluster.
+    pub(crate) fn own(name: &'static str) -> Self {
+        Self::new(name, 0)
+    }
+
+    pub(super) fn id(self) -> PartId {
+        self.id
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        self.name
+    }
 }
 
 /// The parts of other processes that this process does not have, each of them logged once.
 #[derive(Debug, Default)]
-pub(super) struct UnknownParts([AtomicU64; 4]);
+pub(super) struct UnknownParts(Mutex<BTreeSet<PartId>>);
 
 impl UnknownParts {
     /// Notes a message for a part that this process does not have. Returns whether it is the first.
-    pub fn note(&self, from: NodeId, part: u8) -> bool {
-        let bit = 1 << (part % 64);
-        let is_first = self.0[usize::from(part / 64)].fetch_or(bit, Ordering::Relaxed) & bit == 0;
+    pub fn note(&self, from: NodeId, part: PartId) -> bool {
+        let mut known = self.0.lock();
+        let is_first = known.len() < UNKNOWN_MAX && known.insert(part);
         if is_first {
             tracing::info!(
                 %from,
-                part,
+                part = u32::from_le_bytes(part),
                 "ignoring messages of another process for a part that this process does not have; \
                  give all machines the same features and settings if this is not intended"
             );
@@ -79,11 +75,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_part_is_logged_once() {
+    fn an_unknown_part_is_logged_once_and_the_notes_are_bounded() {
         let unknown = UnknownParts::default();
-        for part in [0, 63, 64, 255] {
-            assert!(unknown.note(NodeId(1), part));
-            assert!(!unknown.note(NodeId(2), part));
+        for part in 0..300_u32 {
+            let is_first = unknown.note(NodeId(1), part.to_le_bytes());
+            assert_eq!(is_first, (part as usize) < UNKNOWN_MAX);
+            assert!(!unknown.note(NodeId(2), part.to_le_bytes()));
         }
+    }
+
+    #[test]
+    fn a_part_of_another_name_or_format_is_another_part() {
+        let ids = [("pages", 1), ("pages", 2), ("sprites", 1), ("sprites", 2)];
+        let ids = BTreeSet::from(ids.map(|(name, format)| PartName::new(name, format).id()));
+        assert_eq!(ids.len(), 4);
+        assert!(ids.iter().all(|id| id[0] != 0 && id[0] < 128));
     }
 }

@@ -22,12 +22,12 @@ use super::requests::{PendingRequests, Unanswered};
 use crate::nats::{LinkTotals, Links};
 
 /// The most processes that one server may have.
-pub(crate) const PROCESSES_MAX: usize = 64;
+pub const PROCESSES_MAX: usize = 64;
 /// How long a process has to answer a request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The processes of this server.
-pub(crate) struct Cluster {
+pub struct Cluster {
     me: NodeId,
     /// The nodes of this machine's processes.
     of_machine: Range<u16>,
@@ -52,7 +52,8 @@ pub(crate) struct Cluster {
 
 /// How often the supervisor started this process again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ProcessStarts {
+pub struct ProcessStarts {
+    /// Restarts of processes that ended.
     pub restarts: u64,
     /// Restarts because the process did not respond.
     pub hangs: u64,
@@ -192,8 +193,8 @@ impl Cluster {
         body: Vec<u8>,
     ) -> Result<Vec<u8>, Unanswered> {
         let (number, response) = self.requests.open(to).ok_or(Unanswered::NoAnswer)?;
-        let request = Message::Request { number, part: part as u8, body: &body };
-        let bytes = message::encode(PartName::Cluster, &request);
+        let request = Message::Request { number, part: part.id(), body: &body };
+        let bytes = message::encode(PartName::CLUSTER, &request);
         let response = match self.bus.as_ref().map(|bus| bus.send(to, bytes, Loss::Drop)) {
             Some(Ok(())) => {
                 let outcome = tokio::time::timeout(RESPONSE_TIMEOUT, response).await;
@@ -211,7 +212,7 @@ impl Cluster {
             // Without the current span: the process that asked knows its own.
             let response = message::encode_within(
                 None,
-                PartName::Cluster,
+                PartName::CLUSTER,
                 &Message::Response { number, body },
             );
             bus.send(to, response, Loss::Drop).ok();
@@ -222,7 +223,7 @@ impl Cluster {
     pub(super) fn respond_no_part(&self, to: NodeId, number: u64) {
         if let Some(bus) = &self.bus {
             let message = Message::NoPart { number };
-            let response = message::encode_within(None, PartName::Cluster, &message);
+            let response = message::encode_within(None, PartName::CLUSTER, &message);
             bus.send(to, response, Loss::Drop).ok();
         }
     }
@@ -415,5 +416,5 @@ impl Cluster {
 
 fn load_report(loads: &[(NodeId, ProcessLoad)]) -> Bytes {
     let loads = loads.iter().map(|(node, load)| (node.0, *load)).collect();
-    message::encode(PartName::Cluster, &Message::Load(loads))
+    message::encode(PartName::CLUSTER, &Message::Load(loads))
 }

@@ -8,12 +8,12 @@ use watchfire_types::NodeId;
 
 use super::message::{self, Message};
 use super::part::{ClusterPart, PendingResponse};
-use super::part_name::{PartName, UnknownParts};
+use super::part_name::{PartId, PartName, UnknownParts};
 use super::processes::Cluster;
 use super::requests::Unanswered;
 
 /// Receives from the other processes, on the thread of the bus.
-pub(crate) struct Receiver {
+pub struct Receiver {
     pub cluster: Arc<Cluster>,
     pub parts: Vec<Arc<dyn ClusterPart>>,
     /// Processes whose link is gone, for the task that requests new links.
@@ -27,11 +27,15 @@ impl Receiver {
         parts: Vec<Arc<dyn ClusterPart>>,
         lost: mpsc::UnboundedSender<NodeId>,
     ) -> Self {
-        let is_new = |at: usize| {
-            let name = parts[at].link().name();
-            parts[..at].iter().all(|before| before.link().name() != name)
-        };
-        assert!((0..parts.len()).all(is_new), "each part has a name of its own");
+        for (at, part) in parts.iter().enumerate() {
+            let (name, before) = (part.link().name(), &parts[..at]);
+            let is_new = before.iter().all(|other| other.link().name().id() != name.id());
+            assert!(
+                is_new,
+                "two parts have the name {:?}, or names with the same hash",
+                name.name()
+            );
+        }
         Receiver { cluster, parts, lost, unknown: UnknownParts::default() }
     }
 }
@@ -62,13 +66,13 @@ impl Handler for Receiver {
     }
 
     fn message(&self, from: NodeId, message: &[u8]) {
-        let Some((span, number, body)) = message::split(message) else { return };
+        let Some((span, id, body)) = message::split(message) else { return };
         let _entered = watchfire_traces::enter_remote(span);
-        let received = match self.part(number) {
+        let received = match self.part(id) {
             Some(part) => part.receive(from, body),
-            None if number == PartName::Cluster as u8 => self.receive(from, body),
+            None if id == PartName::CLUSTER.id() => self.receive(from, body),
             None => {
-                self.unknown.note(from, number);
+                self.unknown.note(from, id);
                 Ok(())
             }
         };
@@ -85,8 +89,8 @@ impl Handler for Receiver {
 }
 
 impl Receiver {
-    fn part(&self, number: u8) -> Option<&Arc<dyn ClusterPart>> {
-        self.parts.iter().find(|part| part.link().name() as u8 == number)
+    fn part(&self, id: PartId) -> Option<&Arc<dyn ClusterPart>> {
+        self.parts.iter().find(|part| part.link().name().id() == id)
     }
 
     fn receive(&self, from: NodeId, body: &[u8]) -> Result<(), postcard::Error> {

@@ -11,20 +11,20 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Entries in one report. The rest follows in the next round.
-pub(crate) const REPORT_ENTRIES_MAX: usize = 1_024;
+pub const REPORT_ENTRIES_MAX: usize = 1_024;
 
 /// A part with reports for the other processes.
-pub(crate) trait Reporter: Send + Sync {
+pub trait Reporter: Send + Sync {
     /// Sends what is due, at most [`REPORT_ENTRIES_MAX`] entries; true if more is due.
     fn send_reports(&self) -> bool;
 }
 
 /// Wakes the thread that sends reports.
 #[derive(Clone, Debug)]
-pub(crate) struct ReportWaker(SyncSender<()>);
+pub struct ReportWaker(SyncSender<()>);
 
 /// Receives the wakes of a [`ReportWaker`].
-pub(crate) struct ReportWakes(Receiver<()>);
+pub struct ReportWakes(Receiver<()>);
 
 impl ReportWaker {
     /// A waker, and its receiving end.

@@ -12,7 +12,7 @@ const REQUESTS_MAX: usize = 10_000;
 
 /// Why a request has no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unanswered {
+pub enum Unanswered {
     /// The other process does not have the part that the request is for.
     NoPart,
     /// The process is gone, did not answer in time, or too many requests wait already.

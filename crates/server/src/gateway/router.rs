@@ -280,7 +280,7 @@ mod tests {
     impl Harness {
         fn new(pages_max: usize) -> Self {
             let availability = Arc::new(Availability::new(
-                PartLink::new(&Arc::new(Cluster::alone()), PartName::Availability),
+                PartLink::new(&Arc::new(Cluster::alone()), PartName::own("availability")),
                 true,
             ));
             let (router, opened) = GatewayRouter::new(availability.clone(), pages_max);

@@ -282,13 +282,10 @@ impl ClusterPart for History {
     }
 }
 
-/// The sizes and counts of the logs, for `/metrics`.
-pub(crate) struct HistorySource(pub Arc<History>);
-
-impl MetricSource for HistorySource {
+impl MetricSource for History {
     fn write_metrics(&self, writer: &mut MetricWriter) {
-        let totals = self.0.replicas.lock().totals();
-        self.0.metrics.write(&totals, writer);
+        let totals = self.replicas.lock().totals();
+        self.metrics.write(&totals, writer);
     }
 }
 

@@ -6,49 +6,45 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 use http::{HeaderMap, header};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use crate::feature::Part;
 use crate::settings::{Limit, Section, Settings};
-use crate::sites::SiteHosts;
 
-/// The response, which does not change, and the hosts of sites.
+/// The rows of the server itself, which do not change, and the parts that add to them.
 struct LimitsPage {
-    limits: Value,
-    hosts: Arc<SiteHosts>,
+    limits: Map<String, Value>,
+    parts: Vec<Arc<dyn Part>>,
 }
 
-pub(super) fn routes(settings: &Settings, hosts: Arc<SiteHosts>) -> Router {
+pub(super) fn routes(settings: &Settings, parts: Vec<Arc<dyn Part>>) -> Router {
     let mut limits = limits(settings);
     if watchfire_traces::is_on() {
         // Tells browsers to trace this share of their page loads.
-        limits["traces"] = json!({ "sample": settings.traces.sample });
+        limits.insert("traces".into(), json!({ "sample": settings.traces.sample }));
     }
-    let page = LimitsPage { limits, hosts };
+    let page = LimitsPage { limits, parts };
     Router::new().route("/limits", get(show)).with_state(Arc::new(page))
 }
 
 async fn show(State(page): State<Arc<LimitsPage>>, headers: HeaderMap) -> Json<Value> {
     let mut response = page.limits.clone();
-    // `null` when this client has no sites.
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    response["sites"] = host.and_then(|host| page.hosts.site_authority(host)).into();
-    Json(response)
+    page.parts.iter().for_each(|part| part.describe_limits(host, &mut response));
+    Json(response.into())
 }
 
-fn limits(settings: &Settings) -> Value {
-    let Settings { limits, p2p, api, pages, channels, .. } = settings;
-    json!({
-        "limits": shown(limits),
-        // `null` on a server without a gateway, and without the API.
-        "p2p": p2p.is_on().then(|| shown(p2p)),
-        "api": api.is_on().then(|| shown(api)),
-        "report": Some(&pages.report).filter(|report| !report.is_empty()),
-        "rooms": channels.open_rooms,
-    })
+fn limits(settings: &Settings) -> Map<String, Value> {
+    let api = settings.api.is_on().then(|| section_limits(&settings.api));
+    Map::from_iter([
+        ("limits".to_owned(), section_limits(&settings.limits)),
+        // `null` on a server without the API.
+        ("api".to_owned(), api.into()),
+    ])
 }
 
-/// The limits of a section.
-fn shown(section: &impl Section) -> Value {
+/// The limits of a section, each with its value, its unit and what happens when it is reached.
+pub(crate) fn section_limits(section: &impl Section) -> Value {
     let limits = section.rows().into_iter().filter_map(|row| {
         let Limit { value, unit, when_reached } = row.limit?;
         let limit = json!({ "value": value, "unit": unit, "when_reached": when_reached });
@@ -66,13 +62,10 @@ mod tests {
     fn every_limit_is_listed_while_its_part_is_on() {
         let mut settings = Settings::default();
         let off = limits(&settings);
-        assert!(off["p2p"].is_null() && off["api"].is_null(), "there is no gateway and no API");
+        assert!(off["api"].is_null(), "there is no API");
         settings.api.key = "0123456789abcdef".into();
-        settings.p2p.listen = vec!["/ip4/127.0.0.1/tcp/0".parse().unwrap()];
         let listed = limits(&settings);
-        for (section, fixed, count) in
-            [("limits", "grids_max", 27), ("p2p", "pages_max", 4), ("api", "requests_max", 4)]
-        {
+        for (section, fixed, count) in [("limits", "grids_max", 27), ("api", "requests_max", 4)] {
             let table = toml::Table::try_from(&settings).unwrap();
             let numbers = table[section].as_table().unwrap().iter();
             let names = numbers.filter(|(_, value)| value.is_integer()).map(|(name, _)| &name[..]);

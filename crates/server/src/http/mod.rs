@@ -1,11 +1,5 @@
-//! The HTTP routes of the server itself: long poll, limits, health, and the app's shell. The
-//! routes of features are merged in by `server.rs`.
+//! The HTTP routes of the server itself: long poll, limits and health; and the layers of all routes.
 
-#[cfg(feature = "pages")]
-mod app_shell;
-#[cfg(not(feature = "pages"))]
-#[path = "../without/app_shell.rs"]
-mod app_shell;
 mod health;
 mod limits;
 mod longpoll;
@@ -20,6 +14,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::{from_fn, map_request_with_state};
 use http::{HeaderValue, header};
 
+pub(crate) use self::limits::section_limits;
 pub(crate) use self::request_log::log_requests;
 use crate::auth::Auth;
 use crate::proxies::{RequestedHost, TrustedProxies};
@@ -30,20 +25,19 @@ use crate::shard::Shared;
 pub(crate) fn router(
     shared: &Arc<Shared>,
     settings: &Settings,
-    with_pages: bool,
     auth: Option<Arc<dyn Auth>>,
     added: Router,
 ) -> Router {
     let mut router = longpoll::routes(shared.clone())
-        .merge(limits::routes(settings, shared.sites.clone()))
+        .merge(limits::routes(settings, shared.parts.clone()))
         .merge(health::routes(shared.cluster.clone(), shared.metrics.clone(), auth, settings));
-    if with_pages {
-        router = router.merge(app_shell::routes(shared.sites.clone()));
+    for part in &shared.parts {
+        router = router.merge(part.clone().routes());
     }
     // The layers apply to all routes, those of an application included.
-    let mut router = router.merge(added);
-    if with_pages {
-        router = app_shell::restrict_sites(router, shared);
+    router = router.merge(added);
+    for part in &shared.parts {
+        router = part.clone().layer(router);
     }
     // Inside the layer that names the client.
     let router = log_requests(router, &settings.log);

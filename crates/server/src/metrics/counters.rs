@@ -9,7 +9,7 @@ use watchfire_sockets::HistogramTotals;
 
 /// A count that only goes up.
 #[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+pub struct Counter(AtomicU64);
 
 impl Counter {
     pub fn inc(&self) {
@@ -23,7 +23,7 @@ impl Counter {
 
 /// Counters that differ by their labels. The values of labels come from closed sets.
 #[derive(Debug)]
-pub(crate) struct CountersBy<const N: usize> {
+pub struct CountersBy<const N: usize> {
     names: [&'static str; N],
     counters: RwLock<BTreeMap<[&'static str; N], Counter>>,
 }
@@ -54,7 +54,7 @@ impl<const N: usize> CountersBy<N> {
 
 /// Histograms of times that differ by one label. Its values come from a closed set.
 #[derive(Debug)]
-pub(crate) struct TimesBy {
+pub struct TimesBy {
     name: &'static str,
     /// In nanoseconds.
     bounds: &'static [u64],

@@ -15,17 +15,17 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use watchfire_sockets::{Count, HistogramTotals};
 
-pub(crate) use counters::{Counter, CountersBy, TimesBy};
-pub(crate) use shard::ShardMetrics;
+pub use counters::{Counter, CountersBy, TimesBy};
+pub use shard::ShardMetrics;
 use shard::{BROADCAST_TIMES, FAN_OUT_SIZES, FAN_OUTS, JOIN_TIMES, Pick, RELAY_TIMES, TIMES};
-pub(crate) use snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
-pub(crate) use sockets::SocketMetrics;
+pub use snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
+pub use sockets::SocketMetrics;
 use writer::NANOS_PER_SECOND;
-pub(crate) use writer::{MetricSource, MetricWriter};
+pub use writer::{MetricSource, MetricWriter};
 
 /// Counts of the whole server.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     /// In the order of their start.
     shards: RwLock<Vec<Arc<ShardMetrics>>>,
     /// The counters of the socket server.

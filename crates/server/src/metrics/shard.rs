@@ -30,7 +30,7 @@ pub(super) const FAN_OUTS: &[u64] = &[1, 3, 10, 30, 100, 1_000, 10_000, 100_000]
 /// Aligned, so that shards do not share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct ShardMetrics {
+pub struct ShardMetrics {
     pub websockets_now: Count,
     /// Open long-poll sessions.
     pub longpolls_now: Count,

@@ -6,18 +6,18 @@
 use serde::{Deserialize, Serialize};
 
 /// The labels of a series, in the order of their writing.
-pub(crate) type Labels = Vec<(String, String)>;
+pub type Labels = Vec<(String, String)>;
 
 /// Metrics of one process, or of several that were merged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// In the order of their writing. Each name is there once.
     pub families: Vec<Family>,
 }
 
 /// A metric, with a series for each combination of its labels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Family {
+pub struct Family {
     /// With its prefix, and without the suffix of a counter.
     pub name: String,
     pub help: String,
@@ -28,7 +28,7 @@ pub(crate) struct Family {
 
 /// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub enum Kind {
     Counter,
     Gauge,
     Histogram,
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 
 /// The value of a series for several processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Merge {
+pub enum Merge {
     /// Nearly every metric counts something.
     Sum,
     Largest,
@@ -45,7 +45,7 @@ pub(crate) enum Merge {
 
 /// The value of a series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Value {
+pub enum Value {
     Count(u64),
     Number(f64),
     Histogram(Buckets),
@@ -53,7 +53,7 @@ pub(crate) enum Value {
 
 /// The values of a histogram by their size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Buckets {
+pub struct Buckets {
     /// The upper bound of each bucket, in rising order; the last one is infinite. With it the values in the
     /// bucket, without those of smaller buckets.
     pub counts: Vec<(f64, u64)>,

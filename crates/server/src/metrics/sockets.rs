@@ -9,7 +9,7 @@ use super::writer::{MetricWriter, NANOS_PER_SECOND};
 
 /// The counters of the socket server; empty until it runs.
 #[derive(Clone, Default)]
-pub(crate) struct SocketMetrics(Arc<OnceLock<Running>>);
+pub struct SocketMetrics(Arc<OnceLock<Running>>);
 
 /// The counters of a running socket server.
 struct Running {

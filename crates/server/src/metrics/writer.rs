@@ -9,7 +9,7 @@ use super::snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
 pub(super) const NANOS_PER_SECOND: f64 = 1e9;
 
 /// A part of the server with counts of its own.
-pub(crate) trait MetricSource: Send + Sync {
+pub trait MetricSource: Send + Sync {
     /// Writes the current counts. Called for each request of `/metrics`, and once a second while the server
     /// records.
     fn write_metrics(&self, writer: &mut MetricWriter);
@@ -17,7 +17,7 @@ pub(crate) trait MetricSource: Send + Sync {
 
 /// Writes counts into a snapshot. Names get the prefix `watchfire_`.
 #[derive(Default)]
-pub(crate) struct MetricWriter {
+pub struct MetricWriter {
     snapshot: Snapshot,
 }
 

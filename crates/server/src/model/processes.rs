@@ -117,7 +117,7 @@ impl Processes {
             cluster: Cluster::among(bus.clone(), of_machine, connections_max, None, starts),
             secret: self.secret,
             inherited: None,
-            admin_listeners: None,
+            listeners: None,
             is_successor: false,
             on_parts: Box::new(move |cluster, parts| {
                 // Nobody replaces a lost link: the model starts the process again.

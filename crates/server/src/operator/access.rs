@@ -69,11 +69,6 @@ impl Access {
     }
 }
 
-/// A refusal with a short reason for programs and a message for people.
-pub(crate) fn refuse(status: StatusCode, reason: &str, message: &str) -> Response {
-    (status, Json(json!({ "reason": reason, "message": message }))).into_response()
-}
-
 /// The refusals of one listener. Requests with the token are never delayed.
 #[derive(Default)]
 struct Slowdown(Mutex<Option<Window>>);

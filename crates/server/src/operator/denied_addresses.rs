@@ -136,7 +136,10 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3_600);
 
     fn list() -> DeniedAddresses {
-        DeniedAddresses::new(PartLink::new(&Arc::new(Cluster::alone()), PartName::DeniedAddresses))
+        DeniedAddresses::new(PartLink::new(
+            &Arc::new(Cluster::alone()),
+            PartName::own("denied_addresses"),
+        ))
     }
 
     fn address(text: &str) -> IpAddr {

@@ -15,8 +15,9 @@ use http::uri::Authority;
 use http::{HeaderMap, StatusCode, Version, header};
 use watchfire_sockets::is_host_and_port;
 
-use super::access::{Access, refuse};
+use super::access::Access;
 use super::page;
+use crate::feature::refuse_call as refuse;
 
 /// The rules of one listener.
 pub(super) struct Guard {

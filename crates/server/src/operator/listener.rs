@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -75,55 +74,31 @@ pub(crate) fn check_listen(settings: &AdminSettings) -> Result<(), AdminError> {
     }
 }
 
-/// The sockets of the operator's listener. Several processes share them.
-#[derive(Debug, Default)]
-pub(crate) struct AdminListeners(Vec<(SocketAddr, TcpListener)>);
-
-impl AdminListeners {
-    /// Listens on the addresses of the settings. If the default address cannot be used, there is a
-    /// warning and no listener: another server on the machine may have it.
-    ///
-    /// A successor shares the addresses with the server that it replaces, until that one ends.
-    pub fn open(settings: &AdminSettings, is_successor: bool) -> Result<Self, AdminError> {
-        check_listen(settings)?;
-        let is_default = settings.listen == AdminSettings::default().listen;
-        let mut listeners = Vec::new();
-        for &address in &settings.listen {
-            let opened = listen(address, is_successor)
-                .and_then(|listener| Ok((listener.local_addr()?, listener)));
-            match opened {
-                Ok(listener) => listeners.push(listener),
-                Err(error) if is_default => {
-                    tracing::warn!(
-                        %address, %error,
-                        "cannot open the admin listener; running without metrics, admin calls and an \
-                         API on it. Set admin.listen to another address, or to [] for none"
-                    );
-                }
-                Err(source) => return Err(AdminError::Listen { address, source }),
+/// Listens on the addresses of the settings. If the default address cannot be used, there is a warning
+/// and no listener: another server on the machine may have it.
+///
+/// A successor shares the addresses with the server that it replaces, until that one ends.
+pub(crate) fn open_listeners(
+    settings: &AdminSettings,
+    is_successor: bool,
+) -> Result<Vec<TcpListener>, AdminError> {
+    check_listen(settings)?;
+    let is_default = settings.listen == AdminSettings::default().listen;
+    let mut listeners = Vec::new();
+    for &address in &settings.listen {
+        match listen(address, is_successor) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) if is_default => {
+                tracing::warn!(
+                    %address, %error,
+                    "cannot open the admin listener; running without metrics, admin calls and an \
+                     API on it. Set admin.listen to another address, or to [] for none"
+                );
             }
+            Err(source) => return Err(AdminError::Listen { address, source }),
         }
-        Ok(AdminListeners(listeners))
     }
-
-    /// The sockets that another process opened.
-    pub fn from_descriptors(descriptors: Vec<OwnedFd>) -> Result<Self, AdminError> {
-        let listener = |descriptor| {
-            let listener = TcpListener::from(descriptor);
-            Ok((listener.local_addr()?, listener))
-        };
-        Ok(AdminListeners(descriptors.into_iter().map(listener).collect::<io::Result<_>>()?))
-    }
-
-    /// Copies of the sockets, for another process.
-    pub fn descriptors(&self) -> io::Result<Vec<OwnedFd>> {
-        self.0.iter().map(|(_, listener)| Ok(listener.try_clone()?.into())).collect()
-    }
-
-    /// The addresses, with the ports that were bound.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.0.iter().map(|(address, _)| *address).collect()
-    }
+    Ok(listeners)
 }
 
 /// Listens on an address that no other server uses, except one that this process replaces.
@@ -136,7 +111,6 @@ fn listen(address: SocketAddr, is_successor: bool) -> io::Result<TcpListener> {
 
 /// Answers the operator on a thread of its own, until it is dropped.
 pub(crate) struct AdminServer {
-    addresses: Vec<SocketAddr>,
     /// Dropping it ends the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -146,18 +120,18 @@ impl AdminServer {
     /// Serves `routes` to the requests that the rules allow. Without a socket, there is no thread.
     /// With `serves_api`, the requests of the API have keys of their own instead of the token.
     pub fn start(
-        listeners: AdminListeners,
+        listeners: Vec<TcpListener>,
         routes: Router,
         access: &Arc<Access>,
         serves_api: bool,
     ) -> Result<Self, AdminError> {
-        let addresses = listeners.addresses();
-        if addresses.is_empty() {
-            return Ok(AdminServer { addresses, stop: None, thread: None });
+        if listeners.is_empty() {
+            return Ok(AdminServer { stop: None, thread: None });
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut serving = Vec::new();
-        for (address, listener) in listeners.0 {
+        for listener in listeners {
+            let address = listener.local_addr()?;
             listener.set_nonblocking(true)?;
             let _inside = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -175,7 +149,7 @@ impl AdminServer {
                 stopped.await.ok();
             });
         })?;
-        Ok(AdminServer { addresses, stop: Some(stop), thread: Some(thread) })
+        Ok(AdminServer { stop: Some(stop), thread: Some(thread) })
     }
 
     /// Closes the listener and its connections.
@@ -184,11 +158,6 @@ impl AdminServer {
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
-    }
-
-    /// The addresses on which it listens.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
     }
 }
 

@@ -11,8 +11,7 @@
 
 mod access;
 mod denied_addresses;
-#[cfg(feature = "pages")]
-mod denied_pages;
+mod feature;
 mod guard;
 mod listener;
 mod machines;
@@ -30,22 +29,14 @@ use std::sync::Arc;
 use axum::Router;
 use http::StatusCode;
 
-pub(crate) use self::access::Access;
-pub(crate) use self::denied_addresses::DeniedAddresses;
-#[cfg(feature = "pages")]
-pub(crate) use self::denied_pages::DenyCalls;
+pub use self::feature::Operator;
 pub use self::listener::AdminError;
-pub(crate) use self::listener::{AdminListeners, AdminServer, check_listen};
-pub(crate) use self::metrics_page::MetricsPage;
-pub(crate) use self::profiles::ProfileCalls;
+use self::metrics_page::MetricsPage;
 #[cfg(feature = "profiles")]
 pub use self::profiles::{CpuProfile, Profile, ProfileError};
-pub(crate) use self::recorder::RecorderThread;
-pub(crate) use self::troubles::TroubleMetrics;
-pub(crate) use self::view::{OperatorParts, OperatorView};
 
 /// The routes of the operator: the page, the metrics, and calls.
-pub(crate) fn routes(metrics_page: Arc<MetricsPage>, calls: Router) -> Router {
+fn routes(metrics_page: Arc<MetricsPage>, calls: Router) -> Router {
     let routes = page::routes().merge(metrics_page.routes()).merge(calls);
     routes.fallback(async || (StatusCode::NOT_FOUND, NOT_FOUND))
 }
@@ -60,7 +51,5 @@ pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
     samples.extend(metrics_page::message_samples());
     samples.extend(view::message_samples());
     samples.extend(profiles::message_samples());
-    #[cfg(feature = "pages")]
-    samples.extend(denied_pages::message_samples());
     samples
 }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use watchfire_tracker::network_of;
 
-use super::access::{Access, refuse};
+use super::access::Access;
 use super::denied_addresses::TooManyDenied;
 use super::machines::Machine;
 use super::record::Step;
@@ -26,6 +26,7 @@ use crate::channel_api::{
     ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnections,
     NotAConnection, WatchAnswer,
 };
+use crate::feature::refuse_call as refuse;
 
 /// The most connections or topics in an answer.
 const ROWS_MAX: usize = 200;

@@ -233,7 +233,10 @@ mod tests {
     const WATCHED: PageAvailability = PageAvailability { is_available: false, is_watched: true };
 
     fn availability() -> Availability {
-        Availability::new(PartLink::new(&Arc::new(Cluster::alone()), PartName::Availability), true)
+        Availability::new(
+            PartLink::new(&Arc::new(Cluster::alone()), PartName::own("availability")),
+            true,
+        )
     }
 
     #[test]

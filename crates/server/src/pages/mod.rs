@@ -6,6 +6,7 @@
 
 mod availability;
 mod channel;
+mod deny_calls;
 mod deny_list;
 mod messages;
 mod name;
@@ -18,8 +19,8 @@ use std::sync::{Arc, OnceLock};
 use watchfire_types::Instant;
 
 use crate::channel_api::Registry;
-use crate::cluster::ClusterPart;
-use crate::feature::Feature;
+use crate::cluster::{ClusterPart, Reporter};
+use crate::feature::Part;
 use crate::metrics::{MetricWriter, Metrics};
 use crate::own_client::OwnClientKey;
 use crate::settings::Limits;
@@ -29,6 +30,7 @@ use channel::PageChannel;
 use trace_report::TraceReports;
 
 pub(crate) use availability::Availability;
+pub(crate) use deny_calls::DenyCalls;
 pub use deny_list::DenyFileError;
 pub(crate) use deny_list::{DenyList, DenyListWatcher};
 pub(crate) use name::check_cid;
@@ -46,7 +48,7 @@ pub(crate) struct PageFeature {
     pub own_client_key: OwnClientKey,
 }
 
-impl Feature for PageFeature {
+impl Part for PageFeature {
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
         let channel = PageChannel {
             pages: self.pages.clone(),
@@ -60,7 +62,15 @@ impl Feature for PageFeature {
         registry.add_relay("page:*", channel).expect("the pattern is valid");
     }
 
-    fn cluster_parts(&self) -> Vec<Arc<dyn ClusterPart>> {
+    fn reserves(&self, topic: &str) -> bool {
+        topic.starts_with("page:")
+    }
+
+    fn reporter(self: Arc<Self>) -> Option<Arc<dyn Reporter>> {
+        Some(self.pages.clone())
+    }
+
+    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
         let mut parts: Vec<Arc<dyn ClusterPart>> = vec![self.pages.clone()];
         if let Some(availability) = &self.availability {
             parts.push(availability.clone());
@@ -84,5 +94,6 @@ impl Feature for PageFeature {
 pub(crate) fn message_samples() -> Vec<crate::cluster::Samples> {
     let mut samples = messages::samples();
     samples.push(availability::samples());
+    samples.extend(deny_calls::message_samples());
     samples
 }

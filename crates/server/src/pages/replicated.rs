@@ -610,7 +610,7 @@ mod tests {
             PageRules::from(&Settings::default()),
             Seed::from(&[7; 32]),
             Arc::new(NoClients),
-            PartLink::new(&Arc::new(cluster), PartName::Pages),
+            PartLink::new(&Arc::new(cluster), PartName::own("pages")),
             None,
             Arc::new(DenyList::default()),
             ReportWaker::new().0,

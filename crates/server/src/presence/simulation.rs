@@ -343,7 +343,7 @@ impl Process {
         let cluster = Arc::new(Cluster::among(bus.clone(), 0..8, 1_000, None, starts));
         let presence = Arc::new(ReplicatedPresence::new(
             seed,
-            PartLink::new(&cluster, PartName::Presence),
+            PartLink::new(&cluster, PartName::own("presence")),
             metrics.clone(),
         ));
         let shards = Arc::new(Mutex::new(Shards {

@@ -7,12 +7,12 @@ use serde_json::json;
 use crate::channel_api::{
     Channel, HandleIn, Joined, Outcome, Payload, Refusal, Registry, Reply, Socket,
 };
-use crate::feature::Feature;
+use crate::feature::Part;
 
 /// Rooms, as a feature of the server.
 pub(crate) struct RoomFeature;
 
-impl Feature for RoomFeature {
+impl Part for RoomFeature {
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
         registry.add("rooms:*", Rooms).expect("the pattern is valid");
     }

@@ -23,7 +23,7 @@ use watchfire_types::Instant;
 
 use crate::auth::Auth;
 use crate::channel_api::{Channel, Endpoint, Registry};
-use crate::feature::Feature;
+use crate::feature::Part;
 use crate::hooks::Hooks;
 use crate::metrics::MetricWriter;
 use crate::settings::{ChannelRule, HistoryRule};
@@ -66,7 +66,7 @@ fn add(
     }
 }
 
-impl Feature for RuleFeature {
+impl Part for RuleFeature {
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
         if let Some(auth) = &self.auth {
             registry.on_connect = connect::with_tokens(auth.clone(), registry.on_connect.clone());

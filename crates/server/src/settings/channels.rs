@@ -301,14 +301,6 @@ impl ChannelRule {
     }
 }
 
-/// Whether the server has this topic itself.
-pub(crate) fn is_built_in(topic: &str) -> bool {
-    BUILT_IN.iter().any(|own| match own.strip_suffix('*') {
-        Some(prefix) => topic.starts_with(prefix),
-        None => topic == *own,
-    })
-}
-
 /// Whether a pattern matches every topic that another one matches.
 fn covers(pattern: &str, other: &str) -> bool {
     let prefix = pattern.strip_suffix('*');

@@ -32,7 +32,6 @@ mod zero;
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use auth::AuthSettings;
 pub use byte_size::ByteSize;
-pub(crate) use channels::is_built_in;
 pub use channels::{ChannelRule, ChannelSettings, HistoryRule, JoinRule, PublishRule, RuleError};
 pub use cluster::ClusterSettings;
 #[cfg(feature = "settings-file")]

@@ -14,8 +14,8 @@ use super::client::{
 use super::connect_rules::{Admitted, ConnectRefusal, ConnectRequest, origin_of};
 use super::state::Shard;
 use crate::channel_api::Connected;
+use crate::feature::Verdict;
 use crate::proxies::ForwardedClient;
-use crate::sites::RequestTarget;
 
 impl Shard {
     /// Routes a request by its head alone.
@@ -24,15 +24,15 @@ impl Shard {
         from: SocketAddr,
         head: &RequestHead<'_>,
     ) -> Route<Ticket> {
-        let denied = &self.shared.denied_addresses;
-        if !denied.is_empty() && denied.has(self.client_of(from, head).from.ip()) {
-            self.shared.metrics.refused("address_denied");
-            return Route::Refuse { status: 403, body: "the operator denies this address\n" };
-        }
-        // The host of a site has no sockets. The router answers.
-        let target = self.shared.sites.target_of(head.headers("host"), head.authority());
-        if target != RequestTarget::App {
-            return Route::Http;
+        for gate in &self.shared.gates {
+            match gate.judge(head, &|| self.client_of(from, head).from.ip()) {
+                Verdict::Pass => {}
+                Verdict::HttpOnly => return Route::Http,
+                Verdict::Refuse { status, body, reason } => {
+                    self.shared.metrics.refused(reason);
+                    return Route::Refuse { status, body };
+                }
+            }
         }
         if head.path() == self.shared.websocket_path {
             self.route_websocket(from, head)

@@ -135,7 +135,7 @@ impl Shard {
             self.shared.history.iter().for_each(|history| history.handle_tick());
             self.begin_presence_round(now);
             self.broadcast_presence(now);
-            self.shared.features.iter().for_each(|feature| feature.handle_tick(now));
+            self.shared.parts.iter().for_each(|part| part.handle_tick(now));
         }
     }
 

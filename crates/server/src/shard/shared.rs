@@ -9,15 +9,13 @@ use super::connect_rules::ConnectRules;
 use crate::addresses::Addresses;
 use crate::channel_api::{Endpoint, Parking, Registry};
 use crate::cluster::Cluster;
-use crate::feature::Feature;
+use crate::feature::{Gate, Part};
 use crate::history::History;
 use crate::memory::MemoryReturn;
 use crate::metrics::Metrics;
-use crate::operator::DeniedAddresses;
 use crate::presence::ReplicatedPresence;
 use crate::proxies::TrustedProxies;
 use crate::settings::Limits;
-use crate::sites::SiteHosts;
 use crate::token::TokenKey;
 
 /// State that the shards of a process share. The router uses it for long polls.
@@ -27,8 +25,6 @@ pub(crate) struct Shared {
     pub registry: Registry,
     pub connect_rules: ConnectRules,
     pub proxies: Arc<TrustedProxies>,
-    /// Hosts that belong to sites and not to the app.
-    pub sites: Arc<SiteHosts>,
     pub cluster: Arc<Cluster>,
     pub endpoint: Endpoint,
     pub presence: Arc<ReplicatedPresence>,
@@ -36,7 +32,6 @@ pub(crate) struct Shared {
     pub history: Option<Arc<History>>,
     pub metrics: Arc<Metrics>,
     pub addresses: Arc<Addresses>,
-    pub denied_addresses: Arc<DeniedAddresses>,
     pub memory: MemoryReturn,
     /// Signs the tokens of long-poll sessions, which are valid in this process only.
     pub sessions: TokenKey,
@@ -44,8 +39,10 @@ pub(crate) struct Shared {
     pub websocket_path: String,
     /// `<mount>/longpoll`
     pub longpoll_path: String,
-    pub features: Vec<Arc<dyn Feature>>,
-    /// `None` when no feature parks requests.
+    pub parts: Vec<Arc<dyn Part>>,
+    /// The parts that have a say about each request.
+    pub gates: Vec<Arc<dyn Gate>>,
+    /// `None` when no part parks requests.
     pub parking: Option<Arc<dyn Parking>>,
 }
 

@@ -68,11 +68,6 @@ pub(crate) enum RequestTarget {
 }
 
 impl SiteHosts {
-    /// The hosts of a server without pages: none.
-    pub fn none() -> Self {
-        SiteHosts { domains: None }
-    }
-
     pub fn new(settings: &SitesSettings) -> Result<Self, SitesError> {
         let own = match settings.domain.as_str() {
             "" => None,

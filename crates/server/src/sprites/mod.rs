@@ -24,7 +24,7 @@ use watchfire_types::Instant;
 use crate::addresses::Addresses;
 use crate::channel_api::{ClientSender, Parking, Registry};
 use crate::cluster::{ClusterPart, PartLink};
-use crate::feature::Feature;
+use crate::feature::Part;
 use crate::metrics::{MetricWriter, Metrics};
 use crate::seed::Seed;
 use crate::settings::Settings;
@@ -70,7 +70,7 @@ impl SpriteFeature {
     }
 }
 
-impl Feature for SpriteFeature {
+impl Part for SpriteFeature {
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
         let Polling { grids, slot_tokens, metrics, counts, throw_bytes_max, .. } = &*self.polling;
         let channel = SpriteChannel {
@@ -83,11 +83,15 @@ impl Feature for SpriteFeature {
         registry.add("sprites:*", channel).expect("the pattern is valid");
     }
 
+    fn reserves(&self, topic: &str) -> bool {
+        topic.starts_with("sprites:")
+    }
+
     fn routes(self: Arc<Self>) -> Router {
         routes::routes(self.polling.clone())
     }
 
-    fn cluster_parts(&self) -> Vec<Arc<dyn ClusterPart>> {
+    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
         vec![self.replication.clone()]
     }
 

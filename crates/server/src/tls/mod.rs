@@ -17,6 +17,6 @@ mod reload;
 mod thread;
 
 pub use acme::{AcmeSetupError, DomainError};
-pub(crate) use plan::TlsPlan;
 pub use plan::TlsStartError;
+pub(crate) use plan::{OpenCertificates, TlsPlan};
 pub(crate) use thread::{TlsThread, TlsThreadSetup};

@@ -14,7 +14,7 @@ use crate::channel_api::{
     Channel, ClientSender, HandleIn, Joined, Outcome, Payload, Refusal, Registry, Reply, Socket,
 };
 use crate::cluster::Cluster;
-use crate::feature::Feature;
+use crate::feature::Part;
 use crate::metrics::Metrics;
 use crate::pages::ReplicatedPages;
 
@@ -56,13 +56,17 @@ impl VisitorFeature {
     }
 }
 
-impl Feature for VisitorFeature {
+impl Part for VisitorFeature {
     fn routes(self: Arc<Self>) -> Router {
         if self.has_status_page { status::routes(self) } else { Router::new() }
     }
 
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
         registry.add(TOPIC, VisitorChannel(self)).expect("the pattern is valid");
+    }
+
+    fn reserves(&self, topic: &str) -> bool {
+        topic == TOPIC
     }
 
     /// Broadcasts the number at most once per second, when it changed or a client joined. The new

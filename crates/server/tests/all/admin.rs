@@ -17,7 +17,11 @@ const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn start(settings: Settings) -> RunningServer {
-    Server::new(settings).with_pages().start().expect("the server starts")
+    Server::new(settings)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts")
 }
 
 /// An address on which every interface listens, at a free port.
@@ -69,7 +73,10 @@ fn the_public_port_has_neither_metrics_nor_admin_calls() {
         assert!(!response.contains("denied"), "{path}: {response}");
     }
     // An application without pages has them on the same listener only.
-    let application = Server::new(support::settings()).start().expect("the server starts");
+    let application = Server::new(support::settings())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts");
     assert!(get(&application, "/metrics").starts_with("HTTP/1.1 404"));
     assert_eq!(metric(&application, r#"watchfire_channels_clients{transport="websocket"}"#), 0);
 }
@@ -78,12 +85,24 @@ fn the_public_port_has_neither_metrics_nor_admin_calls() {
 fn an_address_that_other_machines_reach_needs_a_token() {
     let mut open = settings();
     open.admin.listen = vec![any_address()];
-    let error = Server::new(open.clone()).with_pages().start().err();
-    let Some(StartError::Admin(AdminError::NoToken { address })) = error else {
+    let error = Server::new(open.clone())
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .err();
+    let refusal = error.as_ref().and_then(StartError::of_feature);
+    let Some(AdminError::NoToken { address }) = refusal else {
         panic!("it has started, or: {error:?}");
     };
-    assert_eq!(address, any_address());
-    assert!(Server::new(open.clone()).with_pages().check().is_err(), "--check says the same");
+    assert_eq!(*address, any_address());
+    assert!(
+        Server::new(open.clone())
+            .with(watchfire::Pages::new())
+            .with(watchfire::Operator::new())
+            .check()
+            .is_err(),
+        "--check says the same"
+    );
 
     open.admin.token = TOKEN.into();
     let server = start(open);
@@ -118,8 +137,13 @@ fn an_address_in_use_is_an_error_unless_it_is_the_default() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let mut second = settings();
     second.admin.listen = vec![taken.local_addr().expect("bound")];
-    let error = Server::new(second).with_pages().start().err();
-    assert!(matches!(error, Some(StartError::Admin(AdminError::Listen { .. }))), "{error:?}");
+    let error = Server::new(second)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .err();
+    let refusal = error.as_ref().and_then(StartError::of_feature);
+    assert!(matches!(refusal, Some(AdminError::Listen { .. })), "{error:?}");
 
     // The default port may be free, or in use by another program: this test needs it in use.
     let default = Settings::default().admin.listen;
@@ -127,12 +151,12 @@ fn an_address_in_use_is_an_error_unless_it_is_the_default() {
     let mut unset = settings();
     unset.admin.listen = default;
     let server = start(unset);
-    assert_eq!(server.admin_addresses(), []);
+    assert_eq!(server.addresses_of("operator"), []);
     assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
 
     let mut off = settings();
     off.admin.listen = Vec::new();
-    assert_eq!(start(off).admin_addresses(), []);
+    assert_eq!(start(off).addresses_of("operator"), []);
 }
 
 /// A channel whose join blocks the event loop until the test lets it continue.
@@ -163,7 +187,11 @@ fn the_operator_is_answered_while_the_event_loops_are_busy() {
     let channel = Blocking { is_blocked, may_continue: Mutex::new(may_continue) };
     let mut settings = settings();
     settings.server.shards = 1;
-    let server = Server::new(settings).channel("blocking", channel).start().expect("it starts");
+    let server = Server::new(settings)
+        .with(watchfire::Operator::new())
+        .channel("blocking", channel)
+        .start()
+        .expect("it starts");
     let mut client = Client::connect(&server);
     let reference = client.send("blocking", "phx_join", serde_json::json!({}));
     blocked.recv_timeout(DEADLINE).expect("the only event loop is blocked");

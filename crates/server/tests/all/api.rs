@@ -62,15 +62,17 @@ fn api_settings() -> Settings {
 }
 
 fn application(settings: Settings) -> Server {
-    Server::new(settings).channel("rooms:*", Rooms).channel("presence:*", Rooms).on_connect(
-        |connect| {
+    Server::new(settings)
+        .with(watchfire::Operator::new())
+        .channel("rooms:*", Rooms)
+        .channel("presence:*", Rooms)
+        .on_connect(|connect| {
             let user = connect.params.text("user");
             Ok(Connected {
                 id: user.map(|user| format!("users:{user}")),
                 assigns: user.map(|user| std::sync::Arc::new(user.to_owned()) as _),
             })
-        },
-    )
+        })
 }
 
 fn start() -> RunningServer {
@@ -436,7 +438,11 @@ fn unsubscribe_ends_the_channels_of_an_id_and_disconnect_its_sockets() {
 
 #[test]
 fn a_server_with_pages_keeps_its_own_topics() {
-    let server = Server::new(api_settings()).with_pages().start().expect("the server starts");
+    let server = Server::new(api_settings())
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts");
     for topic in ["site", "page:bafk", "sprites:1", "phoenix"] {
         assert_eq!(call(&server, "publish", &message(topic, 1)).code(), "topic_invalid", "{topic}");
     }

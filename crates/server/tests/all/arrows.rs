@@ -37,28 +37,29 @@ const ORDER: &[&str] = &[
     "channel_api",
     "hooks",
     "feature",
-    "stun",
     "tls",
-    "sites",
-    // Features. A new one is a folder, a line here, and a line in `server.rs`.
-    "rooms",
+    // Parts that the settings demand.
     "rules",
-    "pages",
-    "visitors",
-    "sprites",
     "api",
-    "operator",
-    "gateway",
-    "page_features",
-    // Run the features.
+    // Run the parts.
     "shard",
     "http",
     "server",
-    "differing_machines",
     "embedded",
     "multi_process",
     "run",
+    // Features, which a server is given.
+    "operator",
+    "stun",
+    "sites",
+    "rooms",
+    "pages",
+    "visitors",
+    "sprites",
+    "gateway",
+    "page_features",
     // Tests of the whole server.
+    "differing_machines",
     "model",
 ];
 

@@ -18,16 +18,25 @@ use crate::support::settings;
 const DEADLINE: Duration = Duration::from_secs(60);
 const FILE_BYTES: usize = 3_000_000;
 
+fn gateway_addresses(server: &RunningServer) -> Vec<String> {
+    let pages = server.running::<watchfire::RunningPages>().expect("the server has pages");
+    pages.gateway_addresses()
+}
+
 /// A server with a gateway that is connected to those of other servers.
 fn server(neighbours: &[&RunningServer]) -> RunningServer {
     let mut settings = settings();
     settings.server.shards = 1;
     settings.p2p.listen = vec!["/ip4/127.0.0.1/tcp/0".parse().expect("an address")];
-    let addresses = neighbours.iter().flat_map(|server| server.gateway_addresses());
+    let addresses = neighbours.iter().flat_map(|server| gateway_addresses(server));
     settings.p2p.bootstrap =
         addresses.map(|address| address.parse().expect("an address")).collect();
     assert_eq!(settings.p2p.bootstrap.len(), neighbours.len());
-    Server::new(settings).with_pages().start().expect("the server starts")
+    Server::new(settings)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts")
 }
 
 /// A peer of a page on one server, as a tab or a terminal is.
@@ -104,7 +113,7 @@ impl Peer {
 async fn any_gateway_has(servers: &[&RunningServer], blocks: &Peer, root: &Cid) -> bool {
     let stranger = Peer::new().await;
     for server in servers {
-        let [address] = &server.gateway_addresses()[..] else { panic!("one address") };
+        let [address] = &gateway_addresses(server)[..] else { panic!("one address") };
         let connected = stranger.host.connect(address.parse().expect("an address")).await;
         connected.expect("the gateway accepts connections");
     }

@@ -43,7 +43,11 @@ fn the_status_page_counts_people_and_pages_if_the_operator_wants_it() {
     assert!(!get(&watchfire(), "/status").contains("Watchfire is up"));
     let mut settings = settings();
     settings.pages.status_page = true;
-    let server = Server::new(settings).with_pages().start().expect("the server starts");
+    let server = Server::new(settings)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts");
     let mut client = Client::connect(&server);
     let page = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
     client.join(page, serde_json::json!({ "have": "all" }));
@@ -60,7 +64,11 @@ fn the_status_page_counts_people_and_pages_if_the_operator_wants_it() {
 fn metrics_count_clients_joins_and_refusals() {
     let mut settings = settings();
     settings.channels.open_rooms = true;
-    let server = Server::new(settings).with_pages().start().expect("the server starts");
+    let server = Server::new(settings)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts");
     let mut client = Client::connect(&server);
     client.join("rooms:lobby", serde_json::json!({}));
     client.join("unknown", serde_json::json!({}));
@@ -79,7 +87,11 @@ fn rooms_are_an_unknown_topic_until_the_operator_opens_them() {
     for is_open in [false, true] {
         let mut settings = settings();
         settings.channels.open_rooms = is_open;
-        let server = Server::new(settings).with_pages().start().expect("the server starts");
+        let server = Server::new(settings)
+            .with(watchfire::Pages::new())
+            .with(watchfire::Operator::new())
+            .start()
+            .expect("the server starts");
         let mut client = Client::connect(&server);
         let reply = client.join("rooms:lobby", serde_json::json!({}));
         let unmatched = serde_json::json!({
@@ -158,13 +170,14 @@ fn long_poll_answers_other_methods_with_400() {
 fn invalid_settings_prevent_the_start() {
     let mut half = settings();
     half.tls.cert = "cert.pem".into();
-    let error = Server::new(half).start().map(|_| ()).unwrap_err();
+    let error = Server::new(half).with(watchfire::Operator::new()).start().map(|_| ()).unwrap_err();
     assert!(matches!(error, StartError::Tls(TlsStartError::Incomplete)), "{error}");
 
     for path in ["socket/", "", "/", "/a?b", "/a#b", "/a b", "/{a}", "/\u{e9}", "/a/../b", "/."] {
         let mut mount = settings();
         mount.socket.mount = path.into();
-        let error = Server::new(mount).start().map(|_| ()).unwrap_err();
+        let error =
+            Server::new(mount).with(watchfire::Operator::new()).start().map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(&format!("{path:?}")), "{error}");
     }
 
@@ -178,27 +191,33 @@ fn invalid_settings_prevent_the_start() {
         let mut taken = settings();
         taken.server.listen = addresses(public);
         taken.admin.listen = addresses(admin);
-        let error = Server::new(taken).check().unwrap_err();
+        let error = Server::new(taken).with(watchfire::Operator::new()).check().unwrap_err();
         assert!(matches!(error, StartError::TakenAddress { .. }), "{error}");
     }
     let mut families = settings();
     families.server.listen = vec!["0.0.0.0:4000".parse().unwrap(), "[::]:4000".parse().unwrap()];
-    Server::new(families).check().expect("each family has its own port");
+    Server::new(families)
+        .with(watchfire::Operator::new())
+        .check()
+        .expect("each family has its own port");
 
     for url in ["http://user:word@localhost/", "http://localhost:99999/", "http:///a", "a"] {
         let mut hooks = settings();
         hooks.hooks.url = url.into();
-        let error = Server::new(hooks).start().map(|_| ()).unwrap_err();
+        let error =
+            Server::new(hooks).with(watchfire::Operator::new()).start().map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("cannot use hooks.url"), "{error}");
         let mut auth = settings();
         auth.auth.jwks_url = url.into();
-        let error = Server::new(auth).start().map(|_| ()).unwrap_err();
+        let error =
+            Server::new(auth).with(watchfire::Operator::new()).start().map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("cannot use auth.jwks_url"), "{error}");
     }
 
     let mut origin = settings();
     origin.socket.check_origin = vec!["https://".into()];
-    let error = Server::new(origin).start().map(|_| ()).unwrap_err();
+    let error =
+        Server::new(origin).with(watchfire::Operator::new()).start().map(|_| ()).unwrap_err();
     assert!(error.to_string().starts_with("socket.check_origin: "), "{error}");
 }
 
@@ -214,6 +233,7 @@ impl Drop for PanicsAtTheEnd {
 #[test]
 fn a_server_with_an_event_loop_that_panicked_is_not_ready() {
     let server = Server::new(settings())
+        .with(watchfire::Operator::new())
         .on_connect(|connect| match connect.params.text("user") {
             Some("panics now") => panic!("a requested panic"),
             Some(_) => {

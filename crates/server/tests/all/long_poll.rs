@@ -191,7 +191,11 @@ fn calls() -> Vec<(String, Vec<Value>)> {
 
 #[test]
 fn a_session_may_end_with_any_message_of_any_callback() {
-    let server = Server::new(small_sessions()).channel("p:*", Pushing).start().unwrap();
+    let server = Server::new(small_sessions())
+        .with(watchfire::Operator::new())
+        .channel("p:*", Pushing)
+        .start()
+        .unwrap();
     for (name, messages) in calls() {
         let mut ended = 0;
         for queued in QUEUED_MAX - 6..=QUEUED_MAX {
@@ -223,7 +227,7 @@ fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
         hooks: vec![],
         history: None,
     }];
-    let server = Server::new(settings).start().unwrap();
+    let server = Server::new(settings).with(watchfire::Operator::new()).start().unwrap();
     let mut watcher = Client::connect(&server);
     assert_eq!(watcher.join("t:1", json!({}))["status"], "ok");
     // The push of the presences after the reply is one more than the session takes.
@@ -248,7 +252,7 @@ fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
 
 #[test]
 fn every_line_of_a_post_is_read_and_a_post_of_too_many_is_refused_by_name() {
-    let server = Server::new(settings()).start().unwrap();
+    let server = Server::new(settings()).with(watchfire::Operator::new()).start().unwrap();
     let poller = Poller::open(&server);
     assert_eq!(poller.post(&heartbeats(101)), 200);
     assert_eq!(poller.poll().1.len(), 101);
@@ -273,7 +277,11 @@ fn every_line_of_a_post_is_read_and_a_post_of_too_many_is_refused_by_name() {
 fn a_session_gets_a_message_that_is_larger_than_its_queue() {
     let mut settings = settings();
     settings.limits.longpoll_bytes_max = 100_000;
-    let server = Server::new(settings).channel("state:*", States).start().unwrap();
+    let server = Server::new(settings)
+        .with(watchfire::Operator::new())
+        .channel("state:*", States)
+        .start()
+        .unwrap();
     let poller = Poller::open(&server);
     let join =
         |n: usize| json!([n.to_string(), n.to_string(), format!("state:{n}"), "phx_join", {}]);
@@ -315,7 +323,11 @@ impl Channel for States {
 
 #[test]
 fn a_client_that_joins_many_topics_at_once_gets_all_their_large_states() {
-    let server = Server::new(settings()).channel("state:*", States).start().unwrap();
+    let server = Server::new(settings())
+        .with(watchfire::Operator::new())
+        .channel("state:*", States)
+        .start()
+        .unwrap();
     let mut client = Client::connect(&server);
     for n in 0..8 {
         client.send(&format!("state:{n}"), "phx_join", json!({}));
@@ -328,7 +340,11 @@ fn a_client_that_joins_many_topics_at_once_gets_all_their_large_states() {
 
 #[test]
 fn a_large_message_does_not_close_the_clients_that_read() {
-    let server = Server::new(settings()).channel("state:*", States).start().unwrap();
+    let server = Server::new(settings())
+        .with(watchfire::Operator::new())
+        .channel("state:*", States)
+        .start()
+        .unwrap();
     let mut reader = Client::connect(&server);
     reader.join("state:1", json!({}));
     reader.receive_event("presence_state");

@@ -44,7 +44,11 @@ impl Drop for DenyList {
 }
 
 fn start(settings: Settings) -> RunningServer {
-    Server::new(settings).with_pages().start().unwrap()
+    Server::new(settings)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .unwrap()
 }
 
 fn join(client: &mut Client, topic: &str, have: &str) -> Value {
@@ -146,10 +150,15 @@ fn unsafe_settings_prevent_the_start() {
     let with = |change: fn(&mut Settings)| {
         let mut settings = settings();
         change(&mut settings);
-        Server::new(settings).with_pages().start().err()
+        Server::new(settings)
+            .with(watchfire::Pages::new())
+            .with(watchfire::Operator::new())
+            .start()
+            .err()
     };
     let missing = with(|settings| settings.pages.deny_file = "/nowhere/denied.txt".into());
-    assert!(matches!(missing, Some(StartError::Pages(PagesError::DenyFile(_)))), "{missing:?}");
+    let refusal = missing.as_ref().and_then(StartError::of_feature);
+    assert!(matches!(refusal, Some(PagesError::DenyFile(_))), "{missing:?}");
     let short = with(|settings| settings.admin.token = "guess".into());
     assert!(matches!(short, Some(StartError::ShortToken)), "{short:?}");
     let script = with(|settings| settings.pages.report = "javascript:alert(1)".into());

@@ -13,7 +13,11 @@ const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn start(settings: Settings) -> RunningServer {
-    Server::new(settings).with_pages().start().expect("the server starts")
+    Server::new(settings)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts")
 }
 
 fn rooms() -> Settings {

@@ -59,7 +59,11 @@ fn a_relayed_frame_beyond_a_limit_is_refused() {
     let mut settings = settings();
     settings.limits.relay_frame_bytes_max = 100;
     settings.limits.relay_bytes_per_second_per_peer = 150;
-    let server = Server::new(settings).with_pages().start().unwrap();
+    let server = Server::new(settings)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .unwrap();
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
     let a_id = join(&mut a, "all")["peer"].clone();
     join(&mut b, "none");
@@ -207,7 +211,11 @@ fn a_signal_beyond_a_limit_is_refused() {
     let mut settings = settings();
     settings.limits.signal_bytes_max = 100;
     settings.limits.signals_per_second_per_peer = 1;
-    let server = Server::new(settings).with_pages().start().unwrap();
+    let server = Server::new(settings)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .unwrap();
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
     let a_id = peer_bytes(&join(&mut a, "all")["peer"]);
     let b_id = peer_bytes(&join(&mut b, "none")["peer"]);
@@ -249,24 +257,42 @@ fn stun_uses_the_addresses_of_the_settings() {
     let mut elsewhere = settings();
     elsewhere.stun.listen = vec!["[::1]:0".parse().unwrap()];
     elsewhere.stun.announce = "stun.example.org:3478".into();
-    let server = Server::new(elsewhere).with_pages().start().unwrap();
+    let server = Server::new(elsewhere)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .unwrap();
     let stun = join(&mut Client::connect(&server), "none")["stun"].clone();
     assert_eq!(stun, json!({ "host": "stun.example.org", "port": 3478 }));
 
     let mut without = settings();
     without.stun.enabled = false;
-    let server = Server::new(without).with_pages().start().unwrap();
+    let server = Server::new(without)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .unwrap();
     assert_eq!(join(&mut Client::connect(&server), "none").get("stun"), None);
     assert!(!support::metrics(&server).contains("watchfire_stun"));
 
     let mut wrong = settings();
     wrong.stun.announce = "somewhere".into();
-    let error = Server::new(wrong).with_pages().start().err().expect("the server does not start");
+    let error = Server::new(wrong)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .err()
+        .expect("the server does not start");
     assert!(error.to_string().contains("stun.announce"), "{error}");
 
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut blocked = settings();
     blocked.stun.listen = vec![taken.local_addr().unwrap()];
-    let error = Server::new(blocked).with_pages().start().err().expect("the server does not start");
+    let error = Server::new(blocked)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .err()
+        .expect("the server does not start");
     assert!(error.to_string().contains("stun.listen"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! Hosts of sites: they serve the shell and the service worker, and nothing else.
 
 use crate::support::{get, http, metric, settings, watchfire};
-use watchfire::{PagesError, RunningServer, Server, SitesError, StartError};
+use watchfire::{PagesError, RunningServer, Server, SitesError};
 
 const CID: &str = "bafybeicl2vqmrnvrbfywpem5bcbbv2vx4fwsg5ooa6yvmczz3dvh5f7pzm";
 
@@ -183,7 +183,11 @@ fn a_configured_domain_has_sites_for_its_app() {
     let mut with_domain = settings();
     with_domain.sites.domain = "pages.example.org".into();
     with_domain.sites.app = "https://fire.example.net".into();
-    let server = Server::new(with_domain).with_pages().start().expect("the server starts");
+    let server = Server::new(with_domain)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts");
     let host = format!("host: {CID}.pages.example.org");
     let (head, _) = request(&server, &["GET /.watchfire/shell HTTP/1.1", &host]);
     assert!(head.contains("frame-ancestors https://fire.example.net\r\n"), "{head}");
@@ -194,13 +198,22 @@ fn a_configured_domain_has_sites_for_its_app() {
 
     let mut half = settings();
     half.sites.domain = "pages.example.org".into();
-    let error = Server::new(half).with_pages().start().map(|_| ()).unwrap_err();
-    assert!(matches!(error, StartError::Pages(PagesError::Sites(SitesError::App(_)))), "{error}");
+    let error = Server::new(half)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .map(|_| ())
+        .unwrap_err();
+    let refusal = error.of_feature();
+    assert!(matches!(refusal, Some(PagesError::Sites(SitesError::App(_)))), "{error}");
 }
 
 #[test]
 fn a_server_without_pages_has_no_sites() {
-    let server = Server::new(settings()).start().expect("the server starts");
+    let server = Server::new(settings())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts");
     let (head, body) =
         request(&server, &["GET /healthz HTTP/1.1", &format!("host: {CID}.localhost")]);
     assert_eq!((status(&head), body.as_str()), ("200", "ok\n"));

@@ -13,7 +13,11 @@ const GRID: &str = "sprites:meadow";
 fn start_with(change: impl FnOnce(&mut Settings)) -> RunningServer {
     let mut settings = settings();
     change(&mut settings);
-    Server::new(settings).with_pages().start().expect("the server starts")
+    Server::new(settings)
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts")
 }
 
 /// Joins over a channel.

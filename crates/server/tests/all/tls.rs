@@ -46,7 +46,11 @@ impl Folder {
     }
 
     fn server(&self) -> RunningServer {
-        Server::new(self.settings()).with_pages().start().expect("the server starts")
+        Server::new(self.settings())
+            .with(watchfire::Pages::new())
+            .with(watchfire::Operator::new())
+            .start()
+            .expect("the server starts")
     }
 }
 

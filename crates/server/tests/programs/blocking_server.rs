@@ -54,9 +54,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     runtime.block_on(async {
         let signal = stop_signal();
         let stop = async { signal.await.expect("signals can be handled") };
-        let server = Server::new(settings).channel("block", Blocking).on_connect(connect);
+        let server = Server::new(settings)
+            .with(watchfire::Operator::new())
+            .channel("block", Blocking)
+            .on_connect(connect);
         let started = |started: &watchfire::Started| {
-            println!("{}\n{}", started.address, started.admin_addresses[0]);
+            println!("{}\n{}", started.address, started.addresses_of("operator")[0]);
         };
         server.run(stop, started).await
     })?;

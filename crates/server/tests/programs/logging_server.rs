@@ -51,9 +51,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let signal = stop_signal();
         let stop = async { signal.await.expect("signals can be handled") };
         let started = |started: &watchfire::Started| {
-            println!("{}\n{}", started.address, started.admin_addresses[0]);
+            println!("{}\n{}", started.address, started.addresses_of("operator")[0]);
         };
-        let server = Server::new(settings).channel("crash", Crash).on_connect(connect);
+        let server = Server::new(settings)
+            .with(watchfire::Operator::new())
+            .channel("crash", Crash)
+            .on_connect(connect);
         server.run(stop, started).await
     })?;
     Ok(())

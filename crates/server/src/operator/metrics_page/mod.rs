@@ -3,7 +3,7 @@
 mod exposition;
 mod process;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::State;
@@ -18,13 +18,18 @@ use crate::metrics::{MetricSource, MetricWriter, Snapshot};
 
 /// Everything that `/metrics` shows, collected when it is requested.
 pub(crate) struct MetricsPage {
-    sources: Vec<Arc<dyn MetricSource>>,
+    sources: OnceLock<Vec<Arc<dyn MetricSource>>>,
     link: PartLink,
 }
 
 impl MetricsPage {
-    pub fn new(sources: Vec<Arc<dyn MetricSource>>, link: PartLink) -> Self {
-        MetricsPage { sources, link }
+    pub fn new(link: PartLink) -> Self {
+        MetricsPage { sources: OnceLock::new(), link }
+    }
+
+    /// Sets the sources, before another process can ask.
+    pub fn set_sources(&self, sources: Vec<Arc<dyn MetricSource>>) {
+        self.sources.set(sources).ok();
     }
 
     pub fn routes(self: Arc<Self>) -> Router {
@@ -49,7 +54,11 @@ impl MetricsPage {
     /// The metrics of this process.
     fn snapshot(&self) -> Snapshot {
         let mut writer = MetricWriter::default();
-        self.sources.iter().for_each(|source| source.write_metrics(&mut writer));
+        self.sources
+            .get()
+            .into_iter()
+            .flatten()
+            .for_each(|source| source.write_metrics(&mut writer));
         let mut snapshot = writer.into_snapshot();
         snapshot.families.extend(process::metrics());
         snapshot

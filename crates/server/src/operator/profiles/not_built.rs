@@ -9,7 +9,8 @@ use http::StatusCode;
 use watchfire_types::NodeId;
 
 use crate::cluster::{ClusterPart, PartLink};
-use crate::operator::access::{Access, refuse};
+use crate::feature::refuse_call as refuse;
+use crate::operator::access::Access;
 
 const NOT_BUILT: &str = "This program was built without the feature \"profiles\". To get profiles, \
     install another one: cargo install watchfire-cli --features profiles";

@@ -23,7 +23,8 @@ use super::cpu_profile::ProfileError;
 use super::job::Job;
 use super::messages::{Call, Format, Started, Taken};
 use crate::cluster::{ClusterPart, PartLink, PendingResponse};
-use crate::operator::access::{Access, refuse};
+use crate::feature::refuse_call as refuse;
+use crate::operator::access::Access;
 
 /// The longest profile. A connection to the operator's listener may last twice as long.
 const SECONDS_MAX: u64 = 60;

@@ -21,7 +21,11 @@ pub fn settings() -> Settings {
 }
 
 pub fn watchfire() -> RunningServer {
-    Server::new(settings()).with_pages().start().expect("the server starts")
+    Server::new(settings())
+        .with(watchfire::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts")
 }
 
 pub struct Client {
@@ -186,7 +190,7 @@ pub fn get(server: &RunningServer, path: &str) -> String {
 
 /// The first address of the operator's listener.
 pub fn admin_address(server: &RunningServer) -> SocketAddr {
-    *server.admin_addresses().first().expect("the server has an admin listener")
+    *server.addresses_of("operator").first().expect("the server has an admin listener")
 }
 
 /// The response of the operator's listener, with its head.

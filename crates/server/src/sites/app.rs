@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 
-use crate::shard::Shared;
-use crate::sites::{SiteHosts, SiteShell, restrict_site_hosts};
+use super::hosts::SiteHosts;
 use crate::web_client::{find, respond};
 
 /// The policy of the app: only its own code runs, and nothing that it shows can send data out.
@@ -32,7 +30,7 @@ const NOT_BUILT: &str = "The web client is not part of this binary.\n\
      Build it first: make web, then build the binary again.\n";
 
 /// The paths of the web client, and its files.
-pub(super) fn routes(hosts: Arc<SiteHosts>) -> Router {
+pub(crate) fn routes(hosts: Arc<SiteHosts>) -> Router {
     Router::new()
         .route("/", get(index))
         .route("/chat", get(index))
@@ -41,12 +39,6 @@ pub(super) fn routes(hosts: Arc<SiteHosts>) -> Router {
         .route("/frame", get(frame))
         .fallback(asset)
         .with_state(hosts)
-}
-
-/// Answers the hosts of sites with their shell only.
-pub(super) fn restrict_sites(router: Router, shared: &Shared) -> Router {
-    let shell = SiteShell { hosts: shared.sites.clone(), metrics: shared.metrics.clone() };
-    router.layer(from_fn_with_state(shell, restrict_site_hosts))
 }
 
 async fn index(State(hosts): State<Arc<SiteHosts>>, headers: HeaderMap) -> Response {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::Router;
-use axum::extract::{Path, Request, State};
-use axum::middleware::{self, Next};
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
 use http::StatusCode;
@@ -14,16 +13,16 @@ use serde_json::json;
 use watchfire_content::{Cid, CidError};
 use watchfire_types::NodeId;
 
-use super::access::{Access, refuse};
+use super::deny_list::{DenyFileError, DenyList};
+use super::replicated::ReplicatedPages;
 use crate::cluster::{ClusterPart, PartLink, PendingResponse, Unanswered};
-use crate::pages::{DenyFileError, DenyList, ReplicatedPages};
+use crate::feature::refuse_call as refuse;
 
 /// The calls that read and change the deny-list. A change is made on every machine of the server:
 /// each has a file of its own.
 pub(crate) struct DenyCalls {
     pub deny_list: Arc<DenyList>,
     pub pages: Arc<ReplicatedPages>,
-    pub access: Access,
     pub link: PartLink,
 }
 
@@ -38,15 +37,11 @@ struct Change {
 const DONE: &str = "done";
 
 impl DenyCalls {
-    /// The routes. Without a token, there are none.
+    /// The routes of the operator.
     pub fn routes(self: Arc<Self>) -> Router {
-        if !self.access.has_token() {
-            return Router::new();
-        }
         Router::new()
             .route("/admin/denied", get(count))
             .route("/admin/denied/{cid}", put(deny).delete(allow).get(is_denied))
-            .route_layer(middleware::from_fn_with_state(self.clone(), authorize))
             .with_state(self)
     }
 
@@ -99,14 +94,6 @@ impl ClusterPart for DenyCalls {
             Ok(_) => response.send(DONE),
             Err(error) => response.send(&error.to_string()),
         });
-    }
-}
-
-/// Refuses requests without the operator's token.
-async fn authorize(State(calls): State<Arc<DenyCalls>>, request: Request, next: Next) -> Response {
-    match calls.access.permits(request.headers()) {
-        true => next.run(request).await,
-        false => calls.access.deny().await,
     }
 }
 

@@ -1,0 +1,241 @@
+//! Builds the parts of a process, and collects what they have.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use watchfire_channels::longpoll::LongPollLimits;
+
+use super::base_parts::{BuildInfo, OfSource};
+use super::plan::Plan;
+use super::{ProcessRole, Server, SharedListeners, StartError, random_secret};
+use crate::addresses::Addresses;
+use crate::api::{AnswersFeature, ApiFeature, AskedParts, Keys};
+use crate::channel_api::{Endpoint, Registry};
+use crate::cluster::{Cluster, PartLink, PartName, ReportWaker, ReportWakes};
+use crate::feature::{Foundation, Part};
+use crate::history::History;
+use crate::memory::MemoryReturn;
+use crate::metrics::Metrics;
+use crate::own_client::OwnClientKey;
+use crate::presence::ReplicatedPresence;
+use crate::rules::RuleFeature;
+use crate::seed::Seed;
+use crate::settings::Settings;
+use crate::shard::{ConnectHook, ConnectRules, RefusedOrigins, Shared};
+use crate::token::TokenKey;
+
+/// The parts of one process, before it has event loops.
+pub(super) struct Assembly {
+    pub shared: Arc<Shared>,
+    pub processes: u32,
+    /// The listeners of each feature, by its name.
+    pub feature_addresses: Vec<(&'static str, Vec<SocketAddr>)>,
+}
+
+/// The parts that every server has, on which the others are built.
+struct Base {
+    cluster: Arc<Cluster>,
+    endpoint: Endpoint,
+    presence: Arc<ReplicatedPresence>,
+    history: Option<Arc<History>>,
+    metrics: Arc<Metrics>,
+    addresses: Arc<Addresses>,
+    own_client_key: OwnClientKey,
+    seed: Seed,
+    report_waker: ReportWaker,
+    processes: u32,
+}
+
+impl Base {
+    fn build(settings: &Settings, plan: &Plan, role: &mut ProcessRole) -> (Self, ReportWakes) {
+        let cluster = Arc::new(std::mem::replace(&mut role.cluster, Cluster::alone()));
+        let link = |name| PartLink::new(&cluster, PartName::own(name));
+        let has_history = settings.channels.rules.iter().any(|rule| rule.history.is_some());
+        // Another machine may have other rules, and topics whose messages this one has to write.
+        let history = (has_history || settings.cluster.is_on()).then(|| {
+            let memory_bytes_max = settings.channels.history_bytes_max;
+            let memory_bytes_max = usize::try_from(memory_bytes_max).unwrap_or(usize::MAX);
+            Arc::new(History::new(link("history"), plan.random_seed, memory_bytes_max))
+        });
+        let seed = Seed::from(&role.secret);
+        let metrics = Arc::new(Metrics::default());
+        let (report_waker, report_wakes) = ReportWaker::new();
+        let processes = match cluster.is_alone() {
+            true => 1,
+            false => u32::from(settings.server.processes.max(1)),
+        };
+        let waker = report_waker.clone();
+        let base = Base {
+            endpoint: Endpoint::unconnected(link("endpoint"), history.clone()),
+            presence: Arc::new(ReplicatedPresence::new(
+                plan.random_seed,
+                link("presence"),
+                metrics.clone(),
+            )),
+            addresses: Arc::new(Addresses::new(
+                &settings.limits,
+                processes,
+                seed,
+                link("addresses"),
+                waker,
+            )),
+            own_client_key: OwnClientKey::new(&role.secret),
+            history,
+            metrics,
+            seed,
+            report_waker,
+            processes,
+            cluster,
+        };
+        (base, report_wakes)
+    }
+
+    /// The parts themselves, for everything that they have in common with those of features.
+    fn parts(&self) -> Vec<Arc<dyn Part>> {
+        let mut parts: Vec<Arc<dyn Part>> = vec![
+            Arc::new(BuildInfo),
+            self.metrics.clone(),
+            self.cluster.clone(),
+            Arc::new(self.endpoint.clone()),
+            self.presence.clone(),
+            self.addresses.clone(),
+        ];
+        parts.extend(self.history.clone().map(|history| history as Arc<dyn Part>));
+        parts
+    }
+}
+
+impl Assembly {
+    /// Builds all parts of a process: those of every server, those of the features that it was given,
+    /// and the rules and the HTTP API of the settings.
+    pub fn build(
+        server: &mut Server,
+        plan: &Plan,
+        role: &mut ProcessRole,
+        listeners: SharedListeners,
+    ) -> Result<Self, StartError> {
+        let feature_addresses = server.addresses_of(&listeners);
+        let Server { settings, features, registry, .. } = server;
+        let (base, report_wakes) = Base::build(settings, plan, role);
+        let mut given: Vec<Arc<dyn Part>> = Vec::new();
+        for (feature, listeners) in features.iter().zip(listeners.0) {
+            let foundation = Foundation {
+                settings,
+                secret: role.secret,
+                seed: base.seed,
+                endpoint: &base.endpoint,
+                cluster: &base.cluster,
+                addresses: &base.addresses,
+                metrics: &base.metrics,
+                own_client_key: &base.own_client_key,
+                report_waker: &base.report_waker,
+                is_successor: role.is_successor,
+                listeners: RefCell::new(listeners),
+            };
+            given.extend(feature.build(&foundation).map_err(StartError::Feature)?);
+        }
+        let of_settings = parts_of_settings(settings, plan, &base, &given)?;
+        let parts: Vec<Arc<dyn Part>> =
+            base.parts().into_iter().chain(given).chain(of_settings).collect();
+        for part in &parts {
+            part.clone().register_channels(registry);
+        }
+        if let Some(history) = &base.history {
+            history.set_topics(registry.histories());
+        }
+        parts.iter().for_each(|part| part.see_all(&parts));
+        if !base.cluster.is_alone() {
+            let reporters: Vec<_> =
+                parts.iter().filter_map(|part| part.clone().reporter()).collect();
+            report_wakes.start(&reporters).map_err(StartError::Thread)?;
+        }
+        let processes = base.processes;
+        let return_memory = MemoryReturn::new(server.return_memory.take());
+        let registry = std::mem::take(&mut server.registry);
+        let shared = share(&server.settings, plan, base, registry, parts, return_memory)?;
+        Ok(Assembly { shared: Arc::new(shared), processes, feature_addresses })
+    }
+}
+
+/// The parts that the settings demand. Rules come last, so that a topic of an application or of a
+/// feature stays theirs.
+fn parts_of_settings(
+    settings: &Settings,
+    plan: &Plan,
+    base: &Base,
+    given: &[Arc<dyn Part>],
+) -> Result<Vec<Arc<dyn Part>>, StartError> {
+    let sender = Arc::new(base.endpoint.clone());
+    let rules = settings.channels.rules.clone();
+    let rules = RuleFeature::new(rules, plan.auth.clone(), plan.hooks.clone(), sender);
+    let mut parts: Vec<Arc<dyn Part>> = vec![Arc::new(rules)];
+    if let Some((open, ..)) = &plan.tls {
+        parts.push(Arc::new(OfSource(open.metrics(base.cluster.is_first_of_machine()))));
+    }
+    // A process without keys answers the questions of others, too.
+    let answers = Arc::new(AnswersFeature::new(
+        settings,
+        given.to_vec(),
+        AskedParts {
+            endpoint: base.endpoint.clone(),
+            presence: base.presence.clone(),
+            metrics: base.metrics.clone(),
+            history: base.history.clone(),
+        },
+        PartLink::new(&base.cluster, PartName::own("api")),
+    ));
+    let api = Keys::new(settings)?;
+    let api = api.map(|keys| Arc::new(ApiFeature::new(settings, keys, &answers)));
+    if api.is_some() || !base.cluster.is_alone() {
+        parts.push(answers);
+    }
+    parts.extend(api.map(|api| api as Arc<dyn Part>));
+    Ok(parts)
+}
+
+/// The state that the shards of the process share.
+fn share(
+    settings: &Settings,
+    plan: &Plan,
+    base: Base,
+    registry: Registry,
+    parts: Vec<Arc<dyn Part>>,
+    memory: MemoryReturn,
+) -> Result<Shared, StartError> {
+    let Base { cluster, endpoint, presence, history, metrics, addresses, own_client_key, .. } =
+        base;
+    let hook = plan.hooks.clone().filter(|hooks| hooks.decides_connects());
+    Ok(Shared {
+        limits: settings.limits.clone(),
+        longpoll: LongPollLimits {
+            window: settings.socket.longpoll_window,
+            queued_messages_max: settings.limits.longpoll_frames_max,
+            queued_bytes_max: settings.limits.longpoll_bytes_max,
+        },
+        connect_rules: ConnectRules {
+            origins: plan.origins.clone(),
+            public_host: plan.public_host.clone(),
+            refused_origins: RefusedOrigins::default(),
+            on_connect: registry.on_connect.clone(),
+            hook: hook.map(|hooks| ConnectHook { hooks, own_client_key }),
+            addresses: addresses.clone(),
+            metrics: metrics.clone(),
+        },
+        proxies: plan.proxies.clone(),
+        registry,
+        cluster,
+        endpoint,
+        presence,
+        history,
+        metrics,
+        addresses,
+        memory,
+        sessions: TokenKey::new(random_secret()?),
+        websocket_path: plan.websocket_path.clone(),
+        longpoll_path: plan.longpoll_path.clone(),
+        gates: parts.iter().filter_map(|part| part.clone().gate()).collect(),
+        parking: parts.iter().find_map(|part| part.parking()),
+        parts,
+    })
+}

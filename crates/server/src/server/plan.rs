@@ -1,0 +1,74 @@
+//! What the server reads before it builds anything: the settings, and the files that they name.
+
+use std::sync::Arc;
+
+use watchfire_channels::handshake::OriginPolicy;
+use watchfire_sockets::SocketServerSettings;
+
+use super::StartError;
+use super::checks::{
+    check, origins, proxy_protocol, public_host, socket_settings, trusted_proxies,
+};
+use crate::auth::{self, Auth};
+use crate::hooks::{self, Hooks};
+use crate::proxies::TrustedProxies;
+use crate::settings::Settings;
+use crate::tls::{OpenCertificates, TlsPlan, TlsThreadSetup};
+
+/// What the settings of one process mean.
+pub(super) struct Plan {
+    pub auth: Option<Arc<dyn Auth>>,
+    pub hooks: Option<Arc<Hooks>>,
+    pub origins: OriginPolicy,
+    pub public_host: Option<String>,
+    pub proxies: Arc<TrustedProxies>,
+    pub tls: Option<(OpenCertificates, TlsPlan, TlsThreadSetup)>,
+    pub sockets: SocketServerSettings,
+    pub random_seed: u64,
+    pub websocket_path: String,
+    pub longpoll_path: String,
+}
+
+impl Plan {
+    /// Checks the settings of the server itself, and opens the files that they name.
+    pub fn check(settings: &Settings, inherits_listeners: bool) -> Result<Self, StartError> {
+        check(settings)?;
+        let proxies = trusted_proxies(&settings.server)?;
+        let auth = auth::open(&settings.auth)?;
+        let hooks = hooks::open(&settings.hooks)?;
+        let origins = origins(&settings.socket.check_origin)?;
+        let public_host = public_host(&settings.server.public_url)?;
+        let tls = match TlsPlan::new(settings)? {
+            Some(plan) => {
+                let setup = TlsThreadSetup::open(&plan, inherits_listeners)?;
+                Some((plan.open()?, plan, setup))
+            }
+            None => None,
+        };
+        let mut sockets = socket_settings(settings, &proxies)?;
+        sockets.tls = tls.as_ref().map(|(open, ..)| open.certificates.clone());
+        let mount = &settings.socket.mount;
+        Ok(Plan {
+            auth,
+            hooks,
+            origins,
+            public_host,
+            proxies,
+            tls,
+            sockets,
+            random_seed: getrandom::u64()?,
+            websocket_path: format!("{mount}/websocket"),
+            longpoll_path: format!("{mount}/longpoll"),
+        })
+    }
+
+    /// Checks what [`Plan::check`] opens, and opens nothing. Returns a line for each part.
+    pub fn describe(settings: &Settings) -> Result<Vec<String>, StartError> {
+        auth::open(&settings.auth)?;
+        hooks::open(&settings.hooks)?;
+        origins(&settings.socket.check_origin)?;
+        public_host(&settings.server.public_url)?;
+        proxy_protocol(&settings.server, &trusted_proxies(&settings.server)?)?;
+        Ok(TlsPlan::check(settings)?)
+    }
+}

@@ -1,0 +1,151 @@
+//! A server that runs, and how it ends.
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use watchfire_sockets::{Adopter, LoopPanic, LoopWatch};
+
+use crate::auth::{Auth, FetchGuard};
+use crate::channel_api::{Endpoint, ShardMessage};
+use crate::cluster::Cluster;
+use crate::feature::Running;
+use crate::hooks::HookThread;
+use crate::metrics::Metrics;
+#[cfg(test)]
+use crate::shard::Shared;
+use crate::tls::TlsThread;
+
+/// The longest time that a drain spends on each client.
+const DRAIN_PACE: Duration = Duration::from_millis(50);
+
+/// How long event loops may take after a drain that follows a panic. Then the process ends anyway.
+const PANIC_GRACE: Duration = Duration::from_secs(3);
+
+/// How long a new server waits for the keys of tokens before it takes over.
+const PREPARATION: Duration = Duration::from_secs(10);
+
+/// A running server, which stops when it is dropped.
+pub struct RunningServer {
+    /// The threads of features. Dropped before the event loops, through which they may connect.
+    pub(super) running: Vec<Box<dyn Running>>,
+    pub(crate) sockets: watchfire_sockets::SocketServer<ShardMessage>,
+    pub(super) endpoint: Endpoint,
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) drain_period: Duration,
+    /// The listeners of each feature, by its name.
+    pub(super) feature_addresses: Vec<(&'static str, Vec<SocketAddr>)>,
+    /// `None`: the server reads no tokens.
+    pub(super) auth: Option<Arc<dyn Auth>>,
+    /// Fetches the keys of clients' tokens until it is dropped.
+    pub(super) _jwks: Option<FetchGuard>,
+    /// Sends requests to the backend until it is dropped.
+    pub(super) hooks: Option<HookThread>,
+    /// Watches and orders certificates until it is dropped.
+    pub(super) tls: Option<TlsThread>,
+    /// The state that event loops share, for the model of the server.
+    #[cfg(test)]
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl RunningServer {
+    /// The first address on which the server listens.
+    pub fn address(&self) -> SocketAddr {
+        self.sockets.local_addr()
+    }
+
+    /// The addresses on which the server listens, in the order of the settings.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.sockets.local_addrs()
+    }
+
+    /// The addresses on which a feature listens for itself; none if there is no such feature.
+    pub fn addresses_of(&self, feature: &str) -> &[SocketAddr] {
+        let found = self.feature_addresses.iter().find(|(name, _)| *name == feature);
+        found.map_or(&[], |(_, addresses)| addresses)
+    }
+
+    pub(crate) fn feature_addresses(&self) -> &[(&'static str, Vec<SocketAddr>)] {
+        &self.feature_addresses
+    }
+
+    /// The running part of a feature that has this type.
+    pub fn running<T: Running>(&self) -> Option<&T> {
+        self.running.iter().find_map(|running| (running.as_ref() as &dyn Any).downcast_ref())
+    }
+
+    /// The addresses of `tls.redirect_listen`, with the ports that were bound.
+    pub fn redirect_addresses(&self) -> &[SocketAddr] {
+        self.tls.as_ref().map_or(&[], TlsThread::redirect_addresses)
+    }
+
+    /// A handle for broadcasts and pushes from any thread.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// WebSockets and long-poll sessions that are open now.
+    pub fn clients(&self) -> u64 {
+        self.metrics.clients()
+    }
+
+    /// Accepts connections from another process.
+    pub(crate) fn adopter(&self) -> Adopter {
+        self.sockets.adopter()
+    }
+
+    /// A watch over the event loops of this process.
+    pub(crate) fn loop_watch(&self) -> LoopWatch {
+        self.sockets.loop_watch()
+    }
+
+    /// Returns when the server can take over from another one: it can verify tokens, or cannot
+    /// fetch their keys at the moment.
+    pub(crate) async fn prepared(&self) {
+        if let Some(auth) = &self.auth
+            && timeout(PREPARATION, auth.first_fetch()).await.is_err()
+        {
+            tracing::warn!("the JWK set was not fetched in time; the server starts without it");
+        }
+    }
+
+    /// Returns when an event loop of this process has ended by a panic.
+    pub(crate) fn panicked(&self) -> impl Future<Output = LoopPanic> + use<> {
+        self.sockets.panicked()
+    }
+
+    /// Ends this process's part after a panic of an event loop: drains the other loops, for a
+    /// bounded time, because a panic may have left anything behind.
+    pub(crate) async fn end_after_panic(self) {
+        let longest = self.drain_period() + PANIC_GRACE;
+        if timeout(longest, self.drain()).await.is_err() {
+            tracing::warn!("the event loops did not end in time after a panic");
+        }
+    }
+
+    /// The processes of the server.
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// Stops accepting, and closes every socket with 1012, spread over
+    /// [`RunningServer::drain_period`].
+    pub async fn drain(mut self) {
+        self.cluster.begin_drain();
+        self.running.iter_mut().for_each(|running| running.drain());
+        self.sockets.drain(self.drain_period()).await;
+        if let Some(hooks) = self.hooks.take() {
+            hooks.finish().await;
+        }
+    }
+
+    /// The period over which a drain spreads its closes: `server.drain_period`, or less for few
+    /// clients.
+    pub fn drain_period(&self) -> Duration {
+        let clients = u32::try_from(self.clients()).unwrap_or(u32::MAX);
+        self.drain_period.min(DRAIN_PACE.saturating_mul(clients))
+    }
+}

@@ -1,0 +1,84 @@
+//! Opens the listeners, and starts the event loops and threads of a process.
+
+use std::sync::Arc;
+
+use super::assembly::Assembly;
+use super::plan::Plan;
+use super::{ProcessRole, RunningServer, Server, StartError};
+use crate::feature::{Running, Started};
+use crate::hooks::HookThread;
+use crate::http;
+use crate::shard::{Shard, Shared};
+use crate::tls::TlsThread;
+
+/// Starts a process whose parts are built.
+pub(super) fn start(
+    server: Server,
+    plan: Plan,
+    role: ProcessRole,
+    assembly: Assembly,
+) -> Result<RunningServer, StartError> {
+    let Server { settings, routes, on_start, .. } = server;
+    let Assembly { shared, processes, feature_addresses } = assembly;
+    let Plan { auth, hooks, tls, mut sockets, random_seed, .. } = plan;
+    let is_shared = role.inherited.is_some();
+    sockets.inherited = role.inherited;
+    // Receives from the other processes before the first client connects.
+    let parts = shared.parts.iter().flat_map(|part| part.clone().cluster_parts());
+    (role.on_parts)(&shared.cluster, parts.collect());
+    let router = http::router(&shared, &settings, auth.clone(), routes);
+    let of_shards = shared.clone();
+    let sockets = watchfire_sockets::start(sockets, router, move |id, shards| {
+        of_shards.endpoint.connect(shards);
+        Shard::new(id, of_shards.clone(), random_seed ^ u64::from(id.0))
+    })?;
+    let sockets_max = sockets.limits().sockets_max as u64;
+    shared.metrics.sockets.set(shared.cluster.me().0, sockets.counters(), sockets_max);
+    let is_first = shared.cluster.is_first_of_machine();
+    let started = Started {
+        settings: &settings,
+        addresses: sockets.local_addrs(),
+        adopter: sockets.adopter(),
+        proxies: &shared.proxies,
+        websocket_path: &shared.websocket_path,
+        processes,
+        is_first,
+        is_shared,
+        is_successor: role.is_successor,
+    };
+    let running = start_parts(&shared, &started)?;
+    let tls = tls.map(|(open, plan, setup)| {
+        // One process orders certificates, like the gateway.
+        TlsThread::start(setup, plan, open, sockets.local_addr(), is_first)
+    });
+    let tls = tls.transpose()?;
+    let jwks = auth.as_ref().map(|auth| auth.start_fetching()).transpose()?.flatten();
+    let hooks = hooks.map(|hooks| HookThread::start(&hooks, &shared.endpoint)).transpose()?;
+    on_start.into_iter().for_each(|act| act(&shared.endpoint));
+    Ok(RunningServer {
+        running,
+        sockets,
+        endpoint: shared.endpoint.clone(),
+        cluster: shared.cluster.clone(),
+        metrics: shared.metrics.clone(),
+        drain_period: settings.server.drain_period,
+        feature_addresses,
+        auth,
+        _jwks: jwks,
+        hooks,
+        tls,
+        #[cfg(test)]
+        shared,
+    })
+}
+
+fn start_parts(
+    shared: &Arc<Shared>,
+    started: &Started<'_>,
+) -> Result<Vec<Box<dyn Running>>, StartError> {
+    let mut running = Vec::new();
+    for part in &shared.parts {
+        running.extend(part.clone().start(started).map_err(StartError::Feature)?);
+    }
+    Ok(running)
+}
