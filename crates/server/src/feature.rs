@@ -38,7 +38,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
@@ -247,12 +247,14 @@ pub struct Started<'a> {
     pub is_successor: bool,
 }
 
-/// The counts of a part, as a source of metrics.
-pub(crate) struct PartMetrics(pub Arc<dyn Part>);
+/// The counts of a part, as a source of metrics. The part may hold what reads them.
+pub(crate) struct PartMetrics(pub Weak<dyn Part>);
 
 impl MetricSource for PartMetrics {
     fn write_metrics(&self, writer: &mut MetricWriter) {
-        self.0.write_metrics(writer);
+        if let Some(part) = self.0.upgrade() {
+            part.write_metrics(writer);
+        }
     }
 }
 

@@ -147,6 +147,8 @@ pub use channel_api::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, Endpoint, HandleIn, Joined, Outcome,
     Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
 };
+#[doc(hidden)]
+pub use cluster::Samples;
 pub use embedded::{EmbeddedServer, Refused as ConnectionRefused};
 #[cfg(feature = "pages")]
 pub use gateway::GatewayError;

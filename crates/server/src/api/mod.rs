@@ -69,14 +69,14 @@ impl AnswersFeature {
     /// `given` are the parts of the features, which may reserve topics.
     pub fn new(
         settings: &Settings,
-        given: Vec<Arc<dyn Part>>,
+        given: &[Arc<dyn Part>],
         parts: AskedParts,
         link: PartLink,
     ) -> Self {
         let AskedParts { endpoint, presence, metrics, history } = parts;
         let api = &settings.api;
         let body_bytes_max = api.body_bytes_max as usize;
-        let reserved = ReservedTopics(given);
+        let reserved = ReservedTopics(given.iter().map(Arc::downgrade).collect());
         let publisher = Publisher { endpoint, metrics: metrics.clone(), reserved, body_bytes_max };
         let repeats = Repeats::new(RepeatLimits {
             period: api.idempotency_period,

@@ -1,6 +1,6 @@
 //! Which topics, events and ids a caller may name.
 
-use std::sync::Arc;
+use std::sync::Weak;
 
 use watchfire_types::{TOPIC_BYTES_MAX, Topic};
 
@@ -13,10 +13,15 @@ const EVENT_BYTES_MAX: usize = 255;
 const ID_BYTES_MAX: usize = 1_024;
 
 /// Topics of the protocol, and those that a part of the server reserves. Their state is the server's own.
+/// The operator's part may hold the API.
 #[derive(Clone)]
-pub(super) struct ReservedTopics(pub Vec<Arc<dyn Part>>);
+pub(super) struct ReservedTopics(pub Vec<Weak<dyn Part>>);
 
 impl ReservedTopics {
+    fn is_of_a_part(&self, topic: &str) -> bool {
+        self.0.iter().filter_map(Weak::upgrade).any(|part| part.reserves(topic))
+    }
+
     /// Checks a topic that a caller names.
     pub fn check(&self, topic: &str) -> Result<(), CallError> {
         let invalid = |message: String| Err(CallError::new(Code::TopicInvalid, message));
@@ -26,7 +31,7 @@ impl ReservedTopics {
         if topic.chars().any(char::is_control) {
             return invalid(format!("the topic {topic:?} has control characters"));
         }
-        match topic == "phoenix" || self.0.iter().any(|part| part.reserves(topic)) {
+        match topic == "phoenix" || self.is_of_a_part(topic) {
             true => invalid(format!("the server reserves the topic {topic:?} for itself")),
             false => Ok(()),
         }
@@ -67,6 +72,8 @@ const _: () = assert!(TOPIC_BYTES_MAX == EVENT_BYTES_MAX, "both have a length of
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     /// A part with topics of its own.
@@ -84,7 +91,9 @@ mod tests {
 
     #[test]
     fn topics_of_the_server_and_bad_topics_are_refused() {
-        let (grids, none) = (ReservedTopics(vec![Arc::new(Grids)]), ReservedTopics(Vec::new()));
+        let part: Arc<dyn Part> = Arc::new(Grids);
+        let (grids, none) =
+            (ReservedTopics(vec![Arc::downgrade(&part)]), ReservedTopics(Vec::new()));
         assert_eq!(code(grids.check("grid:x")), Some(Code::TopicInvalid));
         assert_eq!(code(none.check("grid:x")), None, "a topic of an application");
         for topic in ["phoenix", "", "a\0b", "a\nb", "\u{85}", &"t".repeat(256)] {

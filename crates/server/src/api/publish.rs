@@ -236,9 +236,12 @@ mod tests {
     /// A part with topics of its own.
     struct OwnPages;
 
+    static OWN_PAGES: std::sync::LazyLock<Arc<dyn crate::feature::Part>> =
+        std::sync::LazyLock::new(|| Arc::new(OwnPages));
+
     impl crate::feature::Part for OwnPages {
         fn reserves(&self, topic: &str) -> bool {
-            topic.starts_with("page:")
+            topic == "site" || topic.starts_with("page:")
         }
     }
 
@@ -247,7 +250,7 @@ mod tests {
         Publisher {
             endpoint: Endpoint::unconnected(link, None),
             metrics: Arc::default(),
-            reserved: ReservedTopics(vec![Arc::new(OwnPages)]),
+            reserved: ReservedTopics(vec![Arc::downgrade(&OWN_PAGES)]),
             body_bytes_max: 1_000,
         }
     }

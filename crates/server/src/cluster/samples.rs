@@ -33,7 +33,7 @@ macro_rules! message_samples {
         samples
     }};
     (json $type:ty: $($sample:expr),+ $(,)?) => {
-        $crate::feature::Samples {
+        $crate::Samples {
             name: stringify!($type),
             encoded: vec![$({
                 let sample: $type = $sample;
@@ -44,7 +44,7 @@ macro_rules! message_samples {
         }
     };
     ($type:ty: $($sample:expr),+ $(,)?) => {
-        $crate::feature::Samples {
+        $crate::Samples {
             name: stringify!($type),
             encoded: vec![$({
                 let sample: $type = $sample;

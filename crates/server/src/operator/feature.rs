@@ -176,8 +176,9 @@ impl Part for OperatorPart {
     }
 
     fn see_all(&self, parts: &[Arc<dyn Part>]) {
-        let source =
-            |part: &Arc<dyn Part>| Arc::new(PartMetrics(part.clone())) as Arc<dyn MetricSource>;
+        let source = |part: &Arc<dyn Part>| {
+            Arc::new(PartMetrics(Arc::downgrade(part))) as Arc<dyn MetricSource>
+        };
         self.metrics_page.set_sources(parts.iter().map(source).collect());
         self.routes.set(self.routes(parts)).ok();
     }

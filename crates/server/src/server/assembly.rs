@@ -1,14 +1,15 @@
 //! Builds the parts of a process, and collects what they have.
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use watchfire_channels::longpoll::LongPollLimits;
 
 use super::base_parts::{BuildInfo, OfSource};
+use super::given::{FeatureAddresses, Given};
 use super::plan::Plan;
-use super::{ProcessRole, Server, SharedListeners, StartError, random_secret};
+use super::role::{ProcessRole, SharedListeners, random_secret};
+use super::start_error::StartError;
 use crate::addresses::Addresses;
 use crate::api::{AnswersFeature, ApiFeature, AskedParts, Keys};
 use crate::channel_api::{Endpoint, Registry};
@@ -30,7 +31,7 @@ pub(super) struct Assembly {
     pub shared: Arc<Shared>,
     pub processes: u32,
     /// The listeners of each feature, by its name.
-    pub feature_addresses: Vec<(&'static str, Vec<SocketAddr>)>,
+    pub feature_addresses: FeatureAddresses,
 }
 
 /// The parts that every server has, on which the others are built.
@@ -110,15 +111,15 @@ impl Assembly {
     /// Builds all parts of a process: those of every server, those of the features that it was given,
     /// and the rules and the HTTP API of the settings.
     pub fn build(
-        server: &mut Server,
+        given: &mut Given,
         plan: &Plan,
         role: &mut ProcessRole,
         listeners: SharedListeners,
     ) -> Result<Self, StartError> {
-        let feature_addresses = server.addresses_of(&listeners);
-        let Server { settings, features, registry, .. } = server;
+        let feature_addresses = given.addresses_of(&listeners);
+        let Given { settings, features, registry, .. } = given;
         let (base, report_wakes) = Base::build(settings, plan, role);
-        let mut given: Vec<Arc<dyn Part>> = Vec::new();
+        let mut of_features: Vec<Arc<dyn Part>> = Vec::new();
         for (feature, listeners) in features.iter().zip(listeners.0) {
             let foundation = Foundation {
                 settings,
@@ -133,11 +134,11 @@ impl Assembly {
                 is_successor: role.is_successor,
                 listeners: RefCell::new(listeners),
             };
-            given.extend(feature.build(&foundation).map_err(StartError::Feature)?);
+            of_features.extend(feature.build(&foundation).map_err(StartError::Feature)?);
         }
-        let of_settings = parts_of_settings(settings, plan, &base, &given)?;
+        let of_settings = parts_of_settings(settings, plan, &base, &of_features)?;
         let parts: Vec<Arc<dyn Part>> =
-            base.parts().into_iter().chain(given).chain(of_settings).collect();
+            base.parts().into_iter().chain(of_features).chain(of_settings).collect();
         for part in &parts {
             part.clone().register_channels(registry);
         }
@@ -151,9 +152,9 @@ impl Assembly {
             report_wakes.start(&reporters).map_err(StartError::Thread)?;
         }
         let processes = base.processes;
-        let return_memory = MemoryReturn::new(server.return_memory.take());
-        let registry = std::mem::take(&mut server.registry);
-        let shared = share(&server.settings, plan, base, registry, parts, return_memory)?;
+        let return_memory = MemoryReturn::new(given.return_memory.take());
+        let registry = std::mem::take(&mut given.registry);
+        let shared = share(&given.settings, plan, base, registry, parts, return_memory)?;
         Ok(Assembly { shared: Arc::new(shared), processes, feature_addresses })
     }
 }
@@ -176,7 +177,7 @@ fn parts_of_settings(
     // A process without keys answers the questions of others, too.
     let answers = Arc::new(AnswersFeature::new(
         settings,
-        given.to_vec(),
+        given,
         AskedParts {
             endpoint: base.endpoint.clone(),
             presence: base.presence.clone(),

@@ -8,7 +8,7 @@ use ::http::uri::Authority;
 use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
 use watchfire_sockets::{ProxyProtocol, SocketLimits, SocketServerSettings};
 
-use super::StartError;
+use super::start_error::StartError;
 use crate::api::Keys;
 use crate::machines;
 use crate::proxies::{NetworkError, TrustedProxies};

@@ -8,31 +8,29 @@
 mod assembly;
 mod base_parts;
 mod checks;
+mod given;
 mod plan;
 mod role;
 mod running;
 mod start;
 mod start_error;
 
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use axum::Router;
 
 use crate::channel_api::{Channel, Connect, Connected, Endpoint, Refused, Registry};
 use crate::feature::Feature;
-use crate::memory::ReturnMemory;
 use crate::settings::Settings;
 use assembly::Assembly;
+use given::Given;
 use plan::Plan;
 
 pub(crate) use self::checks::{check_listen, cores, shards};
+pub(crate) use self::given::FeatureAddresses;
 pub(crate) use self::role::{ProcessRole, SharedListeners, random_secret};
 pub use self::running::RunningServer;
 pub use self::start_error::StartError;
-
-/// An application's action once clients can connect.
-type OnStart = Box<dyn FnOnce(&Endpoint)>;
 
 /// A server that has not started.
 ///
@@ -45,12 +43,7 @@ type OnStart = Box<dyn FnOnce(&Endpoint)>;
 /// assert_ne!(server.address().port(), 0);
 /// ```
 pub struct Server {
-    settings: Settings,
-    features: Vec<Box<dyn Feature>>,
-    registry: Registry,
-    routes: Router,
-    on_start: Vec<OnStart>,
-    return_memory: Option<ReturnMemory>,
+    given: Given,
     /// The first channel with an invalid pattern, which [`Server::start`] reports.
     bad_pattern: Option<StartError>,
 }
@@ -58,21 +51,21 @@ pub struct Server {
 impl Server {
     /// A server without channels and features.
     pub fn new(settings: Settings) -> Self {
-        Server {
+        let given = Given {
             settings,
+            features: Vec::new(),
             registry: Registry::default(),
             routes: Router::new(),
-            features: Vec::new(),
             on_start: Vec::new(),
             return_memory: None,
-            bad_pattern: None,
-        }
+        };
+        Server { given, bad_pattern: None }
     }
 
     /// Adds a channel for the topics of a pattern: an exact topic, or a prefix with one `*` at the
     /// end. The first pattern that matches a topic wins.
     pub fn channel(mut self, pattern: &str, channel: impl Channel) -> Self {
-        if let Err(source) = self.registry.add(pattern, channel) {
+        if let Err(source) = self.given.registry.add(pattern, channel) {
             let pattern = pattern.to_owned();
             self.bad_pattern.get_or_insert(StartError::Pattern { pattern, source });
         }
@@ -95,7 +88,7 @@ impl Server {
         mut self,
         rule: impl Fn(&Connect<'_>) -> Result<Connected, Refused> + Send + Sync + 'static,
     ) -> Self {
-        self.registry.on_connect = Arc::new(rule);
+        self.given.registry.on_connect = Arc::new(rule);
         self
     }
 
@@ -116,7 +109,7 @@ impl Server {
     /// handles.recv().unwrap().broadcast("orders:42", "note", note).unwrap();
     /// ```
     pub fn on_start(mut self, act: impl FnOnce(&Endpoint) + 'static) -> Self {
-        self.on_start.push(Box::new(act));
+        self.given.on_start.push(Box::new(act));
         self
     }
 
@@ -124,7 +117,7 @@ impl Server {
     /// called after a crowd of clients has left, on a thread of its own. Which function does that
     /// depends on the allocator of the program; with glibc it is `malloc_trim`.
     pub fn return_memory_with(mut self, act: fn()) -> Self {
-        self.return_memory = Some(act);
+        self.given.return_memory = Some(act);
         self
     }
 
@@ -138,19 +131,19 @@ impl Server {
     /// let server = Server::new(Settings::default()).routes(routes);
     /// ```
     pub fn routes(mut self, routes: Router) -> Self {
-        self.routes = self.routes.merge(routes);
+        self.given.routes = self.given.routes.merge(routes);
         self
     }
 
     /// Gives the server a feature: its channels, its routes, and everything else that it adds.
     pub fn with(mut self, feature: impl Feature + 'static) -> Self {
-        self.features.push(Box::new(feature));
+        self.given.features.push(Box::new(feature));
         self
     }
 
     /// Opens the listeners and starts the shards, in this process only: see [`Server::run`].
     pub fn start(self) -> Result<RunningServer, StartError> {
-        check_listen(&self.settings)?;
+        check_listen(&self.given.settings)?;
         self.start_as(ProcessRole::alone()?)
     }
 
@@ -167,52 +160,41 @@ impl Server {
     /// assert!(error.to_string().starts_with("cannot use server.public_url"));
     /// ```
     pub fn check(&self) -> Result<Vec<String>, StartError> {
-        check_listen(&self.settings)?;
-        checks::check(&self.settings)?;
+        check_listen(&self.given.settings)?;
+        checks::check(&self.given.settings)?;
         let mut lines = Vec::new();
-        for feature in &self.features {
-            lines.extend(feature.check(&self.settings).map_err(StartError::Feature)?);
+        for feature in &self.given.features {
+            lines.extend(feature.check(&self.given.settings).map_err(StartError::Feature)?);
         }
-        lines.extend(Plan::describe(&self.settings)?);
+        lines.extend(Plan::describe(&self.given.settings)?);
         Ok(lines)
     }
 
     /// Starts this process of the server.
     pub(crate) fn start_as(mut self, mut role: ProcessRole) -> Result<RunningServer, StartError> {
         self.bad_pattern.take().map_or(Ok(()), Err)?;
-        let plan = Plan::check(&self.settings, role.inherited.is_some())?;
+        let plan = Plan::check(&self.given.settings, role.inherited.is_some())?;
         let listeners = match role.listeners.take() {
             Some(listeners) => listeners,
             None => self.listen(role.is_successor)?,
         };
-        let assembly = Assembly::build(&mut self, &plan, &mut role, listeners)?;
-        start::start(self, plan, role, assembly)
+        let assembly = Assembly::build(&mut self.given, &plan, &mut role, listeners)?;
+        start::start(self.given, plan, role, assembly)
     }
 
-    /// Opens the listeners of all features.
     pub(crate) fn listen(&self, is_successor: bool) -> Result<SharedListeners, StartError> {
-        let open = |feature: &Box<dyn Feature>| feature.listen(&self.settings, is_successor);
-        let opened = self.features.iter().map(open).collect::<Result<_, _>>();
-        Ok(SharedListeners(opened.map_err(StartError::Feature)?))
+        self.given.listen(is_successor)
     }
 
-    /// The addresses of the features' own listeners, with the ports that were bound.
-    pub(crate) fn addresses_of(
-        &self,
-        listeners: &SharedListeners,
-    ) -> Vec<(&'static str, Vec<SocketAddr>)> {
-        let addresses = |listeners: &Vec<TcpListener>| {
-            listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
-        };
-        let pairs = self.features.iter().zip(&listeners.0);
-        pairs.map(|(feature, listeners)| (feature.name(), addresses(listeners))).collect()
+    pub(crate) fn addresses_of(&self, listeners: &SharedListeners) -> FeatureAddresses {
+        self.given.addresses_of(listeners)
     }
 
     pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
+        &self.given.settings
     }
 
     pub(crate) fn set_settings(&mut self, settings: Settings) {
-        self.settings = settings;
+        self.given.settings = settings;
     }
 }

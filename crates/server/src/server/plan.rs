@@ -5,10 +5,10 @@ use std::sync::Arc;
 use watchfire_channels::handshake::OriginPolicy;
 use watchfire_sockets::SocketServerSettings;
 
-use super::StartError;
 use super::checks::{
     check, origins, proxy_protocol, public_host, socket_settings, trusted_proxies,
 };
+use super::start_error::StartError;
 use crate::auth::{self, Auth};
 use crate::hooks::{self, Hooks};
 use crate::proxies::TrustedProxies;

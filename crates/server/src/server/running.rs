@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use watchfire_sockets::{Adopter, LoopPanic, LoopWatch};
 
+use super::given::FeatureAddresses;
 use crate::auth::{Auth, FetchGuard};
 use crate::channel_api::{Endpoint, ShardMessage};
 use crate::cluster::Cluster;
@@ -37,7 +38,7 @@ pub struct RunningServer {
     pub(super) metrics: Arc<Metrics>,
     pub(super) drain_period: Duration,
     /// The listeners of each feature, by its name.
-    pub(super) feature_addresses: Vec<(&'static str, Vec<SocketAddr>)>,
+    pub(super) feature_addresses: FeatureAddresses,
     /// `None`: the server reads no tokens.
     pub(super) auth: Option<Arc<dyn Auth>>,
     /// Fetches the keys of clients' tokens until it is dropped.

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use super::assembly::Assembly;
+use super::given::Given;
 use super::plan::Plan;
-use super::{ProcessRole, RunningServer, Server, StartError};
+use super::role::ProcessRole;
+use super::running::RunningServer;
+use super::start_error::StartError;
 use crate::feature::{Running, Started};
 use crate::hooks::HookThread;
 use crate::http;
@@ -13,12 +16,12 @@ use crate::tls::TlsThread;
 
 /// Starts a process whose parts are built.
 pub(super) fn start(
-    server: Server,
+    given: Given,
     plan: Plan,
     role: ProcessRole,
     assembly: Assembly,
 ) -> Result<RunningServer, StartError> {
-    let Server { settings, routes, on_start, .. } = server;
+    let Given { settings, routes, on_start, .. } = given;
     let Assembly { shared, processes, feature_addresses } = assembly;
     let Plan { auth, hooks, tls, mut sockets, random_seed, .. } = plan;
     let is_shared = role.inherited.is_some();

@@ -1,0 +1,46 @@
+//! Everything that a server is given before it starts.
+
+use std::net::{SocketAddr, TcpListener};
+
+use axum::Router;
+
+use super::role::SharedListeners;
+use super::start_error::StartError;
+use crate::channel_api::{Endpoint, Registry};
+use crate::feature::Feature;
+use crate::memory::ReturnMemory;
+use crate::settings::Settings;
+
+/// An application's action once clients can connect.
+pub(super) type OnStart = Box<dyn FnOnce(&Endpoint)>;
+
+/// The addresses of the features' own listeners, by the names of the features.
+pub(crate) type FeatureAddresses = Vec<(&'static str, Vec<SocketAddr>)>;
+
+/// The settings of a server, and what an application gave it.
+pub(super) struct Given {
+    pub settings: Settings,
+    pub features: Vec<Box<dyn Feature>>,
+    pub registry: Registry,
+    pub routes: Router,
+    pub on_start: Vec<OnStart>,
+    pub return_memory: Option<ReturnMemory>,
+}
+
+impl Given {
+    /// Opens the listeners of all features.
+    pub fn listen(&self, is_successor: bool) -> Result<SharedListeners, StartError> {
+        let open = |feature: &Box<dyn Feature>| feature.listen(&self.settings, is_successor);
+        let opened = self.features.iter().map(open).collect::<Result<_, _>>();
+        Ok(SharedListeners(opened.map_err(StartError::Feature)?))
+    }
+
+    /// The addresses of the features' own listeners, with the ports that were bound.
+    pub fn addresses_of(&self, listeners: &SharedListeners) -> FeatureAddresses {
+        let addresses = |listeners: &Vec<TcpListener>| {
+            listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        };
+        let pairs = self.features.iter().zip(&listeners.0);
+        pairs.map(|(feature, listeners)| (feature.name(), addresses(listeners))).collect()
+    }
+}
