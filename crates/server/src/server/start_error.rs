@@ -17,6 +17,7 @@ use crate::traces::TracesError;
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// A listener or a system limit.
     #[error(transparent)]
