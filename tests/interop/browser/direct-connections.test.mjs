@@ -1,10 +1,7 @@
 // Browsers that connect directly: the traffic that bypasses the server, and what happens when a connection breaks.
 
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 
 import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
 import { generated } from './fixtures.mjs'
@@ -12,6 +9,7 @@ import { cidOf, WAIT_MS, startServer } from './page-driver.mjs'
 import { newDirectVisitor, areConnected, closeConnectionsAfter, connectionsOf, candidatePairOf } from './direct-connections.mjs'
 import { honestHolder, joinPage } from './raw-peer.mjs'
 import { blocksOf } from './bitswap-messages.mjs'
+import { film } from './films.mjs'
 
 const MIB = 1024 * 1024
 const TRANSFER_MS = 90_000
@@ -21,16 +19,6 @@ const CONNECT_MS = 40_000
 const HANG_UP_MS = 10_000
 /** Slow enough that a page of some MiB is not loaded before there is a direct connection. */
 const NARROW = { 'limits.relay_bytes_per_second_per_peer': MIB }
-
-const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-after(() => rm(folder, { recursive: true }))
-
-/** A file on disk, because passing a large one through the browser's remote control takes too long. */
-async function film(bytes) {
-  const to = path.join(folder, `film-${bytes}.bin`)
-  await writeFile(to, generated(bytes))
-  return { files: [to] }
-}
 
 const relayed = (server) => server.metric('watchfire_pages_relayed_bytes_total')
 

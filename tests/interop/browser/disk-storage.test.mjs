@@ -1,7 +1,6 @@
 // Received blocks are stored on the browser's disk: they survive a reload, and are removed with the page.
 
 import assert from 'node:assert/strict'
-import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -12,6 +11,7 @@ import { waitUntil } from '../lib/deadlines.mjs'
 import { ageClosedTabs, bytesOnDisk, filesOnDisk } from './browser-storage.mjs'
 import { addressOf, newVisitor, WAIT_MS, PageDriver, startServer } from './page-driver.mjs'
 import { generated } from './fixtures.mjs'
+import { sha256 } from '../lib/hashes.mjs'
 
 const MIB = 1024 * 1024
 const FILM = generated(24 * MIB)
@@ -22,8 +22,6 @@ const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
 after(() => rm(folder, { recursive: true }))
 const film = { files: [path.join(folder, 'film.bin')] }
 await writeFile(film.files[0], FILM)
-
-const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex')
 
 test('a reload keeps the stored blocks and requests only the rest', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 4 * MIB } })

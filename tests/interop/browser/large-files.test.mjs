@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { createReadStream, createWriteStream } from 'node:fs'
+import { createWriteStream } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -13,6 +13,7 @@ import { BY_RELAY_ONLY, launchWithProfile } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { bytesOnDisk } from './browser-storage.mjs'
 import { newVisitor, PageDriver, startServer } from './page-driver.mjs'
+import { sha256OfFile } from '../lib/hashes.mjs'
 
 /** `make soak` sends two gigabytes. */
 const FILE_BYTES = Number(process.env.LARGE_BYTES ?? 120_000_000)
@@ -69,7 +70,7 @@ test('a large file passes from one person to another without accumulating in the
   assert(peak - before < GROWTH_BYTES_MAX, `the server grew by ${mib(peak - before)} MiB`)
   assert(relayed < FILE_BYTES * 1.05, `${relayed} bytes were relayed for a file of ${FILE_BYTES}`)
 
-  const [given, got] = await Promise.all([sha256(original), visitor.saveFile('film.bin').then(sha256)])
+  const [given, got] = await Promise.all([sha256OfFile(original), visitor.saveFile('film.bin').then(sha256OfFile)])
   assert.equal(got, given, 'the saved file differs from the shared one')
 
   await waitUntil(async () => (await bytesOnDisk(visitor)) > FILE_BYTES, 'the whole file is on disk', TRANSFER_MS)
@@ -103,12 +104,6 @@ function* noise(length) {
     yield block.subarray(0, length - at)
     at += block.length
   }
-}
-
-async function sha256(file) {
-  const hash = createHash('sha256')
-  await pipeline(createReadStream(file), hash)
-  return hash.digest('hex')
 }
 
 function seconds(since) {

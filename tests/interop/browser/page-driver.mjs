@@ -24,6 +24,11 @@ export async function startServer(t, options = {}) {
   return server
 }
 
+export const SITE = 'iframe[title="The site"]'
+
+/** The document of the site that a page shows. */
+export const siteOf = (tab) => tab.frameLocator(SITE).frameLocator('iframe').frameLocator('iframe')
+
 /** The address of a server for browsers. `localhost` is a secure context, as HTTPS is. */
 export function addressOf(server) {
   return `http://localhost:${server.port}`
@@ -89,6 +94,18 @@ export class PageDriver {
     await this.compose({ text, as, files })
     await this.tab.getByRole('button', { name: 'Light this page' }).click()
     return this.sharedLink()
+  }
+
+  /** Shares a page with the switch *Private* on; returns the link, which contains the key. */
+  async sharePrivately(draft) {
+    await this.goTo('/')
+    await this.compose(draft)
+    await this.tab.getByRole('switch', { name: 'Private' }).check()
+    await this.waitForText('Only people with the whole link can read it')
+    await this.tab.getByRole('button', { name: 'Light this page' }).click()
+    const link = await this.sharedLink()
+    assert.match(link, /#key=[\w-]{43}(&|$)/)
+    return link
   }
 
   async compose({ text = '', as = 'Markdown', files = [] }) {

@@ -9,28 +9,16 @@ import { after, test } from 'node:test'
 import { Command } from '../lib/command-line.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { makeWebm } from './webm.mjs'
-import { addressOf, newVisitor, cidOf, WAIT_MS, startServer } from './page-driver.mjs'
+import { addressOf, cidOf, newVisitor, siteOf, startServer, WAIT_MS } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
+import { seek, startPlaying } from './playback.mjs'
 
 const MIB = 1 << 20
 const TRANSFER_MS = 90_000
 const SECRET = 'the words that nobody else may read'
-const SITE = 'iframe[title="The site"]'
-const siteOf = (tab) => tab.frameLocator(SITE).frameLocator('iframe').frameLocator('iframe')
 
 const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
 after(() => rm(folder, { recursive: true }))
-
-/** Shares a page with the switch *Private* on; returns the link, which contains the key. */
-async function sharePrivately(person, draft) {
-  await person.goTo('/')
-  await person.compose(draft)
-  await person.tab.getByRole('switch', { name: 'Private' }).check()
-  await person.tab.getByRole('button', { name: 'Light this page' }).click()
-  const link = await person.sharedLink()
-  assert.match(link, /#key=[\w-]{43}(&|$)/)
-  return link
-}
 
 const withFragment = (link, fragment) => `${link.split('#')[0]}${fragment}`
 const keyOf = (link) => new URLSearchParams(new URL(link).hash.slice(1)).get('key')
@@ -39,7 +27,7 @@ const keyOf = (link) => new URLSearchParams(new URL(link).hash.slice(1)).get('ke
 test('a fragment without a key, or with a wrong one, shows an error and does no harm', async (t) => {
   const server = await startServer(t)
   const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
-  const link = await sharePrivately(maker, { text: SECRET })
+  const link = await maker.sharePrivately({ text: SECRET })
   const key = keyOf(link)
   const open = async (fragment, words) => {
     await visitor.goTo('/')
@@ -67,7 +55,7 @@ test('a private video plays while it loads, and seeks to parts that are not load
   const film = await makeWebm(maker, { seconds: 30, bytesPerSecond: 600_000 })
   const shared = path.join(folder, 'film.webm')
   await writeFile(shared, film)
-  const link = await sharePrivately(maker, { files: [shared] })
+  const link = await maker.sharePrivately({ files: [shared] })
   await visitor.goTo(link)
   const video = visitor.tab.locator('video[src^="/stream/"]')
   await video.evaluate(startPlaying)
@@ -90,7 +78,7 @@ test('one file of a private folder arrives before the rest, and the list shows t
   const large = path.join(folder, 'large.bin')
   await writeFile(large, generated(40 * MIB))
   const film = await makeWebm(maker, { seconds: 6, bytesPerSecond: 300_000 })
-  const link = await sharePrivately(maker, { files: [large, await onDisk('z-film.webm', film)] })
+  const link = await maker.sharePrivately({ files: [large, await onDisk('z-film.webm', film)] })
   // The video is behind 40 MiB that arrive at 1 MiB per second.
   await visitor.goTo(`${link.replace(/&.*$/, '')}&file=z-film.webm`)
   const began = performance.now()
@@ -105,7 +93,7 @@ test('the file that a link names is shown first, and the rest of the page follow
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
   const files = [await onDisk('a-large.bin', generated(16 * MIB)), await onDisk('z-words.txt', `Only these. ${'word '.repeat(400_000)}`)]
-  const places = [await sharePrivately(maker, { files }), await (await maker.openAnotherTab()).sharePage({ files })]
+  const places = [await maker.sharePrivately({ files }), await (await maker.openAnotherTab()).sharePage({ files })]
   for (const link of places) {
     // The text is behind 16 MiB that arrive at 1 MiB per second.
     const address = new URL(link)
@@ -125,9 +113,9 @@ test('the file that a link names is shown first, and the rest of the page follow
 test('a wrong key is reported with the first block, and the page still loads to be shared', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [maker, visitor, reader] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
-  const other = await sharePrivately(maker, { text: 'Another page' })
+  const other = await maker.sharePrivately({ text: 'Another page' })
   const content = generated(12 * MIB)
-  const link = await sharePrivately(maker, { files: [await onDisk('sealed.bin', content)] })
+  const link = await maker.sharePrivately({ files: [await onDisk('sealed.bin', content)] })
   await visitor.goTo(withFragment(link, `#key=${keyOf(other)}`))
   const began = performance.now()
   await visitor.waitForText('The key in this link does not open this page.')
@@ -203,7 +191,7 @@ test('neither the server nor its log sees the key', async (t) => {
     sent.push(socket.url())
     socket.on('framesent', ({ payload }) => sent.push(typeof payload === 'string' ? payload : payload.toString('latin1')))
   })
-  const link = await sharePrivately(maker, { text: SECRET, files: [file('quiet-name.bin', generated(MIB))] })
+  const link = await maker.sharePrivately({ text: SECRET, files: [file('quiet-name.bin', generated(MIB))] })
   const reader = await newVisitor(t, server)
   await reader.goTo(link)
   await reader.waitForText('quiet-name.bin')
@@ -231,35 +219,4 @@ async function onDisk(name, content) {
   const to = path.join(folder, name)
   await writeFile(to, content)
   return to
-}
-
-/** Starts playback, and resolves when the current time advances. */
-async function startPlaying(player) {
-  player.muted = true
-  await player.play()
-  await new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error(`it does not play: ${player.readyState}, ${player.error?.message}`)), 60_000)
-    const look = () => {
-      if (player.currentTime > 0) {
-        clearTimeout(late)
-        resolve(null)
-      } else setTimeout(look, 20)
-    }
-    look()
-  })
-}
-
-/** Seeks, and resolves when playback continues there. */
-async function seek(player, second) {
-  player.currentTime = second
-  await new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error(`playback stopped at ${player.currentTime}, ${player.readyState}`)), 60_000)
-    const look = () => {
-      if (player.currentTime > second && !player.seeking) {
-        clearTimeout(late)
-        resolve(null)
-      } else setTimeout(look, 20)
-    }
-    look()
-  })
 }

@@ -12,14 +12,12 @@ import { shareFolder } from '../lib/shared-folder.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { startLeakDetector } from './leak-detector.mjs'
 import { DNS_HOSTS, hostileSiteFiles, NAVIGATIONS, REFUSED_ON_SITE, SITE_NAVIGATIONS } from './hostile-page.mjs'
-import { newVisitor, WAIT_MS, PageDriver, startServer } from './page-driver.mjs'
+import { newVisitor, PageDriver, SITE, siteOf, startServer, WAIT_MS } from './page-driver.mjs'
 import { launchRecordedBrowser, assertNothingSent, assertAppUnchanged } from './sandbox-probe.mjs'
 import { picture } from './fixtures.mjs'
 
 /** Time in which a site that tries to connect has done so. */
 const ATTEMPT_MS = 20_000
-const SITE = 'iframe[title="The site"]'
-const siteOf = (tab) => tab.frameLocator(SITE).frameLocator('iframe').frameLocator('iframe')
 const fileInAddress = (tab) => new URLSearchParams(new URL(tab.url()).hash.slice(1)).get('file')
 
 const head = (title) =>

@@ -3,11 +3,9 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -18,6 +16,8 @@ import { makeWebm } from './webm.mjs'
 import { newVisitor, WAIT_MS, WINDOWS, startServer } from './page-driver.mjs'
 import { honestHolder, joinPage, LimitedHolder } from './raw-peer.mjs'
 import { file, generated } from './fixtures.mjs'
+import { seek, startPlaying } from './playback.mjs'
+import { sha256, sha256OfFile } from '../lib/hashes.mjs'
 
 const OUT = fileURLToPath(new URL('../out', import.meta.url))
 const MIB = 1 << 20
@@ -314,35 +314,6 @@ async function onDisk(t, contents) {
   return names.map((name) => path.join(folder, name))
 }
 
-/** Starts playback, and resolves when the current time advances. */
-async function startPlaying(player) {
-  player.muted = true
-  await player.play()
-  if (player.currentTime > 0) return
-  await new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error(`it does not play: ${player.readyState}, ${player.error?.message}`)), 60_000)
-    player.addEventListener('timeupdate', () => {
-      clearTimeout(late)
-      if (player.currentTime > 0) resolve(null)
-    })
-  })
-}
-
-/** Seeks, and returns the milliseconds until playback continued. */
-async function seek(player, second) {
-  const began = performance.now()
-  player.currentTime = second
-  await new Promise((resolve, reject) => {
-    const look = () => {
-      if (player.currentTime > second && !player.seeking) resolve(null)
-      else if (performance.now() - began > 60_000) reject(new Error(`playback stopped at ${player.currentTime}, ${player.readyState}`))
-      else setTimeout(look, 5)
-    }
-    look()
-  })
-  return performance.now() - began
-}
-
 /** Stereo audio of that many mebibytes, without repetition. */
 function longSound(mebibytes) {
   const samples = noise(mebibytes * MIB)
@@ -401,14 +372,4 @@ async function saveAs({ tab }, button, name) {
   const download = await saved
   assert.equal(download.suggestedFilename(), name)
   return download.path()
-}
-
-function sha256(bytes) {
-  return createHash('sha256').update(bytes).digest('hex')
-}
-
-async function sha256OfFile(name) {
-  const hash = createHash('sha256')
-  await pipeline(createReadStream(name), hash)
-  return hash.digest('hex')
 }

@@ -1,14 +1,11 @@
 // Several visitors of one page exchange its blocks without the peer that shared it.
 
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newVisitor, startServer } from './page-driver.mjs'
-import { generated } from './fixtures.mjs'
+import { film, openPanel, panelOf } from './films.mjs'
 
 const MIB = 1024 * 1024
 const TRANSFER_MS = 240_000
@@ -17,23 +14,6 @@ const BLOCKS = 24
 /** Blocks of the page that the viewers get only in part, and the share at which the sharer leaves. */
 const LONG_BLOCKS = 32
 const LEAVE_AT = 0.6
-
-const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-after(() => rm(folder, { recursive: true }))
-
-/** A file on disk, because passing a large one through the browser's remote control takes too long. */
-async function film(bytes) {
-  const to = path.join(folder, `film-${bytes}.bin`)
-  await writeFile(to, generated(bytes))
-  return { files: [to] }
-}
-
-const panelOf = (person) => person.tab.getByRole('region', { name: 'Connections and copies' })
-
-async function openPanel(person) {
-  await person.tab.getByRole('button', { name: 'Connections' }).click({ timeout: TRANSFER_MS })
-  await panelOf(person).getByText('Where its blocks are').waitFor({ timeout: TRANSFER_MS })
-}
 
 /** The number of blocks that a tab has, from its panel. */
 async function blocksOf(person) {
@@ -46,7 +26,7 @@ test('when the sharer closes at three fifths and the others together have every 
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': (MIB * 3) / 4 } })
   const sharer = await newVisitor(t, server)
   const link = await sharer.sharePage(await film(BLOCKS * MIB))
-  await openPanel(sharer)
+  await openPanel(sharer, { timeout: TRANSFER_MS })
   const viewers = []
   for (let i = 0; i < VIEWERS; i++) viewers.push(await newVisitor(t, server))
   await Promise.all(viewers.map((viewer) => viewer.goTo(link)))
@@ -83,7 +63,7 @@ test('when the sharer closes and blocks are missing, all viewers see which, and 
   const sharer = await newVisitor(t, server)
   const long = await film(LONG_BLOCKS * MIB)
   const link = await sharer.sharePage(long)
-  await openPanel(sharer)
+  await openPanel(sharer, { timeout: TRANSFER_MS })
   const viewers = [await newVisitor(t, server), await newVisitor(t, server)]
   await Promise.all(viewers.map((viewer) => viewer.goTo(link)))
   await Promise.all(viewers.map(openPanel))

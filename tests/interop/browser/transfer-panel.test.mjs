@@ -1,37 +1,19 @@
 // The transfer panel: the peers of a tab, their paths and the reasons, and the places of the blocks.
 
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 
 import { shareFolder } from '../lib/shared-folder.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
 import { newDirectVisitor, areConnected } from './direct-connections.mjs'
 import { generated } from './fixtures.mjs'
+import { film, openPanel, panelOf } from './films.mjs'
 
 const MIB = 1024 * 1024
 const TRANSFER_MS = 90_000
 const CALL_MS = 40_000
-
-const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-after(() => rm(folder, { recursive: true }))
-
-/** A file on disk, because passing a large one through the browser's remote control takes too long. */
-async function film(bytes) {
-  const to = path.join(folder, `film-${bytes}.bin`)
-  await writeFile(to, generated(bytes))
-  return { files: [to] }
-}
-
-const panelOf = (person) => person.tab.getByRole('region', { name: 'Connections and copies' })
-
-async function openPanel(person) {
-  await person.tab.getByRole('button', { name: 'Connections' }).click()
-  await panelOf(person).getByText('Where its blocks are').waitFor()
-}
 
 /** The rows of the panel, one per peer. */
 const rowsOf = (person) => panelOf(person).locator('tbody tr').allInnerTexts()

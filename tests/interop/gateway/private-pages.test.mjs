@@ -53,21 +53,12 @@ function assertNotSent({ frames, requests }, words) {
   }
 }
 
-async function sharePrivately(person, draft) {
-  await person.goTo('/')
-  await person.compose(draft)
-  await person.tab.getByRole('switch', { name: 'Private' }).check()
-  await person.waitForText('Only people with the whole link can read it')
-  await person.tab.getByRole('button', { name: 'Light this page' }).click()
-  return person.sharedLink()
-}
-
 test('a private page crosses the network encrypted, and opens with its whole link alone', async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
   const sharing = recordTraffic(maker)
   const film = generated(2_500_000)
-  const link = await sharePrivately(maker, {
+  const link = await maker.sharePrivately({
     text: `# Private\n\n${SECRET}\n\n[the other](recipe.md)\n\n![dusk](dusk.png)`,
     files: [
       octets('film.bin', film),
@@ -107,7 +98,7 @@ test('a private page crosses the network encrypted, and opens with its whole lin
 test('a holder without the key serves the page to a reader with it', async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
-  const link = await sharePrivately(maker, { text: `# Kept\n\n${SECRET}`, files: [octets('film.bin', generated(1_500_000))] })
+  const link = await maker.sharePrivately({ text: `# Kept\n\n${SECRET}`, files: [octets('film.bin', generated(1_500_000))] })
   const keeper = await newVisitor(t, server)
   await keeper.goTo(withoutKey(link))
   await keeper.waitForText('This page is private, and this link has no key', TRANSFER_MS)
@@ -140,7 +131,7 @@ test('a wrong key, a modified page and a public page have different errors', asy
   const server = await startServer(t)
   const folder = scratch(t)
   const maker = await newVisitor(t, server)
-  const link = await sharePrivately(maker, { files: [octets('film.bin', generated(2_500_000))] })
+  const link = await maker.sharePrivately({ files: [octets('film.bin', generated(2_500_000))] })
   const visitor = await newVisitor(t, server)
   await visitor.goTo(link.replace(WRONG_KEY, '#key=AAAA'))
   await visitor.waitForText('The key in this link does not open this page.', TRANSFER_MS)
@@ -175,7 +166,7 @@ test('the command line opens private pages of browsers, and browsers those of th
   const folder = scratch(t)
   const film = generated(3_000_000)
   const maker = await newVisitor(t, server)
-  const link = await sharePrivately(maker, { text: `# Notes\n\n${SECRET}`, files: [octets('film.bin', film)] })
+  const link = await maker.sharePrivately({ text: `# Notes\n\n${SECRET}`, files: [octets('film.bin', film)] })
   const get = new Command(t, folder, 'get', [link, '-o', 'page'])
   await get.event('got', TRANSFER_MS)
   assert.ok(readFileSync(path.join(folder, 'page/film.bin')).equals(film))
@@ -235,7 +226,7 @@ test('a file that changes after it was shared privately is no longer shared', as
 test('a private page opens over plain HTTP, where browsers have no WebCrypto', async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
-  const link = await sharePrivately(maker, { text: `# Far\n\n${SECRET}` })
+  const link = await maker.sharePrivately({ text: `# Far\n\n${SECRET}` })
   const browser = await launch([...BY_RELAY_ONLY, '--host-resolver-rules=MAP far.test 127.0.0.1'])
   t.after(() => browser.close())
   const visitor = await PageDriver.inContext(server, await browser.newContext())
