@@ -6,7 +6,7 @@ const TIMEOUT_MS = 8000
 const POINTS_MAX = 300
 const CHART = { width: 900, height: 120, top: 6 }
 
-const byId = (id) => document.getElementById(id)
+const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
 
 function element(name, className, ...children) {
   const created = document.createElement(name)
@@ -51,6 +51,7 @@ function setMeter(meter, share, text) {
 
 /** The rates of received bytes since the page was opened. */
 class Traffic {
+  /** @type {{ nowMs: number, registry: any, fleet: any } | null} */
   #last = null
   #points = []
 

@@ -67,7 +67,11 @@ export class Api {
     return this.#request(path, { method: 'DELETE' })
   }
 
-  async #request(url, { method, headers = /** @type {Record<string, string>} */ ({}), read = jsonOf, extraMs = 0 }, signal = null) {
+  async #request(
+    url,
+    { method, headers = /** @type {Record<string, string>} */ ({}), read = jsonOf, extraMs = 0 },
+    signal = /** @type {AbortSignal | null} */ (null),
+  ) {
     const token = this.token
     if (token) headers.authorization = `Bearer ${token}`
     const timeout = AbortSignal.timeout(TIMEOUT_MS + extraMs)

@@ -28,7 +28,8 @@ export function ticksOf(kind, max, count) {
 function roundStep(kind, target) {
   if (kind === 'bytes' || kind === 'byte_rate') return 2 ** Math.ceil(Math.log2(target))
   const power = 10 ** Math.floor(Math.log10(target))
-  return power * [1, 2, 5, 10].find((factor) => factor * power >= target * (1 - 1e-9))
+  const factor = [1, 2, 5].find((factor) => factor * power >= target * (1 - 1e-9)) ?? 10
+  return power * factor
 }
 
 /** Times on the axis, at round minutes or hours of the local time. */
@@ -43,6 +44,7 @@ function timeTicks(fromMs, toMs) {
 
 /** The time under the pointer or the keyboard's crosshair. All charts show it. */
 export class Crosshair {
+  /** @type {number | null} */
   timeMs = null
   #listeners = new Set()
   #announce
@@ -82,7 +84,9 @@ export class Chart {
   #lines = svg('g', { class: 'lines' })
   #pointer = svg('g', { class: 'pointer' })
   #time = element('span', { className: 'at' })
+  /** @type {any} The scales of the last drawing, and its rows; null before the first. */
   #drawn = null
+  /** @type {Record<string, any> | null} */
   #input = null
 
   constructor({ title, kind, series, isSmall = false }, crosshair) {
@@ -152,7 +156,8 @@ export class Chart {
     const right = Math.max(width - RIGHT, LEFT + 1)
     const x = (ms) => LEFT + ((ms - fromMs) / (toMs - fromMs)) * (right - LEFT)
     const bottom = height - BOTTOM
-    const y = (value) => bottom - (Math.min(value, ticks.at(-1)) / ticks.at(-1)) * (bottom - TOP)
+    const top = ticks[ticks.length - 1]
+    const y = (value) => bottom - (Math.min(value, top) / top) * (bottom - TOP)
     this.#drawn = { x, y, rows, visible, fromMs, toMs, right, bottom, marks }
 
     const horizontal = ticks.flatMap((tick) => [

@@ -162,6 +162,7 @@ class Actions {
   #question = element('p')
   #yes = element('button', { type: 'button', className: 'danger', onclick: () => this.#chosen.run() })
   #no = element('button', { type: 'button', textContent: 'Cancel', onclick: () => this.#ask(null) })
+  /** @type {any} */
   #chosen = null
 
   /** Each has a `name`, a `question` and `run`. */

@@ -103,6 +103,7 @@ export class Table {
   #headers = new Map()
   #rowOf = new WeakMap()
 
+  /** @param {{ caption: string, columns: any[], keyOf: Function, empty?: string, onSort?: Function | null, onRow?: Function | null }} options */
   constructor({ caption, columns, keyOf, empty = 'None', onSort = null, onRow = null }) {
     this.#columns = columns
     this.#empty = element('p', { className: 'small', textContent: empty })

@@ -2,7 +2,9 @@
 export class Poller {
   #task
   #periodMs
-  #timer = null
+  /** @type {number | undefined} */
+  #timer
+  /** @type {AbortController | null} */
   #abort = null
   #isStarted = false
 

@@ -277,8 +277,11 @@ class TopicDetail {
 /** The dialog for the details of one row. */
 export class DetailDialog {
   #dialog
+  /** @type {string | null} */
   #key = null
+  /** @type {{ element: Element, title: string, start(): void, stop(): void } | null} */
   #content = null
+  /** @type {(() => void) | null} */
   #onClose = null
 
   constructor(dialog) {
@@ -293,13 +296,14 @@ export class DetailDialog {
     if (this.#key === key) return
     this.#content?.stop()
     this.#key = key
-    this.#content = create()
+    const content = create()
+    this.#content = content
     this.#onClose = onClose
     const close = element('button', { type: 'button', className: 'quiet', textContent: 'Close', onclick: () => this.close() })
-    const head = element('header', { className: 'bar' }, element('h2', { id: 'detail-title', textContent: this.#content.title }), close)
-    this.#dialog.replaceChildren(element('div', { className: 'detail' }, head, this.#content.element))
+    const head = element('header', { className: 'bar' }, element('h2', { id: 'detail-title', textContent: content.title }), close)
+    this.#dialog.replaceChildren(element('div', { className: 'detail' }, head, content.element))
     if (!this.#dialog.open) this.#dialog.showModal()
-    this.#content.start()
+    content.start()
   }
 
   close() {
@@ -316,7 +320,7 @@ export class DetailDialog {
   /** The event of the browser comes later, and then other content may be open already. */
   #closed() {
     if (this.#key === null || this.#dialog.open) return
-    this.#content.stop()
+    this.#content?.stop()
     const onClose = this.#onClose
     this.#key = null
     this.#content = null

@@ -8,7 +8,7 @@ const BIDI_AND_INVISIBLE = /[\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\
 export function visible(text) {
   let shown = ''
   for (const character of String(text)) {
-    const code = character.codePointAt(0)
+    const code = /** @type {number} */ (character.codePointAt(0))
     if (code < 0x20) shown += String.fromCodePoint(0x2400 + code)
     else if (code === 0x7f) shown += '\u2421'
     else if ((code > 0x7f && code < 0xa0) || BIDI_AND_INVISIBLE.test(character)) {

@@ -56,7 +56,7 @@ const optionsOf = (tab) => ['machine', ...TABS[tab].options]
 
 /** Options of a URL's hash, such as `#connections?sort=idle_seconds`. The others stay as they are. */
 function parseHash(hash, current) {
-  const [, name, query] = /^#?([^?]*)(.*)$/.exec(hash)
+  const [, name, query] = /** @type {string[]} */ (/^#?([^?]*)(.*)$/.exec(hash))
   const tab = Object.hasOwn(TABS, name) ? name : DEFAULTS.tab
   const parameters = new URLSearchParams(query)
   const options = { ...current, tab, id: '' }
@@ -73,15 +73,18 @@ function hashOf(options) {
   return query ? `#${options.tab}?${query}` : `#${options.tab}`
 }
 
-const byId = (id) => document.getElementById(id)
+/** An element of index.html. */
+const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
 
 class App {
   options = parseHash(location.hash, DEFAULTS)
   api = new Api()
   #histories = newHistories()
   #events = []
+  /** @type {Record<string, any> | null} */
   #state = null
   #problems = new Map()
+  /** @type {Map<string, any> | null} */
   #troubles = null
   #turn = 0
   #isRunning = false
@@ -339,7 +342,14 @@ class App {
   }
 
   #renderHeader() {
-    const { machine, machines = [], version, now_ms: nowMs, started_ms: startedMs, troubles = [] } = this.#state
+    const {
+      machine,
+      machines = [],
+      version,
+      now_ms: nowMs,
+      started_ms: startedMs,
+      troubles = [],
+    } = /** @type {Record<string, any>} */ (this.#state)
     setText(byId('server'), `${visible(machine)} · version ${visible(version)} · up ${duration((nowMs - startedMs) / 1000)}`)
     this.#machineOptions.update(machines.includes(machine) ? machines : [machine, ...machines])
     byId('machine-choice').hidden = machines.length < 2
