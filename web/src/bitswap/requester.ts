@@ -286,6 +286,16 @@ export class Requester {
     if (this.peers.get(peer)?.retry(at) === true) this.peersToUpdate.add(peer)
   }
 
+  /** The only peer a block is requested from, and that request. `null` if there are none or several. */
+  soleRequest(at: number): { peer: PeerId; state: PeerState; request: BlockRequest } | null {
+    const requestedFrom = this.wants.findAt(at)?.requestedFrom ?? []
+    const [peer] = requestedFrom
+    if (peer === undefined || requestedFrom.length > 1) return null
+    const state = this.peers.get(peer)
+    const request = state?.requests.get(at)
+    return state === undefined || request === undefined ? null : { peer, state, request }
+  }
+
   /** The length of a wanted block in bytes, estimated if it is unknown. */
   blockBytes(at: number): number {
     return this.wants.get(at).length ?? this.limits.blockBytesEstimate

@@ -6,7 +6,6 @@ import type { BlockRequest } from '../requester/peer-requests.ts'
 import type { PeerState } from '../requester/peer-state.ts'
 import { MILLI, since, transferTime, type Nanos } from '../time.ts'
 import { COMPARED_MAX } from './selection.ts'
-import { soleRequest } from './sole-request.ts'
 
 /** The shortest time without block data after which a peer is assumed to serve other peers. */
 const STANDSTILL_MIN: Nanos = 200 * MILLI
@@ -28,7 +27,7 @@ export function takeOverRequest(requester: Requester, now: Nanos, peer: PeerId):
   let compared = 0
   for (const at of ones(live.words, (half) => live.half(half) & state.blocks.has.half(half))) {
     if (compared++ >= COMPARED_MAX) break
-    const sole = soleRequest(requester, at)
+    const sole = requester.soleRequest(at)
     if (sole === null) continue
     // A peer that had this request before does not get it again. Otherwise two peers that send nothing would swap it forever.
     const mayTakeOver = requester.wants.openSize === 0 && !state.counts.late.has(requester.wants.get(at).cid)

@@ -4,12 +4,11 @@ import type { PeerState } from '../requester/peer-state.ts'
 import type { Nanos } from '../time.ts'
 import { RequestBudget } from './request-budget.ts'
 import { isFarFromTurn } from './send-estimate.ts'
-import { soleRequest } from './sole-request.ts'
 
 /** Cancels requests that would delay an urgent block, so that the block can be requested where it comes soonest. */
 export function prioritise(requester: Requester, now: Nanos): void {
   for (const at of [...requester.wants.urgent()]) {
-    const sole = soleRequest(requester, at)
+    const sole = requester.soleRequest(at)
     if (sole !== null && isFarFromTurn(sole.state, sole.request, now)) requester.cancelRequest(at, sole.peer)
     if (requester.wants.isOpen(at)) makeRoom(requester, now, at)
   }
