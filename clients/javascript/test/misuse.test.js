@@ -13,7 +13,7 @@ test('a URL that cannot work is refused', () => {
 })
 
 test('options of a wrong type are refused', () => {
-  assert.throws(() => new Client(URL, { getToken: 'a token' }), /getToken is not a function/)
+  assert.throws(() => new Client(URL, { getToken: /** @type {any} */ ('a token') }), /getToken is not a function/)
   const client = new Client(URL)
   assert.throws(() => client.channel(''), /its topic is not a text/)
   assert.throws(() => client.channel('news', { last: 0 }), /last is 0, which is not a positive integer/)
