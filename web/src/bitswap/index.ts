@@ -1,4 +1,9 @@
-/** Bitswap messages, and the exchange of one page's blocks with its peers. */
+/**
+ * Bitswap messages, and the exchange of one page's blocks with its peers.
+ *
+ * Files and names are those of `crates/bitswap`, so that a change there is carried over by reading: `requested_bytes_max` is
+ * `requestedBytesMax`, `len` is `length` of bytes and `size` of a collection, and a `handle_` call of `Exchange` is an `Input`.
+ */
 export { Exchange } from './exchange.ts'
 export { defaultLimits } from './limits.ts'
 export type { Limits } from './limits.ts'
