@@ -24,6 +24,7 @@ const SUITES = {
   mirror: ['test-mirror'],
   p2p: ['interop-kubo', 'interop-command-line', 'test-mirror'],
   'page-client': ['interop-command-line'],
+  pages: ['interop-browser', 'interop-kubo', 'test-processes', 'test-proxies'],
   server: ['interop-channels', 'interop-client', 'interop-browser', 'interop-tls', 'test-proxies', 'test-observe', 'test-tutorials'],
   sockets: ['interop-channels', 'interop-tls', 'test-proxies'],
   store: ['interop-command-line', 'interop-kubo', 'test-mirror'],

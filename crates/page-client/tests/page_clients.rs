@@ -22,8 +22,10 @@ fn start_server(change: impl FnOnce(&mut Settings)) -> (RunningServer, ServerUrl
     settings.admin.listen.clear();
     settings.server.drain_period = Duration::from_millis(100);
     change(&mut settings);
-    let server =
-        Server::new(settings).with(watchfire::Pages::new()).start().expect("the server starts");
+    let server = Server::new(settings)
+        .with(watchfire_pages::Pages::new())
+        .start()
+        .expect("the server starts");
     let url = format!("http://{}", server.address()).parse().expect("a server URL");
     (server, url)
 }

@@ -16,7 +16,10 @@ use watchfire_channels::Payload;
 use watchfire_cluster::bus::{BusLimits, LocalBus};
 use watchfire_types::NodeId;
 
-use crate::cluster::{Cluster, PartLink, PartName, ProcessStarts, Receiver, Unanswered};
+use crate::cluster::{
+    Cluster, ClusterPart, PartLink, PartName, ProcessStarts, Receiver, Unanswered,
+};
+use crate::feature::{Feature, FeatureError, Foundation, Part};
 use crate::server::ProcessRole;
 use crate::{
     Channel, ChannelRule, HandleIn, HistoryRule, JoinRule, Joined, Outcome, PublishRule, Refusal,
@@ -50,6 +53,43 @@ impl Channel for Rooms {
     }
 }
 
+/// A feature that some machines have: it sends notes to itself.
+struct Notes;
+
+impl Feature for Notes {
+    fn name(&self) -> &'static str {
+        "notes"
+    }
+
+    fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
+        let link = PartLink::new(foundation.cluster, PartName::new("notes", 1));
+        Ok(vec![Arc::new(NotesPart(link))])
+    }
+}
+
+struct NotesPart(PartLink);
+
+impl Part for NotesPart {
+    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
+        vec![self]
+    }
+}
+
+impl ClusterPart for NotesPart {
+    fn link(&self) -> &PartLink {
+        &self.0
+    }
+
+    fn receive(&self, _: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
+        postcard::from_bytes::<String>(message).map(drop)
+    }
+
+    /// Sends a note, also to a machine without the part.
+    fn node_up(&self, node: NodeId) {
+        self.0.send(node, &"a note").ok();
+    }
+}
+
 /// One machine, with one process.
 struct Machine {
     server: RunningServer,
@@ -68,7 +108,7 @@ impl Drop for Machine {
 #[derive(Clone)]
 struct Config {
     settings: Settings,
-    has_pages: bool,
+    has_notes: bool,
 }
 
 fn rule(pattern: &str, history: Option<HistoryRule>) -> ChannelRule {
@@ -93,7 +133,7 @@ fn base() -> Config {
     settings.api.key = KEY.into();
     // Only a sign that there are other machines: the test links them itself.
     settings.cluster.nats = vec!["nats://127.0.0.1:4222".into()];
-    Config { settings, has_pages: cfg!(feature = "pages") }
+    Config { settings, has_notes: true }
 }
 
 fn start(node: u16, config: &Config) -> Machine {
@@ -110,8 +150,7 @@ fn start(node: u16, config: &Config) -> Machine {
         ..ProcessRole::alone().expect("a role")
     };
     let server = Server::new(config.settings.clone()).channel("rooms:*", Rooms);
-    #[cfg(feature = "pages")]
-    let server = if config.has_pages { server.with(crate::Pages::new()) } else { server };
+    let server = if config.has_notes { server.with(Notes) } else { server };
     let server = server.start_as(role).expect("the machine starts");
     Machine { server, bus, node: NodeId(node) }
 }
@@ -221,7 +260,7 @@ fn changes() -> Vec<(&'static str, Config)> {
         ("a rule with history before another", before),
         ("one more rule", change(|config| config.settings.channels.rules.push(rule("x:*", None)))),
         ("no HTTP API", change(|config| config.settings.api.key.clear())),
-        ("no pages", change(|config| config.has_pages = false)),
+        ("no notes", change(|config| config.has_notes = false)),
         ("open rooms", change(|config| config.settings.channels.open_rooms = true)),
         ("event loops", change(|config| config.settings.server.shards = 2)),
         (
@@ -249,14 +288,6 @@ fn changes() -> Vec<(&'static str, Config)> {
             change(|config| {
                 config.settings.hooks.url = "http://127.0.0.1:9/".into();
                 config.settings.hooks.secret = KEY.repeat(3);
-            }),
-        ),
-        #[cfg(feature = "pages")]
-        (
-            "a gateway",
-            change(|config| {
-                let any = "/ip4/127.0.0.1/tcp/0".parse().expect("an address");
-                config.settings.p2p.listen = vec![any];
             }),
         ),
         ("log", change(|config| config.settings.log.request_paths = vec!["/api".into()])),
@@ -321,10 +352,10 @@ fn a_topic_with_a_history_on_one_machine_is_recovered_on_any() {
 #[test]
 fn a_request_for_a_part_that_a_machine_does_not_have_fails_at_once() {
     let mut without = base();
-    without.has_pages = false;
+    without.has_notes = false;
     let (one, other) = (start(0, &base()), start(1, &without));
     link(&one, &other);
-    let link = PartLink::new(one.server.cluster(), PartName::own("deny_list"));
+    let link = PartLink::new(one.server.cluster(), PartName::new("notes", 1));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let outcome =
         runtime.expect("a runtime").block_on(link.request_if_there::<()>(other.node, &()));

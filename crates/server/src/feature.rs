@@ -46,22 +46,25 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use watchfire_sockets::{Adopter, RequestHead};
 use watchfire_types::Instant;
+pub use watchfire_types::NodeId;
 
-use crate::metrics::MetricSource;
 use crate::settings::Settings;
 
 pub use crate::addresses::Addresses;
 pub use crate::channel_api::{
-    ClientSender, Endpoint, ParkResponse, ParkRoute, ParkedRequest, Parking, Registry,
+    Address, ClientSender, Endpoint, ParkResponse, ParkRoute, ParkedRequest, Parking, Registry,
+    RelayKind, retry_after_ms,
 };
 pub use crate::cluster::{
     Cluster, ClusterPart, PartLink, PartName, PendingResponse, ProcessStarts, REPORT_ENTRIES_MAX,
     ReportWaker, Reporter, Samples, SendError, Unanswered, format_of,
 };
-pub use crate::metrics::{MetricWriter, Metrics};
+pub use crate::metrics::{Counter, MetricSource, MetricWriter, Metrics};
 pub use crate::own_client::OwnClientKey;
 pub use crate::proxies::TrustedProxies;
 pub use crate::seed::Seed;
+pub use crate::settings::section_limits;
+pub use crate::token::{SlotToken, TokenKey, query_token};
 
 /// Why a feature cannot be built or started. Its text names the setting and says what to do.
 pub type FeatureError = Box<dyn Error + Send + Sync>;

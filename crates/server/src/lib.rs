@@ -39,7 +39,7 @@
 //! # Features
 //!
 //! Without features, the crate has channels, presence, histories, rules, the HTTP API and the
-//! operator's listener. Each feature adds one part, and the crates that it needs. A setting of a part
+//! operator's listener, which [`Operator`] gives to a server. Each feature adds one part, and the crates that it needs. A setting of a part
 //! that the program does not have is an error at the start, which names the feature.
 //!
 //! | feature | adds |
@@ -50,7 +50,6 @@
 //! | `jwt` | tokens of clients |
 //! | `logging` | `start_logging` |
 //! | `otlp` | `start_traces`: distributed traces, over OTLP |
-//! | `pages` | `Server::with_pages`: the web client, pages, sprites, the gateway to libp2p peers |
 //! | `profiles` | CPU profiles of the running program; not in `full` |
 //! | `settings-file` | `Layers`: settings from TOML files, the environment and the command line |
 //! | `tls` | HTTPS, with certificates from files and ACME servers |
@@ -64,8 +63,6 @@
 //! without notice.
 
 #![warn(missing_docs)]
-// The crates of these parts use a large share of what the rest offers to features.
-#![cfg_attr(not(all(feature = "cluster", feature = "pages")), allow(dead_code, unused_imports))]
 
 mod addresses;
 mod api;
@@ -79,8 +76,6 @@ mod embedded;
 #[cfg(any(feature = "hooks", feature = "jwt", feature = "tls"))]
 mod error_text;
 pub mod feature;
-#[cfg(feature = "pages")]
-mod gateway;
 mod hangups;
 mod history;
 #[cfg_attr(not(feature = "hooks"), expect(dead_code, reason = "the thread sends questions"))]
@@ -101,16 +96,10 @@ mod nats;
 mod not_built;
 mod operator;
 mod own_client;
-#[cfg(feature = "pages")]
-mod page_features;
-#[cfg(feature = "pages")]
-mod pages;
 mod presence;
 mod process;
 mod proxies;
 mod restart;
-#[cfg(feature = "pages")]
-mod rooms;
 mod rules;
 mod run;
 mod seed;
@@ -118,13 +107,7 @@ mod server;
 mod service_manager;
 mod settings;
 mod shard;
-#[cfg(feature = "pages")]
-mod sites;
 mod small_listener;
-#[cfg(feature = "pages")]
-mod sprites;
-#[cfg(feature = "pages")]
-mod stun;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(not(feature = "tls"))]
@@ -133,10 +116,6 @@ mod tls;
 mod token;
 mod traces;
 mod unix_time;
-#[cfg(feature = "pages")]
-mod visitors;
-#[cfg(feature = "pages")]
-mod web_client;
 
 #[cfg(feature = "cluster")]
 use watchfire_cluster::nats;
@@ -150,8 +129,6 @@ pub use channel_api::{
 #[doc(hidden)]
 pub use cluster::Samples;
 pub use embedded::{EmbeddedServer, Refused as ConnectionRefused};
-#[cfg(feature = "pages")]
-pub use gateway::GatewayError;
 pub use hooks::HookError;
 #[cfg(feature = "logging")]
 pub use logging::{LogError, start_logging};
@@ -161,10 +138,6 @@ pub use not_built::NotBuilt;
 pub use operator::{AdminError, Operator};
 #[cfg(feature = "profiles")]
 pub use operator::{CpuProfile, Profile, ProfileError};
-#[cfg(feature = "pages")]
-pub use page_features::{Pages, PagesError, RunningPages};
-#[cfg(feature = "pages")]
-pub use pages::DenyFileError;
 pub use process::{raise_open_file_limit, stop_signal};
 pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
@@ -177,10 +150,6 @@ pub use settings::{
 };
 #[cfg(feature = "settings-file")]
 pub use settings::{Layers, SettingsError};
-#[cfg(feature = "pages")]
-pub use sites::SitesError;
-#[cfg(feature = "pages")]
-pub use stun::StunError;
 #[cfg(feature = "tls")]
 pub use tls::{AcmeSetupError, DomainError, TlsStartError};
 pub use traces::{Traces, TracesError, start_traces};

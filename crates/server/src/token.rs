@@ -20,7 +20,9 @@ pub struct SessionId {
 /// A peer of a grid, and the process that has its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotToken {
+    /// The peer.
     pub peer: PeerId,
+    /// The process.
     pub node: NodeId,
 }
 
@@ -35,6 +37,7 @@ const SIGNATURE_BYTES: usize = 16;
 pub struct TokenKey(Hmac<Sha256>);
 
 impl TokenKey {
+    /// The key of processes that know this secret.
     pub fn new(secret: [u8; 32]) -> Self {
         TokenKey(Hmac::new_from_slice(&secret).expect("HMAC accepts a key of any length"))
     }

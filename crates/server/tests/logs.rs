@@ -366,7 +366,7 @@ fn sources(folder: &std::path::Path) -> String {
 #[test]
 fn every_event_of_the_page_is_in_the_code_with_its_level_and_fields() {
     let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let code: String = ["server", "sockets", "cluster"]
+    let code: String = ["server", "pages", "sockets", "cluster"]
         .iter()
         .map(|name| sources(&crates.join(name).join("src")))
         .collect();

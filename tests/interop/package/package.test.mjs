@@ -93,7 +93,7 @@ describe('the packages', () => {
   })
 
   it('contain the web client', () => {
-    const { folder: serverPackage } = packages.find(({ name }) => name === 'watchfire')
+    const { folder: serverPackage } = packages.find(({ name }) => name === 'watchfire-pages')
     const [packed, built] = [path.join(serverPackage, 'web-client'), path.join(REPOSITORY, 'web/dist')]
     assert.deepEqual(readdirSync(packed, { recursive: true }).sort(), readdirSync(built, { recursive: true }).sort())
     assert.equal(readFileSync(path.join(packed, 'index.html'), 'utf8'), readFileSync(path.join(built, 'index.html'), 'utf8'))

@@ -11,7 +11,7 @@ fn watchfire() -> RunningServer {
     settings.server.shards = 2;
     settings.channels.open_rooms = true;
     settings.admin.listen.clear();
-    Server::new(settings).with(watchfire::Pages::new()).start().expect("the server starts")
+    Server::new(settings).with(watchfire_pages::Pages::new()).start().expect("the server starts")
 }
 
 #[test]

@@ -15,6 +15,19 @@ pub struct ChannelAddress {
     pub(crate) serial: u32,
 }
 
+impl ChannelAddress {
+    /// The first channel of an event loop, for tests of features.
+    #[doc(hidden)]
+    pub fn first_of(node: NodeId, shard: ShardId) -> Self {
+        ChannelAddress { node, shard, subscription: SubscriptionId::from_index(0), serial: 0 }
+    }
+
+    /// The process in which the channel is.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+}
+
 /// The message that a reply answers.
 #[derive(Clone, Debug)]
 pub struct ReplyTo {

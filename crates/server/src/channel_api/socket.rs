@@ -75,6 +75,11 @@ pub struct Socket<'a> {
 }
 
 impl Socket<'_> {
+    /// The client's address, when limits per address apply to it.
+    pub fn counted_address(&self) -> Option<IpAddr> {
+        self.counted
+    }
+
     /// The topic that the client joined.
     pub fn topic(&self) -> &str {
         self.topic
@@ -175,7 +180,8 @@ impl Socket<'_> {
         self.effects.push(Effect::Reply { to, reply });
     }
 
-    pub(crate) fn relay(&mut self, kind: RelayKind, to: ChannelAddress, data: Bytes) {
+    /// Sends data to one channel, whose client gets it as a frame of the relay or as a signal.
+    pub fn relay(&mut self, kind: RelayKind, to: ChannelAddress, data: Bytes) {
         let ack = self.reply_to();
         self.effects.push(Effect::Relay { kind, to, data, ack });
     }

@@ -345,7 +345,7 @@ impl Cluster {
     }
 
     /// Sets the links to other machines, for the metrics.
-    pub fn set_links(&self, links: &Arc<Links>) {
+    pub(crate) fn set_links(&self, links: &Arc<Links>) {
         self.links.set(Arc::downgrade(links)).ok();
     }
 

@@ -9,7 +9,7 @@ use http::{HeaderMap, header};
 use serde_json::{Map, Value, json};
 
 use crate::feature::Part;
-use crate::settings::{Limit, Section, Settings};
+use crate::settings::{Settings, section_limits};
 
 /// The rows of the server itself, which do not change, and the parts that add to them.
 struct LimitsPage {
@@ -41,16 +41,6 @@ fn limits(settings: &Settings) -> Map<String, Value> {
         // `null` on a server without the API.
         ("api".to_owned(), api.into()),
     ])
-}
-
-/// The limits of a section, each with its value, its unit and what happens when it is reached.
-pub(crate) fn section_limits(section: &impl Section) -> Value {
-    let limits = section.rows().into_iter().filter_map(|row| {
-        let Limit { value, unit, when_reached } = row.limit?;
-        let limit = json!({ "value": value, "unit": unit, "when_reached": when_reached });
-        Some((row.key.to_owned(), limit))
-    });
-    Value::Object(limits.collect())
 }
 
 #[cfg(test)]

@@ -31,11 +31,11 @@ pub struct Metrics {
     /// The counters of the socket server.
     pub(crate) sockets: SocketMetrics,
     /// Broadcasts that other threads than those of shards published.
-    pub(crate) broadcasts: Counter,
+    pub broadcasts: Counter,
     /// Channels that an application's panic or error ended.
     pub(crate) crashes: Counter,
     /// Signals of clients on other machines.
-    pub(crate) signals_outside: Counter,
+    pub signals_outside: Counter,
     refusals: CountersBy<1>,
 }
 
@@ -65,7 +65,7 @@ impl Metrics {
     }
 
     /// WebSockets and long-poll sessions that are open now.
-    pub(crate) fn clients(&self) -> u64 {
+    pub fn clients(&self) -> u64 {
         let shards = self.shards.read();
         shards.iter().map(|shard| shard.websockets_now.get() + shard.longpolls_now.get()).sum()
     }
@@ -82,7 +82,7 @@ impl Metrics {
     }
 
     /// Counts a refusal or a drop. `reason` is one of a closed set.
-    pub(crate) fn refused(&self, reason: &'static str) {
+    pub fn refused(&self, reason: &'static str) {
         self.refusals.inc([reason]);
     }
 

@@ -33,7 +33,7 @@ section! {
 
 impl ClusterSettings {
     /// Whether this server may have several machines.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         !self.nats.is_empty()
     }
 }

@@ -43,7 +43,7 @@ pub use limits::Limits;
 pub use p2p::{DhtRole, P2pSettings};
 pub(crate) use pages::TOKEN_BYTES_MIN;
 pub use pages::{AdminSettings, PageSettings};
-pub(crate) use section::{Limit, Section};
+pub use section::section_limits;
 pub use sections::{
     LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings, StunSettings,
 };

@@ -1,14 +1,8 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "pages")]
-use watchfire_p2p::{Dht, Multiaddr};
 
 use super::section::section;
-
-/// Without a gateway, addresses are not parsed.
-#[cfg(not(feature = "pages"))]
-type Multiaddr = String;
 
 section! {
     /// The gateway to libp2p peers, such as kubo. It is off while `listen` and `bootstrap` are empty.
@@ -17,11 +11,11 @@ section! {
         /// The gateway between browsers and libp2p peers, such as kubo, is off while both listen
         /// and bootstrap are empty. With several processes, one of them runs it. Addresses to
         /// listen on, such as `"/ip4/0.0.0.0/tcp/4001"` or `"/ip4/0.0.0.0/udp/4001/quic-v1"`.
-        listen: Vec<Multiaddr> = Vec::new();
+        listen: Vec<String> = Vec::new();
         /// Peers to stay connected to, such as `"/ip4/192.0.2.1/tcp/4001/p2p/12D3…"`.
-        bootstrap: Vec<Multiaddr> = Vec::new();
+        bootstrap: Vec<String> = Vec::new();
         /// Further addresses at which peers reach the server, such as the address of a router in front.
-        announce: Vec<Multiaddr> = Vec::new();
+        announce: Vec<String> = Vec::new();
         /// The file of the server's key pair, created at the first start. Empty: a new key at each
         /// start.
         identity: PathBuf = PathBuf::new();
@@ -71,18 +65,6 @@ pub enum DhtRole {
     Client,
     /// The server also stores records for other peers.
     Server,
-}
-
-#[cfg(feature = "pages")]
-impl DhtRole {
-    /// The setting of the libp2p host. Not a `From`, which would be a part of the library's API.
-    pub(crate) fn of_host(self) -> Dht {
-        match self {
-            DhtRole::Off => Dht::Off,
-            DhtRole::Client => Dht::Client,
-            DhtRole::Server => Dht::Server,
-        }
-    }
 }
 
 impl P2pSettings {

@@ -10,27 +10,27 @@
 //! variable or flag sets it, and the documentation of the crate does not list it. It is a field because
 //! the tests need small bounds.
 
+use serde_json::{Value, json};
+
 /// A setting or a fixed bound.
-pub(crate) struct Row {
+pub struct Row {
     pub key: &'static str,
     /// The lines of the doc comment.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the generated files"))]
     pub effect: &'static [&'static str],
-    #[cfg_attr(not(feature = "settings-file"), expect(dead_code, reason = "for errors of files"))]
     pub is_fixed: bool,
     /// `None`: `GET /limits` does not show it.
     pub limit: Option<Limit>,
 }
 
 /// A limit as `GET /limits` shows it.
-pub(crate) struct Limit {
+pub struct Limit {
     pub value: u64,
     pub unit: &'static str,
     pub when_reached: &'static str,
 }
 
 /// A section of the settings file.
-pub(crate) trait Section {
+pub trait Section {
     /// Its rows, in the order of the file, with the values of these settings.
     fn rows(&self) -> Vec<Row>;
 }
@@ -100,4 +100,14 @@ pub(crate) use {doc_line, is_skip, section};
 
 pub(crate) fn first<T, const N: usize>(all: [T; N]) -> Option<T> {
     all.into_iter().next()
+}
+
+/// The limits of a section, each with its value, its unit and what happens when it is reached.
+pub fn section_limits(section: &impl Section) -> Value {
+    let limits = section.rows().into_iter().filter_map(|row| {
+        let Limit { value, unit, when_reached } = row.limit?;
+        let limit = json!({ "value": value, "unit": unit, "when_reached": when_reached });
+        Some((row.key.to_owned(), limit))
+    });
+    Value::Object(limits.collect())
 }

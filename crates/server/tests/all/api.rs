@@ -436,19 +436,6 @@ fn unsubscribe_ends_the_channels_of_an_id_and_disconnect_its_sockets() {
     assert_eq!(call(&server, "disconnect", &json!({ "id": "" })).code(), "bad_request");
 }
 
-#[test]
-fn a_server_with_pages_keeps_its_own_topics() {
-    let server = Server::new(api_settings())
-        .with(watchfire::Pages::new())
-        .with(watchfire::Operator::new())
-        .start()
-        .expect("the server starts");
-    for topic in ["site", "page:bafk", "sprites:1", "phoenix"] {
-        assert_eq!(call(&server, "publish", &message(topic, 1)).code(), "topic_invalid", "{topic}");
-    }
-    assert_eq!(call(&server, "publish", &message("rooms:1", 1)).status, 200);
-}
-
 /// Whether a value has the form of a schema. Every keyword must be known here.
 fn check(document: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     let fail = |what: &str| Err(format!("{at}: {what}: {value}"));

@@ -24,7 +24,6 @@ const ORDER: &[&str] = &[
     "token",
     "unix_time",
     "own_client",
-    "web_client",
     // Used by every feature.
     "proxies",
     "metrics",
@@ -50,14 +49,6 @@ const ORDER: &[&str] = &[
     "run",
     // Features, which a server is given.
     "operator",
-    "stun",
-    "sites",
-    "rooms",
-    "pages",
-    "visitors",
-    "sprites",
-    "gateway",
-    "page_features",
     // Tests of the whole server.
     "differing_machines",
     "model",

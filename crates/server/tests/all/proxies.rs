@@ -10,11 +10,7 @@ use watchfire::{RunningServer, Server, Settings, StartError};
 fn start(change: impl FnOnce(&mut Settings)) -> RunningServer {
     let mut settings = settings();
     change(&mut settings);
-    Server::new(settings)
-        .with(watchfire::Pages::new())
-        .with(watchfire::Operator::new())
-        .start()
-        .expect("the server starts")
+    Server::new(settings).with(watchfire::Operator::new()).start().expect("the server starts")
 }
 
 /// The status of an upgrade with these header lines.

@@ -43,11 +43,7 @@ fn rules() -> RunningServer {
 }
 
 fn start(settings: Settings) -> RunningServer {
-    Server::new(settings)
-        .with(watchfire::Pages::new())
-        .with(watchfire::Operator::new())
-        .start()
-        .expect("the server starts")
+    Server::new(settings).with(watchfire::Operator::new()).start().expect("the server starts")
 }
 
 fn now() -> u64 {

@@ -47,7 +47,6 @@ impl Folder {
 
     fn server(&self) -> RunningServer {
         Server::new(self.settings())
-            .with(watchfire::Pages::new())
             .with(watchfire::Operator::new())
             .start()
             .expect("the server starts")

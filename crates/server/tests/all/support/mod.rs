@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
-use watchfire::{RunningServer, Server, Settings};
+use watchfire::{RunningServer, Settings};
 
 /// A timeout that is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -18,14 +18,6 @@ pub fn settings() -> Settings {
     settings.server.shards = 2;
     settings.admin.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings
-}
-
-pub fn watchfire() -> RunningServer {
-    Server::new(settings())
-        .with(watchfire::Pages::new())
-        .with(watchfire::Operator::new())
-        .start()
-        .expect("the server starts")
 }
 
 pub struct Client {

@@ -1,0 +1,350 @@
+//! Everything about pages, as a feature: [`Pages`].
+
+use crate::format::part_name;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use watchfire_sockets::RequestHead;
+
+use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
+use crate::page::{
+    Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, PageFeature, PageRules,
+    ReplicatedPages,
+};
+use crate::rooms::RoomFeature;
+use crate::sites::{self, RequestTarget, SiteHosts, SiteShell, SitesError, restrict_site_hosts};
+use crate::sprites::SpriteFeature;
+use crate::stun::{self, Announced, StunError, StunMetrics};
+use crate::visitors::VisitorFeature;
+use watchfire::feature::OwnClientKey;
+use watchfire::feature::TokenKey;
+use watchfire::feature::section_limits;
+use watchfire::feature::{ClusterPart, PartLink};
+use watchfire::feature::{
+    Feature, FeatureError, Foundation, Gate, Part, Running, Started, Verdict,
+};
+use watchfire::feature::{MetricSource, MetricWriter, Metrics};
+use watchfire::{P2pSettings, Settings};
+
+/// Why a server with pages cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PagesError {
+    /// The settings of sites are invalid.
+    #[error(transparent)]
+    Sites(#[from] SitesError),
+    /// STUN cannot be answered.
+    #[error(transparent)]
+    Stun(#[from] StunError),
+    /// The gateway cannot start.
+    #[error("p2p: {0}")]
+    Gateway(#[from] GatewayError),
+    /// The deny-list cannot be used.
+    #[error("pages.deny_file: {0}")]
+    DenyFile(#[from] DenyFileError),
+    /// The thread that watches the deny-list cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// The web client, and the topics `page:*`, `sprites:*` and `site`; with `channels.open_rooms`, also
+/// `rooms:*`; the gateway to libp2p peers, and STUN.
+///
+/// ```
+/// use watchfire::{Pages, Server, Settings};
+///
+/// let mut settings = Settings::default();
+/// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+/// let server = Server::new(settings).with(Pages::new()).start().unwrap();
+/// ```
+#[derive(Debug, Default)]
+pub struct Pages;
+
+impl Pages {
+    /// The feature, which reads the settings of the sections `pages`, `sites`, `p2p` and `stun`.
+    pub fn new() -> Self {
+        Pages
+    }
+}
+
+impl Feature for Pages {
+    fn name(&self) -> &'static str {
+        "pages"
+    }
+
+    fn check(&self, settings: &Settings) -> Result<Vec<String>, FeatureError> {
+        Ok(vec![check(settings)?])
+    }
+
+    fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
+        Ok(build(foundation)?)
+    }
+}
+
+/// Checks the settings, without starting anything. Returns what the server would do about STUN.
+fn check(settings: &Settings) -> Result<String, PagesError> {
+    stun::announced(&settings.stun)?;
+    DenyList::open(&settings.pages.deny_file)?;
+    SiteHosts::new(&settings.sites)?;
+    gateway::check(&settings.p2p)?;
+    Ok(stun::describe(&settings.stun, &settings.server.listen))
+}
+
+/// Builds the parts of pages: the state of pages, and everything that stands on it.
+fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> {
+    let Foundation { settings, secret, seed, cluster, addresses, metrics, .. } = foundation;
+    let sender = Arc::new(foundation.endpoint.clone());
+    let link = |name| PartLink::new(cluster, part_name(name));
+    let sites = Arc::new(SiteHosts::new(&settings.sites)?);
+    let announced = stun::announced(&settings.stun)?;
+    let deny_list = Arc::new(DenyList::open(&settings.pages.deny_file)?);
+    // One of several processes has the gateway; the others send it the state of their pages. So
+    // do the processes of machines without one: another machine may have it.
+    let has_gateway = settings.p2p.is_on();
+    let is_gateway = has_gateway && cluster.is_first_of_machine();
+    let may_be_asked = has_gateway || settings.cluster.is_on();
+    let availability =
+        may_be_asked.then(|| Arc::new(Availability::new(link("availability"), is_gateway)));
+    let pages = Arc::new(ReplicatedPages::new(
+        PageRules::from(*settings),
+        *seed,
+        sender.clone(),
+        link("pages"),
+        availability.clone(),
+        deny_list.clone(),
+        foundation.report_waker.clone(),
+    ));
+    let stun_address = Arc::<OnceLock<_>>::default();
+    let services = PageServices {
+        deny_calls: Arc::new(DenyCalls {
+            deny_list,
+            pages: pages.clone(),
+            link: link("deny_list"),
+        }),
+        availability: availability.clone(),
+        own_client_key: foundation.own_client_key.clone(),
+        host_metrics: is_gateway.then(HostMetrics::default),
+        announced,
+        stun_address: stun_address.clone(),
+        stun_metrics: StunMetrics::default(),
+        metrics: (*metrics).clone(),
+        sites,
+        report: settings.pages.report.clone(),
+        has_rooms: settings.channels.open_rooms,
+        p2p: p2p(&settings.p2p),
+    };
+    let mut parts: Vec<Arc<dyn Part>> = vec![
+        Arc::new(services),
+        Arc::new(PageFeature {
+            pages: pages.clone(),
+            availability,
+            metrics: (*metrics).clone(),
+            limits: settings.limits.clone(),
+            stun: stun_address,
+            own_client_key: foundation.own_client_key.clone(),
+        }),
+        Arc::new(SpriteFeature::new(
+            settings,
+            TokenKey::new(*secret),
+            *seed,
+            sender.clone(),
+            link("sprites"),
+            (*addresses).clone(),
+            (*metrics).clone(),
+        )),
+    ];
+    if settings.channels.open_rooms {
+        parts.push(Arc::new(RoomFeature));
+    }
+    parts.push(Arc::new(VisitorFeature {
+        metrics: (*metrics).clone(),
+        cluster: (*cluster).clone(),
+        sender,
+        state: Mutex::default(),
+        has_status_page: settings.pages.status_page,
+        pages,
+        started_at: Instant::now(),
+    }));
+    Ok(parts)
+}
+
+/// The web client, the hosts of sites, the deny-list, the gateway and STUN.
+struct PageServices {
+    deny_calls: Arc<DenyCalls>,
+    availability: Option<Arc<Availability>>,
+    own_client_key: OwnClientKey,
+    /// `None`: this process has no gateway.
+    host_metrics: Option<HostMetrics>,
+    announced: Option<Announced>,
+    stun_address: Arc<OnceLock<Announced>>,
+    stun_metrics: StunMetrics,
+    metrics: Arc<Metrics>,
+    sites: Arc<SiteHosts>,
+    report: String,
+    has_rooms: bool,
+    /// The limits of the gateway; `None` without one.
+    p2p: Option<Value>,
+}
+
+impl Part for PageServices {
+    fn routes(self: Arc<Self>) -> Router {
+        sites::app_routes(self.sites.clone())
+    }
+
+    /// Answers the hosts of sites with their shell only.
+    fn layer(self: Arc<Self>, routes: Router) -> Router {
+        let shell = SiteShell { hosts: self.sites.clone(), metrics: self.metrics.clone() };
+        routes.layer(from_fn_with_state(shell, restrict_site_hosts))
+    }
+
+    fn gate(self: Arc<Self>) -> Option<Arc<dyn Gate>> {
+        Some(self.sites.clone())
+    }
+
+    fn describe_limits(&self, host: Option<&str>, response: &mut Map<String, Value>) {
+        let report = Some(self.report.as_str()).filter(|report| !report.is_empty());
+        // `null` when this client has no sites.
+        let sites = host.and_then(|host| self.sites.site_authority(host));
+        for (name, value) in [
+            ("p2p", self.p2p.clone().into()),
+            ("report", report.into()),
+            ("rooms", self.has_rooms.into()),
+            ("sites", sites.into()),
+        ] {
+            response.insert(name.to_owned(), value);
+        }
+    }
+
+    fn operator_routes(self: Arc<Self>) -> Router {
+        self.deny_calls.clone().routes()
+    }
+
+    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
+        vec![self.deny_calls.clone()]
+    }
+
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        self.stun_metrics.write_metrics(writer);
+        if let Some(metrics) = &self.host_metrics {
+            metrics.write_metrics(writer);
+        }
+    }
+
+    fn start(
+        self: Arc<Self>,
+        started: &Started<'_>,
+    ) -> Result<Option<Box<dyn Running>>, FeatureError> {
+        Ok(Some(Box::new(self.start_threads(started)?)))
+    }
+}
+
+impl PageServices {
+    /// Starts the responder of STUN, the gateway, and the watch over the deny-list.
+    fn start_threads(&self, started: &Started<'_>) -> Result<RunningPages, PagesError> {
+        let stun = self.start_stun(started)?;
+        let gateway = self.availability.clone().zip(self.host_metrics.clone());
+        let gateway = gateway.map(|(availability, host_metrics)| {
+            availability.subscribe();
+            Gateway::start(
+                &started.settings.p2p,
+                started.websocket_path.to_owned(),
+                self.own_client_key.clone(),
+                availability,
+                started.adopter.clone(),
+                host_metrics,
+                started.is_successor,
+            )
+        });
+        let pages = self.deny_calls.pages.clone();
+        let deny_watch =
+            DenyListWatcher::start(&self.deny_calls.deny_list, move || pages.end_denied());
+        Ok(RunningPages {
+            gateway: gateway.transpose()?,
+            _stun: stun,
+            _deny_watch: deny_watch.map_err(PagesError::Thread)?,
+        })
+    }
+
+    fn start_stun(
+        &self,
+        started: &Started<'_>,
+    ) -> Result<Option<watchfire_stun::Responder>, PagesError> {
+        let Started { settings, addresses, .. } = started;
+        let announced = self.announced.clone();
+        let opened =
+            stun::open(&settings.stun, announced, addresses, started.is_shared, started.processes)?;
+        let Some((responder, address)) = opened else { return Ok(None) };
+        self.stun_metrics.0.set(responder.counters()).ok();
+        let is_local = responder.addresses().iter().all(|at| at.ip().is_loopback());
+        if is_local && settings.stun.announce.is_empty() && started.is_first {
+            tracing::info!(
+                "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
+                 and stun.announce to a public address"
+            );
+            started.proxies.note_local_stun();
+        }
+        self.stun_address.set(address).ok();
+        Ok(Some(responder))
+    }
+}
+
+/// The threads of pages, which end when this is dropped.
+pub struct RunningPages {
+    gateway: Option<Gateway>,
+    _stun: Option<watchfire_stun::Responder>,
+    _deny_watch: Option<DenyListWatcher>,
+}
+
+impl RunningPages {
+    /// The addresses on which the gateway to libp2p peers listens, each with its peer id at the end. None
+    /// without a gateway, in a process that does not have it, and while it waits for a port in use.
+    pub fn gateway_addresses(&self) -> Vec<String> {
+        let addresses = self.gateway.iter().flat_map(|gateway| gateway.addresses());
+        addresses.map(ToString::to_string).collect()
+    }
+}
+
+impl Running for RunningPages {
+    /// Ends the gateway, whose page clients are clients of the event loops.
+    fn drain(&mut self) {
+        self.gateway.take();
+    }
+}
+
+/// The host of a site has no sockets. The router answers.
+impl Gate for SiteHosts {
+    fn judge(&self, head: &RequestHead<'_>, _: &dyn Fn() -> IpAddr) -> Verdict {
+        match self.target_of(head.headers("host"), head.authority()) {
+            RequestTarget::App => Verdict::Pass,
+            _ => Verdict::HttpOnly,
+        }
+    }
+}
+
+/// The limits of the gateway; `None` without one.
+fn p2p(settings: &P2pSettings) -> Option<Value> {
+    settings.is_on().then(|| section_limits(settings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_of_the_gateway_is_listed_when_there_is_one() {
+        let mut settings = Settings::default();
+        settings.p2p.listen = vec!["/ip4/127.0.0.1/tcp/0".parse().unwrap()];
+        let listed = p2p(&settings.p2p).unwrap();
+        for (name, value) in toml::Table::try_from(settings.p2p).unwrap() {
+            if value.is_integer() {
+                assert!(listed[&name]["value"].is_u64(), "{name} is not listed");
+                assert!(listed[&name]["when_reached"].is_string(), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The thread of the gateway: a libp2p host, and the transfers between it and open pages.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::interval;
+use watchfire_content::Cid;
+use watchfire_p2p::{Dht, Host, HostLimits, HostSettings, Multiaddr, StartError, SwarmKeyError};
+use watchfire_sockets::Adopter;
+use watchfire_store::{LockedMemoryStore, Stores};
+
+use super::block_buffer::BlockBuffer;
+use super::connector::SocketPairConnector;
+use super::host_metrics::HostMetrics;
+use super::router::{Direction, GatewayRouter, NewTransfer};
+use super::transfer::{PageTransfer, TransferShared};
+use crate::page::Availability;
+use watchfire::feature::OwnClientKey;
+use watchfire::{DhtRole, P2pSettings};
+
+/// Available pages that are announced to content routing. Further pages are not announced.
+const PROVIDED_MAX: usize = 1024;
+/// Announcements that run at once. The others wait.
+const PROVIDING_MAX: usize = 16;
+/// How often late blocks, waiting pages and metrics are handled.
+const SWEEP_PERIOD: Duration = Duration::from_secs(2);
+
+/// The pause before the gateway tries again to listen on a port that is in use.
+const LISTEN_RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// Why the gateway cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// An entry of the settings is not an address of libp2p.
+    #[error("cannot use {setting} {address:?}: write an address such as \"/ip4/0.0.0.0/tcp/4001\"")]
+    Address {
+        /// The setting.
+        setting: &'static str,
+        /// The entry.
+        address: String,
+    },
+    /// The libp2p host cannot start.
+    #[error(transparent)]
+    Host(#[from] watchfire_p2p::StartError),
+    /// The key of the private network cannot be read.
+    #[error(transparent)]
+    SwarmKey(#[from] SwarmKeyError),
+    /// The thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// A running gateway, which stops when it is dropped.
+pub(crate) struct Gateway {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    addresses: Vec<Multiaddr>,
+}
+
+impl Gateway {
+    /// Starts the gateway, and returns when the host listens. `adopter` accepts the connections of
+    /// the gateway's page clients. With `retries`, a port that is in use is waited for in the
+    /// background: the server that this one replaces releases it soon.
+    pub fn start(
+        settings: &P2pSettings,
+        websocket_path: String,
+        key: OwnClientKey,
+        availability: Arc<Availability>,
+        adopter: Adopter,
+        host_metrics: HostMetrics,
+        retries: bool,
+    ) -> Result<Self, GatewayError> {
+        let p2p = settings.clone();
+        let settings = host_settings(settings)?;
+        let connector = Arc::new(SocketPairConnector { adopter, websocket_path, key: key.clone() });
+        let (stop, mut stopped) = oneshot::channel();
+        let (ready, is_ready) = sync_channel::<Result<Vec<Multiaddr>, GatewayError>>(1);
+        let thread = thread::Builder::new().name("gateway".to_owned()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(error.into()))),
+            };
+            runtime.block_on(async move {
+                let cache_bytes_max = usize::try_from(p2p.cache_bytes_max).unwrap_or(usize::MAX);
+                let buffer = Arc::new(BlockBuffer::new(cache_bytes_max));
+                let (router, opened) =
+                    GatewayRouter::new(availability.clone(), p2p.pages_max as usize);
+                let router = Arc::new(router);
+                let mut is_waiting = false;
+                let host = loop {
+                    let stores = Stores::new(vec![buffer.clone()]);
+                    // Fetched blocks go into the buffer only, so the host's own store has no room.
+                    let own_store = Arc::new(LockedMemoryStore::new(0));
+                    let fallback = router.clone();
+                    let started =
+                        Host::start_with_fallback(settings.clone(), stores, own_store, fallback);
+                    match started.await {
+                        Ok(host) => break Arc::new(host),
+                        Err(error @ StartError::Listen { .. }) if retries => {
+                            if !std::mem::replace(&mut is_waiting, true) {
+                                tracing::info!(%error, "the gateway waits for its port");
+                                let _ = ready.send(Ok(Vec::new()));
+                            }
+                            tokio::select! {
+                                _ = &mut stopped => return,
+                                () = tokio::time::sleep(LISTEN_RETRY_PAUSE) => {}
+                            }
+                        }
+                        Err(error) => {
+                            if is_waiting {
+                                tracing::error!(%error, "cannot start the gateway");
+                            }
+                            return drop(ready.try_send(Err(error.into())));
+                        }
+                    }
+                };
+                let addresses = host.addresses();
+                for address in &addresses {
+                    tracing::info!(%address, "the gateway is listening");
+                }
+                let shared = TransferShared { host, router, buffer, availability, connector, key };
+                let gateway_loop = GatewayLoop {
+                    shared: Arc::new(shared),
+                    host_metrics,
+                    is_providing: p2p.dht != DhtRole::Off,
+                    transfers: JoinSet::new(),
+                    wanted: BTreeSet::new(),
+                    available: BTreeMap::new(),
+                    providing: JoinSet::new(),
+                };
+                // Not read if the start ended while the port was in use.
+                let _ = ready.try_send(Ok(addresses));
+                gateway_loop.run(opened, stopped).await;
+            });
+        })?;
+        let addresses =
+            is_ready.recv().unwrap_or(Err(watchfire_p2p::StartError::Stopped.into()))?;
+        Ok(Gateway { stop: Some(stop), thread: Some(thread), addresses })
+    }
+
+    /// The listening addresses, each with the peer id at its end. None while the gateway waits for its
+    /// port.
+    pub fn addresses(&self) -> &[Multiaddr] {
+        &self.addresses
+    }
+
+    /// Stops the gateway. Waits until its thread has ended.
+    pub fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Checks the settings and the files that they name, without starting anything.
+pub(crate) fn check(settings: &P2pSettings) -> Result<(), GatewayError> {
+    if settings.is_on() {
+        host_settings(settings)?.check()?;
+    }
+    Ok(())
+}
+
+fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
+    let path = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
+    let swarm_key = path(&settings.swarm_key);
+    let limits = HostLimits { connections_max: settings.connections_max, ..HostLimits::default() };
+    let wants_per_peer_max = settings.wants_per_peer_max as usize;
+    let HostSettings { exchange, .. } = HostSettings::default();
+    let exchange = watchfire_bitswap::Limits { wants_per_peer_max, ..exchange };
+    Ok(HostSettings {
+        listen: addresses("p2p.listen", &settings.listen)?,
+        bootstrap: addresses("p2p.bootstrap", &settings.bootstrap)?,
+        announce: addresses("p2p.announce", &settings.announce)?,
+        identity: path(&settings.identity),
+        swarm_key: swarm_key.as_deref().map(watchfire_p2p::read_swarm_key).transpose()?,
+        dht: dht(settings.dht),
+        dht_protocol: settings.dht_protocol.clone(),
+        limits,
+        exchange,
+        ..HostSettings::default()
+    })
+}
+
+/// Whether an available page was announced to content routing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Provided {
+    Not,
+    Announced,
+}
+
+struct GatewayLoop {
+    shared: Arc<TransferShared>,
+    host_metrics: HostMetrics,
+    is_providing: bool,
+    transfers: JoinSet<()>,
+    /// Watched pages that are unavailable and have no transfer. At most as many as are open.
+    wanted: BTreeSet<Cid>,
+    /// Available pages. At most as many as are open.
+    available: BTreeMap<Cid, Provided>,
+    providing: JoinSet<()>,
+}
+
+impl GatewayLoop {
+    async fn run(
+        mut self,
+        mut opened: mpsc::UnboundedReceiver<NewTransfer>,
+        mut stopped: oneshot::Receiver<()>,
+    ) {
+        let mut sweep = interval(SWEEP_PERIOD);
+        let shared = self.shared.clone();
+        loop {
+            tokio::select! {
+                _ = &mut stopped => break,
+                changed = shared.availability.changes() => {
+                    changed.iter().for_each(|page| self.page_changed(page));
+                    self.provide();
+                }
+                Some(opened) = opened.recv() => self.start_transfer(opened),
+                Some(_) = self.transfers.join_next() => self.fetch_wanted(),
+                Some(_) = self.providing.join_next() => self.provide(),
+                _ = sweep.tick() => {
+                    shared.buffer.sweep();
+                    self.fetch_wanted();
+                    if let Ok(stats) = shared.host.stats().await {
+                        self.host_metrics.set(stats);
+                    }
+                }
+            }
+        }
+        self.transfers.shutdown().await;
+        shared.host.stop().await;
+    }
+
+    fn start_transfer(&mut self, opened: NewTransfer) {
+        self.transfers.spawn(PageTransfer::new(self.shared.clone(), opened).run());
+    }
+
+    fn page_changed(&mut self, page: &str) {
+        // The name of every page is a CID.
+        let Ok(root) = page.parse::<Cid>() else { return };
+        let available = self.shared.availability.of(page);
+        if available.is_available {
+            self.available.entry(root.clone()).or_insert(Provided::Not);
+            if let Some(opened) = self.shared.router.page_available(&root) {
+                self.start_transfer(opened);
+            }
+        } else {
+            self.shared.buffer.forget(page);
+            if self.available.remove(&root) == Some(Provided::Announced) {
+                let (host, root) = (self.shared.host.clone(), root.clone());
+                self.providing.spawn(async move {
+                    // Fails only when the host has stopped, which ends all announcements.
+                    let _ = host.stop_providing(root).await;
+                });
+            }
+        }
+        if available.is_watched && !available.is_available {
+            self.wanted.insert(root);
+            self.fetch_wanted();
+        } else {
+            self.wanted.remove(&root);
+        }
+    }
+
+    /// Opens transfers from libp2p peers for the wanted pages, while there is room.
+    fn fetch_wanted(&mut self) {
+        if !self.shared.router.has_room(Direction::ToBrowsers) {
+            return;
+        }
+        for root in std::mem::take(&mut self.wanted) {
+            match self.shared.router.open(&root, Direction::ToBrowsers) {
+                Some(opened) => self.start_transfer(opened),
+                None => drop(self.wanted.insert(root)),
+            }
+        }
+    }
+
+    /// Announces available pages to content routing, within the limits.
+    fn provide(&mut self) {
+        if !self.is_providing {
+            return;
+        }
+        let announced =
+            self.available.values().filter(|provided| **provided == Provided::Announced).count();
+        let room = PROVIDED_MAX.saturating_sub(announced);
+        let starts_max = PROVIDING_MAX.saturating_sub(self.providing.len());
+        let unannounced =
+            self.available.iter_mut().filter(|(_, provided)| **provided == Provided::Not);
+        for (root, provided) in unannounced.take(room.min(starts_max)) {
+            *provided = Provided::Announced;
+            let (host, root) = (self.shared.host.clone(), root.clone());
+            self.providing.spawn(async move {
+                if let Err(error) = host.provide(root.clone()).await {
+                    tracing::debug!(%root, %error, "cannot announce a page to content routing");
+                }
+            });
+        }
+    }
+}
+
+/// The addresses of a setting.
+fn addresses(setting: &'static str, texts: &[String]) -> Result<Vec<Multiaddr>, GatewayError> {
+    let parse = |text: &String| {
+        text.parse().map_err(|_| GatewayError::Address { setting, address: text.clone() })
+    };
+    texts.iter().map(parse).collect()
+}
+
+/// The setting of the libp2p host.
+fn dht(role: DhtRole) -> Dht {
+    match role {
+        DhtRole::Off => Dht::Off,
+        DhtRole::Client => Dht::Client,
+        DhtRole::Server => Dht::Server,
+    }
+}

@@ -1,0 +1,31 @@
+//! Pages, as a feature of a Watchfire server: content that is available while a browser has it open.
+//!
+//! [`Pages`] adds the web client, the topics `page:*`, `sprites:*` and `site`, the hosts of sites, the
+//! gateway to libp2p peers, and STUN. The server stores nothing: it introduces the peers of a page to
+//! each other, and relays what they cannot send directly.
+//!
+//! ```
+//! use watchfire::{Server, Settings};
+//! use watchfire_pages::Pages;
+//!
+//! let mut settings = Settings::default();
+//! settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+//! let server = Server::new(settings).with(Pages::new()).start().unwrap();
+//! ```
+
+mod feature;
+mod format;
+mod gateway;
+mod page;
+mod rooms;
+mod sites;
+mod sprites;
+mod stun;
+mod visitors;
+mod web_client;
+
+pub use feature::{Pages, PagesError, RunningPages};
+pub use gateway::GatewayError;
+pub use page::DenyFileError;
+pub use sites::SitesError;
+pub use stun::StunError;

@@ -1,0 +1,99 @@
+//! Pages: the peers that have a page open, the holders among them, and the relay between peers.
+//!
+//! [`ReplicatedPages`] is the state, [`PageChannel`](channel::PageChannel) the topics `page:<cid>`.
+//! [`Availability`] knows, for the gateway, which pages are available over all processes.
+//! [`DenyList`] names the pages that the operator blocked.
+
+mod availability;
+mod channel;
+mod deny_calls;
+mod deny_list;
+mod messages;
+mod name;
+mod peer_json;
+mod replicated;
+mod trace_report;
+
+use std::sync::{Arc, OnceLock};
+
+use watchfire_types::Instant;
+
+use crate::stun::Announced;
+use watchfire::Limits;
+use watchfire::feature::OwnClientKey;
+use watchfire::feature::Part;
+use watchfire::feature::Registry;
+use watchfire::feature::{ClusterPart, Reporter};
+use watchfire::feature::{MetricWriter, Metrics};
+
+use channel::PageChannel;
+use trace_report::TraceReports;
+
+pub(crate) use availability::Availability;
+pub(crate) use deny_calls::DenyCalls;
+pub use deny_list::DenyFileError;
+pub(crate) use deny_list::{DenyList, DenyListWatcher};
+pub(crate) use name::check_cid;
+pub(crate) use replicated::{PageRules, ReplicatedPages};
+
+/// Pages, as a feature of the server.
+pub(crate) struct PageFeature {
+    pub pages: Arc<ReplicatedPages>,
+    /// `None` without a gateway.
+    pub availability: Option<Arc<Availability>>,
+    pub metrics: Arc<Metrics>,
+    pub limits: Limits,
+    /// Where browsers reach STUN; empty while nothing answers there.
+    pub stun: Arc<OnceLock<Announced>>,
+    pub own_client_key: OwnClientKey,
+}
+
+impl Part for PageFeature {
+    fn register_channels(self: Arc<Self>, registry: &mut Registry) {
+        let channel = PageChannel {
+            pages: self.pages.clone(),
+            metrics: self.metrics.clone(),
+            relay_frame_bytes_max: self.limits.relay_frame_bytes_max,
+            signal_bytes_max: self.limits.signal_bytes_max,
+            stun: self.stun.clone(),
+            own_client_key: self.own_client_key.clone(),
+            trace_reports: TraceReports::default(),
+        };
+        registry.add_relay("page:*", channel).expect("the pattern is valid");
+    }
+
+    fn reserves(&self, topic: &str) -> bool {
+        topic.starts_with("page:")
+    }
+
+    fn reporter(self: Arc<Self>) -> Option<Arc<dyn Reporter>> {
+        Some(self.pages.clone())
+    }
+
+    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
+        let mut parts: Vec<Arc<dyn ClusterPart>> = vec![self.pages.clone()];
+        if let Some(availability) = &self.availability {
+            parts.push(availability.clone());
+        }
+        parts
+    }
+
+    fn handle_tick(&self, now: Instant) {
+        self.pages.handle_tick(now);
+    }
+
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        let (open, available) = self.pages.len();
+        writer.gauge("pages_open", "Pages that a peer has open", open as u64);
+        writer.gauge("pages_available", "Pages of which a peer has all blocks", available as u64);
+    }
+}
+
+/// Samples of the messages between processes.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
+    let mut samples = messages::samples();
+    samples.push(availability::samples());
+    samples.extend(deny_calls::message_samples());
+    samples
+}

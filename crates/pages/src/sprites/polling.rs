@@ -1,0 +1,110 @@
+//! Clients that play over plain HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use watchfire_sockets::RequestHead;
+use watchfire_types::{Instant, PeerId};
+
+use super::grids::ReplicatedGrids;
+use super::metrics::SpriteMetrics;
+use super::slot::PollResponse;
+use super::throw_message::Throw;
+use watchfire::feature::Metrics;
+use watchfire::feature::{ParkResponse, ParkRoute, ParkedRequest, Parking};
+use watchfire::feature::{SlotToken, TokenKey, query_token};
+
+/// The bytes of a token and the JSON around it, in the body of a throw.
+const TOKEN_BYTES_MAX: u32 = 128;
+
+/// Polls, throws and leaves over plain HTTP.
+pub(super) struct Polling {
+    pub grids: Arc<ReplicatedGrids>,
+    pub slot_tokens: TokenKey,
+    pub metrics: Arc<Metrics>,
+    pub counts: Arc<SpriteMetrics>,
+    pub throw_bytes_max: u32,
+    /// How long a poll waits at most.
+    pub window: Duration,
+}
+
+impl Polling {
+    /// The largest body of a request.
+    pub fn body_bytes_max(&self) -> u32 {
+        self.throw_bytes_max.saturating_add(TOKEN_BYTES_MAX)
+    }
+
+    /// Throws for a peer whose slot is at this process.
+    pub fn throw(&self, grid: &str, peer: PeerId, body: &[u8]) -> (StatusCode, Value) {
+        let throw = match Throw::parse(body, self.body_bytes_max()) {
+            Ok(throw) => throw,
+            Err(error) => {
+                self.metrics.refused("throw");
+                return (StatusCode::BAD_REQUEST, error.to_json());
+            }
+        };
+        match self.grids.throw_from_poll(self.grids.now(), grid, peer, &throw) {
+            Ok(thrown) => {
+                self.counts.throws.inc();
+                (StatusCode::OK, thrown.to_json())
+            }
+            Err(_) => stale_token(),
+        }
+    }
+
+    /// Leaves for a peer whose slot is at this process.
+    pub fn leave(&self, grid: &str, peer: PeerId) -> (StatusCode, Value) {
+        match self.grids.leave(grid, peer) {
+            Ok(()) => (StatusCode::OK, json!({})),
+            Err(_) => stale_token(),
+        }
+    }
+}
+
+/// The response to a token that gives no slot.
+pub(super) fn stale_token() -> (StatusCode, Value) {
+    (StatusCode::GONE, json!({ "reason": "stale token" }))
+}
+
+impl Parking for Polling {
+    /// A poll waits at the process that its token names, in the shard that receives it. The router
+    /// refuses a poll without a valid token.
+    fn route(&self, head: &RequestHead<'_>) -> Option<ParkRoute> {
+        let grid = polled_grid(head.path()).filter(|_| head.method() == "GET")?;
+        let token = query_token(head.query())?;
+        let SlotToken { peer, node } = self.slot_tokens.open_slot(token)?;
+        let cluster = self.grids.link.cluster();
+        if node != cluster.me() {
+            return cluster.can_move_to(node).then_some(ParkRoute::HandOff(node));
+        }
+        Some(ParkRoute::Park { name: grid.into(), client: peer.0 })
+    }
+
+    fn park(&self, now: Instant, name: &str, request: ParkedRequest) -> Option<ParkResponse> {
+        self.grids.park(now, name, request).map(PollResponse::into_response)
+    }
+
+    fn unpark(&self, now: Instant, request: ParkedRequest) -> ParkResponse {
+        self.grids.unpark(now, request).into_response()
+    }
+
+    fn request_gone(&self, now: Instant, request: ParkedRequest) {
+        self.grids.poll_gone(now, request);
+    }
+
+    fn stopping(&self) -> ParkResponse {
+        PollResponse::NoSlot.into_response()
+    }
+
+    fn window(&self) -> Duration {
+        self.window
+    }
+}
+
+/// The grid in `/sprites/<grid>/poll`.
+fn polled_grid(path: &str) -> Option<&str> {
+    let grid = path.strip_prefix("/sprites/")?.strip_suffix("/poll")?;
+    (!grid.contains('/')).then_some(grid)
+}

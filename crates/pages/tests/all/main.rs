@@ -1,0 +1,22 @@
+//! Promises of a server with pages, as its clients see them.
+
+#[path = "../../../server/tests/all/support/mod.rs"]
+mod support;
+
+mod admin;
+mod deny_list;
+mod gateway;
+mod http;
+mod operator_view;
+mod pages;
+mod sites;
+mod sprites;
+
+use watchfire::{Operator, RunningServer, Server};
+use watchfire_pages::Pages;
+
+/// A server with all that this program tests.
+fn server() -> RunningServer {
+    let server = Server::new(support::settings()).with(Pages::new()).with(Operator::new());
+    server.start().expect("the server starts")
+}

@@ -1,0 +1,425 @@
+//! The operator's view: figures over time, connections, topics, events, and the page.
+
+use crate::support;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, http_to, metric, settings};
+use serde_json::{Value, json};
+use watchfire::{RunningServer, Server, Settings};
+
+const TOKEN: &str = "a token of the operator";
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn start(settings: Settings) -> RunningServer {
+    Server::new(settings)
+        .with(watchfire_pages::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .expect("the server starts")
+}
+
+fn rooms() -> Settings {
+    let mut settings = settings();
+    settings.channels.open_rooms = true;
+    settings.limits.loopback_limited = true;
+    settings
+}
+
+fn with_token() -> Settings {
+    let mut settings = rooms();
+    settings.admin.token = TOKEN.into();
+    settings
+}
+
+/// A request to the operator's listener: the status, the head and the body.
+fn request(server: &RunningServer, line: &str, headers: &[&str]) -> (u16, String, String) {
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let request =
+        format!("{line} HTTP/1.1\r\nhost: localhost\r\n{headers}connection: close\r\n\r\n");
+    let response = http_to(support::admin_address(server), &request);
+    let (head, body) = response.split_once("\r\n\r\n").expect("a head and a body");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, head.to_owned(), body.to_owned())
+}
+
+fn call(server: &RunningServer, line: &str, token: &str) -> (u16, Value) {
+    let authorization = format!("authorization: Bearer {token}");
+    let headers: &[&str] = if token.is_empty() { &[] } else { &[&authorization] };
+    let (status, _, body) = request(server, line, headers);
+    (status, serde_json::from_str(&body).unwrap_or(Value::Null))
+}
+
+fn read(server: &RunningServer, path: &str) -> Value {
+    let (status, value) = call(server, &format!("GET {path}"), "");
+    assert_eq!(status, 200, "{path}: {value}");
+    value
+}
+
+/// Reads until the condition holds.
+fn read_until(server: &RunningServer, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let value = read(server, path);
+        if holds(&value) {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "timeout: {value}");
+        std::thread::yield_now();
+    }
+}
+
+/// The connections in an order, without those that speak HTTP only.
+fn websockets(server: &RunningServer, params: &str) -> Vec<Value> {
+    let path = format!("/admin/connections?transport=websocket{params}");
+    read(server, &path)["connections"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn the_state_has_the_figures_of_the_last_second() {
+    let server = start(rooms());
+    let mut client = Client::connect(&server);
+    client.join("rooms:a", json!({}));
+    let state = read_until(&server, "/admin/state", |state| {
+        state["latest"]["clients_websocket"] == 1.0 && state["latest"]["messages"].is_number()
+    });
+    assert_eq!(state["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(state["processes"].as_array().unwrap().len(), 1, "{state}");
+    assert_eq!(state["processes"][0]["busy"].as_array().unwrap().len(), 2, "two event loops");
+    assert!(state["processes"][0]["resident_bytes"].as_f64().unwrap() > 1e6, "{state}");
+    assert_eq!(state["missing_processes"], json!([]));
+    assert_eq!(state["machines"].as_array().unwrap().len(), 1);
+    let limits = state["limits"].as_array().unwrap();
+    let connections = limits.iter().find(|limit| limit["name"] == "connections").unwrap();
+    assert!(connections["used"].as_f64() >= Some(1.0) && connections["max"].as_f64() > Some(1.0));
+
+    let history = read(&server, "/admin/history?step=second");
+    let column = |name: &str| {
+        let columns = history["columns"].as_array().unwrap();
+        1 + columns.iter().position(|column| column == name).expect("a column")
+    };
+    let last = history["rows"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(last[column("clients_websocket")], 1.0, "{last}");
+    assert_eq!(last[column("nats_connected")], Value::Null);
+    let after = last[0].as_u64().unwrap();
+    let later = read_until(&server, &format!("/admin/history?after={after}"), |history| {
+        !history["rows"].as_array().unwrap().is_empty()
+    });
+    assert!(later["rows"][0][0].as_u64().unwrap() > after);
+    assert_eq!(read(&server, "/admin/events")["events"][0]["kind"], "start");
+    assert_eq!(metric(&server, "watchfire_trouble{kind=\"shard_busy\"}"), 0);
+}
+
+#[test]
+fn connections_are_found_by_order_topic_and_address() {
+    let server = start(rooms());
+    let mut clients: Vec<Client> = (0..30).map(|_| Client::connect(&server)).collect();
+    for (index, client) in clients.iter_mut().enumerate() {
+        for room in 0..=index % 5 {
+            client.join(&format!("rooms:{room}"), json!({}));
+        }
+    }
+    let most = websockets(&server, "&sort=channels&limit=6");
+    let channels: Vec<_> = most.iter().map(|found| found["channels"].as_u64().unwrap()).collect();
+    assert_eq!(channels, [5; 6]);
+    assert_eq!(websockets(&server, "&limit=200").len(), 30);
+    assert_eq!(websockets(&server, "&limit=200&topic=rooms:4").len(), 6);
+    assert_eq!(websockets(&server, "&limit=200&topic=rooms:nobody").len(), 0);
+    assert_eq!(websockets(&server, "&limit=200&address=127.").len(), 30);
+    assert_eq!(websockets(&server, "&limit=200&address=192.").len(), 0);
+    let sent = websockets(&server, "&sort=received_bytes&limit=1");
+    assert!(sent[0]["tcp"]["received_bytes"].as_u64().unwrap() > 100, "{sent:?}");
+
+    let id = most[0]["id"].as_str().unwrap();
+    let details = read(&server, &format!("/admin/connections/{id}"));
+    assert_eq!(details["topics"].as_array().unwrap().len(), 5);
+    assert!(details["address"].as_str().unwrap().starts_with("127.0.0.1:"), "{details}");
+    let (status, _) = call(&server, "GET /admin/connections/0-0-99999-1", "");
+    assert_eq!(status, 404);
+
+    let topics = read(&server, "/admin/topics?limit=2");
+    assert_eq!(topics["topics"][0], json!({ "topic": "rooms:0", "subscribers": 30 }));
+    assert_eq!(topics["topics"][1], json!({ "topic": "rooms:1", "subscribers": 24 }));
+    let one = read(&server, "/admin/topics?prefix=rooms:4");
+    assert_eq!(one["topics"], json!([{ "topic": "rooms:4", "subscribers": 6 }]));
+}
+
+#[test]
+fn a_slow_reader_is_the_first_by_queued_bytes() {
+    let server = start(rooms());
+    let mut reader = Client::connect(&server);
+    reader.join("rooms:a", json!({}));
+    let mut slow = Client::connect(&server);
+    slow.join("rooms:a", json!({}));
+    slow.join("rooms:slow", json!({}));
+    let mut sender = Client::connect(&server);
+    sender.join("rooms:slow", json!({}));
+    let deadline = Instant::now() + DEADLINE;
+    let first = loop {
+        for _ in 0..20 {
+            sender.push("rooms:slow", "new_msg", json!({ "body": "x".repeat(16_000) }));
+        }
+        let found = websockets(&server, "&sort=queued_bytes&limit=1").remove(0);
+        if found["queued_bytes"].as_u64() > Some(0) {
+            break found;
+        }
+        assert!(Instant::now() < deadline, "no queue: {found}");
+    };
+    assert!(first["topics"].as_array().unwrap().contains(&json!("rooms:slow")), "{first}");
+    assert!(first["tcp"]["unsent_bytes"].as_u64() > Some(0), "{first}");
+}
+
+#[test]
+fn the_operator_closes_a_connection_with_the_token_only() {
+    let server = start(with_token());
+    let mut client = Client::connect(&server);
+    client.join("rooms:a", json!({}));
+    let (status, found) = call(&server, "GET /admin/connections?transport=websocket", TOKEN);
+    assert_eq!(status, 200);
+    let id = found["connections"][0]["id"].as_str().unwrap();
+    let line = format!("POST /admin/connections/{id}/disconnect");
+    assert_eq!(call(&server, &line, "").0, 401);
+    assert_eq!(call(&server, &line, "another token of somebody").0, 401);
+    assert_eq!(call(&server, &line, TOKEN), (200, json!({ "disconnected": true })));
+    assert_eq!(client.receive_close(), 1001);
+    let deadline = Instant::now() + DEADLINE;
+    while call(&server, &line, TOKEN).0 != 404 {
+        assert!(Instant::now() < deadline, "the connection is still there");
+    }
+    for path in ["state", "history", "events", "connections", "topics"] {
+        assert_eq!(call(&server, &format!("GET /admin/{path}"), "").0, 401, "{path}");
+    }
+}
+
+#[test]
+fn the_operator_watches_the_messages_of_one_connection() {
+    let server = start(with_token());
+    let mut client = Client::connect(&server);
+    client.join("rooms:a", json!({}));
+    let found = call(&server, "GET /admin/connections?transport=websocket", TOKEN).1;
+    let id = found["connections"][0]["id"].as_str().unwrap().to_owned();
+    let path = format!("/admin/connections/{id}/messages");
+    let read = |after: u64| call(&server, &format!("GET {path}?after={after}"), TOKEN).1;
+    assert_eq!(read(0)["messages"], json!([]), "the watch begins with the first call");
+    let mut other = Client::connect(&server);
+    other.join("rooms:a", json!({}));
+    client.push("rooms:a", "new_msg", json!({ "body": "secret" }));
+    client.receive_event("new_msg");
+    other.push("rooms:a", "new_msg", json!({ "body": "another" }));
+    client.receive_event("new_msg");
+    let first = read(0);
+    let names = first["messages"].as_array().unwrap().iter().map(|message| {
+        assert_eq!(message["topic"], "rooms:a");
+        let text = |name: &str| message[name].as_str().unwrap().to_owned();
+        (text("direction"), text("event"), message["payload_bytes"].as_u64().unwrap())
+    });
+    let names: Vec<_> = names.collect();
+    let message = |direction: &str, event: &str, bytes| (direction.into(), event.into(), bytes);
+    assert!(names.contains(&message("received", "new_msg", 17)), "{names:?}");
+    assert!(names.contains(&message("sent", "new_msg", 18)), "{names:?}");
+    assert!(!first.to_string().contains("secret"), "{first}");
+    let last = first["messages"].as_array().unwrap().len() as u64;
+
+    let payloads = format!("PUT /admin/connections/{id}/payloads?shown=true");
+    assert_eq!(call(&server, &payloads, "").0, 401);
+    assert_eq!(call(&server, &payloads, TOKEN).0, 200);
+    client.push("rooms:a", "new_msg", json!({ "body": "secret" }));
+    client.receive_event("new_msg");
+    let later = read(last);
+    assert_eq!(later["has_payloads"], true);
+    assert_eq!(later["messages"][0]["payload"], r#"{"body":"secret"}"#, "{later}");
+    drop(client);
+    let deadline = Instant::now() + DEADLINE;
+    while call(&server, &format!("GET {path}"), TOKEN).0 != 404 {
+        assert!(Instant::now() < deadline, "the connection is still there");
+    }
+}
+
+#[test]
+fn a_denied_address_has_no_connection_until_it_is_allowed() {
+    let server = start(with_token());
+    let mut clients: Vec<Client> = (0..700).map(|_| Client::connect(&server)).collect();
+    clients[0].join("rooms:a", json!({}));
+    let path = "/admin/addresses/denied";
+    assert_eq!(call(&server, &format!("PUT {path}/127.0.0.1"), "").0, 401);
+    for wrong in ["127.0.0.1.1", "127.0.0.1?seconds=0", "127.0.0.1?seconds=9999999", "x"] {
+        assert_eq!(call(&server, &format!("PUT {path}/{wrong}"), TOKEN).0, 400, "{wrong}");
+    }
+    let (status, denied) = call(&server, &format!("PUT {path}/127.0.0.1?seconds=60"), TOKEN);
+    assert_eq!(status, 200);
+    assert!(denied["disconnected"].as_u64() >= Some(700), "{denied}");
+    for mut client in clients {
+        assert_eq!(client.receive_close(), 1001);
+    }
+    let listed = call(&server, &format!("GET {path}"), TOKEN).1;
+    assert_eq!(listed["denied"][0]["address"], "127.0.0.1");
+    let response = support::get(&server, "/healthz");
+    assert!(response.starts_with("HTTP/1.1 403 "), "{response}");
+    assert_eq!(metric(&server, "watchfire_refusals_total{reason=\"address_denied\"}"), 1);
+    let (status, allowed) = call(&server, &format!("DELETE {path}/127.0.0.1"), TOKEN);
+    assert_eq!((status, &allowed["was_denied"]), (200, &json!(true)));
+    Client::connect(&server).join("rooms:a", json!({}));
+    let events = call(&server, "GET /admin/events", TOKEN).1.to_string();
+    assert!(events.contains("address_denied") && events.contains("address_allowed"), "{events}");
+}
+
+#[test]
+fn the_operator_notes_an_event() {
+    let server = start(with_token());
+    assert_eq!(call(&server, "POST /admin/events?text=deployed", "").0, 401);
+    for wrong in ["", "?text=", "?text=%20", &format!("?text={}", "x".repeat(161))] {
+        assert_eq!(call(&server, &format!("POST /admin/events{wrong}"), TOKEN).0, 400, "{wrong}");
+    }
+    assert_eq!(call(&server, "POST /admin/events?text=deployed+42", TOKEN).0, 200);
+    let events = call(&server, "GET /admin/events", TOKEN).1;
+    let last = events["events"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["kind"], &last["text"]), (&json!("note"), &json!("deployed 42")));
+}
+
+#[test]
+fn fifty_clients_get_whole_metrics_at_the_same_time() {
+    let server = start(rooms());
+    let barrier = std::sync::Barrier::new(50);
+    std::thread::scope(|scope| {
+        for _ in 0..50 {
+            scope.spawn(|| {
+                barrier.wait();
+                for _ in 0..4 {
+                    let text = support::metrics(&server);
+                    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+                    assert!(text.ends_with("# EOF\n"), "{text}");
+                }
+            });
+        }
+    });
+    Client::connect(&server).join("rooms:a", json!({}));
+}
+
+#[test]
+fn guesses_of_the_token_are_counted_and_answered_slowly() {
+    let server = start(with_token());
+    let began = Instant::now();
+    for guess in 0..14 {
+        assert_eq!(call(&server, "GET /admin/state", &format!("guess number {guess}")).0, 401);
+    }
+    // Ten are answered at once, the others after 0.1, 0.2, 0.3 and 0.4 s.
+    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(metric(&server, "watchfire_refusals_total{reason=\"admin\"}"), 14);
+    let began = Instant::now();
+    assert_eq!(call(&server, "GET /admin/state", TOKEN).0, 200);
+    assert!(began.elapsed() < Duration::from_secs(1), "the operator does not wait");
+}
+
+#[test]
+fn the_level_of_the_log_changes_while_the_server_runs() {
+    let server = start(with_token());
+    let (status, answer) = call(&server, "PUT /admin/log?level=loud,x=y=z", TOKEN);
+    assert_eq!((status, &answer["reason"]), (400, &json!("bad request")), "{answer}");
+    // This test has not started the log of the server.
+    let (status, answer) = call(&server, "PUT /admin/log?level=debug", TOKEN);
+    assert_eq!(status, 400);
+    assert!(answer["message"].as_str().unwrap().contains("start_logging"), "{answer}");
+    assert_eq!(call(&server, "PUT /admin/log?level=debug", "").0, 401);
+    assert_eq!(call(&server, "PUT /admin/log", TOKEN).0, 400);
+}
+
+#[test]
+fn without_a_token_the_listener_only_reads() {
+    let server = start(rooms());
+    let _client = Client::connect(&server);
+    let id = websockets(&server, "")[0]["id"].as_str().unwrap().to_owned();
+    let (status, answer) = call(&server, &format!("POST /admin/connections/{id}/disconnect"), "");
+    assert_eq!((status, &answer["reason"]), (403, &json!("no token")));
+    assert_eq!(websockets(&server, "").len(), 1);
+}
+
+#[test]
+fn bad_parameters_get_clear_errors() {
+    let server = start(rooms());
+    for (path, part) in [
+        ("/admin/connections?sort=beauty", "beauty"),
+        ("/admin/connections?limit=0", "limit must be from 1 to 200"),
+        ("/admin/connections?limit=-1", "limit"),
+        ("/admin/connections?limit=100000000000000000000", "limit"),
+        ("/admin/connections?colour=red", "colour"),
+        ("/admin/topics?limit=201", "limit must be from 1 to 200"),
+        ("/admin/history?step=year", "year"),
+        ("/admin/history?after=yesterday", "after"),
+    ] {
+        let (status, answer) = call(&server, &format!("GET {path}"), "");
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(status == 400 && message.contains(part), "{path}: {status} {answer}");
+    }
+    let (status, answer) = call(&server, "GET /admin/state?machine=elsewhere", "");
+    assert_eq!((status, &answer["reason"]), (404, &json!("unknown machine")));
+    for id in ["", "a", "1-2-3", "0-0-0-0-0", "%00", "9-9-9-9"] {
+        let (status, _) = call(&server, &format!("GET /admin/connections/{id}"), "");
+        assert_eq!(status, 404, "{id}");
+    }
+}
+
+#[test]
+fn names_of_topics_are_returned_as_they_are() {
+    let server = start(rooms());
+    let mut client = Client::connect(&server);
+    let topic = format!("rooms:<img src=x onerror=alert(1)>\u{1}\u{202e}{}", "y".repeat(150));
+    assert_eq!(client.join(&topic, json!({}))["status"], "ok");
+    assert_eq!(read(&server, "/admin/topics")["topics"][0]["topic"], json!(topic));
+    assert_eq!(websockets(&server, "")[0]["topics"], json!([topic]));
+}
+
+#[test]
+fn the_page_is_served_without_the_token_and_runs_only_its_own_code() {
+    let server = start(with_token());
+    let (status, head, body) = request(&server, "GET /", &[]);
+    assert_eq!(status, 200);
+    assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
+    assert!(head.contains("script-src 'self'") && !head.contains("unsafe"), "{head}");
+    // Every file that the page names is served.
+    let names = body.split(['"', '\'']).filter(|text| text.contains("operator"));
+    let files: Vec<_> =
+        names.filter(|name| name.ends_with(".js") || name.ends_with(".css")).collect();
+    assert!(files.len() >= 2, "{body}");
+    for file in files {
+        let path = file.trim_start_matches('.').trim_start_matches('/');
+        assert_eq!(request(&server, &format!("GET /{path}"), &[]).0, 200, "{file}");
+    }
+    // Its requests have an origin when they change something; those of websites are refused.
+    let own = "origin: http://localhost";
+    assert_eq!(request(&server, "POST /admin/connections/1-1-1-1/disconnect", &[own]).0, 401);
+    let other = "origin: http://evil.example";
+    assert_eq!(request(&server, "POST /admin/connections/1-1-1-1/disconnect", &[other]).0, 403);
+    assert_eq!(request(&server, "GET /", &[other]).0, 403);
+}
+
+#[test]
+fn a_restart_shows_the_past() {
+    let file = std::env::temp_dir().join(format!("watchfire-view-{}", std::process::id()));
+    std::fs::remove_file(&file).ok();
+    let mut settings = rooms();
+    settings.admin.history_file = file.clone();
+    let server = start(settings.clone());
+    let mut client = Client::connect(&server);
+    client.join("rooms:a", json!({}));
+    let before = read_until(&server, "/admin/history", |history| {
+        history["rows"].as_array().unwrap().len() >= 2
+    });
+    drop(server);
+    let server = start(settings);
+    let first = &before["rows"][0][0];
+    let after = read_until(&server, "/admin/history", |history| &history["rows"][0][0] == first);
+    assert!(after["rows"].as_array().unwrap().len() >= 2);
+    // A busy machine may have added trouble.
+    let events = read(&server, "/admin/events");
+    let events = events["events"].as_array().unwrap().iter();
+    assert_eq!(events.filter(|event| event["kind"] == "start").count(), 2);
+    drop(server);
+
+    // A file that cannot be used costs the past, not the server.
+    let mut settings = rooms();
+    settings.admin.history_file = PathBuf::from("/proc/no/such/folder");
+    let server = start(settings);
+    read_until(&server, "/admin/state", |state| state["latest"].is_object());
+    std::fs::remove_file(&file).ok();
+}

@@ -1,0 +1,329 @@
+//! The page protocol, as a browser uses it.
+
+use crate::support;
+
+use crate::server as watchfire;
+use crate::support::{Client, metric, settings};
+use serde_json::{Value, json};
+use watchfire::Server;
+use watchfire_pages::{Pages, PagesError};
+
+const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
+
+fn join(client: &mut Client, have: &str) -> Value {
+    let reply = client.join(PAGE, json!({ "have": have }));
+    assert_eq!(reply["status"], "ok", "{reply}");
+    reply["response"].clone()
+}
+
+fn peer_bytes(id: &Value) -> [u8; 8] {
+    u64::from_str_radix(id.as_str().expect("an id"), 16).expect("digits").to_be_bytes()
+}
+
+#[test]
+fn a_visitor_and_a_holder_are_introduced_to_each_other() {
+    let server = watchfire();
+    let (mut holder, mut visitor) = (Client::connect(&server), Client::connect(&server));
+    let first = join(&mut holder, "all");
+    assert_eq!(first["peers"], json!([]));
+    assert_eq!(first["counts"], json!({ "watching": 1, "holders": 1, "partial": 0 }));
+
+    let second = join(&mut visitor, "none");
+    assert_eq!(second["peers"], json!([{ "peer": first["peer"], "have": "all" }]));
+    assert_eq!(second["counts"], json!({ "watching": 2, "holders": 1, "partial": 0 }));
+    let joined = holder.receive_event("peer_joined");
+    assert_eq!(joined, json!({ "peer": second["peer"], "have": "none" }));
+
+    drop(visitor);
+    assert_eq!(holder.receive_event("peer_left"), json!({ "peer": second["peer"] }));
+}
+
+#[test]
+fn a_relayed_segment_arrives_with_its_senders_peer_id_and_is_acknowledged() {
+    let server = watchfire();
+    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let a_id = join(&mut a, "all")["peer"].clone();
+    let b_id = join(&mut b, "none")["peer"].clone();
+
+    let mut data = peer_bytes(&a_id).to_vec();
+    data.extend_from_slice(b"a segment");
+    let reference = b.send_bytes(PAGE, "relay", &data);
+    assert_eq!(b.reply_to(&reference), json!({ "status": "ok", "response": {} }));
+
+    let mut expected = peer_bytes(&b_id).to_vec();
+    expected.extend_from_slice(b"a segment");
+    assert_eq!(a.receive_bytes(), expected);
+    assert_eq!(metric(&server, "watchfire_pages_relayed_frames_total"), 1);
+}
+
+#[test]
+fn a_relayed_frame_beyond_a_limit_is_refused() {
+    let mut settings = settings();
+    settings.limits.relay_frame_bytes_max = 100;
+    settings.limits.relay_bytes_per_second_per_peer = 150;
+    let server = Server::new(settings)
+        .with(watchfire_pages::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .unwrap();
+    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let a_id = join(&mut a, "all")["peer"].clone();
+    join(&mut b, "none");
+    let mut relay = |to: [u8; 8], bytes: usize| {
+        let mut data = to.to_vec();
+        data.resize(8 + bytes, 0);
+        let reference = b.send_bytes(PAGE, "relay", &data);
+        b.reply_to(&reference)["response"].clone()
+    };
+    let too_large = json!({ "reason": "relay frame too large", "max": 100 });
+    assert_eq!(relay(peer_bytes(&a_id), 93), too_large);
+    assert_eq!(relay([0; 8], 9)["reason"], "peer gone");
+    let spent = (0..100).map(|_| relay(peer_bytes(&a_id), 92)).find(|reply| *reply != json!({}));
+    let spent = spent.expect("the budget is limited");
+    assert_eq!(spent["reason"], "relay budget");
+    assert!(spent["retry_after_ms"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn waiting_peers_are_notified_when_the_page_becomes_available_and_unavailable() {
+    let server = watchfire();
+    let (mut waiting, mut holder) = (Client::connect(&server), Client::connect(&server));
+    join(&mut waiting, "none");
+    join(&mut holder, "none");
+    assert_eq!(holder.push(PAGE, "have", json!({ "have": "all" }))["status"], "ok");
+    assert_eq!(waiting.receive_event("available"), json!({}));
+    drop(holder);
+    assert_eq!(waiting.receive_event("unavailable"), json!({}));
+    assert!(support::metrics(&server).contains("watchfire_pages_available 0"));
+}
+
+#[test]
+fn an_invalid_page_or_payload_is_refused_with_a_reason() {
+    let server = watchfire();
+    let mut client = Client::connect(&server);
+    for name in ["", "hello", "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH", "BAFKREI"] {
+        let reply = client.join(&format!("page:{name}"), json!({ "have": "none" }));
+        assert_eq!(reply["response"]["reason"], "not a CID", "{name}: {reply}");
+    }
+    for payload in [json!({}), json!({ "have": "much" }), json!(null), json!([1])] {
+        let reply = client.join(PAGE, payload.clone());
+        assert_eq!(reply["response"]["reason"], "bad join", "{payload}");
+    }
+}
+
+#[test]
+fn a_node_is_marked_as_one_and_unknown_kinds_count_as_tabs() {
+    let server = watchfire();
+    let mut node = Client::connect(&server);
+    let joined = node.join(PAGE, json!({ "have": "all", "kind": "node" }));
+    let marked = json!({ "peer": joined["response"]["peer"], "have": "all", "kind": "node" });
+    let kinds = [json!("tab"), json!(["node"]), json!("x".repeat(1000)), json!(null), json!(7)];
+    let mut others: Vec<Client> = kinds.iter().map(|_| Client::connect(&server)).collect();
+    for (client, kind) in others.iter_mut().zip(kinds) {
+        let joined = client.join(PAGE, json!({ "have": "none", "kind": kind }));
+        assert_eq!(joined["status"], "ok", "{joined}");
+        let peer = joined["response"]["peer"].clone();
+        assert_eq!(node.receive_event("peer_joined"), json!({ "peer": peer, "have": "none" }));
+        let peers = joined["response"]["peers"].as_array().expect("a list");
+        assert!(peers.contains(&marked), "{peers:?}");
+        assert_eq!(peers.iter().filter(|peer| peer.get("kind").is_some()).count(), 1);
+    }
+    let reply = others[0].push(PAGE, "more_peers", json!({}));
+    assert!(reply["response"]["peers"].as_array().expect("a list").contains(&marked));
+}
+
+#[test]
+fn nodes_are_also_counted_separately_if_there_are_any() {
+    let server = watchfire();
+    let mut tab = Client::connect(&server);
+    let alone = join(&mut tab, "some");
+    assert_eq!(alone["counts"], json!({ "watching": 1, "holders": 0, "partial": 1 }));
+    let mut node = Client::connect(&server);
+    let joined = node.join(PAGE, json!({ "have": "all", "kind": "node" }));
+    let nodes = json!({ "watching": 1, "holders": 1, "partial": 0 });
+    let both = json!({ "watching": 2, "holders": 1, "partial": 1, "nodes": nodes });
+    assert_eq!(joined["response"]["counts"], both);
+    while tab.receive_event("counts") != both {}
+    drop(node);
+    while tab.receive_event("counts") != json!({ "watching": 1, "holders": 0, "partial": 1 }) {}
+}
+
+#[test]
+fn a_peer_can_request_more_peers() {
+    let server = watchfire();
+    let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();
+    for client in &mut clients {
+        join(client, "all");
+    }
+    let reply = clients[0].push(PAGE, "more_peers", json!({}));
+    let peers = reply["response"]["peers"].as_array().expect("a list");
+    assert!((1..=10).contains(&peers.len()), "neighbours and a few holders: {peers:?}");
+}
+
+#[test]
+fn a_client_that_joined_with_another_number_of_visitors_receives_the_current_one() {
+    let server = watchfire();
+    let (mut first, mut second) = (Client::connect(&server), Client::connect(&server));
+    for client in [&mut first, &mut second] {
+        client.join("site", json!({}));
+        while client.receive_event("visitors") != json!({ "visitors": 2 }) {}
+    }
+    // Both happen within the second after the last broadcast.
+    let mut third = Client::connect(&server);
+    assert_eq!(third.join("site", json!({}))["response"], json!({ "visitors": 3 }));
+    drop(second);
+    while third.receive_event("visitors") != json!({ "visitors": 2 }) {}
+}
+
+#[test]
+fn the_number_of_visitors_is_sent_to_clients_that_joined_the_topic() {
+    let server = watchfire();
+    let mut first = Client::connect(&server);
+    assert_eq!(first.join("site", json!({}))["response"], json!({ "visitors": 1 }));
+    let _second = Client::connect(&server);
+    loop {
+        // An earlier broadcast may not count the second client.
+        if first.receive_event("visitors") == json!({ "visitors": 2 }) {
+            break;
+        }
+    }
+}
+
+fn signal(client: &mut Client, to: [u8; 8], text: &[u8]) -> Value {
+    let data = [&to[..], text].concat();
+    let reference = client.send_bytes(PAGE, "signal", &data);
+    client.reply_to(&reference)["response"].clone()
+}
+
+#[test]
+fn a_signal_arrives_with_its_senders_peer_id_and_does_not_count_as_relayed_bytes() {
+    let server = watchfire();
+    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let a_id = join(&mut a, "all")["peer"].clone();
+    let b_id = join(&mut b, "none")["peer"].clone();
+    assert_eq!(signal(&mut b, peer_bytes(&a_id), b"{\"kind\":\"offer\"}"), json!({}));
+    let expected = [&peer_bytes(&b_id)[..], b"{\"kind\":\"offer\"}"].concat();
+    assert_eq!(a.receive_bytes(), expected);
+    assert_eq!(metric(&server, "watchfire_pages_signals_total"), 1);
+    assert_eq!(metric(&server, "watchfire_pages_relayed_bytes_total"), 0);
+}
+
+#[test]
+fn a_signal_beyond_a_limit_is_refused() {
+    let mut settings = settings();
+    settings.limits.signal_bytes_max = 100;
+    settings.limits.signals_per_second_per_peer = 1;
+    let server = Server::new(settings)
+        .with(watchfire_pages::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .unwrap();
+    let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
+    let a_id = peer_bytes(&join(&mut a, "all")["peer"]);
+    let b_id = peer_bytes(&join(&mut b, "none")["peer"]);
+    let too_large = json!({ "reason": "signal too large", "max": 100 });
+    assert_eq!(signal(&mut b, a_id, &[b'x'; 101]), too_large);
+    assert_eq!(signal(&mut b, [0; 8], b"hello")["reason"], "peer gone");
+    assert_eq!(signal(&mut b, b_id, b"to myself")["reason"], "peer gone");
+    let reference = b.send_bytes(PAGE, "signal", b"short");
+    assert_eq!(b.reply_to(&reference)["status"], "error");
+    assert_eq!(b.push(PAGE, "signal", json!({}))["response"]["reason"], "signal takes bytes");
+
+    let spent = (0..100).map(|_| signal(&mut b, a_id, b"hello")).find(|reply| *reply != json!({}));
+    let spent = spent.expect("the rate is limited");
+    assert_eq!(spent["reason"], "too many signals");
+    assert!(spent["retry_after_ms"].as_u64().unwrap() > 0);
+    // Other peers are not affected.
+    a.send_bytes(PAGE, "signal", &[&b_id[..], b"hello"].concat());
+    assert_eq!(b.receive_bytes(), [&a_id[..], b"hello"].concat());
+}
+
+#[test]
+fn the_reply_to_a_join_has_the_stun_port_and_stun_answers_there() {
+    let server = watchfire();
+    let mut client = Client::connect(&server);
+    let stun = join(&mut client, "none")["stun"].clone();
+    let port = stun["port"].as_u64().expect("a port");
+    assert_eq!(stun, json!({ "port": port }));
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"twelve bytes"].concat();
+    socket.send_to(&request, ("127.0.0.1", port as u16)).unwrap();
+    let mut response = [0; 100];
+    assert_eq!(socket.recv(&mut response).expect("a response arrives"), 32);
+    assert_eq!(metric(&server, "watchfire_stun_answers_total"), 1);
+}
+
+#[test]
+fn stun_uses_the_addresses_of_the_settings() {
+    let mut elsewhere = settings();
+    elsewhere.stun.listen = vec!["[::1]:0".parse().unwrap()];
+    elsewhere.stun.announce = "stun.example.org:3478".into();
+    let server = Server::new(elsewhere)
+        .with(watchfire_pages::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .unwrap();
+    let stun = join(&mut Client::connect(&server), "none")["stun"].clone();
+    assert_eq!(stun, json!({ "host": "stun.example.org", "port": 3478 }));
+
+    let mut without = settings();
+    without.stun.enabled = false;
+    let server = Server::new(without)
+        .with(watchfire_pages::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .unwrap();
+    assert_eq!(join(&mut Client::connect(&server), "none").get("stun"), None);
+    assert!(!support::metrics(&server).contains("watchfire_stun"));
+
+    let mut wrong = settings();
+    wrong.stun.announce = "somewhere".into();
+    let error = Server::new(wrong)
+        .with(watchfire_pages::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .err()
+        .expect("the server does not start");
+    assert!(error.to_string().contains("stun.announce"), "{error}");
+
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut blocked = settings();
+    blocked.stun.listen = vec![taken.local_addr().unwrap()];
+    let error = Server::new(blocked)
+        .with(watchfire_pages::Pages::new())
+        .with(watchfire::Operator::new())
+        .start()
+        .err()
+        .expect("the server does not start");
+    assert!(error.to_string().contains("stun.listen"), "{error}");
+}
+
+#[test]
+fn a_deny_list_that_cannot_be_read_prevents_the_start() {
+    let mut missing = settings();
+    missing.pages.deny_file = "/nowhere/denied.txt".into();
+    let error = Server::new(missing).with(Pages::new()).start().err().expect("it does not start");
+    let refusal = error.of_feature();
+    assert!(matches!(refusal, Some(PagesError::DenyFile(_))), "{error:?}");
+}
+
+#[test]
+fn a_server_with_pages_keeps_its_own_topics() {
+    let mut with_api = settings();
+    with_api.api.key = "a-key-of-the-http-api".into();
+    let server = Server::new(with_api).with(Pages::new()).start().expect("the server starts");
+    for (topic, status) in
+        [("site", 400), ("page:bafk", 400), ("sprites:1", 400), ("phoenix", 400), ("rooms:1", 200)]
+    {
+        let body = format!(r#"{{"topic":"{topic}","event":"e","payload":{{}}}}"#);
+        let request = format!(
+            "POST /api/publish HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer a-key-of-the-http-api\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let response = support::http(&server, &request).to_ascii_lowercase();
+        assert!(response.starts_with(&format!("http/1.1 {status}")), "{topic}: {response}");
+        assert_eq!(response.contains("topic_invalid"), status == 400, "{topic}: {response}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Greetings: a feature with a channel, a route, a metric, and messages to the other processes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use axum::{Router, routing::get};
+use watchfire::feature::{
+    ClusterPart, Feature, FeatureError, Foundation, MetricWriter, NodeId, Part, PartLink, PartName,
+    Registry,
+};
+use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Socket};
+
+/// Counts the greetings of all processes. Clients greet by joining the topic `greetings`.
+pub struct Greetings;
+
+impl Feature for Greetings {
+    fn name(&self) -> &'static str {
+        "greetings"
+    }
+
+    fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
+        let link = PartLink::new(foundation.cluster, PartName::new("greetings", 1));
+        Ok(vec![Arc::new(Counted { link, greetings: AtomicU64::new(0) })])
+    }
+}
+
+struct Counted {
+    link: PartLink,
+    greetings: AtomicU64,
+}
+
+impl Part for Counted {
+    fn register_channels(self: Arc<Self>, registry: &mut Registry) {
+        registry.add("greetings", Greeting(self)).expect("the pattern is valid");
+    }
+
+    fn routes(self: Arc<Self>) -> Router {
+        let count = async move || self.greetings.load(Relaxed).to_string();
+        Router::new().route("/greetings", get(count))
+    }
+
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        writer.counter("greetings", "Greetings of clients", self.greetings.load(Relaxed));
+    }
+
+    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
+        vec![self]
+    }
+}
+
+impl ClusterPart for Counted {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, _: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
+        self.greetings.fetch_add(postcard::from_bytes(message)?, Relaxed);
+        Ok(())
+    }
+}
+
+struct Greeting(Arc<Counted>);
+
+impl Channel for Greeting {
+    type State = ();
+
+    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        self.0.greetings.fetch_add(1, Relaxed);
+        self.0.link.send_all(|| 1_u64);
+        Ok(Joined::with(()))
+    }
+
+    fn handle_in(&self, _: &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
+        Ok(Outcome::NoReply)
+    }
+}
