@@ -4,7 +4,6 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,13 +11,12 @@ use bytes::Bytes;
 use watchfire_content::dag_pb::Node;
 use watchfire_content::unixfs::{Kind, UnixFs};
 use watchfire_content::{
-    BLOCK_BYTES_MAX, Block, Checksum, Checksums, Cid, Codec, FILE_DEPTH_MAX, FileReader, ReadError,
+    BLOCK_BYTES_MAX, Block, Checksums, Cid, Codec, FILE_DEPTH_MAX, FileReader, ReadError,
 };
 
-use crate::PooledBuffer;
 use crate::error::IoContext;
 use crate::export::{name_of, rename_new};
-use crate::shared::wrap_in_node;
+use crate::leaf::{Leaf, length, read_block, wrap_in_node};
 use crate::{DiskStore, ExportError, Exported, Key, ReadBlocks, StoreError, WriteBlocks};
 use crate::{checksums, chunked_write, key_of};
 
@@ -75,6 +73,14 @@ struct State {
     leaves: BTreeMap<Key, Leaf>,
 }
 
+impl State {
+    /// A leaf is in the file.
+    fn place(&mut self, key: Key, leaf: Leaf) {
+        self.expected.remove(&key);
+        self.leaves.insert(key, leaf);
+    }
+}
+
 /// The location of a part of the file, which is a leaf or a node.
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -83,18 +89,6 @@ struct Part {
     bytes: Option<u64>,
     /// The number of nodes above it.
     depth: usize,
-}
-
-/// A leaf that is written to the file.
-#[derive(Clone, Copy, Debug)]
-struct Leaf {
-    offset: u64,
-    /// Its length in the file.
-    bytes: u32,
-    /// The length of the block. It is larger if the block is a node that contains the bytes.
-    block_bytes: u32,
-    /// The checksum of the block.
-    checksum: Checksum,
 }
 
 /// The role of a block in a file.
@@ -316,13 +310,11 @@ impl FileAssembler {
             return Ok(());
         };
         let is_node = cid.codec() == Codec::DAG_PB;
-        let found = read(&file, part.offset, bytes, is_node, &self.path)?;
+        let found = read_block(&file, part.offset, bytes, is_node, &self.path)?;
         // Bytes of an earlier process are hashed.
         if let Some(block) = found.and_then(|found| Block::verify(cid.clone(), found).ok()) {
-            let (block_bytes, checksum) = (length(block.bytes()), self.checksums.of(&block));
-            let mut state = self.state.lock();
-            state.expected.remove(&key);
-            state.leaves.insert(key, Leaf { offset: part.offset, bytes, block_bytes, checksum });
+            let leaf = Leaf::new(&block, part.offset, bytes, &self.checksums);
+            self.state.lock().place(key, leaf);
         }
         Ok(())
     }
@@ -338,40 +330,15 @@ impl FileAssembler {
         }
         let Some(file) = self.state.lock().file.clone() else { return Ok(false) };
         chunked_write::write_at(&file, &data, part.offset).doing("write", &self.path)?;
-        let (bytes, block_bytes) = (length(&data), length(block.bytes()));
-        let checksum = self.checksums.of(block);
-        let mut state = self.state.lock();
-        state.expected.remove(&key);
-        state.leaves.insert(key, Leaf { offset: part.offset, bytes, block_bytes, checksum });
+        let leaf = Leaf::new(block, part.offset, length(&data), &self.checksums);
+        self.state.lock().place(key, leaf);
         Ok(true)
     }
-}
-
-fn length(bytes: &Bytes) -> u32 {
-    u32::try_from(bytes.len()).expect("blocks are at most 2 MiB")
 }
 
 fn not_found(path: &Path) -> StoreError {
     let error = io::Error::from(io::ErrorKind::NotFound);
     StoreError::Io { doing: "complete", path: path.to_owned(), error }
-}
-
-/// Reads the bytes of a block, and wraps them in a node if it is one; `None` beyond the end of the
-/// file.
-fn read(
-    file: &File,
-    offset: u64,
-    bytes: u32,
-    is_node: bool,
-    path: &Path,
-) -> Result<Option<Bytes>, StoreError> {
-    let mut found = PooledBuffer::with_len(bytes as usize);
-    match file.read_exact_at(&mut found, offset) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        read => read.doing("read", path)?,
-    }
-    let found = found.freeze();
-    Ok(Some(if is_node { wrap_in_node(found).into() } else { found }))
 }
 
 impl ReadBlocks for FileAssembler {
@@ -383,8 +350,7 @@ impl ReadBlocks for FileAssembler {
         };
         let Some((leaf, file)) = location else { return self.other_blocks.get(cid) };
         // Stores find blocks by their hash, so the codec of the requested CID does not decide.
-        let is_node = leaf.block_bytes != leaf.bytes;
-        let found = read(&file, leaf.offset, leaf.bytes, is_node, &self.path)?;
+        let found = leaf.read(&file, &self.path)?;
         let block = found.and_then(|found| self.checksums.verify(cid, found, leaf.checksum));
         if block.is_some() {
             return Ok(block);

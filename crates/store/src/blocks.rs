@@ -114,7 +114,6 @@ impl LockedMemoryStore {
         LockedMemoryStore { store: Mutex::new(MemoryStore::new(bytes_max)) }
     }
 
-    /// Locks the store.
     pub fn lock(&self) -> MutexGuard<'_, MemoryStore> {
         self.store.lock()
     }

@@ -19,7 +19,6 @@ const ENVELOPE_BYTES: usize = 4096;
 #[derive(Clone, Debug, Default)]
 struct Pool(Arc<Mutex<FreeBuffers>>);
 
-/// The pool of the process.
 static SHARED: LazyLock<Pool> = LazyLock::new(Pool::default);
 
 #[derive(Debug, Default)]
@@ -29,7 +28,7 @@ struct FreeBuffers {
     bytes: usize,
 }
 
-/// A buffer from the pool. Its initial content is undefined, and may be that of an earlier buffer.
+/// A buffer from the pool. Its initial content is undefined, and may be the content of an earlier buffer.
 ///
 /// ```
 /// let mut buffer = watchfire_store::PooledBuffer::with_len(1 << 20);

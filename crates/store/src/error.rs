@@ -13,15 +13,11 @@ pub enum StoreError {
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The cause.
         error: io::Error,
     },
     /// The disk or the user's quota is full.
     #[error("cannot write {}: the disk is full", path.display())]
-    DiskFull {
-        /// The file.
-        path: PathBuf,
-    },
+    DiskFull { path: PathBuf },
     /// The limit of the store is reached, and all its blocks are pinned or being written.
     #[error(
         "cannot store {needed} bytes: pinned blocks take {held} of {max} bytes; unpin some or raise \
@@ -32,121 +28,69 @@ pub enum StoreError {
         needed: u64,
         /// Bytes of blocks that cannot be evicted.
         held: u64,
-        /// The limit.
         max: u64,
     },
     /// Another process has this store open.
     #[error("cannot open {}: process {owner} has it open", path.display())]
     Locked {
-        /// The store.
         path: PathBuf,
         /// The id of the other process, from the lock file.
         owner: String,
     },
-    /// The folder contains other files.
     #[error("cannot open {} as a block store: it contains other files; use an empty folder", path.display())]
-    NotAStore {
-        /// The folder.
-        path: PathBuf,
-    },
+    NotAStore { path: PathBuf },
     /// Another version of this program created the store.
     #[error("cannot open the block store {}: its format {found:?} is unknown", path.display())]
-    UnknownFormat {
-        /// The store.
-        path: PathBuf,
-        /// Its format.
-        found: String,
-    },
+    UnknownFormat { path: PathBuf, found: String },
     /// The list of pins is invalid. The store is not opened, because pinned blocks could be
     /// evicted.
     #[error("cannot read the pins in {}, line {line}: {text:?} is not a CID", path.display())]
     InvalidPin {
-        /// The list.
         path: PathBuf,
         /// The number of the line, from 1.
         line: usize,
-        /// Its text.
         text: String,
     },
     /// The file of a block was damaged. The block was removed from the store.
     #[error("{} was damaged and removed: it did not contain {cid}", path.display())]
-    Damaged {
-        /// The block.
-        cid: Cid,
-        /// Its file.
-        path: PathBuf,
-    },
+    Damaged { cid: Cid, path: PathBuf },
     /// A shared file has changed. Its blocks are no longer served.
     #[error("{} is no longer shared: {change}; share it again", path.display())]
-    Changed {
-        /// The file.
-        path: PathBuf,
-        /// The change.
-        change: FileChange,
-    },
+    Changed { path: PathBuf, change: FileChange },
     /// A file changed while it was read.
     #[error("cannot read {}: it changed during the read; try again", path.display())]
-    ChangedDuringRead {
-        /// The file.
-        path: PathBuf,
-    },
+    ChangedDuringRead { path: PathBuf },
     /// A file name is not UTF-8, which UnixFS requires.
     #[error("cannot share {}: its name is not UTF-8", path.display())]
-    NameNotUtf8 {
-        /// The file.
-        path: PathBuf,
-    },
+    NameNotUtf8 { path: PathBuf },
     /// A device, a socket or a pipe.
     #[error("cannot share {}: it is not a file, a directory or a symbolic link", path.display())]
-    UnsupportedFileType {
-        /// The path.
-        path: PathBuf,
-    },
+    UnsupportedFileType { path: PathBuf },
     /// A directory is nested too deeply.
     #[error("cannot share {}: it is nested more than {max} directories deep", path.display())]
-    TooDeep {
-        /// The directory.
-        path: PathBuf,
-        /// The limit.
-        max: usize,
-    },
+    TooDeep { path: PathBuf, max: usize },
     /// An entry of a directory is invalid.
     #[error("cannot share {}: {error}", path.display())]
-    Directory {
-        /// The entry.
-        path: PathBuf,
-        /// The cause.
-        error: DirectoryBuildError,
-    },
+    Directory { path: PathBuf, error: DirectoryBuildError },
     /// A private page cannot be created.
     #[error("cannot share {} privately: {error}", path.display())]
     Private {
         /// The file or directory.
         path: PathBuf,
-        /// The cause.
         error: watchfire_content::encryption::PrivateError,
     },
-    /// The memory limit for shared files is reached.
     #[error("cannot share {}: it needs more than the {max} bytes of memory for shared files", path.display())]
     ShareMemoryFull {
         /// The file or directory.
         path: PathBuf,
-        /// The limit.
         max: usize,
     },
-    /// The limit of pinned blocks is reached.
     #[error("cannot pin more than {max} blocks: unpin some or raise the limit")]
-    TooManyPinned {
-        /// The limit.
-        max: usize,
-    },
-    /// The profile is invalid.
+    TooManyPinned { max: usize },
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// A block is invalid.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// A store in memory is full.
     #[error(transparent)]
     MemoryFull(#[from] watchfire_content::StoreFull),
 }

@@ -30,7 +30,6 @@ impl Default for ExportLimits {
     }
 }
 
-/// The result of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Total size of all files, in bytes.
@@ -45,99 +44,45 @@ pub enum ExportError {
     /// A block cannot be read, or a file cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A block is not in the store.
     #[error("cannot export: block {cid} is missing")]
-    Missing {
-        /// The block.
-        cid: Cid,
-    },
-    /// The target exists.
+    Missing { cid: Cid },
     #[error("cannot write {}: it exists already", path.display())]
-    Exists {
-        /// The target.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// A block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("{cid} is not a dag-pb node: {error}")]
-    DagPb {
-        /// The block.
-        cid: Cid,
-        /// The cause.
-        error: DagPbError,
-    },
+    DagPb { cid: Cid, error: DagPbError },
     /// The data of a node is not UnixFS.
     #[error("{cid} is not UnixFS: {error}")]
-    UnixFs {
-        /// The node.
-        cid: Cid,
-        /// The cause.
-        error: UnixFsError,
-    },
+    UnixFs { cid: Cid, error: UnixFsError },
     /// A block is neither a file, nor a directory, nor a symbolic link.
     #[error("cannot export {cid}: it is not a file, a directory or a symbolic link")]
-    NotFileOrDirectory {
-        /// The block.
-        cid: Cid,
-    },
+    NotFileOrDirectory { cid: Cid },
     /// The blocks of a file are invalid.
     #[error("cannot export {name}: {error}")]
-    File {
-        /// The name of the file.
-        name: String,
-        /// The cause.
-        error: ReadError,
-    },
+    File { name: String, error: ReadError },
     /// The blocks of a directory are invalid.
     #[error("cannot export {name}: {error}")]
-    Directory {
-        /// The name of the directory.
-        name: String,
-        /// The cause.
-        error: DirectoryError,
-    },
-    /// The target of a symbolic link is invalid.
+    Directory { name: String, error: DirectoryError },
     #[error("cannot create the symbolic link {name}: its target is invalid")]
-    InvalidLinkTarget {
-        /// The name of the link.
-        name: String,
-    },
+    InvalidLinkTarget { name: String },
     /// A directory has no entry of this name.
     #[error("cannot find {name:?} in {cid}")]
-    NotFound {
-        /// The name.
-        name: String,
-        /// The directory.
-        cid: Cid,
-    },
+    NotFound { name: String, cid: Cid },
     /// A private page cannot be decrypted.
     #[error(transparent)]
     Private(#[from] watchfire_content::encryption::PrivateError),
     /// A private page has no file or directory of this path.
     #[error("cannot find {name:?} in this private page")]
-    NotInPrivatePage {
-        /// The path.
-        name: String,
-    },
+    NotInPrivatePage { name: String },
     /// The files exceed the size limit.
     #[error("cannot export: the files have more than {max} bytes, which is the limit")]
-    TooManyBytes {
-        /// The limit.
-        max: u64,
-    },
+    TooManyBytes { max: u64 },
     /// The number of entries exceeds the limit.
     #[error("cannot export: there are more than {max} files and directories, which is the limit")]
-    TooManyEntries {
-        /// The limit.
-        max: usize,
-    },
+    TooManyEntries { max: usize },
     /// A directory is nested too deeply.
     #[error("cannot export {name}: it is nested more than {max} directories deep")]
-    TooDeep {
-        /// Its name.
-        name: String,
-        /// The limit.
-        max: usize,
-    },
+    TooDeep { name: String, max: usize },
 }
 
 /// Writes the file or directory `root` to `path`, which must not exist. It is the inverse of
@@ -167,10 +112,7 @@ pub fn export(
     limits: &ExportLimits,
     on_progress: &mut dyn FnMut(u64),
 ) -> Result<Exported, ExportError> {
-    if path.symlink_metadata().is_ok() {
-        return Err(ExportError::Exists { path: path.to_owned() });
-    }
-    let unfinished = Unfinished::beside(path);
+    let unfinished = Unfinished::beside(path)?;
     let mut export = Export { blocks, limits, on_progress, exported: Exported::default() };
     export.any(root, &unfinished.path, 0)?;
     unfinished.move_to(path)?;
@@ -325,9 +267,13 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    pub fn beside(path: &Path) -> Self {
+    /// A name beside `path`, which must not exist.
+    pub fn beside(path: &Path) -> Result<Self, ExportError> {
+        if path.symlink_metadata().is_ok() {
+            return Err(ExportError::Exists { path: path.to_owned() });
+        }
         let name = format!(".watchfire-{}-{}", std::process::id(), name_of(path));
-        Unfinished { path: path.with_file_name(names::cut(&name, names::NAME_BYTES_MAX)) }
+        Ok(Unfinished { path: path.with_file_name(names::cut(&name, names::NAME_BYTES_MAX)) })
     }
 
     pub fn move_to(self, path: &Path) -> Result<(), ExportError> {

@@ -14,7 +14,7 @@ use crate::error::IoContext;
 /// The deepest nesting of directories that is imported.
 pub const DIRECTORY_DEPTH_MAX: usize = 256;
 
-/// Bytes of a file that are read at once.
+/// Bytes of a file that are read in one call.
 const READ_BYTES: usize = 1024 * 1024;
 
 /// How files and directories are imported.
@@ -30,16 +30,13 @@ pub struct ImportOptions {
 /// A block of an imported file or directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Imported<'a> {
-    /// The block.
     pub block: &'a Block,
     /// The location of its bytes if it is a leaf of a file.
     pub place: Option<FileRange<'a>>,
 }
 
-/// A range of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileRange<'a> {
-    /// The file.
     pub path: &'a Path,
     /// The start of the range.
     pub offset: u64,

@@ -17,6 +17,8 @@
 //!
 //! Absent on purpose: the network, and the decision which blocks to fetch.
 
+#![allow(missing_docs, reason = "only the crate `watchfire` is public")]
+
 mod assembler;
 mod blocks;
 mod buffers;
@@ -25,6 +27,7 @@ mod disk;
 mod error;
 mod export;
 mod import;
+mod leaf;
 pub mod names;
 mod private;
 mod shared;

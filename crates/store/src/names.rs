@@ -2,7 +2,7 @@
 //!
 //! Another person can choose a name that looks like a different one, that moves the cursor of a terminal,
 //! or that no file system takes. Every part of the terminal that shows, compares or saves a name asks
-//! this module. The web client has the same rules in `web/src/names`, and for saving also those of
+//! this module. The web client has the same rules in `web/src/names`, and for saving also the rules of
 //! Windows; both pass `tests/vectors/names.json`.
 //!
 //! Names inside blocks and archives (CAR) stay as they are: they are part of what a CID names.
@@ -60,7 +60,7 @@ pub fn saved(name: &str) -> String {
     if plain.chars().all(|c| c == '.') { "_".to_owned() } else { cut(&plain, NAME_BYTES_MAX) }
 }
 
-/// Shortens a name to so many bytes, and keeps a short extension.
+/// Shortens a name to `bytes_max`, and keeps a short extension.
 pub fn cut(name: &str, bytes_max: usize) -> String {
     if name.len() <= bytes_max {
         return name.to_owned();
@@ -172,7 +172,7 @@ mod tests {
         about: String,
         name: String,
         shown: Option<String>,
-        /// Saved on Unix. Other systems are those of the web client.
+        /// Saved on Unix. On other systems, only the web client saves.
         saved_unix: Option<String>,
     }
 

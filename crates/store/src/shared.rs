@@ -2,26 +2,22 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use watchfire_content::dag_pb::Node;
-use watchfire_content::unixfs::{Kind, UnixFs};
-use watchfire_content::{Block, BlockStore, Checksum, Checksums, Cid, MemoryStore, Root};
+use watchfire_content::{Block, BlockStore, Checksums, Cid, MemoryStore, Root};
 
 use crate::error::IoContext;
 use crate::import::Stamp;
-use crate::{FileChange, ImportOptions, Imported, Key, PooledBuffer, ReadBlocks, StoreError};
+use crate::leaf::Leaf;
+use crate::{FileChange, ImportOptions, Imported, Key, ReadBlocks, StoreError};
 use crate::{checksums, import, key_of};
 
 /// The approximate memory for the location of one leaf.
 pub(crate) const LOCATION_COST_BYTES: usize = 104;
 
-/// Unshared files that are kept until [`SharedFiles::take_unshared`]. Beyond it the oldest are
-/// dropped.
-pub(crate) const UNSHARED_MAX: usize = 1024;
+/// Unshared files that are kept until they are taken. When there are more, the oldest is dropped.
+const UNSHARED_MAX: usize = 1024;
 
 /// Files and directories that are shared in place, without a copy.
 ///
@@ -57,10 +53,30 @@ pub struct SharedFiles {
 /// A file that is no longer shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsharedFile {
-    /// The file.
     pub path: PathBuf,
     /// How it has changed.
     pub change: FileChange,
+}
+
+/// The last files that are no longer shared.
+#[derive(Debug)]
+pub(crate) struct UnsharedFiles(VecDeque<UnsharedFile>);
+
+impl UnsharedFiles {
+    pub const fn new() -> Self {
+        UnsharedFiles(VecDeque::new())
+    }
+
+    pub fn push(&mut self, path: &Path, change: FileChange) {
+        if self.0.len() == UNSHARED_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(UnsharedFile { path: path.to_owned(), change });
+    }
+
+    pub fn take(&mut self) -> Vec<UnsharedFile> {
+        self.0.drain(..).collect()
+    }
 }
 
 #[derive(Debug)]
@@ -70,7 +86,7 @@ struct State {
     /// One leaf may be part of several files. When one of them changes, the others remain.
     leaves: BTreeMap<(Key, FileId), Leaf>,
     nodes: MemoryStore,
-    unshared: VecDeque<UnsharedFile>,
+    unshared: UnsharedFiles,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,17 +96,6 @@ struct FileId(u32);
 struct SharedFile {
     path: Arc<Path>,
     stamp: Stamp,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Leaf {
-    offset: u64,
-    /// Its length in the file.
-    bytes: u32,
-    /// The length of the block. It is larger if the block is a node that contains the bytes.
-    block_bytes: u32,
-    /// The checksum of the block when it was shared.
-    checksum: Checksum,
 }
 
 /// The files and blocks of one [`SharedFiles::share`], before they are added.
@@ -111,7 +116,7 @@ impl SharedFiles {
             next_file: 0,
             leaves: BTreeMap::new(),
             nodes: MemoryStore::new(memory_bytes_max),
-            unshared: VecDeque::new(),
+            unshared: UnsharedFiles::new(),
         };
         SharedFiles { memory_bytes_max, checksums: checksums(), state: Mutex::new(state) }
     }
@@ -154,7 +159,7 @@ impl SharedFiles {
 
     /// Returns the files that were unshared since the last call, at most the last 1024.
     pub fn take_unshared(&self) -> Vec<UnsharedFile> {
-        self.state.lock().unshared.drain(..).collect()
+        self.state.lock().unshared.take()
     }
 
     fn unshare(&self, id: FileId, file: &SharedFile, change: FileChange) -> StoreError {
@@ -166,10 +171,7 @@ impl SharedFiles {
         }
         state.leaves.retain(|(_, file), _| *file != id);
         tracing::warn!(path = %path.display(), %change, "stopped sharing a changed file");
-        if state.unshared.len() == UNSHARED_MAX {
-            state.unshared.pop_front();
-        }
-        state.unshared.push_back(UnsharedFile { path: path.clone(), change });
+        state.unshared.push(&path, change);
         StoreError::Changed { path, change }
     }
 }
@@ -187,13 +189,8 @@ impl Staged {
                 size_of::<SharedFile>() + place.path.as_os_str().len() + LOCATION_COST_BYTES;
             self.files.push(SharedFile { path: place.path.into(), stamp: place.stamp });
         }
-        let short = |bytes| u32::try_from(bytes).expect("blocks are at most 2 MiB");
-        let leaf = Leaf {
-            offset: place.offset,
-            bytes: short(place.bytes),
-            block_bytes: short(block.bytes().len() as u64),
-            checksum: checksums.of(block),
-        };
+        let bytes = u32::try_from(place.bytes).expect("blocks are at most 2 MiB");
+        let leaf = Leaf::new(block, place.offset, bytes, checksums);
         self.cost += LOCATION_COST_BYTES;
         self.leaves.push((key, self.files.len() - 1, leaf));
     }
@@ -249,31 +246,18 @@ fn read(
     if Stamp::of(&opened.metadata().doing("access", path)?) != file.stamp {
         return Ok(Err(FileChange::Modified));
     }
-    let mut bytes = PooledBuffer::with_len(leaf.bytes as usize);
-    match opened.read_exact_at(&mut bytes, leaf.offset) {
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-            return Ok(Err(FileChange::Modified));
+    Ok(match leaf.read(&opened, path)? {
+        None => Err(FileChange::Modified),
+        Some(bytes) => {
+            checksums.verify(cid, bytes, leaf.checksum).ok_or(FileChange::ContentDiffers)
         }
-        read => read.doing("read", path)?,
-    }
-    let is_node = leaf.block_bytes != leaf.bytes;
-    let bytes = bytes.freeze();
-    let bytes = if is_node { wrap_in_node(bytes).into() } else { bytes };
-    Ok(checksums.verify(cid, bytes, leaf.checksum).ok_or(FileChange::ContentDiffers))
+    })
 }
 
 /// Whether an error at opening a file is permanent. Others, such as too many open files, are not.
 pub(crate) fn is_permanent(error: ErrorKind) -> bool {
     use ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
     matches!(error, NotFound | PermissionDenied | NotADirectory | IsADirectory)
-}
-
-/// Encodes the node in which importers without raw leaves wrap the bytes of a leaf.
-pub(crate) fn wrap_in_node(bytes: Bytes) -> Vec<u8> {
-    let filesize = Some(bytes.len() as u64);
-    let data = (!bytes.is_empty()).then_some(bytes);
-    let leaf = UnixFs { data, filesize, ..UnixFs::new(Kind::File) };
-    Node { data: Some(leaf.encode().into()), ..Node::default() }.encode()
 }
 
 impl ReadBlocks for SharedFiles {

@@ -14,7 +14,6 @@ use crate::{Key, ReadBlocks, StoreError, WriteBlocks, checksums, key_of};
 use folder::{Folder, verified};
 use index::Index;
 
-/// The limits of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskLimits {
     /// Largest total size of the blocks in bytes, each rounded up to pages of 4 KiB.
@@ -30,10 +29,8 @@ impl Default for DiskLimits {
     }
 }
 
-/// The totals of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskTotals {
-    /// Stored blocks.
     pub blocks: u64,
     /// Their size in bytes, rounded up to pages.
     pub bytes: u64,
@@ -176,7 +173,6 @@ impl DiskStore {
         self.folder.sync()
     }
 
-    /// Returns the totals.
     pub fn totals(&self) -> DiskTotals {
         let state = self.state.lock();
         DiskTotals {

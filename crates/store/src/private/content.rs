@@ -34,7 +34,6 @@ enum Source {
 
 /// An error while the content is read again.
 pub enum ContentError {
-    /// A file has changed.
     Changed(PathBuf, FileChange),
     /// The read failed, perhaps temporarily.
     Store(StoreError),
@@ -82,7 +81,7 @@ impl PrivateContent {
         self.head.len() + parts.sum::<usize>()
     }
 
-    /// Returns the ciphertext of a record; that of the first record begins with the header.
+    /// Returns the ciphertext of a record. The first record begins with the header.
     pub fn seal(&self, records: &RecordCipher, record: u64) -> Result<Vec<u8>, ContentError> {
         let (from, to) = records.layout().content_range(record);
         let sealed = records.seal(record, self.read(from, to)?);

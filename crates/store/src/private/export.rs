@@ -159,10 +159,7 @@ pub fn export_private(
     limits: &ExportLimits,
     on_progress: &mut dyn FnMut(u64),
 ) -> Result<Exported, ExportError> {
-    if path.symlink_metadata().is_ok() {
-        return Err(ExportError::Exists { path: path.to_owned() });
-    }
-    let unfinished = Unfinished::beside(path);
+    let unfinished = Unfinished::beside(path)?;
     let mut reader = PrivateReader::new(root.clone(), key, inside, limits.bytes_max);
     let mut writer = None;
     let mut exported = Exported::default();

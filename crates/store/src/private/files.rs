@@ -1,5 +1,5 @@
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use watchfire_content::encryption::{self, RecordCipher};
 use watchfire_content::{Block, BlockStore, Cid, FileBuilder, MemoryStore, Profile, Root};
 
 use super::content::{ContentError, PrivateContent};
-use crate::shared::{LOCATION_COST_BYTES, UNSHARED_MAX};
+use crate::shared::{LOCATION_COST_BYTES, UnsharedFiles};
 use crate::{FileChange, Key, ReadBlocks, StoreError, UnsharedFile, key_of};
 
 /// Private pages of files and directories, without a copy or an encrypted file on disk. Each record
@@ -42,7 +42,7 @@ struct State {
     next_page: u32,
     leaves: BTreeMap<Key, Leaf>,
     nodes: MemoryStore,
-    unshared: VecDeque<UnsharedFile>,
+    unshared: UnsharedFiles,
 }
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl PrivateFiles {
             next_page: 0,
             leaves: BTreeMap::new(),
             nodes: MemoryStore::new(memory_bytes_max),
-            unshared: VecDeque::new(),
+            unshared: UnsharedFiles::new(),
         };
         PrivateFiles { memory_bytes_max, state: Mutex::new(state) }
     }
@@ -181,7 +181,7 @@ impl PrivateFiles {
     /// Returns the changed files since the last call, at most the last 1024. The page of each is no
     /// longer shared.
     pub fn take_unshared(&self) -> Vec<UnsharedFile> {
-        self.state.lock().unshared.drain(..).collect()
+        self.state.lock().unshared.take()
     }
 
     fn unshare(&self, number: u32, path: PathBuf, change: FileChange) -> StoreError {
@@ -189,10 +189,7 @@ impl PrivateFiles {
         if state.pages.remove(&number).is_some() {
             state.leaves.retain(|_, leaf| leaf.page != number);
             tracing::warn!(path = %path.display(), %change, "stopped sharing a private page: a file changed");
-            if state.unshared.len() == UNSHARED_MAX {
-                state.unshared.pop_front();
-            }
-            state.unshared.push_back(UnsharedFile { path: path.clone(), change });
+            state.unshared.push(&path, change);
         }
         StoreError::Changed { path, change }
     }

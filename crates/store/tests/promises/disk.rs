@@ -152,7 +152,7 @@ fn concurrent_writes_of_the_same_blocks_keep_a_small_store_consistent() {
     });
     let totals = store.totals();
     assert_eq!(totals.damaged, 0);
-    // Threads that write the same block at once each reserve room for it.
+    // Threads that write the same block at the same time each reserve room for it.
     assert!((blocks_max + 1..=blocks_max + threads).contains(&totals.blocks), "{totals:?}");
     assert_eq!(files_below(&scratch.join("blocks")).len() as u64, totals.blocks);
     assert_eq!(files_below(&scratch.join("temp")).len(), 0);
