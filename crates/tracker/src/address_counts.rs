@@ -1,4 +1,33 @@
 //! A count for each address that holds across the processes of one server.
+//!
+//! A server of several processes must refuse the socket number 1,001 of an address, wherever it
+//! arrives. The simple ways fail. If each of 52 processes counts alone up to 1,000, an address gets
+//! 52,000 sockets. If each gets a part of 19, an office behind one address is refused at 20 sockets
+//! when the kernel happens to give them to one process. If one process decides about every socket,
+//! each connect waits for a message, and a crowd of a million addresses costs two million messages.
+//!
+//! So each process counts for itself, reports to the others, and admits while its own count and the
+//! last reports of the others are below the limit. Three numbers keep the messages few and the
+//! limit close. The examples are for a limit of 1,000 in 52 processes.
+//!
+//! - **Free share.** Each process admits a few sockets of an address on its own: an eighth of the
+//!   limit, divided by the number of processes, but at least 4 if the limit allows it. Here it is
+//!   4. Most addresses never need more, so nearly every connect is decided without a message.
+//! - **The decider.** Beyond the free share, and when an eighth of the limit or less is left, the
+//!   caller should let one process decide for all: see [`AddressCounts::needs_decider`]. Then the
+//!   limit is exact. Even if no report ever arrived, all processes together would exceed the limit
+//!   by their free shares only: by 208.
+//! - **Slack.** A change stays unreported while it is at most the room that is left beyond an
+//!   eighth of the limit, divided by twice the number of processes. An address with no sockets has
+//!   a room of 1,000 and a slack of 8, so 10,000 addresses with one socket each cause no message,
+//!   and no memory in other processes. Close to the limit the slack is 0 and every change is
+//!   reported, so no process refuses because of an old report. A process also reports that it has
+//!   used its free share, for the decider.
+//!
+//! Without a deciding process, all processes together exceed the limit by what they admit while
+//! reports are in transit. The memory is bounded: one process reports at most 16,384 addresses, and
+//! the counts of further addresses hold in each process separately. The counts of a process that is
+//! gone are forgotten with it ([`AddressCounts::node_down`]).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +39,7 @@ use watchfire_types::NodeId;
 /// in each process separately, until others are reported no more.
 const REPORTED_MAX: usize = 16_384;
 
-/// An address is close to its limit when one in so many of its places is left.
+/// An address is close to its limit when this part of its places is left, as a divisor.
 const CLOSE_SHARE: u32 = 8;
 
 /// The least free share, if the limit allows it. With many processes, a smaller one would let another
@@ -20,20 +49,6 @@ const FREE_SHARE_MIN: u32 = 4;
 /// Counts something of each address, such as its sockets, up to a limit.
 ///
 /// An IPv6 network of 64 bits counts as one address, because providers assign such networks.
-///
-/// Each process counts for itself, and reports to the others. A process admits while its own count
-/// and the last reports of the others are below the limit.
-///
-/// - **Free share.** Each process admits a few of an address on its own: an eighth of the limit, divided
-///   by the number of processes. Beyond that, and when an eighth of the limit is left, the caller should
-///   let one process decide for all: see [`AddressCounts::needs_decider`]. Even if no report ever
-///   arrived, all processes together would exceed the limit by their free shares only.
-/// - **Slack.** A change may stay unreported while it is smaller than the room that is left, divided by
-///   twice the number of processes. So an address that is far from its limit causes no messages and no
-///   memory in other processes. Close to the limit, every change is reported, so no process refuses
-///   because of an old report.
-/// - Without a deciding process, all processes together exceed the limit by what they admit while
-///   reports are in transit.
 ///
 /// ```
 /// use watchfire_tracker::AddressCounts;
@@ -73,16 +88,14 @@ struct Own {
     reported: u32,
 }
 
-/// The address is at its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the address is at its limit of {max}")]
 pub struct AddressFull {
-    /// The limit.
     pub max: u32,
 }
 
 impl AddressCounts {
-    /// Counts up to `max` for each address, in a server of so many processes.
+    /// Counts up to `max` for each address, in a server with this number of processes.
     pub fn new(max: u32, processes: u32) -> Self {
         AddressCounts {
             max,

@@ -80,9 +80,7 @@ pub struct QuotaReports {
 /// The bytes that an address relayed in its current day, in all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayUsage {
-    /// The address.
     pub address: IpAddr,
-    /// The number of bytes.
     pub bytes: u64,
     /// The time until the day ends.
     pub left: Duration,
@@ -91,19 +89,14 @@ pub struct DayUsage {
 /// An address has exceeded a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum QuotaExceeded {
-    /// It has the maximum number of pages open.
     #[error("this address has {max} pages open, the maximum")]
-    Pages {
-        /// The limit.
-        max: usize,
-    },
+    Pages { max: usize },
     /// It relays too fast.
     #[error("the address's relay budget is used up; retry after {retry_after:?}")]
     RelayRate {
         /// When the same frame will be accepted.
         retry_after: Duration,
     },
-    /// It has used the budget of the day.
     #[error("the address's daily relay budget is used up; retry after {retry_after:?}")]
     RelayDay {
         /// When the next day begins.

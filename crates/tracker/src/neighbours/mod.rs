@@ -24,11 +24,8 @@
 //! assert!(rings.neighbours(PeerId(1)).len() <= 4);
 //! ```
 
-mod change;
 mod mixer;
-mod reservations;
 mod ring;
 mod rings;
 
-pub use change::Change;
-pub use rings::{FULL_MESH_PEERS_MAX, Rings};
+pub use rings::{Change, FULL_MESH_PEERS_MAX, Rings};

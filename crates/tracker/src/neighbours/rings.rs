@@ -1,7 +1,7 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use watchfire_types::{Instant, PeerId};
 
-use crate::neighbours::change::Change;
-use crate::neighbours::reservations::Reservations;
 use crate::neighbours::ring::Ring;
 
 /// Up to this number, all peers are each other's neighbours: a full mesh.
@@ -9,6 +9,15 @@ pub const FULL_MESH_PEERS_MAX: usize = 9;
 
 /// The smallest number of peers without a full mesh.
 const NO_MESH_MIN: usize = FULL_MESH_PEERS_MAX + 1;
+
+/// Two peers became neighbours or stopped being so. The lower id is first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Change {
+    /// They are neighbours now.
+    Linked(PeerId, PeerId),
+    /// They are no longer neighbours, or one of them left.
+    Unlinked(PeerId, PeerId),
+}
 
 /// `k` random rings through all peers.
 ///
@@ -190,4 +199,38 @@ fn all_pairs(peers: impl IntoIterator<Item = PeerId>) -> Vec<(PeerId, PeerId)> {
 
 fn ordered(a: PeerId, b: PeerId) -> (PeerId, PeerId) {
     (a.min(b), a.max(b))
+}
+
+/// Absent peers, and the times until which their places are kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reservations {
+    until: BTreeMap<PeerId, Instant>,
+    by_time: BTreeSet<(Instant, PeerId)>,
+}
+
+impl Reservations {
+    pub fn insert(&mut self, peer: PeerId, until: Instant) {
+        self.remove(peer);
+        self.until.insert(peer, until);
+        self.by_time.insert((until, peer));
+    }
+
+    pub fn remove(&mut self, peer: PeerId) {
+        if let Some(until) = self.until.remove(&peer) {
+            self.by_time.remove(&(until, peer));
+        }
+    }
+
+    pub fn has(&self, peer: PeerId) -> bool {
+        self.until.contains_key(&peer)
+    }
+
+    /// The reservation that expires first.
+    pub fn first(&self) -> Option<(Instant, PeerId)> {
+        self.by_time.first().copied()
+    }
+
+    pub fn len(&self) -> usize {
+        self.until.len()
+    }
 }

@@ -1,9 +1,11 @@
 use std::time::Duration;
 
+use thiserror::Error;
+
 /// Limits on the pages that the tracker holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageLimits {
-    /// Peers of one page, including those of other processes. At the limit, joins are refused.
+    /// Peers of one page, including the peers of other processes. At the limit, joins are refused.
     pub peers_per_page_max: usize,
     /// Open pages. At the limit, a join that would open another page is refused.
     pub pages_max: usize,
@@ -36,4 +38,33 @@ impl Default for PageLimits {
             counts_period: Duration::from_secs(1),
         }
     }
+}
+
+/// The reason why a peer cannot join a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum JoinError {
+    /// The page has [`peers_per_page_max`](crate::PageLimits::peers_per_page_max) peers.
+    #[error("the page has {max} peers, the maximum")]
+    PageFull { max: usize },
+    /// [`pages_max`](crate::PageLimits::pages_max) other pages are open, and this one is not.
+    #[error("{max} pages are open, the maximum")]
+    TooManyPages { max: usize },
+}
+
+/// The reason why a frame or signal is not forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RelayRefusal {
+    /// The sender or the destination is not on the page, or they are the same.
+    #[error("no such peer on the page")]
+    NoSuchPeer,
+    #[error("the page's relay budget is used up; retry after {retry_after:?}")]
+    PageBudget {
+        /// When the same frame will be accepted.
+        retry_after: Duration,
+    },
+    #[error("the peer's relay budget is used up; retry after {retry_after:?}")]
+    PeerBudget {
+        /// When the same frame will be accepted.
+        retry_after: Duration,
+    },
 }

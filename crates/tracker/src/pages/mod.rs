@@ -4,8 +4,6 @@
 //! peers hold only parts. It is forgotten when no peer has it open. [`Pages`] counts peers, names
 //! holders and enforces limits. It reads no page's bytes, opens no socket and reads no clock.
 
-mod error;
-mod have;
 mod last_available;
 mod limits;
 mod output;
@@ -13,9 +11,7 @@ mod page;
 mod page_table;
 mod pending_events;
 
-pub use error::{JoinError, RelayRefusal};
-pub use have::Have;
 pub use last_available::LastAvailable;
-pub use limits::PageLimits;
-pub use output::{Counts, NodeCounts, Output};
+pub use limits::{JoinError, PageLimits, RelayRefusal};
+pub use output::{Counts, Have, NodeCounts, Output};
 pub use page_table::Pages;

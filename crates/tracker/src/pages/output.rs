@@ -1,5 +1,16 @@
 use std::sync::Arc;
 
+/// The part of a page that a peer can serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Have {
+    /// No block yet.
+    Nothing,
+    /// Some blocks.
+    Some,
+    /// Every block: the peer is a holder.
+    All,
+}
+
 /// The numbers of a page's peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -36,20 +47,9 @@ impl Counts {
 pub enum Output {
     /// The counts have changed. Sent at most once per
     /// [`counts_period`](crate::PageLimits::counts_period) for each page.
-    Counts {
-        /// The page.
-        page: Arc<str>,
-        /// Its counts now.
-        counts: Counts,
-    },
-    /// A peer holds the whole page, and none did before. Sent at once.
-    Available {
-        /// The page.
-        page: Arc<str>,
-    },
-    /// No peer holds the whole page now. Sent at once. Peers may still have all blocks together.
-    Unavailable {
-        /// The page.
-        page: Arc<str>,
-    },
+    Counts { page: Arc<str>, counts: Counts },
+    /// A peer holds the whole page, and none did before. Sent immediately.
+    Available { page: Arc<str> },
+    /// No peer holds the whole page now. Sent immediately. Peers may still have all blocks together.
+    Unavailable { page: Arc<str> },
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use watchfire_types::{PeerId, Rng};
 
 use crate::address_quotas::budget::Budget;
-use crate::pages::have::Have;
-use crate::pages::output::{Counts, NodeCounts};
+use crate::pages::output::{Counts, Have, NodeCounts};
 use crate::pages::pending_events::PendingEvents;
 
 /// Lists with more capacity than this per peer are shrunk.
@@ -78,7 +77,7 @@ impl<A: Copy> Page<A> {
     /// Adds a peer, or changes the address of one that is there.
     pub fn join(&mut self, peer: PeerId, address: A, have: Have) {
         if let Some(&position) = self.positions.get(&peer) {
-            // The new address may be that of a node, or not.
+            // The new address may belong to a node, or not.
             let position = position as usize;
             self.nodes.remove(self.have_at(position), self.node_at(position));
             self.list[position].address = address;

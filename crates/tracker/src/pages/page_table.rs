@@ -4,10 +4,8 @@ use std::sync::Arc;
 use watchfire_types::{Instant, PeerId};
 
 use crate::address_quotas::budget::Rate;
-use crate::pages::error::{JoinError, RelayRefusal};
-use crate::pages::have::Have;
-use crate::pages::limits::PageLimits;
-use crate::pages::output::{Counts, Output};
+use crate::pages::limits::{JoinError, PageLimits, RelayRefusal};
+use crate::pages::output::{Counts, Have, Output};
 use crate::pages::page::Page;
 use crate::pages::pending_events::Due;
 
@@ -94,7 +92,7 @@ impl<A: Copy> Pages<A> {
         self.change(now, page, |page| page.leave(peer));
     }
 
-    /// Removes every peer whose address matches, such as those of a process that stopped. Returns
+    /// Removes every peer whose address matches, such as the peers of a process that stopped. Returns
     /// the removed peers with their pages.
     ///
     /// A page that becomes empty is forgotten without an event, because no peer could receive one.
@@ -292,7 +290,7 @@ impl<A: Copy> Pages<A> {
         &self.pages[name]
     }
 
-    /// Changes a page and pushes the events that are due at once. A page without peers is removed.
+    /// Changes a page and pushes the events that are due immediately. A page without peers is removed.
     fn change(&mut self, now: Instant, name: &str, change: impl FnOnce(&mut Page<A>)) {
         let Some(page) = self.pages.get_mut(name) else { return };
         let before = page.counts();

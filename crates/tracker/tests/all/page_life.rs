@@ -1,22 +1,9 @@
 //! The lifecycle of a page, from the first peer to the last.
 
-use std::time::Duration;
-
 use watchfire_tracker::{Counts, Have, JoinError, NodeCounts, Output, PageLimits, Pages};
 use watchfire_types::{Instant, PeerId};
 
-const PAGE: &str = "bafypage";
-const ALICE: PeerId = PeerId(1);
-const BOB: PeerId = PeerId(2);
-const CAROL: PeerId = PeerId(3);
-
-fn at(millis: u64) -> Instant {
-    Instant::ZERO + Duration::from_millis(millis)
-}
-
-fn counts(watching: usize, holders: usize, partial: usize) -> Counts {
-    Counts { watching, holders, partial, ..Counts::default() }
-}
+use crate::{ALICE, BOB, CAROL, PAGE, at, counts};
 
 fn pages() -> Pages<PeerId> {
     Pages::new(PageLimits::default())
@@ -58,7 +45,7 @@ fn nodes_are_counted_separately() {
     pages.progress(at(0), PAGE, CAROL, Have::All);
     pages.progress(at(0), PAGE, ALICE, Have::Nothing);
     assert_eq!(pages.counts(PAGE).unwrap(), Counts { nodes: nodes(2, 1, 1), ..counts(3, 1, 1) });
-    // The new address is that of a tab.
+    // The new address belongs to a tab.
     pages.join(at(0), PAGE, BOB, ALICE, Have::All).unwrap();
     assert_eq!(pages.counts(PAGE).unwrap().nodes, nodes(1, 1, 0));
     pages.leave(at(0), PAGE, CAROL);

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use watchfire_tracker::Rings;
 use watchfire_tracker::{
@@ -10,20 +9,10 @@ use watchfire_tracker::{
 };
 use watchfire_types::{Instant, NodeId, PeerId, Rng};
 
-const PAGE: &str = "bafypage";
-const ALICE: PeerId = PeerId(1);
-const BOB: PeerId = PeerId(2);
-const CAROL: PeerId = PeerId(3);
+use crate::{ALICE, BOB, CAROL, PAGE, at, counts};
+
 const HERE: NodeId = NodeId(0);
 const THERE: NodeId = NodeId(1);
-
-fn at(millis: u64) -> Instant {
-    Instant::ZERO + Duration::from_millis(millis)
-}
-
-fn counts(watching: usize, holders: usize, partial: usize) -> Counts {
-    Counts { watching, holders, partial, ..Counts::default() }
-}
 
 fn is_there(address: NodeId) -> bool {
     address == THERE
@@ -77,7 +66,7 @@ fn a_remote_peer_that_joins_and_leaves_within_a_period_causes_no_event() {
     pages.join(at(0), PAGE, BOB, HERE, Have::Nothing).unwrap();
     pages.insert(at(0), PAGE, ALICE, THERE, Have::Nothing);
     outputs(&mut pages);
-    // Carol's join reply had other counts, but it was that of another process.
+    // Carol's join reply had other counts, but another process had sent it.
     pages.insert(at(10), PAGE, CAROL, THERE, Have::Nothing);
     pages.leave(at(20), PAGE, CAROL);
     assert_eq!(pages.next_wake(), None);
@@ -291,7 +280,7 @@ fn replicas_with_the_same_changes_agree_in_any_order() {
             let mut replica = Replica::new(me);
             let mut pending = changes.clone();
             let mut now = 0;
-            // Each process's changes arrive in order, interleaved with those of others.
+            // Each process's changes arrive in order, interleaved with the changes of others.
             while pending.iter().any(|changes| !changes.is_empty()) {
                 let from = rng.below(u64::from(FAILING) + 1) as usize;
                 for _ in 0..=rng.below(20) {

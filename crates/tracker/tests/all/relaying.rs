@@ -4,16 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use watchfire_tracker::{Have, PageLimits, Pages, RelayRefusal};
-use watchfire_types::{Instant, PeerId, Rng};
+use watchfire_types::{PeerId, Rng};
 
-const PAGE: &str = "bafypage";
-const ALICE: PeerId = PeerId(1);
-const BOB: PeerId = PeerId(2);
-const CAROL: PeerId = PeerId(3);
-
-fn at(millis: u64) -> Instant {
-    Instant::ZERO + Duration::from_millis(millis)
-}
+use crate::{ALICE, BOB, CAROL, PAGE, at};
 
 /// Alice has all, Bob some, Carol nothing. A page relays 4 kB a second, a peer 2 kB.
 fn pages() -> Pages<&'static str> {

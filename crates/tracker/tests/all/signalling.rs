@@ -3,15 +3,9 @@
 use std::time::Duration;
 
 use watchfire_tracker::{Have, PageLimits, Pages, RelayRefusal};
-use watchfire_types::{Instant, PeerId};
+use watchfire_types::PeerId;
 
-const PAGE: &str = "bafypage";
-const ALICE: PeerId = PeerId(1);
-const BOB: PeerId = PeerId(2);
-
-fn at(millis: u64) -> Instant {
-    Instant::ZERO + Duration::from_millis(millis)
-}
+use crate::{ALICE, BOB, PAGE, at};
 
 /// Alice and Bob. A peer sends 10 signals a second, with a burst of one second, and relays nothing.
 fn pages() -> Pages<&'static str> {
