@@ -9,8 +9,6 @@ use libp2p::swarm::NetworkBehaviour;
 use libp2p::swarm::behaviour::toggle::Toggle;
 use libp2p::{StreamProtocol, identify, kad, ping};
 
-#[cfg(feature = "mdns")]
-use crate::host::local_discovery::{self, LocalDiscovery};
 use crate::requests::{self, RequestBehaviour};
 use crate::settings::{Dht, HostSettings};
 use crate::streams::{BitswapStreams, SupportedProtocols};
@@ -27,7 +25,7 @@ pub(crate) struct Behaviour {
     pub(crate) kad: Toggle<kad::Behaviour<MemoryStore>>,
     pub(crate) requests: Toggle<RequestBehaviour>,
     #[cfg(feature = "mdns")]
-    pub(crate) mdns: LocalDiscovery,
+    pub(crate) mdns: Toggle<libp2p::mdns::tokio::Behaviour>,
 }
 
 impl Behaviour {
@@ -69,7 +67,26 @@ impl Behaviour {
             kad: kad.into(),
             requests: settings.requests.as_ref().and_then(requests::behaviour).into(),
             #[cfg(feature = "mdns")]
-            mdns: local_discovery::behaviour(settings, public.to_peer_id()),
+            mdns: local_discovery(settings, public.to_peer_id()),
         }
     }
+}
+
+/// The behaviour that discovers peers of the local network, if the settings say so.
+#[cfg(feature = "mdns")]
+fn local_discovery(
+    settings: &HostSettings,
+    own: libp2p::PeerId,
+) -> Toggle<libp2p::mdns::tokio::Behaviour> {
+    use libp2p::mdns;
+    use libp2p::multiaddr::Protocol as Part;
+    let is_v6 = |address: &libp2p::Multiaddr| matches!(address.iter().next(), Some(Part::Ip6(_)));
+    let config =
+        mdns::Config { enable_ipv6: settings.listen.iter().all(is_v6), ..mdns::Config::default() };
+    let started = settings.local_discovery.then(|| mdns::tokio::Behaviour::new(config, own));
+    let behaviour = started.transpose().unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot discover the hosts of the local network by mDNS");
+        None
+    });
+    behaviour.into()
 }

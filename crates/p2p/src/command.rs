@@ -13,14 +13,13 @@ use watchfire_types::TraceContext;
 use crate::error::{ConnectError, RoutingError};
 use crate::fallback::RequestOrigin;
 use crate::fetch::{Fetch, FetchError, FetchScope};
+use crate::host::SessionEvent;
 use crate::requests::{InboundSender, RequestError};
-use crate::session::SessionEvent;
 use crate::{HostStats, PeerStats, RoutedPeer};
 
 /// Commands that wait for the host. When the queue is full, callers wait.
 pub(crate) const COMMANDS_MAX: usize = 64;
 
-/// A command to the host.
 pub(crate) enum Command {
     Connect {
         address: Multiaddr,

@@ -36,22 +36,17 @@ pub type RequestFilter = Arc<dyn Fn(&Cid) -> bool + Send + Sync>;
 pub enum TransportCommand {
     /// Send `message` to a peer, and report its end with [`ExternalTransport::sent`].
     Send {
-        /// The receiver.
         peer: ExternalPeer,
         /// The encoded message, without a length prefix.
         message: Bytes,
     },
     /// Accept no more messages from this peer. The host has already disconnected it.
-    Ban {
-        /// The peer.
-        peer: ExternalPeer,
-    },
+    Ban { peer: ExternalPeer },
 }
 
 /// The host's end of the command queue. The host bounds what it queues for each peer.
 pub(crate) type TransportCommands = mpsc::UnboundedSender<TransportCommand>;
 
-/// An event of a transport.
 pub(crate) enum TransportEvent {
     Connected {
         peer: ExternalPeer,

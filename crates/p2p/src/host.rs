@@ -12,7 +12,7 @@ mod fetches;
 mod listeners;
 mod local_blocks;
 #[cfg(feature = "mdns")]
-pub(crate) mod local_discovery;
+mod local_discovery;
 mod local_peers;
 mod peer_numbers;
 mod requests;
@@ -43,9 +43,11 @@ use crate::fetch::{Fetch, FetchError, FetchScope};
 use crate::requests::{InboundRequest, RequestError, WAITING_REQUESTS_MAX};
 use crate::session::BlockSession;
 use crate::settings::{HostSettings, dht_protocol};
-use crate::{HostStats, PeerStats, RoutedPeer, identity, transport};
+use crate::{HostStats, PeerStats, identity, transport};
 use driver::Driver;
 use listeners::PendingListeners;
+pub use routing::RoutedPeer;
+pub use sessions::SessionEvent;
 
 /// A libp2p host on its own thread. It runs until [`Host::stop`], or until it is dropped.
 #[derive(Debug)]
@@ -148,7 +150,7 @@ impl Host {
         self.addresses.borrow().clone()
     }
 
-    /// Connects to a peer. Returns at once if it is connected already.
+    /// Connects to a peer. Returns immediately if it is connected already.
     pub async fn connect(&self, address: Multiaddr) -> Result<PeerId, ConnectError> {
         let mut span = Span::below(watchfire_traces::current(), "connect", Kind::Client);
         if span.is_recorded() {
@@ -267,7 +269,7 @@ impl Host {
     }
 
     /// Requests these blocks before all others and in this order, once a session wants them. They
-    /// replace those of the previous call.
+    /// replace the blocks of the previous call.
     pub async fn set_urgent(&self, cids: Vec<Cid>) -> Result<(), Stopped> {
         self.send(Command::SetUrgent { cids }).await
     }

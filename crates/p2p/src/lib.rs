@@ -32,17 +32,17 @@
 //!
 //! Absent on purpose: relays and hole punching, HTTP.
 
+#![allow(missing_docs, reason = "only the crate `watchfire` is public")]
+
 mod behaviour;
 mod command;
 mod error;
 mod external;
 mod fallback;
 mod fetch;
-mod framing;
 mod host;
 mod identity;
 mod requests;
-mod routed_peer;
 mod session;
 mod settings;
 mod stats;
@@ -54,12 +54,11 @@ pub use error::{ConnectError, RoutingError, StartError, Stopped};
 pub use external::{ExternalPeer, ExternalTransport, RequestFilter, TransportCommand};
 pub use fallback::{FallbackSource, RequestOrigin};
 pub use fetch::{DagError, Fetch, FetchError, Fetched, Progress};
-pub use host::Host;
+pub use host::{Host, RoutedPeer, SessionEvent};
 pub use libp2p::multiaddr::Protocol as AddressPart;
 pub use libp2p::{Multiaddr, PeerId};
 pub use requests::{InboundRequest, RequestError, RequestSettings};
-pub use routed_peer::RoutedPeer;
-pub use session::{BlockSession, SessionEvent};
+pub use session::BlockSession;
 pub use settings::{Dht, FetchLimits, HostLimits, HostSettings, StreamLimits};
 pub use stats::{HostStats, PeerStats};
 pub use swarm_key::{SwarmKeyError, read_swarm_key};

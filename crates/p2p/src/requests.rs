@@ -27,12 +27,9 @@ pub struct RequestSettings {
     pub timeout: Duration,
 }
 
-/// A request of a peer.
 #[derive(Debug)]
 pub struct InboundRequest {
-    /// The peer.
     pub peer: PeerId,
-    /// The request.
     pub bytes: Bytes,
     /// Receives the response. If it is dropped, the request fails at the peer.
     pub reply: oneshot::Sender<Bytes>,
@@ -41,23 +38,16 @@ pub struct InboundRequest {
 /// Why a request has no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The host has no protocol for requests.
     #[error("this host sends no requests: its settings name no protocol")]
     Off,
     /// The peer could not be reached, did not answer in time, or refused the request.
     #[error("the request to {peer} failed: {cause}")]
-    Failed {
-        /// The peer.
-        peer: PeerId,
-        /// The cause.
-        cause: String,
-    },
+    Failed { peer: PeerId, cause: String },
     /// The host has stopped.
     #[error(transparent)]
     Stopped(#[from] crate::Stopped),
 }
 
-/// The behaviour of the protocol.
 pub(crate) type RequestBehaviour = request_response::Behaviour<FramedBytes>;
 
 pub(crate) fn behaviour(settings: &RequestSettings) -> Option<RequestBehaviour> {

@@ -1,26 +1,12 @@
 //! Requests for single blocks, which go into no store.
 
-use libp2p::PeerId;
 use tokio::sync::mpsc;
 use watchfire_bitswap::{SessionId, Want};
-use watchfire_content::{Block, Cid};
+use watchfire_content::Cid;
 
 use crate::command::Command;
 use crate::error::Stopped;
-
-/// An event of a [`BlockSession`].
-#[derive(Debug)]
-pub enum SessionEvent {
-    /// A requested block arrived and was verified. It is in no store.
-    Block {
-        /// The block.
-        block: Block,
-        /// The libp2p peer that sent it; `None` for a peer that is not on libp2p.
-        from: Option<PeerId>,
-    },
-    /// No connected peer is known to have this block. The host searches for other peers.
-    Searching(Cid),
-}
+use crate::host::SessionEvent;
 
 /// Requests single blocks from all peers of a host. Dropping it cancels its requests.
 #[derive(Debug)]

@@ -45,10 +45,9 @@ pub struct HostSettings {
     /// The file of the host's key pair, which is created at the first start. With `None` the host
     /// has a new identity at each start.
     pub identity: Option<PathBuf>,
-    /// The role in the DHT.
     pub dht: Dht,
     /// The protocol name of the DHT: `/ipfs/kad/1.0.0` is the public network, `/ipfs/lan/kad/1.0.0`
-    /// that of private addresses. It must begin with a slash.
+    /// the network of private addresses. It must begin with a slash.
     pub dht_protocol: String,
     /// Whether to search the DHT for providers of blocks that no connected peer has. Off for a host
     /// whose caller connects it to the peers that have the blocks.
@@ -57,11 +56,10 @@ pub struct HostSettings {
     /// an address in `listen` that is not a loopback address.
     #[cfg(feature = "mdns")]
     pub local_discovery: bool,
-    /// Further addresses to announce, such as that of a router.
+    /// Further addresses to announce, such as the address of a router.
     pub announce: Vec<Multiaddr>,
     /// The limits on resources.
     pub limits: HostLimits,
-    /// The limits of the exchange.
     pub exchange: watchfire_bitswap::Limits,
     /// A protocol for requests to peers, and their requests. `None`: the host has none.
     pub requests: Option<RequestSettings>,
@@ -144,7 +142,6 @@ fn can_listen(address: &Multiaddr) -> bool {
     is_ip && is_port
 }
 
-/// The limits of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLimits {
     /// Largest number of connections. Further ones are rejected. Above seven eighths of the limit,
@@ -172,7 +169,6 @@ pub struct HostLimits {
     /// Largest number of bytes that wait for the disk. Beyond it the host reads nothing from the
     /// network until some are written.
     pub unwritten_bytes_max: usize,
-    /// The limits of one fetch.
     pub fetch: FetchLimits,
 }
 
@@ -197,7 +193,7 @@ impl Default for HostLimits {
 /// The limits of the Bitswap streams of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Largest number of receiving streams that are read at once. Further ones wait.
+    /// Largest number of receiving streams that are read at the same time. Further ones wait.
     pub inbound_streams_max: usize,
     /// Largest number of receiving streams that wait. Further ones are reset.
     pub unread_streams_max: usize,
@@ -225,10 +221,9 @@ impl Default for StreamLimits {
     }
 }
 
-/// The limits of one fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
-    /// Largest number of blocks that are requested at once. Further ones wait.
+    /// Largest number of blocks that are requested at the same time. Further ones wait.
     pub wants_max: usize,
     /// Largest number of nodes with links. A fetch of more nodes fails.
     pub nodes_max: usize,

@@ -10,31 +10,23 @@ pub struct HostStats {
     pub connections: usize,
     /// Peers that can exchange blocks now.
     pub peers: usize,
-    /// Bytes of received messages.
     pub received_bytes: u64,
-    /// Bytes of sent messages.
     pub sent_bytes: u64,
-    /// Received messages.
     pub received_messages: u64,
-    /// Sent messages.
     pub sent_messages: u64,
     /// Received blocks that were wanted.
     pub received_blocks: u64,
-    /// Sent blocks.
     pub sent_blocks: u64,
-    /// Bytes of sent blocks.
     pub sent_block_bytes: u64,
     /// Bytes of received blocks that were wanted.
     pub received_block_bytes: u64,
     /// Bytes of received blocks that were duplicates or unsolicited.
     pub duplicate_block_bytes: u64,
-    /// Malformed messages.
     pub malformed_messages: u64,
     /// Peers that were disconnected because they broke the protocol.
     pub dropped_peers: u64,
     /// Unused peers that were disconnected because of the connection limit.
     pub trimmed_peers: u64,
-    /// Running fetches.
     pub fetches: usize,
     /// Bytes that wait for the disk.
     pub unwritten_bytes: usize,
@@ -45,7 +37,6 @@ pub struct HostStats {
 /// The totals of one peer since it connected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerStats {
-    /// The peer.
     pub peer: PeerId,
     /// The negotiated protocol.
     pub protocol: Protocol,
@@ -53,7 +44,6 @@ pub struct PeerStats {
     pub received_blocks: u64,
     /// Their bytes.
     pub received_block_bytes: u64,
-    /// Sent blocks.
     pub sent_blocks: u64,
     /// Their bytes.
     pub sent_block_bytes: u64,

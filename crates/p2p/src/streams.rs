@@ -1,7 +1,7 @@
 //! The Bitswap streams of a host.
 //!
 //! To send, a connection has one stream that stays open, or two if both sides speak the leaves
-//! protocol. To receive, it reads as many streams as the other side opens.
+//! protocol. To receive, it reads every stream that the other side opens.
 //!
 //! Implementations differ in how they use streams. Some open a new stream for each message, some
 //! write all messages into one, and some never open a second stream after the first was closed. So

@@ -4,24 +4,16 @@ use std::path::{Path, PathBuf};
 
 /// Why the key of a private network cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SwarmKeyError {
-    /// The file cannot be read.
     #[error("cannot read the swarm key {}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// The file does not contain a swarm key.
     #[error(
         "{} is not a swarm key: it must have the lines /key/swarm/psk/1.0.0/, /base16/ and 64 hexadecimal digits",
         path.display()
     )]
-    NotAKey {
-        /// The file.
-        path: PathBuf,
-    },
+    NotAKey { path: PathBuf },
 }
 
 /// Reads a key file in the format of private IPFS networks.

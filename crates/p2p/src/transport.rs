@@ -28,7 +28,7 @@ use membership::Membership;
 use new_port::NewPort;
 use tls::Tls;
 
-/// Bytes to read from a socket at once. TLS would read only 4 KiB.
+/// Bytes to read from a socket in one call. TLS would read only 4 KiB.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Bytes that are buffered before encryption. Without the buffer, yamux would send the header of

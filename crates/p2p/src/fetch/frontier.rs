@@ -10,7 +10,7 @@ use crate::settings::FetchLimits;
 
 /// Pending leaves. While there are more, no further inner node is requested.
 const PENDING_LEAVES_MAX: usize = 16 * 1024;
-/// Inner nodes that are requested at once. Each may have many links.
+/// Inner nodes that are requested at the same time. Each may have many links.
 const REQUESTED_INNER_NODES_MAX: usize = 64;
 
 /// The part of a DAG that is fetched.
@@ -27,24 +27,11 @@ pub(crate) enum FetchScope {
 pub enum DagError {
     /// The CID of a block has the dag-pb codec, but its bytes are not a valid node.
     #[error("{cid} is not a dag-pb node: {error}")]
-    DagPb {
-        /// The block.
-        cid: Cid,
-        /// The cause.
-        error: DagPbError,
-    },
-    /// The DAG has too many nodes with links.
+    DagPb { cid: Cid, error: DagPbError },
     #[error("the DAG has more than {max} nodes with links, which is the limit")]
-    TooManyNodes {
-        /// The limit.
-        max: usize,
-    },
-    /// The DAG is too deep.
+    TooManyNodes { max: usize },
     #[error("the DAG is more than {max} levels deep, which is the limit")]
-    TooDeep {
-        /// The limit.
-        max: usize,
-    },
+    TooDeep { max: usize },
 }
 
 /// Selects the blocks of one DAG to request next, without a clock, a network or a disk.
@@ -197,7 +184,6 @@ impl Frontier {
     }
 }
 
-/// A block that is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PendingBlock {
     pub(crate) cid: Cid,

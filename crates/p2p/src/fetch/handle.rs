@@ -10,7 +10,6 @@ use super::frontier::DagError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FetchId(pub(crate) u64);
 
-/// The progress of a fetch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Bytes of blocks that came from peers and are in the store.
@@ -40,12 +39,9 @@ impl Progress {
     }
 }
 
-/// The result of a fetch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetched {
-    /// The final progress.
     pub progress: Progress,
-    /// The duration of the fetch.
     pub took: Duration,
 }
 
@@ -58,16 +54,11 @@ pub enum FetchError {
     /// The store cannot write or read a block.
     #[error(transparent)]
     Store(#[from] watchfire_store::StoreError),
-    /// The limit of running fetches is reached.
     #[error("{max} fetches are running, which is the limit: try again later")]
-    TooMany {
-        /// The limit.
-        max: usize,
-    },
+    TooMany { max: usize },
     /// The operating system cannot create a thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
-    /// The host has stopped.
     #[error("the host has stopped")]
     Stopped,
 }

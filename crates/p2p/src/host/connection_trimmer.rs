@@ -44,7 +44,7 @@ impl ConnectionTrimmer {
     /// Returns the peers to disconnect, the longest unused first. Protected peers are never among
     /// them.
     ///
-    /// Above seven eighths of the limit, this selects as many peers as are needed to reach three
+    /// Above seven eighths of the limit, this selects the number of peers that is needed to reach three
     /// quarters. Peers within the grace period are not selected.
     pub(super) fn surplus(
         &self,

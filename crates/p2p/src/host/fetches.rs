@@ -43,7 +43,6 @@ struct RunningFetch {
     unwritten_bytes: usize,
 }
 
-/// An update of a fetch.
 pub(super) enum FetchUpdate {
     Event(FetchEvent),
     /// The handle of the fetch was dropped.

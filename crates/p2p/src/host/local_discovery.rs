@@ -3,36 +3,19 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use libp2p::Multiaddr;
 use libp2p::mdns;
 use libp2p::multiaddr::Protocol as Part;
 use libp2p::swarm::Swarm;
-use libp2p::swarm::behaviour::toggle::Toggle;
-use libp2p::{Multiaddr, PeerId};
 use socket2::{Domain, Socket, Type};
 use tokio::time::Instant;
 
 use super::local_peers::LocalPeers;
 use crate::behaviour::Behaviour;
-use crate::settings::HostSettings;
 
-/// Addresses that libp2p keeps. No network of hosts has so many, so mDNS ends when the limit is reached.
+/// Addresses that libp2p keeps. No network of hosts has this number, so mDNS ends when the limit is reached.
 const ADDRESSES_MAX: usize = 4_096;
 const MDNS_PORT: u16 = 5353;
-
-pub(crate) type LocalDiscovery = Toggle<mdns::tokio::Behaviour>;
-
-/// The behaviour that discovers peers, if the settings say so.
-pub(crate) fn behaviour(settings: &HostSettings, own: PeerId) -> LocalDiscovery {
-    let is_v6 = |address: &Multiaddr| matches!(address.iter().next(), Some(Part::Ip6(_)));
-    let config =
-        mdns::Config { enable_ipv6: settings.listen.iter().all(is_v6), ..mdns::Config::default() };
-    let started = settings.local_discovery.then(|| mdns::tokio::Behaviour::new(config, own));
-    let behaviour = started.transpose().unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot discover the hosts of the local network by mDNS");
-        None
-    });
-    behaviour.into()
-}
 
 /// Passes the changes to the discovered peers.
 pub(super) fn handle_event(
@@ -80,7 +63,7 @@ pub(super) fn check_address(swarm: &Swarm<Behaviour>, address: &Multiaddr) {
     }
 }
 
-/// Opens and closes a socket like that of libp2p.
+/// Opens and closes a socket, as libp2p would.
 fn open_socket(ip: IpAddr) -> io::Result<()> {
     let socket = Socket::new(Domain::for_address((ip, 0).into()), Type::DGRAM, None)?;
     socket.set_reuse_address(true)?;

@@ -1,4 +1,4 @@
-//! The requests of a host and those of its peers.
+//! The requests of a host and of its peers.
 
 use std::collections::HashMap;
 

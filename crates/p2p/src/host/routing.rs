@@ -12,10 +12,17 @@ use tokio::sync::oneshot;
 use watchfire_bitswap::SessionId;
 use watchfire_content::{Cid, Codec};
 
-use crate::RoutedPeer;
 use crate::behaviour::Behaviour;
 use crate::error::RoutingError;
 use crate::settings::{Dht, HostSettings};
+
+/// A peer that content routing found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutedPeer {
+    pub peer: PeerId,
+    /// Its known addresses, without its id.
+    pub addresses: Vec<Multiaddr>,
+}
 
 /// Most providers of one block that a search returns.
 const PROVIDERS_MAX: usize = 10;
@@ -228,7 +235,6 @@ impl Routing {
     }
 }
 
-/// The peers of the routing table.
 pub(super) fn known_peers(swarm: &mut Swarm<Behaviour>) -> Vec<RoutedPeer> {
     let Some(kad) = swarm.behaviour_mut().kad.as_mut() else { return Vec::new() };
     let buckets = kad.kbuckets();

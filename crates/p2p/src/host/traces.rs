@@ -13,11 +13,11 @@ use watchfire_traces::{Kind, Span, TraceContext, is_on};
 
 use super::peer_numbers::PeerNumber;
 
-/// Sessions of one peer that are served within spans. While it has so many, further ones have none.
+/// Sessions of one peer that are served within spans. While a peer has this number, further ones have none.
 const SERVED_PER_PEER_MAX: usize = 4;
 /// Peers that are served within spans. Further ones have none.
 const SERVED_PEERS_MAX: usize = 256;
-/// A session of another host counts as ended when it got no block for so long.
+/// A session of another host counts as ended after this time without a block.
 const SERVED_IDLE: Duration = Duration::from_secs(2);
 /// Wanted blocks of one session that are known here. The first request for further ones at a peer has
 /// no span.

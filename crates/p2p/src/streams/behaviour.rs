@@ -13,9 +13,8 @@ use libp2p::{Multiaddr, PeerId};
 use watchfire_bitswap::{Message, Protocol};
 
 use super::handler::{Handler, HandlerCommand, HandlerEvent};
-use super::protocols::SupportedProtocols;
+use super::protocols::{self, SupportedProtocols};
 use super::receive_budget::{HostReceiveBudget, Reservation};
-use crate::framing;
 use crate::settings::StreamLimits;
 
 /// Messages of one peer that are kept until a stream to it is open. Further messages are dropped.
@@ -24,7 +23,6 @@ const EARLY_MESSAGES_MAX: usize = 1024;
 /// Bytes of those messages. They contain only wants, because no block was requested yet.
 const EARLY_BYTES_MAX: usize = 256 * 1024;
 
-/// An event of the streams.
 #[derive(Debug)]
 pub(crate) enum StreamEvent {
     /// Messages can be sent to this peer.
@@ -66,7 +64,7 @@ struct Peer {
 }
 
 impl BitswapStreams {
-    /// `receiving_bytes_max` bounds the messages that all connections receive at once.
+    /// `receiving_bytes_max` bounds the messages that all connections receive at the same time.
     pub(crate) fn new(
         limits: StreamLimits,
         receiving_bytes_max: usize,
@@ -91,7 +89,7 @@ impl BitswapStreams {
     pub(crate) fn send(&mut self, peer_id: PeerId, message: Message) -> usize {
         let Some(peer) = self.peers.get_mut(&peer_id) else { return 0 };
         let Some(&(connection, protocol)) = peer.open.first() else { return 0 };
-        let bytes = framing::encoded_len(&message, protocol);
+        let bytes = protocols::encoded_len(&message, protocol);
         peer.unwritten_bytes += bytes;
         let handler = NotifyHandler::One(connection);
         let event = HandlerCommand::Send(message);

@@ -18,10 +18,9 @@ use watchfire_bitswap::{Message, Protocol};
 
 use super::message_reader::{MessageReader, ReadError};
 use super::message_writer::MessageWriter;
-use super::protocols::SupportedProtocols;
+use super::protocols::{self, SupportedProtocols};
 use super::receive_budget::{HostReceiveBudget, ReceiveBudget, Reservation};
 use super::send_streams::SendStreams;
-use crate::framing;
 use crate::settings::StreamLimits;
 
 /// The first pause before a failed stream is opened again. It doubles with each failure.
@@ -53,7 +52,7 @@ pub(crate) enum HandlerEvent {
     Receiving,
     /// A complete message arrived.
     Message { message: Message, bytes: usize, reservation: Reservation },
-    /// Bytes of messages, as counted by [`framing::encoded_len`], were written to the network.
+    /// Bytes of messages, as counted by [`protocols::encoded_len`], were written to the network.
     Written { bytes: usize },
     /// A malformed message arrived. `count` is the number of such messages on this connection.
     Malformed { error: String, count: u32 },
@@ -235,7 +234,7 @@ impl Handler {
                 Ok(raw) => {
                     let bytes = raw.bytes.len();
                     self.receiving_reported_at = Instant::now();
-                    return Poll::Ready(match framing::decode(&raw.bytes, raw.protocol) {
+                    return Poll::Ready(match protocols::decode(&raw.bytes, raw.protocol) {
                         Ok(message) => {
                             HandlerEvent::Message { message, bytes, reservation: raw.reservation }
                         }

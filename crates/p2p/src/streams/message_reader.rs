@@ -12,7 +12,7 @@ use watchfire_store::PooledBuffer;
 
 use super::receive_budget::{Grant, ReceiveBudget, Reservation};
 
-/// Bytes to read at once between two messages. One read returns many small messages.
+/// Bytes to read in one call between two messages. One read returns many small messages.
 const READ_AHEAD_BYTES: usize = 4096;
 
 /// A message that was not decoded yet, and the part of the receive budget that it takes.
@@ -56,7 +56,6 @@ const START: State = State::Length { value: 0, bits: 0 };
 /// Why a stream of the other side cannot be read any further.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    /// A message exceeds the limit.
     #[error("a message of {len} bytes exceeds the limit of {max} bytes")]
     TooLong { len: u64, max: usize },
     /// A length is not a valid number.

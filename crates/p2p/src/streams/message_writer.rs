@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncWrite};
 
-/// Written bytes that are reported at once, even if more bytes wait to be written.
+/// Written bytes that are reported immediately, even if more bytes wait to be written.
 const REPORTED_BYTES: usize = 64 * 1024;
 
 /// The longest time between two reports while a long message is being written. On a slow link the
@@ -87,7 +87,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> MessageWriter<S> {
         Poll::Pending
     }
 
-    /// Fails if the other side has reset the stream. Most peers close their half at once.
+    /// Fails if the other side has reset the stream. Most peers close their half immediately.
     fn check_reset(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if self.is_readable {
             let mut byte = [0; 1];

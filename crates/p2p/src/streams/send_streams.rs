@@ -7,7 +7,7 @@ use futures::{AsyncRead, AsyncWrite};
 use watchfire_bitswap::{Message, Protocol};
 
 use super::message_writer::MessageWriter;
-use crate::framing;
+use super::protocols;
 
 /// One stream for all messages, or one for control messages and one for blocks. With two streams,
 /// short control messages do not wait behind long blocks.
@@ -54,7 +54,7 @@ fn push<S: AsyncRead + AsyncWrite + Unpin>(
     message: &Message,
     protocol: Protocol,
 ) {
-    framing::encode(message, protocol).into_iter().for_each(|chunk| stream.push(chunk));
+    protocols::encode(message, protocol).into_iter().for_each(|chunk| stream.push(chunk));
 }
 
 #[cfg(test)]

@@ -1,9 +1,31 @@
-//! Proves to a peer that this host has the key of a private network, on a connection that is encrypted
-//! already.
+//! Proves to a peer that this host has the key of a private network, on a connection that is
+//! encrypted already.
 //!
-//! Each side sends a code of 32 bytes: HMAC-SHA-256 with the key over a secret of this TLS session and
-//! the side's role. So a code is of no use on another connection, and tells nothing about the key. In
-//! contrast to a swarm key, nothing is encrypted twice.
+//! Without it, everyone who reaches the port of a host can take blocks from it: TLS proves which
+//! peer id is at the other end, and anyone can generate one. The pre-shared key of libp2p keeps
+//! strangers out, but it encrypts every byte once more, below TLS. That took 55 % of a mirror's CPU
+//! time. The proof here costs 32 bytes and one HMAC in each direction for a connection, and nothing
+//! for a block.
+//!
+//! Each side sends a code: HMAC-SHA-256 with the network's key over a secret of this TLS session
+//! and the side's role. Each part prevents one attack:
+//!
+//! - **The HMAC.** The key itself is never sent. A member that is deceived into connecting to a
+//!   stranger tells it nothing: without the key, the code looks like random bytes.
+//! - **The secret of the session.** TLS derives it for both ends, and no two sessions have the same
+//!   one. So a code that was recorded is of no use on the next connection. Nor can a stranger stand
+//!   between two members and hand on their codes: it has one session with each, and the codes of
+//!   one do not fit the other.
+//! - **The role.** A stranger could send a member's own code back to it. The codes of client and
+//!   server differ, so its own code is not the one that a member expects.
+//!
+//! Both sides send before they read, so the proof takes half a round trip, and neither waits for
+//! the other in vain. 32 bytes always fit the socket's buffer. The proof is part of the upgrade of
+//! the connection: before it has succeeded there are no streams, so no request is read. The timeout
+//! of a dial bounds it too (`dial_timeout`, for both sides), so a peer that sends no code holds a
+//! socket no longer than one that does not finish TLS. A network with a key offers only this
+//! upgrade (`/watchfire/tls-membership/1.0.0`) and no QUIC, so a peer cannot choose a way without
+//! the proof.
 
 use std::io;
 

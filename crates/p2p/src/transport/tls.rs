@@ -141,28 +141,42 @@ impl Verifier {
         // Parsing verifies that it is self-signed, and that the key of its peer id signed its key.
         certificate::parse(end_entity).map(drop).map_err(invalid)
     }
-
-    fn verify_signature(
-        &self,
-        message: &[u8],
-        end_entity: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let certificate = certificate::parse(end_entity).map_err(invalid)?;
-        certificate
-            .verify_signature(signed.scheme, message, signed.signature())
-            .map_err(invalid)?;
-        Ok(HandshakeSignatureValid::assertion())
-    }
 }
 
 fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))))
 }
 
-/// TLS 1.2 is disabled, but the traits of rustls require an answer.
-fn reject_tls12() -> Result<HandshakeSignatureValid, Error> {
-    Err(Error::General("TLS 1.2 is not supported".to_owned()))
+/// The methods about signatures, which rustls asks of the verifier of either side.
+macro_rules! verify_signatures {
+    () => {
+        // TLS 1.2 is disabled, but the traits require an answer.
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::General("TLS 1.2 is not supported".to_owned()))
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            end_entity: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            let certificate = certificate::parse(end_entity).map_err(invalid)?;
+            certificate
+                .verify_signature(signed.scheme, message, signed.signature())
+                .map_err(invalid)?;
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.0.supported_schemes()
+        }
+    };
 }
 
 impl ServerCertVerifier for Verifier {
@@ -177,27 +191,7 @@ impl ServerCertVerifier for Verifier {
         self.verify(end_entity, intermediates).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        reject_tls12()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        end_entity: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verify_signature(message, end_entity, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
+    verify_signatures!();
 }
 
 impl ClientCertVerifier for Verifier {
@@ -214,27 +208,7 @@ impl ClientCertVerifier for Verifier {
         self.verify(end_entity, intermediates).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        reject_tls12()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        end_entity: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verify_signature(message, end_entity, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
+    verify_signatures!();
 }
 
 #[cfg(test)]
