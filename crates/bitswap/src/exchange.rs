@@ -21,7 +21,7 @@ use crate::{
     RequestStrategy, SessionId, Totals, Want, WantEntry,
 };
 
-/// A peer that waits for blocks gets a reminder after so long without a message.
+/// A peer that waits for blocks gets a reminder after this time without a message.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How often to compare how many blocks this node and other leechers lack.
@@ -192,7 +192,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
     }
 
-    /// The send buffer of a peer has room for so many bytes now. This replaces earlier reports.
+    /// The send buffer of a peer has room for `room_bytes` now. This replaces earlier reports.
     ///
     /// The exchange subtracts the bytes that it sends. Report the room again when the buffer has
     /// drained. While there is any room, a message of one block is sent whatever its length, so no
@@ -210,7 +210,6 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.begin_input(now);
     }
 
-    /// Starts a session.
     pub fn start_session(&mut self, now: Instant) -> SessionId {
         self.begin_input(now);
         self.requester.start_session()
@@ -250,7 +249,7 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
     }
 
     /// Requests these blocks first and in this order, once they are wanted, because a reader needs
-    /// them next. They replace those of the previous call. At most 64; further ones are ignored.
+    /// them next. They replace the blocks of the previous call. At most 64; further ones are ignored.
     pub fn set_urgent(&mut self, now: Instant, cids: &[Cid]) {
         self.begin_input(now);
         self.requester.set_urgent(cids);
@@ -299,7 +298,6 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         wakes.into_iter().flatten().min()
     }
 
-    /// The next output.
     pub fn poll_output(&mut self) -> Option<Output<P, B>> {
         if self.outputs.is_empty() && !self.is_settled {
             self.is_settled = true;
@@ -511,7 +509,6 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         })
     }
 
-    /// The connected peers.
     pub fn peers(&self) -> impl Iterator<Item = P> {
         self.send_buffers.keys().copied()
     }

@@ -3,7 +3,7 @@
 //! A DAG node is a list of links, and its CID fixes their order. So peers that have the node can
 //! name its links by index, without CIDs. A peer subscribes to the list. It receives which leaves
 //! are available now and which arrive later. It requests runs of leaves and receives them on one
-//! stream. All other messages are those of Bitswap, on a second stream. Requests are assigned as
+//! stream. All other messages are Bitswap messages, on a second stream. Requests are assigned as
 //! with Bitswap. `docs/reference/protocols/leaves.md` has the protocol.
 
 mod frame;
@@ -19,7 +19,7 @@ use watchfire_content::Cid;
 
 pub use frame::{FrameError, decode, encode, encoded_len};
 pub use list_message::ListMessage;
-pub use ranges::Ranges;
+pub use ranges::{Ranges, RangesError};
 
 use crate::{Message, Misbehaviour, Payload, Presence, SessionId, WantEntry, WantKind};
 use known_lists::KnownLists;

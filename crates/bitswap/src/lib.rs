@@ -12,7 +12,9 @@
 //! - A [`RequestStrategy`] chooses which block to request from which peer. The default is
 //!   [`RarestFirst`].
 //! - The exchange queues no bytes. It sends messages that fit into the send buffer of a peer
-//!   ([`Exchange::handle_writable`]), and reads a block from the store only to send it at once.
+//!   ([`Exchange::handle_writable`]), and reads a block from the store only to send it immediately.
+
+#![allow(missing_docs, reason = "only the crate `watchfire` is public")]
 
 pub mod leaves;
 pub mod message;
@@ -22,25 +24,21 @@ mod exchange;
 mod ledger;
 mod limits;
 mod output;
-mod payload;
-mod protocol;
 mod rarest_first;
 mod requester;
 mod send_buffer;
 mod strategy;
 mod totals;
 mod uplink;
-mod want;
 
 pub use bit_set::BitSet;
 pub use exchange::Exchange;
 pub use limits::Limits;
-pub use message::{Message, Presence, WantEntry, WantKind};
+pub use message::{Message, Payload, Presence, Protocol, WantEntry, WantKind};
 pub use output::{Misbehaviour, Output};
-pub use payload::Payload;
-pub use protocol::Protocol;
 pub use rarest_first::RarestFirst;
-pub use requester::{ExchangePolicy, PeerState, Requester, Response, WantHaves, Wanted, Wants};
+pub use requester::{
+    ExchangePolicy, PeerState, Requester, Response, SessionId, Want, WantHaves, Wanted, Wants,
+};
 pub use strategy::RequestStrategy;
 pub use totals::{PeerTotals, Totals};
-pub use want::{SessionId, Want};

@@ -10,7 +10,7 @@ pub struct Limits {
     pub sent_wants_per_peer_max: usize,
     /// Most bytes of blocks that are being read, or were read and are unsent, for all peers
     /// together and for peers that left. At the limit, the next peer waits. One block is always
-    /// allowed. Usually at most as many bytes are under way to all peers.
+    /// allowed. Usually at most this number of bytes is under way to all peers.
     pub reading_bytes_max: usize,
     /// Bytes of blocks after which a message is sent. A longer block is sent alone.
     pub message_bytes_max: usize,
@@ -20,7 +20,7 @@ pub struct Limits {
     pub window_bytes_min: usize,
     /// Most bytes to request from one peer at a time. One block is always allowed.
     pub window_bytes_max: usize,
-    /// Most bytes to request from all peers at a time. All may answer at once, and a message that
+    /// Most bytes to request from all peers at a time. All may answer at the same time, and a message that
     /// has begun to arrive is in memory. Always allowed are one block, one more from its only
     /// holder, and one in place of each request that is being cancelled. In a swarm, a node that is
     /// not behind the others requests a quarter less.
@@ -38,7 +38,7 @@ pub struct Limits {
     pub response_timeout: Duration,
     /// Silence of a peer that claims to have requested blocks after which the peer is dropped.
     pub stalled_after: Duration,
-    /// Most blocks that a peer may send without a request, besides as many as were useful. A peer
+    /// Most blocks that a peer may send without a request, besides one for each useful block. A peer
     /// that sends more is dropped.
     pub unrequested_blocks_max: u64,
     /// Most blocks with CIDs that were never wanted, from a peer that has requests. A peer that

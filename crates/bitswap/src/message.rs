@@ -21,6 +21,8 @@ mod decode;
 mod encode;
 mod frame;
 
+use std::fmt::Debug;
+
 use watchfire_content::protobuf::ProtobufError;
 use watchfire_content::{Block, BlockError, Cid, CidError};
 use watchfire_types::TraceContext;
@@ -38,6 +40,60 @@ pub const ENTRIES_MAX: usize = 1024;
 
 /// The field of [`Message::trace`], far from the numbers that Bitswap may use one day.
 const TRACE_FIELD: u64 = 1000;
+
+/// The protocol that a peer speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// Blocks without a CID, read as dag-pb nodes of CID version 0. No HAVE.
+    V1_0,
+    /// Blocks with the prefix of their CID. No HAVE.
+    V1_1,
+    /// HAVE, DONT_HAVE, and want-haves.
+    V1_2,
+    /// All of 1.2, and lists of leaves. [`leaves`](crate::leaves) has its own protocol id.
+    Leaves,
+}
+
+impl Protocol {
+    /// The protocol ids of Bitswap, preferred first. The unversioned id is an older name of 1.0.
+    pub const IDS: [(&'static str, Protocol); 4] = [
+        ("/ipfs/bitswap/1.2.0", Protocol::V1_2),
+        ("/ipfs/bitswap/1.1.0", Protocol::V1_1),
+        ("/ipfs/bitswap/1.0.0", Protocol::V1_0),
+        ("/ipfs/bitswap", Protocol::V1_0),
+    ];
+
+    /// Whether the protocol has want-haves, HAVE and DONT_HAVE.
+    pub const fn has_presences(self) -> bool {
+        matches!(self, Protocol::V1_2 | Protocol::Leaves)
+    }
+}
+
+/// A block, or its stand-in in a simulation, with a verified CID.
+///
+/// The exchange trusts [`Payload::cid`]. [`Block`] ensures it by hashing. So a malicious peer
+/// cannot send wrong bytes under a requested CID: its block has a CID that was never wanted.
+pub trait Payload: Clone + Debug {
+    fn cid(&self) -> &Cid;
+
+    /// The number of bytes that it carries or stands for.
+    fn len(&self) -> usize;
+
+    /// Whether it has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Payload for Block {
+    fn cid(&self) -> &Cid {
+        Block::cid(self)
+    }
+
+    fn len(&self) -> usize {
+        self.bytes().len()
+    }
+}
 
 /// A message from one peer to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +136,12 @@ impl<B> Default for Message<B> {
 }
 
 impl<B> Message<B> {
+    /// All blocks of the message, leaves included.
+    pub fn payloads(&self) -> impl Iterator<Item = &B> {
+        let leaves = self.leaves.iter().filter_map(ListMessage::block);
+        self.blocks.iter().chain(leaves)
+    }
+
     /// Whether it has any part that Bitswap itself has.
     pub fn has_bitswap(&self) -> bool {
         let Message { full, wants, blocks, presences, trace, .. } = self;
@@ -92,7 +154,7 @@ impl<B> Message<B> {
         !self.has_bitswap() && self.leaves.is_empty()
     }
 
-    /// Splits it into a message without blocks and one with them. Together they are as long as the
+    /// Splits it into a message without blocks and one with them. Together they have the length of the
     /// whole. On a stream of its own, the first does not wait for blocks.
     pub fn apart(mut self) -> (Self, Self) {
         let leaves = std::mem::take(&mut self.leaves);
@@ -128,7 +190,6 @@ pub struct WantEntry {
 pub enum WantKind {
     /// HAVE, if the receiver has the block.
     Have,
-    /// The block.
     Block,
 }
 
@@ -152,7 +213,6 @@ pub enum MessageError {
         /// Most bytes of a message.
         max: usize,
     },
-    /// The length before a message is not a valid varint.
     #[error("cannot read the length of a message: not a valid varint")]
     InvalidLength,
     /// The message is not valid protobuf.

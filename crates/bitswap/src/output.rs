@@ -8,7 +8,6 @@ pub enum Output<P, B = Block> {
     /// Write a message to a peer, after those sent before. It fits into the reported room of the
     /// send buffer, unless it is a single block.
     Send {
-        /// The receiver.
         peer: P,
         /// At most [`Limits::message_bytes_max`](crate::Limits::message_bytes_max) of blocks,
         /// unless a single block is longer.
@@ -18,24 +17,17 @@ pub enum Output<P, B = Block> {
     /// [`Exchange::handle_lookup`](crate::Exchange::handle_lookup), or later if the block may be
     /// elsewhere. At most [`Limits::wants_per_peer_max`](crate::Limits::wants_per_peer_max) for
     /// each peer are unanswered.
-    Lookup {
-        /// The block.
-        cid: Cid,
-    },
+    Lookup { cid: Cid },
     /// List the links of a node, and which of them are in the local store, because a peer
     /// subscribed to them. Answer with [`Exchange::handle_links`](crate::Exchange::handle_links).
     /// At most 1024 for each peer are unanswered.
-    ListLinks {
-        /// The node.
-        node: Cid,
-    },
+    ListLinks { node: Cid },
     /// Read a block to send it to a peer. Answer with
     /// [`Exchange::handle_read`](crate::Exchange::handle_read), even if the peer has left. At most
     /// [`Limits::reading_bytes_max`](crate::Limits::reading_bytes_max) are unanswered or unsent.
     Read {
         /// The peer that wants the block.
         peer: P,
-        /// The block.
         cid: Cid,
     },
     /// A wanted block arrived. Each is reported once. Other peers get it after
@@ -43,7 +35,6 @@ pub enum Output<P, B = Block> {
     BlockReceived {
         /// The sessions that wanted it.
         sessions: Vec<SessionId>,
-        /// The block.
         block: B,
         /// The peer that sent it.
         from: P,
@@ -52,7 +43,6 @@ pub enum Output<P, B = Block> {
     Answered {
         /// The peer. It may be gone.
         peer: P,
-        /// The block.
         cid: Cid,
         /// Whether the peer has the block; false for a peer that is gone.
         has_block: bool,
@@ -67,21 +57,14 @@ pub enum Output<P, B = Block> {
         cid: Cid,
     },
     /// Disconnect a peer that misbehaved. The exchange has forgotten it already.
-    DropPeer {
-        /// The peer.
-        peer: P,
-        /// The misbehaviour.
-        reason: Misbehaviour,
-    },
+    DropPeer { peer: P, reason: Misbehaviour },
 }
 
 /// Why a peer was dropped. Slowness is never a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misbehaviour {
-    /// The peer had requests for blocks and sent others.
     #[error("the peer sent blocks that match none of the requested CIDs")]
     ForgedBlocks,
-    /// The peer named leaves beyond the end of a list.
     #[error("the peer named leaves that a list does not have")]
     LeafOutOfRange,
     /// The peer kept sending blocks without a request, blocks that cannot be verified, or the same

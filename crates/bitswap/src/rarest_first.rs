@@ -1,4 +1,32 @@
-//! The request strategy of Watchfire.
+//! The request strategy of Watchfire: which block to request next, and from which peer.
+//!
+//! Without it, every leecher requests a page's blocks in the order of the file, from whichever peer
+//! has them. Leechers that opened the page together then hold the same blocks, so none has anything
+//! for another, and the seeder sends everything to everyone. For example, a page has 100 blocks of
+//! 256 KiB, the seeder's uplink sends four of them a second, and 20 leechers read it. In the order
+//! of the file the seeder sends 2,000 blocks, which takes 500 seconds. When each leecher requests
+//! the block that the fewest peers have, the seeder sends each block about once, in 25 seconds, and
+//! the leechers get the rest from each other meanwhile.
+//!
+//! Rarest first alone has four weaknesses, and each has a module:
+//!
+//! - **Nodes choose alike.** Two nodes with the same knowledge would request the same block. So
+//!   among equally rare blocks each takes the first after a random place (`selection`). Urgent
+//!   blocks, such as those that a film shows next, come before all others (`urgent`).
+//! - **A choice ages.** A request that waits for seconds behind others was chosen with knowledge
+//!   from seconds ago. So a node requests only what arrives within about two round trips
+//!   (`request_budget`, and `requester/delivery_rate.rs` for each peer).
+//! - **A seeder that everyone asks becomes the bottleneck.** A node leaves to leechers the blocks
+//!   that they have (`selection`). When another peer gets a block that is requested from the
+//!   seeder, the request moves there, and the seeder is asked for a block that only it has
+//!   (`new_holder`). One or two seeders are kept busy (`rebalance`).
+//! - **Peers become slow or silent.** An idle peer takes requests over from a busy one
+//!   (`take_over`, `rebalance`), and silence moves them elsewhere (`timeouts`).
+//!
+//! The bounds: a choice compares at most 4,096 wants for each level of urgency. Peers that never
+//! sent a block get one request each and 8 together, besides those that move there. Before the
+//! endgame no block is deliberately requested from two peers. In the endgame, when everything that
+//! is wanted is requested, at most 1 % of the wanted blocks are, or one block.
 
 mod new_holder;
 mod rebalance;
@@ -19,11 +47,7 @@ use crate::{RequestStrategy, Totals};
 use rebalance::CHECK_INTERVAL;
 use request_budget::{RequestBudget, requested_bytes_max};
 
-/// Requests the rarest block first.
-///
-/// The window of each peer follows its delivery rate. No block is requested twice before the
-/// endgame. Requests move from busy peers to idle ones. Seeders get requests mostly for rare
-/// blocks.
+/// Requests the rarest block first. The head of this file has the reasons.
 #[derive(Debug)]
 pub struct RarestFirst<P> {
     /// When to look for an idle peer in the endgame next; `None` before the endgame.
@@ -40,8 +64,8 @@ const ENDGAME_INTERVAL: Duration = Duration::from_millis(100);
 /// Most blocks that are requested from unproven peers, one each.
 const UNPROVEN_REQUESTS_MAX: usize = 8;
 
-/// Up to so many wants, peers must answer a want-have with DONT_HAVE too. With more, only with
-/// HAVE.
+/// With at most this many wants, peers must answer a want-have with DONT_HAVE too. With more, they
+/// answer only with HAVE.
 const WANTS_WITH_DONT_HAVE: usize = 16;
 
 impl<P> RarestFirst<P> {

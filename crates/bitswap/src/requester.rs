@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use watchfire_content::Cid;
 use watchfire_types::{Instant, Rng};
 
-use crate::{Limits, Misbehaviour, Protocol, SessionId, Want, WantEntry};
+use crate::{Limits, Misbehaviour, Protocol, WantEntry};
 use peer_requests::BlockRequest;
 use progress::Progress;
 use provider_search::ProviderSearch;
@@ -35,13 +35,13 @@ pub(crate) use peer_blocks::ProviderHint;
 pub use peer_state::PeerState;
 pub use policy::{ExchangePolicy, Response, WantHaves};
 pub(crate) use silence::ReceivedKind;
+pub use wants::{SessionId, Want, Wanted, Wants};
 pub(crate) use wants::{URGENT_MAX, other_cids};
-pub use wants::{Wanted, Wants};
 
 /// Blocks that each peer may send before a peer that sends nothing is stalled.
 const BLOCKS_BEFORE_STALLED: usize = 16;
 
-/// Priorities start here, below those of urgent blocks.
+/// Priorities start here, below the priorities of urgent blocks.
 const PRIORITY_MAX: i32 = i32::MAX - URGENT_MAX as i32;
 
 /// Blocks that were wanted and are remembered. A late answer for older ones is unsolicited.
@@ -268,7 +268,7 @@ impl<P: Copy + Ord> Requester<P> {
         }
     }
 
-    /// Sets the blocks to request first. They replace those of the previous call.
+    /// Sets the blocks to request first. They replace the blocks of the previous call.
     pub(crate) fn set_urgent(&mut self, cids: &[Cid]) {
         self.wants.set_urgent(cids);
         self.note_all_ready_for_requests();

@@ -30,7 +30,6 @@ pub(crate) struct SendBuffer {
     pub message_sent_at: Instant,
     /// Blocks that were sent.
     pub blocks_out: u64,
-    /// Bytes of these blocks.
     pub bytes_out: u64,
 }
 

@@ -3,25 +3,18 @@ use std::time::Duration;
 /// Counts of all that an exchange has done since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Messages received.
     pub messages_in: u64,
-    /// Messages sent.
     pub messages_out: u64,
     /// Wanted blocks received.
     pub blocks_in: u64,
-    /// Bytes of these blocks.
     pub bytes_in: u64,
-    /// Blocks sent.
     pub blocks_out: u64,
-    /// Bytes of these blocks.
     pub bytes_out: u64,
     /// Blocks received that had been wanted before.
     pub duplicate_blocks: u64,
-    /// Bytes of these blocks.
     pub duplicate_bytes: u64,
     /// Blocks received with CIDs that were never wanted.
     pub unsolicited_blocks: u64,
-    /// Bytes of these blocks.
     pub unsolicited_bytes: u64,
     /// Second requests for a block in the endgame.
     pub endgame_requests: u64,
@@ -31,7 +24,6 @@ pub struct Totals {
     pub silent_requests: u64,
     /// Wants and presences that were skipped: too many in a message, or unknown hash functions.
     pub skipped_entries: u64,
-    /// Peers that were dropped.
     pub dropped_peers: u64,
 }
 
@@ -40,11 +32,9 @@ pub struct Totals {
 pub struct PeerTotals {
     /// Wanted blocks that the peer sent.
     pub blocks_in: u64,
-    /// Bytes of these blocks.
     pub bytes_in: u64,
     /// Blocks that were sent to the peer.
     pub blocks_out: u64,
-    /// Bytes of these blocks.
     pub bytes_out: u64,
     /// Blocks that are requested from the peer now.
     pub requested_blocks: usize,

@@ -4,7 +4,7 @@ use watchfire_types::Instant;
 
 /// Limits the bytes of blocks that are under way to all peers together.
 ///
-/// Blocks that are sent to many peers at once all arrive late. Sent one after the other, most
+/// Blocks that are sent to many peers at the same time all arrive late. Sent one after the other, most
 /// arrive sooner and are passed on sooner. So the window is no larger than fills the uplink. A
 /// doubled window is kept if bytes then leave faster. From the usual window on, half of it is tried
 /// first: the window grows only if bytes then leave more slowly, because receivers are slow. Bytes

@@ -9,7 +9,7 @@ use super::Exchange;
 use crate::{Output, Payload};
 
 impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
-    /// A block of so many bytes is in the local store. Peers that wait for it receive it, or HAVE.
+    /// A block of `len` bytes is in the local store. Peers that wait for it receive it, or HAVE.
     pub fn handle_stored(&mut self, now: Instant, cid: &Cid, len: usize) {
         self.handle_stored_for(now, cid, len, |_| true);
         self.announce_leaf(now, cid);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use watchfire_content::varint::{self, VarintError};
 use watchfire_content::{Block, BlockError, Cid, CidError, Prefix};
 
-use super::{ListMessage, Ranges};
+use super::{ListMessage, Ranges, RangesError};
 use crate::message::{self, MessageError};
 use crate::{Message, Payload, Protocol};
 
@@ -23,14 +23,13 @@ mod kind {
     pub(super) const CANCEL_QUEUED: u8 = 10;
 }
 
-/// The start of a long block is copied into the piece before it, until that has so many bytes.
+/// The start of a long block is copied into the piece before it, until that piece has this length.
 /// Otherwise a few header bytes would travel in a packet of their own.
 const COPIED_BYTES: usize = 16 * 1024;
 
 /// Why bytes are not a valid frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The frame is empty, or its kind is unknown.
     #[error("cannot read a frame: unknown kind {kind:?}")]
     UnknownKind {
         /// Its kind; `None` when the frame is empty.
@@ -39,19 +38,11 @@ pub enum FrameError {
     /// A number is not a varint.
     #[error(transparent)]
     Varint(#[from] VarintError),
-    /// A number has more than 32 bits.
     #[error("cannot read the number {value}: it has more than 32 bits")]
-    Number {
-        /// The number.
-        value: u64,
-    },
-    /// Runs of leaves are empty, or adjacent.
-    #[error("cannot read runs of leaves: they are not in their shortest form")]
-    InvalidRuns,
-    /// More leaves than any list has.
-    #[error("cannot read runs of leaves: they exceed the longest list")]
-    TooManyLeaves,
-    /// Bytes follow the end of the frame.
+    Number { value: u64 },
+    /// Runs of leaves are not valid.
+    #[error(transparent)]
+    Ranges(#[from] RangesError),
     #[error("cannot read a frame: {extra} bytes follow its end")]
     TrailingBytes {
         /// Bytes that are left over.
@@ -191,7 +182,7 @@ impl Body<'_> {
     }
 
     fn ranges(&mut self) -> Result<Ranges, FrameError> {
-        Ranges::decode(&self.frame[self.at..])
+        Ok(Ranges::decode(&self.frame[self.at..])?)
     }
 }
 

@@ -121,7 +121,7 @@ impl TheirSubscription {
 }
 
 impl PeerLists {
-    /// Whether the peer may subscribe to one more list, of so many leaves.
+    /// Whether the peer may subscribe to one more list, with this number of leaves.
     pub(super) fn has_room(&self, leaves: u32) -> bool {
         leaves <= LEAVES_MAX
             && self.theirs.len() < LISTS_PER_PEER_MAX

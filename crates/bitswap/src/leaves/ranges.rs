@@ -1,6 +1,20 @@
-use watchfire_content::varint;
+use watchfire_content::varint::{self, VarintError};
 
-use super::{FrameError, LEAVES_MAX};
+use super::LEAVES_MAX;
+
+/// Why bytes are not valid runs of leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RangesError {
+    /// A number is not a varint.
+    #[error(transparent)]
+    Varint(#[from] VarintError),
+    /// Runs are empty, or adjacent.
+    #[error("cannot read runs of leaves: they are not in their shortest form")]
+    Invalid,
+    /// More leaves than any list has.
+    #[error("cannot read runs of leaves: they exceed the longest list")]
+    TooManyLeaves,
+}
 
 /// A set of leaf indexes, stored as runs. The leaves that a peer has mostly form a few runs.
 ///
@@ -62,7 +76,7 @@ impl Ranges {
     }
 
     /// Reads the runs that fill `bytes`.
-    pub(super) fn decode(mut bytes: &[u8]) -> Result<Self, FrameError> {
+    pub(super) fn decode(mut bytes: &[u8]) -> Result<Self, RangesError> {
         let mut runs = Vec::new();
         let mut end = 0_u32;
         while !bytes.is_empty() {
@@ -71,11 +85,11 @@ impl Ranges {
             let (len, read) = varint::decode(bytes)?;
             bytes = &bytes[read..];
             if len == 0 || (gap == 0 && !runs.is_empty()) {
-                return Err(FrameError::InvalidRuns);
+                return Err(RangesError::Invalid);
             }
             let stop = u64::from(end).saturating_add(gap).saturating_add(len);
             let stop = u32::try_from(stop).ok().filter(|stop| *stop <= LEAVES_MAX);
-            let stop = stop.ok_or(FrameError::TooManyLeaves)?;
+            let stop = stop.ok_or(RangesError::TooManyLeaves)?;
             // Both are at most `stop`, which fits.
             runs.push((end + gap as u32, len as u32));
             end = stop;
@@ -137,11 +151,11 @@ mod tests {
             numbers.iter().for_each(|number| varint::encode(*number, &mut bytes));
             Ranges::decode(&bytes)
         };
-        assert_eq!(decode(&[3, 0]), Err(FrameError::InvalidRuns));
-        assert_eq!(decode(&[3, 1, 0, 1]), Err(FrameError::InvalidRuns));
-        assert_eq!(decode(&[0, u64::from(LEAVES_MAX) + 1]), Err(FrameError::TooManyLeaves));
-        assert_eq!(decode(&[u64::MAX, u64::MAX]), Err(FrameError::TooManyLeaves));
-        assert_eq!(decode(&[1 << 31, 1 << 31]), Err(FrameError::TooManyLeaves));
-        assert!(matches!(decode(&[3]), Err(FrameError::Varint(_))));
+        assert_eq!(decode(&[3, 0]), Err(RangesError::Invalid));
+        assert_eq!(decode(&[3, 1, 0, 1]), Err(RangesError::Invalid));
+        assert_eq!(decode(&[0, u64::from(LEAVES_MAX) + 1]), Err(RangesError::TooManyLeaves));
+        assert_eq!(decode(&[u64::MAX, u64::MAX]), Err(RangesError::TooManyLeaves));
+        assert_eq!(decode(&[1 << 31, 1 << 31]), Err(RangesError::TooManyLeaves));
+        assert!(matches!(decode(&[3]), Err(RangesError::Varint(_))));
     }
 }

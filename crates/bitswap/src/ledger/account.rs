@@ -229,7 +229,7 @@ impl<B: Payload> Account<B> {
         (key.0.0 <= URGENT_ABOVE && !self.is_short(cid)).then_some(cid)
     }
 
-    /// Begins a batch of at most so many bytes, or of one block. Blocks that were sent the least
+    /// Begins a batch of at most `bytes_max`, or of one block. Blocks that were sent the least
     /// often come first. A turn that was earned by a new block sends no others, except short ones.
     pub(super) fn next_batch(&mut self, bytes_max: usize, sent: impl Fn(&Cid) -> u32) -> Vec<Cid> {
         let mut cids = Vec::new();
@@ -286,7 +286,7 @@ impl<B: Payload> Account<B> {
         Some(len)
     }
 
-    /// Takes blocks of a complete batch: at most so many bytes with their framing, or one block.
+    /// Takes blocks of a complete batch: at most `bytes_max` with their framing, or one block.
     pub(super) fn take_blocks(&mut self, bytes_max: usize) -> Vec<(Cid, B)> {
         if !self.batch.is_complete() {
             return Vec::new();

@@ -42,7 +42,7 @@ const CIDS_MAX: usize = 16 * 1024;
 /// Longest time that a block is left to the peers that were sent it.
 const HOLD_BACK_MAX: Duration = Duration::from_secs(3);
 
-/// A run of new blocks ends after at least so long without one, unless the run was shorter.
+/// A run of new blocks ends after at least this time without one, unless the run was shorter.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// Blocks that were sent again after which peers count as not serving each other.
@@ -87,8 +87,8 @@ impl SentBlocks {
 
     /// Until when a seeder leaves a block to the peers that were sent it, at most
     /// [`HOLD_BACK_MAX`]. During a run of new blocks, peers are about to find other blocks at each
-    /// other; the longer the run, the later. If peers serve each other, the wait lasts as long as
-    /// the run.
+    /// other; the longer the run, the later. If peers serve each other, the wait lasts until the
+    /// run ends.
     pub(super) fn held_back_until(&self, cid: &Cid) -> Option<Instant> {
         let times = self.blocks.get(cid)?;
         let (from, until) = self.fresh?;

@@ -1,4 +1,22 @@
 //! How much to request from all peers together, and from the slow ones among them.
+//!
+//! Each peer has a window of its own (`requester/delivery_rate.rs`). Their sum is too much: 50
+//! peers with the least window of 512 KiB would hold 25 MB of requests. All could answer at the
+//! same time, and most of these blocks were chosen long before their turn, when others were rare.
+//! So the peers together have a window too: the bytes that arrive from all within two round trips,
+//! with room for up to 16 blocks, and never more than
+//! [`Limits::requested_bytes_max`](crate::Limits::requested_bytes_max), which is 16 MiB by default.
+//!
+//! A common window has a weakness. Requests to a slow peer stay in it long after those to a fast
+//! peer have been answered, so the slow ones fill it. For example, one peer delivers 10 MB a second
+//! and nine deliver 10 KB. If the window of 4 MB is divided equally, nine tenths of it wait for 40
+//! seconds at the slow peers, and the fast one is asked for 400 KB at a time. So requests to slow
+//! peers do not count against the others, and slow peers get blocks that another peer has only for
+//! their part of the rate, or an eighth of the window if that is more. A block that no other peer
+//! has is not subject to this.
+//!
+//! In a swarm a node leaves a quarter of the limit unused, unless it is behind the others: shorter
+//! queues at every peer pass each block on sooner.
 
 use watchfire_types::Instant;
 
@@ -19,16 +37,15 @@ pub(super) struct RequestBudget {
     block_rate: u128,
 }
 
-/// A peer is slow if its rate is so many times lower than the mean rate of all bytes, and a block
+/// A peer is slow if its rate is this many times lower than the mean rate of all bytes, and a block
 /// from it takes a second or longer.
 const SLOWER: u128 = 4;
 
-/// The part of the total that may always be requested from slow peers, even if others have the
-/// blocks. More is allowed only if they deliver a larger part. Otherwise their requests would fill
-/// the budget after a while, and nothing would be requested from faster peers.
+/// The part of the window, as a divisor, that may always be requested from slow peers, even if others
+/// have the blocks.
 const SLOW_PART: usize = 8;
 
-/// After so many response timeouts without any block, slow peers receive requests again.
+/// After this many response timeouts without any block, slow peers receive requests again.
 const SILENCE_TIMEOUTS: u32 = 10;
 
 /// Part of the limit, in quarters, that is requested in a swarm. Longer queues at every peer would
@@ -68,9 +85,6 @@ impl RequestBudget {
     }
 
     /// Whether nothing more may be requested from a peer.
-    ///
-    /// More than the bytes that arrive in two round trips would only wait in a queue, and be chosen
-    /// too early. Requests to slow peers do not count against other peers.
     pub(super) fn is_spent<P: Copy + Ord>(
         &self,
         requester: &Requester<P>,

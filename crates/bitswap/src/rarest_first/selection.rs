@@ -7,8 +7,8 @@ use crate::requester::{PeerState, Requester, Wants};
 /// Most open wants that are compared before one is chosen. They start at a random place.
 pub(super) const COMPARED_MAX: usize = 4096;
 
-/// A seeder is fast if its rate is more than so many times the mean rate of the leechers. A fast
-/// seeder is spared only if the leechers together deliver so many times as much as it.
+/// A seeder is fast if its rate is more than this many times the mean rate of the leechers. A fast
+/// seeder is spared only if the leechers together deliver this many times its rate.
 const FAST_SEEDER: u64 = 2;
 
 /// The open want to request first, among a set.

@@ -17,7 +17,6 @@ pub(crate) struct BlockCounts {
     pub unsolicited: u64,
     /// Blocks that were wanted when they arrived.
     pub useful: u64,
-    /// Bytes of the useful blocks.
     pub useful_bytes: u64,
     /// When the last useful block arrived.
     pub useful_at: Instant,

@@ -1,14 +1,33 @@
+//! The request window: how fast a peer delivers, and how many bytes to request from it at a time.
+//!
+//! Without a window, a node must guess, and both guesses are wrong. If it requests one block of 256
+//! KiB at a time over a link with a round trip of 100 ms, it gets at most 2.5 MiB a second, however
+//! fast the link is. If it requests all 64 MiB of a file at a time from a peer that delivers 500 KB
+//! a second, the last block waits for two minutes. Meanwhile other peers that have it are idle, and
+//! the choice of blocks is two minutes old.
+//!
+//! So the window holds the bytes that the peer delivers within two round trips, and two blocks.
+//! With 20 MiB a second, a round trip of 100 ms and blocks of 1 MiB, these are 4 MiB + 2 MiB. One
+//! round trip keeps the link busy until the next request arrives. The second one lets the rate show
+//! that it can grow: while the window is the bottleneck, the window doubles every round trip. Then
+//! the rate stops growing, and so does the window. The second round trip counts as at least 20 ms,
+//! to bridge the pauses of a busy machine.
+//!
+//! The rate follows an increase immediately, and a decrease slowly: each lower sample counts one
+//! eighth, because a pause of a busy machine is not a slower peer. A sample lasts at least one
+//! round trip and 20 ms.
+//!
+//! The bounds: for one peer the window is from `window_bytes_min` (512 KiB by default) to
+//! `window_bytes_max` (32 MiB). The window of all peers together (`rarest_first/request_budget.rs`)
+//! has room for more than two blocks: for those that arrive in two seconds, at most 16.
+
 use std::time::Duration;
 
 use watchfire_types::Instant;
 
 use crate::Limits;
 
-/// How fast a peer delivers, and how many bytes to request from it at a time.
-///
-/// The window holds two blocks and the bytes that the peer delivers within two round trips. These
-/// are at least 20 ms, to bridge the pauses of a busy machine. While the window is the bottleneck,
-/// it doubles every round trip. Otherwise the rate and the window stop growing.
+/// How fast a peer delivers, and its request window.
 #[derive(Debug)]
 pub(crate) struct DeliveryRate {
     /// Bytes per second; 0 while unknown.
@@ -65,7 +84,6 @@ impl DeliveryRate {
         self.usual_latency = Some(usual.map_or(latency, |usual| (usual * 7 + latency) / 8));
     }
 
-    /// Bytes of so many blocks.
     pub(crate) const fn bytes_of_blocks(&self, blocks: usize) -> u64 {
         (blocks * self.block_bytes) as u64
     }

@@ -55,7 +55,7 @@ impl Progress {
         self.last_block_at = now;
     }
 
-    /// The time for so many blocks at the mean rate since the start. The recent rate may be far
+    /// The time for `blocks` at the mean rate since the start. The recent rate may be far
     /// higher, because blocks of several peers end together.
     pub(crate) fn time_for(&self, blocks: usize) -> Duration {
         let (from, before) = self.started;

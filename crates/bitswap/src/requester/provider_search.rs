@@ -77,7 +77,7 @@ impl<P: Copy + Ord> ProviderSearch<P> {
         }
     }
 
-    /// Every peer sent DONT_HAVE for a block. The first search starts at once.
+    /// Every peer sent DONT_HAVE for a block. The first search starts immediately.
     pub(crate) fn note_lacked_by_all(&mut self, now: Instant, sessions: &[SessionId]) {
         for session in sessions {
             let Some(search) = self.sessions.get_mut(session) else { continue };

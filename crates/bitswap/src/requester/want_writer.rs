@@ -11,7 +11,7 @@ const ENTRIES_PER_MESSAGE: usize = 512;
 const ENTRY_BYTES: usize = 64;
 
 impl<P: Copy + Ord> Requester<P> {
-    /// The next entries for a peer, in about so many bytes, and whether there are more.
+    /// The next entries for a peer, in about `room_bytes`, and whether there are more.
     ///
     /// Cancels come first, then want-blocks, then the want-haves that the strategy allows.
     pub(crate) fn take_wants(

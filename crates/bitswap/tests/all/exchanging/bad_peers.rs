@@ -18,14 +18,20 @@ fn haves(blocks: &[FakeBlock]) -> Message<FakeBlock> {
     Message { presences: blocks.iter().map(have).collect(), ..Message::default() }
 }
 
-#[test]
-fn a_peer_that_sends_other_blocks_is_dropped_and_its_requests_go_to_another() {
+/// Node 1 wants blocks that peer 2 claims to have. The test decides what peer 2 sends.
+fn with_claims_of_peer_2(blocks: &[FakeBlock]) -> Net {
     let mut net = trio();
-    let blocks = fake_blocks(20, 50_000);
     net.connect(1, 2, Protocol::V1_2);
     net.nodes[2].is_mute = true;
-    net.want_all(1, &blocks);
-    net.send(2, 1, haves(&blocks));
+    net.want_all(1, blocks);
+    net.send(2, 1, haves(blocks));
+    net
+}
+
+#[test]
+fn a_peer_that_sends_other_blocks_is_dropped_and_its_requests_go_to_another() {
+    let blocks = fake_blocks(20, 50_000);
+    let mut net = with_claims_of_peer_2(&blocks);
     net.run(1, |_| false);
     let forged = (1000..1003).map(|n| FakeBlock { cid: cid(n), len: 50_000 }).collect();
     net.send(2, 1, Message { blocks: forged, ..Message::default() });
@@ -56,12 +62,8 @@ fn a_peer_that_forges_its_only_requested_block_is_dropped() {
 
 #[test]
 fn a_peer_that_only_claims_to_have_blocks_gets_one_request_at_first() {
-    let mut net = trio();
     let blocks = fake_blocks(20, 50_000);
-    net.connect(1, 2, Protocol::V1_2);
-    net.nodes[2].is_mute = true;
-    net.want_all(1, &blocks);
-    net.send(2, 1, haves(&blocks));
+    let mut net = with_claims_of_peer_2(&blocks);
     net.run(1, |_| false);
     assert_eq!(net.nodes[1].exchange.peer(2).unwrap().requested_blocks, 1);
     let first = blocks.iter().take(19).cloned().collect();
@@ -119,12 +121,8 @@ fn requests_to_a_silent_peer_move_to_another() {
 
 #[test]
 fn a_peer_that_claims_blocks_and_never_sends_them_is_dropped() {
-    let mut net = trio();
     let blocks = fake_blocks(3, 50_000);
-    net.connect(1, 2, Protocol::V1_2);
-    net.nodes[2].is_mute = true;
-    net.want_all(1, &blocks);
-    net.send(2, 1, haves(&blocks));
+    let mut net = with_claims_of_peer_2(&blocks);
     net.run(3600, |net| !net.nodes[1].dropped.is_empty());
     assert_eq!(net.nodes[1].dropped, [(2, Misbehaviour::Stalled)]);
     assert!(net.now.as_secs() >= 600);

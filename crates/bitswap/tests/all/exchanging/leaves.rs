@@ -362,7 +362,7 @@ fn queued_leaves_can_be_cancelled_and_sent_ones_arrive() {
 #[test]
 fn new_blocks_are_left_to_subscribers_even_if_these_request_nothing() {
     let dag = Dag::new(11, 100_000);
-    // Blocks that peer 2 receives at once and later, of those that peer 1 was just sent.
+    // Blocks that peer 2 receives immediately and later, of the blocks that peer 1 was just sent.
     let blocks_for_peer_2 = |subscribers: usize| {
         let mut server = Exchange::new(Limits::default(), 1);
         for peer in 1..=subscribers {

@@ -196,7 +196,7 @@ impl Net {
         self.want(node, blocks.iter().map(want))
     }
 
-    /// Runs until no event is left, `until` holds, or so many seconds passed. Returns `until`.
+    /// Runs until no event is left, `until` holds, or this number of seconds has passed. Returns `until`.
     pub fn run(&mut self, secs: u64, until: impl Fn(&Net) -> bool) -> bool {
         let end = self.now + Duration::from_secs(secs);
         while !until(self) {

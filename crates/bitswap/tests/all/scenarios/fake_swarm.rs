@@ -152,7 +152,7 @@ impl FakeSwarm {
         self.send_from(id, Message { wants, ..Message::default() });
     }
 
-    /// Runs for so many nanoseconds.
+    /// Runs for this number of nanoseconds.
     pub fn run(&mut self, nanos: u64) {
         self.run_until(nanos, |_| false);
     }

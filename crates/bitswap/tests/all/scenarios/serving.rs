@@ -22,13 +22,19 @@ impl FakeSwarm {
     }
 }
 
-#[test]
-fn peers_take_turns() {
+/// A node with blocks from 0 on, and peers from 1 on that receive 1 MB a second and send nothing.
+fn seeder(blocks: u8, peers: u64) -> FakeSwarm {
     let mut swarm = FakeSwarm::new(256 * KIB);
-    swarm.store_blocks(0..36);
-    for peer in 1..4 {
+    swarm.store_blocks(0..blocks);
+    for peer in 1..=peers {
         swarm.connect_at(peer, FakeBehaviour::Silent, [], 1000, 10 * MILLI);
     }
+    swarm
+}
+
+#[test]
+fn peers_take_turns() {
+    let mut swarm = seeder(36, 3);
     // Peer 1 wants many blocks before the others connect. Each peer wants other blocks.
     swarm.peer_wants(1, WantKind::Block, 0..24);
     swarm.peer_wants(2, WantKind::Block, 24..30);
@@ -96,11 +102,7 @@ fn a_peer_that_lacks_more_is_served_early_once_a_round() {
 
 #[test]
 fn blocks_that_were_just_sent_are_left_to_other_peers() {
-    let mut swarm = FakeSwarm::new(256 * KIB);
-    swarm.store_blocks(0..12);
-    for peer in 1..7 {
-        swarm.connect_at(peer, FakeBehaviour::Silent, [], 1000, 10 * MILLI);
-    }
+    let mut swarm = seeder(12, 6);
     swarm.peer_wants(1, WantKind::Block, 0..12);
     swarm.run_until(60 * SECOND, |swarm| swarm.blocks_to(1).len() == 12);
     let new = *swarm.blocks_to(1).last().unwrap();
@@ -125,11 +127,7 @@ fn blocks_that_were_just_sent_are_left_to_other_peers() {
 
 #[test]
 fn the_block_of_one_waiting_peer_is_left_to_a_swarm() {
-    let mut swarm = FakeSwarm::new(256 * KIB);
-    swarm.store_blocks(0..12);
-    for peer in 1..7 {
-        swarm.connect_at(peer, FakeBehaviour::Silent, [], 1000, 10 * MILLI);
-    }
+    let mut swarm = seeder(12, 6);
     swarm.peer_wants(1, WantKind::Block, 0..12);
     swarm.run_until(60 * SECOND, |swarm| swarm.blocks_to(1).len() == 12);
     let new = *swarm.blocks_to(1).last().unwrap();
@@ -174,11 +172,7 @@ fn a_peer_that_is_passed_over_does_not_get_blocks_left_to_others() {
 
 #[test]
 fn blocks_that_others_serve_are_left_to_them_for_longer() {
-    let mut swarm = FakeSwarm::new(256 * KIB);
-    swarm.store_blocks(0..12);
-    for peer in 1..7 {
-        swarm.connect_at(peer, FakeBehaviour::Silent, [], 1000, 10 * MILLI);
-    }
+    let mut swarm = seeder(12, 6);
     swarm.peer_wants(1, WantKind::Block, 0..12);
     swarm.run_until(60 * SECOND, |swarm| swarm.blocks_to(1).len() == 2);
     let early = swarm.blocks_to(1)[0];
@@ -202,11 +196,7 @@ fn blocks_that_others_serve_are_left_to_them_for_longer() {
 
 #[test]
 fn no_blocks_are_left_to_peers_that_do_not_serve() {
-    let mut swarm = FakeSwarm::new(256 * KIB);
-    swarm.store_blocks(0..12);
-    for peer in 1..7 {
-        swarm.connect_at(peer, FakeBehaviour::Silent, [], 1000, 10 * MILLI);
-    }
+    let mut swarm = seeder(12, 6);
     swarm.peer_wants(1, WantKind::Block, 0..12);
     swarm.run(60 * SECOND);
     for peer in 2..5 {
@@ -238,7 +228,7 @@ fn too_many_wants_are_answered_with_dont_have() {
     swarm.peer_wants(1, WantKind::Block, 0..40);
     swarm.run(60 * SECOND);
     assert_eq!(swarm.blocks_to(1).len(), 8);
-    // The queue of answers holds twice as many as the wantlist.
+    // The queue of answers holds twice the number of the wantlist.
     assert_eq!(swarm.presences_to(1), (8..24).map(|block| (block, false)).collect::<Vec<_>>());
     check(
         "wantlist-limit",
