@@ -5,23 +5,12 @@ use crate::{Cid, Codec, Multihash, Prefix, Version};
 /// The largest block, which every Bitswap peer accepts.
 pub const BLOCK_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// An error in the bytes of a block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// The hash of the bytes does not match the CID.
     #[error("the bytes do not match {cid}")]
-    HashMismatch {
-        /// The CID.
-        cid: Cid,
-    },
-    /// The block exceeds the limit.
+    HashMismatch { cid: Cid },
     #[error("a block of {len} bytes exceeds the limit of {max} bytes")]
-    TooLarge {
-        /// The length in bytes.
-        len: usize,
-        /// The limit.
-        max: usize,
-    },
+    TooLarge { len: usize, max: usize },
 }
 
 /// Bytes and their CID.
@@ -76,7 +65,7 @@ impl Block {
         Ok(prefix.cid_of(&bytes).map(|cid| Block { cid, bytes }))
     }
 
-    /// Returns the block that is implied by its CID: that of an identity digest, and the empty
+    /// Returns the block that is implied by its CID: the block in an identity digest, and the empty
     /// block.
     ///
     /// Peers do not send these blocks, so call this before requesting a block.
@@ -105,17 +94,14 @@ impl Block {
         Block { cid, bytes }
     }
 
-    /// Returns the CID.
     pub const fn cid(&self) -> &Cid {
         &self.cid
     }
 
-    /// Returns the bytes.
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Returns the CID and the bytes.
     pub fn into_parts(self) -> (Cid, Bytes) {
         (self.cid, self.bytes)
     }

@@ -36,7 +36,6 @@ impl Checksums {
         Checksums { state: FixedState::with_seed(seed) }
     }
 
-    /// Returns the checksum of a block.
     pub fn of(&self, block: &Block) -> Checksum {
         self.sum(block.cid(), block.bytes())
     }

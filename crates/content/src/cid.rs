@@ -62,7 +62,6 @@ impl fmt::Display for Codec {
     }
 }
 
-/// The version of a CID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// A bare sha2-256 multihash of a dag-pb node.
@@ -99,17 +98,14 @@ impl Cid {
         Cid { version: Version::V1, codec, hash }
     }
 
-    /// Returns the version.
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// Returns the codec.
     pub const fn codec(&self) -> Codec {
         self.codec
     }
 
-    /// Returns the hash.
     pub const fn hash(&self) -> &Multihash {
         &self.hash
     }
@@ -177,7 +173,6 @@ impl Cid {
         before + self.hash.encoded_len()
     }
 
-    /// Parses a CID.
     pub fn parse(text: &str) -> Result<Self, CidError> {
         let max = CID_TEXT_CHARS_MAX;
         // Checked first, because base58 takes quadratic time.

@@ -63,46 +63,31 @@ pub enum DagPbError {
     /// The bytes are not a protobuf message.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
-    /// A field of a node is unknown or has the wrong wire type.
     #[error("unknown field {field} of wire type {wire_type} in a node")]
     NodeField {
         /// The field's number.
         field: u64,
-        /// Its wire type.
         wire_type: u8,
     },
-    /// A field of a link is unknown or has the wrong wire type.
     #[error("unknown field {field} of wire type {wire_type} in a link")]
     LinkField {
         /// The field's number.
         field: u64,
-        /// Its wire type.
         wire_type: u8,
     },
     /// The data is repeated, or between the links.
     #[error("the node's fields are interleaved or repeated")]
     NodeOrder,
-    /// The fields of a link are repeated or not in ascending order.
     #[error("field {field} of a link is repeated or out of order")]
-    LinkOrder {
-        /// The number of the field.
-        field: u64,
-    },
-    /// A link has no CID.
+    LinkOrder { field: u64 },
     #[error("a link has no CID")]
     LinkWithoutCid,
-    /// The CID of a link is invalid or not supported.
     #[error("invalid CID of a link: {0}")]
     LinkCid(#[from] CidError),
-    /// The name of a link is not UTF-8.
     #[error("the name of a link is not UTF-8")]
     LinkName,
-    /// The node has more links than [`LINKS_MAX`].
     #[error("a node has more than {max} links, which is the limit")]
-    TooManyLinks {
-        /// The limit.
-        max: usize,
-    },
+    TooManyLinks { max: usize },
 }
 
 impl Node {

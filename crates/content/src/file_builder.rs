@@ -7,7 +7,6 @@ use crate::{Block, Cid, Profile, ProfileError};
 /// The root of a built file or directory, with the values that a link to it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Its CID.
     pub cid: Cid,
     /// The total size of its blocks, each counted as often as it is linked: the link's `tsize`.
     pub dag_bytes: u64,
@@ -88,7 +87,7 @@ impl FileBuilder {
     }
 
     fn emit_leaf<E>(&mut self, emit: &mut impl FnMut(Block) -> Result<(), E>) -> Result<(), E> {
-        // The next chunk is probably as long as this one.
+        // The next chunk probably has the same length.
         let next = Vec::with_capacity(self.chunk.len());
         let chunk = Bytes::from(std::mem::replace(&mut self.chunk, next).into_boxed_slice());
         let file_bytes = chunk.len() as u64;

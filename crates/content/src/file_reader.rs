@@ -25,10 +25,7 @@ pub enum Read {
 pub enum ReadError {
     /// The codec of a block is not used in files.
     #[error("a block of codec {codec} is not part of a file")]
-    Codec {
-        /// The codec.
-        codec: Codec,
-    },
+    Codec { codec: Codec },
     /// A block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("a part of the file is not a dag-pb node: {0}")]
     DagPb(#[from] DagPbError),
@@ -37,16 +34,11 @@ pub enum ReadError {
     UnixFs(#[from] UnixFsError),
     /// The node is a directory, a symbolic link or the like.
     #[error("a node of kind {kind:?} is not part of a file")]
-    Kind {
-        /// Its kind.
-        kind: Kind,
-    },
-    /// The file exceeds the limit of the reader.
+    Kind { kind: Kind },
     #[error("a file of {file_bytes} bytes exceeds the limit of {max} bytes")]
     TooLarge {
         /// Bytes of the file, as its root declares.
         file_bytes: u64,
-        /// The limit.
         max: u64,
     },
     /// The length of a part differs from the declared length.
@@ -74,12 +66,8 @@ pub enum ReadError {
     /// A link with a name, as only directories have.
     #[error("a part of the file has a name")]
     NamedPart,
-    /// The file is deeper than [`FILE_DEPTH_MAX`].
     #[error("the file is more than {max} nodes deep, which is the limit")]
-    TooDeep {
-        /// The limit.
-        max: usize,
-    },
+    TooDeep { max: usize },
 }
 
 /// A part of the file that was not read yet.
@@ -227,7 +215,7 @@ impl FileReader {
 
 /// The part of a file in one block.
 struct Content {
-    /// The bytes in the block itself, which precede those of its links.
+    /// The bytes in the block itself, which precede the bytes of its links.
     data: Bytes,
     links: Vec<Link>,
     block_sizes: Vec<u64>,
@@ -276,15 +264,10 @@ impl Content {
     }
 }
 
-/// An error of [`assemble`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssembleError {
-    /// A block is not stored.
     #[error("block {cid} is missing")]
-    Missing {
-        /// The block.
-        cid: Cid,
-    },
+    Missing { cid: Cid },
     /// The blocks are not a valid file.
     #[error(transparent)]
     Read(#[from] ReadError),

@@ -22,6 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![allow(missing_docs, reason = "only the crate `watchfire` is public")]
+
 pub mod car;
 pub mod dag_pb;
 pub mod encryption;

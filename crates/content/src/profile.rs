@@ -27,7 +27,7 @@ pub struct Profile {
     pub hamt_size_estimation: HamtSizeEstimation,
 }
 
-/// The largest `links_max` of a profile: as many links as fit into a block with their sizes.
+/// The largest `links_max` of a profile: the number of links that fit into a block with their sizes.
 pub const FILE_LINKS_MAX: usize = 8192;
 
 /// The estimated size above which a directory is sharded into several nodes (a HAMT). Other
@@ -43,7 +43,6 @@ pub enum HamtSizeEstimation {
     LinksBytes,
 }
 
-/// An error in a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// The chunk size is zero or too large.
@@ -51,7 +50,6 @@ pub enum ProfileError {
     ChunkBytes {
         /// The value.
         chunk_bytes: usize,
-        /// The limit.
         max: usize,
     },
     /// The number of links is too small or too large.
@@ -59,7 +57,6 @@ pub enum ProfileError {
     LinksMax {
         /// The value.
         links_max: usize,
-        /// The limit.
         max: usize,
     },
 }

@@ -5,7 +5,6 @@
 
 use crate::varint::{self, VarintError};
 
-/// An error in a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
     /// The bytes end within a value.
@@ -17,12 +16,10 @@ pub enum ProtobufError {
     /// A key, a length or a number is not a varint.
     #[error(transparent)]
     Varint(#[from] VarintError),
-    /// The wire type is not supported.
     #[error("field {field} has the unsupported wire type {wire_type}")]
     WireType {
         /// The field's number.
         field: u64,
-        /// Its wire type.
         wire_type: u8,
     },
 }
@@ -110,7 +107,6 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Appends a field.
 pub fn encode_field(field: u64, value: Value<'_>, bytes: &mut Vec<u8>) {
     varint::encode(field << 3 | u64::from(value.wire_type()), bytes);
     match value {

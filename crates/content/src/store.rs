@@ -32,7 +32,6 @@ pub struct StoreFull {
     pub needed: usize,
     /// Bytes that are used.
     pub held: usize,
-    /// The limit in bytes.
     pub max: usize,
 }
 

@@ -10,7 +10,6 @@ use crate::protobuf::{self, Fields, ProtobufError, Value};
 /// The largest number of block sizes: one for each link of a node.
 pub const BLOCK_SIZES_MAX: usize = crate::dag_pb::LINKS_MAX;
 
-/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes of a file, as some importers mark leaves.
@@ -52,9 +51,8 @@ pub struct ModifiedAt {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixFs {
-    /// The kind of the node.
     pub kind: Kind,
-    /// The bytes of a file in this node, which precede those of its links; the target of a symbolic
+    /// The bytes of a file in this node, which precede the bytes of its links; the target of a symbolic
     /// link; the bitmap of a shard.
     pub data: Option<Bytes>,
     /// The length of the file, or of the part of it in this node and its links.
@@ -77,45 +75,31 @@ pub enum UnixFsError {
     /// The bytes are not a protobuf message.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
-    /// The type is missing.
     #[error("the type is missing")]
     NoKind,
-    /// The type is unknown.
     #[error("unknown type {value}")]
     UnknownKind {
         /// The number of the type.
         value: u64,
     },
-    /// A field is unknown or has the wrong wire type.
     #[error("unknown field {field} of wire type {wire_type}")]
     Field {
         /// The field's number.
         field: u64,
-        /// Its wire type.
         wire_type: u8,
     },
-    /// A field is repeated or not in ascending order.
     #[error("field {field} is repeated or out of order")]
-    Order {
-        /// The number of the field.
-        field: u64,
-    },
-    /// There are too many block sizes.
+    Order { field: u64 },
     #[error("more than {max} block sizes, which is the limit")]
-    TooManyBlockSizes {
-        /// The limit.
-        max: usize,
-    },
+    TooManyBlockSizes { max: usize },
     /// Permissions that do not fit into 32 bits.
     #[error("mode {value:#o} is too large")]
     Mode {
         /// The value.
         value: u64,
     },
-    /// A time without seconds.
     #[error("the modification time has no seconds")]
     NoSeconds,
-    /// The nanoseconds exceed a second.
     #[error("{value} nanoseconds are more than a second")]
     Nanos {
         /// The value.

@@ -19,7 +19,6 @@ use unsigned_varint::decode::Error;
 /// The longest encoding of a number, in bytes.
 pub const VARINT_BYTES_MAX: usize = 10;
 
-/// An error in a varint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VarintError {
     /// The bytes end within the number.

@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use crate::dag_pb::{DagPbError, Node};
 use crate::{Block, BlockStore, Cid, Codec};
 
-/// The result of [`Walk::step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WalkStep {
     /// A block that is stored. Its links are visited later.
@@ -14,23 +13,13 @@ pub enum WalkStep {
     End,
 }
 
-/// An error of a walk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WalkError {
     /// A block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("{cid} is not a dag-pb node: {error}")]
-    DagPb {
-        /// The block.
-        cid: Cid,
-        /// The cause.
-        error: DagPbError,
-    },
-    /// The DAG has more blocks than the limit of the walk.
+    DagPb { cid: Cid, error: DagPbError },
     #[error("the DAG has more than {max} blocks, which is the limit")]
-    TooManyBlocks {
-        /// The limit.
-        max: usize,
-    },
+    TooManyBlocks { max: usize },
 }
 
 /// Visits every block below a root once, through files and nested directories.
@@ -220,7 +209,6 @@ mod tests {
         assert_eq!(walk.step(&store), Err(WalkError::TooManyBlocks { max: 2 }));
     }
 
-    /// Stores a node with these links.
     fn put_node(store: &mut MemoryStore, links: &[&Cid]) -> Cid {
         let link = |cid: &&Cid| Link { cid: (*cid).clone(), name: None, tsize: None };
         let node = Node { links: links.iter().map(link).collect(), ..Node::default() };

@@ -7,7 +7,6 @@ const PUSH: u8 = 0;
 const REPLY: u8 = 1;
 const BROADCAST: u8 = 2;
 
-/// A frame of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerFrame {
     pub topic: String,

@@ -39,7 +39,6 @@ pub(crate) struct PeerInfo {
     pub have: Have,
 }
 
-/// The reply to a join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JoinReply {
     pub me: PeerId,

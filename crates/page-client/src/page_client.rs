@@ -32,11 +32,9 @@ const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10);
 /// Largest WebSocket message that is accepted from the server. A relayed frame has 64 KiB.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// The options of a [`PageClient`].
 pub struct PageClientOptions {
     /// Connects to the server.
     pub connector: Arc<dyn Connector>,
-    /// The root of the page.
     pub page: Cid,
     /// The part of the page that is stored here at the start.
     pub have: Have,
@@ -46,7 +44,6 @@ pub struct PageClientOptions {
     pub join_params: Value,
 }
 
-/// The state of the connection to the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
     /// The client connects for the first time.
@@ -59,10 +56,8 @@ pub enum ConnectionState {
     Disconnected(String),
 }
 
-/// The status of a [`PageClient`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageStatus {
-    /// The state of the connection.
     pub connection: ConnectionState,
     /// The numbers of peers and holders of the page.
     pub counts: Counts,

@@ -25,7 +25,6 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 
 /// Connects to a server, as often as needed.
 pub trait Connector: Send + Sync {
-    /// Opens a connection.
     fn connect(&self) -> BoxFuture<'_, io::Result<Box<dyn Connection>>>;
 
     /// Returns the URL of the WebSocket handshake, such as
@@ -33,7 +32,6 @@ pub trait Connector: Send + Sync {
     fn websocket_url(&self) -> String;
 }
 
-/// The default path of the WebSocket.
 const SOCKET_PATH: &str = "/socket/websocket?vsn=2.0.0";
 
 /// The URL of a Watchfire server: a scheme and a host.
@@ -50,7 +48,6 @@ pub struct ServerUrl {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a server URL: use the form http://host or https://host:port")]
 pub struct ServerUrlError {
-    /// The text.
     pub text: String,
 }
 

@@ -5,7 +5,6 @@ use crate::{Cid, CidError};
 /// The longest header that is read, which is enough for a thousand roots.
 pub const CAR_HEADER_BYTES_MAX: usize = 64 * 1024;
 
-/// An error in a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The bytes end within the header.
@@ -14,7 +13,6 @@ pub enum HeaderError {
     /// A byte is not valid at its position.
     #[error("unexpected byte {found:#04x} at {at}")]
     Unexpected {
-        /// The byte.
         found: u8,
         /// Its offset in the header.
         at: usize,
@@ -22,13 +20,8 @@ pub enum HeaderError {
     /// A field is repeated, unknown or missing.
     #[error("its fields are not `roots` and `version`")]
     Fields,
-    /// The version is not 1.
     #[error("version {version} is not supported, only version 1")]
-    Version {
-        /// The version.
-        version: u64,
-    },
-    /// A root is not a supported CID.
+    Version { version: u64 },
     #[error("invalid root: {0}")]
     Root(#[from] CidError),
 }

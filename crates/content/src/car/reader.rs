@@ -4,10 +4,8 @@ use super::header::{self, CAR_HEADER_BYTES_MAX, HeaderError};
 use crate::varint::{self, VarintError};
 use crate::{BLOCK_BYTES_MAX, Block, BlockError, CID_BYTES_MAX, Cid, CidError};
 
-/// The longest section.
 const SECTION_BYTES_MAX: usize = CID_BYTES_MAX + BLOCK_BYTES_MAX;
 
-/// An item of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CarItem {
     /// The roots of the archive, which come first. Their blocks may be missing.
@@ -16,52 +14,24 @@ pub enum CarItem {
     Block(Block),
 }
 
-/// An error in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CarError {
-    /// The header is invalid.
     #[error("invalid header of the archive: {0}")]
     Header(#[from] HeaderError),
-    /// A length is not a varint.
     #[error("invalid length at byte {at} of the archive: {error}")]
-    Length {
-        /// Its offset.
-        at: u64,
-        /// The cause.
-        error: VarintError,
-    },
+    Length { at: u64, error: VarintError },
     /// The header or a section exceeds the limit.
     #[error("{len} bytes at byte {at} of the archive exceed the limit of {max} bytes")]
-    TooLong {
-        /// Its offset.
-        at: u64,
-        /// Its length.
-        len: u64,
-        /// The limit.
-        max: usize,
-    },
+    TooLong { at: u64, len: u64, max: usize },
     /// A section does not begin with a supported CID.
     #[error("invalid section at byte {at} of the archive: {error}")]
-    Cid {
-        /// Its offset.
-        at: u64,
-        /// The cause.
-        error: CidError,
-    },
+    Cid { at: u64, error: CidError },
     /// A block does not match its CID.
     #[error("invalid section at byte {at} of the archive: {error}")]
-    Block {
-        /// Its offset.
-        at: u64,
-        /// The cause.
-        error: BlockError,
-    },
+    Block { at: u64, error: BlockError },
     /// The archive ends within the header or a section.
     #[error("the archive is truncated in the section at byte {at}")]
-    Truncated {
-        /// Its offset.
-        at: u64,
-    },
+    Truncated { at: u64 },
 }
 
 /// Reads an archive in pieces of any size.

@@ -3,15 +3,12 @@ use crate::varint::VarintError;
 /// An error in the bytes or the text of a CID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidError {
-    /// The text is empty.
     #[error("the text is empty")]
     Empty,
-    /// The CID exceeds the limit.
     #[error("a CID of length {len} exceeds the limit of {max}")]
     TooLong {
         /// The length in bytes or characters.
         len: usize,
-        /// The limit.
         max: usize,
     },
     /// The multibase prefix is not supported.
@@ -27,7 +24,6 @@ pub enum CidError {
     Character {
         /// Its byte offset in the text.
         at: usize,
-        /// The character.
         found: char,
     },
     /// The unused bits at the end of the text are too many or not 0.
@@ -38,17 +34,13 @@ pub enum CidError {
     Varint(#[from] VarintError),
     /// The version is not supported, or not allowed in this form.
     #[error("version {version} is not supported here")]
-    Version {
-        /// The version.
-        version: u64,
-    },
+    Version { version: u64 },
     /// The hash function is not supported, so the content could not be verified.
     #[error("hash function {code:#x} is not supported, only sha2-256 (0x12) and identity (0x0)")]
     Hash {
         /// The function's code in the multicodec table.
         code: u64,
     },
-    /// The length of the digest is invalid for the hash function.
     #[error("a digest of {len} bytes is invalid for hash function {code:#x}")]
     DigestLength {
         /// The function's code in the multicodec table.
@@ -59,7 +51,6 @@ pub enum CidError {
     /// The bytes end within the digest.
     #[error("the digest is truncated")]
     Truncated,
-    /// Bytes follow the CID.
     #[error("{extra} bytes follow the CID")]
     TrailingBytes {
         /// The number of bytes.

@@ -9,12 +9,10 @@ pub const IDENTITY_BYTES_MAX: usize = 128;
 /// The first bytes of every sha2-256 multihash: its code and its length.
 pub(super) const SHA2_256_START: [u8; 2] = [0x12, 0x20];
 
-/// A supported hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HashFunction {
     /// The digest is the bytes themselves, at most [`IDENTITY_BYTES_MAX`].
     Identity,
-    /// SHA-256.
     Sha2_256,
 }
 
@@ -56,7 +54,6 @@ impl Multihash {
         (bytes.len() <= IDENTITY_BYTES_MAX).then(|| Multihash::Identity(bytes.into()))
     }
 
-    /// Returns the hash function.
     pub const fn function(&self) -> HashFunction {
         match self {
             Multihash::Identity(_) => HashFunction::Identity,
@@ -64,7 +61,6 @@ impl Multihash {
         }
     }
 
-    /// Returns the digest.
     pub fn digest(&self) -> &[u8] {
         match self {
             Multihash::Identity(digest) => digest,

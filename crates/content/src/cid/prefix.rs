@@ -16,11 +16,8 @@ use crate::varint;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// The version of the CID.
     pub version: Version,
-    /// The codec of the bytes.
     pub codec: Codec,
-    /// The hash function.
     pub hash: HashFunction,
 }
 

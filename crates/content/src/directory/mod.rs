@@ -16,10 +16,8 @@ use shard::{ShardEntry, build_shards, hash_of};
 /// The longest name that [`DirectoryBuilder`] accepts, which is the limit of file systems.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// An error in a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// The name is empty.
     #[error("the name is empty")]
     Empty,
     /// The name would refer to the directory itself or its parent.
@@ -33,12 +31,7 @@ pub enum NameError {
     Nul,
     /// The name is longer than file systems support.
     #[error("a name of {len} bytes exceeds the limit of {max} bytes")]
-    TooLong {
-        /// The length in bytes.
-        len: usize,
-        /// The limit.
-        max: usize,
-    },
+    TooLong { len: usize, max: usize },
 }
 
 fn check_name(name: &str) -> Result<(), NameError> {
@@ -54,27 +47,14 @@ fn check_name(name: &str) -> Result<(), NameError> {
 /// An error while a directory is built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryBuildError {
-    /// The name is invalid.
     #[error("invalid name {name:?}: {error}")]
-    Name {
-        /// The name.
-        name: String,
-        /// The cause.
-        error: NameError,
-    },
-    /// Another entry has this name.
+    Name { name: String, error: NameError },
     #[error("the directory already has an entry {name:?}")]
-    DuplicateName {
-        /// The name.
-        name: String,
-    },
+    DuplicateName { name: String },
     /// The directory is sharded by the hashes of its names, and another name has the same hash.
     /// This does not happen by accident.
     #[error("{name:?} has the same hash as another name")]
-    SameHash {
-        /// The name.
-        name: String,
-    },
+    SameHash { name: String },
 }
 
 /// Builds a directory as kubo does: one node up to [`HAMT_THRESHOLD_BYTES`], and above it a HAMT,
@@ -207,70 +187,46 @@ pub fn build_symlink(profile: Profile, target: &str) -> Result<(Block, Root), cr
     Ok((block, root))
 }
 
-/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name: never empty, `.` or `..`, and without slashes and NULs.
     pub name: String,
-    /// The CID of its root.
     pub cid: Cid,
     /// The total size of its blocks that the directory declares: a hint, not verified.
     pub dag_bytes: Option<u64>,
 }
 
-/// A decoded directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directory {
     entries: Vec<Entry>,
 }
 
-/// An error in the blocks of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryError {
     /// The codec of the block is not dag-pb.
     #[error("a block of codec {codec} is not a directory")]
-    Codec {
-        /// The codec.
-        codec: Codec,
-    },
+    Codec { codec: Codec },
     /// The block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("the directory is not a dag-pb node: {0}")]
     DagPb(#[from] DagPbError),
     /// The data of the node is not UnixFS.
     #[error("the directory is not UnixFS: {0}")]
     UnixFs(#[from] UnixFsError),
-    /// The node is not a directory.
     #[error("{kind:?} is not a directory")]
-    Kind {
-        /// Its kind.
-        kind: Kind,
-    },
+    Kind { kind: Kind },
     /// The block is one shard of a sharded directory. Read it with [`DirectoryReader`].
     #[error("the directory is sharded, and this block is only one shard")]
     Sharded,
-    /// A shard is invalid.
     #[error(transparent)]
     Shard(#[from] ShardError),
     /// The directory exceeds the limit of its reader.
     #[error("the directory has more than {max} entries, which is the limit")]
-    TooManyEntries {
-        /// The limit.
-        max: usize,
-    },
+    TooManyEntries { max: usize },
     /// The name of an entry is invalid, for example a path out of the directory.
     #[error("invalid name {name:?} of an entry: {error}")]
-    Name {
-        /// The name.
-        name: String,
-        /// The cause.
-        error: NameError,
-    },
-    /// Two entries have the same name.
+    Name { name: String, error: NameError },
     #[error("two entries are named {name:?}")]
-    DuplicateName {
-        /// The name.
-        name: String,
-    },
+    DuplicateName { name: String },
 }
 
 impl Directory {
@@ -314,7 +270,6 @@ impl Directory {
         &self.entries
     }
 
-    /// Returns the entry of a name.
     pub fn find(&self, name: &str) -> Option<&Entry> {
         let at = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()?;
         Some(&self.entries[at])

@@ -109,15 +109,10 @@ impl DirectoryReader {
     }
 }
 
-/// An error of [`list`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
-    /// A block is not stored.
     #[error("block {cid} is missing")]
-    Missing {
-        /// The block.
-        cid: Cid,
-    },
+    Missing { cid: Cid },
     /// The blocks are not a valid directory.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
@@ -142,7 +137,6 @@ pub fn list(
 /// The result of [`Lookup::take`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupStep {
-    /// The entry of the name.
     Found(Entry),
     /// The directory has no such entry.
     NotFound,

@@ -15,10 +15,9 @@ const FANOUT: u64 = 256;
 /// The largest number of slots of a shard that is read.
 const FANOUT_MAX: u64 = 1024;
 
-/// An error in a shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShardError {
-    /// The number of slots is not a power of two from 8 to 1024, or not that of the shard above.
+    /// The number of slots is not a power of two from 8 to 1024, or differs from the shard above.
     #[error("invalid shard of {found:?} slots")]
     Fanout {
         /// The value in the shard.
@@ -30,25 +29,16 @@ pub enum ShardError {
         /// The value in the shard.
         found: Option<u64>,
     },
-    /// The bitmap does not match the links.
     #[error("the bitmap of a shard does not match its links")]
     Bitmap,
     /// The name of a link does not begin with its slot, or the slots are out of order.
     #[error("the link {name:?} of a shard has no slot or is out of order")]
-    Slot {
-        /// The name.
-        name: String,
-    },
+    Slot { name: String },
     /// A name is not in the slot of its hash, so a lookup would not find it.
     #[error("{name:?} is not in the slot of its hash")]
-    Misplaced {
-        /// The name.
-        name: String,
-    },
-    /// A shard below the root is empty.
+    Misplaced { name: String },
     #[error("a shard below the root is empty")]
     Empty,
-    /// A shard is deeper than the hash has bits.
     #[error("a shard is deeper than the hash has bits")]
     TooDeep,
 }

@@ -9,7 +9,6 @@ pub enum Output {
     Bytes {
         /// The number of the entry, from 0.
         entry: usize,
-        /// The bytes.
         bytes: Vec<u8>,
     },
 }

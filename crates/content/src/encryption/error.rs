@@ -16,7 +16,6 @@ pub enum PrivateError {
         /// The number of the record, from 0.
         record: u64,
     },
-    /// The length is not that of a private page.
     #[error("this private page of {sealed_bytes} bytes is damaged: data is missing or extra")]
     Length {
         /// The length of the ciphertext.
@@ -24,58 +23,34 @@ pub enum PrivateError {
     },
     /// The content exceeds the limit.
     #[error("a private page can have at most {max} bytes")]
-    TooLarge {
-        /// The limit.
-        max: u64,
-    },
-    /// The index is invalid.
+    TooLarge { max: u64 },
     #[error("the index of this private page is invalid: {0}")]
     Index(#[from] IndexError),
 }
 
-/// An error in an index.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
     /// The index ends early.
     #[error("it is truncated")]
     Truncated,
-    /// Bytes follow the index.
     #[error("bytes follow it")]
     TrailingBytes,
     /// The index exceeds the size limit.
     #[error("{len} bytes exceed the limit of {max} bytes")]
-    TooLong {
-        /// Its length.
-        len: u64,
-        /// The limit.
-        max: u64,
-    },
-    /// The index has too many entries.
+    TooLong { len: u64, max: u64 },
     #[error("{entries} files exceed the limit of {max} files in a private page")]
-    TooManyEntries {
-        /// The number of entries.
-        entries: u64,
-        /// The limit.
-        max: u64,
-    },
+    TooManyEntries { entries: u64, max: u64 },
     /// The kind of the page or of an entry is unknown.
     #[error("unknown kind {kind}")]
-    UnknownKind {
-        /// The kind.
-        kind: u8,
-    },
+    UnknownKind { kind: u8 },
     /// A page of a single file does not have exactly one file with an empty path.
     #[error("a page of a single file must have exactly one file")]
     NotOneFile,
-    /// A name is not UTF-8.
     #[error("a name is not UTF-8")]
     NotUtf8,
     /// A path is invalid or leads out of the page.
     #[error("invalid path {path:?}")]
-    InvalidPath {
-        /// The path.
-        path: String,
-    },
+    InvalidPath { path: String },
     /// Entries have the same path, are out of order, or are below a file.
     #[error("the entry {path:?} is out of order")]
     WrongOrder {
@@ -85,7 +60,6 @@ pub enum IndexError {
     /// A directory has bytes, a symbolic link has none or too many, or the sum exceeds the limit.
     #[error("invalid size of {bytes} bytes of {path:?}")]
     InvalidSize {
-        /// The entry.
         path: String,
         /// Its declared size.
         bytes: u64,

@@ -37,16 +37,12 @@ pub struct Index {
 pub struct Entry {
     /// The names, separated by slashes.
     pub path: String,
-    /// Its kind.
     pub kind: Kind,
-    /// Its length.
     pub bytes: u64,
 }
 
-/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A file.
     File,
     /// An empty directory. Other directories follow from the paths of their entries.
     Directory,

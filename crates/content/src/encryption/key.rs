@@ -4,7 +4,6 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Bytes of a key.
 const KEY_BYTES: usize = 32;
 
 /// The key of one private page: 32 random bytes, created for that page alone.

@@ -1,6 +1,7 @@
-use super::records::HEADER_BYTES;
 use super::{IndexError, PrivateError};
 
+/// The length of the header: magic, record length, zeros, and a commitment to the key.
+pub const HEADER_BYTES: usize = 64;
 /// The length of a record: one leaf of the default profile.
 pub const RECORD_BYTES: u32 = 1 << 20;
 /// The smallest supported record length.
@@ -67,7 +68,7 @@ impl Layout {
         let overhead = HEADER_BYTES as u64 + records.saturating_mul(TAG_BYTES);
         let Some(content_bytes) = sealed_bytes.checked_sub(overhead) else { return Err(wrong) };
         let layout = Layout { record_bytes, content_bytes };
-        // Other lengths are those of truncated pages.
+        // A page of another length is truncated.
         let is_content = content_bytes <= padded(CONTENT_BYTES_MAX)
             && padded(content_bytes) == content_bytes
             && layout.records() == records

@@ -49,5 +49,7 @@ pub use index::{
     ENTRIES_MAX, Entry, INDEX_BYTES_MAX, Index, Kind, NAMES_MAX, PATH_BYTES_MAX, TARGET_BYTES_MAX,
 };
 pub use key::{Key, KeyError};
-pub use layout::{CONTENT_BYTES_MAX, Layout, RECORD_BYTES, RECORD_BYTES_MIN, TAG_BYTES, padded};
-pub use records::{HEADER_BYTES, MAGIC, RecordCipher, is_sealed};
+pub use layout::{
+    CONTENT_BYTES_MAX, HEADER_BYTES, Layout, RECORD_BYTES, RECORD_BYTES_MIN, TAG_BYTES, padded,
+};
+pub use records::{MAGIC, RecordCipher, is_sealed};

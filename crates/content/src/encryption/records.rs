@@ -5,13 +5,11 @@ use aes_gcm::{Aes256Gcm, KeyInit as _, Nonce, Tag};
 use hkdf::Hkdf;
 use sha2::Sha256;
 
-use super::layout::is_record_bytes;
+use super::layout::{HEADER_BYTES, is_record_bytes};
 use super::{Key, Layout, PrivateError, TAG_BYTES};
 
 /// The first bytes of every private page. The last letter is the version.
 pub const MAGIC: &[u8; 16] = b"watchfire seal 1";
-/// The length of the header: magic, record length, zeros, and a commitment to the key.
-pub const HEADER_BYTES: usize = 64;
 
 /// The part of the header that does not depend on the key.
 const PREFIX_BYTES: usize = 32;
@@ -86,12 +84,10 @@ impl RecordCipher {
         RecordCipher { layout, header, cipher }
     }
 
-    /// Returns the layout.
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Returns the header.
     pub const fn header(&self) -> &[u8; HEADER_BYTES] {
         &self.header
     }
