@@ -17,7 +17,7 @@ use super::part_name::{PartId, PartName};
 
 /// Precedes the place of a span; no name of a part begins with it.
 pub(super) const TRACED: u8 = u8::MAX;
-/// Bytes of [`TRACED`], the id of the trace and that of the span.
+/// Bytes of [`TRACED`], the id of the trace and the id of the span.
 const TRACE_BYTES: usize = 1 + 16 + 8;
 
 /// A message of the cluster itself.

@@ -63,7 +63,7 @@ pub struct ProcessStarts {
 #[derive(Default)]
 struct Other {
     is_up: AtomicBool,
-    /// Whether the supervisor has no sign of life from it.
+    /// Whether the supervisor gets no heartbeats from it.
     is_unresponsive: AtomicBool,
     load: Mutex<ProcessLoad>,
 }

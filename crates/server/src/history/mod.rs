@@ -184,7 +184,7 @@ impl History {
     }
 
     /// Does what is due. Called ten times a second.
-    pub fn handle_tick(&self) {
+    pub fn tick(&self) {
         self.with(Replicas::handle_tick);
         if let Some(local) = self.local.get() {
             local.retry();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use watchfire_types::Instant;
+
 use crate::addresses::Addresses;
 use crate::channel_api::Endpoint;
 use crate::cluster::{Cluster, ClusterPart, Reporter};
@@ -61,6 +63,10 @@ impl Part for Addresses {
 impl Part for History {
     fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
         vec![self]
+    }
+
+    fn handle_tick(&self, _now: Instant) {
+        self.tick();
     }
 
     fn write_metrics(&self, writer: &mut MetricWriter) {

@@ -132,7 +132,6 @@ impl Shard {
             self.shared.memory.handle_tick(now, connections);
             let load = ProcessLoad { clients, connections };
             self.shared.cluster.report_load(load);
-            self.shared.history.iter().for_each(|history| history.handle_tick());
             self.begin_presence_round(now);
             self.broadcast_presence(now);
             self.shared.parts.iter().for_each(|part| part.handle_tick(now));
