@@ -7,7 +7,7 @@
 //! missed messages, and their channels end ([`Output::Reset`]).
 //!
 //! A copy exists while its process subscribes to the topic, because only then the owner sends it
-//! anything. The deputy subscribes for this reason alone.
+//! anything. The deputy subscribes for this reason, also without clients.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

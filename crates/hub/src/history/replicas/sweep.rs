@@ -4,8 +4,8 @@
 //!
 //! The bounds of a log limit each topic, not their number, and they are checked when a message is
 //! written. A topic that nobody writes to any more would keep its last messages for ever. An application
-//! with a topic for each user keeps 512 bytes for the topic, its name of 20, and one message of 200 with
-//! its 104: 836 bytes. A million users who came once would take 836 MB.
+//! with a topic for each user keeps 512 bytes for the topic, 20 for its name, and 304 for one message of
+//! 200 bytes: 836 bytes. A million users who came once would take 836 MB.
 //!
 //! # What is dropped, and when
 //!
@@ -18,10 +18,11 @@
 //!   each tick. First their messages go, then the topics. A topic with subscribers stays, without
 //!   messages, so that they still get the next ones with the right position.
 //!
-//! Sorting all topics by use is the expensive step. If it freed only what is over the bound, each further
-//! message would lead to it again. So it frees an eighth: with 64 MiB, 8 MiB, or 10,000 such topics.
+//! Sorting all topics by use is the expensive step. If it freed only what is over the bound, a busy
+//! server would do it at every tick. So it frees an eighth: with 64 MiB, 8 MiB, which are the messages of
+//! 30,000 such topics.
 //!
-//! A topic that has a claim, or messages that are not safe yet, is never dropped here.
+//! A topic with a claim, or with messages that are not safe yet, is never removed here.
 
 use std::ops::Bound;
 use std::sync::Arc;
