@@ -1,59 +1,25 @@
 //! The answers of `tests/vectors/http_answers.json`, to simulated users.
 
-use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde::Deserialize;
-
 use crate::support::{load, ok, scenario, server};
 
-#[derive(Clone, Deserialize)]
-struct Vector {
-    name: String,
-    method: Option<String>,
-    answer: String,
-    #[serde(default)]
-    repeat: BTreeMap<String, usize>,
-    #[serde(default)]
-    closes: bool,
-    #[serde(default)]
-    status: u16,
-    #[serde(default)]
-    body: String,
-    #[serde(default)]
-    fails: bool,
-    #[serde(default)]
-    may_fail: bool,
-    /// Whether the connection takes another request.
-    #[serde(default)]
-    reused: bool,
-    /// Whether a client may close a connection that takes another request.
-    #[serde(default)]
-    may_close: bool,
-}
-
-#[derive(Deserialize)]
-struct Vectors {
-    answers: Vec<Vector>,
-}
+include!("../../../../tests/vectors/http_answers.rs");
 
 #[test]
 fn a_user_reads_every_form_of_an_answer() {
-    let text = include_str!("../../../../tests/vectors/http_answers.json");
-    let vectors: Vectors = serde_json::from_str(text).expect("the vectors are valid");
     std::thread::scope(|scope| {
-        for vector in &vectors.answers {
-            scope.spawn(|| check(vector));
+        for vector in vectors() {
+            scope.spawn(move || check(&vector));
         }
     });
 }
 
 /// Runs one user that gets this answer, and then asks for something else.
 fn check(vector: &Vector) {
-    let lines = vector.repeat.iter().map(|(line, count)| format!("{line}\r\n").repeat(*count));
-    let bytes = vector.answer.replace("{repeat}", &lines.collect::<String>()).into_bytes();
+    let bytes = vector.bytes();
     let (connections, closes) = (Arc::new(AtomicUsize::new(0)), vector.closes);
     let count = Arc::clone(&connections);
     let address = server(move |mut stream| {
@@ -67,7 +33,7 @@ fn check(vector: &Vector) {
             }
         }
     });
-    let method = vector.method.as_deref().unwrap_or("GET");
+    let method = &vector.method;
     let body = serde_json::to_string(&vector.body).expect("a text has a JSON form");
     let steps = format!(
         r#"{{ http = {{ path = "/first", method = "{method}", status = {}, contains = {body}, name = "first" }} }},

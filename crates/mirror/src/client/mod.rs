@@ -19,7 +19,7 @@ pub use manifest::{Platform, PlatformError, Platforms};
 
 use crate::oci::{Digest, Hasher, Reference, Repository};
 use crate::status::StatusReport;
-use crate::upstream::{MANIFEST_BYTES_MAX, Registry, tls};
+use crate::upstream::{MANIFEST_BYTES_MAX, Registry, first_cause, tls};
 use manifest::Named;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -148,12 +148,10 @@ impl MirrorClient {
             if plan.manifests > MANIFESTS_MAX {
                 let cause =
                     format!("it has more than {MANIFESTS_MAX} manifests; choose a --platform");
-                return Err(ClientError::InvalidAnswer { object: image.to_string(), cause });
+                return Err(ClientError::invalid(&image.to_string(), cause));
             }
-            let named = manifest::read(&bytes, platforms).map_err(|cause| {
-                let object = image.to_string();
-                ClientError::InvalidAnswer { object, cause }
-            })?;
+            let named = manifest::read(&bytes, platforms)
+                .map_err(|cause| ClientError::invalid(&image.to_string(), cause))?;
             match named {
                 Named::Manifests(digests) => {
                     references.extend(digests.into_iter().rev().map(Reference::Digest));
@@ -195,10 +193,7 @@ impl MirrorClient {
         };
         match expected {
             Some(digest) if digest.is_of(&bytes) => Ok(bytes),
-            _ => {
-                let cause = "the bytes do not have its digest".to_owned();
-                Err(ClientError::InvalidAnswer { object, cause })
-            }
+            _ => Err(ClientError::invalid(&object, "the bytes do not have its digest")),
         }
     }
 
@@ -237,10 +232,7 @@ impl MirrorClient {
         }
         match reading.hasher.finish() == blob.digest {
             true => Ok(reading.source.unwrap_or(BlobSource::Registry)),
-            false => {
-                let cause = "the bytes do not have its digest".to_owned();
-                Err(ClientError::InvalidAnswer { object, cause })
-            }
+            false => Err(ClientError::invalid(&object, "the bytes do not have its digest")),
         }
     }
 
@@ -257,8 +249,7 @@ impl MirrorClient {
         }
         let mut response = self.send(request, object).await?;
         if reading.bytes > 0 && response.status() != StatusCode::PARTIAL_CONTENT {
-            let cause = "it is not the requested range".to_owned();
-            return Err(ClientError::InvalidAnswer { object: object.to_owned(), cause });
+            return Err(ClientError::invalid(object, "it is not the requested range"));
         }
         reading.source.get_or_insert_with(|| source_of(&response));
         while let Some(bytes) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
@@ -308,12 +299,9 @@ impl MirrorClient {
         object: &str,
     ) -> Result<T, ClientError> {
         let bytes = self.read(response, STATUS_BYTES_MAX, object).await?;
-        serde_json::from_slice(&bytes).map_err(|error| ClientError::InvalidAnswer {
-            object: object.to_owned(),
-            cause: format!(
-                "{error}; check that --mirror is the address of a mirror of the same version"
-            ),
-        })
+        let hint = "check that --mirror is the address of a mirror of the same version";
+        serde_json::from_slice(&bytes)
+            .map_err(|error| ClientError::invalid(object, format!("{error}; {hint}")))
     }
 
     async fn read(
@@ -327,20 +315,14 @@ impl MirrorClient {
             bytes.extend_from_slice(&more);
             if bytes.len() > bytes_max {
                 let cause = format!("it is longer than {bytes_max} bytes");
-                return Err(ClientError::InvalidAnswer { object: object.to_owned(), cause });
+                return Err(ClientError::invalid(object, cause));
             }
         }
         Ok(bytes.into())
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ClientError {
-        let mut cause = error.to_string();
-        let mut source = std::error::Error::source(error);
-        while let Some(inner) = source {
-            cause = inner.to_string();
-            source = inner.source();
-        }
-        ClientError::Unreachable { mirror: self.base.clone(), cause }
+        ClientError::Unreachable { mirror: self.base.clone(), cause: first_cause(error) }
     }
 }
 
@@ -359,6 +341,10 @@ fn source_of(response: &Response) -> BlobSource {
 }
 
 impl ClientError {
+    fn invalid(object: &str, cause: impl Into<String>) -> Self {
+        ClientError::InvalidAnswer { object: object.to_owned(), cause: cause.into() }
+    }
+
     /// Whether another try may succeed. The mirror answers 404 for a blob that does not arrive in time.
     fn may_pass(&self) -> bool {
         match self {

@@ -46,7 +46,9 @@ impl Spread {
         source: &ContentSource,
     ) -> Result<T, UpstreamError> {
         let limit = self.fleet.extend(LEASE_STALLED_AFTER);
-        timeout(limit, answer).await.unwrap_or_else(|_| Err(source.no_answer(limit)))
+        timeout(limit, answer)
+            .await
+            .unwrap_or_else(|_| Err(UpstreamError::no_answer(source.server(), limit)))
     }
 
     pub(super) async fn note_written(&self, block: usize, content: &Block) {
@@ -216,9 +218,8 @@ impl Connection {
         let size = self.blob.size();
         let mut body = self.wait(source.request(digest, Some(range), Some(size))).await?;
         if let Some(other) = body.size.filter(|other| *other != size) {
-            let registry = source.server().to_owned();
             let cause = format!("the blob has {other} bytes, and had {size} before");
-            return Err(UpstreamError::InvalidAnswer { registry, cause }.into());
+            return Err(UpstreamError::invalid(source.server(), cause).into());
         }
         if body.part == BlobPart::Range {
             return self.read_claimed(&mut body, blocks).await;

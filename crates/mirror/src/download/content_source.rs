@@ -1,7 +1,5 @@
 //! The server that has the bytes of a download.
 
-use std::time::Duration;
-
 use crate::images::{Pull, RepositoryId};
 use crate::oci::{ByteRange, Digest};
 use crate::proxy::OriginFile;
@@ -74,11 +72,5 @@ impl ContentSource {
             }
             ContentSource::File(file) => file.request(range).await,
         }
-    }
-
-    /// The error for a request that the server did not answer within `limit`.
-    pub(super) fn no_answer(&self, limit: Duration) -> UpstreamError {
-        let cause = format!("no answer within {limit:?}");
-        UpstreamError::Unreachable { registry: self.server().to_owned(), cause }
     }
 }

@@ -33,9 +33,8 @@ impl Task {
     pub(super) async fn request_whole(&self) -> Result<BlobBody, UpstreamError> {
         let body = self.source.request(&self.digest, None, self.size).await?;
         if body.part != BlobPart::Whole {
-            let registry = self.source.server().to_owned();
-            let cause = "it sends a part, and was asked for everything".to_owned();
-            return Err(UpstreamError::InvalidAnswer { registry, cause });
+            let cause = "it sends a part, and was asked for everything";
+            return Err(UpstreamError::invalid(self.source.server(), cause));
         }
         Ok(body)
     }

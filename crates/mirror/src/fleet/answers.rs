@@ -16,8 +16,8 @@ use super::lookup::Lookup;
 use super::message::{ANNOUNCEMENTS_MAX, AccessProof, Contact, Request, Response, decode, encode};
 use super::{ANSWERS_MAX, Fleet};
 use crate::images::{RepositoryId, may_serve};
-use crate::oci::{Digest, Reference, Tag};
-use crate::store::{BLOCK_BYTES, Manifest};
+use crate::oci::{Digest, Manifest, Reference, Tag};
+use crate::store::BLOCK_BYTES;
 
 /// How long a host waits for a holder of a small blob.
 const HOLDER_WAIT: Duration = Duration::from_millis(400);

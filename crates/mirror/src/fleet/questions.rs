@@ -12,9 +12,8 @@ use super::lookup::Lookup;
 use super::message::{AccessProof, Request, Response, decode, encode};
 use super::{COORDINATOR_TIMEOUT, Fleet, FleetError, REQUEST_TIMEOUT, answers};
 use crate::images::RepositoryId;
-use crate::oci::{Digest, Reference};
+use crate::oci::{Digest, Manifest, Reference};
 use crate::proxy::{Version, url_key};
-use crate::store::Manifest;
 
 const COORDINATORS_MAX: usize = 10;
 

@@ -3,21 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::response::Response;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tokio::time::{Instant, timeout_at};
 
 use super::reader::{self, Content, ContentError, ReadError};
-use super::{SOURCE, Shared};
+use super::{LAST_MOMENT, Shared, without_bytes};
 use crate::download::{ContentSource, Download, DownloadError};
 use crate::images::{AccessError, Pull};
 use crate::oci::{ApiError, Digest, ErrorCode};
 use crate::store::{Blob, StoreError};
-
-/// A response that is due at the deadline is sent a little later.
-const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 pub(super) async fn answer(
     shared: &Arc<Shared>,
@@ -73,13 +69,11 @@ async fn open(
 
 /// The answer to `HEAD`. Without a size the client has to read to the end of the blob.
 fn head(digest: &Digest, size: Option<u64>) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.headers_mut() = headers(digest, size.unwrap_or_default());
+    let mut headers = headers(digest, size.unwrap_or_default());
     if size.is_none() {
-        response.headers_mut().remove(header::CONTENT_LENGTH);
+        headers.remove(header::CONTENT_LENGTH);
     }
-    response.headers_mut().insert(SOURCE, HeaderValue::from_static("registry"));
-    response
+    without_bytes(StatusCode::OK, "registry", headers)
 }
 
 fn headers(digest: &Digest, length: u64) -> HeaderMap {

@@ -1,7 +1,6 @@
 //! Requests for files of proxy hosts.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -11,7 +10,7 @@ use reqwest::Url;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::reader::{self, Content, ContentError, ReadError};
-use super::{SOURCE, Shared};
+use super::{LAST_MOMENT, SOURCE, Shared, without_bytes};
 use crate::download::{ContentSource, DownloadError};
 use crate::oci::{ApiError, ErrorCode};
 use crate::proxy::{
@@ -20,8 +19,6 @@ use crate::proxy::{
 use crate::store::StoreError;
 use crate::upstream::UpstreamError;
 
-/// A response that is due at the deadline is sent a little later.
-const LAST_MOMENT: Duration = Duration::from_millis(100);
 /// The headers of a client's request that are passed on. The first two go to the named host only.
 const PASSED: [HeaderName; 12] = [
     header::AUTHORIZATION,
@@ -140,10 +137,8 @@ impl Request<'_> {
             return asked.await;
         }
         let limit = self.shared.answer_timeout();
-        timeout(limit, asked).await.unwrap_or_else(|_| {
-            let cause = format!("no answer within {limit:?}");
-            Err(UpstreamError::Unreachable { registry: self.origin.name().to_owned(), cause })
-        })
+        let asked = timeout(limit, asked).await;
+        asked.unwrap_or_else(|_| Err(UpstreamError::no_answer(self.origin.name(), limit)))
     }
 
     /// Answers with a version, from the store or while it is being fetched.
@@ -153,10 +148,7 @@ impl Request<'_> {
         let age = version.age() + version.age_at_check();
         headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
         if let Some(status) = conditions.status {
-            headers.insert(SOURCE, HeaderValue::from_static("store"));
-            let mut response = Response::new(Body::empty());
-            (*response.status_mut(), *response.headers_mut()) = (status, headers);
-            return Ok(response);
+            return Ok(without_bytes(status, "store", headers));
         }
         let key = version.key();
         let length = version.length;
@@ -164,10 +156,7 @@ impl Request<'_> {
         let complete = complete.map_err(|error| failed(&error))?;
         if complete.is_none() && self.request.method == Method::HEAD {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-            headers.insert(SOURCE, HeaderValue::from_static("origin"));
-            let mut response = Response::new(Body::empty());
-            *response.headers_mut() = headers;
-            return Ok(response);
+            return Ok(without_bytes(StatusCode::OK, "origin", headers));
         }
         let (blob, download) = match complete {
             Some(blob) => (blob, None),

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::{SOURCE, Shared};
 use crate::images::Pull;
 use crate::oci::{ApiError, ErrorCode};
+use crate::upstream::UpstreamError;
 
 /// Answers with the list of the registry. Its `Link` to the next page is made to lead through the mirror
 /// to the same registry.
@@ -23,7 +24,8 @@ pub(super) async fn answer(
     let query = forwarded_query(request.uri.query().unwrap_or_default());
     let limit = shared.answer_timeout();
     let list = timeout(limit, pull.upstream.list(&pull.repository, path, &query)).await;
-    let list = list.unwrap_or_else(|_| Err(pull.upstream.no_answer(limit)));
+    let list = list
+        .unwrap_or_else(|_| Err(UpstreamError::no_answer(pull.upstream.registry().name(), limit)));
     let (mut headers, body) = list.map_err(|error| error.to_api_error(ErrorCode::NameUnknown))?;
     lead_through_mirror(&mut headers, request);
     let mut response = Response::new(Body::from(body));

@@ -12,9 +12,8 @@ use tokio::time::timeout;
 use super::{SOURCE, Shared};
 use crate::fleet::tag_key;
 use crate::images::{Accept, ManifestError, Pull, RepositoryId, TagRecord, may_serve};
-use crate::oci::{ApiError, Digest, ErrorCode, Reference, Tag};
-use crate::store::Manifest;
-use crate::upstream::{ManifestAnswer, UpstreamError};
+use crate::oci::{ApiError, Digest, ErrorCode, Manifest, Reference, Tag};
+use crate::upstream::UpstreamError;
 
 enum Source {
     /// The registry sent it for this request.
@@ -189,7 +188,9 @@ impl Lookup {
         let ask = async move {
             let limit = lookup.shared.answer_timeout();
             let answer = timeout(limit, lookup.request(&reference, stored.as_ref())).await;
-            answer.unwrap_or_else(|_| Err(lookup.pull.upstream.no_answer(limit).into()))
+            answer.unwrap_or_else(|_| {
+                Err(UpstreamError::no_answer(lookup.pull.upstream.registry().name(), limit).into())
+            })
         };
         let answer = self.shared.questions.join(key, ask).await;
         answer.unwrap_or(Err(ManifestError::Stopped))
@@ -245,9 +246,7 @@ impl Lookup {
 
     async fn fetch(&self, reference: &Reference) -> RegistryAnswer {
         let Pull { upstream, repository } = &self.pull;
-        let answer = upstream.manifest(repository, reference, &self.accept.header).await?;
-        let ManifestAnswer { media_type, digest, bytes } = answer;
-        let manifest = Manifest { digest, media_type, bytes };
+        let manifest = upstream.manifest(repository, reference, &self.accept.header).await?;
         self.shared.manifests.put(&manifest)?;
         self.note(reference, &manifest)?;
         Ok(manifest)

@@ -20,7 +20,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures::stream;
 use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::service::Service as _;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -48,6 +48,9 @@ const API_VERSION: &str = "docker-distribution-api-version";
 const NAMESPACE: &str = "oci-namespace";
 /// Tells the client whether the answer is from the registry, the store, or other hosts of the fleet.
 const SOURCE: &str = "watchfire-source";
+
+/// A response that is due at the deadline is sent a little later.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// Questions for manifests to registries, each asked once for all clients that wait for its answer.
 pub(crate) type Questions = Flights<manifests::QuestionKey, manifests::RegistryAnswer>;
@@ -86,6 +89,14 @@ impl Shared {
 
 #[derive(Clone, Copy, Debug)]
 struct ClientAddress(IpAddr);
+
+/// A response with these headers and without bytes.
+fn without_bytes(status: StatusCode, source: &'static str, headers: HeaderMap) -> Response {
+    let mut response = Response::new(Body::empty());
+    (*response.status_mut(), *response.headers_mut()) = (status, headers);
+    response.headers_mut().insert(SOURCE, HeaderValue::from_static(source));
+    response
+}
 
 /// Serves until `stop` is true.
 pub(crate) async fn serve(

@@ -67,7 +67,9 @@ impl Access {
         }
         let asked = upstream.blob_size(repository, digest);
         let answer = match self.offline_ok && age.is_some() {
-            true => timeout(limit, asked).await.unwrap_or_else(|_| Err(upstream.no_answer(limit))),
+            true => timeout(limit, asked).await.unwrap_or_else(|_| {
+                Err(UpstreamError::no_answer(upstream.registry().name(), limit))
+            }),
             false => asked.await,
         };
         match answer {

@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::oci::{Digest, Reference, Repository, Tag};
-use crate::store::{Folder, StoreError};
+use crate::store::{Folder, StoreError, unix_seconds};
 
 /// The most repositories that are kept. When the limit is reached, the one that was written first is
 /// removed; its next pull asks the registry again.
@@ -82,13 +82,8 @@ struct Listed {
     names: BTreeMap<String, Option<u64>>,
 }
 
-/// Seconds since 1970.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
 fn age(checked_at: u64) -> Duration {
-    Duration::from_secs(now().saturating_sub(checked_at))
+    Duration::from_secs(unix_seconds().saturating_sub(checked_at))
 }
 
 impl Catalog {
@@ -152,7 +147,9 @@ impl Catalog {
                 shorten(&mut record.tags, Tagged::checked_at);
             }
             let names = names.iter().map(|(digest, size)| (digest.to_string(), *size)).collect();
-            record.manifests.insert(digest.to_string(), Listed { checked_at: now(), names });
+            record
+                .manifests
+                .insert(digest.to_string(), Listed { checked_at: unix_seconds(), names });
             shorten(&mut record.manifests, |listed| listed.checked_at);
             record.members = record.members();
         })
@@ -162,7 +159,7 @@ impl Catalog {
     pub fn note_member(&self, id: &RepositoryId, digest: &Digest) -> Result<(), StoreError> {
         self.update(id, |record| {
             if !record.touch(digest) {
-                record.others.insert(digest.to_string(), now());
+                record.others.insert(digest.to_string(), unix_seconds());
                 shorten(&mut record.others, |checked_at| *checked_at);
                 record.members = record.members();
             }
@@ -263,7 +260,7 @@ impl Tagged {
             self.named.remove(0);
         }
         let (accept, digest) = (accept.to_owned(), digest.to_string());
-        self.named.push(Named { accept, digest, checked_at: now() });
+        self.named.push(Named { accept, digest, checked_at: unix_seconds() });
     }
 
     /// The manifest that was named last.
@@ -307,7 +304,7 @@ impl Record {
     /// Renews a manifest that the registry still has. Returns whether it is known.
     fn touch(&mut self, digest: &Digest) -> bool {
         let Some(listed) = self.manifests.get_mut(&digest.to_string()) else { return false };
-        listed.checked_at = now();
+        listed.checked_at = unix_seconds();
         self.members = self.members();
         true
     }

@@ -23,9 +23,9 @@ use super::accept::Accept;
 use super::access::Pull;
 use super::catalog::{Catalog, RepositoryId};
 use super::flights::Flights;
-use crate::oci::{Digest, Reference};
-use crate::store::{Manifest, Manifests, StoreError};
-use crate::upstream::{ManifestAnswer, Upstream, UpstreamError};
+use crate::oci::{Digest, Manifest, Reference};
+use crate::store::{Manifests, StoreError};
+use crate::upstream::{Upstream, UpstreamError};
 
 #[derive(Clone, Debug)]
 pub(crate) enum ManifestError {
@@ -86,9 +86,7 @@ impl ManifestFetcher {
         let reference = Reference::Digest(digest);
         // The manifest of a digest does not depend on what is accepted.
         let accept = Accept::default();
-        let answer = upstream.manifest(repository, &reference, &accept.header).await?;
-        let ManifestAnswer { media_type, digest, bytes } = answer;
-        let manifest = Manifest { digest, media_type, bytes };
+        let manifest = upstream.manifest(repository, &reference, &accept.header).await?;
         self.manifests.put(&manifest)?;
         let Manifest { digest, bytes, .. } = &manifest;
         self.catalog.note_manifest(&pull.id(), &reference, &accept.key, digest, bytes)?;

@@ -11,5 +11,5 @@ pub use digest::{Algorithm, Digest, DigestError, Hasher};
 pub use error::{ApiError, ErrorCode};
 pub use name::{NameError, Repository};
 pub use range::{ByteRange, RangeError};
-pub use reference::{Reference, Tag, TagError};
+pub use reference::{Manifest, Reference, Tag, TagError};
 pub use request::{Resource, parse_path};

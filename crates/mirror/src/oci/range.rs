@@ -1,5 +1,7 @@
 //! The `Range` header of requests for blobs.
 
+use http::HeaderValue;
+
 /// The ranges of one header that are looked at. A header with more is answered with the whole blob.
 const RANGES_MAX: usize = 16;
 
@@ -73,6 +75,12 @@ impl ByteRange {
                 }
             }
         }
+    }
+
+    /// The value of the header `Range`.
+    pub fn to_header(self) -> HeaderValue {
+        let value = format!("bytes={}-{}", self.start, self.end);
+        HeaderValue::from_str(&value).expect("digits are valid in a header")
     }
 
     pub const fn bytes(&self) -> u64 {

@@ -1,7 +1,9 @@
-//! References to manifests.
+//! Manifests, and references to them.
 
 use std::fmt;
 use std::str::FromStr;
+
+use bytes::Bytes;
 
 use super::digest::{Digest, DigestError};
 
@@ -44,6 +46,14 @@ impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    pub digest: Digest,
+    pub media_type: String,
+    /// The bytes, exactly as the registry sent them.
+    pub bytes: Bytes,
 }
 
 /// The last part of a manifest's path: a tag or a digest.

@@ -176,10 +176,8 @@ impl OriginFile {
         range: Option<ByteRange>,
     ) -> Result<BlobBody, UpstreamError> {
         let requested = timeout(ANSWER_TIMEOUT, self.request_version(range)).await;
-        let result = requested.unwrap_or_else(|_| {
-            let cause = format!("no answer within {ANSWER_TIMEOUT:?}");
-            Err(UpstreamError::Unreachable { registry: self.server().to_owned(), cause })
-        });
+        let result = requested
+            .unwrap_or_else(|_| Err(UpstreamError::no_answer(self.server(), ANSWER_TIMEOUT)));
         if matches!(result, Err(UpstreamError::Changed { .. } | UpstreamError::NotFound { .. })) {
             // The next request asks for the new version.
             self.files.expire(&self.version);
@@ -195,10 +193,7 @@ impl OriginFile {
             let etag = HeaderValue::from_str(etag);
             headers.insert(header::IF_MATCH, etag.expect("an ETag is valid in a header"));
         }
-        if let Some(ByteRange { start, end }) = range {
-            let range = HeaderValue::from_str(&format!("bytes={start}-{end}"));
-            headers.insert(header::RANGE, range.expect("digits are valid in a header"));
-        }
+        headers.extend(range.map(|range| (header::RANGE, range.to_header())));
         let changed = || UpstreamError::Changed { registry: origin.name().to_owned() };
         let Answer { first, response } = origin.send(Method::GET, &url, &headers).await?;
         match response.status() {

@@ -1,13 +1,13 @@
 //! One version of a file.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
 use crate::oci::Digest;
-use crate::store::Check;
+use crate::store::{Check, unix_seconds};
 
 const HEADER_BYTES_MAX: usize = 4_096;
 /// The longest `ETag` that is a part of a version, in bytes.
@@ -113,7 +113,14 @@ impl Version {
             (value.len() <= HEADER_BYTES_MAX).then(|| (name.to_owned(), value))
         });
         let headers = kept.collect();
-        Some(Version { url: url.to_owned(), etag, length, body_etag, headers, checked_at: now() })
+        Some(Version {
+            url: url.to_owned(),
+            etag,
+            length,
+            body_etag,
+            headers,
+            checked_at: unix_seconds(),
+        })
     }
 
     /// Whether the parts of a version of another host can be used.
@@ -144,7 +151,7 @@ impl Version {
 
     /// The time since the server named this version.
     pub(crate) fn age(&self) -> Duration {
-        Duration::from_secs(now().saturating_sub(self.checked_at))
+        Duration::from_secs(unix_seconds().saturating_sub(self.checked_at))
     }
 
     /// How old the answer was when its server sent it.
@@ -184,7 +191,7 @@ impl Version {
 
     /// The same version, which the server named this long ago.
     pub(crate) fn checked_before(self, age: Duration) -> Self {
-        Version { checked_at: now().saturating_sub(age.as_secs()), ..self }
+        Version { checked_at: unix_seconds().saturating_sub(age.as_secs()), ..self }
     }
 
     /// Whether an answer with these headers has the bytes of this version.
@@ -231,11 +238,6 @@ fn shorter(known: Option<Duration>, seconds: &str) -> Option<Duration> {
     let lifetime = if is_number { seconds.parse().unwrap_or(u64::MAX) } else { 0 };
     let lifetime = Duration::from_secs(lifetime);
     Some(known.map_or(lifetime, |known| known.min(lifetime)))
-}
-
-/// Seconds since 1970.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Whether a text is one `ETag`, and not a weak one.

@@ -240,3 +240,8 @@ pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> Result<(), StoreError
     }
     fs::rename(&unfinished, path).context("write", path)
 }
+
+/// Seconds since 1970, for records on disk.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -7,15 +7,7 @@ use bytes::Bytes;
 
 use super::error::{IoContext as _, StoreError};
 use super::folder::{Folder, remove, write_whole};
-use crate::oci::Digest;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Manifest {
-    pub digest: Digest,
-    pub media_type: String,
-    /// The bytes, exactly as the registry sent them.
-    pub bytes: Bytes,
-}
+use crate::oci::{Digest, Manifest};
 
 #[derive(Clone, Debug)]
 pub struct Manifests {

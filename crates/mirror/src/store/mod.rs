@@ -32,8 +32,8 @@ pub use block_index::{BlockIndex, cid_of, hash_of};
 pub use block_list::BlockHash;
 pub use error::StoreError;
 pub use folder::Folder;
-pub(crate) use folder::{entries, remove, write_whole};
-pub use manifests::{Manifest, Manifests};
+pub(crate) use folder::{entries, remove, unix_seconds, write_whole};
+pub use manifests::Manifests;
 
 use crate::oci::Digest;
 use lru::Lru;

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::oci::Manifest;
 
 struct Scratch(PathBuf);
 

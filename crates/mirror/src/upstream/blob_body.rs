@@ -1,7 +1,7 @@
 //! The body of a blob or of a range of it, and whether it is what was requested.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use reqwest::Response;
 
 use super::error::UpstreamError;
@@ -57,15 +57,6 @@ impl BlobBody {
     }
 }
 
-pub(super) fn range_headers(range: Option<ByteRange>) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    if let Some(ByteRange { start, end }) = range {
-        let range = HeaderValue::from_str(&format!("bytes={start}-{end}"));
-        headers.insert(header::RANGE, range.expect("digits are valid in a header"));
-    }
-    headers
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SentRange {
     start: u64,
@@ -100,6 +91,8 @@ pub(super) fn content_range(headers: &HeaderMap) -> Option<SentRange> {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]

@@ -11,7 +11,7 @@ use reqwest::{Response, Url};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::blob_body::{BlobBody, content_range, range_headers};
+use super::blob_body::{BlobBody, content_range};
 use super::challenge::Challenge;
 use super::credentials::{Credential, CredentialFiles, CredentialsError};
 use super::error::UpstreamError;
@@ -19,7 +19,7 @@ use super::guard::RedirectRules;
 use super::registry::Registry;
 use super::server::{ServerClient, unreachable};
 use super::tokens::{TokenAnswer, Tokens};
-use crate::oci::{ByteRange, Digest, Reference, Repository};
+use crate::oci::{ByteRange, Digest, Manifest, Reference, Repository};
 
 /// The largest manifest, as registries limit it.
 pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
@@ -38,15 +38,6 @@ pub struct Upstream {
     server: ServerClient,
     credentials: CredentialFiles,
     tokens: Mutex<Tokens>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManifestAnswer {
-    /// The media type, without parameters.
-    pub media_type: String,
-    /// The digest, computed from the bytes.
-    pub digest: Digest,
-    pub bytes: Bytes,
 }
 
 impl Upstream {
@@ -80,19 +71,13 @@ impl Upstream {
         }))
     }
 
-    /// The error for a request that this registry did not answer within `limit`.
-    pub fn no_answer(&self, limit: Duration) -> UpstreamError {
-        let registry = self.registry.name().to_owned();
-        UpstreamError::Unreachable { registry, cause: format!("no answer within {limit:?}") }
-    }
-
     /// Requests a manifest. `accept` is the client's list of media types.
     pub async fn manifest(
         &self,
         repository: &Repository,
         reference: &Reference,
         accept: &HeaderValue,
-    ) -> Result<ManifestAnswer, UpstreamError> {
+    ) -> Result<Manifest, UpstreamError> {
         let response = self.request_manifest(Method::GET, repository, reference, accept).await?;
         let named = media_type(&response);
         let encoding = response.headers().get(header::CONTENT_ENCODING);
@@ -114,7 +99,7 @@ impl Upstream {
             }
             Reference::Tag(_) => Digest::sha256(&bytes),
         };
-        Ok(ManifestAnswer { media_type, digest, bytes })
+        Ok(Manifest { media_type, digest, bytes })
     }
 
     /// Requests the digest of a manifest. `None`: the registry has the manifest, but does not name its
@@ -154,7 +139,8 @@ impl Upstream {
         let response = match headed {
             Ok(response) => response,
             Err(error) if error.may_be_of_head() => {
-                let headers = range_headers(Some(ByteRange { start: 0, end: 0 }));
+                let one_byte = ByteRange { start: 0, end: 0 }.to_header();
+                let headers = HeaderMap::from_iter([(header::RANGE, one_byte)]);
                 match self.request(Method::GET, &path, repository, headers).await {
                     // The blob has no byte.
                     Err(error) if error.is_range_refused() => return Ok(None),
@@ -180,7 +166,10 @@ impl Upstream {
         known: Option<u64>,
     ) -> Result<BlobBody, UpstreamError> {
         let path = format!("/v2/{repository}/blobs/{digest}");
-        let get = |range| self.request(Method::GET, &path, repository, range_headers(range));
+        let get = |range: Option<ByteRange>| {
+            let headers = range.map(|range| (header::RANGE, range.to_header()));
+            self.request(Method::GET, &path, repository, headers.into_iter().collect())
+        };
         let response = match get(range).await {
             Err(error) if range.is_some() && error.is_range_refused() => get(None).await?,
             answer => answer?,

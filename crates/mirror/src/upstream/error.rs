@@ -36,6 +36,17 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
+    /// The error for a request that a server did not answer within `limit`.
+    pub(crate) fn no_answer(server: &str, limit: Duration) -> Self {
+        let cause = format!("no answer within {limit:?}");
+        UpstreamError::Unreachable { registry: server.to_owned(), cause }
+    }
+
+    /// The error for an answer that breaks the protocol.
+    pub(crate) fn invalid(server: &str, cause: impl Into<String>) -> Self {
+        UpstreamError::InvalidAnswer { registry: server.to_owned(), cause: cause.into() }
+    }
+
     /// Whether the registry may be down, so that content of other sources may stand in for it.
     pub const fn is_outage(&self) -> bool {
         match self {

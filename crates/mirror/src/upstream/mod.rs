@@ -11,9 +11,9 @@ mod server;
 mod tokens;
 
 pub use blob_body::{BlobBody, BlobPart};
-pub use client::{MANIFEST_BYTES_MAX, ManifestAnswer, Upstream};
+pub use client::{MANIFEST_BYTES_MAX, Upstream};
 pub use credentials::{Credential, CredentialFiles, CredentialsError};
 pub use error::UpstreamError;
 pub use guard::RedirectRules;
 pub use registry::{Registry, RegistryError};
-pub(crate) use server::{Answer, ServerClient, tls};
+pub(crate) use server::{Answer, ServerClient, first_cause, tls};

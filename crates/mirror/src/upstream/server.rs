@@ -176,7 +176,7 @@ impl ServerClient {
     }
 
     pub(crate) fn invalid(&self, cause: String) -> UpstreamError {
-        UpstreamError::InvalidAnswer { registry: self.name.clone(), cause }
+        UpstreamError::invalid(&self.name, cause)
     }
 
     fn redirect_refused(&self, url: &Url) -> UpstreamError {
@@ -185,15 +185,18 @@ impl ServerClient {
     }
 }
 
-/// The error for a server that cannot be reached, with its first cause.
+/// The error for a server that cannot be reached.
 pub(crate) fn unreachable(server: &str, error: &reqwest::Error) -> UpstreamError {
-    let mut cause = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        cause = inner.to_string();
-        source = inner.source();
+    UpstreamError::Unreachable { registry: server.to_owned(), cause: first_cause(error) }
+}
+
+/// The text of the first cause of an error.
+pub(crate) fn first_cause(error: &dyn std::error::Error) -> String {
+    let mut first = error;
+    while let Some(inner) = first.source() {
+        first = inner;
     }
-    UpstreamError::Unreachable { registry: server.to_owned(), cause }
+    first.to_string()
 }
 
 /// TLS with the certificates that the system trusts.

@@ -198,25 +198,7 @@ impl FleetFile {
             let problem = format!("must be at most {BLOCKS_MAX} MiB together");
             return Err(source.error(at, "layers", problem));
         }
-        let mut count: u32 = 0;
-        for hosts in &self.hosts {
-            let (at, hosts) = (hosts.span().start, hosts.get_ref());
-            count = count.saturating_add(hosts.count);
-            if hosts.count == 0 || count > HOSTS_MAX {
-                let problem = format!("must be at least 1, and at most {HOSTS_MAX} in all groups");
-                return Err(source.error(at, "count", problem));
-            }
-            if hosts.waves.is_some_and(|waves| !(1..=WAVES_MAX).contains(&waves.count)) {
-                let problem = format!("waves.count must be between 1 and {WAVES_MAX}");
-                return Err(source.error(at, "waves", problem));
-            }
-            if hosts.waves.is_some() && hosts.churn.is_some() {
-                return Err(source.error(at, "churn", "cannot be used together with waves"));
-            }
-        }
-        if count == 0 {
-            return Err(source.error_in_file("hosts", "must name hosts"));
-        }
+        check_hosts(&self.hosts, source)?;
         let usual = NetworkLimits::default();
         let mirror = self.mirror;
         for (key, value) in [
@@ -261,6 +243,30 @@ impl FleetFile {
             },
         })
     }
+}
+
+/// Checks the groups of hosts.
+fn check_hosts(hosts: &[Spanned<HostsFile>], source: &SourceText<'_>) -> Result<(), ScenarioError> {
+    let mut count: u32 = 0;
+    for group in hosts {
+        let (at, hosts) = (group.span().start, group.get_ref());
+        count = count.saturating_add(hosts.count);
+        if hosts.count == 0 || count > HOSTS_MAX {
+            let problem = format!("must be at least 1, and at most {HOSTS_MAX} in all groups");
+            return Err(source.error(at, "count", problem));
+        }
+        if hosts.waves.is_some_and(|waves| !(1..=WAVES_MAX).contains(&waves.count)) {
+            let problem = format!("waves.count must be between 1 and {WAVES_MAX}");
+            return Err(source.error(at, "waves", problem));
+        }
+        if hosts.waves.is_some() && hosts.churn.is_some() {
+            return Err(source.error(at, "churn", "cannot be used together with waves"));
+        }
+    }
+    if count == 0 {
+        return Err(source.error_in_file("hosts", "must name hosts"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -28,7 +28,6 @@ struct ScenarioFile {
     seed: u64,
     #[serde(default)]
     notes: Vec<String>,
-    #[serde(default)]
     time_max: Option<DurationText>,
     file: Spanned<FileFile>,
     #[serde(default)]
@@ -45,9 +44,7 @@ struct ScenarioFile {
 #[serde(deny_unknown_fields)]
 struct FileFile {
     size: BytesText,
-    #[serde(default)]
     block: Option<BytesText>,
-    #[serde(default)]
     links_max: Option<u32>,
 }
 
