@@ -43,7 +43,7 @@ impl Server {
     /// }
     /// ```
     pub async fn run(
-        mut self,
+        self,
         stop: impl Future<Output = ()>,
         started: impl FnOnce(&Started),
     ) -> Result<(), RunError> {
@@ -57,7 +57,7 @@ impl Server {
         let inherited = Inherited::receive().map_err(RunError::Inherit)?;
         match process_count(self.settings()) {
             1 => self.run_alone(inherited, stop, started).await,
-            processes => supervise_all(&mut self, processes, inherited, stop, started).await,
+            processes => supervise_all(&self, processes, inherited, stop, started).await,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -78,69 +78,27 @@ impl Gateway {
         host_metrics: HostMetrics,
         retries: bool,
     ) -> Result<Self, GatewayError> {
-        let p2p = settings.clone();
-        let settings = host_settings(settings)?;
+        let buffer_bytes_max = usize::try_from(settings.cache_bytes_max).unwrap_or(usize::MAX);
+        let (router, opened) =
+            GatewayRouter::new(availability.clone(), settings.pages_max as usize);
         let connector = Arc::new(SocketPairConnector { adopter, websocket_path, key: key.clone() });
-        let (stop, mut stopped) = oneshot::channel();
-        let (ready, is_ready) = sync_channel::<Result<Vec<Multiaddr>, GatewayError>>(1);
+        let start = GatewayStart {
+            settings: host_settings(settings)?,
+            is_providing: settings.dht != DhtRole::Off,
+            router: Arc::new(router),
+            buffer: Arc::new(BlockBuffer::new(buffer_bytes_max)),
+            availability,
+            connector,
+            key,
+            host_metrics,
+        };
+        let (stop, stopped) = oneshot::channel();
+        let (ready, is_ready) = sync_channel(1);
         let thread = thread::Builder::new().name("gateway".to_owned()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = match runtime {
-                Ok(runtime) => runtime,
-                Err(error) => return drop(ready.send(Err(error.into()))),
-            };
-            runtime.block_on(async move {
-                let cache_bytes_max = usize::try_from(p2p.cache_bytes_max).unwrap_or(usize::MAX);
-                let buffer = Arc::new(BlockBuffer::new(cache_bytes_max));
-                let (router, opened) =
-                    GatewayRouter::new(availability.clone(), p2p.pages_max as usize);
-                let router = Arc::new(router);
-                let mut is_waiting = false;
-                let host = loop {
-                    let stores = Stores::new(vec![buffer.clone()]);
-                    // Fetched blocks go into the buffer only, so the host's own store has no room.
-                    let own_store = Arc::new(LockedMemoryStore::new(0));
-                    let fallback = router.clone();
-                    let started =
-                        Host::start_with_fallback(settings.clone(), stores, own_store, fallback);
-                    match started.await {
-                        Ok(host) => break Arc::new(host),
-                        Err(error @ StartError::Listen { .. }) if retries => {
-                            if !std::mem::replace(&mut is_waiting, true) {
-                                tracing::info!(%error, "the gateway waits for its port");
-                                let _ = ready.send(Ok(Vec::new()));
-                            }
-                            tokio::select! {
-                                _ = &mut stopped => return,
-                                () = tokio::time::sleep(LISTEN_RETRY_PAUSE) => {}
-                            }
-                        }
-                        Err(error) => {
-                            if is_waiting {
-                                tracing::error!(%error, "cannot start the gateway");
-                            }
-                            return drop(ready.try_send(Err(error.into())));
-                        }
-                    }
-                };
-                let addresses = host.addresses();
-                for address in &addresses {
-                    tracing::info!(%address, "the gateway is listening");
-                }
-                let shared = TransferShared { host, router, buffer, availability, connector, key };
-                let gateway_loop = GatewayLoop {
-                    shared: Arc::new(shared),
-                    host_metrics,
-                    is_providing: p2p.dht != DhtRole::Off,
-                    transfers: JoinSet::new(),
-                    wanted: BTreeSet::new(),
-                    available: BTreeMap::new(),
-                    providing: JoinSet::new(),
-                };
-                // Not read if the start ended while the port was in use.
-                let _ = ready.try_send(Ok(addresses));
-                gateway_loop.run(opened, stopped).await;
-            });
+            match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime.block_on(start.run(opened, stopped, &ready, retries)),
+                Err(error) => drop(ready.send(Err(error.into()))),
+            }
         })?;
         let addresses =
             is_ready.recv().unwrap_or(Err(watchfire_p2p::StartError::Stopped.into()))?;
@@ -195,6 +153,88 @@ fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
         exchange,
         ..HostSettings::default()
     })
+}
+
+/// What the thread of the gateway starts with.
+struct GatewayStart {
+    settings: HostSettings,
+    is_providing: bool,
+    router: Arc<GatewayRouter>,
+    buffer: Arc<BlockBuffer>,
+    availability: Arc<Availability>,
+    connector: Arc<SocketPairConnector>,
+    key: OwnClientKey,
+    host_metrics: HostMetrics,
+}
+
+impl GatewayStart {
+    /// Starts the host and runs the gateway until it is stopped. `ready` is told the addresses, or none
+    /// while the gateway waits for its port.
+    async fn run(
+        self,
+        opened: mpsc::UnboundedReceiver<NewTransfer>,
+        mut stopped: oneshot::Receiver<()>,
+        ready: &SyncSender<Result<Vec<Multiaddr>, GatewayError>>,
+        retries: bool,
+    ) {
+        let host = tokio::select! {
+            _ = &mut stopped => return,
+            host = self.open_host(ready, retries) => host,
+        };
+        let host = match host {
+            Ok(host) => Arc::new(host),
+            Err(error) => return drop(ready.try_send(Err(error.into()))),
+        };
+        let addresses = host.addresses();
+        for address in &addresses {
+            tracing::info!(%address, "the gateway is listening");
+        }
+        let GatewayStart { router, buffer, availability, connector, key, .. } = self;
+        let shared = TransferShared { host, router, buffer, availability, connector, key };
+        let gateway_loop = GatewayLoop {
+            shared: Arc::new(shared),
+            host_metrics: self.host_metrics,
+            is_providing: self.is_providing,
+            transfers: JoinSet::new(),
+            wanted: BTreeSet::new(),
+            available: BTreeMap::new(),
+            providing: JoinSet::new(),
+        };
+        // Not read if the start ended while the port was in use.
+        let _ = ready.try_send(Ok(addresses));
+        gateway_loop.run(opened, stopped).await;
+    }
+
+    /// Starts the host. With `retries`, a port that is in use is waited for.
+    async fn open_host(
+        &self,
+        ready: &SyncSender<Result<Vec<Multiaddr>, GatewayError>>,
+        retries: bool,
+    ) -> Result<Host, StartError> {
+        let mut is_waiting = false;
+        loop {
+            let stores = Stores::new(vec![self.buffer.clone()]);
+            // Fetched blocks go into the buffer only, so the host's own store has no room.
+            let own_store = Arc::new(LockedMemoryStore::new(0));
+            let (settings, fallback) = (self.settings.clone(), self.router.clone());
+            match Host::start_with_fallback(settings, stores, own_store, fallback).await {
+                Err(error @ StartError::Listen { .. }) if retries => {
+                    if !std::mem::replace(&mut is_waiting, true) {
+                        tracing::info!(%error, "the gateway waits for its port");
+                        let _ = ready.send(Ok(Vec::new()));
+                    }
+                    tokio::time::sleep(LISTEN_RETRY_PAUSE).await;
+                }
+                Err(error) => {
+                    if is_waiting {
+                        tracing::error!(%error, "cannot start the gateway");
+                    }
+                    return Err(error);
+                }
+                Ok(host) => return Ok(host),
+            }
+        }
+    }
 }
 
 /// Whether an available page was announced to content routing.
