@@ -13,9 +13,7 @@ use crate::wire;
 /// The state of one connection: see [`Sockets::connection_at`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionView {
-    /// The connection.
     pub socket: SocketId,
-    /// Its use.
     pub state: ConnectionState,
     /// Bytes in its queue, including the overhead of each frame.
     pub queued_bytes: usize,
@@ -25,19 +23,15 @@ pub struct ConnectionView {
     pub idle: Duration,
 }
 
-/// The use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
     /// It has sent no complete request, or waits for its next one.
     Http,
     /// Its request waits for the answer.
     Parked {
-        /// The key that the handler chose.
         key: u32,
     },
-    /// An open WebSocket.
     WebSocket {
-        /// The key that the handler chose.
         key: u32,
     },
     /// Its end was begun.
@@ -78,7 +72,7 @@ impl Sockets {
         TcpInfo::of(self.slab.get(socket)?.fd.as_ref()?)
     }
 
-    /// Ends a connection of any state at once. A WebSocket gets a close frame with 1001 first.
+    /// Ends a connection of any state immediately. A WebSocket gets a close frame with 1001 first.
     pub fn end(&mut self, socket: SocketId) {
         let is_open = self.slab.get(socket).is_some_and(Record::is_open);
         if is_open {

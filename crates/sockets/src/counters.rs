@@ -1,14 +1,12 @@
-//! Counters of the shards, for metrics.
+//! Counters of the shards, for metrics, and what they count: connections, and why sockets end.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::RuntimeMetrics;
 use watchfire_types::ShardId;
 
-use crate::close_cause::CloseCause;
-use crate::histogram::{Histogram, HistogramTotals};
+use crate::count::{Count, Histogram, HistogramTotals};
 use crate::outbound::Outbound;
 
 /// Bounds of [`SocketHistograms::http_times`], in nanoseconds: from 0.5 ms to 10 s.
@@ -28,40 +26,6 @@ const HTTP_TIMES: &[u64] = &[
 
 /// Bounds of [`SocketHistograms::queue_ages`], in tenths of a second.
 const QUEUE_AGES: &[u64] = &[1, 2, 5, 10, 20, 50, 100, 200, 300, 600];
-
-/// A counter, or a gauge.
-///
-/// Any thread may read it. Only its shard's thread writes it, so a plain store is enough. A locked
-/// addition would cost as much as twenty other instructions.
-#[derive(Debug, Default)]
-pub struct Count(AtomicU64);
-
-impl Count {
-    /// Add `n`.
-    pub fn add(&self, n: u64) {
-        self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
-    }
-
-    /// Subtract `n`.
-    pub fn sub(&self, n: u64) {
-        self.0.store(self.get().wrapping_sub(n), Ordering::Relaxed);
-    }
-
-    /// Replace the value.
-    pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// Add 1 from any thread. A count that uses this must not use `add` or `sub`.
-    pub(crate) fn add_one_from_anywhere(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The current value.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -179,11 +143,30 @@ impl Default for ShardHistograms {
 /// The sums of all shards' histograms.
 #[derive(Clone, Debug)]
 pub struct SocketHistograms {
-    /// From the head of a request to that of the router's response, in nanoseconds.
+    /// From the head of a request to the head of the router's response, in nanoseconds.
     pub http_times: HistogramTotals,
     /// From the first byte that the kernel did not take to the end of a socket's queue, in tenths
     /// of a second.
     pub queue_ages: HistogramTotals,
+}
+
+/// The reason why a socket ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CloseCause {
+    /// The client closed the socket, or its connection ended.
+    ByPeer,
+    /// The server closed the socket with this code, by [`crate::Sockets::close`] or because of
+    /// `partial_bytes_max`.
+    ByUs(u16),
+    /// The client violated RFC 6455 or sent invalid UTF-8.
+    Protocol,
+    /// A message was larger than `message_bytes_max`.
+    TooBig,
+    /// The client sent nothing for `idle_timeout`.
+    Idle,
+    /// The client did not read: its queue was full, or made no progress for `slow_timeout`.
+    Slow,
+    Drained,
 }
 
 impl ShardCounters {
@@ -249,7 +232,6 @@ impl SocketCounters {
         }
     }
 
-    /// Connections of all shards.
     pub(crate) fn connections(&self) -> u64 {
         self.shards.iter().map(|shard| shard.connections_now.get()).sum()
     }
@@ -265,7 +247,6 @@ impl SocketCounters {
         shards.filter(|(shard, _)| shard.loop_panics.get() > 0).map(|(_, id)| ShardId(id))
     }
 
-    /// The number of shards.
     pub fn shards(&self) -> usize {
         self.shards.len()
     }
@@ -277,6 +258,39 @@ impl SocketCounters {
             totals.add(shard);
         }
         totals
+    }
+}
+
+/// A connection that counts in `connections_now` while it is outside the slab: in a TLS handshake,
+/// or lent to hyper. Dropping it ends the count.
+pub(crate) struct CountedConnection {
+    counters: Arc<SocketCounters>,
+    shard: ShardId,
+    is_in_slab: bool,
+}
+
+impl CountedConnection {
+    pub(crate) fn new(counters: Arc<SocketCounters>, shard: ShardId) -> Self {
+        counters.shard(shard).connections_now.add(1);
+        CountedConnection { counters, shard, is_in_slab: false }
+    }
+
+    /// For a connection that leaves the slab, where it was already counted.
+    pub(crate) fn already_counted(counters: Arc<SocketCounters>, shard: ShardId) -> Self {
+        CountedConnection { counters, shard, is_in_slab: false }
+    }
+
+    /// The slab counts the connection from now on.
+    pub(crate) fn pass_to_slab(mut self) {
+        self.is_in_slab = true;
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        if !self.is_in_slab {
+            self.counters.shard(self.shard).connections_now.sub(1);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use watchfire_types::{Instant, NodeId, ShardId, SocketId};
 
-use crate::close_cause::CloseCause;
+use crate::counters::CloseCause;
 use crate::handoff::{HandoffConnection, HandoffTarget};
 use crate::head::RequestHead;
 use crate::shard_sockets::Sockets;
@@ -94,7 +94,7 @@ pub enum Route<T> {
     Move(ShardId),
     /// Another process owns the resource: the shard calls [`SocketHandler::hand_off`].
     HandOff(NodeId),
-    /// Answer at once with a plain-text body, and close the connection.
+    /// Answer immediately with a plain-text body, and close the connection.
     Refuse {
         /// The HTTP status, such as 403.
         status: u16,

@@ -1,4 +1,44 @@
-//! Connections in transit to another shard of this process or of another process.
+//! Connections in transit to another shard of this process or of another process, and their adoption.
+//!
+//! # The reason
+//!
+//! Several processes listen on one port, and the kernel chooses one for each connection, without
+//! knowing what the client wants. Two things go wrong:
+//!
+//! - **The request belongs elsewhere.** A long-poll session lives in one process. Each of its polls is
+//!   a new request. With four processes, three of four polls on new connections would reach a process
+//!   that does not know the session.
+//! - **One process is full.** The kernel's hash is uneven. With 2 processes of 10,000 connections, one
+//!   is full while the other still has hundreds of free places, and its clients would get 503.
+//!
+//! A redirect or a proxy would cost the client a round trip, or the server a second connection. The
+//! kernel can pass an open descriptor to another process, so the connection itself moves.
+//!
+//! # What moves
+//!
+//! A connection moves only before its request was answered. The descriptor travels with the bytes that
+//! were read and not answered, because they are no longer in the kernel. A PROXY header that was not
+//! read is still in the kernel and travels with the descriptor. The address of a client behind a
+//! proxy or behind TLS is not in the kernel, so it is sent along ([`ClientAddress`]).
+//!
+//! # The way of a connection
+//!
+//! 1. The handler names another process ([`HandoffTarget::Owner`]), or the shard is at 97 % of its share
+//!    ([`HandoffTarget::LessLoaded`]), or the process is full ([`HandoffTarget::AnyWithRoom`]).
+//! 2. The shard removes the socket from its slab and its epoll, and the handler sends it.
+//! 3. In the other process, [`Adopter::adopt`] gives it to the shards in turn.
+//! 4. The shard (`shard/accept.rs`) adds it to its slab and handles the bytes as if it had read them.
+//!    With TLS, a connection without any byte read begins with its handshake there; any other one is
+//!    the end of a pair, already decrypted.
+//!
+//! # The bounds
+//!
+//! Without one, two processes that disagree could send a connection to and fro for ever. A request
+//! moves at most 4 times (`HOPS_MAX`), then it is answered 500. A connection without a request is
+//! offered at most 16 times (`OFFERS_MAX`): announcements that a process is full can be late. Then it
+//! is answered 503. Each shard has a queue of 1,024 connections (`MOVES_LEN_MAX`); if all queues are
+//! full, the connection returns to its sender. A process over `sockets_max` offers an adopted
+//! connection elsewhere, or answers 503.
 
 use std::fmt;
 use std::net::SocketAddr;

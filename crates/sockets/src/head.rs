@@ -24,7 +24,6 @@ impl Default for HeadSlots<'_> {
 /// An error in a request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// The bytes are not HTTP/1.
     #[error("not an HTTP/1 request")]
     Malformed,
     /// The head has more than 100 headers, or more bytes than `head_bytes_max`.
@@ -36,7 +35,6 @@ pub enum HeadError {
     /// The `Host` header, or the target's URL, has no valid host (RFC 9112, 3.2).
     #[error("the host of the request is not valid: send a name or an address, and a port")]
     InvalidHost,
-    /// The length of the body is ambiguous.
     #[error("the length of the request's body is ambiguous")]
     BodyLength,
 }

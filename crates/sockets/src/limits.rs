@@ -23,7 +23,7 @@ pub struct SocketLimits {
     /// Longest wait for a client's close frame. When it passes, the connection ends.
     pub close_timeout: Duration,
     /// Unsent bytes queued for one socket, including the overhead of each frame. A full queue
-    /// closes the socket with 1013 at once. An empty queue accepts one frame of any size.
+    /// closes the socket with 1013 immediately. An empty queue accepts one frame of any size.
     pub queued_bytes_max: usize,
     /// Longest time that a queue may make no progress. When it passes, the socket is closed with
     /// 1013.

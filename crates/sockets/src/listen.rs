@@ -43,9 +43,7 @@ pub struct Listeners {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {source}")]
 pub struct ListenError {
-    /// The address.
     pub address: SocketAddr,
-    /// The cause.
     pub source: io::Error,
 }
 
@@ -54,19 +52,12 @@ pub struct ListenError {
 pub enum PartsError {
     /// There is no address, or not the same number of sockets for each address.
     #[error("{sockets} sockets cannot listen on {addresses} addresses")]
-    Uneven {
-        /// The number of addresses.
-        addresses: usize,
-        /// The number of sockets.
-        sockets: usize,
-    },
-    /// A descriptor is not a listening socket.
+    Uneven { addresses: usize, sockets: usize },
     #[error("cannot use the inherited socket for {address}: it does not listen")]
     NotListening {
         /// The address on which it should listen.
         address: SocketAddr,
     },
-    /// A system call on a descriptor failed.
     #[error("cannot use an inherited descriptor as a listener: {0}")]
     System(#[from] io::Error),
 }
@@ -94,7 +85,6 @@ impl Listeners {
         &self.addresses
     }
 
-    /// The number of shards.
     pub fn shards(&self) -> usize {
         self.shards.len()
     }

@@ -35,8 +35,8 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    /// Begin a queue with a frame whose first `sent` bytes are already written. The limit of the queue
-    /// is that of [`Outbound::has_room`].
+    /// Begin a queue with a frame whose first `sent` bytes are already written. [`Outbound::has_room`]
+    /// explains the limit of the queue.
     pub(crate) fn begin(frame: Bytes, sent: usize, tick: u32, bytes_max: usize) -> Self {
         Outbound {
             sent,

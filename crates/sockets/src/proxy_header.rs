@@ -34,7 +34,6 @@ pub struct ProxyHeader {
 /// The first bytes of a connection are not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyHeaderError {
-    /// The bytes begin like neither version.
     #[error("the connection does not begin with a PROXY header")]
     Missing,
     /// A line of version 1 is too long, or does not have the required form.
@@ -43,10 +42,9 @@ pub enum ProxyHeaderError {
     /// The version or the command is unknown.
     #[error("the PROXY header has the unknown version or command {0:#04x}")]
     UnknownCommand(u8),
-    /// The address family or the transport is not that of a TCP client.
+    /// The address family or the transport does not belong to a TCP client.
     #[error("the PROXY header has the unsupported address family {0:#04x}")]
     UnsupportedFamily(u8),
-    /// The length is too small for the addresses.
     #[error("the PROXY header declares {len} bytes, too few for its addresses")]
     TooShort {
         /// The declared length in bytes.

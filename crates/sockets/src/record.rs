@@ -1,4 +1,38 @@
 //! The record of a socket in the slab: the whole memory of an idle socket.
+//!
+//! # The reason
+//!
+//! A server of long-lived connections pays for each idle client, all the time. hyper holds about
+//! 15 KB for a connection: a million idle clients would need 15 GB. As records of 40 bytes they need
+//! 40 MB. The assertion below keeps this number true.
+//!
+//! # What makes a record small
+//!
+//! - It has no buffer. All sockets of a shard are read into one buffer of 64 KiB, and a message that
+//!   arrives in one piece is decoded there. Only the rest of a partial head or message is kept, in
+//!   the state of the socket, and `partial_bytes_max` bounds all these rests of a shard together.
+//! - It has no queue, except while the kernel's send buffer is full (`outbound.rs`).
+//! - It has no timer. `seen` is the time of the state's begin in tenths of a second, in four bytes,
+//!   and `shard/sweep.rs` looks at all records once a second.
+//! - It does not know its client. The handler gives a key of four bytes, which it gets back with each
+//!   message. The client's address is asked from the kernel when a request needs it.
+//!
+//! # Ids of sockets that are gone
+//!
+//! Slots are used again, the lowest vacant one first, so that the slab shrinks after a crowd has left.
+//! An id must therefore not reach the next socket of its slot. Example: the backend decides about the
+//! upgrade request in slot 9, which takes a second. Meanwhile the client leaves, and the next accepted
+//! connection gets slot 9. By its slot alone, the decision would open a WebSocket for a stranger. So
+//! each record gets a generation, which is also in the id and in the epoll's token. Lookups compare
+//! it, and an old id finds nothing.
+//!
+//! A socket that ends becomes `Dead` first. Its slot is freed after the handler was told
+//! (`Shard::settle`), so the handler never sees two sockets under one id. A generation comes again
+//! after four billion connections of a shard: more than a year at a hundred per second.
+//!
+//! # The bound
+//!
+//! `limits.sockets_max` bounds the connections of all shards, and with them the records.
 
 use std::os::fd::OwnedFd;
 
@@ -7,14 +41,12 @@ use watchfire_types::SocketId;
 use crate::frame::Decoder;
 use crate::outbound::Outbound;
 
-/// One socket.
 pub(crate) struct Record {
     /// `None` in a free slot.
     pub(crate) fd: Option<OwnedFd>,
     generation: u32,
     /// The tick at which the state's timeout began.
     pub(crate) seen: u32,
-    /// The key that the handler chose.
     pub(crate) key: u32,
     pub(crate) state: State,
     /// Bytes that the kernel has not accepted yet.
@@ -23,7 +55,6 @@ pub(crate) struct Record {
 
 const _: () = assert!(std::mem::size_of::<Record>() == 40);
 
-/// The state of a socket.
 #[derive(Debug)]
 pub(crate) enum State {
     /// Waiting for a header of the PROXY protocol, which stays in the kernel until it is complete.
@@ -42,12 +73,11 @@ pub(crate) enum State {
         /// Whether the connection may serve another request.
         keeps_alive: bool,
     },
-    /// An open WebSocket.
     Open(Decoder),
     /// A close frame was sent; the client's is awaited.
     Closing(Decoder),
     /// The last bytes were sent. Received bytes are dropped until the client closes its side.
-    /// Closing at once would reset the connection, which could destroy our last bytes in transit.
+    /// Closing immediately would reset the connection, which could destroy our last bytes in transit.
     Lingering,
     /// The connection ended. Its slot is freed after the handler was called.
     Dead,
@@ -64,7 +94,7 @@ pub(crate) struct Held {
 #[derive(Default)]
 pub(crate) struct Slab {
     records: watchfire_types::Slab<Record>,
-    /// It wraps after four billion connections. No id of a closed socket is kept for so long.
+    /// It wraps after four billion connections. No id of a closed socket is kept until then.
     last_generation: u32,
 }
 

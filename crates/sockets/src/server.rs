@@ -17,11 +17,11 @@ use crate::handler::SocketHandler;
 use crate::handoff::Adopter;
 use crate::limits::SocketLimits;
 use crate::listen::{ListenError, Listeners};
-use crate::loop_panic::{LoopPanic, LoopPanics};
-use crate::loop_watch::LoopWatch;
+use crate::loop_health::{LoopPanic, LoopPanics, LoopWatch};
 use crate::settings::SocketServerSettings;
-use crate::shard::{Clock, Lifecycle, Shard, Threads, TrustedProxies};
+use crate::shard::{Lifecycle, Shard, Threads, TrustedProxies};
 use crate::shard_sender::ShardSender;
+use crate::shard_sockets::Clock;
 use crate::tls;
 
 /// Connections in transit to one shard from other shards and processes. When the limit is reached,
@@ -35,7 +35,7 @@ const TABLE_DESCRIPTORS_MAX: usize = 1 << 17;
 /// Descriptors that are left to the rest of the process if `sockets_max` is derived.
 const DESCRIPTORS_RESERVED: usize = 128;
 
-/// A running socket server. Dropping it ends all shards and connections at once;
+/// A running socket server. Dropping it ends all shards and connections immediately;
 /// [`SocketServer::drain`] ends them gracefully.
 pub struct SocketServer<M> {
     addresses: Vec<SocketAddr>,
@@ -51,10 +51,8 @@ pub struct SocketServer<M> {
 /// The reason why a socket server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The inherited listeners hold no socket.
     #[error("the listeners of another process hold no socket")]
     NoListener,
-    /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// TLS cannot be configured.
@@ -196,7 +194,6 @@ impl<M> SocketServer<M> {
         &self.addresses
     }
 
-    /// The senders of all shards, by [`ShardId`].
     pub fn shard_senders(&self) -> &[ShardSender<M>] {
         &self.shard_senders
     }
@@ -206,7 +203,6 @@ impl<M> SocketServer<M> {
         self.adopter.clone()
     }
 
-    /// The counters of the shards.
     pub fn counters(&self) -> Arc<SocketCounters> {
         self.counters.clone()
     }
@@ -229,7 +225,7 @@ impl<M> SocketServer<M> {
     }
 
     /// Stop listening, let requests finish, and close the WebSockets with 1012, spread evenly over
-    /// `period` so that clients do not reconnect all at once. Returns when all shards have ended:
+    /// `period` so that clients do not reconnect all at the same time. Returns when all shards have ended:
     /// after `period`, plus at most `close_timeout` for clients that do not answer.
     ///
     /// Only this process's copies of inherited listeners are closed. While another process keeps a
@@ -242,7 +238,7 @@ impl<M> SocketServer<M> {
     }
 }
 
-/// Grow the kernel's table of descriptors at once. Otherwise the kernel doubles it repeatedly while
+/// Grow the kernel's table of descriptors in one step. Otherwise the kernel doubles it repeatedly while
 /// connections arrive, and each time pauses every thread of the process for 10 to 20 ms.
 fn grow_descriptor_table(any: BorrowedFd<'_>, sockets_max: usize) {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::limits::SocketLimits;
@@ -17,7 +16,6 @@ pub struct SocketServerSettings {
     pub listen: Vec<SocketAddr>,
     /// Event loops, each a thread with its own listener; 0 for one per core.
     pub shards: usize,
-    /// Limits on the resources of sockets.
     pub limits: SocketLimits,
     /// The certificates; `None` for plain HTTP.
     pub tls: Option<Arc<Certificates>>,
@@ -45,7 +43,7 @@ impl Default for SocketServerSettings {
 pub struct ProxyProtocol {
     /// Their places in the list of the addresses to listen on.
     pub listeners: Vec<usize>,
-    /// Whether an address is that of a proxy. A connection from any other address is closed.
+    /// Whether an address belongs to a proxy. A connection from any other address is closed.
     pub trusts: Arc<dyn Fn(IpAddr) -> bool + Send + Sync>,
 }
 
@@ -59,13 +57,4 @@ impl fmt::Debug for ProxyProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProxyProtocol").field("listeners", &self.listeners).finish_non_exhaustive()
     }
-}
-
-/// PEM files of a TLS server.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TlsFiles {
-    /// The certificate chain, the server's certificate first.
-    pub cert: PathBuf,
-    /// The private key of the server's certificate, in PKCS#8, PKCS#1 or SEC1.
-    pub key: PathBuf,
 }

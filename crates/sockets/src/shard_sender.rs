@@ -27,7 +27,6 @@ impl<M> ShardSender<M> {
         (ShardSender { shard, sender, counters }, receiver)
     }
 
-    /// The receiving shard.
     pub fn shard(&self) -> ShardId {
         self.shard
     }

@@ -53,7 +53,7 @@ impl TcpInfo {
         let mut raw = Raw::default();
         let mut len = size_of::<Raw>() as libc::socklen_t;
         // SAFETY: the pointers are valid for the call, and `len` is the size of `raw`. The kernel writes
-        // at most so many bytes, and every pattern of bits is a valid `Raw`.
+        // at most `size_of::<Raw>()` bytes, and every pattern of bits is a valid `Raw`.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),

@@ -9,7 +9,6 @@ use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketFlags,
 };
 
-/// The result of a read.
 pub(crate) enum Read {
     /// The number of bytes read, at least 1.
     Bytes(usize),

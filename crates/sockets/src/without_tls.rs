@@ -1,4 +1,4 @@
-//! These types stand in for those of [`tls`](crate::tls) in a build without the feature `tls`. There
+//! These types stand in for the types of [`tls`](crate::tls) in a build without the feature `tls`. There
 //! are no certificates, so no value of them ever exists.
 
 use std::net::SocketAddr;
@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use watchfire_types::ShardId;
 
-use crate::counted_connection::CountedConnection;
-use crate::counters::SocketCounters;
+use crate::counters::{CountedConnection, SocketCounters};
 use crate::http::Returns;
 use crate::limits::SocketLimits;
 use crate::server::StartError;

@@ -31,13 +31,10 @@ pub struct Decoder {
 /// A message or control frame from a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming<'a> {
-    /// A complete text message.
     Text(Cow<'a, str>),
-    /// A complete binary message.
     Binary(Cow<'a, [u8]>),
     /// A ping; the reply is a pong with the same payload.
     Ping(Cow<'a, [u8]>),
-    /// A pong.
     Pong,
     /// A close with its code, if it has one. Later frames are to be ignored.
     Close(Option<u16>),
@@ -46,7 +43,6 @@ pub enum Incoming<'a> {
 /// An error in a client's bytes. The decoder cannot continue after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The bytes violate RFC 6455.
     #[error("protocol error: {0}")]
     Protocol(&'static str),
     /// A text message or a close's reason is not UTF-8.
@@ -57,13 +53,11 @@ pub enum DecodeError {
     TooBig {
         /// Bytes received so far, plus the announced length of the current frame.
         len: u64,
-        /// The limit.
         max: usize,
     },
 }
 
 impl DecodeError {
-    /// The code to close the socket with.
     pub const fn close_code(self) -> u16 {
         match self {
             DecodeError::Protocol(_) => 1002,

@@ -11,18 +11,14 @@ pub use close::{close_code_is_valid, close_frame};
 pub use decode::{DecodeError, Decoder, Incoming};
 pub use encode::{HEADER_BYTES_MAX, binary_frame, frame, text_frame, write_header};
 
-/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Opcode {
     /// The next fragment of a message.
     Continuation,
-    /// UTF-8 text.
     Text,
-    /// Bytes.
     Binary,
     /// The sender closes the socket.
     Close,
-    /// Requests a pong.
     Ping,
     /// Answers a ping, or is a heartbeat.
     Pong,

@@ -1,14 +1,46 @@
 //! Lending a connection to hyper, for one request.
 //!
-//! hyper holds about 15 KB for a connection, idle or not, and cannot release one in the middle of a
-//! request. So hyper receives a connection only for a request to the router, reads exactly that
-//! request's bytes, and then the end of the stream. Afterwards the connection returns to the slab,
-//! where waiting for the next request costs 40 bytes.
+//! # The reason
+//!
+//! hyper holds about 15 KB for a connection, idle or not: 100,000 browsers that keep a connection open
+//! after loading a page would cost 1.5 GB. hyper also cannot release a connection in the middle of a
+//! request, so a long poll could not wait in the slab, nor move to the shard of its session. So the
+//! shard parses each head itself. hyper receives a connection only for a request to the router, and
+//! only until it is answered. Between two requests the connection is a record of 40 bytes.
+//!
+//! # How hyper sees one request
+//!
+//! 1. The shard has read some bytes: a head, perhaps its body, perhaps the begin of the next request.
+//!    From the head it knows how the body ends: after a length, or after the last chunk.
+//! 2. `RequestBytes` counts exactly this request's bytes. `OneRequest`, the stream that hyper reads,
+//!    gives hyper no others. Further bytes stay in `OneRequest::ahead`.
+//! 3. After the last byte of the request a read is pending, until the answer is written. hyper has no
+//!    call that says so. Two events together do: hyper drops the body when it has encoded its end
+//!    (`AnswerBody`), and flushes after it has written its own buffer (`OneRequest::poll_flush`).
+//! 4. Then the read returns the end of the stream. hyper ends the connection on its side, without
+//!    closing the socket, and the shard adopts the socket again with the bytes that are ahead.
+//!
+//! Example: a client sends two requests of 80 bytes in one segment. The shard reads 160 bytes, hyper
+//! gets 80, answers, and sees the end. The other 80 return with the socket and are parsed as the
+//! second request, which may be an upgrade.
+//!
+//! # If both parsers disagree
+//!
+//! Two programs that disagree about the end of a request can be made to take the body of one client's
+//! request as the next request. Both use `httparse` for heads here. The length of the body is decided
+//! in `head.rs`, which refuses heads that give two. A connection returns for another request only
+//! if hyper ended without an error, has no byte left in its buffer, and has read all bytes of the
+//! request. In all other cases it ends.
+//!
+//! # The bounds
+//!
+//! `limits.sockets_max` counts lent connections too. hyper's buffer has at most 64 KiB. A pause in the
+//! body of `head_timeout`, or of `slow_timeout` in reading the answer, ends the loan (`Stall`). A
+//! drain waits for answers, and adds `connection: close` to them.
 
 mod chunks;
 mod one_request;
 mod request_bytes;
-mod stall;
 mod stream;
 
 use std::cell::{Cell, RefCell};
@@ -35,8 +67,7 @@ use watchfire_types::ShardId;
 use self::one_request::{Answer, AnswerBody, OneRequest, Traffic};
 use self::request_bytes::RequestBytes;
 use self::stream::Stream;
-use crate::counted_connection::CountedConnection;
-use crate::counters::SocketCounters;
+use crate::counters::{CountedConnection, SocketCounters};
 use crate::handoff::ClientAddress;
 use crate::head::BodyLength;
 use crate::limits::SocketLimits;

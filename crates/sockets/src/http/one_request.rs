@@ -6,20 +6,20 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 use watchfire_types::ShardId;
 
 use super::request_bytes::RequestBytes;
-use super::stall::Stall;
 use super::stream::Stream;
 use crate::counters::{ShardCounters, SocketCounters};
 use crate::limits::SocketLimits;
 
-/// The progress of the response.
 #[derive(Default)]
 pub(super) struct Answer {
     /// hyper has received all of it from the router.
@@ -234,5 +234,34 @@ impl AsyncWrite for OneRequest {
     /// hyper has written everything. The slab ends the connection.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
+    }
+}
+
+/// A timeout that runs only while reads or writes are pending.
+pub(super) struct Stall {
+    limit: Duration,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stall {
+    pub(super) fn new(limit: Duration) -> Self {
+        Stall { limit, sleep: None }
+    }
+
+    /// Return the result of a read or write, or an error if it was pending for `limit`.
+    pub(super) fn watch<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.sleep = None;
+            return polled;
+        }
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep(self.limit)));
+        match sleep.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
     }
 }

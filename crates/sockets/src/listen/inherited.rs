@@ -16,7 +16,6 @@ use crate::limits::SocketLimits;
 pub struct InheritedListener {
     /// The address that the other process was asked to listen on, perhaps with port 0.
     pub wanted: SocketAddr,
-    /// The socket.
     pub socket: OwnedFd,
 }
 
@@ -160,7 +159,6 @@ fn take_group(
     Ok((address, sockets))
 }
 
-/// The address on which a socket listens.
 fn check_listening(socket: &OwnedFd) -> io::Result<SocketAddr> {
     if !sockopt::socket_acceptconn(socket).map_err(io::Error::from)? {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket does not listen"));
@@ -186,7 +184,6 @@ fn open_further(
     (0..count).map(open).collect()
 }
 
-/// From the sockets by shard to the sockets by address.
 fn transpose(shards: Vec<Vec<OwnedFd>>, addresses: usize) -> Vec<Vec<OwnedFd>> {
     let mut groups: Vec<Vec<OwnedFd>> = (0..addresses).map(|_| Vec::new()).collect();
     for shard in shards {

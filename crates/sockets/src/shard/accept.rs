@@ -19,7 +19,7 @@ use crate::wire;
 const ACCEPTS_PER_TURN: usize = 64;
 
 /// Offers of one connection to other processes. A full process announces that it is full, but the
-/// announcement can be late when many connections arrive at once.
+/// announcement can be late when many connections arrive together.
 const OFFERS_MAX: u8 = 16;
 
 /// The response to a connection over `sockets_max`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use watchfire_types::Instant;
 
 use super::{Lifecycle, Shard};
-use crate::close_cause::CloseCause;
+use crate::counters::CloseCause;
 use crate::handler::SocketHandler;
 use crate::record::State;
 
@@ -17,7 +17,6 @@ const FIRST_REQUEST_TICKS: u32 = 10;
 /// most 64 from each, so this is more than the longest backlog; a flood cannot extend it.
 const ACCEPT_TURNS_MAX: usize = 1024;
 
-/// The progress of a drain.
 pub(super) struct Drain {
     began: Instant,
     period: Duration,

@@ -34,7 +34,7 @@ use crate::handler::SocketHandler;
 use crate::handoff::Moved;
 use crate::http::{Lender, Next, Returned, Returns};
 use crate::limits::SocketLimits;
-use crate::shard_sockets::{Sockets, socket_of};
+use crate::shard_sockets::{Clock, Sockets, socket_of};
 use crate::tls::{TlsAcceptor, TlsTerminator};
 
 /// Events taken from the epoll in one turn; HTTP runs between two turns.
@@ -51,20 +51,6 @@ const READ_TIME: Duration = Duration::from_millis(5);
 
 /// The period in which the handler is ticked and a part of the slab is swept.
 const TICK: Duration = Duration::from_millis(100);
-
-/// The clock that all shards of a socket server share.
-#[derive(Clone, Copy)]
-pub(crate) struct Clock(std::time::Instant);
-
-impl Clock {
-    pub(crate) fn start() -> Self {
-        Clock(std::time::Instant::now())
-    }
-
-    pub(crate) fn now(self) -> Instant {
-        Instant::ZERO + self.0.elapsed()
-    }
-}
 
 /// The state of the socket server.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -158,7 +158,7 @@ impl<T: SocketHandler> Shard<T> {
     }
 }
 
-/// Whether a socket holds so many bytes of its next request that the rest must stay in the kernel.
+/// Whether a socket holds the most bytes of its next request: the rest must stay in the kernel.
 fn is_full(record: &Record, head_bytes_max: usize) -> bool {
     matches!(input_kind(record), InputKind::Later) && record.buffered_bytes() >= head_bytes_max
 }

@@ -1,18 +1,20 @@
 //! Handles a request's head, and decides how its connection continues.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 use watchfire_types::{NodeId, ShardId, SocketId};
 
 use super::Shard;
-use crate::close_cause::CloseCause;
+use crate::counters::CloseCause;
 use crate::frame::Decoder;
 use crate::handler::{Route, SocketHandler};
-use crate::handoff::{HandoffConnection, HandoffTarget, Moved};
+use crate::handoff::{ClientAddress, HandoffConnection, HandoffTarget, Moved};
 use crate::head::{BodyLength, HeadError, HeadSlots, RequestHead};
 use crate::http::Loan;
 use crate::record::State;
 use crate::response::{put_handshake, refusal};
+use crate::shard_sockets::Released;
 
 /// Moves of a connection for one request, between shards and processes.
 const HOPS_MAX: u8 = 4;
@@ -170,15 +172,15 @@ impl<T: SocketHandler> Shard<T> {
         body: BodyLength,
         peer: SocketAddr,
     ) {
-        if let Some(released) = self.sockets.release(id) {
+        if let Some(Released { fd, client, counted }) = self.sockets.release(id) {
             self.lender.lend(Loan {
-                fd: released.fd,
+                fd,
                 bytes: bytes.to_vec(),
                 head_len,
                 body,
                 peer,
-                client: released.client,
-                counted: released.counted,
+                client,
+                counted,
             });
         }
     }
@@ -196,14 +198,8 @@ impl<T: SocketHandler> Shard<T> {
         };
         if let Some(released) = self.sockets.release(id) {
             self.sockets.count().moves.add(1);
-            let handoff = HandoffConnection {
-                fd: released.fd,
-                bytes: bytes.to_vec(),
-                client: released.client,
-                hops: self.hops + 1,
-                declined: 0,
-            };
-            permit.send(Moved { handoff, is_adopted: false });
+            let Released { fd, client, .. } = released;
+            permit.send(Moved { handoff: self.handoff(fd, client, bytes), is_adopted: false });
         }
     }
 
@@ -213,22 +209,20 @@ impl<T: SocketHandler> Shard<T> {
             tracing::error!(%to, "cannot hand a connection over: it was moved too often");
             return self.refuse(id, 500, "no process accepts this request");
         }
-        let Some(released) = self.sockets.release(id) else { return };
-        let handoff = HandoffConnection {
-            fd: released.fd,
-            bytes: bytes.to_vec(),
-            client: released.client,
-            hops: self.hops + 1,
-            declined: 0,
-        };
+        let Some(Released { fd, client, counted }) = self.sockets.release(id) else { return };
+        let handoff = self.handoff(fd, client, bytes);
         let Err(handoff) = self.handler.hand_off(HandoffTarget::Owner(to), handoff) else {
             self.sockets.count().handoffs.add(1);
             return;
         };
-        match self.sockets.adopt(handoff.fd, handoff.client, true, released.counted) {
+        match self.sockets.adopt(handoff.fd, handoff.client, true, counted) {
             Ok(id) => self.refuse(id, 503, "the server is busy"),
             Err(error) => tracing::warn!(%error, "cannot add a returned connection to the epoll"),
         }
+    }
+
+    fn handoff(&self, fd: OwnedFd, client: ClientAddress, bytes: &[u8]) -> HandoffConnection {
+        HandoffConnection { fd, bytes: bytes.to_vec(), client, hops: self.hops + 1, declined: 0 }
     }
 
     /// Respond with a status and one line, and end the connection.

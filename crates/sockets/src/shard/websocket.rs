@@ -3,7 +3,7 @@
 use watchfire_types::SocketId;
 
 use super::Shard;
-use crate::close_cause::CloseCause;
+use crate::counters::CloseCause;
 use crate::frame::{DecodeError, Decoder, Incoming, Opcode, close_frame, frame};
 use crate::handler::SocketHandler;
 use crate::record::State;

@@ -7,15 +7,15 @@ use bytes::Bytes;
 use watchfire_types::SocketId;
 
 use super::state::Sockets;
-use super::transmit::{Taken, transmit};
-use crate::close_cause::CloseCause;
+use super::transmit::{Taken, Writer};
+use crate::counters::CloseCause;
 use crate::frame::{Decoder, close_frame};
 use crate::record::State;
 use crate::wire;
 
 impl Sockets {
     /// Close a WebSocket. A close frame is sent now; the connection ends when the client answers it
-    /// or `close_timeout` has passed. [`crate::SocketHandler::handle_close`] is called at once,
+    /// or `close_timeout` has passed. [`crate::SocketHandler::handle_close`] is called in this turn,
     /// with [`CloseCause::ByUs`].
     ///
     /// An invalid code is replaced by 1001. So is 1000, after which phoenix.js does not reconnect.
@@ -46,7 +46,7 @@ impl Sockets {
         }
     }
 
-    /// End a connection at once, or note that it is gone.
+    /// End a connection without waiting for its client, or note that it is gone.
     pub(crate) fn disconnect(&mut self, id: SocketId) {
         let Some(record) = self.slab.get(id) else { return };
         match record.state {
@@ -131,9 +131,8 @@ impl Sockets {
 
     /// Send a last frame, after all queued frames.
     fn write_last(&mut self, id: SocketId, last: &Bytes) {
-        let counters = self.counters.shard(self.shard);
-        let Some(record) = self.slab.get_mut(id) else { return };
-        match transmit(record, last, usize::MAX, self.tick, counters) {
+        let Some((record, writer)) = self.writing(id) else { return };
+        match (Writer { queued_bytes_max: usize::MAX, ..writer }).transmit(record, last) {
             Ok(Taken::NoWait) => {}
             Ok(Taken::Waiting) => self.await_writable(id),
             Err(_) => self.mark_dead(id),

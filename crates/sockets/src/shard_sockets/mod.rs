@@ -4,10 +4,7 @@
 //! `registration` adds connections to the epoll and removes them, `transmit` writes or queues
 //! bytes, `closing` ends sockets, and `writing` has the send functions.
 //!
-//! A slow reader is closed for one of two reasons, both with code 1013:
-//!
-//! - Its queue would pass `queued_bytes_max`: [`Sockets::send`] closes it at once.
-//! - Its queue made no progress for `slow_timeout`: the sweep in `shard/sweep.rs` closes it.
+//! `shard/sweep.rs` explains the two rules that close a slow client.
 
 mod closing;
 mod recent_peers;
@@ -16,6 +13,7 @@ mod state;
 mod transmit;
 mod writing;
 
-pub(crate) use self::registration::socket_of;
+pub(crate) use self::registration::{Released, socket_of};
+pub(crate) use self::state::Clock;
 pub use self::state::Sockets;
 pub use self::writing::{OfferError, SendError};

@@ -9,7 +9,7 @@ use mio::{Interest, Registry, Token};
 use watchfire_types::SocketId;
 
 use super::state::Sockets;
-use crate::counted_connection::CountedConnection;
+use crate::counters::CountedConnection;
 use crate::handoff::ClientAddress;
 use crate::record::State;
 use crate::wire;
@@ -111,7 +111,6 @@ impl Sockets {
         }
     }
 
-    /// The client's address.
     pub(crate) fn peer(&mut self, id: SocketId) -> Option<SocketAddr> {
         if let Some(peer) = self.recent_peers.take(id) {
             return Some(peer);
@@ -128,12 +127,10 @@ impl Sockets {
     }
 }
 
-/// The epoll token of a socket.
 pub(crate) fn token(id: SocketId) -> Token {
     Token((id.generation as usize) << 32 | id.index as usize)
 }
 
-/// The id in a token.
 pub(crate) fn socket_of(Token(token): Token) -> SocketId {
     SocketId { index: token as u32, generation: (token >> 32) as u32 }
 }

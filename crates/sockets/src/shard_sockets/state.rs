@@ -8,17 +8,30 @@ use mio::Registry;
 use watchfire_types::{Instant, ShardId, SocketId};
 
 use super::recent_peers::RecentPeers;
-use crate::close_cause::CloseCause;
-use crate::counters::{ShardCounters, SocketCounters};
+use super::transmit::Writer;
+use crate::counters::{CloseCause, ShardCounters, SocketCounters};
 use crate::handoff::ClientAddress;
 use crate::limits::SocketLimits;
-use crate::record::{Held, Slab};
-use crate::shard::Clock;
+use crate::record::{Held, Record, Slab};
+
+/// The clock that all shards of a socket server share.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock(std::time::Instant);
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Clock(std::time::Instant::now())
+    }
+
+    pub(crate) fn now(self) -> Instant {
+        Instant::ZERO + self.0.elapsed()
+    }
+}
 
 /// The sockets of one shard.
 ///
 /// Frames are written directly to the kernel. Only the part that it does not accept is queued, up
-/// to `queued_bytes_max` per socket. A full queue closes the socket at once.
+/// to `queued_bytes_max` per socket. A full queue closes the socket immediately.
 pub struct Sockets {
     pub(super) shard: ShardId,
     pub(crate) limits: Arc<SocketLimits>,
@@ -101,7 +114,6 @@ impl Sockets {
         self.websockets == 0
     }
 
-    /// The number of parked GETs.
     pub fn parked(&self) -> usize {
         self.parked
     }
@@ -122,6 +134,16 @@ impl Sockets {
 
     pub(crate) fn count(&self) -> &ShardCounters {
         self.counters.shard(self.shard)
+    }
+
+    /// A socket, and what a write to it needs.
+    pub(super) fn writing(&mut self, id: SocketId) -> Option<(&mut Record, Writer<'_>)> {
+        let writer = Writer {
+            queued_bytes_max: self.limits.queued_bytes_max,
+            tick: self.tick,
+            counters: self.counters.shard(self.shard),
+        };
+        Some((self.slab.get_mut(id)?, writer))
     }
 
     pub(crate) fn note_opened(&mut self) {

@@ -1,6 +1,7 @@
 //! Writes to the kernel, and queues the part that it does not accept.
 
 use std::io::IoSlice;
+use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
 
@@ -25,105 +26,106 @@ pub(super) enum NotTaken {
     Broken,
 }
 
-/// Write a frame, or queue the part that the kernel does not accept.
-pub(super) fn transmit(
-    record: &mut Record,
-    frame: &Bytes,
-    queued_bytes_max: usize,
-    tick: u32,
-    counters: &ShardCounters,
-) -> Result<Taken, NotTaken> {
-    if let Some(queue) = &mut record.outbound {
-        if !queue.has_room(frame, queued_bytes_max) {
-            return Err(NotTaken::Full);
-        }
-        let before = queue.bytes();
-        queue.push(frame.clone());
-        counters.queued_bytes_now.add((queue.bytes() - before) as u64);
-        counters.queued_frames.add(1);
-        counters.deliveries.add(1);
-        return Ok(Taken::NoWait);
-    }
-    let fd = record.fd.as_ref().expect("a socket in use has a descriptor");
-    let written = wire::write(fd, frame).map_err(|_| NotTaken::Broken)?;
-    counters.bytes_out.add(written as u64);
-    counters.deliveries.add(1);
-    if written < frame.len() {
-        let queue = Outbound::begin(frame.clone(), written, tick, queued_bytes_max);
-        counters.queued_bytes_now.add(queue.bytes() as u64);
-        counters.queued_frames.add(1);
-        record.outbound = Some(Box::new(queue));
-        return Ok(Taken::Waiting);
-    }
-    Ok(Taken::NoWait)
+/// The counts and the limit for writes to sockets.
+#[derive(Clone, Copy)]
+pub(super) struct Writer<'a> {
+    pub(super) queued_bytes_max: usize,
+    pub(super) tick: u32,
+    pub(super) counters: &'a ShardCounters,
 }
 
-/// Write bytes that no other socket shares, or queue the part that the kernel does not accept.
-pub(super) fn transmit_bytes(
-    record: &mut Record,
-    bytes: &[u8],
-    queued_bytes_max: usize,
-    tick: u32,
-    counters: &ShardCounters,
-) -> Result<Taken, wire::Broken> {
-    if record.outbound.is_some() {
-        let rest = Bytes::copy_from_slice(bytes);
-        return transmit_response(record, &[rest], queued_bytes_max, tick, counters);
-    }
-    let fd = record.fd.as_ref().expect("a socket in use has a descriptor");
-    let written = wire::write(fd, bytes)?;
-    counters.bytes_out.add(written as u64);
-    if written < bytes.len() {
-        let rest = Bytes::copy_from_slice(&bytes[written..]);
-        let queue = Outbound::begin(rest, 0, tick, queued_bytes_max);
-        counters.queued_bytes_now.add(queue.bytes() as u64);
-        record.outbound = Some(Box::new(queue));
-        return Ok(Taken::Waiting);
-    }
-    Ok(Taken::NoWait)
-}
-
-/// Write an HTTP response, or queue the part that the kernel does not accept.
-pub(super) fn transmit_response(
-    record: &mut Record,
-    response: &[Bytes],
-    queued_bytes_max: usize,
-    tick: u32,
-    counters: &ShardCounters,
-) -> Result<Taken, wire::Broken> {
-    let mut slices = [IoSlice::new(&[]); 8];
-    if response.len() > slices.len() {
-        let whole = response.concat().into();
-        return transmit_response(record, &[whole], queued_bytes_max, tick, counters);
-    }
-    let (mut written, mut taken) = (0, Taken::NoWait);
-    if record.outbound.is_none() {
-        let fd = record.fd.as_ref().expect("a socket in use has a descriptor");
-        for (slice, part) in slices.iter_mut().zip(response) {
-            *slice = IoSlice::new(part);
-        }
-        written = wire::write_all_of(fd, &slices[..response.len()])?;
-        counters.bytes_out.add(written as u64);
-    }
-    for part in response {
-        if written >= part.len() {
-            written -= part.len();
-            continue;
-        }
-        match &mut record.outbound {
-            Some(queue) => {
-                let before = queue.bytes();
-                queue.push(part.slice(written..));
-                counters.queued_bytes_now.add((queue.bytes() - before) as u64);
+impl Writer<'_> {
+    /// Write a frame, or queue the part that the kernel does not accept.
+    pub(super) fn transmit(&self, record: &mut Record, frame: &Bytes) -> Result<Taken, NotTaken> {
+        let mut written = 0;
+        match &record.outbound {
+            Some(queue) if !queue.has_room(frame, self.queued_bytes_max) => {
+                return Err(NotTaken::Full);
             }
+            Some(_) => {}
             None => {
-                let queue = Outbound::begin(part.clone(), written, tick, queued_bytes_max);
-                counters.queued_bytes_now.add(queue.bytes() as u64);
-                record.outbound = Some(Box::new(queue));
+                written = wire::write(descriptor(record), frame).map_err(|_| NotTaken::Broken)?;
+                self.counters.bytes_out.add(written as u64);
+            }
+        }
+        self.counters.deliveries.add(1);
+        if record.outbound.is_none() && written == frame.len() {
+            return Ok(Taken::NoWait);
+        }
+        self.counters.queued_frames.add(1);
+        Ok(self.queue(record, frame.clone(), written))
+    }
+
+    /// Write bytes that no other socket shares, or queue the part that the kernel does not accept.
+    pub(super) fn transmit_bytes(
+        &self,
+        record: &mut Record,
+        bytes: &[u8],
+    ) -> Result<Taken, wire::Broken> {
+        let mut written = 0;
+        if record.outbound.is_none() {
+            written = wire::write(descriptor(record), bytes)?;
+            self.counters.bytes_out.add(written as u64);
+        }
+        Ok(match &bytes[written..] {
+            [] => Taken::NoWait,
+            rest => self.queue(record, Bytes::copy_from_slice(rest), 0),
+        })
+    }
+
+    /// Write an HTTP response, or queue the part that the kernel does not accept.
+    pub(super) fn transmit_response(
+        &self,
+        record: &mut Record,
+        response: &[Bytes],
+    ) -> Result<Taken, wire::Broken> {
+        let mut slices = [IoSlice::new(&[]); 8];
+        if response.len() > slices.len() {
+            return self.transmit_response(record, &[response.concat().into()]);
+        }
+        let mut written = 0;
+        if record.outbound.is_none() {
+            for (slice, part) in slices.iter_mut().zip(response) {
+                *slice = IoSlice::new(part);
+            }
+            written = wire::write_all_of(descriptor(record), &slices[..response.len()])?;
+            self.counters.bytes_out.add(written as u64);
+        }
+        let mut taken = Taken::NoWait;
+        for part in response {
+            if written >= part.len() {
+                written -= part.len();
+                continue;
+            }
+            if self.queue(record, part.clone(), written) == Taken::Waiting {
                 taken = Taken::Waiting;
             }
+            written = 0;
         }
-        written = 0;
+        Ok(taken)
     }
-    Ok(taken)
+
+    /// Queue bytes of which the first `sent` are written, in a new queue if there is none.
+    fn queue(&self, record: &mut Record, mut bytes: Bytes, sent: usize) -> Taken {
+        let (before, taken) = match &record.outbound {
+            Some(queue) => (queue.bytes(), Taken::NoWait),
+            None => (0, Taken::Waiting),
+        };
+        let queue = match &mut record.outbound {
+            Some(queue) => {
+                queue.push(bytes.split_off(sent));
+                queue
+            }
+            None => {
+                let queue = Outbound::begin(bytes, sent, self.tick, self.queued_bytes_max);
+                record.outbound.insert(Box::new(queue))
+            }
+        };
+        self.counters.queued_bytes_now.add((queue.bytes() - before) as u64);
+        taken
+    }
+}
+
+fn descriptor(record: &Record) -> &OwnedFd {
+    record.fd.as_ref().expect("a socket in use has a descriptor")
 }

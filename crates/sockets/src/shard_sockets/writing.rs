@@ -4,8 +4,8 @@ use bytes::Bytes;
 use watchfire_types::SocketId;
 
 use super::state::Sockets;
-use super::transmit::{NotTaken, Taken, transmit, transmit_bytes, transmit_response};
-use crate::close_cause::CloseCause;
+use super::transmit::{NotTaken, Taken};
+use crate::counters::CloseCause;
 use crate::frame::Decoder;
 use crate::record::{Held, Record, State};
 use crate::response::{Handshake, refusal};
@@ -17,7 +17,6 @@ pub enum SendError {
     /// The socket is gone, or closing.
     #[error("the socket is gone")]
     Gone,
-    /// The socket's queue was full, so the socket was closed with 1013.
     #[error("the socket's queue was full; the socket has been closed")]
     Overflow,
 }
@@ -39,18 +38,11 @@ impl Sockets {
     /// If the queue would exceed `queued_bytes_max`, the socket is closed with 1013, and
     /// [`crate::SocketHandler::handle_close`] is called with [`CloseCause::Slow`].
     pub fn send(&mut self, socket: SocketId, frame: &Bytes) -> Result<(), SendError> {
-        let record = match self.slab.get_mut(socket) {
-            Some(record) if record.is_open() => record,
+        let (record, writer) = match self.writing(socket) {
+            Some((record, writer)) if record.is_open() => (record, writer),
             _ => return Err(SendError::Gone),
         };
-        let sent = transmit(
-            record,
-            frame,
-            self.limits.queued_bytes_max,
-            self.tick,
-            self.counters.shard(self.shard),
-        );
-        match sent {
+        match writer.transmit(record, frame) {
             Ok(Taken::NoWait) => Ok(()),
             Ok(Taken::Waiting) => {
                 self.await_writable(socket);
@@ -164,19 +156,15 @@ impl Sockets {
     /// Write a response, or queue the part that the kernel does not accept. Returns false if the
     /// connection broke.
     pub(crate) fn write_response(&mut self, id: SocketId, response: &[Bytes]) -> bool {
-        let Some(record) = self.slab.get_mut(id) else { return false };
-        let counters = self.counters.shard(self.shard);
-        let queued_bytes_max = self.limits.queued_bytes_max;
-        let taken = transmit_response(record, response, queued_bytes_max, self.tick, counters);
+        let Some((record, writer)) = self.writing(id) else { return false };
+        let taken = writer.transmit_response(record, response);
         self.finish_write(id, taken)
     }
 
     /// Write the response to a WebSocket handshake. Returns false if the connection broke.
     pub(crate) fn write_handshake(&mut self, id: SocketId, answer: &[u8]) -> bool {
-        let Some(record) = self.slab.get_mut(id) else { return false };
-        let counters = self.counters.shard(self.shard);
-        let queued_bytes_max = self.limits.queued_bytes_max;
-        let taken = transmit_bytes(record, answer, queued_bytes_max, self.tick, counters);
+        let Some((record, writer)) = self.writing(id) else { return false };
+        let taken = writer.transmit_bytes(record, answer);
         self.finish_write(id, taken)
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use watchfire_sockets::{CloseCause, SocketLimits};
+use watchfire_sockets::CloseCause;
 
 use super::support::{Client, TestServer, masked, masked_header, upgrade_request};
 
@@ -20,8 +20,7 @@ fn an_announced_message_over_the_limit_is_refused_before_a_byte_is_kept() {
 
 #[test]
 fn the_fragments_of_a_message_count_together() {
-    let server =
-        TestServer::with(SocketLimits { message_bytes_max: 1000, ..SocketLimits::default() });
+    let server = TestServer::limited(|limits| limits.message_bytes_max = 1000);
     let (mut client, _) = server.websocket("/echo");
     client.send(masked(0x02, &[0; 600]));
     client.send(masked(0x80, &[0; 401]));
@@ -62,8 +61,7 @@ fn a_request_that_is_not_http_1_is_answered_with_400() {
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"POST / HTTP/1.1\r\nhost: test\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
     ] {
-        let mut client = server.connect();
-        client.send(request);
+        let mut client = server.sending(request);
         assert_eq!(client.read_response().0, 400, "{request:?}");
         client.expect_end();
     }
@@ -79,8 +77,7 @@ fn a_head_with_bare_lf_line_ends_is_answered_with_400() {
         "GET / HTTP/1.1\r\nhost: test\r\n\n",
         "\nGET / HTTP/1.1\r\nhost: test\r\n\r\n",
     ] {
-        let mut client = server.connect();
-        client.send(head);
+        let mut client = server.sending(head);
         assert_eq!(client.read_response().0, 400, "{head:?}");
         client.expect_end();
         // Refused as soon as the line end arrives, before the head is complete.
@@ -97,8 +94,7 @@ fn a_head_with_bare_lf_line_ends_is_answered_with_400() {
 fn an_http_1_1_request_needs_one_host_header() {
     let server = TestServer::open();
     let answer = |head: &str| {
-        let mut client = server.connect();
-        client.send(head);
+        let mut client = server.sending(head);
         client.read_response()
     };
     let expected = (400, "an HTTP/1.1 request needs exactly one host header\n".to_owned());
@@ -131,15 +127,14 @@ fn a_payload_length_that_is_not_minimally_encoded_is_a_protocol_error() {
 #[test]
 fn a_head_over_the_limit_is_answered_with_431() {
     let server = TestServer::open();
-    let mut client = server.connect();
-    client.send(format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}", "c".repeat(20_000)));
+    let mut client =
+        server.sending(format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}", "c".repeat(20_000)));
     assert_eq!(client.read_response().0, 431);
     // A complete head is too large as well.
-    let mut client = server.connect();
-    client.send(format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}\r\n\r\n", "c".repeat(20_000)));
+    let mut client = server
+        .sending(format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}\r\n\r\n", "c".repeat(20_000)));
     assert_eq!(client.read_response().0, 431);
-    let mut client = server.connect();
-    client.send(format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(101)));
+    let mut client = server.sending(format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(101)));
     assert_eq!(client.read_response().0, 431);
     server.eventually("nothing is kept", |totals| totals.partial_bytes_now == 0);
 }
@@ -147,11 +142,11 @@ fn a_head_over_the_limit_is_answered_with_431() {
 #[test]
 fn an_incomplete_upgrade_is_ended_with_408_even_if_bytes_keep_arriving() {
     let timeout = Duration::from_millis(300);
-    let limits =
-        SocketLimits { head_timeout: timeout, close_timeout: timeout, ..SocketLimits::default() };
-    let server = TestServer::with(limits);
-    let mut half = server.connect();
-    half.send(&upgrade_request("/echo").as_bytes()[..50]);
+    let server = TestServer::limited(|limits| {
+        limits.head_timeout = timeout;
+        limits.close_timeout = timeout;
+    });
+    let mut half = server.sending(&upgrade_request("/echo").as_bytes()[..50]);
     let mut trickling = server.connect();
     let mut writer = trickling.stream.try_clone().unwrap();
     std::thread::spawn(move || {
@@ -171,11 +166,9 @@ fn an_incomplete_upgrade_is_ended_with_408_even_if_bytes_keep_arriving() {
 
 #[test]
 fn a_body_that_stalls_ends_its_connection() {
-    let limits =
-        SocketLimits { head_timeout: Duration::from_millis(200), ..SocketLimits::default() };
-    let server = TestServer::with(limits);
-    let mut client = server.connect();
-    client.send("POST /length HTTP/1.1\r\nhost: test\r\ncontent-length: 10\r\n\r\nhalf");
+    let server = TestServer::limited(|limits| limits.head_timeout = Duration::from_millis(200));
+    let mut client =
+        server.sending("POST /length HTTP/1.1\r\nhost: test\r\ncontent-length: 10\r\n\r\nhalf");
     server.eventually("hyper has it", |totals| totals.http_requests == 1);
     server.eventually("hyper gave up", |totals| totals.http_now == 0);
     let _ = client.read_response();
@@ -184,9 +177,8 @@ fn a_body_that_stalls_ends_its_connection() {
 
 #[test]
 fn an_idle_connection_between_requests_ends_silently() {
-    let limits =
-        SocketLimits { keep_alive_timeout: Duration::from_millis(200), ..SocketLimits::default() };
-    let server = TestServer::with(limits);
+    let server =
+        TestServer::limited(|limits| limits.keep_alive_timeout = Duration::from_millis(200));
     let mut client = server.connect();
     assert_eq!(client.get("/").0, 200);
     client.expect_end();
@@ -194,8 +186,7 @@ fn an_idle_connection_between_requests_ends_silently() {
 
 #[test]
 fn partial_messages_of_all_sockets_share_one_bound() {
-    let server =
-        TestServer::with(SocketLimits { partial_bytes_max: 200_000, ..SocketLimits::default() });
+    let server = TestServer::limited(|limits| limits.partial_bytes_max = 200_000);
     let mut clients = Vec::new();
     for _ in 0..7 {
         let (mut client, _) = server.websocket("/echo");
@@ -225,16 +216,14 @@ fn partial_messages_of_all_sockets_share_one_bound() {
 
 #[test]
 fn partial_heads_count_for_the_same_bound() {
-    let limits = SocketLimits { partial_bytes_max: 30_000, ..SocketLimits::default() };
-    let server = TestServer::with(limits);
+    let server = TestServer::limited(|limits| limits.partial_bytes_max = 30_000);
     let half_head = format!("GET / HTTP/1.1\r\nhost: test\r\ncookie: {}", "c".repeat(10_000));
     let mut clients: Vec<Client> = (0..2).map(|_| server.connect()).collect();
     for client in &mut clients {
         client.send(&half_head);
     }
     server.eventually("both are kept", |totals| totals.partial_bytes_now >= 20_000);
-    let mut third = server.connect();
-    third.send(&half_head);
+    let mut third = server.sending(&half_head);
     assert_eq!(third.read_response().0, 503);
     clients[0].send("\r\n\r\n");
     assert_eq!(clients[0].read_response(), (200, "hello".into()));
@@ -242,7 +231,7 @@ fn partial_heads_count_for_the_same_bound() {
 
 #[test]
 fn a_connection_over_the_limit_is_answered_503_and_closed() {
-    let server = TestServer::with(SocketLimits { sockets_max: 2, ..SocketLimits::default() });
+    let server = TestServer::limited(|limits| limits.sockets_max = 2);
     let (first, _) = server.websocket("/echo");
     let (_second, _) = server.websocket("/echo");
     let mut third = server.connect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use watchfire_sockets::{CloseCause, SocketLimits, frame};
+use watchfire_sockets::{CloseCause, frame};
 
 use super::support::{TestServer, masked};
 
@@ -66,9 +66,7 @@ fn we_never_close_with_1000_or_an_invalid_code() {
 
 #[test]
 fn a_client_that_does_not_answer_our_close_is_disconnected() {
-    let limits =
-        SocketLimits { close_timeout: Duration::from_millis(200), ..SocketLimits::default() };
-    let server = TestServer::with(limits);
+    let server = TestServer::limited(|limits| limits.close_timeout = Duration::from_millis(200));
     let (mut client, socket) = server.websocket("/listen");
     server.on_shard(0, move |_, sockets| sockets.close(socket, 1001, ""));
     assert_eq!(client.read_close(), Some(1001));
@@ -77,9 +75,7 @@ fn a_client_that_does_not_answer_our_close_is_disconnected() {
 
 #[test]
 fn a_silent_websocket_is_closed_with_1001_and_a_heartbeat_keeps_it() {
-    let limits =
-        SocketLimits { idle_timeout: Duration::from_millis(600), ..SocketLimits::default() };
-    let server = TestServer::with(limits);
+    let server = TestServer::limited(|limits| limits.idle_timeout = Duration::from_millis(600));
     let (mut silent, _) = server.websocket("/listen");
     let (mut lively, _) = server.websocket("/echo");
     let closed = std::thread::spawn(move || silent.read_frame().close_code());

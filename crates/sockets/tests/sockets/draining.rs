@@ -54,8 +54,7 @@ fn a_drain_closes_websockets_with_1012_spread_over_its_period() {
 #[test]
 fn a_drain_answers_parked_requests_and_ends_idle_connections() {
     let server = TestServer::open();
-    let mut parked = server.connect();
-    parked.send("GET /wait HTTP/1.1\r\nhost: test\r\n\r\n");
+    let mut parked = server.sending("GET /wait HTTP/1.1\r\nhost: test\r\n\r\n");
     assert!(matches!(receive(&server.events), Event::Parked(..)));
     let mut idle = server.connect();
     assert_eq!(idle.get("/").0, 200);
@@ -135,9 +134,7 @@ fn a_drain_serves_the_connections_that_wait_in_the_listener() {
 
 #[test]
 fn a_drain_does_not_wait_for_ever_for_clients_that_do_not_answer() {
-    let limits =
-        SocketLimits { close_timeout: Duration::from_millis(300), ..SocketLimits::default() };
-    let server = TestServer::with(limits);
+    let server = TestServer::limited(|limits| limits.close_timeout = Duration::from_millis(300));
     let (mut unresponsive, _) = server.websocket("/listen");
     drain(&server, Duration::from_millis(100));
     assert_eq!(unresponsive.read_close(), Some(1012));

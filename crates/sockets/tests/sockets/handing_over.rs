@@ -93,8 +93,7 @@ fn a_head_that_arrived_in_two_parts_is_handed_over_whole() {
     let request = upgrade_request("/node-1/echo");
     let mut clients = Vec::new();
     for cut in [1, 40, request.len() - 1] {
-        let mut client = first.connect();
-        client.send(&request[..cut]);
+        let mut client = first.sending(&request[..cut]);
         first.eventually("the first part is kept", |totals| totals.partial_bytes_now > 0);
         client.send(&request[cut..]);
         assert!(client.read_head().starts_with("HTTP/1.1 101 "), "cut at {cut}");

@@ -69,8 +69,7 @@ fn pipelined_requests_are_answered_in_order() {
     assert_eq!(client.read_response(), (200, "at once".into()));
     assert_eq!(client.read_response(), (200, "3".into()));
     assert_eq!(client.read_response(), (200, String::new()));
-    assert!(matches!(receive(&server.events), Event::Parked(..)));
-    server.on_shard(0, |handler, sockets| handler.answer_all(sockets, "now"));
+    server.answer_parked("now");
     assert_eq!(client.read_response(), (200, "now".into()));
     assert_eq!(client.read_response(), (200, "at once".into()));
     assert_eq!(client.read_response(), (200, "hello".into()));
@@ -81,8 +80,7 @@ fn pipelined_requests_are_answered_in_order() {
 #[test]
 fn a_thousand_pipelined_requests_do_not_overflow_the_stack() {
     let server = TestServer::open();
-    let mut client = server.connect();
-    client.send("GET /at-once HTTP/1.1\r\nhost: test\r\n\r\n".repeat(1000));
+    let mut client = server.sending("GET /at-once HTTP/1.1\r\nhost: test\r\n\r\n".repeat(1000));
     for _ in 0..1000 {
         assert_eq!(client.read_response(), (200, "at once".into()));
     }
@@ -105,12 +103,12 @@ fn a_client_that_expects_100_continue_gets_it() {
 fn an_unread_body_does_not_become_a_request() {
     let server = TestServer::open();
     // The whole body has arrived: it is drained, and the connection may continue or end.
-    let mut client = server.connect();
-    client.send("POST /unread HTTP/1.1\r\nhost: test\r\ncontent-length: 12\r\n\r\nGET / HTTP/1");
+    let mut client = server
+        .sending("POST /unread HTTP/1.1\r\nhost: test\r\ncontent-length: 12\r\n\r\nGET / HTTP/1");
     assert_eq!(client.read_response(), (200, "unread".into()));
     // Most of the body is missing: the connection ends.
-    let mut client = server.connect();
-    client.send("POST /unread HTTP/1.1\r\nhost: test\r\ncontent-length: 1000000\r\n\r\nGET /");
+    let mut client = server
+        .sending("POST /unread HTTP/1.1\r\nhost: test\r\ncontent-length: 1000000\r\n\r\nGET /");
     assert_eq!(client.read_response(), (200, "unread".into()));
     client.expect_end();
     drop(client);
@@ -120,8 +118,7 @@ fn an_unread_body_does_not_become_a_request() {
 #[test]
 fn a_response_to_head_has_no_body_and_the_connection_continues() {
     let server = TestServer::open();
-    let mut client = server.connect();
-    client.send("HEAD / HTTP/1.1\r\nhost: test\r\n\r\n");
+    let mut client = server.sending("HEAD / HTTP/1.1\r\nhost: test\r\n\r\n");
     assert!(client.read_head().contains("content-length: 5"));
     assert_eq!(client.get("/"), (200, "hello".into()));
     assert_eq!(client.get("/no-such-page").0, 404);
@@ -131,13 +128,11 @@ fn a_response_to_head_has_no_body_and_the_connection_continues() {
 #[test]
 fn a_connection_without_keep_alive_ends_after_its_response() {
     let server = TestServer::open();
-    let mut client = server.connect();
-    client.send("GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    let mut client = server.sending("GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
     assert_eq!(client.read_response(), (200, "hello".into()));
     client.expect_end();
     drop(client);
-    let mut client = server.connect();
-    client.send("GET / HTTP/1.0\r\n\r\n");
+    let mut client = server.sending("GET / HTTP/1.0\r\n\r\n");
     assert_eq!(client.read_response(), (200, "hello".into()));
     client.expect_end();
     drop(client);
@@ -147,8 +142,7 @@ fn a_connection_without_keep_alive_ends_after_its_response() {
 #[test]
 fn a_client_that_closed_its_sending_side_still_gets_its_response() {
     let server = TestServer::open();
-    let mut client = server.connect();
-    client.send("GET /large HTTP/1.1\r\nhost: test\r\n\r\n");
+    let mut client = server.sending("GET /large HTTP/1.1\r\nhost: test\r\n\r\n");
     client.end_writing();
     let (status, body) = client.read_response();
     assert_eq!((status, body.len()), (200, 3_000_000));
@@ -159,8 +153,7 @@ fn a_client_that_closed_its_sending_side_still_gets_its_response() {
 fn a_handler_that_panics_ends_only_its_own_connection() {
     let server = TestServer::open();
     let (mut other, _) = server.websocket("/echo");
-    let mut client = server.connect();
-    client.send("GET /panic HTTP/1.1\r\nhost: test\r\n\r\n");
+    let mut client = server.sending("GET /panic HTTP/1.1\r\nhost: test\r\n\r\n");
     client.expect_end();
     other.text("still here");
     assert_eq!(other.read_frame().payload, b"still here");
@@ -208,8 +201,7 @@ fn the_response_to_an_incomplete_upgrade_names_the_missing_part() {
     let server = TestServer::open();
     let mut client = server.connect();
     assert_eq!(client.get("/echo"), (400, "the connection header lacks upgrade\n".into()));
-    let mut client = server.connect();
-    client.send(upgrade_request("/echo").replace("version: 13", "version: 8"));
+    let mut client = server.sending(upgrade_request("/echo").replace("version: 13", "version: 8"));
     let head = client.read_head();
     assert!(head.starts_with("HTTP/1.1 426 ") && head.contains("sec-websocket-version: 13"));
 }
@@ -225,7 +217,7 @@ fn a_subprotocol_is_echoed() {
 
 #[test]
 fn sent_bytes_include_responses_of_hyper_of_the_shard_and_of_a_full_server() {
-    let server = TestServer::with(SocketLimits { sockets_max: 1, ..SocketLimits::default() });
+    let server = TestServer::limited(|limits| limits.sockets_max = 1);
     let mut client = server.connect();
     let mut sent = 0;
     for path in ["/", "/large", "/at-once", "/forbidden"] {

@@ -92,7 +92,6 @@ fn inheriting(node: NodeId, inherited: Listeners) -> TestServer {
     TestServer::try_start_at(node, settings).unwrap()
 }
 
-/// Copy listeners.
 fn copy(listeners: Listeners) -> (Listeners, Listeners) {
     let (addresses, sockets) = listeners.into_parts();
     let copies: Vec<OwnedFd> = sockets.iter().map(|socket| socket.try_clone().unwrap()).collect();

@@ -1,7 +1,7 @@
 //! Parked GETs.
 
 use bytes::Bytes;
-use watchfire_sockets::{CloseCause, SocketLimits};
+use watchfire_sockets::CloseCause;
 
 use super::support::{Event, TestServer, receive};
 
@@ -26,8 +26,7 @@ fn a_parked_request_is_answered_when_a_response_is_available() {
 #[test]
 fn the_handler_is_called_once_for_a_client_that_leaves_before_its_answer() {
     let server = TestServer::open();
-    let mut client = server.connect();
-    client.send(WAIT);
+    let mut client = server.sending(WAIT);
     let Event::Parked(_, socket) = receive(&server.events) else { panic!("not parked") };
     drop(client);
     assert_eq!(receive(&server.events), Event::Closed(socket, CloseCause::ByPeer));
@@ -37,10 +36,8 @@ fn the_handler_is_called_once_for_a_client_that_leaves_before_its_answer() {
     });
     server.eventually("the connection is closed", |totals| totals.connections_now == 0);
     // After its answer, a client that leaves causes no event.
-    let mut client = server.connect();
-    client.send(WAIT);
-    assert!(matches!(receive(&server.events), Event::Parked(..)));
-    server.on_shard(0, |handler, sockets| handler.answer_all(sockets, "here"));
+    let mut client = server.sending(WAIT);
+    server.answer_parked("here");
     assert_eq!(client.read_response(), (200, "here".into()));
     drop(client);
     server.eventually("the connection is closed", |totals| totals.connections_now == 0);
@@ -54,10 +51,8 @@ fn a_connection_without_keep_alive_ends_after_its_answer() {
         "GET /wait HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n",
         "GET /wait HTTP/1.0\r\n\r\n",
     ] {
-        let mut client = server.connect();
-        client.send(request);
-        assert!(matches!(receive(&server.events), Event::Parked(..)));
-        server.on_shard(0, |handler, sockets| handler.answer_all(sockets, "last"));
+        let mut client = server.sending(request);
+        server.answer_parked("last");
         assert_eq!(client.read_response(), (200, "last".into()));
         client.expect_end();
     }
@@ -70,16 +65,14 @@ fn only_a_get_without_a_body_can_wait() {
         "POST /wait HTTP/1.1\r\nhost: test\r\ncontent-length: 0\r\n\r\n",
         "GET /wait HTTP/1.1\r\nhost: test\r\ncontent-length: 1\r\n\r\nx",
     ] {
-        let mut client = server.connect();
-        client.send(request);
+        let mut client = server.sending(request);
         assert_eq!(client.read_response().0, 400);
     }
 }
 
 #[test]
 fn an_answer_larger_than_the_kernels_buffer_is_sent_whole_before_the_next() {
-    let server =
-        TestServer::with(SocketLimits { send_buffer_bytes: 16 * 1024, ..SocketLimits::default() });
+    let server = TestServer::limited(|limits| limits.send_buffer_bytes = 16 * 1024);
     let mut client = server.connect();
     // The next requests arrive now, and wait until the answer is sent.
     client.send(WAIT);
@@ -100,8 +93,7 @@ const AT_ONCE: &str = "GET /at-once HTTP/1.1\r\nhost: test\r\n\r\n";
 #[test]
 fn requests_behind_a_parked_one_are_bounded() {
     let server = TestServer::open();
-    let mut client = server.connect();
-    client.send(WAIT);
+    let mut client = server.sending(WAIT);
     assert!(matches!(receive(&server.events), Event::Parked(..)));
     let mut flood = client.stream.try_clone().unwrap();
     socket2::SockRef::from(&flood).set_send_buffer_size(16 * 1024).unwrap();
@@ -131,8 +123,7 @@ fn requests_behind_a_parked_one_are_bounded() {
 #[test]
 fn an_answer_in_many_parts_arrives_as_one_response() {
     let server = TestServer::open();
-    let mut client = server.connect();
-    client.send(WAIT);
+    let mut client = server.sending(WAIT);
     let Event::Parked(_, socket) = receive(&server.events) else { panic!("not parked") };
     server.on_shard(0, move |_, sockets| {
         let mut parts = vec![Bytes::from_static(b"HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n")];

@@ -49,8 +49,7 @@ fn ok(body: &str) -> (u16, String) {
 fn the_header_names_the_client_of_every_request() {
     let server = proxied(SocketLimits::default());
     for (header, address) in [(V1, CLIENT), (V2, CLIENT), (V1_IPV6, "[2001:db8::7]:51000")] {
-        let mut client = server.connect();
-        client.send([header, WHOAMI].concat());
+        let mut client = server.sending([header, WHOAMI].concat());
         assert_eq!(client.read_response(), ok(address));
         assert_eq!(client.get("/whoami"), ok(address));
         assert_eq!(client.get("/whoami"), ok(address));
@@ -75,8 +74,7 @@ fn a_header_may_arrive_in_pieces() {
 fn the_proxys_own_connections_keep_their_address() {
     let server = proxied(SocketLimits::default());
     for header in [V2_LOCAL, b"PROXY UNKNOWN\r\n"] {
-        let mut client = server.connect();
-        client.send([header, WHOAMI].concat());
+        let mut client = server.sending([header, WHOAMI].concat());
         let address = client.stream.local_addr().unwrap().to_string();
         assert_eq!(client.read_response(), ok(&address));
     }
@@ -85,8 +83,7 @@ fn the_proxys_own_connections_keep_their_address() {
 #[test]
 fn a_websocket_opens_behind_a_header() {
     let server = proxied(SocketLimits::default());
-    let mut client = server.connect();
-    client.send(V2);
+    let mut client = server.sending(V2);
     let (mut peer, _) = tungstenite::client("ws://localhost/echo", client.stream).unwrap();
     assert!(matches!(receive(&server.events), Event::Opened(..)));
     peer.send(Message::text("through the proxy")).unwrap();
@@ -114,13 +111,11 @@ fn a_connection_from_another_address_is_closed_whatever_it_sends() {
 #[test]
 fn an_invalid_header_closes_its_connection_only() {
     let server = proxied(SocketLimits::default());
-    let mut good = server.connect();
-    good.send(V1);
+    let mut good = server.sending(V1);
     let long = [b"PROXY UNKNOWN ".as_slice(), &[b'x'; 1000]].concat();
     let invalid = [WHOAMI, V2_UNIX, V2_TOO_SHORT, V2_TOO_LONG, &long, b"PROXY TCP4 x\r\n"];
     for (count, bytes) in (1..).zip(invalid) {
-        let mut client = server.connect();
-        client.send(bytes);
+        let mut client = server.sending(bytes);
         client.expect_end();
         server.eventually("it is counted", |totals| totals.proxy_header_errors == count);
     }
@@ -132,8 +127,7 @@ fn an_invalid_header_closes_its_connection_only() {
 fn an_incomplete_header_is_closed_in_time_and_costs_no_memory() {
     let limits = SocketLimits { head_timeout: Duration::from_millis(300), ..Default::default() };
     let server = proxied(limits);
-    let mut slow = server.connect();
-    slow.send(&V2[..20]);
+    let mut slow = server.sending(&V2[..20]);
     let mut silent = server.connect();
     server.eventually("both wait", |totals| totals.connections_now == 2);
     assert_eq!(server.totals().partial_bytes_now, 0);
@@ -141,8 +135,7 @@ fn an_incomplete_header_is_closed_in_time_and_costs_no_memory() {
     silent.expect_end();
     server.eventually("both are counted", |totals| totals.proxy_header_errors == 2);
 
-    let mut half = server.connect();
-    half.send(&V1[..20]);
+    let mut half = server.sending(&V1[..20]);
     half.end_writing();
     half.expect_end();
     server.eventually("it is counted", |totals| totals.proxy_header_errors == 3);
@@ -195,8 +188,7 @@ fn a_client_keeps_its_address_in_another_process() {
         first.route_handoffs(HandoffTarget::Owner(NodeId(1)), &second);
         let answers = match tls {
             None => {
-                let mut client = first.connect();
-                client.send(V2);
+                let mut client = first.sending(V2);
                 [client.get("/node-1/whoami"), client.get("/node-1/whoami")]
             }
             Some(_) => {
@@ -225,8 +217,7 @@ fn a_full_server_offers_a_connection_before_its_header_is_read() {
         first.eventually("the first is full", |totals| totals.connections_now == 1);
         let answer = match tls {
             None => {
-                let mut client = first.connect();
-                client.send(V1);
+                let mut client = first.sending(V1);
                 client.get("/whoami")
             }
             Some(_) => {
@@ -243,8 +234,7 @@ fn a_full_server_offers_a_connection_before_its_header_is_read() {
 #[test]
 fn a_drain_ends_connections_without_a_header() {
     let server = proxied(SocketLimits::default());
-    let mut client = server.connect();
-    client.send(&V1[..10]);
+    let mut client = server.sending(&V1[..10]);
     server.eventually("it waits", |totals| totals.connections_now == 1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(server.server.drain(Duration::ZERO));

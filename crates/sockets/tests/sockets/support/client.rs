@@ -10,7 +10,6 @@ pub struct Client<S = TcpStream> {
     ahead: Vec<u8>,
 }
 
-/// A frame from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The final bit, the reserved ones and the opcode.
@@ -31,7 +30,6 @@ impl Frame {
         Frame { first: 0x8a, payload: bytes.into() }
     }
 
-    /// The code of a close frame.
     pub fn close_code(&self) -> Option<u16> {
         assert_eq!(self.first, 0x88, "{self:?} is not a close frame");
         self.payload.first_chunk().map(|code| u16::from_be_bytes(*code))

@@ -34,9 +34,8 @@ pub enum Ticket {
     Echo,
     /// Messages are ignored.
     Listen,
-    /// A GET that waits.
     Wait,
-    /// A GET that is answered at once.
+    /// A GET that is answered immediately.
     AtOnce,
 }
 
@@ -185,6 +184,13 @@ impl TestServer {
         TestServer::build(1, limits, None)
     }
 
+    /// Start with other limits than the default ones.
+    pub fn limited(change: impl FnOnce(&mut SocketLimits)) -> Self {
+        let mut limits = SocketLimits::default();
+        change(&mut limits);
+        TestServer::with(limits)
+    }
+
     pub fn build(shards: usize, limits: SocketLimits, tls: Option<Arc<Certificates>>) -> Self {
         TestServer::try_start(SocketServerSettings {
             shards,
@@ -227,7 +233,19 @@ impl TestServer {
         Client::connect(self.server.local_addr())
     }
 
-    /// A client with an open WebSocket.
+    /// A client that has sent these bytes.
+    pub fn sending(&self, bytes: impl AsRef<[u8]>) -> Client {
+        let mut client = self.connect();
+        client.send(bytes);
+        client
+    }
+
+    /// Waits for a parked request, and answers it.
+    pub fn answer_parked(&self, body: &'static str) {
+        assert!(matches!(receive(&self.events), Event::Parked(..)));
+        self.on_shard(0, move |handler, sockets| handler.answer_all(sockets, body));
+    }
+
     pub fn websocket(&self, path: &str) -> (Client, SocketId) {
         let mut client = self.connect();
         client.upgrade(path);

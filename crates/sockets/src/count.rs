@@ -1,6 +1,38 @@
-//! Histograms with fixed buckets, one for each shard.
+//! Counts and histograms that one shard's thread writes, and any thread reads.
 
-use crate::counters::Count;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter, or a gauge.
+///
+/// Any thread may read it. Only its shard's thread writes it, so a plain store is enough. A locked
+/// addition would cost as much as twenty other instructions.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Add `n`.
+    pub fn add(&self, n: u64) {
+        self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
+    }
+
+    pub fn sub(&self, n: u64) {
+        self.0.store(self.get().wrapping_sub(n), Ordering::Relaxed);
+    }
+
+    /// Replace the value.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Add 1 from any thread. A count that uses this must not use `add` or `sub`.
+    pub(crate) fn add_one_from_anywhere(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// Counts of values by fixed upper bounds. Any thread may read it; only one thread writes it.
 #[derive(Debug)]
@@ -13,7 +45,6 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram.
     pub fn new(bounds: &'static [u64]) -> Self {
         debug_assert!(bounds.is_sorted(), "the bounds of a histogram rise");
         Histogram {
@@ -36,7 +67,7 @@ impl Histogram {
 pub struct HistogramTotals {
     /// In rising order, in the unit of the values.
     pub bounds: &'static [u64],
-    /// The values of each bucket, without those of smaller buckets: one count for each bound, and
+    /// The values of each bucket, without the values of smaller buckets: one count for each bound, and
     /// one for larger values.
     pub counts: Vec<u64>,
     /// The sum of all values.
