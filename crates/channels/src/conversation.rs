@@ -10,7 +10,6 @@ use crate::reference::{JoinRef, NULL, Ref};
 /// The longest event, in bytes: its length is one byte in a binary frame.
 pub(crate) const EVENT_BYTES_MAX: usize = 255;
 
-/// Limits of one client's conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversationLimits {
     /// Topics that one socket may have joined. Further joins are refused.
@@ -23,7 +22,6 @@ impl Default for ConversationLimits {
     }
 }
 
-/// The action for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Answer with [`crate::encode_heartbeat_reply`].
@@ -38,7 +36,6 @@ pub enum Action {
     Leave,
     /// Reply `ok` `{}` with the message's own join_ref; the topic is not joined.
     LeaveNotJoined,
-    /// Deliver it to the channel.
     Deliver,
     /// Drop it silently: it belongs to an earlier join of the topic.
     Stale,
@@ -52,22 +49,13 @@ pub enum Refusal {
     /// No channel pattern matches the topic of a join, or the topic is not joined.
     Unmatched,
     /// The socket has joined the maximum number of topics.
-    TooManyChannels {
-        /// The maximum.
-        max: usize,
-    },
+    TooManyChannels { max: usize },
     /// The channel's join failed with an internal error.
     JoinCrashed,
     /// The topic is longer than [`TOPIC_BYTES_MAX`].
-    TopicTooLong {
-        /// Its length in bytes.
-        len: usize,
-    },
+    TopicTooLong { len: usize },
     /// The event is longer than 255 bytes.
-    EventTooLong {
-        /// Its length in bytes.
-        len: usize,
-    },
+    EventTooLong { len: usize },
 }
 
 impl Refusal {

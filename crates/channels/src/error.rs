@@ -9,11 +9,8 @@ pub enum Field {
     JoinRef,
     /// The message's own ref.
     Ref,
-    /// The topic.
     Topic,
-    /// The event.
     Event,
-    /// The status of a reply.
     Status,
 }
 
@@ -39,7 +36,6 @@ pub enum DecodeError {
         /// The number of valid bytes of the frame or field.
         valid_up_to: usize,
     },
-    /// The text is not JSON.
     #[error("not JSON at line {line}, column {column}")]
     NotJson {
         /// The line, from 1.
@@ -47,50 +43,26 @@ pub enum DecodeError {
         /// The column, from 1.
         column: usize,
     },
-    /// A V2 text frame is JSON, but not an array.
     #[error("a V2 frame must be an array")]
     NotAnArray,
-    /// A V1 text frame is JSON, but not an object.
     #[error("a V1 frame must be an object")]
     NotAnObject,
-    /// A V2 text frame has fewer than five elements.
     #[error("a V2 frame must have five elements, not {len}")]
-    TooFewElements {
-        /// The number of its elements.
-        len: usize,
-    },
-    /// A V1 text frame lacks a required key.
+    TooFewElements { len: usize },
     #[error("a V1 frame must have the key \"{key}\"")]
-    MissingKey {
-        /// The missing key.
-        key: &'static str,
-    },
-    /// The topic or event is not a string.
+    MissingKey { key: &'static str },
     #[error("{field} must be a string")]
-    NotText {
-        /// The topic or the event.
-        field: Field,
-    },
+    NotText { field: Field },
     /// A field is too long to be repeated in a reply.
     #[error("{field} has {len} bytes, the maximum is {max}")]
-    FieldTooLong {
-        /// Which field.
-        field: Field,
-        /// Its length in bytes.
-        len: usize,
-        /// The maximum.
-        max: usize,
-    },
-    /// The first byte of a binary frame is not that of a client's push.
+    FieldTooLong { field: Field, len: usize, max: usize },
     #[error("a client's binary frame must start with 0, not {kind}")]
     UnknownKind {
         /// The first byte.
         kind: u8,
     },
-    /// A binary frame is shorter than its lengths require.
     #[error("a binary frame needs {needed} bytes, but has only {len}")]
     Truncated {
-        /// Its length in bytes.
         len: usize,
         /// The least length, by its head.
         needed: usize,
@@ -110,17 +82,13 @@ impl DecodeError {
 /// The reason why a message cannot be encoded. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// A field does not fit its length byte in a binary frame.
     #[error("{field} has {len} bytes, the maximum in a binary frame is {max}")]
     FieldTooLong {
-        /// Which field.
         field: Field,
-        /// Its length in bytes.
         len: usize,
         /// The maximum of one length byte.
         max: usize,
     },
-    /// The V1 serializer does not support binary payloads.
     #[error("a V1 socket cannot carry a binary payload")]
     BinaryOverV1,
 }

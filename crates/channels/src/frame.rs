@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::Error as _;
 
-use crate::reference::Ref;
+use crate::reference::{JoinRef, Ref};
 
 /// The events and the topic that the protocol reserves.
 pub mod event {
@@ -21,7 +21,6 @@ pub mod event {
     pub const ERROR: &str = "phx_error";
     /// Client: keep-alive, on the topic [`PHOENIX_TOPIC`].
     pub const HEARTBEAT: &str = "heartbeat";
-    /// The topic of the heartbeat.
     pub const PHOENIX_TOPIC: &str = "phoenix";
 }
 
@@ -35,12 +34,16 @@ pub struct Message<'a> {
     pub join_ref: Ref,
     /// The message's own ref, which its reply repeats; null when no reply is expected.
     pub reference: Ref,
-    /// The topic.
     pub topic: Cow<'a, str>,
-    /// The event.
     pub event: Cow<'a, str>,
-    /// The payload.
     pub payload: Payload<'a>,
+}
+
+impl JoinRef {
+    /// The identity of the join that this message is.
+    pub fn of(join: &Message<'_>) -> JoinRef {
+        JoinRef::new(&join.join_ref, &join.reference)
+    }
 }
 
 /// The payload of a message: JSON text or bytes.
@@ -77,7 +80,6 @@ impl<'a> Payload<'a> {
 /// The kind of WebSocket message for the encoded bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// JSON text.
     Text,
     /// Bytes in the V2 binary format.
     Binary,
@@ -104,9 +106,7 @@ pub struct Reply<'a> {
 pub struct Push<'a> {
     /// The channel's [`crate::JoinRef::shown`].
     pub join_ref: &'a Ref,
-    /// The channel's topic.
     pub topic: &'a str,
-    /// The event.
     pub event: &'a str,
     /// A JSON object, or bytes.
     pub payload: Payload<'a>,
@@ -115,9 +115,7 @@ pub struct Push<'a> {
 /// A message to every subscriber of a topic. The bytes are equal for all with one serializer.
 #[derive(Clone, Copy, Debug)]
 pub struct Broadcast<'a> {
-    /// The topic.
     pub topic: &'a str,
-    /// The event.
     pub event: &'a str,
     /// A JSON object, or bytes.
     pub payload: Payload<'a>,

@@ -34,7 +34,6 @@ impl Pattern {
         }
     }
 
-    /// Whether the topic matches.
     pub fn matches(&self, topic: &str) -> bool {
         match self.text.strip_suffix('*') {
             Some(prefix) => topic.starts_with(prefix),
@@ -70,7 +69,6 @@ impl<T> Default for Patterns<T> {
 }
 
 impl<T> Patterns<T> {
-    /// No patterns.
     pub fn new() -> Self {
         Patterns::default()
     }

@@ -5,8 +5,6 @@ use std::fmt;
 
 use compact_str::CompactString;
 
-use crate::frame::Message;
-
 /// The longest ref, in bytes: its length is one byte in a binary frame.
 pub const REF_BYTES_MAX: usize = 255;
 
@@ -45,7 +43,6 @@ impl Ref {
     /// The absent ref: `null` in JSON, empty in binary frames.
     pub const NULL: Ref = Ref(CompactString::const_new("null"));
 
-    /// A string ref.
     pub fn from_text(text: &str) -> Result<Ref, RefTooLong> {
         within_max(text.len())?;
         let plain = text.bytes().all(|b| b >= 0x20 && b != b'"' && b != b'\\');
@@ -81,7 +78,6 @@ impl Ref {
         self.0 == "null"
     }
 
-    /// The JSON text.
     pub fn as_json(&self) -> &str {
         &self.0
     }
@@ -113,7 +109,7 @@ impl fmt::Debug for Ref {
     }
 }
 
-/// The identity of a join, to distinguish its messages from those of an earlier join.
+/// The identity of a join, to distinguish its messages from the messages of an earlier join.
 ///
 /// A join may have no join_ref. Then the server uses the join's ref instead in its own messages,
 /// but the client's messages must continue to have no join_ref.
@@ -165,11 +161,6 @@ impl JoinRef {
             }
             None => Repr::Boxed(Box::new(Boxed { has_join_ref, shown: shown.clone() })),
         })
-    }
-
-    /// The identity of a join message.
-    pub fn of(join: &Message<'_>) -> JoinRef {
-        JoinRef::new(&join.join_ref, &join.reference)
     }
 
     /// The join_ref that the client sent, for the reply to the join.

@@ -228,7 +228,6 @@ fn encode_end(
     Kind::Text
 }
 
-/// Appends the reply to a heartbeat.
 pub fn encode_heartbeat_reply(serializer: Serializer, reference: &Ref, out: &mut Vec<u8>) -> Kind {
     let reply = Reply {
         join_ref: &Ref::NULL,

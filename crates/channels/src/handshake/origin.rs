@@ -5,7 +5,6 @@ use std::str::FromStr;
 /// The origins that may connect. A request without an `Origin` header is always allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OriginPolicy {
-    /// All origins.
     Any,
     /// Origins with the host and port to which the request was sent. The scheme is not compared,
     /// because a proxy may terminate TLS; nor are the ports 80 and 443 of either scheme.
@@ -51,7 +50,6 @@ pub struct OriginPattern {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an origin looks like https://example.com, //example.com or //*.example.com, not {text:?}")]
 pub struct OriginPatternError {
-    /// The text.
     pub text: String,
 }
 
@@ -95,7 +93,7 @@ impl OriginPattern {
     }
 }
 
-/// The parts of a `scheme://host:port`; a missing port is that of the scheme.
+/// The parts of a `scheme://host:port`; a missing port is the default port of the scheme.
 struct Address<'a> {
     scheme: Option<&'a str>,
     host: &'a str,

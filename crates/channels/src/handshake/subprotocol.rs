@@ -10,7 +10,6 @@ pub const PHOENIX: &str = "phoenix";
 /// The prefix of a token by phoenix.js. Despite the name, the standard alphabet follows.
 const TOKEN_PREFIX: &str = "base64url.bearer.phx.";
 
-/// The result of a negotiation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subprotocols<'a> {
     /// The subprotocol to echo. Browsers fail a connection that requested some and got none.
@@ -22,10 +21,8 @@ pub struct Subprotocols<'a> {
 /// The reason why a client's subprotocols are refused, with 403.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubprotocolRefusal {
-    /// The client requested subprotocols, and none of them is supported.
     #[error("none of the requested subprotocols is supported")]
     NoneSupported,
-    /// The auth token is not base64 of UTF-8.
     #[error("the auth token is not base64 of UTF-8")]
     BadAuthToken,
 }

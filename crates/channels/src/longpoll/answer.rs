@@ -23,7 +23,6 @@ pub enum Status {
 }
 
 impl Status {
-    /// The numeric status.
     pub const fn code(self) -> u16 {
         match self {
             Status::Ok => 200,

@@ -15,19 +15,15 @@ pub const BASE64_LINE_BYTES_MAX: usize = 10_000_000;
 /// One frame of a POST, as received over a WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// A text frame.
     Text(&'a str),
-    /// A binary frame.
     Binary(Vec<u8>),
 }
 
 /// The reason why a whole body is refused, with HTTP 400. None of its frames is processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// The body is not UTF-8.
     #[error("the body is not UTF-8")]
     NotUtf8,
-    /// A line is neither JSON nor base64.
     #[error("line {line} of the body is neither a text frame nor base64")]
     NotBase64 {
         /// Which line, from 1.
@@ -37,16 +33,12 @@ pub enum BodyError {
     #[error(
         "the body has {lines} lines, the maximum is {LINES_MAX}: send the others in another request"
     )]
-    TooManyLines {
-        /// Its lines with content.
-        lines: usize,
-    },
+    TooManyLines { lines: usize },
     /// A base64 line is longer than [`BASE64_LINE_BYTES_MAX`].
     #[error("line {line} of the body has {len} bytes, the maximum is {BASE64_LINE_BYTES_MAX}")]
     LineTooLong {
         /// Which line, from 1.
         line: usize,
-        /// Its length in bytes.
         len: usize,
     },
 }

@@ -1,4 +1,44 @@
 //! One client's long-poll session.
+//!
+//! # The reason
+//!
+//! A client without a WebSocket asks again and again. Between the answer to one GET and the next GET no
+//! connection exists, yet messages for the client go on. If they were dropped, each poll would lose
+//! the messages of a round trip. If they were kept without an end, a laptop that was shut would fill the
+//! server. So a session outlives its connections, holds a bounded queue between two of them, and ends
+//! when it cannot keep its promise.
+//!
+//! # The states
+//!
+//! - `Parked`: a GET waits. A message answers it immediately. After `window` without a message it is
+//!   answered with [`Status::NoContent`], since proxies end a request that is silent for long.
+//! - `Idle`: no GET waits. Messages are queued. The next GET gets all of them.
+//! - `Ended`: a GET is answered [`Status::Gone`]. The client connects and joins again, and so knows
+//!   that it has missed something.
+//!
+//! # An example
+//!
+//! With `window = 10s`, a GET is parked at 0 s and answered at 3 s with one message. The next GET is on
+//! its way for 100 ms, in which five messages arrive. It gets these five, in their order, and is not
+//! parked. If no GET comes, the session ends at 18 s, one and a half windows after the answer: the
+//! client had time for a lost connection and another trial. A parked GET whose connection closes does
+//! the same, from the time of the close.
+//!
+//! A client may send a second GET while the first waits: a proxy repeated it, or the client gave up
+//! the first. The newer one is parked, and the older one answered [`Status::NoContent`]. Otherwise a
+//! message could go to a connection that nobody reads.
+//!
+//! # What the session does not promise
+//!
+//! An answer that was written is not queued any more. If the connection breaks under it, its messages
+//! are lost, and the session goes on. A topic with a history gives them back.
+//!
+//! # The bounds
+//!
+//! A queue has at most `queued_messages_max` messages and `queued_bytes_max` bytes. One more ends the
+//! session; to drop the oldest would leave a gap that nobody notices. A message counts at most a quarter
+//! of the bytes, so that four of any size fit: a client that polls all the time is not ended by one
+//! large message. An empty session has at most 56 bytes, and no heap.
 
 use std::mem;
 use std::time::Duration;
@@ -11,7 +51,6 @@ use super::answer::Status;
 /// Messages of any size that a session holds for a poll.
 const LARGE_MESSAGES: u32 = 4;
 
-/// Limits of a long-poll session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongPollLimits {
     /// How long a poll is parked. A session ends when no poll arrives for one and a half windows
@@ -41,7 +80,6 @@ impl LongPollLimits {
     }
 }
 
-/// The inputs of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A GET with the session's token arrived.
@@ -52,20 +90,15 @@ pub enum Input {
     /// A message for the client, from [`super::escape_message`].
     Message(Bytes),
     /// The connection of a parked GET was closed.
-    PollClosed {
-        /// The connection from [`Input::Poll`].
-        connection: u64,
-    },
+    PollClosed { connection: u64 },
     /// The time of [`LongPoll::next_wake`] has come.
     Tick,
 }
 
-/// The outputs of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Respond to the GET that waits on this connection.
     Answer {
-        /// The connection from [`Input::Poll`].
         connection: u64,
         /// [`Status::Ok`] with messages, [`Status::NoContent`] without, [`Status::Gone`] when the
         /// session has ended.
@@ -74,10 +107,7 @@ pub enum Output {
         messages: Vec<Bytes>,
     },
     /// The session has ended: close its channels and forget its token.
-    End {
-        /// The reason.
-        reason: EndReason,
-    },
+    End { reason: EndReason },
 }
 
 /// The reason why a session ended.
@@ -85,7 +115,6 @@ pub enum Output {
 pub enum EndReason {
     /// No poll arrived in time.
     IdleTimeout,
-    /// Too many messages waited for a poll.
     TooManyMessages,
     /// Too many bytes of messages waited for a poll.
     TooManyBytes,
@@ -172,7 +201,6 @@ impl LongPoll {
         matches!(self.state, State::Parked { .. })
     }
 
-    /// Whether the session has ended.
     pub fn has_ended(&self) -> bool {
         self.state == State::Ended
     }
