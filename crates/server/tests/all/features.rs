@@ -17,3 +17,20 @@ fn a_feature_is_added_with_one_call() {
     assert!(get(&server, "/greetings").ends_with("\r\n\r\n1"));
     assert_eq!(metric(&server, "watchfire_greetings_total"), 1);
 }
+
+/// Every block of code in the walk of CONTRIBUTING.md is a part of the example.
+#[test]
+fn the_walk_of_contributing_shows_the_example() {
+    let contributing = include_str!("../../../../CONTRIBUTING.md");
+    let heading = "\n## Add a channel feature, end to end\n";
+    let (_, walk) = contributing.split_once(heading).expect("the walk");
+    let (walk, _) = walk.split_once("\n## ").expect("another chapter follows");
+    let unindented = |code: &str| code.lines().map(str::trim_start).collect::<Vec<_>>().join("\n");
+    let example = unindented(include_str!("../../../../examples/feature/src/greetings.rs"));
+    let blocks: Vec<&str> = walk.split("```").skip(1).step_by(2).collect();
+    assert!(blocks.len() >= 4, "{} blocks", blocks.len());
+    for block in blocks {
+        let code = unindented(block.strip_prefix("rust\n").expect("a block of Rust"));
+        assert!(example.contains(code.trim_end()), "greetings.rs does not contain:\n{code}");
+    }
+}
