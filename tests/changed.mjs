@@ -28,7 +28,6 @@ const SUITES = {
   server: ['interop-channels', 'interop-client', 'interop-browser', 'interop-tls', 'test-proxies', 'test-observe', 'test-tutorials'],
   sockets: ['interop-channels', 'interop-tls', 'test-proxies'],
   store: ['interop-command-line', 'interop-kubo', 'test-mirror'],
-  stun: ['interop-browser'],
   traces: ['test-traces'],
   tracker: ['interop-browser', 'test-processes'],
 }

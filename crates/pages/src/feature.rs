@@ -270,10 +270,7 @@ impl PageServices {
         })
     }
 
-    fn start_stun(
-        &self,
-        started: &Started<'_>,
-    ) -> Result<Option<watchfire_stun::Responder>, PagesError> {
+    fn start_stun(&self, started: &Started<'_>) -> Result<Option<stun::Responder>, PagesError> {
         let Started { settings, addresses, .. } = started;
         let announced = self.announced.clone();
         let opened =
@@ -296,7 +293,7 @@ impl PageServices {
 /// The threads of pages, which end when this is dropped.
 pub struct RunningPages {
     gateway: Option<Gateway>,
-    _stun: Option<watchfire_stun::Responder>,
+    _stun: Option<stun::Responder>,
     _deny_watch: Option<DenyListWatcher>,
 }
 

@@ -20,7 +20,7 @@ mod page;
 mod rooms;
 mod sites;
 mod sprites;
-mod stun;
+pub mod stun;
 mod visitors;
 mod web_client;
 
@@ -28,4 +28,3 @@ pub use feature::{Pages, PagesError, RunningPages};
 pub use gateway::GatewayError;
 pub use page::DenyFileError;
 pub use sites::SitesError;
-pub use stun::StunError;

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use watchfire_stun::{BindingRequest, RESPONSE_BYTES_MAX};
+use watchfire_pages::stun::{BindingRequest, RESPONSE_BYTES_MAX};
 
 /// A Binding request gets a short answer with its transaction ID. An answer never parses as a
 /// request.

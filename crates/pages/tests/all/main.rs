@@ -11,6 +11,7 @@ mod operator_view;
 mod pages;
 mod sites;
 mod sprites;
+mod stun;
 
 use watchfire::{Operator, RunningServer, Server};
 use watchfire_pages::Pages;

@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use watchfire_types::Instant;
 
-use crate::allowance::{Allowance, StunLimits};
-use crate::counters::{StunCounters, count};
-use crate::message::BindingRequest;
-use crate::steering::steer;
+use super::allowance::{Allowance, StunLimits};
+use super::counters::{StunCounters, count};
+use super::message::BindingRequest;
+use super::steering::steer;
 
 /// Bytes read of a datagram. A longer one is cut, so it fails to parse.
 const DATAGRAM_BYTES_MAX: usize = 1_500;

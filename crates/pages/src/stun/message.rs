@@ -28,7 +28,7 @@ const UNKNOWN_REASON: &[u8] = b"Unknown Attribute";
 /// A request for the sender's own address (RFC 8489, section 3).
 ///
 /// ```
-/// use watchfire_stun::BindingRequest;
+/// use watchfire_pages::stun::BindingRequest;
 ///
 /// let bytes = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"any 12 bytes"].concat();
 /// let request = BindingRequest::parse(&bytes).unwrap();

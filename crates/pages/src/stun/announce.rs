@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
+use super::allowance::StunLimits;
+use super::counters::StunCounters;
+use super::responder::{Responder, StartError};
 use serde_json::{Value, json};
-use watchfire_stun::{Responder, StunCounters, StunLimits};
 
 use watchfire::StunSettings;
 use watchfire::feature::{MetricSource, MetricWriter};
@@ -23,7 +25,7 @@ pub enum StunError {
     },
     /// An address of `stun.listen` cannot be used.
     #[error("stun.listen: {0}")]
-    Listen(#[from] watchfire_stun::StartError),
+    Listen(#[from] StartError),
 }
 
 /// The counters of the responder; empty while nothing answers.

@@ -14,7 +14,7 @@
 //! ```
 //! use std::net::UdpSocket;
 //!
-//! use watchfire_stun::{Responder, StunLimits};
+//! use watchfire_pages::stun::{Responder, StunLimits};
 //!
 //! let here = "127.0.0.1:0".parse().unwrap();
 //! let responder = Responder::start(&[here], false, &StunLimits::default()).unwrap();
@@ -22,19 +22,22 @@
 //! let browser = UdpSocket::bind("127.0.0.1:0").unwrap();
 //! let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"any 12 bytes"].concat();
 //! browser.send_to(&request, responder.addresses()[0]).unwrap();
-//! let mut answer = [0; watchfire_stun::RESPONSE_BYTES_MAX];
+//! let mut answer = [0; watchfire_pages::stun::RESPONSE_BYTES_MAX];
 //! let bytes = browser.recv(&mut answer).unwrap();
 //! let port = u16::from_be_bytes([answer[26] ^ 0x21, answer[27] ^ 0x12]);
 //! assert_eq!((bytes, port), (32, browser.local_addr().unwrap().port()));
 //! ```
 
 mod allowance;
+mod announce;
 mod counters;
 mod message;
 mod responder;
 mod steering;
 
 pub use allowance::StunLimits;
+pub use announce::StunError;
+pub(crate) use announce::{Announced, StunMetrics, announced, describe, open};
 pub use counters::{StunCounters, StunTotals};
 pub use message::{BindingRequest, ParseError, RESPONSE_BYTES_MAX};
 pub use responder::{Responder, StartError};

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use watchfire_stun::{RESPONSE_BYTES_MAX, Responder, StunLimits};
+use watchfire_pages::stun::{RESPONSE_BYTES_MAX, Responder, StunLimits};
 
 /// Ample for an answer on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -138,7 +138,7 @@ fn one_of_several_processes_answers_all_requests_of_an_address() {
             network => (2..34).map(|host| format!("{network}.{host}:0")).collect(),
         };
         let totals = || responders.each_ref().map(|responder| responder.counters().totals());
-        let seen = |totals: [watchfire_stun::StunTotals; 4]| {
+        let seen = |totals: [watchfire_pages::stun::StunTotals; 4]| {
             totals.map(|totals| totals.answers + totals.over_rate)
         };
         let mut busy = [false; 4];
