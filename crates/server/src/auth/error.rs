@@ -8,12 +8,12 @@ pub(super) const SECRET_BYTES_MIN: usize = 32;
 #[non_exhaustive]
 pub enum AuthError {
     /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {cause}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// The cause.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The secret is too short, so it could be guessed.
     #[error(

@@ -164,7 +164,7 @@ fn secret(settings: &AuthSettings) -> Result<Option<Vec<u8>>, AuthError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, AuthError> {
-    fs::read(path).map_err(|source| AuthError::Unreadable { path: path.into(), source })
+    fs::read(path).map_err(|cause| AuthError::Unreadable { path: path.into(), cause })
 }
 
 #[cfg(test)]

@@ -33,12 +33,12 @@ pub enum HookError {
         len: usize,
     },
     /// The file of the secret cannot be read.
-    #[error("cannot read hooks.secret_file {}: {source}", path.display())]
+    #[error("cannot read hooks.secret_file {}: {cause}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// The cause.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A setting permits no request at all.
     #[error("cannot use {name} = 0: set it to a larger value")]

@@ -190,7 +190,7 @@ fn secret(settings: &HookSettings) -> Result<Vec<u8>, HookError> {
         (true, false) => {
             let path = secret_file.clone();
             let read = fs::read(secret_file);
-            let mut secret = read.map_err(|source| HookError::Unreadable { path, source })?;
+            let mut secret = read.map_err(|cause| HookError::Unreadable { path, cause })?;
             // Editors and `echo` add a line break.
             for end in [b'\n', b'\r'] {
                 if secret.last() == Some(&end) {

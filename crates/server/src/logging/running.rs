@@ -5,7 +5,6 @@ use std::io::IsTerminal as _;
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
 
-use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -22,7 +21,7 @@ static FILTER: OnceLock<Handle<EnvFilter, Registry>> = OnceLock::new();
 pub enum LogError {
     /// `log.level` is not a valid filter.
     #[error("cannot use log.level: {0}")]
-    BadLevel(#[from] ParseError),
+    BadLevel(String),
     /// The process already has a logger.
     #[error("cannot start logging: this process already has a logger")]
     AlreadyStarted,
@@ -41,7 +40,7 @@ pub enum LogError {
 /// assert!(watchfire::start_logging(&settings).is_err());
 /// ```
 pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
-    let (filter, handle) = reload::Layer::new(EnvFilter::builder().parse(&settings.level)?);
+    let (filter, handle) = reload::Layer::new(parse(&settings.level)?);
     let stderr = std::io::stderr;
     let has_colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt::layer().with_writer(stderr).with_ansi(has_colours);
@@ -53,6 +52,10 @@ pub fn start_logging(settings: &LogSettings) -> Result<(), LogError> {
     started.map_err(|_| LogError::AlreadyStarted)?;
     std::panic::set_hook(Box::new(log_panic));
     FILTER.set(handle).map_err(|_| LogError::AlreadyStarted)
+}
+
+fn parse(level: &str) -> Result<EnvFilter, LogError> {
+    EnvFilter::builder().parse(level).map_err(|error| LogError::BadLevel(error.to_string()))
 }
 
 /// Writes the event of a panic, also of one that is caught later. With `RUST_BACKTRACE=1`, the
@@ -71,7 +74,7 @@ fn log_panic(info: &PanicHookInfo<'_>) {
 
 /// Changes the level of the running log, until the process ends.
 pub(super) fn set_level(level: &str) -> Result<(), LogError> {
-    let filter = EnvFilter::builder().parse(level)?;
+    let filter = parse(level)?;
     FILTER.get().and_then(|handle| handle.reload(filter).ok()).ok_or(LogError::NotStarted)
 }
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use watchfire_channels::{Pattern, PatternError};
+use watchfire_channels::Pattern;
 
 use super::byte_size::ByteSize;
 use super::hooks::Hook;
@@ -151,12 +151,12 @@ pub enum RuleError {
         rules: usize,
     },
     /// The pattern has no valid form.
-    #[error("cannot use the pattern {pattern:?}: {source}")]
+    #[error("cannot use the pattern {pattern:?}: {cause}")]
     Pattern {
         /// The pattern.
         pattern: String,
         /// The cause.
-        source: PatternError,
+        cause: String,
     },
     /// The pattern has a control character. Topics with such a character are the server's own.
     #[error("cannot use the pattern {pattern:?}: it has a control character; remove it")]
@@ -252,8 +252,9 @@ impl ChannelSettings {
         }
         for (index, rule) in self.rules.iter().enumerate() {
             let pattern = rule.pattern.clone();
-            if let Err(source) = Pattern::parse(&pattern) {
-                return Err(RuleError::Pattern { pattern, source });
+            if let Err(error) = Pattern::parse(&pattern) {
+                let cause = error.to_string();
+                return Err(RuleError::Pattern { pattern, cause });
             }
             if pattern.contains(char::is_control) {
                 return Err(RuleError::ControlCharacter { pattern });

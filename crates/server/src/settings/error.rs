@@ -5,12 +5,12 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum SettingsError {
     /// The file cannot be read.
-    #[error("cannot read the settings file {}: {source}", path.display())]
+    #[error("cannot read the settings file {}: {cause}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// The cause.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The text is not TOML.
     #[error("cannot parse {from} as TOML: {message}")]

@@ -63,7 +63,7 @@ impl Layers {
     /// Adds a file as a layer.
     pub fn file(&mut self, path: &Path) -> Result<(), SettingsError> {
         let text = std::fs::read_to_string(path)
-            .map_err(|source| SettingsError::Unreadable { path: path.into(), source })?;
+            .map_err(|cause| SettingsError::Unreadable { path: path.into(), cause })?;
         self.text(&path.display().to_string(), &text)
     }
 

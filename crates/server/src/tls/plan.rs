@@ -53,13 +53,13 @@ pub enum TlsStartError {
     },
     /// The server cannot listen for plain HTTP.
     #[error(
-        "cannot listen on tls.redirect_listen {address}: {source}; free the address or choose another"
+        "cannot listen on tls.redirect_listen {address}: {cause}; free the address or choose another"
     )]
     Listen {
         /// The address.
         address: SocketAddr,
         /// The cause.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The thread of TLS cannot be started.
     #[error("cannot start the thread for certificates: {0}; raise the limit of processes")]
@@ -170,7 +170,7 @@ impl TlsPlan {
     pub fn check_redirect_addresses(settings: &Settings) -> Result<(), TlsStartError> {
         for &address in &settings.tls.redirect_listen {
             RedirectListener::check(address)
-                .map_err(|source| TlsStartError::Listen { address, source })?;
+                .map_err(|cause| TlsStartError::Listen { address, cause })?;
         }
         Ok(())
     }

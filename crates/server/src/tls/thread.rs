@@ -58,7 +58,7 @@ impl TlsThreadSetup {
         let context = runtime.enter();
         let listeners = plan.redirect_listen.iter().map(|&address| {
             RedirectListener::open(address, is_shared)
-                .map_err(|source| TlsStartError::Listen { address, source })
+                .map_err(|cause| TlsStartError::Listen { address, cause })
         });
         let listeners = listeners.collect::<Result<_, _>>()?;
         drop(context);

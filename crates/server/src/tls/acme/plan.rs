@@ -61,14 +61,14 @@ pub enum AcmeSetupError {
     NoStateDir,
     /// The folder cannot be used.
     #[error(
-        "cannot use tls.acme.state_dir {}: {source}; name a folder in which the server's user can write",
+        "cannot use tls.acme.state_dir {}: {cause}; name a folder in which the server's user can write",
         path.display()
     )]
     StateDir {
         /// The folder.
         path: PathBuf,
         /// The cause.
-        source: io::Error,
+        cause: io::Error,
     },
     /// `tls.acme.ca_file` cannot be used.
     #[error("cannot use tls.acme.ca_file {}: {reason}; name a PEM file with certificates", path.display())]
@@ -155,16 +155,16 @@ impl AcmePlan {
 
     /// Checks the folder, without creating it.
     pub fn check(&self) -> Result<(), AcmeSetupError> {
-        self.state.check().map_err(|source| self.state_dir_error(source))
+        self.state.check().map_err(|cause| self.state_dir_error(cause))
     }
 
     /// Creates the folder.
     pub fn prepare(&self) -> Result<(), AcmeSetupError> {
-        self.state.create().map_err(|source| self.state_dir_error(source))
+        self.state.create().map_err(|cause| self.state_dir_error(cause))
     }
 
-    fn state_dir_error(&self, source: io::Error) -> AcmeSetupError {
-        AcmeSetupError::StateDir { path: self.state.path().to_owned(), source }
+    fn state_dir_error(&self, cause: io::Error) -> AcmeSetupError {
+        AcmeSetupError::StateDir { path: self.state.path().to_owned(), cause }
     }
 
     /// Where the certificate is, once there is one.
