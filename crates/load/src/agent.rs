@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::run::{WORKERS_MAX, WorkerProgram, raise_open_file_limit};
+use crate::open_files::raise_open_file_limit;
+use crate::worker::{WORKERS_MAX, WorkerProgram};
 
 /// A shorter token is rejected: guessing it would allow anyone to start a load from this machine.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -48,7 +49,7 @@ pub fn run_agent(
     token: &str,
     worker: &WorkerProgram,
 ) -> anyhow::Result<()> {
-    let files = raise_open_file_limit()?;
+    let files = raise_open_file_limit();
     let workers = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let (token, worker, workers) = (token.to_owned(), worker.clone(), Arc::clone(&workers));

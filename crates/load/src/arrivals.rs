@@ -1,5 +1,33 @@
-//! The arrival times of the simulated users. They are computed ahead and do not depend on the
-//! server.
+//! The arrival times of the simulated users: an open loop.
+//!
+//! # The reason
+//!
+//! In a closed loop, a fixed number of users send, wait for the answer, and send again. When the server
+//! gets slower, such users send less, so the load falls exactly when the server is in trouble. Real
+//! users do not know each other: they arrive at their own rate, whether or not others were answered.
+//!
+//! So arrivals here are a function of the scenario and its seed alone. The k-th user of a phase is due
+//! when the phase has planned k users, which is the area under its rate. No answer of the server
+//! changes a due time. The engine compares the schedule with its clock (`engine/mod.rs`).
+//!
+//! # Example
+//!
+//! A phase of 10 s rises from 0 to 10 users per second. Its area is 50, so 50 users arrive; after 5 s
+//! the area is 12.5, so 13 have arrived. If the server stands still from second 4 to second 8, these
+//! users arrive nevertheless, and 24 of them (from 8 to 32) find it standing still. A closed loop with
+//! ten users would have noticed only ten slow answers.
+//!
+//! # Several workers
+//!
+//! Each of n workers computes the whole schedule and takes every n-th user (`ArrivalShare`). So the
+//! union is the same for any n, without a message between them. Evenly spaced arrivals of others are
+//! skipped by arithmetic; random ones must be drawn, since each depends on the one before.
+//!
+//! # The bounds
+//!
+//! A load has at most 2^32 users, and a phase ten million arrivals per second. `users_max` bounds the
+//! users at the same time: a further user is turned away and counted, never delayed. If the generator
+//! itself is late, `lateness` in the results says by how much.
 
 use std::time::Duration;
 
@@ -70,7 +98,7 @@ impl Iterator for Arrivals<'_> {
         }
     }
 
-    /// Skip even arrivals at once: otherwise each of sixty workers would step through all of them.
+    /// Skip even arrivals in one step: otherwise each of sixty workers would step through all of them.
     fn nth(&mut self, n: usize) -> Option<(usize, Instant)> {
         for skipped in 0..n {
             let left = (n - skipped) as u64;
@@ -87,7 +115,6 @@ impl Iterator for Arrivals<'_> {
     }
 }
 
-/// The arrival of one user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Arrival {
     /// The number of the user in the whole load, from 0.
@@ -96,7 +123,6 @@ pub(crate) struct Arrival {
     pub(crate) at: Instant,
 }
 
-/// The arrivals of one worker.
 pub(crate) struct ArrivalShare<'a> {
     arrivals: Arrivals<'a>,
     next: u32,

@@ -55,7 +55,6 @@ impl Receipts {
         }
     }
 
-    /// The delays of a broadcast to its receivers.
     pub(crate) fn get(&self, id: BroadcastId) -> Histogram {
         self.0.get(&id).map_or_else(Histogram::new, Histogram::from)
     }
@@ -88,7 +87,6 @@ fn entry<T: Default>(all: &mut BTreeMap<BroadcastId, T>, id: BroadcastId) -> Opt
 /// One message that its whole audience should receive.
 #[derive(Clone, Debug, Default)]
 pub struct Broadcast {
-    /// The step that sent it.
     pub step: String,
     /// The time at which it was sent, since the load began.
     pub at: Duration,
@@ -96,12 +94,10 @@ pub struct Broadcast {
     pub audience: u64,
     /// Users of the audience that did not receive it.
     pub missing: u64,
-    /// The delays to its receivers.
     pub times: Histogram,
 }
 
 impl Broadcast {
-    /// All broadcasts together.
     pub(crate) fn all(broadcasts: &[Broadcast]) -> Broadcast {
         let mut all = Broadcast::default();
         for broadcast in broadcasts {

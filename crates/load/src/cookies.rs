@@ -24,7 +24,7 @@ struct Cookie {
 }
 
 impl CookieJar {
-    /// Store the cookie of a `Set-Cookie` header. `host` and `path` are those of the request. A
+    /// Store the cookie of a `Set-Cookie` header. `host` and `path` belong to the request. A
     /// cookie that is invalid or for another host is ignored; one that has expired is removed.
     pub(crate) fn set(&mut self, header: &[u8], host: &str, path: &str, now: Duration) {
         let Some(cookie) = parse(header, host, path, now) else { return };

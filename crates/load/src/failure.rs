@@ -34,7 +34,6 @@ pub(crate) enum Failure {
     NotReading,
     /// A reply with another status than "ok".
     RefusedReply,
-    /// A channel crashed.
     ChannelError,
     HeartbeatUnanswered,
     WrongStatus(u16),

@@ -10,7 +10,6 @@ const HEADERS_MAX: usize = 1024;
 /// A longer head, with the interim responses before it, is an error.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// A complete response.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Response<'a> {
     pub(crate) status: u16,
@@ -163,7 +162,6 @@ fn is_kept_alive(head: &httparse::Response<'_, '_>, framing: &Framing) -> bool {
     is_persistent && !has("close") && !is_doubtful && !matches!(framing, Framing::Close)
 }
 
-/// The values of all headers with this name.
 fn values<'a>(head: &httparse::Response<'_, 'a>, name: &str) -> impl Iterator<Item = &'a [u8]> {
     let named = head.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
     named.map(|header| header.value)

@@ -5,24 +5,43 @@
 //! the server over the network like any client.
 //!
 //! The crate has no code of the server. It implements the client side of Phoenix Channels.
+//!
+//! Its modules import only those in the lines below their own:
+//!
+//! ```text
+//! run                        decides how many workers a load needs, and collects their results
+//! workers                    the controller's side of each worker, over a pipe or through an agent
+//! agent                      gives worker processes of its machine to controllers of other machines
+//! worker                     one engine that a controller starts, and the lines that both exchange
+//! engine                     all users of one process, in one thread
+//! report                     results as tables, JSON and HTML
+//! thresholds                 whether the results keep the thresholds of the scenario
+//! results                    the figures of all workers
+//! tally                      the figures of one worker, in one second
+//! arrivals, failure, source  when users are due; why they fail; the text of the scenario
+//! scenario                   the users' arrivals and sessions, read from TOML or from Tsung's XML
+//! broadcast, clock, cookies, frame, http, open_files, sampling
+//! ```
+
+// Only this workspace uses the crate: no item needs a comment that repeats its name.
+#![allow(missing_docs)]
 
 mod agent;
 mod arrivals;
 mod broadcast;
 mod clock;
 mod cookies;
-mod echo;
 mod engine;
 mod failure;
 mod frame;
 mod http;
+mod open_files;
 mod report;
 mod results;
 mod run;
 mod sampling;
 mod scenario;
 mod source;
-mod stop_flag;
 mod tally;
 mod thresholds;
 mod worker;
@@ -30,14 +49,14 @@ mod workers;
 
 pub use agent::{AgentAddress, parse_token, run_agent};
 pub use broadcast::Broadcast;
-#[doc(hidden)]
-pub use echo::echo;
+pub use engine::StopFlag;
 pub use report::{Live, html, json, line, table};
 pub use results::{Results, Second, Step};
-pub use run::{LoadOptions, WorkerProgram, run_load};
+pub use run::{LoadOptions, run_load};
 pub use scenario::{Phase, Scenario, ScenarioError, Spacing, StepThresholds, Target, Thresholds};
 pub use source::Source;
-pub use stop_flag::StopFlag;
 pub use tally::Counts;
 pub use thresholds::{Verdict, judge};
-pub use worker::run_worker;
+#[doc(hidden)]
+pub use worker::echo;
+pub use worker::{WorkerProgram, run_worker};

@@ -15,15 +15,11 @@ const SECONDS_MAX: usize = 7 * 24 * 3600;
 /// The results of a load, also while it runs.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// The scenario's name.
     pub name: String,
-    /// Duration of all phases.
     pub duration: Duration,
-    /// Users that the phases plan.
     pub users_planned: u64,
     /// The number of worker processes; one worker is a thread.
     pub workers: usize,
-    /// The counters.
     pub counts: Counts,
     /// The most users at the same time, and the most open websockets.
     pub users_max: u64,
@@ -43,7 +39,6 @@ pub struct Results {
     pub cpu: Duration,
     /// Memory of all workers: at the start, and the maximum.
     pub resident_bytes: (u64, u64),
-    /// Workers that failed, with the cause.
     pub failed_workers: Vec<String>,
     /// The time at which the load was stopped, if before its end.
     pub stopped_after: Option<Duration>,
@@ -52,10 +47,8 @@ pub struct Results {
     workers_seen: Vec<WorkerSeen>,
 }
 
-/// The times of one step.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
-    /// The name of the step.
     pub name: String,
     /// Since it was due: the time that a user would wait.
     pub due: Histogram,
@@ -73,7 +66,6 @@ impl Step {
     }
 }
 
-/// One second of the load.
 #[derive(Clone, Debug, Default)]
 pub struct Second {
     /// The most users, and the most open websockets, in this second.
@@ -126,7 +118,6 @@ impl Results {
         }
     }
 
-    /// Add a report of one worker.
     pub(crate) fn add(&mut self, worker: usize, delta: &Delta) {
         self.counts.add(&delta.counts);
         self.lateness.merge(&delta.lateness);
@@ -156,7 +147,6 @@ impl Results {
         self.cpu = self.workers_seen.iter().map(|seen| seen.cpu).sum();
     }
 
-    /// Note that a worker failed.
     pub(crate) fn add_broken(&mut self, worker: usize, cause: &str) {
         self.failed_workers.push(format!("worker {worker}: {cause}"));
         self.workers_seen[worker].is_done = true;
@@ -177,7 +167,7 @@ impl Results {
         if self.seconds.len() <= at {
             self.seconds.resize_with(at + 1, Second::default);
         }
-        // A worker that skipped a second had as many users in it as in the next one.
+        // A worker that skipped a second had the users of the next one in it.
         let seen = &mut self.workers_seen[worker].seconds;
         for second in &mut self.seconds[(*seen).min(at)..=at] {
             second.users += delta.users;
@@ -220,7 +210,6 @@ impl Results {
         }
     }
 
-    /// Errors of all kinds.
     pub fn errors_total(&self) -> u64 {
         self.errors.values().sum()
     }

@@ -1,34 +1,63 @@
-//! Runs a load: starts as many workers as the open-file limit needs, and collects their results.
+//! Runs a load: divides its users among workers, on this machine or on agents, and collects their
+//! results.
+//!
+//! # The reason
+//!
+//! Each user is a socket, so an open file, and the number of open files of a process is limited: with a
+//! limit of 20,000 and 64 spare files, one process runs 19,936 users. One event loop also starts at most about 15,000
+//! users per second on time. A larger load needs several processes, and often several machines.
+//!
+//! # How many workers
+//!
+//! `workers_for` takes the larger of two numbers: what the open files need (the most users at the same
+//! time divided by the users of a process), and what the arrivals need (the highest rate divided by
+//! 15,000, but at most one per core of this machine; `--workers` replaces this number). Example: 100,000 users
+//! arrive at 5,000 per second on this machine, with 20,000 files each: 6 workers for the files, one for
+//! the rate, so 6. One worker is a thread of this process; more are processes.
+//!
+//! # How agents share them
+//!
+//! Each agent gets one connection, and each connection is one worker process there. The agents' greetings
+//! name their limits of open files. The smallest one counts for all, because all workers get equal
+//! shares. Then further workers are added to the agents in turn, until the load fits. Example: three
+//! agents with limits of 20,000, 20,000 and 10,000, and 50,000 users: 9,936 users for each worker, so 6
+//! workers, two on each agent.
+//!
+//! Users are dealt like cards: worker i of n takes users i, i + n, i + 2n (`arrivals.rs`). So each
+//! worker has its share of every phase and of every moment, and no worker waits for another. A load
+//! has the same users, at the same times and with the same sessions, with any number of workers.
+//!
+//! # What is not balanced
+//!
+//! A slow machine gets as many users as a fast one. It shows as lateness in the results, not as fewer
+//! users. The users of a worker that fails are not given to others: its part is reported as missing,
+//! because a load with a hole and a late repair would measure something else.
+//!
+//! # The bounds
+//!
+//! A load has at most 1,000 workers, and an agent runs at most 1,000. An agent's worker that is silent
+//! for 30 s counts as failed. All begin together: the start is set 20 ms ahead, and 2 ms more per worker, since
+//! each of them must be scheduled on a core first.
 
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 use crate::agent::AgentAddress;
 use crate::clock::{Clock, monotonic};
-use crate::engine::{Engine, Share};
+use crate::engine::{Engine, Share, StopFlag};
+use crate::open_files::{FILES_SPARE, raise_open_file_limit};
 use crate::results::Results;
 use crate::scenario::Scenario;
 use crate::source::Source;
-use crate::stop_flag::StopFlag;
+use crate::worker::{WORKERS_MAX, WorkerProgram};
 use crate::workers::{BEGIN_DELAY, Link, WorkerEvent, Workers};
 
-/// Open files besides the sockets of users.
-pub(crate) const FILES_SPARE: u64 = 64;
-/// Most workers of one load.
-pub(crate) const WORKERS_MAX: usize = 1_000;
 /// Users that one worker can start in a second without being late.
 const STARTS_PER_SECOND: f64 = 15_000.0;
 /// Longest time until a stopped load ends.
 const STOP_LATENCY: Duration = Duration::from_millis(100);
 
-/// The program of a worker process, and its arguments.
-pub type WorkerProgram = (PathBuf, Vec<String>);
-
-/// How to run a load.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// The program of a worker process, and its arguments.
     pub worker: WorkerProgram,
@@ -50,7 +79,7 @@ pub fn run_load(
 ) -> anyhow::Result<Results> {
     let scenario = source.scenario()?;
     let (sender, receiver) = channel();
-    let files = raise_open_file_limit()?;
+    let files = raise_open_file_limit();
     let links = match options.agents.is_empty() {
         true => links_to_processes(&scenario, options, files)?,
         false => links_to_agents(&scenario, options)?,
@@ -124,16 +153,6 @@ fn workers_for(scenario: &Scenario, options: &LoadOptions, files: u64) -> anyhow
         scenario.users_at_once_max(),
     );
     Ok(workers)
-}
-
-/// Raise the soft limit of open files to the hard limit, and return the result.
-pub(crate) fn raise_open_file_limit() -> anyhow::Result<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if setrlimit(Resource::Nofile, raised).is_ok() {
-        return Ok(limit.maximum.unwrap_or(u64::MAX));
-    }
-    Ok(limit.current.unwrap_or(u64::MAX))
 }
 
 fn run_here(

@@ -15,7 +15,6 @@ const TEXT_BYTES_MAX: u64 = 64 << 20;
 pub struct Source {
     /// The file's name, for errors.
     pub name: String,
-    /// The whole file.
     pub text: String,
     /// The server to use instead of the scenario's.
     pub target: Option<String>,
@@ -24,7 +23,6 @@ pub struct Source {
 }
 
 impl Source {
-    /// Read a file.
     pub fn read(path: &Path) -> anyhow::Result<Source> {
         let name = path.display().to_string();
         let len = std::fs::metadata(path).with_context(|| name.clone())?.len();
@@ -36,7 +34,6 @@ impl Source {
         Ok(Source { name, text, target: None, seed: None })
     }
 
-    /// Parse and check the scenario.
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
         let mut scenario = Scenario::parse(&self.name, &self.text)?;
         if let Some(url) = &self.target {

@@ -42,9 +42,7 @@ pub(crate) struct Delta {
 /// Counters that can be added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Users that were due.
     pub due: u64,
-    /// Users that started.
     pub started: u64,
     /// Users that reached the end of their session.
     pub finished: u64,
@@ -54,13 +52,10 @@ pub struct Counts {
     pub turned_away: u64,
     /// Users whose session was cut off at the end of the load.
     pub cut_off: u64,
-    /// Bytes read.
     pub bytes_in: u64,
-    /// Bytes written.
     pub bytes_out: u64,
     /// Messages that are not replies: broadcasts and pushes.
     pub deliveries: u64,
-    /// Their bytes.
     pub delivery_bytes: u64,
     /// Broadcasts that are not reported one by one, because there were too many.
     pub broadcasts_unreported: u64,
@@ -100,7 +95,6 @@ struct StepTimes {
     unanswered: u64,
 }
 
-/// The counters of one worker.
 pub(crate) struct Tally {
     pub(crate) counts: Counts,
     pub(crate) lateness: Histogram,

@@ -12,9 +12,7 @@ use crate::scenario::{StepThresholds, Thresholds};
 pub struct Verdict {
     /// The threshold, such as `join p99 ≤ 200ms`.
     pub threshold: String,
-    /// The measured value.
     pub measured: String,
-    /// Whether the threshold was kept.
     pub is_kept: bool,
 }
 

@@ -1,17 +1,22 @@
 //! A worker process: one engine that a controller starts over a pipe.
 
 use std::io::{BufRead, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, monotonic};
-use crate::engine::{Engine, Share};
+use crate::engine::{Engine, Share, StopFlag};
 use crate::source::Source;
-use crate::stop_flag::StopFlag;
 
-/// The job of a worker.
+/// Most workers of one load, and of one agent.
+pub(crate) const WORKERS_MAX: usize = 1_000;
+
+/// The program of a worker process, and its arguments.
+pub type WorkerProgram = (PathBuf, Vec<String>);
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) source: Source,
@@ -63,5 +68,17 @@ pub fn run_worker(
         // A failed write means that the controller has ended.
         writeln!(output, "{line}").and_then(|()| output.flush()).is_ok()
     })?;
+    Ok(())
+}
+
+/// Run a scenario whose users send every message back instead of reading it, so that a test suite
+/// can judge the client's side of RFC 6455. Nothing is measured.
+#[doc(hidden)]
+pub fn echo(source: &Source) -> anyhow::Result<()> {
+    let scenario = source.scenario()?;
+    let share = Share { index: 0, count: 1 };
+    let mut engine = Engine::new(&scenario, share, Clock::from_origin(monotonic()))?;
+    engine.echoes = true;
+    engine.run(&StopFlag::default(), |_| true)?;
     Ok(())
 }

@@ -11,24 +11,20 @@ use anyhow::Context as _;
 use crate::agent::{self, AgentAddress};
 use crate::clock::monotonic;
 use crate::engine::Share;
-use crate::run::WorkerProgram;
 use crate::source::Source;
 use crate::tally::Delta;
-use crate::worker::{Begin, Job, STOP};
+use crate::worker::{Begin, Job, STOP, WorkerProgram};
 
 /// Delay from the time all workers are ready to the first arrival, so that all begin together.
 pub(crate) const BEGIN_DELAY: Duration = Duration::from_millis(20);
 /// Additional delay per worker, because each must be scheduled on a core first.
 const BEGIN_DELAY_EACH: Duration = Duration::from_millis(2);
 
-/// A report or the failure of a worker.
 pub(crate) enum WorkerEvent {
     Delta(Box<Delta>),
-    /// The worker failed.
     Broken(String),
 }
 
-/// The connection to a worker.
 pub(crate) struct Link {
     input: Box<dyn Write + Send>,
     output: Box<dyn BufRead + Send>,
@@ -115,7 +111,6 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Stop all workers.
     pub(crate) fn stop(&mut self) {
         for input in &mut self.inputs {
             // A failed write means that the worker has ended.

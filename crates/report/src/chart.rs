@@ -55,17 +55,13 @@ pub struct Chart {
     pub notes: Vec<String>,
 }
 
-/// One panel of a chart.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "a chart has few panels")]
 pub enum Panel {
     /// Lines over a common horizontal axis.
     Lines {
-        /// The title.
         title: String,
-        /// The horizontal axis.
         x: Axis,
-        /// The vertical axis at the left.
         left: Axis,
         /// A second vertical axis.
         right: Option<Axis>,
@@ -77,7 +73,6 @@ pub enum Panel {
     },
     /// Horizontal bars with a common scale that begins at 0.
     Bars {
-        /// The title.
         title: String,
         /// Decimals of the values.
         decimals: usize,
@@ -97,12 +92,10 @@ pub struct Axis {
     pub step: Option<f64>,
     /// Whether each tick is ten times the one before. Values must be above 0.
     pub is_log: bool,
-    /// The format of ticks.
     #[serde(default)]
     pub format: TickFormat,
 }
 
-/// The format of the ticks of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum TickFormat {
     /// `1,000`
@@ -114,12 +107,10 @@ pub enum TickFormat {
     Percent,
 }
 
-/// One line of a panel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
     /// The name in the legend; a line without a name is not in the legend.
     pub name: String,
-    /// Its colour.
     pub colour: Colour,
     /// The axis it is measured on.
     pub side: Side,
@@ -137,24 +128,18 @@ const fn opaque() -> f64 {
 /// A value to compare lines with, drawn across the panel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Marker {
-    /// The label beside it.
     pub name: String,
-    /// Its colour.
     pub colour: Colour,
     /// Whether `at` is on the horizontal axis; otherwise it is on the left one.
     pub is_on_x: bool,
-    /// The value.
     pub at: f64,
 }
 
-/// One bar of a panel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bar {
     /// The label at its left.
     pub name: String,
-    /// Its colour.
     pub colour: Colour,
-    /// Its length.
     pub value: f64,
     /// A value it should not exceed, drawn as a line across it.
     #[serde(default)]
@@ -173,9 +158,7 @@ pub struct BarLimit {
 /// The vertical axis that a line is measured on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Side {
-    /// The left axis.
     Left,
-    /// The right axis.
     Right,
 }
 
@@ -224,7 +207,6 @@ impl Axis {
         Axis { max: Some(max), ..Axis::new(label) }
     }
 
-    /// A logarithmic axis.
     pub fn log(label: impl Into<String>) -> Self {
         Axis { is_log: true, ..Axis::new(label) }
     }
@@ -486,7 +468,6 @@ impl Scale {
         Scale { min: 0.0, max, step, is_log, format }
     }
 
-    /// The value at the end of the axis.
     fn end(&self) -> f64 {
         if self.is_log { 10_f64.powf(self.max) } else { self.max }
     }

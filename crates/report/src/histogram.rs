@@ -36,7 +36,6 @@ impl Histogram {
         Histogram(histogram)
     }
 
-    /// Count one duration.
     pub fn record(&mut self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(NANOS_MAX);
         self.record_many(nanos, 1);

@@ -67,7 +67,6 @@ impl std::error::Error for ScenarioError {}
 pub struct SourceText<'a> {
     /// The name of the file in errors.
     pub name: &'a str,
-    /// The whole text.
     pub text: &'a str,
 }
 

@@ -9,7 +9,7 @@ use crate::html::escape;
 pub struct Table {
     /// The heading of each column.
     pub heads: Vec<String>,
-    /// The cells of each row, as many as there are headings.
+    /// The cells of each row, one for each heading.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -19,12 +19,10 @@ impl Table {
         Table { heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Add a row.
     pub fn push(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The table in Markdown.
     pub fn markdown(&self) -> String {
         let row = |cells: &[String]| {
             let cells: Vec<_> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();

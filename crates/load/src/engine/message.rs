@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 
 use crate::scenario::Serializer;
 
-/// A received message.
 #[derive(Debug, PartialEq)]
 pub(super) enum Received {
     /// The reply to the message with this ref; `None` for a ref that this user did not send.
@@ -22,7 +21,6 @@ pub(super) enum Received {
     Other,
 }
 
-/// The ref of heartbeats.
 pub(super) const HEARTBEAT_REFERENCE: u32 = 0;
 
 #[derive(Deserialize)]

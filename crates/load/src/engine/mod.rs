@@ -8,37 +8,34 @@ mod send;
 mod sources;
 mod timer;
 mod user;
-mod wakes;
 
 use std::iter::Peekable;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
-use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Resource, getrlimit};
 use slab::Slab;
 use watchfire_types::{Instant, Rng};
 
 use crate::arrivals::{Arrival, ArrivalShare, Arrivals};
 use crate::clock::{Clock, cpu_time, monotonic};
 use crate::failure::Failure;
-use crate::run::FILES_SPARE;
+use crate::open_files::make_room_for_files;
 use crate::sampling::{seed_for, weighted};
-use crate::scenario::{Scenario, Serializer, TextContext};
-use crate::stop_flag::StopFlag;
+use crate::scenario::{Scenario, TextContext};
 use crate::tally::{Delta, Tally};
 
-use addresses::{Addresses, Tried};
+use addresses::Addresses;
 use sources::Sources;
-use timer::{TIMER, Timer};
-use user::{Connection, FIRST_REFERENCE, NEVER, User, Waiting};
-use wakes::{Wake, Wakes};
+use timer::{TIMER, Timer, Wake, Wakes};
+use user::{Connection, NEVER, User, Waiting};
 
-/// Bytes read from a socket at once; all users share the buffer.
+/// Bytes read from a socket in one call; all users share the buffer.
 const READ_BYTES: usize = 64 << 10;
-/// Events read from epoll at once.
+/// Events read from epoll in one call.
 const EVENTS_MAX: usize = 256;
 /// The most work of each kind in one turn of the event loop. A turn takes a fraction of a
 /// millisecond, so that the next due user is not late.
@@ -50,9 +47,6 @@ const SWEPT_PER_TURN: usize = 16;
 const SLOTS_PER_TURN: usize = 1_000;
 /// Interval between checks of timeouts and heartbeats.
 const SWEEP_PERIOD: Duration = Duration::from_millis(200);
-
-/// The most file descriptors that the kernel table is grown for in advance; 8 bytes each.
-const FILES_TABLE_MAX: u64 = 1 << 20;
 
 /// The users of the load that belong to this engine: every `count`-th, beginning with `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -66,6 +60,21 @@ impl Share {
     fn of(self, all: u64) -> u64 {
         let (index, count) = (self.index as u64, self.count as u64);
         all / count + u64::from(index < all % count)
+    }
+}
+
+/// A flag that ends a load early. All clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct StopFlag(Arc<AtomicBool>);
+
+impl StopFlag {
+    /// Stop the load. Active users count as cut off.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -107,7 +116,7 @@ pub(crate) struct Engine<'a> {
     /// After the end of the load: idle users before this slot have been disconnected.
     closed_before: Option<usize>,
     resident_first_bytes: u64,
-    /// Whether users send every message back, see [`crate::echo::echo`].
+    /// Whether users send every message back, see [`crate::worker::echo`].
     pub(crate) echoes: bool,
 }
 
@@ -295,38 +304,7 @@ impl<'a> Engine<'a> {
             None => weighted(&mut rng, self.scenario.sessions.iter().map(|session| session.weight)),
         };
         let target = weighted(&mut rng, self.scenario.targets.iter().map(|target| target.weight));
-        User {
-            anchor: at,
-            due: at,
-            begun: at,
-            inbox: None,
-            outbox: None,
-            saved: None,
-            slots: None,
-            cookies: None,
-            socket: None,
-            number,
-            counters: Default::default(),
-            next_reference: FIRST_REFERENCE,
-            awaited: 0,
-            times_out_at: NEVER,
-            heartbeat_at: NEVER,
-            heartbeat_seconds: 0,
-            tried: Tried::default(),
-            session: session as u16,
-            position: 0,
-            target: target as u16,
-            connection: Connection::None,
-            serializer: Serializer::Raw,
-            waiting: Waiting::Nothing,
-            socket_serial: 0,
-            audiences: 0,
-            is_heartbeat_unanswered: false,
-            address: 0,
-            is_connecting: false,
-            is_watched: false,
-            is_write_watched: false,
-        }
+        User::new(number, at, session as u16, target as u16)
     }
 
     fn wake_due(&mut self) {
@@ -471,15 +449,6 @@ impl<'a> Engine<'a> {
             is_broadcast,
         }
     }
-}
-
-/// Grow the kernel table of open files to its final size. Each time it grows, a process with
-/// several threads stops for 10 to 20 milliseconds.
-fn make_room_for_files(any: &OwnedFd, files: u64) {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let last = files.saturating_add(FILES_SPARE).min(limit).saturating_sub(1);
-    // If the number is rejected, no socket will have it.
-    drop(fcntl_dupfd_cloexec(any, last.min(FILES_TABLE_MAX) as i32));
 }
 
 /// Milliseconds since the load began.

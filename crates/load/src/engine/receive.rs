@@ -24,7 +24,6 @@ const READS_PER_TURN: usize = 16;
 /// The events at the end of a connection.
 const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
-/// Number of consumed bytes.
 enum Consumed {
     /// This many bytes.
     Bytes(usize),
@@ -239,7 +238,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Handle a complete message.
     fn handle_message(&mut self, index: usize, is_text: bool, message: &[u8]) {
         if is_text && str::from_utf8(message).is_err() {
             self.fail(index, Failure::InvalidText);

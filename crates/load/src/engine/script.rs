@@ -1,4 +1,40 @@
-//! Executes the session of a user: one operation after another, until one must wait.
+//! Executes the session of a user: one operation after another, until one must wait. Each step is
+//! measured from the time it was due, which avoids coordinated omission.
+//!
+//! # The problem
+//!
+//! A generator that measures from the moment of sending leaves out the waits that the server caused
+//! before. Example: each of 89 users sends a message every 100 ms, and the server stands still for 3 s.
+//! A user that waits for its answer sends nothing meanwhile, so only 89 messages are slow. The other
+//! 29 that each user should have sent are sent afterwards, and are answered fast. In 200 s that are 89
+//! slow ones among 178,000: the 99.9th percentile is still fast. Yet each user had 30 messages that
+//! were late by 0 to 3 s, which is 2,670 messages, or 1.5 % of all.
+//!
+//! # The measurement
+//!
+//! Each user has two times in its record, and each step is recorded twice (`Engine::measure`):
+//!
+//! - `due`: when the step should have begun. Think times count from `anchor`, which begins with the
+//!   user's arrival and moves by think times alone. A late answer therefore does not move the
+//!   following steps: they are due in the past, and begin without a wait, one after the other.
+//! - `begun`: when the step did begin. The difference between both figures in the report is the wait
+//!   that a closed loop would hide.
+//!
+//! In the example, the message that was sent when the stall began took 3.0 s since it was due, the next
+//! one 2.9 s, and so on. Steps without a think time between them are due when the one before was
+//! complete. A scenario may ask for `think = { from = "answer" }`; then the user waits for its answer
+//! like a person who reads it, and `anchor` moves to that time.
+//!
+//! # Answers that never come
+//!
+//! The slowest answers are those that do not arrive. A step that times out is recorded with the time
+//! that it has waited, and so is one that still waits at the end, if it began before the last phase
+//! ended. Their number is reported beside the percentiles.
+//!
+//! # The bounds
+//!
+//! A user executes at most 100 operations in one turn, so that a user in a fast loop does not make
+//! others late.
 
 use std::time::Duration;
 

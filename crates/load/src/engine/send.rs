@@ -51,7 +51,7 @@ impl Engine<'_> {
         match self.sources.connect(target, server) {
             Ok(socket) => {
                 self.users[index].socket = Some(socket);
-                // On loopback the socket is connected at once and accepts the bytes. Otherwise they
+                // On loopback the socket is connected immediately and accepts the bytes. Otherwise they
                 // wait in the outbox.
                 self.send_request(index);
                 if self.has_user(index, number) {

@@ -195,7 +195,7 @@ mod tests {
     fn a_full_or_foreign_address_is_a_failure_of_its_own() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
-        // The only port is that of the listener.
+        // The only port is the port of the listener.
         let ports = (server.port(), server.port());
         let mut sources = Sources::of(vec![server.ip()], ports, ALONE, 1);
         assert_eq!(sources.connect(0, server).unwrap_err(), Failure::SourcePorts);

@@ -14,7 +14,6 @@ pub(super) const FIRST_REFERENCE: u32 = 100_000;
 /// A time in milliseconds that is never reached.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// The record of one user.
 pub(super) struct User {
     /// The time at which the last think time would have ended with immediate replies.
     pub(super) anchor: Instant,
@@ -25,7 +24,6 @@ pub(super) struct User {
     pub(super) inbox: Option<Box<Inbox>>,
     /// Bytes that the kernel has not accepted yet.
     pub(super) outbox: Option<Box<Outbox>>,
-    /// Values saved from responses.
     pub(super) saved: Option<Box<[String]>>,
     /// The variables that were drawn in the session.
     pub(super) slots: Option<Box<[SlotDraw]>>,
@@ -36,7 +34,6 @@ pub(super) struct User {
     pub(super) number: u32,
     pub(super) counters: [u32; LOOPS_NESTED_MAX],
     pub(super) next_reference: u32,
-    /// The ref of the awaited reply.
     pub(super) awaited: u32,
     /// In milliseconds since the load began.
     pub(super) times_out_at: u32,
@@ -62,6 +59,43 @@ pub(super) struct User {
     /// Whether the socket is registered in epoll for reading, and for writing.
     pub(super) is_watched: bool,
     pub(super) is_write_watched: bool,
+}
+
+impl User {
+    pub(super) fn new(number: u32, at: Instant, session: u16, target: u16) -> User {
+        User {
+            anchor: at,
+            due: at,
+            begun: at,
+            inbox: None,
+            outbox: None,
+            saved: None,
+            slots: None,
+            cookies: None,
+            socket: None,
+            number,
+            counters: Default::default(),
+            next_reference: FIRST_REFERENCE,
+            awaited: 0,
+            times_out_at: NEVER,
+            heartbeat_at: NEVER,
+            heartbeat_seconds: 0,
+            tried: Tried::default(),
+            session,
+            position: 0,
+            target,
+            connection: Connection::None,
+            serializer: Serializer::Raw,
+            waiting: Waiting::Nothing,
+            socket_serial: 0,
+            audiences: 0,
+            is_heartbeat_unanswered: false,
+            address: 0,
+            is_connecting: false,
+            is_watched: false,
+            is_write_watched: false,
+        }
+    }
 }
 
 /// Bytes that the kernel has not accepted yet.
@@ -105,7 +139,7 @@ pub(super) enum Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::wakes::Wake;
+    use crate::engine::timer::Wake;
 
     #[test]
     fn an_idle_user_needs_at_most_400_bytes_even_while_its_slab_grows() {

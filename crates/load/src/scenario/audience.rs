@@ -7,7 +7,6 @@ use super::text::Text;
 /// Most topics with broadcasts; a user stores one bit for each.
 const AUDIENCES_MAX: usize = 8;
 
-/// The audiences of all broadcasts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Audiences {
     pub(crate) count: usize,

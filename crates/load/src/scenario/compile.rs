@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Session;
 use super::program::{
     Connect, Effect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId, Think,
     Wanted,
@@ -266,7 +267,6 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// Set the headers of a request.
     pub(super) fn set_headers(
         &self,
         request: &mut Http,
@@ -333,12 +333,13 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// The operations of the session; a user that is still connected disconnects at the end.
-    pub(super) fn finish(mut self) -> Vec<Op> {
+    /// The session, unless it has no step. A user that is still connected disconnects at its end.
+    pub(super) fn finish(mut self, weight: f64, keeps_cookies: bool) -> Option<Session> {
         if self.is_open {
             self.ops.push(Op::Disconnect { step: None });
         }
-        self.ops
+        let slots = self.slots.map_or(0, |Slots(names)| names.len());
+        (!self.ops.is_empty()).then_some(Session { weight, ops: self.ops, slots, keeps_cookies })
     }
 }
 
@@ -346,7 +347,6 @@ fn has_cookie(headers: &[(String, String)]) -> bool {
     headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("cookie"))
 }
 
-/// Escape a text for a JSON string.
 fn escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted[1..quoted.len() - 1].to_owned()

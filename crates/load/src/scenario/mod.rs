@@ -5,6 +5,7 @@ mod audience;
 mod compile;
 mod file;
 mod program;
+mod sources;
 mod target;
 mod text;
 mod tsung;
@@ -22,10 +23,8 @@ pub(crate) use program::{
 };
 pub(crate) use text::{SentAt, SlotDraw, Text, TextContext, Variables, sent_at};
 
-/// A checked scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The seed of all random choices.
     pub seed: u64,
     /// The servers, by weight.
     pub targets: Vec<Target>,
@@ -35,44 +34,36 @@ pub struct Scenario {
     pub ports: (u16, u16),
     /// Most users at the same time; further users are rejected.
     pub users_max: u64,
-    /// The timeout of a step.
     pub step_timeout: Duration,
     /// Time that users may continue after the last phase.
     pub wind_down: Duration,
     /// The arrival phases, one after another.
     pub phases: Vec<Phase>,
-    /// The thresholds of the scenario.
     pub thresholds: Thresholds,
     pub(crate) sessions: Vec<Session>,
-    /// The names of the steps in the results.
     pub(crate) steps: Vec<String>,
     pub(crate) variables: Variables,
     /// Whether some text contains `${now}`.
     pub(crate) is_timed: bool,
-    /// The audiences of broadcasts.
     pub(crate) audiences: Audiences,
 }
 
 /// A period in which users arrive at a constant or linearly changing rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// The name of the phase in reports.
     pub name: String,
-    /// Its duration.
     pub duration: Duration,
     /// Arrivals per second at its start.
     pub rate: f64,
     /// Arrivals per second at its end.
     pub rate_end: f64,
-    /// How arrivals are spaced.
     pub spacing: Spacing,
     /// Most users that arrive in this phase.
     pub users_max: Option<u64>,
-    /// The weights of the sessions in this phase; `None` uses those of the sessions.
+    /// The weights of the sessions in this phase; `None` uses the weights that the sessions name.
     pub weights: Option<Vec<f64>>,
 }
 
-/// How arrivals are spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
     /// At equal distances.
@@ -94,7 +85,6 @@ pub(crate) struct Session {
 /// The thresholds that a load must keep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thresholds {
-    /// Errors of all kinds.
     pub errors_max: Option<u64>,
     /// Errors per hundred started users.
     pub errors_percent_max: Option<f64>,
@@ -115,18 +105,18 @@ pub struct Thresholds {
 /// The thresholds of one step. All times count from when it was due.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepThresholds {
-    /// The median.
     pub p50_max: Option<Duration>,
-    /// The 95th percentile.
     pub p95_max: Option<Duration>,
-    /// The 99th percentile.
     pub p99_max: Option<Duration>,
-    /// The 99.9th percentile.
     pub p999_max: Option<Duration>,
-    /// The maximum.
     pub max: Option<Duration>,
     /// The least number of times that the step is done.
     pub count_min: Option<u64>,
+}
+
+impl Phase {
+    /// The most arrivals per second.
+    const RATE_MAX: f64 = 10_000_000.0;
 }
 
 impl Scenario {
@@ -157,12 +147,10 @@ impl Scenario {
         found.map_err(|problem| ScenarioError::new(name, 0, "targets", problem))
     }
 
-    /// The duration of all phases.
     pub fn duration(&self) -> Duration {
         self.phases.iter().map(|phase| phase.duration).sum()
     }
 
-    /// The number of users in all phases.
     pub fn users(&self) -> u64 {
         self.phases.iter().map(Phase::users).sum()
     }
@@ -189,4 +177,21 @@ fn is_timed(sessions: &[Session]) -> bool {
         _ => false,
     };
     sessions.iter().any(|session| session.ops.iter().any(is_timed))
+}
+
+/// Check that each change of a good scenario is an error. A row has the text that is replaced, the
+/// new text, and the line, the key and a part of the error.
+#[cfg(test)]
+fn assert_errors(file: &str, good: &str, rows: &str) {
+    for row in rows.trim().lines() {
+        let columns: Vec<String> =
+            row.split(" | ").map(|column| column.trim().replace("\\n", "\n")).collect();
+        let [old, new, line, key, problem] = &columns[..] else { panic!("five columns: {row}") };
+        let text = good.replacen(old, new, 1);
+        assert_ne!(text, good, "{old} is there");
+        let error = Scenario::parse(file, &text).expect_err(new);
+        let message = error.to_string();
+        assert!(message.contains(problem), "{new}: {message}");
+        assert_eq!((&error.line().to_string(), error.key()), (line, &**key), "{new}: {message}");
+    }
 }

@@ -7,7 +7,6 @@ use super::text::Text;
 /// Most nested loops; a user stores one counter for each.
 pub(crate) const LOOPS_NESTED_MAX: usize = 3;
 
-/// The id of a named step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StepId(pub(crate) u16);
 
@@ -15,7 +14,6 @@ pub(crate) struct StepId(pub(crate) u16);
 pub(crate) enum Op {
     Connect(Box<Connect>),
     Send(Box<Send>),
-    /// Wait for a message.
     Expect {
         step: StepId,
         wanted: Wanted,
@@ -96,7 +94,6 @@ pub(crate) enum Message {
     Raw { text: Text, is_binary: bool },
     /// A Phoenix message; it gets its ref when it is sent.
     Push {
-        /// The join_ref of the topic.
         join_ref: u32,
         /// Whether this message is the join.
         is_join: bool,
@@ -123,7 +120,6 @@ pub(crate) enum Wanted {
     Nothing,
     /// The reply to this message, with the status "ok".
     Reply,
-    /// Any message.
     Any,
     /// A message with this text in it.
     Containing(Text),
@@ -156,9 +152,7 @@ pub(crate) struct Http {
     pub(crate) body: Text,
     /// The expected status; `None` accepts any below 400.
     pub(crate) status: Option<u16>,
-    /// Whether any status is accepted.
     pub(crate) accepts_any_status: bool,
-    /// A text that the body must contain.
     pub(crate) contains: Option<Text>,
     /// JSON pointers into the response body, and the index of the saved value.
     pub(crate) save: Vec<(String, usize)>,

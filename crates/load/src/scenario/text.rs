@@ -27,9 +27,7 @@ pub(crate) enum Place {
     Json,
     /// A string of JSON, without its quotes.
     JsonString,
-    /// The target of a request.
     Target,
-    /// The value of a header.
     Header,
     /// A form: `application/x-www-form-urlencoded`.
     Form,
@@ -54,7 +52,6 @@ enum Variable {
     /// `${now}`: the time of sending, so that receivers can measure the delay.
     Now,
     Drawn(usize),
-    /// The last draw of a slot.
     Slot(usize),
     Saved(usize),
 }
@@ -65,6 +62,18 @@ pub(crate) enum Draw {
     Number { min: u64, max: u64 },
     Letters(usize),
     Choice(Vec<String>),
+}
+
+impl Draw {
+    /// `None`: the bounds are not in order.
+    pub(super) fn number(min: u64, max: u64) -> Option<Draw> {
+        (min <= max).then_some(Draw::Number { min, max })
+    }
+
+    /// `None`: too many letters.
+    pub(super) fn letters(len: u64) -> Option<Draw> {
+        (len <= 1_000_000).then_some(Draw::Letters(len as usize))
+    }
 }
 
 /// The variables that texts may contain.
@@ -189,7 +198,6 @@ impl Text {
         Ok(Text(pieces))
     }
 
-    /// A text without variables.
     pub(crate) fn literal(text: &str) -> Text {
         Text(vec![Piece::Literal(text.into())])
     }
@@ -202,7 +210,6 @@ impl Text {
         }
     }
 
-    /// Whether it contains `${now}`.
     pub(crate) fn is_timed(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Variable(Variable::Now, _)))
     }

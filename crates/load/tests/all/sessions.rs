@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use crate::support::{done, http_server, load, ok, scenario};
-use watchfire_load::{LoadOptions, Results, Source};
+use crate::support::{done, http_server, load, load_source, ok, scenario};
+use watchfire_load::Results;
 
 /// A server that needs the cookie of its login for every other page, and the requests that it got.
 fn shop() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
@@ -51,15 +51,7 @@ fn tsung(address: SocketAddr, sessions: &str) -> Results {
         <sessions>{sessions}</sessions></tsung>"#,
         address.port()
     );
-    let source = Source { name: "test.xml".into(), text, target: None, seed: None };
-    let options = LoadOptions {
-        worker: Default::default(),
-        files_max: None,
-        workers: None,
-        agents: Vec::new(),
-        stop: Default::default(),
-    };
-    watchfire_load::run_load(&source, &options, |_| {}).expect("the load runs")
+    load_source("test.xml", text, None)
 }
 
 #[test]

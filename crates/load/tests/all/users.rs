@@ -161,52 +161,28 @@ fn errors_of_a_server_are_counted_by_kind() {
     };
     let masking = sending(&[0x81, 0x81, 1, 2, 3, 4, 5]);
     let latin = sending(b"\x81\x03f\xfcr");
-    let closing_without_a_code = sending(b"\x88\x02\x03\xed");
+    let closing_with_1005 = sending(b"\x88\x02\x03\xed");
     let leaving = websocket_server(|_| Ok(()));
+    let forbidding = responding(b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n");
+    let failing = responding(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n");
+    let (smtp, binary) = (responding(b"220 smtp ready\r\n\r\n"), responding(b"\0\xff\0\xff"));
+    let (accepting, cutting) = (responding(UPGRADE), responding(b"HTTP/1.1 200 OK\r\ncontent-le"));
+    let wrong_accept = "upgrade failed: wrong Sec-WebSocket-Accept";
     let cases = [
         ("refuses", refusing, CONNECT, "connect", "connection refused"),
-        (
-            "answers another status",
-            responding(b"HTTP/1.1 403 No\r\ncontent-length: 0\r\n\r\n"),
-            CONNECT,
-            "connect",
-            "upgrade failed: HTTP 403",
-        ),
-        (
-            "accepts a key that was not sent",
-            responding(UPGRADE),
-            CONNECT,
-            "connect",
-            "upgrade failed: wrong Sec-WebSocket-Accept",
-        ),
-        (
-            "sends another protocol",
-            responding(b"220 smtp ready\r\n\r\n"),
-            CONNECT,
-            "connect",
-            "not HTTP",
-        ),
-        ("sends another protocol", responding(b"\0\xff\0\xff"), GET, "get", "not HTTP"),
-        (
-            "fails",
-            responding(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n"),
-            GET,
-            "get",
-            "HTTP 500",
-        ),
+        ("answers another status", forbidding, CONNECT, "connect", "upgrade failed: HTTP 403"),
+        ("accepts a key that was not sent", accepting, CONNECT, "connect", wrong_accept),
+        ("sends another protocol", smtp, CONNECT, "connect", "not HTTP"),
+        ("sends another protocol", binary, GET, "get", "not HTTP"),
+        ("fails", failing, GET, "get", "HTTP 500"),
         ("closes", closing, CONNECT, "expect", "closed by the server with 1013"),
         ("masks", masking, CONNECT, "expect", "the server masked a frame"),
         ("sends Latin-1", latin, CONNECT, "expect", "text that is not UTF-8 (RFC 6455)"),
-        (
-            "closes with 1005, which is for the absence of a code",
-            closing_without_a_code,
-            CONNECT,
-            "expect",
-            "invalid frame (RFC 6455)",
-        ),
+        // 1005 stands for the absence of a code.
+        ("closes with 1005", closing_with_1005, CONNECT, "expect", "invalid frame (RFC 6455)"),
         ("leaves", leaving, CONNECT, "expect", "connection ended"),
         ("sends nothing", responding(b""), CONNECT, "connect", "timed out"),
-        ("stops half way", responding(b"HTTP/1.1 200 OK\r\ncontent-le"), GET, "get", "timed out"),
+        ("stops half way", cutting, GET, "get", "timed out"),
     ];
     for (behaviour, address, steps, step, kind) in cases {
         let mut scenario = scenario(3, 30, steps);

@@ -1,30 +1,28 @@
 //! The TOML format, described in docs/reference/load-scenarios.md.
 
 mod phases;
-mod sources;
 mod steps;
 mod thresholds;
 mod values;
 mod variables;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::Deserialize;
 use toml::Spanned;
 use watchfire_report::scenario::SourceText;
 
+use super::sources::{PORTS, add_addresses, ports};
 use super::text::Variables;
 use super::{Audiences, Scenario, ScenarioError, Target};
 
 use phases::PhaseFile;
-use sources::SourcesFile;
 use steps::{SessionFile, saved_names};
 use thresholds::ThresholdsFile;
 use variables::{VariableFile, drawn_variables};
 use watchfire_report::units::DurationText;
-
-pub(super) use sources::address_range;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +52,14 @@ struct TargetFile {
     url: Spanned<String>,
     #[serde(default = "one")]
     weight: f64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SourcesFile {
+    #[serde(default)]
+    addresses: Vec<Spanned<String>>,
+    ports: Option<Spanned<[u16; 2]>>,
 }
 
 fn one() -> f64 {
@@ -130,6 +136,23 @@ impl TargetFile {
     }
 }
 
+impl SourcesFile {
+    fn addresses(&self, source: &SourceText<'_>) -> Result<Vec<IpAddr>, ScenarioError> {
+        let mut addresses = Vec::new();
+        for text in &self.addresses {
+            add_addresses(&mut addresses, text.get_ref())
+                .map_err(|problem| source.error(text.span().start, "addresses", problem))?;
+        }
+        Ok(addresses)
+    }
+
+    fn ports(&self, source: &SourceText<'_>) -> Result<(u16, u16), ScenarioError> {
+        let Some(named) = &self.ports else { return Ok(PORTS) };
+        let [min, max] = named.get_ref().map(u64::from);
+        ports(min, max).map_err(|problem| source.error(named.span().start, "ports", problem))
+    }
+}
+
 fn check_weight(weight: f64) -> Result<(), &'static str> {
     let is_valid = weight.is_finite() && (0.0..=1e9).contains(&weight);
     if is_valid { Ok(()) } else { Err("must be between 0 and a billion") }
@@ -138,6 +161,7 @@ fn check_weight(weight: f64) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::assert_errors;
 
     const GOOD: &str = r#"
 [[targets]]
@@ -178,86 +202,35 @@ steps.join.p99_max = "200ms"
 
     #[test]
     fn an_error_has_its_line_and_key() {
-        let cases: &[(&str, &str, usize, &str, &str)] = &[
-            ("rate = 5", "rat = 5", 7, "rat", "did you mean `rate`?"),
-            ("rate = 5", "rate = 'x'", 7, "rate", "invalid type"),
-            ("rate = 5", "rate = -1", 5, "rate", "between 0"),
-            ("rate = 5", "rate = nan", 5, "rate", "between 0"),
-            (
-                "rate = 5",
-                "rate = 5\ninterval = '1s'",
-                5,
-                "interval",
-                "only one of rate and interval",
-            ),
-            ("rate = 5", "", 5, "rate", "a phase needs"),
-            ("\"10s\"", "\"10 bananas\"", 6, "duration", "invalid duration"),
-            ("\"10s\"", "\"0s\"", 5, "duration", "at least 1 ms"),
-            ("\"10s\"", "\"9999 years\"", 6, "duration", "longer than a year"),
-            ("ws://127.0.0.1:4000", "wss://127.0.0.1", 3, "url", "wss is not supported"),
-            ("[1, 9]", "[9, 1]", 10, "room", "in order"),
-            ("room =", "now =", 10, "now", "built in"),
-            ("${id}", "${idd}", 15, "join", "unknown variable ${idd}"),
-            ("{ think = \"1s\" }", "{ thin = \"1s\" }", 20, "thin", "unknown variant"),
-            ("{ exponential = \"1s\" }", "{ gauss = \"1s\" }", 18, "think", "unknown field"),
-            ("\"rooms:${room}\", event", "\"rooms:x\", event", 17, "push", "not joined before"),
-            ("times = 2", "times = 0", 16, "loop", "at least 1"),
-            (
-                "  { connect = { path = \"/socket/websocket?vsn=2.0.0\" } },\n",
-                "",
-                14,
-                "join",
-                "a connect",
-            ),
-            ("?vsn=2.0.0", "", 15, "join", "Phoenix serializer"),
-            ("steps.join", "steps.jion", 26, "jion", "unknown step"),
-            ("{ stay = {} }", "{ http = { path = '/' } }", 21, "http", "one connection"),
-            (
-                "{ think = \"1s\" }",
-                "{ loop = { steps = [{ disconnect = {} }] } }",
-                20,
-                "loop",
-                "in the same state",
-            ),
-            ("rate = 5", "rate = 5\nsessions = ['x']", 5, "sessions", "unknown session"),
-            (
-                "'{\"n\": ${user}}' }",
-                "{}, broadcast = true }",
-                17,
-                "push",
-                "the same for all users",
-            ),
-            (
-                "{ think = \"1s\" }",
-                "{ send = { text = 'x', broadcast = true } }",
-                20,
-                "send",
-                "${now}",
-            ),
-            ("[thresholds]", "[thresholds", 24, "", "unclosed"),
-        ];
-        for (old, new, line, key, problem) in cases {
-            let text = GOOD.replacen(old, new, 1);
-            assert_ne!(text, GOOD, "{old} is there");
-            let error = Scenario::parse("bad.toml", &text).expect_err(new);
-            let message = error.to_string();
-            assert!(message.contains(problem), "{new}: {message}");
-            assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {message}");
-        }
-    }
-
-    #[test]
-    fn source_addresses_may_be_ranges() {
-        let all: Vec<_> = address_range("127.0.1.254-127.0.2.1").unwrap().collect();
-        assert_eq!(all.len(), 4);
-        assert_eq!(address_range("::1").unwrap().count(), 1);
-        assert!(address_range("127.0.1.9-127.0.1.1").is_none());
-        assert!(address_range("127.0.1").is_none());
-        let many = GOOD.replacen(
-            "[[phases]]",
-            "[sources]\naddresses=['10.0.0.0-11.0.0.0']\n[[phases]]",
-            1,
-        );
-        assert_eq!(Scenario::parse("many.toml", &many).unwrap_err().line(), 6);
+        let rows = r#"
+rate = 5 | rat = 5 | 7 | rat | did you mean `rate`?
+rate = 5 | rate = 'x' | 7 | rate | invalid type
+rate = 5 | rate = -1 | 5 | rate | between 0
+rate = 5 | rate = nan | 5 | rate | between 0
+rate = 5 | rate = 5\ninterval = '1s' | 5 | interval | only one of rate and interval
+rate = 5 |  | 5 | rate | a phase needs
+"10s" | "10 bananas" | 6 | duration | invalid duration
+"10s" | "0s" | 5 | duration | at least 1 ms
+"10s" | "9999 years" | 6 | duration | longer than a year
+ws://127.0.0.1:4000 | wss://127.0.0.1 | 3 | url | wss is not supported
+[1, 9] | [9, 1] | 10 | room | in order
+room = | now = | 10 | now | built in
+${id} | ${idd} | 15 | join | unknown variable ${idd}
+{ think = "1s" } | { thin = "1s" } | 20 | thin | unknown variant
+{ exponential = "1s" } | { gauss = "1s" } | 18 | think | unknown field
+"rooms:${room}", event | "rooms:x", event | 17 | push | not joined before
+times = 2 | times = 0 | 16 | loop | at least 1
+{ connect = { path = "/socket/websocket?vsn=2.0.0" } },\n |  | 14 | join | a connect
+?vsn=2.0.0 |  | 15 | join | Phoenix serializer
+steps.join | steps.jion | 26 | jion | unknown step
+{ stay = {} } | { http = { path = '/' } } | 21 | http | one connection
+{ think = "1s" } | { loop = { steps = [{ disconnect = {} }] } } | 20 | loop | in the same state
+rate = 5 | rate = 5\nsessions = ['x'] | 5 | sessions | unknown session
+'{"n": ${user}}' } | {}, broadcast = true } | 17 | push | the same for all users
+{ think = "1s" } | { send = { text = 'x', broadcast = true } } | 20 | send | ${now}
+[[phases]] | [sources]\naddresses=['10.0.0.0-11.0.0.0']\n[[phases]] | 6 | addresses | more than
+[thresholds] | [thresholds | 24 |  | unclosed
+"#;
+        assert_errors("bad.toml", GOOD, rows);
     }
 }

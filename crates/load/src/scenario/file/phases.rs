@@ -55,7 +55,7 @@ impl PhaseFile {
         };
         let rate_end = self.rate_end.unwrap_or(rate);
         for (key, rate) in [("rate", rate), ("rate_end", rate_end)] {
-            if !(0.0..=10_000_000.0).contains(&rate) {
+            if !(0.0..=Phase::RATE_MAX).contains(&rate) {
                 return Err(error(key, "must be between 0 and ten million arrivals per second"));
             }
         }

@@ -11,10 +11,10 @@ use watchfire_report::units::DurationText;
 
 use super::values::{PayloadFile, ThinkFile};
 use super::{check_weight, one};
-use crate::scenario::ScenarioError;
 use crate::scenario::compile::Compiler;
 use crate::scenario::program::{Poll, Serializer, Wanted};
 use crate::scenario::text::{Place, Variables};
+use crate::scenario::{ScenarioError, Session};
 
 /// The heartbeat interval of a Phoenix client.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -177,7 +177,6 @@ struct StayFile {
     period: Option<DurationText>,
 }
 
-/// The names of saved values in all sessions.
 pub(super) fn saved_names(sessions: &[Spanned<SessionFile>]) -> Vec<String> {
     fn collect(steps: &[Spanned<StepFile>], names: &mut Vec<String>) {
         for step in steps {
@@ -206,18 +205,14 @@ impl SessionFile {
         steps: &mut Vec<String>,
         variables: &Variables,
         source: &SourceText<'_>,
-    ) -> Result<crate::scenario::Session, ScenarioError> {
+    ) -> Result<Session, ScenarioError> {
         check_weight(self.probability)
             .map_err(|problem| source.error(at, "probability", problem))?;
         let mut compiler = Compiler::new(steps, variables, None);
         self.steps.iter().try_for_each(|step| compile(step, &mut compiler, variables, source))?;
-        let ops = compiler.finish();
         let name = self.name.as_deref().unwrap_or("steps");
-        if ops.is_empty() {
-            return Err(source.error(at, name, "a session needs steps"));
-        }
-        let (weight, keeps_cookies) = (self.probability, self.cookies);
-        Ok(crate::scenario::Session { weight, ops, slots: 0, keeps_cookies })
+        let session = compiler.finish(self.probability, self.cookies);
+        session.ok_or_else(|| source.error(at, name, "a session needs steps"))
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) enum VariableFile {
     /// A whole number between two bounds, inclusive.
     Number([u64; 2]),
     /// That many random letters.
-    Letters(usize),
+    Letters(u64),
     /// One of several texts.
     Choice(Vec<String>),
 }
@@ -31,19 +31,18 @@ pub(super) fn drawn_variables(
             return Err(error("this name is built in"));
         }
         let draw = match variable.get_ref() {
-            VariableFile::Number([min, max]) if min > max => {
-                return Err(error("the bounds of number must be in order"));
+            VariableFile::Number([min, max]) => {
+                Draw::number(*min, *max).ok_or("the bounds of number must be in order")
             }
-            VariableFile::Number([min, max]) => Draw::Number { min: *min, max: *max },
-            VariableFile::Letters(len) if *len > 1_000_000 => {
-                return Err(error("letters must be at most 1,000,000"));
+            VariableFile::Letters(len) => {
+                Draw::letters(*len).ok_or("letters must be at most 1,000,000")
             }
-            VariableFile::Letters(len) => Draw::Letters(*len),
             VariableFile::Choice(choices) if choices.is_empty() => {
-                return Err(error("choice needs at least one text"));
+                Err("choice needs at least one text")
             }
-            VariableFile::Choice(choices) => Draw::Choice(choices.clone()),
+            VariableFile::Choice(choices) => Ok(Draw::Choice(choices.clone())),
         };
+        let draw = draw.map_err(error)?;
         drawn.push((name.clone(), draw));
     }
     Ok(drawn)

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::Result;
 use super::element::Element;
-use crate::scenario::file::address_range;
+use crate::scenario::sources::add_addresses;
 
 /// The limits and addresses of all machines together.
 pub(super) struct Clients {
@@ -54,13 +54,7 @@ impl Clients {
             ip.attributes(&["v4", "version"])?;
             last_octet_range(ip.needed("v4")?)
         };
-        let range = address_range(&value);
-        let range = range.ok_or_else(|| ip.error(format!("invalid address {value:?}")))?;
-        self.sources.extend(range.take(65_536));
-        if self.sources.len() > 65_536 {
-            return Err(ip.error("more than 65,536 addresses"));
-        }
-        Ok(())
+        add_addresses(&mut self.sources, &value).map_err(|problem| ip.error(problem))
     }
 }
 

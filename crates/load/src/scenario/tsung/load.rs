@@ -71,7 +71,7 @@ fn phase(element: &Element<'_, '_>) -> Result<Phase> {
         (None, Some(rate)) => rate / unit,
         _ => return Err(users.error("needs either interarrival or arrivalrate")),
     };
-    if rate > 10_000_000.0 {
+    if rate > Phase::RATE_MAX {
         return Err(users.error("more than ten million users per second"));
     }
     Ok(Phase {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Result;
 use super::element::Element;
+use crate::scenario::sources::{PORTS, ports};
 
 pub(super) struct Options {
     pub(super) seed: u64,
@@ -16,7 +17,7 @@ impl Options {
     pub(super) fn read(list: Option<&Element<'_, '_>>) -> Result<Options> {
         let mut options = Options {
             seed: 0,
-            ports: (1024, 65_535),
+            ports: PORTS,
             step_timeout: Duration::from_secs(600),
             websocket_path: None,
         };
@@ -34,16 +35,11 @@ impl Options {
         let name = option.needed("name")?;
         if name == "ports_range" {
             option.attributes(&["name", "min", "max"])?;
-            let bounds =
-                (option.whole("min")?.unwrap_or(1024), option.whole("max")?.unwrap_or(65_535));
-            let port = |port: u64| u16::try_from(port).ok().filter(|port| *port > 0);
-            return match (port(bounds.0), port(bounds.1)) {
-                (Some(min), Some(max)) if min <= max => {
-                    self.ports = (min, max);
-                    Ok(())
-                }
-                _ => Err(option.attribute_error("min", "the lower port must come first")),
-            };
+            let min = option.whole("min")?.unwrap_or(PORTS.0.into());
+            let max = option.whole("max")?.unwrap_or(PORTS.1.into());
+            let found = ports(min, max);
+            self.ports = found.map_err(|problem| option.attribute_error("min", problem))?;
+            return Ok(());
         }
         option.attributes(&["name", "value", "type"])?;
         match name {

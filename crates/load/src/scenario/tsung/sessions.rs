@@ -27,16 +27,11 @@ pub(super) fn sessions(list: &Element<'_, '_>, options: &Options) -> Result<Sess
             (Some(weight), None) | (None, Some(weight)) => weight,
             _ => return Err(session.error("needs either a probability or a weight")),
         };
-        let slots = slots(&session);
-        let slots_count = slots.0.len();
-        let mut compiler = Compiler::new(&mut steps, &variables, Some(slots));
+        let mut compiler = Compiler::new(&mut steps, &variables, Some(slots(&session)));
         let mut reader = Reader { compiler: &mut compiler, options, drawn: &mut drawn };
         reader.read_all(&session)?;
-        let ops = compiler.finish();
-        if ops.is_empty() {
-            return Err(session.error("needs requests"));
-        }
-        sessions.push(Session { weight, ops, slots: slots_count, keeps_cookies: true });
+        let compiled = compiler.finish(weight, true);
+        sessions.push(compiled.ok_or_else(|| session.error("needs requests"))?);
     }
     if sessions.iter().all(|session| session.weight == 0.0) {
         return Err(list.error("needs a <session> with a probability"));
@@ -53,20 +48,18 @@ fn variables(list: &Element<'_, '_>) -> Result<Variables> {
         element.attributes(&["sourcetype", "length", "start", "end"])?;
         element.children(&["var"])?;
         let draw = match element.one_of("sourcetype", &["", "random_string", "random_number"])? {
-            "random_string" => match element.whole("length")? {
-                Some(length @ ..=1_000_000) => Draw::Letters(length as usize),
-                _ => return Err(element.attribute_error("length", "is needed, at most 1,000,000")),
-            },
-            "random_number" => match (element.whole("start")?, element.whole("end")?) {
-                (Some(min), Some(max)) if min <= max => Draw::Number { min, max },
-                _ => {
-                    return Err(
-                        element.attribute_error("start", "start and end are needed, in order")
-                    );
-                }
-            },
-            _ => return Err(element.attribute_error("sourcetype", "is needed")),
+            "random_string" => {
+                let draw = element.whole("length")?.and_then(Draw::letters);
+                draw.ok_or(("length", "is needed, at most 1,000,000"))
+            }
+            "random_number" => {
+                let bounds = element.whole("start")?.zip(element.whole("end")?);
+                let draw = bounds.and_then(|(min, max)| Draw::number(min, max));
+                draw.ok_or(("start", "start and end are needed, in order"))
+            }
+            _ => Err(("sourcetype", "is needed")),
         };
+        let draw = draw.map_err(|(key, problem)| element.attribute_error(key, problem))?;
         for var in element.elements() {
             var.attributes(&["name"])?;
             variables.drawn.push((var.needed("name")?.to_owned(), draw.clone()));

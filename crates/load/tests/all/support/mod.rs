@@ -93,16 +93,13 @@ pub fn load(address: SocketAddr, scenario: &str) -> Results {
 
 /// Run a scenario against the server of a URL.
 pub fn load_url(url: &str, scenario: &str) -> Results {
-    let (name, text) = ("test.toml".to_owned(), scenario.to_owned());
-    let source = Source { name, text, target: Some(url.to_owned()), seed: None };
-    let options = LoadOptions {
-        worker: Default::default(),
-        files_max: None,
-        workers: None,
-        agents: Vec::new(),
-        stop: Default::default(),
-    };
-    watchfire_load::run_load(&source, &options, |_| {}).expect("the load runs")
+    load_source("test.toml", scenario.to_owned(), Some(url.to_owned()))
+}
+
+/// Run a scenario in the format that its name tells.
+pub fn load_source(name: &str, text: String, target: Option<String>) -> Results {
+    let source = Source { name: name.to_owned(), text, target, seed: None };
+    watchfire_load::run_load(&source, &LoadOptions::default(), |_| {}).expect("the load runs")
 }
 
 /// A scenario of one session, with `users` arrivals in `millis` milliseconds.
