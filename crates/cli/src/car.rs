@@ -20,7 +20,7 @@ use crate::progress::{ProgressLine, Step};
 use crate::serving::emit;
 use watchfire_report::units::{binary_bytes, parse_bytes};
 
-/// Bytes of an archive that are read at once.
+/// Bytes of an archive that are read in one call.
 const READ_BYTES: usize = 1024 * 1024;
 /// Memory for the CIDs of the exported blocks: enough for some terabytes.
 const NAMES_BYTES_MAX: usize = 1 << 30;

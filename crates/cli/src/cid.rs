@@ -14,7 +14,7 @@ use crate::key_hiding::hidden_key;
 use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
 
-/// Bytes of the standard input that are read at once.
+/// Bytes of the standard input that are read in one call.
 const READ_BYTES: usize = 1024 * 1024;
 
 /// Arguments of `watchfire cid`.

@@ -42,7 +42,6 @@ enum ProfileName {
 }
 
 impl ContentOptions {
-    /// The options for the importer.
     pub fn import_options(&self) -> ImportOptions {
         let named = match self.profile {
             ProfileName::UnixfsV1_2025 => Profile::UNIXFS_V1_2025,

@@ -19,7 +19,6 @@ use crate::signals::Signals;
 /// Interval of progress reports in JSON, and of timeout checks.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The end of a fetch.
 pub enum Ending {
     /// All blocks have arrived.
     Complete(Fetched),

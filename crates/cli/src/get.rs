@@ -70,7 +70,6 @@ pub struct Arguments {
     pub cpu_profile: CpuProfileOption,
 }
 
-/// The destination of the content.
 enum Output {
     Stdout,
     Path(PathBuf),
@@ -157,7 +156,6 @@ fn with_advice(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Ends the span of the command.
 fn note_end(mut span: Span, got: &anyhow::Result<(Ending, HostStats)>) {
     match got {
         Ok((Ending::Complete(fetched), _)) => {
@@ -539,7 +537,6 @@ enum Stream {
     Private(Box<PrivateStream>),
 }
 
-/// A file of a private page.
 struct PrivateStream {
     reader: PrivateReader,
     /// Its path in the page; empty for a page that is one file.

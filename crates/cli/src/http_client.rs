@@ -1,7 +1,6 @@
 //! HTTP requests to a server: one request, one connection, one answer.
 
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,6 @@ const HEADERS_MAX: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub method: &'static str,
-    /// The path, with the query.
     pub path: String,
     /// Headers besides `Host`, `Content-Length` and `Connection`.
     pub headers: Vec<(&'static str, String)>,
@@ -50,7 +48,6 @@ impl Request {
     }
 }
 
-/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -75,7 +72,6 @@ impl HttpClient {
         Ok(HttpClient { authority, connector, timeout, answer_bytes_max })
     }
 
-    /// Sends a request, and waits for the answer.
     pub async fn exchange(&self, request: &Request) -> io::Result<Answer> {
         tokio::time::timeout(self.timeout, self.exchange_untimed(request)).await.unwrap_or_else(
             |_| {
@@ -102,16 +98,9 @@ impl HttpClient {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(io::Error::other)?;
-        let exchange = async {
-            let response = sender.send_request(request).await;
-            self.read(response.map_err(failed)?).await
-        };
-        let (mut exchange, mut connection) = (pin!(exchange), pin!(connection));
-        tokio::select! {
-            answer = &mut exchange => answer,
-            // Its end, with or without an error, is the end of the exchange too.
-            _ = &mut connection => exchange.await,
-        }
+        // It ends when the answer was read, or is dropped.
+        tokio::spawn(connection);
+        self.read(sender.send_request(request).await.map_err(failed)?).await
     }
 
     async fn read(&self, response: http::Response<Incoming>) -> io::Result<Answer> {

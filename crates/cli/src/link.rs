@@ -19,7 +19,6 @@ const ESCAPED: &AsciiSet =
 /// A link: the content, a path in it, its name, and its providers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The CID of the root.
     pub cid: Cid,
     /// A path in the content, with slashes; empty for all of it.
     pub path: String,
@@ -36,49 +35,30 @@ pub struct Link {
 /// Why a text is not a valid link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// The link is too long.
     #[error("invalid link: it has {len} bytes, and at most {max} are allowed")]
-    TooLong {
-        /// Its length in bytes.
-        len: usize,
-        /// Longest allowed length.
-        max: usize,
-    },
-    /// The CID is not valid.
+    TooLong { len: usize, max: usize },
     #[error("invalid CID {text:?}: {error}")]
     Cid {
         /// The text in the place of the CID.
         text: String,
-        /// The cause.
         error: watchfire_content::CidError,
     },
     /// A name that leads to other content from time to time.
     #[error("cannot open {text}: it is a name of IPNS; use the CID to which it leads now")]
-    Ipns {
-        /// The link.
-        text: String,
-    },
+    Ipns { text: String },
     /// A URL without a CID in its path.
     #[error("invalid link {text}: its path must be /p/<CID> or /ipfs/<CID>")]
-    NoContent {
-        /// The link.
-        text: String,
-    },
+    NoContent { text: String },
     /// An address of a peer that is invalid or has no peer ID.
     #[error("invalid peer address {text:?}; use one such as /ip4/192.0.2.1/tcp/4001/p2p/12D3…")]
     Peer {
         /// The text in the place of the address.
         text: String,
     },
-    /// The key of a private page is not valid.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The link has too many peers.
     #[error("invalid link: it has more than {max} peers")]
-    TooManyPeers {
-        /// Most allowed peers.
-        max: usize,
-    },
+    TooManyPeers { max: usize },
 }
 
 impl std::str::FromStr for Link {

@@ -132,7 +132,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Stop the load at an interrupt or a termination signal, so that its results are still reported. A
-/// second signal ends the process at once. Returns the exit code that a shell expects.
+/// second signal ends the process immediately. Returns the exit code that a shell expects.
 fn stop_at_signals(stop: StopFlag) -> anyhow::Result<Arc<AtomicU8>> {
     let exit_code = Arc::new(AtomicU8::new(0));
     let signalled = Arc::clone(&exit_code);

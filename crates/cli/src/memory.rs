@@ -30,7 +30,7 @@ pub fn return_free() {
     };
 }
 
-/// Longer pieces return to the system at once. Between short allocations they would leave holes
+/// Longer pieces return to the system immediately. Between short allocations they would leave holes
 /// that cannot be reused: 12 to 31 MiB in 32 nodes that exchange a file.
 #[cfg(target_env = "gnu")]
 const PIECE_BYTES_MAX: i32 = 256 << 10;

@@ -28,10 +28,8 @@ pub struct Operator {
     token: Option<String>,
 }
 
-/// A call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// There was no answer.
     #[error("cannot reach {server}: {cause}{hint}")]
     Unreachable { server: ServerUrl, cause: io::Error, hint: &'static str },
     /// The listener has a token, and the call had none or another.
@@ -45,13 +43,11 @@ pub enum CallError {
         "{server} is not the operator's listener of a server (status {status}); use the address that admin.listen names"
     )]
     NotTheListener { server: ServerUrl, status: u16 },
-    /// The server refuses the call.
     #[error("{server} refuses the call: {message}")]
     Refused { server: ServerUrl, status: u16, message: String },
     /// The answer is too long, or the connection was lost.
     #[error("the answer of {server} is longer than {ANSWER_BYTES_MAX} bytes, or was cut")]
     Cut { server: ServerUrl },
-    /// The answer is JSON that this program does not understand.
     #[error(
         "cannot read the answer of {server}: {cause}; is it of the same version as this program?"
     )]
@@ -162,7 +158,6 @@ pub struct State {
     pub troubles: Vec<Trouble>,
 }
 
-/// The figures of one process.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Process {
@@ -211,7 +206,6 @@ pub struct Trouble {
     pub summary: String,
     /// The remedy, in one sentence.
     pub fix: String,
-    /// The address of its documentation.
     pub page: String,
 }
 

@@ -113,7 +113,6 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// An announcer for clients of one page.
     pub fn of(clients: Vec<Arc<PageClient>>) -> Self {
         Announcer { clients }
     }

@@ -12,10 +12,8 @@ const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 /// Characters of the bar itself.
 const BAR_CHARS: usize = 24;
 
-/// The progress of the work.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
-    /// Finished bytes.
     pub bytes: u64,
     /// All bytes; `None` while the number is unknown.
     pub total_bytes: Option<u64>,
@@ -46,6 +44,11 @@ impl ProgressLine {
 
     /// Draw the line, unless it was drawn a moment ago.
     pub fn show(&mut self, step: &Step) {
+        self.show_text(|elapsed| line(step, elapsed));
+    }
+
+    /// Draw any text, which may tell the time since the start, in the same way.
+    pub fn show_text(&mut self, text: impl FnOnce(Duration) -> String) {
         let now = Instant::now();
         let elapsed = now - self.started_at;
         let is_early = match self.drawn_at {
@@ -57,7 +60,7 @@ impl ProgressLine {
         }
         self.drawn_at = Some(now);
         // The work continues when the terminal is closed.
-        let _ = write!(io::stderr(), "\r\x1b[K{}", line(step, elapsed));
+        let _ = write!(io::stderr(), "\r\x1b[K{}", text(elapsed));
         let _ = io::stderr().flush();
     }
 
@@ -75,7 +78,6 @@ impl Drop for ProgressLine {
     }
 }
 
-/// The line as text.
 pub fn line(step: &Step, elapsed: Duration) -> String {
     let average = step.bytes as f64 / elapsed.as_secs_f64().max(0.001);
     let speed = step.bytes_per_second.unwrap_or(average);

@@ -70,7 +70,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The root of one shared path.
 struct SharedRoot {
     cid: Cid,
     /// The key that decrypts it; `None` when it is not private.

@@ -1,6 +1,6 @@
 //! Text from clients, on a terminal: it cannot move the cursor, change colours or hide itself.
 
-/// Characters that have no shape of their own or change that of others: joiners, variation selectors,
+/// Characters that have no shape of their own, or change the shape of others: joiners, variation selectors,
 /// marks of direction, separators of lines. These are Unicode's default-ignorable characters, the
 /// separators U+2028 and U+2029, and the annotations.
 const INVISIBLE: &[(char, char)] = &[

@@ -23,7 +23,6 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Read the limits of this machine.
     pub(super) fn read() -> Snapshot {
         let read = |path: &str| fs::read_to_string(format!("/proc/{path}")).unwrap_or_default();
         let sysctl = |path: &str| numbers(&read(&format!("sys/{path}")));

@@ -1,43 +1,14 @@
-//! The progress bar of a simulation.
+//! The progress of a simulation.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
-use std::time::{Duration, Instant};
 
 use watchfire_sim::Progress;
-
-/// Shortest time between two drawings.
-const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Cells of the progress bar.
 const BAR_CELLS: usize = 32;
 
-/// A progress bar in one line; it is drawn only on a terminal.
-#[derive(Default)]
-pub(super) struct Bar {
-    drawn_at: Option<Instant>,
-}
-
-impl Bar {
-    pub(super) fn draw(&mut self, name: &str, progress: Progress) {
-        if self.drawn_at.is_some_and(|at| at.elapsed() < DRAW_INTERVAL)
-            || !io::stderr().is_terminal()
-        {
-            return;
-        }
-        self.drawn_at = Some(Instant::now());
-        // The simulation continues when its output is closed.
-        let _ = write!(io::stderr(), "\r\x1b[2K{}", line(name, progress));
-    }
-
-    pub(super) fn clear(&self) {
-        if self.drawn_at.is_some() {
-            let _ = write!(io::stderr(), "\r\x1b[2K");
-        }
-    }
-}
-
-fn line(name: &str, progress: Progress) -> String {
+/// The line about a run of a simulation.
+pub(super) fn line(name: &str, progress: Progress) -> String {
     let Progress { now, part, finished, awaited } = progress;
     let full = (part.clamp(0.0, 1.0) * BAR_CELLS as f64) as usize;
     let mut line = format!("{name}  ");
@@ -51,6 +22,8 @@ fn line(name: &str, progress: Progress) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

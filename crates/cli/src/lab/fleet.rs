@@ -2,8 +2,9 @@ use std::process::ExitCode;
 
 use watchfire_sim::FleetScenario;
 
-use super::bar::Bar;
+use super::bar;
 use super::simulation;
+use crate::progress::ProgressLine;
 
 /// Arguments of `watchfire lab fleet`.
 #[derive(clap::Args)]
@@ -18,9 +19,11 @@ pub fn run(Arguments { simulation }: &Arguments) -> anyhow::Result<ExitCode> {
     let mut scenario = FleetScenario::parse(&name, &text)?;
     scenario.seed = simulation.seed.unwrap_or(scenario.seed);
 
-    let mut bar = Bar::default();
-    let report = scenario.simulate(&mut |progress| bar.draw(&scenario.name, progress));
-    bar.clear();
+    let mut progress_line = ProgressLine::start(false);
+    let report = scenario.simulate(&mut |progress| {
+        progress_line.show_text(|_| bar::line(&scenario.name, progress));
+    });
+    drop(progress_line);
 
     print!("{}", watchfire_sim::fleet_table(&report));
     let json = || watchfire_sim::fleet_json(&report);

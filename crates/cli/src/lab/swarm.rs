@@ -3,8 +3,9 @@ use std::process::ExitCode;
 
 use watchfire_sim::{Run, Scenario};
 
-use super::bar::Bar;
+use super::bar;
 use super::simulation;
+use crate::progress::ProgressLine;
 
 /// Arguments of `watchfire lab swarm`.
 #[derive(clap::Args)]
@@ -22,9 +23,11 @@ pub fn run(Arguments { simulation, report: page }: &Arguments) -> anyhow::Result
     let mut scenario = Scenario::parse(&name, &text)?;
     scenario.seed = simulation.seed.unwrap_or(scenario.seed);
 
-    let mut bar = Bar::default();
-    let report = scenario.simulate(&mut |run, progress| bar.draw(&run.name, progress));
-    bar.clear();
+    let mut progress_line = ProgressLine::start(false);
+    let report = scenario.simulate(&mut |run, progress| {
+        progress_line.show_text(|_| bar::line(&run.name, progress));
+    });
+    drop(progress_line);
 
     print!("{}", watchfire_sim::table(&report));
     let json = || watchfire_sim::json(&report);

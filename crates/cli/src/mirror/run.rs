@@ -152,7 +152,7 @@ fn read(path: &Path) -> anyhow::Result<Options> {
 }
 
 impl Options {
-    /// These options; those of `other` where these are unset.
+    /// These options; where one is unset, the option of `other`.
     fn over(self, other: Options) -> Options {
         fn either<T>(first: Vec<T>, second: Vec<T>) -> Vec<T> {
             if first.is_empty() { second } else { first }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::question::History;
 
-/// Rows that are kept. The server has as many.
+/// Rows that are kept. The server keeps the same number.
 const ROWS_MAX: usize = 900;
 /// The seconds that a chart shows at least.
 const SPAN_SECONDS: u64 = 300;
@@ -103,7 +103,7 @@ impl Charts {
         self.0.back()?.values[chart]
     }
 
-    /// A chart with so many points, the last one on the right. A point is the largest value of its seconds.
+    /// A chart with this number of points, the last one on the right. A point is the largest value of its seconds.
     pub fn points(&self, chart: usize, count: usize) -> Vec<Option<f64>> {
         let mut points = vec![None; count];
         let step_ms = 1_000 * SPAN_SECONDS.div_ceil(count.max(1) as u64);

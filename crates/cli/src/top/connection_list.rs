@@ -7,7 +7,6 @@ use super::question::{Connection, ConnectionQuery, Connections, Message, Message
 /// Messages of a connection that the screen keeps.
 const MESSAGES_MAX: usize = 200;
 
-/// The screen of connections.
 #[derive(Debug, Default)]
 pub struct ConnectionList {
     pub query: ConnectionQuery,
@@ -42,7 +41,6 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// The number of the last message.
     pub fn last(&self) -> u64 {
         self.messages.front().map_or(0, |message| message.number)
     }
@@ -83,7 +81,6 @@ impl ConnectionList {
         self.found.as_ref().map_or(&[], |found| &found.connections)
     }
 
-    /// Moves the selection by rows.
     pub fn move_by(&mut self, rows: isize) {
         self.select(self.row.saturating_add_signed(rows));
     }
@@ -105,7 +102,7 @@ impl ConnectionList {
         self.rows().get(self.row)
     }
 
-    /// The connection that a command is about: that of the details, or the selected one.
+    /// The connection that a command is about: the one in the details, or else the selected one.
     pub fn target(&self) -> Option<&Connection> {
         match &self.details {
             Some(details) => Some(&details.found).filter(|_| !details.is_gone),

@@ -58,7 +58,6 @@ pub enum Kind {
     Disconnect,
 }
 
-/// The answer to a question.
 #[derive(Clone, Debug)]
 pub enum Answer {
     State(Box<State>),
@@ -100,7 +99,6 @@ impl Question {
         }
     }
 
-    /// Asks the server.
     pub async fn ask(&self, operator: &Operator) -> Result<Answer, Failure> {
         let path = self.path();
         Ok(match self {
@@ -136,7 +134,7 @@ impl Question {
             Question::Connections { machine, query } => {
                 let ConnectionQuery { order, transport, filter } = query;
                 let mut params = vec![
-                    ("sort", order.name()),
+                    ("sort", order.names().parameter),
                     ("limit", ROWS_MAX),
                     ("transport", transport.name()),
                     ("machine", machine),
@@ -198,31 +196,29 @@ pub enum Order {
     Channels,
 }
 
+pub struct OrderNames {
+    /// The key that chooses it.
+    pub letter: char,
+    pub heading: &'static str,
+    pub phrase: &'static str,
+    parameter: &'static str,
+}
+
 impl Order {
     pub const ALL: [Order; 6] =
         [Order::Queued, Order::Wait, Order::Idle, Order::Sent, Order::Received, Order::Channels];
 
-    /// The key that chooses it.
-    pub fn letter(self) -> char {
-        match self {
-            Order::Queued => 'b',
-            Order::Wait => 'w',
-            Order::Idle => 'i',
-            Order::Sent => 's',
-            Order::Received => 'r',
-            Order::Channels => 'c',
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Order::Queued => "queued_bytes",
-            Order::Wait => "queue_seconds",
-            Order::Idle => "idle_seconds",
-            Order::Sent => "sent_bytes",
-            Order::Received => "received_bytes",
-            Order::Channels => "channels",
-        }
+    /// Its names for the user, for the columns and for the server.
+    pub fn names(self) -> OrderNames {
+        let (letter, heading, phrase, parameter) = match self {
+            Order::Queued => ('b', "queued", "queued bytes", "queued_bytes"),
+            Order::Wait => ('w', "wait", "wait", "queue_seconds"),
+            Order::Idle => ('i', "idle", "idle time", "idle_seconds"),
+            Order::Sent => ('s', "sent", "bytes sent", "sent_bytes"),
+            Order::Received => ('r', "received", "bytes received", "received_bytes"),
+            Order::Channels => ('c', "ch", "channels", "channels"),
+        };
+        OrderNames { letter, heading, phrase, parameter }
     }
 
     /// The order `steps` further in [`Order::ALL`], which is a ring.
@@ -330,7 +326,6 @@ pub struct Event {
     pub text: String,
 }
 
-/// The connections that the server found.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Connections {
@@ -357,7 +352,6 @@ pub struct Connection {
     pub tcp: Option<Tcp>,
 }
 
-/// The messages of a connection that is watched.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Messages {
@@ -368,7 +362,6 @@ pub struct Messages {
     pub messages: Vec<Message>,
 }
 
-/// A message to or from a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Message {
@@ -400,7 +393,6 @@ struct Topics {
     topics: Vec<TopicUse>,
 }
 
-/// A topic and its subscribers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct TopicUse {
@@ -439,7 +431,8 @@ mod tests {
     fn an_order_has_a_key_of_its_own_and_a_neighbour_on_each_side() {
         for order in Order::ALL {
             assert_eq!(order.after(1).after(-1), order);
-            let same = Order::ALL.iter().filter(|other| other.letter() == order.letter());
+            let same =
+                Order::ALL.iter().filter(|other| other.names().letter == order.names().letter);
             assert_eq!(same.count(), 1);
         }
         assert_eq!(Order::Queued.after(-1), Order::Channels);

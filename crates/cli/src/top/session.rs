@@ -18,10 +18,9 @@ const NOTICE: Duration = Duration::from_secs(8);
 const PAGE_ROWS: isize = 10;
 /// Characters of a filter. The head of a request has room for them, even escaped.
 const FILTER_CHARS_MAX: usize = 500;
-/// The clock of the server may go back by this much before the figures are taken for those of another time.
+/// The clock of the server may go back by this much before the figures count as figures of another time.
 const CLOCK_STEP_MS: u64 = 60_000;
 
-/// An event for the session.
 #[derive(Debug)]
 pub enum Input {
     Key(Key),
@@ -31,7 +30,6 @@ pub enum Input {
     Tick,
 }
 
-/// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     Char(char),
@@ -48,9 +46,7 @@ pub enum Key {
     PageDown,
     Home,
     End,
-    /// Ctrl-C.
     Interrupt,
-    /// Ctrl-L.
     Redraw,
 }
 
@@ -108,10 +104,8 @@ impl Rows {
     }
 }
 
-/// The screen and the questions.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// The address of the server.
     pub server: String,
     pub screen: Screen,
     /// The machine that the user chose; empty for the one that is asked.
@@ -416,10 +410,12 @@ impl Session {
                 self.search_connections();
             }
             Key::Home => self.connections.select_first(),
-            _ => match Order::ALL.into_iter().find(|order| key == Key::Char(order.letter())) {
-                Some(order) => self.sort_connections(order),
-                None => self.connections.move_by(rows_of(key)),
-            },
+            _ => {
+                match Order::ALL.into_iter().find(|order| key == Key::Char(order.names().letter)) {
+                    Some(order) => self.sort_connections(order),
+                    None => self.connections.move_by(rows_of(key)),
+                }
+            }
         }
     }
 

@@ -109,7 +109,6 @@ fn restore_on_panic() {
     });
 }
 
-/// An event of the terminal.
 pub enum TerminalEvent {
     Input(Input),
     Resize,

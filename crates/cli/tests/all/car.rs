@@ -1,89 +1,41 @@
 //! `watchfire car` from the command line.
 
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use crate::support::{Scratch, names};
 
-const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
-
-/// A folder that is removed after the test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let folder = format!("watchfire-car-{}-{name}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        std::fs::create_dir_all(folder.join("trip/empty")).expect("a folder can be made");
-        let scratch = Scratch(folder);
-        let long: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
-        std::fs::write(scratch.0.join("trip/day1.bin"), long).expect("a file can be written");
-        std::fs::write(scratch.0.join("trip/nothing"), b"").expect("a file can be written");
-        std::fs::write(scratch.0.join("trip/notes.md"), b"Hello, world!\n")
-            .expect("a file can be written");
-        scratch
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(WATCHFIRE);
-        command.args(arguments).current_dir(&self.0).stdin(Stdio::null());
-        command.output().expect("the program runs")
-    }
-
-    fn prints(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout)
-    }
-
-    fn fails(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stdout));
-        text(&output.stderr)
-    }
-
-    fn cid(&self, path: &str) -> String {
-        self.prints(&["cid", "--quiet", path]).trim().to_owned()
-    }
-
-    fn file_names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).expect("the folder can be listed");
-        let name = |entry: std::io::Result<std::fs::DirEntry>| {
-            entry.expect("an entry").file_name().into_string().expect("a name in UTF-8")
-        };
-        let mut names: Vec<String> = entries.map(name).collect();
-        names.sort();
-        names
-    }
+/// A folder with a trip: a large file, an empty one, a small one and an empty folder.
+fn trip(name: &str) -> Scratch {
+    let scratch = Scratch::new(name);
+    std::fs::create_dir_all(scratch.0.join("trip/empty")).expect("a folder can be made");
+    let long: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
+    scratch.file("trip/day1.bin", long);
+    scratch.file("trip/nothing", b"");
+    scratch.file("trip/notes.md", b"Hello, world!\n");
+    scratch
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn cid(scratch: &Scratch, path: &str) -> String {
+    scratch.prints(&["cid", "--quiet", path]).trim().to_owned()
 }
 
 #[test]
 fn an_exported_directory_is_imported_unchanged() {
-    let scratch = Scratch::new("both-ways");
-    let cid = scratch.cid("trip");
-    assert!(scratch.prints(&["car", "export", "trip", "-o", "trip.car"]).starts_with(&cid));
-    assert!(scratch.prints(&["car", "import", "trip.car", "-o", "again"]).starts_with(&cid));
-    assert_eq!(scratch.cid("again"), cid);
-    assert_eq!(scratch.file_names(), ["again", "trip", "trip.car"], "no other files are left");
+    let scratch = trip("both-ways");
+    let root = cid(&scratch, "trip");
+    assert!(scratch.prints(&["car", "export", "trip", "-o", "trip.car"]).starts_with(&root));
+    assert!(scratch.prints(&["car", "import", "trip.car", "-o", "again"]).starts_with(&root));
+    assert_eq!(cid(&scratch, "again"), root);
+    assert_eq!(names(&scratch.0), ["again", "trip", "trip.car"], "no other files are left");
 
     scratch.prints(&["car", "export", "again"]);
-    let named = std::fs::read(scratch.0.join(format!("{cid}.car")))
+    let named = std::fs::read(scratch.0.join(format!("{root}.car")))
         .expect("the archive is named by its CID");
     assert_eq!(named, std::fs::read(scratch.0.join("trip.car")).expect("the archive"));
 }
 
 #[test]
 fn an_archive_is_imported_to_a_block_store_and_exported_again() {
-    let scratch = Scratch::new("store");
-    let cid = scratch.cid("trip");
+    let scratch = trip("store");
+    let cid = cid(&scratch, "trip");
     scratch.prints(&["car", "export", "trip", "-o", "trip.car"]);
     assert_eq!(scratch.prints(&["car", "import", "trip.car", "--store", "blocks"]).trim(), cid);
     scratch.prints(&["car", "export", &cid, "--store", "blocks", "-o", "back.car"]);
@@ -100,7 +52,7 @@ fn an_archive_is_imported_to_a_block_store_and_exported_again() {
 
 #[test]
 fn invalid_truncated_or_corrupted_archives_leave_no_files() {
-    let scratch = Scratch::new("broken");
+    let scratch = trip("broken");
     scratch.prints(&["car", "export", "trip", "-o", "trip.car"]);
     let whole = std::fs::read(scratch.0.join("trip.car")).expect("the archive");
     let mut corrupted = whole.clone();
@@ -109,10 +61,10 @@ fn invalid_truncated_or_corrupted_archives_leave_no_files() {
     for (bytes, reason) in
         [(&corrupted[..], "do not match"), (truncated, "truncated"), (b"hello", "archive")]
     {
-        std::fs::write(scratch.0.join("broken.car"), bytes).expect("a file can be written");
+        scratch.file("broken.car", bytes);
         let error = scratch.fails(&["car", "import", "broken.car", "-o", "again"]);
         assert!(error.contains(reason), "{error}");
-        assert_eq!(scratch.file_names(), ["broken.car", "trip", "trip.car"]);
+        assert_eq!(names(&scratch.0), ["broken.car", "trip", "trip.car"]);
     }
     let error = scratch.fails(&["car", "export", "trip", "-o", "trip.car"]);
     assert!(error.contains("trip.car"), "{error}");
@@ -121,7 +73,7 @@ fn invalid_truncated_or_corrupted_archives_leave_no_files() {
 
 #[test]
 fn an_archive_that_cannot_be_written_or_read_is_an_error_with_its_cause() {
-    let scratch = Scratch::new("errors");
+    let scratch = trip("errors");
     scratch.prints(&["car", "export", "trip", "-o", "trip.car"]);
     let error = scratch.fails(&["car", "export", "trip", "-o", "trip.car"]);
     let expected =

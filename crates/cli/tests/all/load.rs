@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
-const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
+use crate::support::{WATCHFIRE, text};
 
 /// A server with the rooms that the scenarios join.
 const SERVE: [&str; 5] =
@@ -45,10 +45,6 @@ fn load(scenario: &str, name: &str, arguments: &[&str]) -> Output {
     let output = Command::new(WATCHFIRE).arg("load").arg(&file).args(arguments).output();
     std::fs::remove_file(&file).expect("the file is there");
     output.expect("the program runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 const LOBBY: &str = r#"

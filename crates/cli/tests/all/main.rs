@@ -11,3 +11,4 @@ mod networks;
 mod security_guide;
 mod serving;
 mod sharing;
+mod support;

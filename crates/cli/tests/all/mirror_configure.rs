@@ -7,7 +7,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
+use crate::support::{Scratch, WATCHFIRE, text};
+
 const CONFIG: &str = "etc/containerd/config.toml";
 const HOSTS: &str = "etc/containerd/certs.d/_default/hosts.toml";
 const RECORD: &str = "etc/containerd/watchfire-mirror.undo.json";
@@ -17,25 +18,20 @@ const NOBODY: u32 = 65534;
 /// The settings of a Debian node, with a comment and an unusual space.
 const DEBIAN: &str = "version = 2\n\n[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    [plugins.\"io.containerd.grpc.v1.cri\".cni]\n      bin_dir  = \"/usr/lib/cni\" # Debian's\n";
 
-/// The root folder of a host. It is removed after the test.
-struct Root(PathBuf);
+/// The root folder of a host.
+struct Root(Scratch);
 
 impl Root {
     fn new(name: &str) -> Root {
-        let folder = format!("watchfire-configure-{}-{name}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        Root(folder)
+        Root(Scratch::new(name))
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.0.join(name)
     }
 
     fn write(&self, name: &str, text: &str) {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder can be made");
-        fs::write(path, text).expect("a file can be written");
+        self.0.file(name, text);
     }
 
     fn read(&self, name: &str) -> String {
@@ -46,14 +42,14 @@ impl Root {
     /// All folders, and all files with their mode and text.
     fn snapshot(&self) -> BTreeMap<PathBuf, (u32, Option<String>)> {
         let mut found = BTreeMap::new();
-        collect(&self.0, &mut found);
+        collect(&self.0.0, &mut found);
         found
     }
 
     fn command(&self, engine: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(WATCHFIRE);
         command.args(["mirror", "configure", engine]).args(arguments);
-        command.arg("--root").arg(&self.0).stdin(Stdio::null());
+        command.arg("--root").arg(&self.0.0).stdin(Stdio::null());
         command
     }
 
@@ -80,12 +76,6 @@ impl Root {
     }
 }
 
-impl Drop for Root {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, (u32, Option<String>)>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -97,10 +87,6 @@ fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, (u32, Option<String>)>) 
         }
         found.insert(path, (mode, content));
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]
@@ -294,7 +280,7 @@ fn a_link_out_of_the_root_is_refused() {
     let root = Root::new("link");
     let outside = Root::new("link-outside");
     fs::create_dir_all(root.path("etc")).unwrap();
-    std::os::unix::fs::symlink(&outside.0, root.path("etc/containerd")).unwrap();
+    std::os::unix::fs::symlink(&outside.0.0, root.path("etc/containerd")).unwrap();
     let error = root.fail("containerd", &["--yes"]);
     assert!(error.contains("etc/containerd: it is a symbolic link"), "{error}");
     assert_eq!(outside.snapshot(), BTreeMap::new());

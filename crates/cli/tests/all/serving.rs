@@ -5,21 +5,18 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{WATCHFIRE, signal};
+
 /// Longer than the start of the program on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn serve(arguments: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+    let mut command = Command::new(WATCHFIRE);
     command.arg("serve").args(["--set", "server.drain_period=0s", "--set", "stun.enabled=false"]);
-    // Tests that run at once cannot share the default port.
+    // Tests that run at the same time cannot share the default port.
     command.args(["--set", "admin.listen=127.0.0.1:0"]);
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the program runs")
-}
-
-fn signal(child: &Child, signal: &str) {
-    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status();
-    assert!(killed.expect("kill runs").success());
 }
 
 /// Standard error, once the program has ended.
@@ -175,7 +172,7 @@ fn at_info_the_log_names_no_client_and_no_page() {
 
 /// Runs `watchfire serve` with arguments that make it print and exit.
 fn output(arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+    let mut command = Command::new(WATCHFIRE);
     command.env_remove("PORT").envs(variables.iter().copied()).arg("serve").args(arguments);
     let output = command.output().expect("the program runs");
     let text = |bytes| String::from_utf8(bytes).expect("text");
@@ -229,7 +226,7 @@ fn a_check_shows_what_would_happen_or_what_is_wrong() {
 
 /// Runs `watchfire health` with these arguments and variables.
 fn health(arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+    let mut command = Command::new(WATCHFIRE);
     command.arg("health").args(arguments).envs(variables.iter().copied());
     let output = command.output().expect("the program runs");
     let text = [output.stdout, output.stderr].concat();
@@ -305,7 +302,7 @@ fn a_check_shows_what_tls_would_do() {
 #[test]
 fn the_check_refuses_a_gateway_and_a_cluster_that_cannot_start() {
     let check = |changes: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+        let mut command = Command::new(WATCHFIRE);
         command.args(["serve", "--check", "--listen", "127.0.0.1:0"]);
         for change in changes {
             command.args(["--set", change]);

@@ -1,117 +1,66 @@
 //! `watchfire share`, `get` and `hold` from the command line.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
+use crate::support::{Scratch, Serving, WATCHFIRE, names, run_in, succeeded, text, write};
+
 /// The CID of content that no peer shares here.
 const HELLO: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
-const LISTEN: [&str; 3] = ["--json", "--listen", "/ip4/127.0.0.1/tcp/0"];
 
-/// A folder that is removed after the test.
-struct Scratch(PathBuf);
+/// A folder of `share` and one of `get`.
+struct Folders(Scratch);
 
-impl Scratch {
+impl Folders {
     fn new(name: &str) -> Self {
-        let folder = format!("watchfire-sharing-{}-{name}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        fs::create_dir_all(folder.join("there")).expect("a folder can be made");
-        fs::create_dir_all(folder.join("here")).expect("a folder can be made");
-        Scratch(folder)
+        let scratch = Scratch::new(name);
+        fs::create_dir_all(scratch.0.join("there")).expect("a folder can be made");
+        fs::create_dir_all(scratch.0.join("here")).expect("a folder can be made");
+        Folders(scratch)
     }
 
-    /// The folder of `share`.
     fn share_folder(&self) -> PathBuf {
-        self.0.join("there")
+        self.0.0.join("there")
     }
 
-    /// The folder of `get`.
     fn get_folder(&self) -> PathBuf {
-        self.0.join("here")
+        self.0.0.join("here")
+    }
+
+    /// Writes a file in the folder of `share`.
+    fn file(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        write(&self.share_folder().join(name), bytes);
+    }
+
+    /// Shares a path of the folder of `share`.
+    fn share(&self, path: &str) -> Serving {
+        Serving::start(&self.share_folder(), "share", &[path])
     }
 
     /// Runs `get` in its folder.
     fn get(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(WATCHFIRE);
-        command.arg("get").args(arguments).current_dir(self.get_folder());
-        command.output().expect("the program runs")
+        run_in(&self.get_folder(), &[&["get"], arguments].concat())
     }
 
-    /// The names of all files in the folder of `get`, including hidden ones.
+    /// Runs `get`, which succeeds.
+    #[track_caller]
+    fn gets(&self, arguments: &[&str]) -> Output {
+        succeeded(self.get(arguments))
+    }
+
+    /// The content of a file that was got.
+    fn got(&self, name: &str) -> Vec<u8> {
+        fs::read(self.get_folder().join(name)).expect("it is there")
+    }
+
     fn got_names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.get_folder()).expect("it is there");
-        let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("UTF-8");
-        entries.map(|entry| name(entry.expect("an entry"))).collect()
+        names(&self.get_folder())
     }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A serving process; it is killed after the test.
-struct Serving {
-    child: Child,
-    events: BufReader<ChildStdout>,
-}
-
-impl Serving {
-    fn start(folder: &Path, verb: &str, arguments: &[&str]) -> Self {
-        let mut command = Command::new(WATCHFIRE);
-        command.arg(verb).args(arguments).args(LISTEN).current_dir(folder);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("the program runs");
-        let events = BufReader::new(child.stdout.take().expect("its output is a pipe"));
-        Serving { child, events }
-    }
-
-    /// The next event of this kind.
-    fn event(&mut self, kind: &str) -> Value {
-        loop {
-            let mut line = String::new();
-            let len = self.events.read_line(&mut line).expect("it can be read");
-            assert!(len > 0, "the process ended before {kind}: {:?}", self.child.wait());
-            let event: Value = serde_json::from_str(&line).expect("JSON");
-            if event["event"] == kind {
-                return event;
-            }
-        }
-    }
-
-    fn link(&mut self) -> String {
-        let kind = "shared";
-        self.event(kind)["link"].as_str().expect("a link").to_owned()
-    }
-
-    /// Its exit code after an interrupt.
-    fn interrupt(&mut self) -> Option<i32> {
-        signal(&self.child, "-INT");
-        self.child.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn signal(child: &Child, signal: &str) {
-    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
-    assert!(sent.expect("there is a `kill`").success());
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn generated(bytes: usize) -> Vec<u8> {
@@ -127,46 +76,38 @@ fn last_event(output: &Output) -> Value {
 
 #[test]
 fn a_link_is_enough_to_get_a_file_under_its_name() {
-    let scratch = Scratch::new("file");
+    let scratch = Folders::new("file");
     let bytes = generated(5_000_000);
-    fs::write(scratch.share_folder().join("my notes.bin"), &bytes).expect("a file can be written");
-    let mut share = Serving::start(&scratch.share_folder(), "share", &["my notes.bin"]);
+    scratch.file("my notes.bin", &bytes);
+    let mut share = scratch.share("my notes.bin");
     let event = share.event("shared");
     let link = event["link"].as_str().expect("a link");
 
-    let output = scratch.get(&["--json", link]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = scratch.gets(&["--json", link]);
     let got = last_event(&output);
     assert_eq!((&got["event"], &got["path"]), (&"got".into(), &"my notes.bin".into()));
     assert_eq!((&got["bytes"], &got["peers"]), (&5_000_000.into(), &1.into()));
-    assert!(fs::read(scratch.get_folder().join("my notes.bin")).expect("it is there") == bytes);
+    assert!(scratch.got("my notes.bin") == bytes);
     assert_eq!(scratch.got_names(), ["my notes.bin"], "no other files are left");
 
-    let mut command = Command::new(WATCHFIRE);
-    command.args(["cid", "-q", "my notes.bin"]).current_dir(scratch.share_folder());
-    let cid = command.output().expect("the program runs");
+    let cid = run_in(&scratch.share_folder(), &["cid", "-q", "my notes.bin"]);
     assert_eq!(text(&cid.stdout).trim(), event["cid"]);
     assert_eq!(share.interrupt(), Some(0));
 }
 
 #[test]
 fn a_directory_or_one_of_its_files_is_fetched() {
-    let scratch = Scratch::new("directory");
-    fs::create_dir_all(scratch.share_folder().join("trip/sub")).expect("a folder can be made");
-    fs::write(scratch.share_folder().join("trip/day 1.md"), "sunny\n")
-        .expect("a file can be written");
-    fs::write(scratch.share_folder().join("trip/sub/.hidden"), "h\n")
-        .expect("a file can be written");
-    fs::write(scratch.share_folder().join("trip/large"), generated(3_000_000))
-        .expect("it can be written");
-    let mut share = Serving::start(&scratch.share_folder(), "share", &["trip"]);
-    let link = share.link();
+    let scratch = Folders::new("directory");
+    scratch.file("trip/day 1.md", "sunny\n");
+    scratch.file("trip/sub/.hidden", "h\n");
+    scratch.file("trip/large", generated(3_000_000));
+    let mut share = scratch.share("trip");
+    let link = share.link("shared");
 
     let output = scratch.get(&["-q", &link]);
     assert!(output.status.success() && output.stdout.is_empty(), "{}", text(&output.stderr));
-    let read =
-        |name: &str| fs::read_to_string(scratch.get_folder().join(name)).expect("it is there");
-    assert_eq!((read("trip/day 1.md"), read("trip/sub/.hidden")), ("sunny\n".into(), "h\n".into()));
+    assert_eq!(scratch.got("trip/day 1.md"), b"sunny\n");
+    assert_eq!(scratch.got("trip/sub/.hidden"), b"h\n");
 
     let one = link.replacen('?', "/day%201.md?", 1);
     let output = scratch.get(&[&one, "-o", "-"]);
@@ -188,12 +129,11 @@ fn a_directory_or_one_of_its_files_is_fetched() {
 
 #[test]
 fn each_path_gets_a_link_of_the_same_host() {
-    let scratch = Scratch::new("several");
-    fs::write(scratch.share_folder().join("a"), "first\n").expect("a file can be written");
-    fs::write(scratch.share_folder().join("b"), generated(3_000_000))
-        .expect("a file can be written");
+    let scratch = Folders::new("several");
+    scratch.file("a", "first\n");
+    scratch.file("b", generated(3_000_000));
     let mut share = Serving::start(&scratch.share_folder(), "share", &["a", "b"]);
-    let links = [share.link(), share.link()];
+    let links = [share.link("shared"), share.link("shared")];
     for (link, name) in links.iter().zip(["a", "b"]) {
         let output = scratch.get(&[link, "-o", "-", "-q"]);
         assert!(output.stdout == fs::read(scratch.share_folder().join(name)).expect("it is there"));
@@ -202,11 +142,11 @@ fn each_path_gets_a_link_of_the_same_host() {
 
 #[test]
 fn a_killed_get_continues_from_the_blocks_on_disk() {
-    let scratch = Scratch::new("resume");
+    let scratch = Folders::new("resume");
     let bytes = generated(96 << 20);
-    fs::write(scratch.share_folder().join("large"), &bytes).expect("a file can be written");
-    let mut share = Serving::start(&scratch.share_folder(), "share", &["large"]);
-    let link = share.link();
+    scratch.file("large", &bytes);
+    let mut share = scratch.share("large");
+    let link = share.link("shared");
 
     let mut command = Command::new(WATCHFIRE);
     let mut first =
@@ -220,12 +160,11 @@ fn a_killed_get_continues_from_the_blocks_on_disk() {
     first.wait().expect("it ends");
     assert!(!scratch.get_folder().join("large").exists(), "the process was killed too late");
 
-    let output = scratch.get(&["--json", &link]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = scratch.gets(&["--json", &link]);
     let got = last_event(&output);
     assert!(got["present_bytes"].as_u64() >= Some(4 << 20), "{got}");
     assert!(got["fetched_bytes"].as_u64() < Some(96 << 20), "{got}");
-    assert!(fs::read(scratch.get_folder().join("large")).expect("it is there") == bytes);
+    assert!(scratch.got("large") == bytes);
     assert_eq!(scratch.got_names(), ["large"]);
 }
 
@@ -239,10 +178,10 @@ fn bytes_in_parts(folder: &Path) -> u64 {
 
 #[test]
 fn an_interrupted_get_ends_with_the_exit_code_of_the_signal() {
-    let scratch = Scratch::new("interrupted");
-    fs::write(scratch.share_folder().join("one"), "one\n").expect("a file can be written");
-    let mut share = Serving::start(&scratch.share_folder(), "share", &["one"]);
-    let link = share.link();
+    let scratch = Folders::new("interrupted");
+    scratch.file("one", "one\n");
+    let mut share = scratch.share("one");
+    let link = share.link("shared");
     let peer = link.split("peer=").nth(1).expect("it names a peer");
     // No peer has this content.
     let link = format!("{HELLO}?peer={peer}");
@@ -253,10 +192,10 @@ fn an_interrupted_get_ends_with_the_exit_code_of_the_signal() {
 
 #[test]
 fn two_gets_of_one_cid_into_one_folder_do_not_disturb_each_other() {
-    let scratch = Scratch::new("twice");
+    let scratch = Folders::new("twice");
     let bytes = generated(3_000_000);
-    fs::write(scratch.share_folder().join("one"), &bytes).expect("a file can be written");
-    let mut share = Serving::start(&scratch.share_folder(), "share", &["one"]);
+    scratch.file("one", &bytes);
+    let mut share = scratch.share("one");
     let event = share.event("shared");
     let (link, cid) =
         (event["link"].as_str().expect("a link"), event["cid"].as_str().expect("a CID"));
@@ -268,7 +207,7 @@ fn two_gets_of_one_cid_into_one_folder_do_not_disturb_each_other() {
 
     let second = scratch.get(&[link]);
     assert!(second.status.success(), "{}", text(&second.stderr));
-    assert!(fs::read(scratch.get_folder().join("one")).expect("it is there") == bytes);
+    assert!(scratch.got("one") == bytes);
     let own = format!(".watchfire-{cid}");
     let left = scratch.got_names().into_iter().filter(|name| *name != "one");
     assert!(left.clone().all(|name| name == own || name == format!("{own}.part")), "{left:?}");
@@ -277,17 +216,15 @@ fn two_gets_of_one_cid_into_one_folder_do_not_disturb_each_other() {
     assert_eq!(first.interrupt(), Some(130));
     let third = scratch.get(&[link, "--output", "first"]);
     assert!(third.status.success(), "{}", text(&third.stderr));
-    let mut names = scratch.got_names();
-    names.sort();
-    assert_eq!(names, ["first", "one"]);
+    assert_eq!(scratch.got_names(), ["first", "one"]);
 }
 
 #[test]
 fn a_get_without_a_provider_times_out_with_exit_code_3() {
-    let scratch = Scratch::new("no-provider");
-    fs::write(scratch.share_folder().join("one"), "one\n").expect("a file can be written");
-    let mut share = Serving::start(&scratch.share_folder(), "share", &["one"]);
-    let link = share.link();
+    let scratch = Folders::new("no-provider");
+    scratch.file("one", "one\n");
+    let mut share = scratch.share("one");
+    let link = share.link("shared");
     let peer = link.split("peer=").nth(1).expect("it names a peer");
     let output = scratch.get(&[HELLO, "--peer", peer, "--timeout", "1s"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
@@ -296,7 +233,7 @@ fn a_get_without_a_provider_times_out_with_exit_code_3() {
 
 #[test]
 fn a_get_without_a_peer_fails_with_advice() {
-    let scratch = Scratch::new("peerless");
+    let scratch = Folders::new("peerless");
     let output = scratch.get(&[HELLO]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--peer"), "{}", text(&output.stderr));
@@ -314,41 +251,35 @@ fn a_get_without_a_peer_fails_with_advice() {
 
 #[test]
 fn content_that_is_here_already_is_got_without_a_peer() {
-    let scratch = Scratch::new("here-already");
+    let scratch = Folders::new("here-already");
     // The CID contains the text.
     let output = scratch.get(&["bafkqabtimvwgy3yk", "-o", "-"]);
     assert_eq!(text(&output.stdout), "hello\n", "{}", text(&output.stderr));
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(WATCHFIRE);
-        command.args(arguments).current_dir(scratch.get_folder());
-        let output = command.output().expect("the program runs");
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        let output = succeeded(run_in(&scratch.get_folder(), arguments));
         text(&output.stdout).trim().to_owned()
     };
+    scratch.file("notes.md", "Hello, world!\n");
     let trip = scratch.share_folder();
-    fs::write(trip.join("notes.md"), "Hello, world!\n").expect("a file can be written");
     let trip = trip.to_str().expect("UTF-8");
     let cid = run(&["cid", "--quiet", trip]);
     run(&["car", "export", trip, "-o", "trip.car"]);
     run(&["car", "import", "trip.car", "--store", "kept"]);
-    let output = scratch.get(&[&cid, "--store", "kept", "-o", "trip"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let notes = fs::read_to_string(scratch.get_folder().join("trip/notes.md"));
-    assert_eq!(notes.expect("it is there"), "Hello, world!\n");
+    scratch.gets(&[&cid, "--store", "kept", "-o", "trip"]);
+    assert_eq!(scratch.got("trip/notes.md"), b"Hello, world!\n");
     let path = format!("{cid}/notes.md");
-    let output = scratch.get(&[&path, "--store", "kept"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    scratch.gets(&[&path, "--store", "kept"]);
     let output = scratch.get(&[HELLO, "--store", "empty"]);
     assert!(text(&output.stderr).contains("--peer"), "{}", text(&output.stderr));
 }
 
 #[test]
 fn an_existing_file_is_replaced_only_with_force() {
-    let scratch = Scratch::new("force");
-    fs::write(scratch.share_folder().join("file"), "new\n").expect("a file can be written");
+    let scratch = Folders::new("force");
+    scratch.file("file", "new\n");
     fs::write(scratch.get_folder().join("file"), "old\n").expect("a file can be written");
-    let mut share = Serving::start(&scratch.share_folder(), "share", &["file"]);
-    let link = share.link();
+    let mut share = scratch.share("file");
+    let link = share.link("shared");
     let read = || fs::read_to_string(scratch.get_folder().join("file")).expect("it is there");
     let output = scratch.get(&[&link]);
     assert_eq!((output.status.code(), &*read()), (Some(1), "old\n"));
@@ -359,31 +290,27 @@ fn an_existing_file_is_replaced_only_with_force() {
 
 #[test]
 fn held_content_is_available_after_the_sharer_has_left() {
-    let scratch = Scratch::new("hold");
+    let scratch = Folders::new("hold");
     let bytes = generated(3_000_000);
-    fs::write(scratch.share_folder().join("file"), &bytes).expect("a file can be written");
-    let mut share = Serving::start(&scratch.share_folder(), "share", &["file"]);
-    let link = share.link();
-    let mut hold = Serving::start(&scratch.0, "hold", &[&link, "--store", "kept"]);
-    let held = hold.event("held")["link"].as_str().expect("a link").to_owned();
+    scratch.file("file", &bytes);
+    let mut share = scratch.share("file");
+    let link = share.link("shared");
+    let mut hold = Serving::start(&scratch.0.0, "hold", &[&link, "--store", "kept"]);
+    let held = hold.link("held");
     assert_eq!(share.interrupt(), Some(0));
 
-    let output = scratch.get(&[&held]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(fs::read(scratch.get_folder().join("file")).expect("it is there") == bytes);
+    scratch.gets(&[&held]);
+    assert!(scratch.got("file") == bytes);
     assert_eq!(hold.interrupt(), Some(0));
 
     // From disk, without any other peer.
-    let mut again = Serving::start(&scratch.0, "hold", &[&link, "--store", "kept"]);
-    let held = again.event("held")["link"].as_str().expect("a link").to_owned();
+    let mut again = Serving::start(&scratch.0.0, "hold", &[&link, "--store", "kept"]);
+    let held = again.link("held");
     let output = scratch.get(&[&held, "-o", "-", "-q"]);
     assert!(output.stdout == bytes);
     assert_eq!(again.interrupt(), Some(0));
 
-    let release = |arguments: [&str; 5]| {
-        let mut command = Command::new(WATCHFIRE);
-        text(&command.args(arguments).current_dir(&scratch.0).output().expect("it runs").stdout)
-    };
+    let release = |arguments: [&str; 5]| text(&scratch.0.run(&arguments).stdout);
     let arguments = ["hold", &*link, "--store", "kept", "--release"];
     assert!(release(arguments).contains("no longer held"));
     assert!(release(arguments).contains("was not held"));
@@ -391,12 +318,11 @@ fn held_content_is_available_after_the_sharer_has_left() {
 
 #[test]
 fn a_file_that_changes_while_it_is_shared_is_withdrawn() {
-    let scratch = Scratch::new("changed");
-    fs::write(scratch.share_folder().join("file"), generated(3_000_000))
-        .expect("a file can be written");
-    let mut share = Serving::start(&scratch.share_folder(), "share", &["file"]);
-    let link = share.link();
-    fs::write(scratch.share_folder().join("file"), "other\n").expect("a file can be written");
+    let scratch = Folders::new("changed");
+    scratch.file("file", generated(3_000_000));
+    let mut share = scratch.share("file");
+    let link = share.link("shared");
+    scratch.file("file", "other\n");
     let output = scratch.get(&[&link, "--timeout", "10s"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert_eq!(
@@ -415,36 +341,32 @@ fn split_key(link: &str) -> (String, String) {
 }
 
 /// A folder with a file of several blocks, a small file, a hidden file and a symbolic link.
-fn trip(folder: &Path) -> Vec<u8> {
+fn trip(scratch: &Folders) -> Vec<u8> {
     let large = generated(3_000_000);
-    fs::create_dir_all(folder.join("trip/sub")).expect("a folder can be made");
-    fs::write(folder.join("trip/day 1.md"), "sunny\n").expect("a file can be written");
-    fs::write(folder.join("trip/sub/.hidden"), "h\n").expect("a file can be written");
-    fs::write(folder.join("trip/large"), &large).expect("a file can be written");
-    fs::write(folder.join("trip/zebra.md"), "stripes\n").expect("a file can be written");
-    std::os::unix::fs::symlink("day 1.md", folder.join("trip/today")).expect("a link can be made");
+    scratch.file("trip/day 1.md", "sunny\n");
+    scratch.file("trip/sub/.hidden", "h\n");
+    scratch.file("trip/large", &large);
+    scratch.file("trip/zebra.md", "stripes\n");
+    let link = scratch.share_folder().join("trip/today");
+    std::os::unix::fs::symlink("day 1.md", link).expect("a link can be made");
     large
 }
 
 #[test]
 fn a_private_page_opens_only_with_its_key() {
-    let scratch = Scratch::new("private");
-    let large = trip(&scratch.share_folder());
+    let scratch = Folders::new("private");
+    let large = trip(&scratch);
     let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "trip"]);
     let event = share.event("shared");
     let link = event["link"].as_str().expect("a link");
     let cid = event["cid"].as_str().expect("a CID");
     let (key, keyless) = split_key(link);
 
-    let output = scratch.get(&["--json", link]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = scratch.gets(&["--json", link]);
     assert_eq!(last_event(&output)["path"], "trip", "{}", last_event(&output));
-    let read = |name: &str| fs::read(scratch.get_folder().join(name)).expect("it is there");
-    assert_eq!(
-        (read("trip/day 1.md"), read("trip/sub/.hidden")),
-        (b"sunny\n".into(), b"h\n".into())
-    );
-    assert!(read("trip/large") == large);
+    assert_eq!(scratch.got("trip/day 1.md"), b"sunny\n");
+    assert_eq!(scratch.got("trip/sub/.hidden"), b"h\n");
+    assert!(scratch.got("trip/large") == large);
     let leads = fs::read_link(scratch.get_folder().join("trip/today")).expect("a link");
     assert_eq!(leads, Path::new("day 1.md"));
     assert_eq!(scratch.got_names(), ["trip"], "and no ciphertext is left");
@@ -454,7 +376,7 @@ fn a_private_page_opens_only_with_its_key() {
     command.args(["get", "-q", &keyless, "-o", "again"]).env("WATCHFIRE_LINK_KEY", &key);
     let output = command.current_dir(scratch.get_folder()).output().expect("the program runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(read("again/large") == large);
+    assert!(scratch.got("again/large") == large);
 
     for wrong in ["A".repeat(43), key[..42].to_owned(), format!("{key}A"), "%00".into()] {
         let output = scratch.get(&["-q", &format!("{keyless}#key={wrong}"), "-o", "wrong"]);
@@ -465,37 +387,33 @@ fn a_private_page_opens_only_with_its_key() {
         assert!(!scratch.get_folder().join("wrong").exists());
     }
 
-    let output = scratch.get(&[&keyless, "-o", "sealed"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = scratch.gets(&[&keyless, "-o", "sealed"]);
     assert!(text(&output.stderr).contains("is its ciphertext"), "{}", text(&output.stderr));
-    let sealed = read("sealed");
+    let sealed = scratch.got("sealed");
     assert!(sealed.starts_with(b"watchfire seal 1") && sealed.len() > large.len());
     for secret in [&b"sunny"[..], b"day 1.md", b".hidden", b"trip"] {
         assert!(!sealed.windows(secret.len()).any(|part| part == secret));
     }
 
     // The CID of a link can be verified with the content and the key.
-    let mut command = Command::new(WATCHFIRE);
-    command.args(["cid", "-q", "--private", link, "trip"]).current_dir(scratch.share_folder());
-    let named = command.output().expect("the program runs");
+    let named = run_in(&scratch.share_folder(), &["cid", "-q", "--private", link, "trip"]);
     assert_eq!(text(&named.stdout).trim(), cid, "{}", text(&named.stderr));
     assert_eq!(share.interrupt(), Some(0));
 }
 
 #[test]
 fn one_file_of_a_private_page_is_fetched_alone() {
-    let scratch = Scratch::new("private-one");
-    let large = trip(&scratch.share_folder());
+    let scratch = Folders::new("private-one");
+    let large = trip(&scratch);
     let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "trip"]);
-    let (key, keyless) = split_key(&share.link());
+    let (key, keyless) = split_key(&share.link("shared"));
     let inside =
         |path: &str| format!("{}#key={key}", keyless.replacen('?', &format!("/{path}?"), 1));
 
     let output = scratch.get(&["-q", &inside("day%201.md"), "-o", "-"]);
     assert_eq!(text(&output.stdout), "sunny\n", "{}", text(&output.stderr));
     // The index is in the first of four blocks, and the file in the last.
-    let output = scratch.get(&["--json", &inside("zebra.md")]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = scratch.gets(&["--json", &inside("zebra.md")]);
     let got = last_event(&output);
     assert_eq!((&got["path"], &got["bytes"]), (&"zebra.md".into(), &8.into()), "{got}");
     assert!(
@@ -504,29 +422,29 @@ fn one_file_of_a_private_page_is_fetched_alone() {
     );
     let output = scratch.get(&["-q", &inside("zebra.md"), "-o", "-"]);
     assert_eq!(text(&output.stdout), "stripes\n", "{}", text(&output.stderr));
-    let output = scratch.get(&["-q", &inside("large")]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(fs::read(scratch.get_folder().join("large")).expect("it is there") == large);
+    scratch.gets(&["-q", &inside("large")]);
+    assert!(scratch.got("large") == large);
     assert!(scratch.got_names().iter().all(|name| !name.contains("watchfire")), "no ciphertext");
-    let output = scratch.get(&["-q", &inside("sub"), "-o", "below"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    scratch.gets(&["-q", &inside("sub"), "-o", "below"]);
     assert!(scratch.get_folder().join("below/.hidden").exists());
     let output = scratch.get(&[&inside("day%202.md")]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("day 2.md"), "{}", text(&output.stderr));
     let output = scratch.get(&[&inside("..%2Fescaped"), "-o", "escaped"]);
     assert!(matches!(output.status.code(), Some(1 | 2)), "{output:?}");
-    assert!(!scratch.get_folder().join("escaped").exists() && !scratch.0.join("escaped").exists());
+    assert!(
+        !scratch.get_folder().join("escaped").exists() && !scratch.0.0.join("escaped").exists()
+    );
 }
 
 #[test]
 fn a_private_page_is_held_and_served_without_its_key() {
-    let scratch = Scratch::new("private-hold");
-    let large = trip(&scratch.share_folder());
+    let scratch = Folders::new("private-hold");
+    let large = trip(&scratch);
     let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "trip"]);
-    let link = share.link();
+    let link = share.link("shared");
     let (key, keyless) = split_key(&link);
-    let store = scratch.0.join("store");
+    let store = scratch.0.0.join("store");
     let store = store.to_str().expect("UTF-8");
     // The printed link has no key, even if the given link has one.
     for given in [&keyless, &link] {
@@ -539,19 +457,18 @@ fn a_private_page_is_held_and_served_without_its_key() {
     assert_eq!(share.interrupt(), Some(0));
 
     let mut hold = Serving::start(&scratch.get_folder(), "hold", &[&keyless, "--store", store]);
-    let held = hold.event("held")["link"].as_str().expect("a link").to_owned();
-    let output = scratch.get(&["-q", &format!("{held}#key={key}"), "-o", "trip"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(fs::read(scratch.get_folder().join("trip/large")).expect("it is there") == large);
+    let held = hold.link("held");
+    scratch.gets(&["-q", &format!("{held}#key={key}"), "-o", "trip"]);
+    assert!(scratch.got("trip/large") == large);
 }
 
 #[test]
 fn a_killed_get_of_a_private_page_continues_and_leaves_no_ciphertext() {
-    let scratch = Scratch::new("private-resume");
+    let scratch = Folders::new("private-resume");
     let bytes = generated(24 << 20);
-    fs::write(scratch.share_folder().join("large"), &bytes).expect("a file can be written");
+    scratch.file("large", &bytes);
     let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "large"]);
-    let link = share.link();
+    let link = share.link("shared");
 
     let mut command = Command::new(WATCHFIRE);
     command.args(["get", &link]).current_dir(scratch.get_folder()).stderr(Stdio::null());
@@ -565,10 +482,9 @@ fn a_killed_get_of_a_private_page_continues_and_leaves_no_ciphertext() {
     get.wait().expect("it ends");
     assert!(!scratch.get_folder().join("large").exists(), "an incomplete file must not appear");
 
-    let output = scratch.get(&["--json", &link]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = scratch.gets(&["--json", &link]);
     let got = last_event(&output);
     assert!(got["present_bytes"].as_u64() >= Some(4 << 20), "{got}");
-    assert!(fs::read(scratch.get_folder().join("large")).expect("it is there") == bytes);
+    assert!(scratch.got("large") == bytes);
     assert_eq!(scratch.got_names(), ["large"], "and no ciphertext is left");
 }

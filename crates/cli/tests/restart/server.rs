@@ -42,7 +42,7 @@ impl Installation {
         fs::rename(new, self.program()).expect("it is installed");
     }
 
-    /// Installs a program that ends at once with an error.
+    /// Installs a program that ends immediately with an error.
     pub fn install_broken(&self) {
         self.install(Path::new("/bin/false"));
     }
@@ -156,7 +156,6 @@ impl Server {
         get(self.address, path).expect("an answer")
     }
 
-    /// The value of a metric.
     pub fn metric(&self, name: &str) -> Option<f64> {
         let (_, text) = get(self.admin, "/metrics").ok()?;
         text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
@@ -257,7 +256,6 @@ impl Prober {
     }
 }
 
-/// Opens a WebSocket.
 pub fn websocket(address: SocketAddr) -> TcpStream {
     let mut connection = TcpStream::connect(address).expect("a connection");
     connection.set_read_timeout(Some(DEADLINE)).expect("a timeout");

@@ -11,7 +11,7 @@ fn a_socket_of_the_service_manager_replaces_the_configured_ones_and_is_passed_on
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     let installation = Installation::new("activation");
-    // As a service manager does: the socket is descriptor 3, and the pid is that of the program.
+    // As a service manager does: the socket is descriptor 3, and the pid names the program.
     let mut command = Command::new("sh");
     command.args(["-c", r#"exec 3<&0 </dev/null; LISTEN_PID=$$ exec "$0" "$@""#]);
     command.arg(installation.program()).args(["serve", "--listen", "127.0.0.9:1"]);

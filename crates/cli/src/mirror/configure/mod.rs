@@ -2,7 +2,6 @@
 //!
 //! It shows its changes first, asks, and keeps what it replaces, so that `--undo` restores it.
 
-mod change;
 mod containerd;
 mod host;
 mod imports;
@@ -16,10 +15,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use watchfire_mirror::upstream::Registry;
 
-use super::address;
-use change::Change;
 use host::Host;
-use record::Record;
+use record::{Change, Record};
 
 /// Arguments of `watchfire mirror configure`.
 #[derive(clap::Args)]
@@ -58,7 +55,7 @@ struct Options {
         long,
         value_name = "URL",
         default_value = "http://127.0.0.1:5000",
-        value_parser = address::parse,
+        value_parser = super::parse_address,
         conflicts_with = "undo"
     )]
     mirror: Registry,

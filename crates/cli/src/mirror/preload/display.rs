@@ -63,7 +63,6 @@ impl Display {
         let _ = live.draw(&lines, &mut io::stdout());
     }
 
-    /// Removes the bars.
     pub fn end(&mut self) {
         if let Some(live) = &mut self.live {
             let _ = live.clear(&mut io::stdout());

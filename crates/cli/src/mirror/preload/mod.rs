@@ -16,13 +16,12 @@ use watchfire_mirror::client::{
 use watchfire_mirror::upstream::Registry;
 use watchfire_report::units::{binary_bytes, count};
 
-use super::address;
 use crate::signals::Signals;
 use display::Display;
 
-/// Images whose manifests are loaded at once.
+/// Images whose manifests are loaded at the same time.
 const IMAGES_AT_ONCE: usize = 4;
-/// Blobs that are loaded at once.
+/// Blobs that are loaded at the same time.
 const BLOBS_AT_ONCE: usize = 6;
 /// Time between two changes of the progress bars.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
@@ -38,7 +37,7 @@ pub struct Arguments {
         long,
         value_name = "URL",
         default_value = "http://127.0.0.1:5000",
-        value_parser = address::parse
+        value_parser = super::parse_address
     )]
     mirror: Registry,
     /// The platform, such as linux/arm64, of which an image is loaded if there are several (default:
@@ -50,14 +49,12 @@ pub struct Arguments {
     all_platforms: bool,
 }
 
-/// The progress of one blob.
 struct BlobProgress {
     blob: ImageBlob,
     received: AtomicU64,
     started: Instant,
 }
 
-/// The counts at the end.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Summary {
     loaded: (u64, u64),
@@ -86,7 +83,7 @@ async fn load(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         (None, false) => Platforms::One(Platform::of_host()),
     };
     let mut display = Display::start();
-    // The order of the failures is that of the images.
+    // The failures are in the order of the images.
     let mut failures: BTreeMap<usize, String> = BTreeMap::new();
     let mut blobs: Vec<(ImageBlob, Vec<usize>)> = Vec::new();
     let mut places: HashMap<ImageBlob, usize> = HashMap::new();

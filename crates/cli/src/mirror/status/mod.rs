@@ -9,7 +9,6 @@ use std::time::Duration;
 use watchfire_mirror::client::MirrorClient;
 use watchfire_mirror::upstream::Registry;
 
-use super::address;
 use crate::live_lines::LiveLines;
 use crate::signals::Signals;
 use view::View;
@@ -25,7 +24,7 @@ pub struct Arguments {
         long,
         value_name = "URL",
         default_value = "http://127.0.0.1:5000",
-        value_parser = address::parse
+        value_parser = super::parse_address
     )]
     mirror: Registry,
     /// Show the status again each half second until you press Ctrl-C.

@@ -26,7 +26,6 @@ pub struct View {
 }
 
 impl View {
-    /// The lines for a report.
     pub fn lines(&mut self, report: &StatusReport) -> Vec<String> {
         self.lines_at(report, Instant::now())
     }

@@ -7,7 +7,7 @@ use watchfire_report::units::{bytes, count};
 use super::Theme;
 use super::rows::{Column, TableView, put};
 use crate::top::connection_list::{Details, Watched};
-use crate::top::question::{Connection, Order, Tcp, Transport};
+use crate::top::question::{Connection, Tcp, Transport};
 use crate::top::session::Session;
 use crate::top::text::{cut, span, time};
 
@@ -16,37 +16,23 @@ const DETAIL_ROWS: u16 = 9;
 /// The column of the values of details.
 const VALUES: u16 = 14;
 
-const fn number(
-    title: &'static str,
-    width: u16,
-    min_table_width: u16,
-    cell: fn(&Connection) -> String,
-) -> Column<Connection> {
-    Column { title, width, min_table_width, is_number: true, cell }
-}
-
-const fn text(
-    title: &'static str,
-    width: u16,
-    min_table_width: u16,
-    cell: fn(&Connection) -> String,
-) -> Column<Connection> {
-    Column { title, width, min_table_width, is_number: false, cell }
-}
-
 /// The texts that clients choose are in the last column.
 const COLUMNS: &[Column<Connection>] = &[
-    text("address", 21, 0, address),
-    text("type", 4, 0, |connection| short_transport(&connection.transport).to_owned()),
-    text("state", 13, 110, |connection| connection.state.clone()),
-    number("queued", 9, 0, |connection| bytes(connection.queued_bytes)),
-    number("wait", 7, 100, |connection| span(connection.queue_seconds)),
-    number("idle", 7, 0, |connection| connection.idle_seconds.map_or("–".to_owned(), span)),
-    number("sent", 9, 0, |connection| of_tcp(connection, |tcp| bytes(tcp.sent_bytes))),
-    number("received", 9, 90, |connection| of_tcp(connection, |tcp| bytes(tcp.received_bytes))),
-    number("rtt", 7, 120, |connection| of_tcp(connection, |tcp| millis(tcp.round_trip_micros))),
-    number("ch", 5, 60, |connection| count(connection.channels)),
-    text("[user] topics", 0, 0, user_and_topics),
+    Column::text("address", 21, 0, address),
+    Column::text("type", 4, 0, |connection| short_transport(&connection.transport).to_owned()),
+    Column::text("state", 13, 110, |connection| connection.state.clone()),
+    Column::number("queued", 9, 0, |connection| bytes(connection.queued_bytes)),
+    Column::number("wait", 7, 100, |connection| span(connection.queue_seconds)),
+    Column::number("idle", 7, 0, |connection| connection.idle_seconds.map_or("–".to_owned(), span)),
+    Column::number("sent", 9, 0, |connection| of_tcp(connection, |tcp| bytes(tcp.sent_bytes))),
+    Column::number("received", 9, 90, |connection| {
+        of_tcp(connection, |tcp| bytes(tcp.received_bytes))
+    }),
+    Column::number("rtt", 7, 120, |connection| {
+        of_tcp(connection, |tcp| millis(tcp.round_trip_micros))
+    }),
+    Column::number("ch", 5, 60, |connection| count(connection.channels)),
+    Column::text("[user] topics", 0, 0, user_and_topics),
 ];
 
 /// A long-poll session has none between two polls.
@@ -78,55 +64,29 @@ fn user_and_topics(connection: &Connection) -> String {
     }
 }
 
-/// The heading of the column of an order.
-fn heading(order: Order) -> &'static str {
-    match order {
-        Order::Queued => "queued",
-        Order::Wait => "wait",
-        Order::Idle => "idle",
-        Order::Sent => "sent",
-        Order::Received => "received",
-        Order::Channels => "ch",
-    }
-}
-
 pub fn draw(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) {
     let list = &session.connections;
     if let Some(details) = &list.details {
         return draw_details(buffer, area, details, theme);
     }
     let rows = list.rows();
-    let order = match list.query.order {
-        Order::Queued => "queued bytes",
-        Order::Wait => "wait",
-        Order::Idle => "idle time",
-        Order::Sent => "bytes sent",
-        Order::Received => "bytes received",
-        Order::Channels => "channels",
-    };
     let mut summary = match &list.found {
         Some(found) => {
             format!("{} of {} connections", count(rows.len() as u64), count(found.scanned))
         }
         None => "Searching…".to_owned(),
     };
-    summary += &format!(", by {order}");
+    let order = list.query.order.names();
+    summary += &format!(", by {}", order.phrase);
     if list.query.transport != Transport::Any {
         summary += &format!(", {} only", list.query.transport.name());
     }
     if !list.query.filter.text().is_empty() {
         summary += &format!(", {}", list.query.filter);
     }
-    put(buffer, area, 0, 0, &summary, theme.plain);
-    let table = TableView {
-        columns: COLUMNS,
-        rows,
-        at: list.row(),
-        selected: theme.selected,
-        title: theme.strong,
-        ordered_by: Some(heading(list.query.order)),
-    };
-    table.draw(buffer, Rect { y: area.y + 1, height: area.height - 1, ..area });
+    let (at, ordered_by) = (list.row(), Some(order.heading));
+    let table = TableView { columns: COLUMNS, rows, at, theme, ordered_by };
+    table.draw(buffer, area, &summary, theme.plain);
 }
 
 fn draw_details(buffer: &mut Buffer, area: Rect, details: &Details, theme: &Theme) {

@@ -33,7 +33,6 @@ const HELP: &[&str] = &[
     "Topics          Enter: connections of it  / prefix",
 ];
 
-/// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, session: &Session, theme: &Theme, now: Duration) {
     let area = frame.area();
     let buffer = frame.buffer_mut();

@@ -46,7 +46,7 @@ fn below(area: Rect, rows: u16) -> Rect {
     Rect { y: area.y + rows, height: area.height - rows, ..area }
 }
 
-/// Draws as many troubles as there is room for. Returns the number of rows.
+/// Draws the troubles for which there is room. Returns the number of rows.
 fn draw_troubles(buffer: &mut Buffer, area: Rect, state: &State, theme: &Theme) -> u16 {
     if state.troubles.is_empty() {
         put(buffer, area, 0, 0, "No trouble.", theme.strong);
@@ -69,7 +69,6 @@ fn draw_troubles(buffer: &mut Buffer, area: Rect, state: &State, theme: &Theme) 
     row.min(area.height)
 }
 
-/// A limit as a bar.
 fn draw_limit(buffer: &mut Buffer, area: Rect, limit: &LimitUse, theme: &Theme) {
     let amount = |value: f64| match limit.unit.as_str() {
         "bytes" => units::binary_bytes(value as u64),

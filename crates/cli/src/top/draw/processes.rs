@@ -10,28 +10,19 @@ use crate::operator::Process;
 use crate::top::session::Session;
 use crate::top::text::span;
 
-const fn column(
-    title: &'static str,
-    width: u16,
-    min_table_width: u16,
-    cell: fn(&Process) -> String,
-) -> Column<Process> {
-    Column { title, width, min_table_width, is_number: true, cell }
-}
-
 const COLUMNS: &[Column<Process>] = &[
-    column("process", 7, 0, |process| process.process.to_string()),
-    column("clients", 9, 0, |process| count(process.clients as u64)),
-    column("channels", 10, 110, |process| count(process.channels as u64)),
-    column("topics", 9, 100, |process| count(process.topics as u64)),
-    column("queued", 9, 90, |process| bytes(process.queued_bytes as u64)),
-    column("CPU", 5, 0, |process| number(process.cpu, 2)),
-    column("memory", 9, 0, |process| binary_bytes(process.resident_bytes as u64)),
-    column("files", 17, 0, |process| {
+    Column::number("process", 7, 0, |process| process.process.to_string()),
+    Column::number("clients", 9, 0, |process| count(process.clients as u64)),
+    Column::number("channels", 10, 110, |process| count(process.channels as u64)),
+    Column::number("topics", 9, 100, |process| count(process.topics as u64)),
+    Column::number("queued", 9, 90, |process| bytes(process.queued_bytes as u64)),
+    Column::number("CPU", 5, 0, |process| number(process.cpu, 2)),
+    Column::number("memory", 9, 0, |process| binary_bytes(process.resident_bytes as u64)),
+    Column::number("files", 17, 0, |process| {
         format!("{} of {}", count(process.open_fds as u64), count(process.max_fds as u64))
     }),
-    column("up", 7, 0, |process| span(process.uptime_seconds)),
-    column("busy loops", 0, 0, |process| {
+    Column::number("up", 7, 0, |process| span(process.uptime_seconds)),
+    Column::number("busy loops", 0, 0, |process| {
         let busy = process.busy.iter().map(|busy| format!("{:.0}%", busy * 100.0));
         busy.collect::<Vec<_>>().join(" ")
     }),
@@ -48,14 +39,7 @@ pub fn draw(buffer: &mut Buffer, area: Rect, session: &Session, theme: &Theme) {
         _ => format!("! Processes {} do not answer.", missing.join(", ")),
     };
     let style = if missing.is_empty() { theme.plain } else { theme.bad };
-    put(buffer, area, 0, 0, &summary, style);
-    let table = TableView {
-        columns: COLUMNS,
-        rows: &state.processes,
-        at: session.process_rows.at,
-        selected: theme.selected,
-        title: theme.strong,
-        ordered_by: None,
-    };
-    table.draw(buffer, Rect { y: area.y + 1, height: area.height - 1, ..area });
+    let (at, rows) = (session.process_rows.at, &state.processes[..]);
+    let table = TableView { columns: COLUMNS, rows, at, theme, ordered_by: None };
+    table.draw(buffer, area, &summary, style);
 }

@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
+use super::Theme;
 use crate::top::text::cut;
 
 /// Draws a text in one row, from a column of the area, and cuts it at the end of the area.
@@ -22,7 +23,6 @@ pub fn put_right(buffer: &mut Buffer, area: Rect, row: u16, text: &str, style: S
     put(buffer, area, row, area.width.saturating_sub(width), &text, style);
 }
 
-/// A column of a table.
 pub struct Column<T> {
     pub title: &'static str,
     pub width: u16,
@@ -32,21 +32,41 @@ pub struct Column<T> {
     pub cell: fn(&T) -> String,
 }
 
-/// A table with a title row. The last column gets the rest of the width.
+impl<T> Column<T> {
+    pub const fn text(
+        title: &'static str,
+        width: u16,
+        min_table_width: u16,
+        cell: fn(&T) -> String,
+    ) -> Self {
+        Column { title, width, min_table_width, is_number: false, cell }
+    }
+
+    pub const fn number(
+        title: &'static str,
+        width: u16,
+        min_table_width: u16,
+        cell: fn(&T) -> String,
+    ) -> Self {
+        Column { is_number: true, ..Column::text(title, width, min_table_width, cell) }
+    }
+}
+
+/// A summary, and below it a table with a title row. The last column gets the rest of the width.
 pub struct TableView<'a, T> {
     pub columns: &'a [Column<T>],
     pub rows: &'a [T],
     /// The row that is always visible.
     pub at: usize,
-    /// The style of the row `at`.
-    pub selected: Style,
-    pub title: Style,
+    pub theme: &'a Theme,
     /// The column by which the rows are in order.
     pub ordered_by: Option<&'static str>,
 }
 
 impl<T> TableView<'_, T> {
-    pub fn draw(&self, buffer: &mut Buffer, area: Rect) {
+    pub fn draw(&self, buffer: &mut Buffer, area: Rect, summary: &str, style: Style) {
+        put(buffer, area, 0, 0, summary, style);
+        let area = Rect { y: area.y + 1, height: area.height - 1, ..area };
         let Some(visible) = usize::from(area.height).checked_sub(1).filter(|rows| *rows > 0) else {
             return;
         };
@@ -64,7 +84,7 @@ impl<T> TableView<'_, T> {
                 false => column.title.to_owned(),
             };
             let put_cell = if column.is_number && !is_last { put_right } else { put_left };
-            put_cell(buffer, cell, 0, &title, self.title);
+            put_cell(buffer, cell, 0, &title, self.theme.strong);
             let first = first_visible(self.at, visible);
             for (row, item) in self.rows.iter().skip(first).take(visible).enumerate() {
                 put_cell(buffer, cell, row as u16 + 1, &(column.cell)(item), Style::new());
@@ -73,7 +93,7 @@ impl<T> TableView<'_, T> {
         }
         if self.at < self.rows.len() {
             let row = (self.at - first_visible(self.at, visible)) as u16 + 1;
-            buffer.set_style(Rect { y: area.y + row, height: 1, ..area }, self.selected);
+            buffer.set_style(Rect { y: area.y + row, height: 1, ..area }, self.theme.selected);
         }
     }
 }

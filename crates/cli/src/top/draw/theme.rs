@@ -2,7 +2,6 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// The styles of the screen.
 #[derive(Clone, Copy, Debug)]
 pub struct Theme {
     pub plain: Style,

@@ -1,0 +1,135 @@
+//! Runs of the program in temporary folders.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+pub const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
+
+/// A folder that is removed after the test.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Self {
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("watchfire-{}-{number}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        Scratch(folder)
+    }
+
+    pub fn file(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        write(&self.0.join(name), bytes);
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        run_in(&self.0, arguments)
+    }
+
+    /// The standard output of a run that succeeds.
+    pub fn prints(&self, arguments: &[&str]) -> String {
+        text(&succeeded(self.run(arguments)).stdout)
+    }
+
+    /// The error of a run that fails.
+    pub fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stdout));
+        text(&output.stderr)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Writes a file, and makes its folder.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder can be made");
+    fs::write(path, bytes).expect("a file can be written");
+}
+
+/// The names of all files in a folder, sorted, including hidden ones.
+pub fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("UTF-8");
+    let mut names: Vec<_> = entries.map(|entry| name(entry.expect("an entry"))).collect();
+    names.sort();
+    names
+}
+
+pub fn run_in(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(WATCHFIRE);
+    command.args(arguments).current_dir(folder).stdin(Stdio::null());
+    command.output().expect("the program runs")
+}
+
+#[track_caller]
+pub fn succeeded(output: Output) -> Output {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    output
+}
+
+/// A process that serves content and prints events. It is killed after the test.
+pub struct Serving {
+    pub child: Child,
+    events: BufReader<ChildStdout>,
+}
+
+impl Serving {
+    pub fn start(folder: &Path, verb: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(WATCHFIRE);
+        command.args([verb, "--json", "--listen", "/ip4/127.0.0.1/tcp/0"]).args(arguments);
+        command.current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the program runs");
+        let events = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+        Serving { child, events }
+    }
+
+    /// The next event of this kind.
+    pub fn event(&mut self, kind: &str) -> Value {
+        loop {
+            let mut line = String::new();
+            let len = self.events.read_line(&mut line).expect("it can be read");
+            assert!(len > 0, "the process ended before {kind}: {:?}", self.child.wait());
+            let event: Value = serde_json::from_str(&line).expect("JSON");
+            if event["event"] == kind {
+                return event;
+            }
+        }
+    }
+
+    /// The link of the next event of this kind.
+    pub fn link(&mut self, kind: &str) -> String {
+        self.event(kind)["link"].as_str().expect("a link").to_owned()
+    }
+
+    /// Its exit code after an interrupt.
+    pub fn interrupt(&mut self) -> Option<i32> {
+        signal(&self.child, "-INT");
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn signal(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(sent.expect("there is a `kill`").success());
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
