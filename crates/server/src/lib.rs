@@ -155,3 +155,4 @@ pub use tls::{AcmeSetupError, DomainError, TlsStartError};
 pub use traces::{Traces, TracesError, start_traces};
 pub use watchfire_channels::handshake::Params;
 pub use watchfire_hub::TrackError;
+pub use watchfire_types::Instant;

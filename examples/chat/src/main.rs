@@ -89,7 +89,7 @@ async fn main() -> anyhow::Result<()> {
 
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))];
-    // A free port: several of these servers may run at once.
+    // A free port: several of these servers may run at the same time.
     settings.admin.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
     if let Some(processes) = arguments.next() {
         let number = processes.parse();

@@ -85,7 +85,8 @@ impl Socket<'_> {
         self.topic
     }
 
-    /// The time of this call, on the server's own clock.
+    /// The time of this call, on the server's own clock, which all event loops of a process share. A
+    /// state can keep it, and [`Instant::since`] tells how much later another call is.
     pub fn now(&self) -> Instant {
         self.now
     }
