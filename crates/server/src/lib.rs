@@ -156,3 +156,15 @@ pub use traces::{Traces, TracesError, start_traces};
 pub use watchfire_channels::handshake::Params;
 pub use watchfire_hub::TrackError;
 pub use watchfire_types::Instant;
+
+/// The causes that errors of this crate hold, so that an application can name them.
+pub mod causes {
+    pub use watchfire_channels::PatternError;
+    pub use watchfire_channels::handshake::OriginPatternError;
+    #[cfg(feature = "cluster")]
+    pub use watchfire_cluster::nats::{JoinError, NatsError};
+    pub use watchfire_cluster::workers::SuperviseError;
+    #[cfg(feature = "tls")]
+    pub use watchfire_sockets::TlsError;
+    pub use watchfire_sockets::{ListenError, LoopPanic, StartError as SocketsError};
+}

@@ -15,7 +15,9 @@ use crate::counters::SocketCounters;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event loop {} panicked: {reason}", shard.0)]
 pub struct LoopPanic {
+    /// The shard of the event loop.
     pub shard: ShardId,
+    /// The message of the panic.
     pub reason: String,
 }
 

@@ -51,8 +51,10 @@ pub struct SocketServer<M> {
 /// The reason why a socket server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// The inherited listeners hold no socket.
     #[error("the listeners of another process hold no socket")]
     NoListener,
+    /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// TLS cannot be configured.

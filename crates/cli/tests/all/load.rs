@@ -1,43 +1,13 @@
 //! `watchfire load` from the command line.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use crate::support::{WATCHFIRE, text};
+use crate::support::{Listening, WATCHFIRE, text};
 
 /// A server with the rooms that the scenarios join.
 const SERVE: [&str; 5] =
     ["serve", "--set", "channels.open_rooms=true", "--set", "admin.listen=127.0.0.1:0"];
-
-/// A process that listens on a free port; it is killed after the test.
-struct Listening {
-    child: Child,
-    port: String,
-}
-
-impl Listening {
-    fn start(arguments: &[&str]) -> Listening {
-        let mut command = Command::new(WATCHFIRE);
-        command.args(arguments).args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let mut line = String::new();
-        let output = child.stdout.take().expect("its output is a pipe");
-        BufReader::new(output).read_line(&mut line).expect("the process prints its address");
-        let port = line.trim().rsplit(':').next().expect("a port").to_owned();
-        Listening { child, port }
-    }
-
-    fn url(&self) -> String {
-        format!("ws://127.0.0.1:{}", self.port)
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.child.kill().expect("it can be ended");
-        self.child.wait().expect("it ends");
-    }
-}
 
 fn load(scenario: &str, name: &str, arguments: &[&str]) -> Output {
     let file = std::env::temp_dir().join(format!("watchfire-{}-{name}", std::process::id()));

@@ -1,9 +1,10 @@
 //! The memory of `watchfire serve` after a crowd has left.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
+
+use crate::support::Listening;
 
 /// Sockets of the crowd, and topics that each of them joins. More topics stand for more sockets.
 const SOCKETS: usize = 4_000;
@@ -11,31 +12,22 @@ const TOPICS: usize = 30;
 /// Longer than the server waits before it returns memory, on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A server, which is killed after the test.
-struct Server {
-    child: Child,
-    port: u16,
-}
+struct Server(Listening);
 
 impl Server {
     fn start() -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
-        command.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
-        for setting in
-            ["channels.open_rooms=true", "admin.listen=[]", "stun.enabled=false", "server.shards=2"]
-        {
-            command.args(["--set", setting]);
-        }
-        let mut child = command.spawn().expect("the program runs");
-        let mut line = String::new();
-        let output = child.stdout.take().expect("a pipe");
-        BufReader::new(output).read_line(&mut line).expect("it prints its address");
-        let port = line.trim().rsplit(':').next().expect("a port").parse().expect("a number");
-        Server { child, port }
+        let settings = [
+            "channels.open_rooms=true",
+            "admin.listen=[]",
+            "stun.enabled=false",
+            "server.shards=2",
+        ];
+        let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+        Server(Listening::start(&["serve"].into_iter().chain(settings).collect::<Vec<_>>()))
     }
 
     fn resident_kib(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.child.id());
+        let path = format!("/proc/{}/status", self.0.child.id());
         let status = std::fs::read_to_string(path).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
         line.trim().trim_end_matches(" kB").parse().expect("a number")
@@ -43,8 +35,8 @@ impl Server {
 
     /// Opens a WebSocket, joins its topics, and waits for the replies.
     fn join(&self, number: usize, topics: usize) -> TcpStream {
-        let mut stream = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))
-            .expect("the server listens");
+        let address = format!("127.0.0.1:{}", self.0.port);
+        let mut stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout can be set");
         let mut bytes = b"GET /socket/websocket?vsn=2.0.0 HTTP/1.1\r\nHost: localhost\r\n\
             Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
@@ -64,13 +56,6 @@ impl Server {
             received.extend(&buffer[..read]);
         }
         stream
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
     }
 }
 

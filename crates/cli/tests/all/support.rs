@@ -125,6 +125,36 @@ impl Drop for Serving {
     }
 }
 
+/// A process that listens on a free port; it is killed after the test.
+pub struct Listening {
+    pub child: Child,
+    pub port: String,
+}
+
+impl Listening {
+    pub fn start(arguments: &[&str]) -> Listening {
+        let mut command = Command::new(WATCHFIRE);
+        command.args(arguments).args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("its output is a pipe");
+        BufReader::new(output).read_line(&mut line).expect("the process prints its address");
+        let port = line.trim().rsplit(':').next().expect("a port").to_owned();
+        Listening { child, port }
+    }
+
+    pub fn url(&self) -> String {
+        format!("ws://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.child.kill().expect("it can be ended");
+        self.child.wait().expect("it ends");
+    }
+}
+
 pub fn signal(child: &Child, signal: &str) {
     let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(sent.expect("there is a `kill`").success());
