@@ -25,9 +25,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// Only this workspace uses the crate: no item needs a comment that repeats its name.
-#![allow(missing_docs)]
-
 mod codec;
 mod conversation;
 mod error;

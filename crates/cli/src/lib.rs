@@ -1,9 +1,6 @@
 //! `watchfire`: the command-line program. It is a library so that `examples/manual.rs` can describe the
 //! commands without a part of its own in the binary.
 
-// Only this workspace uses the crate: no item needs a comment that repeats its name.
-#![allow(missing_docs)]
-
 mod car;
 mod cid;
 mod content_options;

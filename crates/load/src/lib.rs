@@ -23,9 +23,6 @@
 //! broadcast, clock, cookies, frame, http, open_files, sampling
 //! ```
 
-// Only this workspace uses the crate: no item needs a comment that repeats its name.
-#![allow(missing_docs)]
-
 mod agent;
 mod arrivals;
 mod broadcast;

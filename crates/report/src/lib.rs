@@ -22,9 +22,6 @@
 //! assert!(table.markdown().contains("| join | 1.23 ms |"));
 //! ```
 
-// Only this workspace uses the crate: no item needs a comment that repeats its name.
-#![allow(missing_docs)]
-
 mod chart;
 mod histogram;
 mod html;

@@ -26,7 +26,7 @@ fn a_parked_request_is_answered_when_a_response_is_available() {
 #[test]
 fn the_handler_is_called_once_for_a_client_that_leaves_before_its_answer() {
     let server = TestServer::open();
-    let mut client = server.sending(WAIT);
+    let client = server.sending(WAIT);
     let Event::Parked(_, socket) = receive(&server.events) else { panic!("not parked") };
     drop(client);
     assert_eq!(receive(&server.events), Event::Closed(socket, CloseCause::ByPeer));

@@ -10,7 +10,7 @@ const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
 /// A client whose upgrade request waits; `more` are bytes in the same segment.
 fn waiting(server: &TestServer, more: &[u8]) -> (Client, SocketId) {
-    let mut client = server.sending([upgrade_request("/wait").as_bytes(), more].concat());
+    let client = server.sending([upgrade_request("/wait").as_bytes(), more].concat());
     let Event::Parked(_, socket) = receive(&server.events) else { panic!("not parked") };
     (client, socket)
 }

@@ -83,7 +83,7 @@ fn the_proxys_own_connections_keep_their_address() {
 #[test]
 fn a_websocket_opens_behind_a_header() {
     let server = proxied(SocketLimits::default());
-    let mut client = server.sending(V2);
+    let client = server.sending(V2);
     let (mut peer, _) = tungstenite::client("ws://localhost/echo", client.stream).unwrap();
     assert!(matches!(receive(&server.events), Event::Opened(..)));
     peer.send(Message::text("through the proxy")).unwrap();

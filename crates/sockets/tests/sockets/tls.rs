@@ -64,7 +64,7 @@ fn a_drain_sends_close_frames_over_tls() {
 fn a_client_that_sends_plain_http_to_a_tls_listener_is_counted() {
     let certificate = Certificate::new("plain");
     let server = certificate.server();
-    let mut client = server.sending("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
+    let _client = server.sending("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
     server.eventually("it is counted", |totals| totals.tls_failures == 1);
     server.eventually("the connection is closed", |totals| totals.connections_now == 0);
 }
