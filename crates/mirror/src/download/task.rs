@@ -1,4 +1,4 @@
-//! What every part of one download knows: its blob, the server that has the bytes, and who waits for them.
+//! The parts of one download share this: its blob, the server that has the bytes, and the readers that wait.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -72,8 +72,8 @@ pub(crate) fn url_key(url: &str) -> Digest {
 }
 
 impl Version {
-    /// The version that an answer describes. `first` is the answer of the URL itself, and `last` that
-    /// behind redirects. `None`: the answer cannot be stored.
+    /// The version that an answer describes. `first` is the answer of the URL itself, and `last` the
+    /// answer behind redirects. `None`: the answer cannot be stored.
     pub(super) fn of(
         url: &str,
         status: StatusCode,

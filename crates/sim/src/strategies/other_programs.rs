@@ -1,4 +1,4 @@
-//! What the models of boxo and go-bitswap share.
+//! The parts that the models of boxo and go-bitswap share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
