@@ -12,3 +12,24 @@ pub mod bus;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod workers;
+
+/// Counters of the links of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkTotals {
+    /// Whether NATS is connected.
+    pub is_connected: bool,
+    /// Whether the links to all processes that were there at the start are up.
+    pub is_settled: bool,
+    /// Links that are up.
+    pub links: u64,
+    /// Links that ended.
+    pub ended: u64,
+    /// Packets with data that were sent, and sent again.
+    pub sent: u64,
+    /// Packets that were sent again.
+    pub sent_again: u64,
+    /// Bytes of data that were sent, and sent again.
+    pub bytes_out: u64,
+    /// Bytes of data that were received, also twice.
+    pub bytes_in: u64,
+}

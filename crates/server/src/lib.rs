@@ -90,9 +90,6 @@ mod metrics;
 #[cfg(all(test, feature = "hooks", feature = "jwt"))]
 mod model;
 mod multi_process;
-#[cfg(not(feature = "cluster"))]
-#[path = "without/nats.rs"]
-mod nats;
 mod not_built;
 mod operator;
 mod own_client;
@@ -116,9 +113,6 @@ mod tls;
 mod token;
 mod traces;
 mod unix_time;
-
-#[cfg(feature = "cluster")]
-use watchfire_cluster::nats;
 
 pub use api::ApiKeyError;
 pub use auth::AuthError;

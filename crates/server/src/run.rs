@@ -10,11 +10,10 @@ use watchfire_cluster::bus::{BusLimits, LocalBus};
 use watchfire_cluster::workers::join_supervisor;
 
 use crate::cluster::{Cluster, ProcessStarts, Receiver};
-use crate::machines;
+use crate::machines::{self, Machine};
 use crate::multi_process::{
     RunError, Started, is_stop_during_start, process_count, serve_as_worker, supervise_all,
 };
-use crate::nats::Machine;
 use crate::restart::{Inherited, Opened, report_ready};
 use crate::server::{ProcessRole, Server, StartError, check_listen, shards};
 use crate::settings::Settings;
@@ -94,9 +93,9 @@ impl Server {
         // Ends after the drain, so that clients hear of each other until then.
         let links = match (&machine, &bus) {
             (Some(machine), Some(bus)) => {
-                let me = machine.first();
+                let me = machine.first;
                 let of_machine = me.0..me.0 + 1;
-                machines::link(&cluster_settings, me, of_machine, machine.cluster(), bus).await?
+                machines::link(&cluster_settings, me, of_machine, machine.cluster, bus).await?
             }
             _ => None,
         };
@@ -132,7 +131,7 @@ fn role_in_cluster(
     machine: &Machine,
     settings: &Settings,
 ) -> io::Result<(ProcessRole, Arc<LocalBus>)> {
-    let me = machine.first();
+    let me = machine.first;
     let bus = Arc::new(LocalBus::start(me, BusLimits::default())?);
     let receiving_bus = bus.clone();
     // Links to other machines are opened again by themselves, so nobody waits for lost ones.
@@ -142,7 +141,7 @@ fn role_in_cluster(
     let starts = ProcessStarts::default();
     let role = ProcessRole {
         cluster: Cluster::among(bus.clone(), of_machine, connections_max, None, starts),
-        secret: machine.secret(),
+        secret: machine.secret,
         on_parts: Box::new(move |cluster, parts| {
             let cluster = cluster.clone();
             receiving_bus.attach(Arc::new(Receiver::new(cluster, parts, lost)));

@@ -30,7 +30,7 @@ mod packet;
 mod settings;
 
 pub use claim::ClaimError;
-pub use links::{LinkTotals, Links, Process};
+pub use links::{Links, Process};
 pub use machine::{JoinError, Machine};
 pub use settings::{NatsError, NatsSettings};
 

@@ -3,7 +3,8 @@
 /// A hash of samples of every message that processes send to each other. Machines announce it, and a
 /// machine of another format is not linked. A test computes it from the samples, so a change of any
 /// message changes it.
-pub const FORMAT: u64 = 0x70e5_d00f_c875_2b5f;
+#[cfg(any(feature = "cluster", test))]
+pub(crate) const FORMAT: u64 = 0x70e5_d00f_c875_2b5f;
 
 /// Counted up when a message has another meaning, and its bytes are the same.
 #[cfg(test)]

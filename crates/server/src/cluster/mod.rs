@@ -25,11 +25,13 @@ mod samples;
 #[cfg(test)]
 pub(crate) use crate::message_samples as samples;
 pub use balancing::Balancer;
-pub use format::FORMAT;
+#[cfg(any(feature = "cluster", test))]
+pub(crate) use format::FORMAT;
 pub use handoff::receive_connections;
 pub use load::ProcessLoad;
 pub use part::{ClusterPart, PartLink, PendingResponse, SendError};
 pub use part_name::PartName;
+pub(crate) use processes::{BoxFuture, FarLinks};
 pub use processes::{Cluster, PROCESSES_MAX, ProcessStarts};
 pub use receiver::Receiver;
 pub use reports::{REPORT_ENTRIES_MAX, ReportWaker, ReportWakes, Reporter};

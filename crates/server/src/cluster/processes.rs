@@ -1,6 +1,7 @@
 //! The processes of this server, as this one sees them.
 
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use watchfire_cluster::LinkTotals;
 use watchfire_cluster::bus::{Bus, Loss, NODES_MAX, Readiness};
 use watchfire_cluster::workers::HandoffSocket;
 use watchfire_sockets::{HandoffConnection, HandoffTarget};
@@ -19,7 +21,6 @@ use super::load::{LoadReports, ProcessLoad};
 use super::message::{self, Message};
 use super::part_name::PartName;
 use super::requests::{PendingRequests, Unanswered};
-use crate::nats::{LinkTotals, Links};
 
 /// The most processes that one server may have.
 pub const PROCESSES_MAX: usize = 64;
@@ -46,8 +47,20 @@ pub struct Cluster {
     connections_max: u64,
     starts: ProcessStarts,
     /// The links to other machines; empty on a server of one machine.
-    links: OnceLock<Weak<Links>>,
+    links: OnceLock<Weak<dyn FarLinks>>,
     is_draining: AtomicBool,
+}
+
+/// A future that a trait returns.
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Links to the processes of other machines.
+pub(crate) trait FarLinks: Send + Sync {
+    /// Their counters.
+    fn totals(&self) -> LinkTotals;
+
+    /// Returns when the processes that were there before this one are linked.
+    fn settled(&self) -> BoxFuture<'_, ()>;
 }
 
 /// How often the supervisor started this process again.
@@ -345,7 +358,7 @@ impl Cluster {
     }
 
     /// Sets the links to other machines, for the metrics.
-    pub(crate) fn set_links(&self, links: &Arc<Links>) {
+    pub(crate) fn set_links(&self, links: &Arc<dyn FarLinks>) {
         self.links.set(Arc::downgrade(links)).ok();
     }
 

@@ -17,8 +17,7 @@ use watchfire_types::NodeId;
 use super::{RunError, Started, StartupData, worker_settings};
 use crate::cluster::PROCESSES_MAX;
 use crate::hangups::Hangups;
-use crate::machines::{self, ClusterError};
-use crate::nats::Machine;
+use crate::machines::{self, ClusterError, Machine};
 use crate::restart::{Inherited, Opened, Restarts, report_ready};
 use crate::server::{Server, StartError, random_secret};
 use crate::service_manager;
@@ -62,15 +61,15 @@ impl OpenServer {
         let workers = u16::try_from(processes).expect("there are few processes");
         let machine = machines::join(&settings.cluster, workers).await?;
         let secret = match &machine {
-            Some(machine) => machine.secret(),
+            Some(machine) => machine.secret,
             None => random_secret().map_err(StartError::NoRandomness)?,
         };
         let shared_listeners = server.listen(is_successor)?;
         let startup_data = StartupData {
             settings,
             secret,
-            first: machine.as_ref().map_or(0, |machine| machine.first().0),
-            cluster: machine.as_ref().map_or(0, Machine::cluster),
+            first: machine.as_ref().map_or(0, |machine| machine.first.0),
+            cluster: machine.as_ref().map_or(0, |machine| machine.cluster),
             addresses: addresses.clone(),
             feature_listeners: shared_listeners.counts(),
             sockets_per_shard: listeners.sockets_per_shard(),

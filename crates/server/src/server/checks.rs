@@ -70,7 +70,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), StartError> {
         rule.check_hooks(settings.hooks.is_on())?;
     }
     Keys::new(settings)?;
-    machines::nats_settings(&settings.cluster)?;
+    machines::check(&settings.cluster)?;
     traces::check(&settings.traces)?;
     Ok(())
 }

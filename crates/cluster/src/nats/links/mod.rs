@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::LinkTotals;
 use crate::bus::LocalBus;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -57,27 +58,6 @@ struct Heartbeat {
     cluster: u64,
     format: u32,
     is_leaving: bool,
-}
-
-/// Counters of the links of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkTotals {
-    /// Whether NATS is connected.
-    pub is_connected: bool,
-    /// Whether the links to all processes that were there at the start are up.
-    pub is_settled: bool,
-    /// Links that are up.
-    pub links: u64,
-    /// Links that ended.
-    pub ended: u64,
-    /// Packets with data that were sent, and sent again.
-    pub sent: u64,
-    /// Packets that were sent again.
-    pub sent_again: u64,
-    /// Bytes of data that were sent, and sent again.
-    pub bytes_out: u64,
-    /// Bytes of data that were received, also twice.
-    pub bytes_in: u64,
 }
 
 /// The counters as the tasks of a process share them.

@@ -1,0 +1,81 @@
+//! The place of a machine, and its links, over NATS.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use watchfire_cluster::LinkTotals;
+use watchfire_cluster::bus::LocalBus;
+use watchfire_cluster::nats::{Links, Machine as Claimed, NatsSettings, Process};
+use watchfire_types::NodeId;
+
+use super::{BoxFuture, Claim, ClusterError, Machine};
+use crate::cluster::{FORMAT, FarLinks};
+use crate::settings::ClusterSettings;
+
+/// How to reach NATS.
+pub(super) fn nats_settings(settings: &ClusterSettings) -> Result<NatsSettings, ClusterError> {
+    let given = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
+    let client_certificate =
+        match (given(&settings.client_certificate), given(&settings.client_key)) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err(ClusterError::ClientCertificate),
+        };
+    let nats = NatsSettings {
+        urls: settings.nats.clone(),
+        credentials_file: given(&settings.credentials_file),
+        root_certificates: given(&settings.root_certificates),
+        client_certificate,
+        prefix: settings.prefix.clone(),
+        key: (!settings.key.is_empty()).then(|| settings.key.clone()),
+    };
+    nats.check()?;
+    Ok(nats)
+}
+
+/// Joins the cluster with the processes of this machine.
+pub(super) async fn join(
+    settings: &ClusterSettings,
+    processes: u16,
+) -> Result<Machine, ClusterError> {
+    let claimed = Claimed::join(&nats_settings(settings)?, processes, FORMAT).await?;
+    Ok(Machine {
+        first: claimed.first(),
+        secret: claimed.secret(),
+        cluster: claimed.cluster(),
+        claim: Box::new(claimed),
+    })
+}
+
+impl Claim for Claimed {
+    fn lost(&mut self) -> BoxFuture<'_, ClusterError> {
+        Box::pin(async { ClusterError::Join(self.serve().await.into()) })
+    }
+
+    fn leave(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(Claimed::leave(*self))
+    }
+}
+
+/// Links a process to the processes of the other machines.
+pub(super) async fn link(
+    settings: &ClusterSettings,
+    me: NodeId,
+    of_machine: Range<u16>,
+    cluster: u64,
+    bus: &Arc<LocalBus>,
+) -> Result<Arc<dyn FarLinks>, ClusterError> {
+    let process = Process { me, of_machine, cluster, format: FORMAT };
+    Ok(Arc::new(Links::start(nats_settings(settings)?, process, bus.clone()).await?))
+}
+
+impl FarLinks for Links {
+    fn totals(&self) -> LinkTotals {
+        Links::totals(self)
+    }
+
+    fn settled(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Links::settled(self))
+    }
+}
