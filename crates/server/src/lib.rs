@@ -105,10 +105,6 @@ mod service_manager;
 mod settings;
 mod shard;
 mod small_listener;
-#[cfg(feature = "tls")]
-mod tls;
-#[cfg(not(feature = "tls"))]
-#[path = "without/tls.rs"]
 mod tls;
 mod token;
 mod traces;

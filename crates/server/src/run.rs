@@ -17,7 +17,7 @@ use crate::multi_process::{
 use crate::restart::{Inherited, Opened, report_ready};
 use crate::server::{ProcessRole, Server, StartError, check_listen, shards};
 use crate::settings::Settings;
-use crate::tls::TlsPlan;
+use crate::tls;
 
 impl Server {
     /// Runs until `stop` is ready, then drains; in as many processes as `server.processes` says.
@@ -68,7 +68,7 @@ impl Server {
     ) -> Result<(), RunError> {
         let is_successor = inherited.is_successor();
         if !is_successor {
-            TlsPlan::check_redirect_addresses(self.settings()).map_err(StartError::Tls)?;
+            tls::check_redirect_addresses(self.settings()).map_err(StartError::Tls)?;
         }
         let listen = &self.settings().server.listen;
         let Opened { listeners, listen, restarts, predecessor } =

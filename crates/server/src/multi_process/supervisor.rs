@@ -21,7 +21,7 @@ use crate::machines::{self, ClusterError, Machine};
 use crate::restart::{Inherited, Opened, Restarts, report_ready};
 use crate::server::{Server, StartError, random_secret};
 use crate::service_manager;
-use crate::tls::TlsPlan;
+use crate::tls;
 
 /// How long a process may take to end after its drain.
 const END_GRACE: Duration = Duration::from_secs(10);
@@ -48,9 +48,9 @@ impl OpenServer {
     ) -> Result<Self, RunError> {
         let mut settings = worker_settings(server.settings(), processes);
         let is_successor = inherited.is_successor();
-        TlsPlan::check(&settings).map_err(StartError::Tls)?;
+        tls::check(&settings).map_err(StartError::Tls)?;
         if !is_successor {
-            TlsPlan::check_redirect_addresses(&settings).map_err(StartError::Tls)?;
+            tls::check_redirect_addresses(&settings).map_err(StartError::Tls)?;
         }
         let all_shards = usize::from(settings.server.shards) * processes;
         let Opened { listeners, listen, restarts, predecessor } =

@@ -171,8 +171,8 @@ fn parts_of_settings(
     let rules = settings.channels.rules.clone();
     let rules = RuleFeature::new(rules, plan.auth.clone(), plan.hooks.clone(), sender);
     let mut parts: Vec<Arc<dyn Part>> = vec![Arc::new(rules)];
-    if let Some((open, ..)) = &plan.tls {
-        parts.push(Arc::new(OfSource(open.metrics(base.cluster.is_first_of_machine()))));
+    if let Some(tls) = &plan.tls {
+        parts.push(Arc::new(OfSource(tls.metrics(base.cluster.is_first_of_machine()))));
     }
     // A process without keys answers the questions of others, too.
     let answers = Arc::new(AnswersFeature::new(

@@ -13,7 +13,7 @@ use crate::auth::{self, Auth};
 use crate::hooks::{self, Hooks};
 use crate::proxies::TrustedProxies;
 use crate::settings::Settings;
-use crate::tls::{OpenCertificates, TlsPlan, TlsThreadSetup};
+use crate::tls::{self, PreparedTls};
 
 /// What the settings of one process mean.
 pub(super) struct Plan {
@@ -22,7 +22,7 @@ pub(super) struct Plan {
     pub origins: OriginPolicy,
     pub public_host: Option<String>,
     pub proxies: Arc<TrustedProxies>,
-    pub tls: Option<(OpenCertificates, TlsPlan, TlsThreadSetup)>,
+    pub tls: Option<Box<dyn PreparedTls>>,
     pub sockets: SocketServerSettings,
     pub random_seed: u64,
     pub websocket_path: String,
@@ -38,15 +38,9 @@ impl Plan {
         let hooks = hooks::open(&settings.hooks)?;
         let origins = origins(&settings.socket.check_origin)?;
         let public_host = public_host(&settings.server.public_url)?;
-        let tls = match TlsPlan::new(settings)? {
-            Some(plan) => {
-                let setup = TlsThreadSetup::open(&plan, inherits_listeners)?;
-                Some((plan.open()?, plan, setup))
-            }
-            None => None,
-        };
+        let tls = tls::open(settings, inherits_listeners)?;
         let mut sockets = socket_settings(settings, &proxies)?;
-        sockets.tls = tls.as_ref().map(|(open, ..)| open.certificates.clone());
+        sockets.tls = tls.as_ref().map(|tls| tls.certificates());
         let mount = &settings.socket.mount;
         Ok(Plan {
             auth,
@@ -69,6 +63,6 @@ impl Plan {
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
         proxy_protocol(&settings.server, &trusted_proxies(&settings.server)?)?;
-        Ok(TlsPlan::check(settings)?)
+        Ok(tls::check(settings)?)
     }
 }

@@ -12,7 +12,6 @@ use crate::feature::{Running, Started};
 use crate::hooks::HookThread;
 use crate::http;
 use crate::shard::{Shard, Shared};
-use crate::tls::TlsThread;
 
 /// Starts a process whose parts are built.
 pub(super) fn start(
@@ -50,11 +49,8 @@ pub(super) fn start(
         is_successor: role.is_successor,
     };
     let running = start_parts(&shared, &started)?;
-    let tls = tls.map(|(open, plan, setup)| {
-        // One process orders certificates, like the gateway.
-        TlsThread::start(setup, plan, open, sockets.local_addr(), is_first)
-    });
-    let tls = tls.transpose()?;
+    // One process orders certificates, like the gateway.
+    let tls = tls.map(|tls| tls.start(sockets.local_addr(), is_first)).transpose()?;
     let jwks = auth.as_ref().map(|auth| auth.start_fetching()).transpose()?.flatten();
     let hooks = hooks.map(|hooks| HookThread::start(&hooks, &shared.endpoint)).transpose()?;
     on_start.into_iter().for_each(|act| act(&shared.endpoint));

@@ -14,8 +14,8 @@ use super::plan::AcmePlan;
 use super::retry::{Retry, renew_at};
 use super::state_dir::StateLock;
 use super::suggestion::Suggestion;
-use crate::tls::expiry::Validity;
-use crate::tls::metrics::TlsCounts;
+use crate::tls::certificates::expiry::Validity;
+use crate::tls::certificates::metrics::TlsCounts;
 
 /// How often the clock is read while nothing is due. A suspended machine does not count its sleep.
 const CLOCK_PERIOD: Duration = Duration::from_secs(60);

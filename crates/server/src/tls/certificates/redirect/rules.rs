@@ -11,7 +11,7 @@ use hyper::Response;
 use hyper::body::Bytes;
 
 use crate::settings::{AcmeChallenge, Settings};
-use crate::tls::acme::AcmePlan;
+use crate::tls::certificates::acme::AcmePlan;
 
 /// The path of HTTP-01 (RFC 8555, 8.3).
 const CHALLENGES: &str = "/.well-known/acme-challenge/";

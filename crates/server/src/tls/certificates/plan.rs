@@ -68,7 +68,7 @@ pub enum TlsStartError {
 
 /// The actions of TLS, as the settings define them.
 #[derive(Debug)]
-pub(crate) struct TlsPlan {
+pub(super) struct TlsPlan {
     pub(super) source: Source,
     pub(super) redirect_listen: Vec<SocketAddr>,
     pub(super) redirect_rules: RedirectRules,
@@ -82,7 +82,7 @@ pub(super) enum Source {
 }
 
 /// The certificates that were found at the start.
-pub(crate) struct OpenCertificates {
+pub(super) struct OpenCertificates {
     pub certificates: Arc<Certificates>,
     pub(super) seen: FileVersions,
     pub(super) counts: Arc<TlsCounts>,
@@ -132,49 +132,6 @@ impl TlsPlan {
         }))
     }
 
-    /// Checks the settings and the files that they name, without starting anything. Returns what
-    /// the server would do, a line for each part.
-    pub fn check(settings: &Settings) -> Result<Vec<String>, TlsStartError> {
-        let Some(plan) = TlsPlan::new(settings)? else { return Ok(vec!["TLS: off".into()]) };
-        let mut lines = match &plan.source {
-            Source::Files(files) => {
-                let certificate = Certificate::read(files)?;
-                let file = files.cert.display();
-                let described = match Validity::of(&certificate) {
-                    Some(validity) => validity.to_string(),
-                    None => "unknown names and validity".into(),
-                };
-                let mut lines = vec![format!("TLS: certificate from {file}: {described}")];
-                let validity = Validity::of(&certificate);
-                let advice = validity.and_then(|validity| validity.advice(SystemTime::now()));
-                lines.extend(advice.map(|advice| format!("warning: {advice}")));
-                lines
-            }
-            Source::Acme(acme) => {
-                acme.check()?;
-                acme.describe()
-            }
-        };
-        lines.extend(plan.redirect_rules.warning());
-        for address in &plan.redirect_listen {
-            lines.push(format!(
-                "would redirect http://{address} to {}",
-                plan.redirect_rules.describe(settings.server.listen.first().copied())
-            ));
-        }
-        Ok(lines)
-    }
-
-    /// Checks that other servers do not listen on `tls.redirect_listen`. Afterwards, the processes
-    /// of the server share the addresses, which another server could do unnoticed.
-    pub fn check_redirect_addresses(settings: &Settings) -> Result<(), TlsStartError> {
-        for &address in &settings.tls.redirect_listen {
-            RedirectListener::check(address)
-                .map_err(|cause| TlsStartError::Listen { address, cause })?;
-        }
-        Ok(())
-    }
-
     /// Reads the certificate. Certificates from files must be valid; one from an ACME server may
     /// not exist yet.
     pub fn open(&self) -> Result<OpenCertificates, TlsStartError> {
@@ -200,6 +157,49 @@ impl TlsPlan {
             Source::Acme(acme) => acme.certificate_files(),
         }
     }
+}
+
+/// Checks the settings and the files that they name, without starting anything. Returns what
+/// the server would do, a line for each part.
+pub(crate) fn check(settings: &Settings) -> Result<Vec<String>, TlsStartError> {
+    let Some(plan) = TlsPlan::new(settings)? else { return Ok(vec!["TLS: off".into()]) };
+    let mut lines = match &plan.source {
+        Source::Files(files) => {
+            let certificate = Certificate::read(files)?;
+            let file = files.cert.display();
+            let described = match Validity::of(&certificate) {
+                Some(validity) => validity.to_string(),
+                None => "unknown names and validity".into(),
+            };
+            let mut lines = vec![format!("TLS: certificate from {file}: {described}")];
+            let validity = Validity::of(&certificate);
+            let advice = validity.and_then(|validity| validity.advice(SystemTime::now()));
+            lines.extend(advice.map(|advice| format!("warning: {advice}")));
+            lines
+        }
+        Source::Acme(acme) => {
+            acme.check()?;
+            acme.describe()
+        }
+    };
+    lines.extend(plan.redirect_rules.warning());
+    for address in &plan.redirect_listen {
+        lines.push(format!(
+            "would redirect http://{address} to {}",
+            plan.redirect_rules.describe(settings.server.listen.first().copied())
+        ));
+    }
+    Ok(lines)
+}
+
+/// Checks that other servers do not listen on `tls.redirect_listen`. Afterwards, the processes
+/// of the server share the addresses, which another server could do unnoticed.
+pub(crate) fn check_redirect_addresses(settings: &Settings) -> Result<(), TlsStartError> {
+    for &address in &settings.tls.redirect_listen {
+        RedirectListener::check(address)
+            .map_err(|cause| TlsStartError::Listen { address, cause })?;
+    }
+    Ok(())
 }
 
 /// The certificate that an ACME server issued before, if there is one.

@@ -9,21 +9,18 @@ use std::thread;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use watchfire_sockets::Certificates;
 
 use super::acme::AcmeClient;
 use super::plan::{OpenCertificates, Source, TlsPlan, TlsStartError};
 use super::redirect::{RedirectListener, Redirects};
 use super::reload::Reloader;
+use crate::metrics::MetricSource;
+use crate::settings::Settings;
+use crate::tls::{PreparedTls, TlsThread};
 
-/// Runs until it is dropped.
-pub(crate) struct TlsThread {
-    redirects: Vec<SocketAddr>,
-    _stop: oneshot::Sender<()>,
-}
-
-/// The parts of a [`TlsThread`] that are opened before the server accepts clients, so that an error
-/// prevents the start.
-pub(crate) struct TlsThreadSetup {
+/// The parts of the thread that are opened before the server accepts clients.
+struct TlsThreadSetup {
     runtime: BackgroundRuntime,
     listeners: Vec<RedirectListener>,
 }
@@ -51,7 +48,7 @@ impl Drop for BackgroundRuntime {
 impl TlsThreadSetup {
     /// Opens the listeners of `tls.redirect_listen`. `is_shared`: other processes of the server
     /// listen on the same addresses.
-    pub fn open(plan: &TlsPlan, is_shared: bool) -> Result<Self, TlsStartError> {
+    fn open(plan: &TlsPlan, is_shared: bool) -> Result<Self, TlsStartError> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(TlsStartError::Thread)?;
         let runtime = BackgroundRuntime(Some(runtime));
@@ -66,16 +63,38 @@ impl TlsThreadSetup {
     }
 }
 
-impl TlsThread {
-    /// `serving` is the address to which requests are redirected. `orders`: this process orders
-    /// certificates, if the settings name an ACME server.
-    pub fn start(
-        setup: TlsThreadSetup,
-        plan: TlsPlan,
-        open: OpenCertificates,
+/// Reads the certificate and opens the listeners. `is_shared`: other processes of the server listen on
+/// the same addresses. `None`: the settings have no TLS.
+pub(crate) fn open(
+    settings: &Settings,
+    is_shared: bool,
+) -> Result<Option<Box<dyn PreparedTls>>, TlsStartError> {
+    let Some(plan) = TlsPlan::new(settings)? else { return Ok(None) };
+    let setup = TlsThreadSetup::open(&plan, is_shared)?;
+    Ok(Some(Box::new(Prepared { open: plan.open()?, plan, setup })))
+}
+
+struct Prepared {
+    plan: TlsPlan,
+    open: OpenCertificates,
+    setup: TlsThreadSetup,
+}
+
+impl PreparedTls for Prepared {
+    fn certificates(&self) -> Arc<Certificates> {
+        self.open.certificates.clone()
+    }
+
+    fn metrics(&self, is_first: bool) -> Arc<dyn MetricSource> {
+        self.open.metrics(is_first)
+    }
+
+    fn start(
+        self: Box<Self>,
         serving: SocketAddr,
         orders: bool,
-    ) -> Result<Self, TlsStartError> {
+    ) -> Result<TlsThread, TlsStartError> {
+        let Prepared { plan, open, setup } = *self;
         let TlsThreadSetup { runtime, listeners } = setup;
         let redirects = listeners.iter().map(RedirectListener::address).collect();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -102,10 +121,5 @@ impl TlsThread {
         };
         start().map_err(TlsStartError::Thread)?;
         Ok(TlsThread { redirects, _stop: stop })
-    }
-
-    /// The addresses of `tls.redirect_listen`, with the ports that were bound.
-    pub fn redirect_addresses(&self) -> &[SocketAddr] {
-        &self.redirects
     }
 }

@@ -10,7 +10,7 @@ use watchfire_sockets::{Certificate, TlsFiles};
 
 use super::state_dir::StateDir;
 use crate::settings::{AcmeChallenge, AcmeSettings};
-use crate::tls::expiry::Validity;
+use crate::tls::certificates::expiry::Validity;
 
 /// Names of one certificate. Let's Encrypt permits no more.
 const DOMAINS_MAX: usize = 100;
