@@ -14,8 +14,6 @@
 //! - The exchange queues no bytes. It sends messages that fit into the send buffer of a peer
 //!   ([`Exchange::handle_writable`]), and reads a block from the store only to send it immediately.
 
-#![allow(missing_docs, reason = "only the crate `watchfire` is public")]
-
 pub mod leaves;
 pub mod message;
 

@@ -22,8 +22,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#![allow(missing_docs, reason = "only the crate `watchfire` is public")]
-
 pub mod car;
 pub mod dag_pb;
 pub mod encryption;

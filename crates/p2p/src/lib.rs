@@ -32,8 +32,6 @@
 //!
 //! Absent on purpose: relays and hole punching, HTTP.
 
-#![allow(missing_docs, reason = "only the crate `watchfire` is public")]
-
 mod behaviour;
 mod command;
 mod error;

@@ -32,8 +32,6 @@
 //!
 //! Absent on purpose: direct connections between peers. All messages go through the relay.
 
-#![allow(missing_docs, reason = "only the crate `watchfire` is public")]
-
 mod assembler;
 mod frame;
 mod messages;

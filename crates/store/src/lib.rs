@@ -17,8 +17,6 @@
 //!
 //! Absent on purpose: the network, and the decision which blocks to fetch.
 
-#![allow(missing_docs, reason = "only the crate `watchfire` is public")]
-
 mod assembler;
 mod blocks;
 mod buffers;

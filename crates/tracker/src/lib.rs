@@ -23,8 +23,6 @@
 //! assert_eq!(pages.poll_output(), Some(Output::Available { page: "bafy".into() }));
 //! ```
 
-#![allow(missing_docs, reason = "only the crate `watchfire` is public")]
-
 mod address_counts;
 mod address_quotas;
 mod neighbours;
