@@ -1,5 +1,4 @@
-//! The error of a setting that needs a part which this program does not have. The files in `without/`
-//! stand in for such parts.
+//! The error of a setting that needs a part which this program does not have.
 
 /// A setting needs a part that this program does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
