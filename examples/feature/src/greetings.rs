@@ -20,13 +20,14 @@ impl Feature for Greetings {
 
     fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
         let link = PartLink::new(foundation.cluster, PartName::new("greetings", 1));
-        Ok(vec![Arc::new(Counted { link, greetings: AtomicU64::new(0) })])
+        Ok(vec![Arc::new(Counted { link, here: AtomicU64::new(0), elsewhere: AtomicU64::new(0) })])
     }
 }
 
 struct Counted {
     link: PartLink,
-    greetings: AtomicU64,
+    here: AtomicU64,
+    elsewhere: AtomicU64,
 }
 
 impl Part for Counted {
@@ -35,12 +36,13 @@ impl Part for Counted {
     }
 
     fn routes(self: Arc<Self>) -> Router {
-        let count = async move || self.greetings.load(Relaxed).to_string();
+        let count =
+            async move || (self.here.load(Relaxed) + self.elsewhere.load(Relaxed)).to_string();
         Router::new().route("/greetings", get(count))
     }
 
     fn write_metrics(&self, writer: &mut MetricWriter) {
-        writer.counter("greetings", "Greetings of clients", self.greetings.load(Relaxed));
+        writer.counter("greetings", "Greetings of this process's clients", self.here.load(Relaxed));
     }
 
     fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
@@ -54,7 +56,7 @@ impl ClusterPart for Counted {
     }
 
     fn receive(&self, _: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
-        self.greetings.fetch_add(postcard::from_bytes(message)?, Relaxed);
+        self.elsewhere.fetch_add(postcard::from_bytes(message)?, Relaxed);
         Ok(())
     }
 }
@@ -65,7 +67,7 @@ impl Channel for Greeting {
     type State = ();
 
     fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
-        self.0.greetings.fetch_add(1, Relaxed);
+        self.0.here.fetch_add(1, Relaxed);
         self.0.link.send_all(|| 1_u64);
         Ok(Joined::with(()))
     }

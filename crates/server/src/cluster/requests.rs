@@ -26,10 +26,13 @@ type Outcome = oneshot::Receiver<Result<Vec<u8>, Unanswered>>;
 #[derive(Default)]
 pub(super) struct PendingRequests(Mutex<State>);
 
+type ResponseSender = oneshot::Sender<Result<Vec<u8>, Unanswered>>;
+
 #[derive(Default)]
 struct State {
     last_number: u64,
-    waiting: HashMap<u64, (NodeId, oneshot::Sender<Result<Vec<u8>, Unanswered>>)>,
+    /// The process that is asked, and where its response goes.
+    waiting: HashMap<u64, (NodeId, ResponseSender)>,
 }
 
 impl PendingRequests {

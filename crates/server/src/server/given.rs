@@ -30,8 +30,9 @@ pub(super) struct Given {
 impl Given {
     /// Opens the listeners of all features.
     pub fn listen(&self, is_successor: bool) -> Result<SharedListeners, StartError> {
-        let open = |feature: &Box<dyn Feature>| feature.listen(&self.settings, is_successor);
-        let opened = self.features.iter().map(open).collect::<Result<_, _>>();
+        let features = self.features.iter();
+        let opened = features.map(|feature| feature.listen(&self.settings, is_successor));
+        let opened = opened.collect::<Result<_, _>>();
         Ok(SharedListeners(opened.map_err(StartError::Feature)?))
     }
 

@@ -88,7 +88,7 @@ fn example() -> String {
         let _ = writeln!(text, "\n[{section}]");
         for row in rows.iter().filter(|row| !row.is_fixed) {
             if let Some(default) = default_of(section, row.key) {
-                let _ = write!(text, "{}{} = {default}\n", comment(row), row.key);
+                let _ = writeln!(text, "{}{} = {default}", comment(row), row.key);
             }
         }
     }
