@@ -10,6 +10,7 @@
 //! all processes for what they have now ([`view`], [`routes`]).
 
 mod access;
+mod client_call;
 mod denied_addresses;
 mod feature;
 mod guard;
@@ -19,6 +20,7 @@ mod metrics_page;
 mod page;
 mod profiles;
 mod record;
+mod recorded;
 mod recorder;
 mod routes;
 mod troubles;

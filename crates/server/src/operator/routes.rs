@@ -18,10 +18,11 @@ use serde_json::{Value, json};
 use watchfire_tracker::network_of;
 
 use super::access::Access;
+use super::client_call::ClientCall;
 use super::denied_addresses::TooManyDenied;
 use super::machines::Machine;
 use super::record::Step;
-use super::view::{Call, OperatorView, calls_about};
+use super::view::{Call, OperatorView};
 use crate::channel_api::{
     ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, FoundConnections,
     NotAConnection, WatchAnswer,
@@ -223,7 +224,7 @@ async fn connections(
     check_limit(limit)?;
     let machine = find(&operator, &machine)?;
     let query = ConnectionQuery { sort, limit, transport, address, topic };
-    let texts = operator.call_all(&machine, &Call::Connections(query)).await;
+    let texts = operator.call_all(&machine, &Call::Clients(ClientCall::Connections(query))).await;
     if texts.is_empty() {
         return Err(Problem::NoAnswer);
     }
@@ -232,16 +233,18 @@ async fn connections(
 }
 
 async fn connection(State(operator): State<Arc<OperatorView>>, Path(id): Path<String>) -> Answer {
-    let (node, details, _) = calls_about(id.parse::<ConnectionId>()?);
-    let text = operator.call(node, &details).await.ok_or(Problem::Gone)?;
+    let id = id.parse::<ConnectionId>()?;
+    let details = Call::Clients(ClientCall::details_of(id));
+    let text = operator.call(id.node, &details).await.ok_or(Problem::Gone)?;
     let found: FoundConnections = serde_json::from_str(&text).map_err(|_| Problem::Gone)?;
     let connection = found.connections.into_iter().next().ok_or(Problem::Gone)?;
     Ok(Json(connection).into_response())
 }
 
 async fn disconnect(State(operator): State<Arc<OperatorView>>, Path(id): Path<String>) -> Answer {
-    let (node, _, end) = calls_about(id.parse::<ConnectionId>()?);
-    let ended = operator.call(node, &end).await.ok_or(Problem::Gone)?;
+    let parsed = id.parse::<ConnectionId>()?;
+    let end = Call::Clients(ClientCall::end_of(parsed));
+    let ended = operator.call(parsed.node, &end).await.ok_or(Problem::Gone)?;
     if ended != "1" {
         return Err(Problem::Gone);
     }
@@ -287,8 +290,8 @@ async fn set_payloads(
 /// The messages of a connection after a number. It is watched from its first call on.
 async fn watch(operator: &OperatorView, id: &str, after: u64, payloads: Option<bool>) -> Answer {
     let ConnectionId { node, shard, client } = id.parse()?;
-    let call = Call::WatchConnection { shard: shard.0, client, after, payloads };
-    let text = operator.call(node, &call).await.ok_or(Problem::Gone)?;
+    let call = ClientCall::WatchConnection { shard: shard.0, client, after, payloads };
+    let text = operator.call(node, &Call::Clients(call)).await.ok_or(Problem::Gone)?;
     match serde_json::from_str(&text).map_err(|_| Problem::Gone)? {
         WatchAnswer::Messages(messages) => Ok(Json(messages).into_response()),
         WatchAnswer::TooMany => Err(Problem::TooManyWatched),
@@ -343,7 +346,7 @@ async fn deny_address(
     operator.note_for_machine("address_denied", text).await;
     let mut disconnected = 0;
     for _ in 0..END_ROUNDS_MAX {
-        let call = Call::EndAddress { address, count: ENDED_AT_A_TIME };
+        let call = Call::Clients(ClientCall::EndAddress { address, count: ENDED_AT_A_TIME });
         let ended = operator.call_everywhere(&call).await;
         let ended: u64 = ended.iter().filter_map(|text| text.parse::<u64>().ok()).sum();
         disconnected += ended;
@@ -401,7 +404,8 @@ async fn topics(
     let machine = find(&operator, &machine)?;
     // A topic may be large only in the sum of several processes, so each names more than are shown.
     let count = limit * 4;
-    let texts = operator.call_all(&machine, &Call::Topics { prefix, count }).await;
+    let texts =
+        operator.call_all(&machine, &Call::Clients(ClientCall::Topics { prefix, count })).await;
     if texts.is_empty() {
         return Err(Problem::NoAnswer);
     }
