@@ -22,6 +22,7 @@ const SUITES = {
   hub: ['interop-channels', 'interop-channels-3', 'test-cluster'],
   load: ['interop-browser'],
   mirror: ['test-mirror'],
+  operator: ['test-observe', 'test-profiles'],
   p2p: ['interop-kubo', 'interop-command-line', 'test-mirror'],
   'page-client': ['interop-command-line'],
   pages: ['interop-browser', 'interop-kubo', 'test-processes', 'test-proxies'],

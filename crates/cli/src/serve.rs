@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use watchfire::{Layers, Operator, Server, Settings, Started};
+use watchfire::{Layers, Server, Settings, Started};
+use watchfire_operator::Operator;
 use watchfire_pages::Pages;
 
 /// Signals, shown below the options.

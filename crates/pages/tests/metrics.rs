@@ -30,7 +30,7 @@ fn start() -> RunningServer {
     settings.channels.open_rooms = true;
     Server::new(settings)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .expect("the server starts")
 }
@@ -101,8 +101,9 @@ fn the_page_describes_every_reason_for_a_refusal() {
         .map(|reason| reason.trim_matches('`'))
         .collect();
     let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let code: String =
-        ["server", "pages"].map(|name| sources(&crates.join(name).join("src"))).concat();
+    let code: String = ["server", "pages", "operator"]
+        .map(|name| sources(&crates.join(name).join("src")))
+        .concat();
     let counted = code.split("refused(\"").skip(1).filter_map(|rest| rest.split('"').next());
     let counted: Vec<_> = counted.collect();
     assert!(counted.len() > 20, "{counted:?}");

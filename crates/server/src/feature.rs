@@ -38,7 +38,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
@@ -248,17 +248,6 @@ pub struct Started<'a> {
     pub is_shared: bool,
     /// Whether another server runs until this one is ready.
     pub is_successor: bool,
-}
-
-/// The counts of a part, as a source of metrics. The part may hold what reads them.
-pub(crate) struct PartMetrics(pub Weak<dyn Part>);
-
-impl MetricSource for PartMetrics {
-    fn write_metrics(&self, writer: &mut MetricWriter) {
-        if let Some(part) = self.0.upgrade() {
-            part.write_metrics(writer);
-        }
-    }
 }
 
 /// The answer to a refused call of the operator: a short reason for programs, and a message for people.

@@ -38,9 +38,10 @@
 //!
 //! # Features
 //!
-//! Without features, the crate has channels, presence, histories, rules, the HTTP API and the
-//! operator's listener, which [`Operator`] gives to a server. Each feature adds one part, and the crates that it needs. A setting of a part
-//! that the program does not have is an error at the start, which names the feature.
+//! Without features, the crate has channels, presence, histories, rules and the HTTP API. Each feature
+//! adds one part, and the crates that it needs. A setting of a part that the program does not have is an
+//! error at the start, which names the feature. The crates `watchfire-operator` (the operator's listener)
+//! and `watchfire-pages` are given to a server with [`Server::with`].
 //!
 //! | feature | adds |
 //! |---|---|
@@ -50,10 +51,9 @@
 //! | `jwt` | tokens of clients |
 //! | `logging` | `start_logging` |
 //! | `otlp` | `start_traces`: distributed traces, over OTLP |
-//! | `profiles` | CPU profiles of the running program; not in `full` |
 //! | `settings-file` | `Layers`: settings from TOML files, the environment and the command line |
 //! | `tls` | HTTPS, with certificates from files and ACME servers |
-//! | `full` | all of them but `profiles` |
+//! | `full` | all of them |
 //!
 //! # Versions
 //!
@@ -91,7 +91,6 @@ mod metrics;
 mod model;
 mod multi_process;
 mod not_built;
-mod operator;
 mod own_client;
 mod presence;
 mod process;
@@ -125,9 +124,6 @@ pub use logging::{LogError, start_logging};
 pub use machines::ClusterError;
 pub use multi_process::{RunError, Started};
 pub use not_built::NotBuilt;
-pub use operator::{AdminError, Operator};
-#[cfg(feature = "profiles")]
-pub use operator::{CpuProfile, Profile, ProfileError};
 pub use process::{raise_open_file_limit, stop_signal};
 pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
@@ -157,4 +153,21 @@ pub mod causes {
     #[cfg(feature = "tls")]
     pub use watchfire_sockets::TlsError;
     pub use watchfire_sockets::{ListenError, LoopPanic, StartError as SocketsError};
+}
+
+/// For the crates of Watchfire's own features. It is no part of the API, and changes without notice.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::channel_api::{
+        ClientId, ConnectionId, ConnectionOrder, ConnectionQuery, ConnectionTransport, Direction,
+        FoundConnection, FoundConnections, NotAConnection, ShardAnswer, ShardQuestion, TcpFigures,
+        WatchAnswer, WatchedMessage, WatchedMessages,
+    };
+    pub use crate::http::log_requests;
+    pub use crate::logging::{level as log_level, set_level as set_log_level};
+    pub use crate::metrics::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
+    pub use crate::service_manager::state_file;
+    pub use crate::settings::TOKEN_BYTES_MIN;
+    pub use crate::small_listener::{listen, serve_latest};
+    pub use crate::unix_time::{now_ms, unix_millis};
 }

@@ -25,7 +25,7 @@ const VARIABLES: [&str; 6] = [
 
 /// The path of a file that survives restarts: the one of a setting, or if that is empty, a file in the
 /// state folder that the service manager made for the service. Empty: there is neither.
-pub(crate) fn state_file(setting: &Path, name: &str) -> PathBuf {
+pub fn state_file(setting: &Path, name: &str) -> PathBuf {
     if !setting.as_os_str().is_empty() {
         return setting.to_owned();
     }

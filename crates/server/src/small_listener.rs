@@ -18,7 +18,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens on an address. `is_shared`: together with other processes (`SO_REUSEPORT`), if they
 /// allow it, too. `backlog`: the connections that may wait to be accepted.
-pub(crate) fn listen(address: SocketAddr, is_shared: bool, backlog: i32) -> io::Result<Socket> {
+pub fn listen(address: SocketAddr, is_shared: bool, backlog: i32) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
@@ -36,7 +36,7 @@ pub(crate) fn listen(address: SocketAddr, is_shared: bool, backlog: i32) -> io::
 ///
 /// When there are `connections_max`, a new one closes the oldest. So clients that keep connections
 /// open cannot keep others out.
-pub(crate) async fn serve_latest<F>(
+pub async fn serve_latest<F>(
     listener: TcpListener,
     connections_max: usize,
     serve: impl Fn(TcpStream) -> F,

@@ -9,9 +9,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use anyhow::{Context as _, bail};
 use serde_json::json;
 use watchfire::{
-    Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Operator,
-    Outcome, Payload, PublishRule, Refusal, Refused, Reply, Server, Settings, Socket, Started,
+    Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Outcome,
+    Payload, PublishRule, Refusal, Refused, Reply, Server, Settings, Socket, Started,
 };
+use watchfire_operator::Operator;
 
 /// `rooms:*`: anyone may join.
 struct Rooms;

@@ -2,7 +2,8 @@
 
 mod greetings;
 
-use watchfire::{Operator, RunError, Server, Settings};
+use watchfire::{RunError, Server, Settings};
+use watchfire_operator::Operator;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), RunError> {

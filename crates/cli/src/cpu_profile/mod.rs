@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use watchfire::CpuProfile;
+use watchfire_operator::CpuProfile;
 
 use crate::signals::Signals;
 

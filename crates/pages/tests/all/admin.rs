@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, admin_address, get, http, http_to, metric, settings};
 use watchfire::{
-    AdminError, Channel, HandleIn, Joined, Outcome, Payload, Refusal, RunningServer, Server,
-    Settings, Socket, StartError,
+    Channel, HandleIn, Joined, Outcome, Payload, Refusal, RunningServer, Server, Settings, Socket,
+    StartError,
 };
+use watchfire_operator::AdminError;
 
 const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -19,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 fn start(settings: Settings) -> RunningServer {
     Server::new(settings)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .expect("the server starts")
 }
@@ -73,7 +74,7 @@ fn the_public_port_has_neither_metrics_nor_admin_calls() {
     }
     // An application without pages has them on the same listener only.
     let application = Server::new(support::settings())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .expect("the server starts");
     assert!(get(&application, "/metrics").starts_with("HTTP/1.1 404"));
@@ -86,7 +87,7 @@ fn an_address_that_other_machines_reach_needs_a_token() {
     open.admin.listen = vec![any_address()];
     let error = Server::new(open.clone())
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .err();
     let refusal = error.as_ref().and_then(StartError::of_feature);
@@ -97,7 +98,7 @@ fn an_address_that_other_machines_reach_needs_a_token() {
     assert!(
         Server::new(open.clone())
             .with(watchfire_pages::Pages::new())
-            .with(watchfire::Operator::new())
+            .with(watchfire_operator::Operator::new())
             .check()
             .is_err(),
         "--check says the same"
@@ -138,7 +139,7 @@ fn an_address_in_use_is_an_error_unless_it_is_the_default() {
     second.admin.listen = vec![taken.local_addr().expect("bound")];
     let error = Server::new(second)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .err();
     let refusal = error.as_ref().and_then(StartError::of_feature);
@@ -187,7 +188,7 @@ fn the_operator_is_answered_while_the_event_loops_are_busy() {
     let mut settings = settings();
     settings.server.shards = 1;
     let server = Server::new(settings)
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .channel("blocking", channel)
         .start()
         .expect("it starts");

@@ -47,7 +47,7 @@ impl Drop for DenyList {
 fn start(settings: Settings) -> RunningServer {
     Server::new(settings)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .unwrap()
 }
@@ -153,7 +153,7 @@ fn unsafe_settings_prevent_the_start() {
         change(&mut settings);
         Server::new(settings)
             .with(watchfire_pages::Pages::new())
-            .with(watchfire::Operator::new())
+            .with(watchfire_operator::Operator::new())
             .start()
             .err()
     };

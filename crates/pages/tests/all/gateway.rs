@@ -34,7 +34,7 @@ fn server(neighbours: &[&RunningServer]) -> RunningServer {
     assert_eq!(settings.p2p.bootstrap.len(), neighbours.len());
     Server::new(settings)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .expect("the server starts")
 }

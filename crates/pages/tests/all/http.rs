@@ -12,7 +12,7 @@ fn the_status_page_counts_people_and_pages_if_the_operator_wants_it() {
     settings.pages.status_page = true;
     let server = Server::new(settings)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .expect("the server starts");
     let mut client = Client::connect(&server);
@@ -33,7 +33,7 @@ fn metrics_count_clients_joins_and_refusals() {
     settings.channels.open_rooms = true;
     let server = Server::new(settings)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .expect("the server starts");
     let mut client = Client::connect(&server);
@@ -56,7 +56,7 @@ fn rooms_are_an_unknown_topic_until_the_operator_opens_them() {
         settings.channels.open_rooms = is_open;
         let server = Server::new(settings)
             .with(watchfire_pages::Pages::new())
-            .with(watchfire::Operator::new())
+            .with(watchfire_operator::Operator::new())
             .start()
             .expect("the server starts");
         let mut client = Client::connect(&server);

@@ -13,7 +13,8 @@ mod sites;
 mod sprites;
 mod stun;
 
-use watchfire::{Operator, RunningServer, Server};
+use watchfire::{RunningServer, Server};
+use watchfire_operator::Operator;
 use watchfire_pages::Pages;
 
 /// A server with all that this program tests.

@@ -15,7 +15,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 fn start(settings: Settings) -> RunningServer {
     Server::new(settings)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .expect("the server starts")
 }

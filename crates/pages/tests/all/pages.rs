@@ -63,7 +63,7 @@ fn a_relayed_frame_beyond_a_limit_is_refused() {
     settings.limits.relay_bytes_per_second_per_peer = 150;
     let server = Server::new(settings)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .unwrap();
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
@@ -215,7 +215,7 @@ fn a_signal_beyond_a_limit_is_refused() {
     settings.limits.signals_per_second_per_peer = 1;
     let server = Server::new(settings)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .unwrap();
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
@@ -261,7 +261,7 @@ fn stun_uses_the_addresses_of_the_settings() {
     elsewhere.stun.announce = "stun.example.org:3478".into();
     let server = Server::new(elsewhere)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .unwrap();
     let stun = join(&mut Client::connect(&server), "none")["stun"].clone();
@@ -271,7 +271,7 @@ fn stun_uses_the_addresses_of_the_settings() {
     without.stun.enabled = false;
     let server = Server::new(without)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .unwrap();
     assert_eq!(join(&mut Client::connect(&server), "none").get("stun"), None);
@@ -281,7 +281,7 @@ fn stun_uses_the_addresses_of_the_settings() {
     wrong.stun.announce = "somewhere".into();
     let error = Server::new(wrong)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .err()
         .expect("the server does not start");
@@ -292,7 +292,7 @@ fn stun_uses_the_addresses_of_the_settings() {
     blocked.stun.listen = vec![taken.local_addr().unwrap()];
     let error = Server::new(blocked)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .err()
         .expect("the server does not start");

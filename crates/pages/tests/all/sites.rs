@@ -187,7 +187,7 @@ fn a_configured_domain_has_sites_for_its_app() {
     with_domain.sites.app = "https://fire.example.net".into();
     let server = Server::new(with_domain)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .expect("the server starts");
     let host = format!("host: {CID}.pages.example.org");
@@ -202,7 +202,7 @@ fn a_configured_domain_has_sites_for_its_app() {
     half.sites.domain = "pages.example.org".into();
     let error = Server::new(half)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .map(|_| ())
         .unwrap_err();
@@ -213,7 +213,7 @@ fn a_configured_domain_has_sites_for_its_app() {
 #[test]
 fn a_server_without_pages_has_no_sites() {
     let server = Server::new(settings())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .expect("the server starts");
     let (head, body) =

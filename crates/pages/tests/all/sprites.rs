@@ -16,7 +16,7 @@ fn start_with(change: impl FnOnce(&mut Settings)) -> RunningServer {
     change(&mut settings);
     Server::new(settings)
         .with(watchfire_pages::Pages::new())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .start()
         .expect("the server starts")
 }

@@ -189,7 +189,8 @@ impl Endpoint {
 
     /// Asks every shard of this process. `on_all` gets their answers; `None` when the queue of a shard
     /// is full.
-    pub(crate) fn ask_shards(
+    #[doc(hidden)]
+    pub fn ask_shards(
         &self,
         question: ShardQuestion,
         on_all: impl FnOnce(Option<Vec<ShardAnswer>>) + Send + 'static,

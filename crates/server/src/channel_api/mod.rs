@@ -8,12 +8,14 @@ mod address;
 mod broadcast;
 mod channel;
 mod connect;
+#[allow(missing_docs, reason = "for the crate of the operator's listener")]
 mod connections;
 pub mod encoding;
 mod endpoint;
 mod messages;
 mod parking;
 mod payload;
+#[allow(missing_docs, reason = "for the crate of the operator's listener")]
 mod question;
 mod registry;
 mod reply;
@@ -21,6 +23,7 @@ mod sender;
 mod shard_message;
 mod socket;
 mod states;
+#[allow(missing_docs, reason = "for the crate of the operator's listener")]
 mod watched_messages;
 
 pub use address::ChannelAddress;

@@ -14,7 +14,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::{from_fn, map_request_with_state};
 use http::{HeaderValue, header};
 
-pub(crate) use self::request_log::log_requests;
+pub use self::request_log::log_requests;
 use crate::auth::Auth;
 use crate::proxies::{RequestedHost, TrustedProxies};
 use crate::settings::Settings;

@@ -22,7 +22,7 @@ const METHOD_BYTES_MAX: usize = 16;
 
 /// Logs the requests to a router, if there are paths whose requests are logged. Without one, the router
 /// stays as it is.
-pub(crate) fn log_requests(router: Router, settings: &LogSettings) -> Router {
+pub fn log_requests(router: Router, settings: &LogSettings) -> Router {
     match settings.request_paths.as_slice() {
         [] => router,
         paths => router.layer(from_fn_with_state(Arc::<[String]>::from(paths), log_request)),

@@ -6,6 +6,7 @@
 
 mod counters;
 mod shard;
+#[allow(missing_docs, reason = "for the crate of the operator's listener")]
 mod snapshot;
 mod sockets;
 mod writer;

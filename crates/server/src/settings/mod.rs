@@ -41,7 +41,7 @@ pub use hooks::{Hook, HookSettings, OnFailure};
 pub use layers::Layers;
 pub use limits::Limits;
 pub use p2p::{DhtRole, P2pSettings};
-pub(crate) use pages::TOKEN_BYTES_MIN;
+pub use pages::TOKEN_BYTES_MIN;
 pub use pages::{AdminSettings, PageSettings};
 pub use section::section_limits;
 pub use sections::{

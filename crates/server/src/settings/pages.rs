@@ -60,7 +60,7 @@ section! {
 }
 
 /// The least length of `admin.token`, because a shorter token could be guessed.
-pub(crate) const TOKEN_BYTES_MIN: usize = 16;
+pub const TOKEN_BYTES_MIN: usize = 16;
 
 impl std::fmt::Debug for AdminSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

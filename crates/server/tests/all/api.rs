@@ -63,7 +63,7 @@ fn api_settings() -> Settings {
 
 fn application(settings: Settings) -> Server {
     Server::new(settings)
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .channel("rooms:*", Rooms)
         .channel("presence:*", Rooms)
         .on_connect(|connect| {

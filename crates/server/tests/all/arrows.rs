@@ -48,7 +48,6 @@ const ORDER: &[&str] = &[
     "multi_process",
     "run",
     // Features, which a server is given.
-    "operator",
     // Tests of the whole server.
     "differing_machines",
     "model",

@@ -3,7 +3,8 @@
 #[path = "../../../../examples/feature/src/greetings.rs"]
 mod greetings;
 
-use watchfire::{Operator, Server};
+use watchfire::Server;
+use watchfire_operator::Operator;
 
 use crate::support::{Client, get, metric, settings};
 

@@ -22,7 +22,10 @@ fn history_settings(history: HistoryRule) -> Settings {
 }
 
 fn start_with(settings: Settings) -> RunningServer {
-    Server::new(settings).with(watchfire::Operator::new()).start().expect("the server starts")
+    Server::new(settings)
+        .with(watchfire_operator::Operator::new())
+        .start()
+        .expect("the server starts")
 }
 
 fn start() -> RunningServer {

@@ -149,7 +149,10 @@ fn hook_settings(backend: &Backend) -> Settings {
 }
 
 fn start(settings: Settings) -> RunningServer {
-    Server::new(settings).with(watchfire::Operator::new()).start().expect("the server starts")
+    Server::new(settings)
+        .with(watchfire_operator::Operator::new())
+        .start()
+        .expect("the server starts")
 }
 
 fn server_of(backend: &Backend) -> RunningServer {
@@ -781,7 +784,7 @@ impl Channel for Own {
 fn an_application_keeps_its_data_beside_the_token_and_the_address() {
     let backend = Backend::start();
     let server = Server::new(hook_settings(&backend))
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .channel("own:*", Own)
         .on_connect(|_| Ok(Connected { id: None, assigns: Some(Arc::new("me".to_owned())) }));
     let server = server.start().unwrap();
@@ -1157,13 +1160,13 @@ fn settings_that_cannot_work_prevent_the_start() {
         let mut settings = hook_settings(&backend);
         change(&mut settings);
         let text = Server::new(settings.clone())
-            .with(watchfire::Operator::new())
+            .with(watchfire_operator::Operator::new())
             .check()
             .unwrap_err()
             .to_string();
         assert_eq!(
             Server::new(settings)
-                .with(watchfire::Operator::new())
+                .with(watchfire_operator::Operator::new())
                 .start()
                 .err()
                 .unwrap()

@@ -85,14 +85,21 @@ fn long_poll_answers_other_methods_with_400() {
 fn invalid_settings_prevent_the_start() {
     let mut half = settings();
     half.tls.cert = "cert.pem".into();
-    let error = Server::new(half).with(watchfire::Operator::new()).start().map(|_| ()).unwrap_err();
+    let error = Server::new(half)
+        .with(watchfire_operator::Operator::new())
+        .start()
+        .map(|_| ())
+        .unwrap_err();
     assert!(matches!(error, StartError::Tls(TlsStartError::Incomplete)), "{error}");
 
     for path in ["socket/", "", "/", "/a?b", "/a#b", "/a b", "/{a}", "/\u{e9}", "/a/../b", "/."] {
         let mut mount = settings();
         mount.socket.mount = path.into();
-        let error =
-            Server::new(mount).with(watchfire::Operator::new()).start().map(|_| ()).unwrap_err();
+        let error = Server::new(mount)
+            .with(watchfire_operator::Operator::new())
+            .start()
+            .map(|_| ())
+            .unwrap_err();
         assert!(error.to_string().contains(&format!("{path:?}")), "{error}");
     }
 
@@ -106,33 +113,43 @@ fn invalid_settings_prevent_the_start() {
         let mut taken = settings();
         taken.server.listen = addresses(public);
         taken.admin.listen = addresses(admin);
-        let error = Server::new(taken).with(watchfire::Operator::new()).check().unwrap_err();
+        let error =
+            Server::new(taken).with(watchfire_operator::Operator::new()).check().unwrap_err();
         assert!(matches!(error, StartError::TakenAddress { .. }), "{error}");
     }
     let mut families = settings();
     families.server.listen = vec!["0.0.0.0:4000".parse().unwrap(), "[::]:4000".parse().unwrap()];
     Server::new(families)
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .check()
         .expect("each family has its own port");
 
     for url in ["http://user:word@localhost/", "http://localhost:99999/", "http:///a", "a"] {
         let mut hooks = settings();
         hooks.hooks.url = url.into();
-        let error =
-            Server::new(hooks).with(watchfire::Operator::new()).start().map(|_| ()).unwrap_err();
+        let error = Server::new(hooks)
+            .with(watchfire_operator::Operator::new())
+            .start()
+            .map(|_| ())
+            .unwrap_err();
         assert!(error.to_string().contains("cannot use hooks.url"), "{error}");
         let mut auth = settings();
         auth.auth.jwks_url = url.into();
-        let error =
-            Server::new(auth).with(watchfire::Operator::new()).start().map(|_| ()).unwrap_err();
+        let error = Server::new(auth)
+            .with(watchfire_operator::Operator::new())
+            .start()
+            .map(|_| ())
+            .unwrap_err();
         assert!(error.to_string().contains("cannot use auth.jwks_url"), "{error}");
     }
 
     let mut origin = settings();
     origin.socket.check_origin = vec!["https://".into()];
-    let error =
-        Server::new(origin).with(watchfire::Operator::new()).start().map(|_| ()).unwrap_err();
+    let error = Server::new(origin)
+        .with(watchfire_operator::Operator::new())
+        .start()
+        .map(|_| ())
+        .unwrap_err();
     assert!(error.to_string().starts_with("socket.check_origin: "), "{error}");
 }
 
@@ -148,7 +165,7 @@ impl Drop for PanicsAtTheEnd {
 #[test]
 fn a_server_with_an_event_loop_that_panicked_is_not_ready() {
     let server = Server::new(settings())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .on_connect(|connect| match connect.params.text("user") {
             Some("panics now") => panic!("a requested panic"),
             Some(_) => {

@@ -192,7 +192,7 @@ fn calls() -> Vec<(String, Vec<Value>)> {
 #[test]
 fn a_session_may_end_with_any_message_of_any_callback() {
     let server = Server::new(small_sessions())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .channel("p:*", Pushing)
         .start()
         .unwrap();
@@ -227,7 +227,7 @@ fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
         hooks: vec![],
         history: None,
     }];
-    let server = Server::new(settings).with(watchfire::Operator::new()).start().unwrap();
+    let server = Server::new(settings).with(watchfire_operator::Operator::new()).start().unwrap();
     let mut watcher = Client::connect(&server);
     assert_eq!(watcher.join("t:1", json!({}))["status"], "ok");
     // The push of the presences after the reply is one more than the session takes.
@@ -252,7 +252,7 @@ fn a_full_session_ends_at_a_join_with_presence_and_its_channel_with_it() {
 
 #[test]
 fn every_line_of_a_post_is_read_and_a_post_of_too_many_is_refused_by_name() {
-    let server = Server::new(settings()).with(watchfire::Operator::new()).start().unwrap();
+    let server = Server::new(settings()).with(watchfire_operator::Operator::new()).start().unwrap();
     let poller = Poller::open(&server);
     assert_eq!(poller.post(&heartbeats(101)), 200);
     assert_eq!(poller.poll().1.len(), 101);
@@ -278,7 +278,7 @@ fn a_session_gets_a_message_that_is_larger_than_its_queue() {
     let mut settings = settings();
     settings.limits.longpoll_bytes_max = 100_000;
     let server = Server::new(settings)
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .channel("state:*", States)
         .start()
         .unwrap();
@@ -324,7 +324,7 @@ impl Channel for States {
 #[test]
 fn a_client_that_joins_many_topics_at_once_gets_all_their_large_states() {
     let server = Server::new(settings())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .channel("state:*", States)
         .start()
         .unwrap();
@@ -341,7 +341,7 @@ fn a_client_that_joins_many_topics_at_once_gets_all_their_large_states() {
 #[test]
 fn a_large_message_does_not_close_the_clients_that_read() {
     let server = Server::new(settings())
-        .with(watchfire::Operator::new())
+        .with(watchfire_operator::Operator::new())
         .channel("state:*", States)
         .start()
         .unwrap();

@@ -14,7 +14,8 @@ mod rules;
 mod support;
 mod tls;
 
-use watchfire::{Operator, RunningServer, Server};
+use watchfire::{RunningServer, Server};
+use watchfire_operator::Operator;
 
 /// A server with all that this program tests.
 fn server() -> RunningServer {

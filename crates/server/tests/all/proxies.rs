@@ -10,7 +10,10 @@ use watchfire::{RunningServer, Server, Settings, StartError};
 fn start(change: impl FnOnce(&mut Settings)) -> RunningServer {
     let mut settings = settings();
     change(&mut settings);
-    Server::new(settings).with(watchfire::Operator::new()).start().expect("the server starts")
+    Server::new(settings)
+        .with(watchfire_operator::Operator::new())
+        .start()
+        .expect("the server starts")
 }
 
 /// The status of an upgrade with these header lines.

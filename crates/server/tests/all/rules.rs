@@ -43,7 +43,10 @@ fn rules() -> RunningServer {
 }
 
 fn start(settings: Settings) -> RunningServer {
-    Server::new(settings).with(watchfire::Operator::new()).start().expect("the server starts")
+    Server::new(settings)
+        .with(watchfire_operator::Operator::new())
+        .start()
+        .expect("the server starts")
 }
 
 fn now() -> u64 {

@@ -47,7 +47,7 @@ impl Folder {
 
     fn server(&self) -> RunningServer {
         Server::new(self.settings())
-            .with(watchfire::Operator::new())
+            .with(watchfire_operator::Operator::new())
             .start()
             .expect("the server starts")
     }

@@ -1,0 +1,229 @@
+//! The operator's view of a server, as a feature: [`Operator`].
+
+use std::net::{IpAddr, TcpListener};
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use parking_lot::Mutex;
+use watchfire_sockets::RequestHead;
+
+use super::FORMAT;
+use super::access::Access;
+use super::denied_addresses::DeniedAddresses;
+use super::listener::{AdminServer, check_listen, open_listeners};
+use super::metrics_page::MetricsPage;
+use super::profiles::ProfileCalls;
+use super::recorder::RecorderThread;
+use super::troubles::TroubleMetrics;
+use super::view::{OperatorParts, OperatorView};
+use watchfire::feature::MetricWriter;
+use watchfire::feature::{ClusterPart, PartLink, PartName};
+use watchfire::feature::{
+    Feature, FeatureError, Foundation, Gate, Part, Running, Started, Verdict,
+};
+use watchfire::internal::{log_requests, state_file};
+use watchfire::{LogSettings, Settings};
+
+/// The name of the feature, and of its listeners.
+const NAME: &str = "operator";
+
+/// The file of the operator's history, in the service's state folder.
+const HISTORY_FILE: &str = "operator-history";
+
+/// The operator's listener: the page, `/metrics`, the record of figures and troubles, calls about
+/// connections and topics, profiles, and denied addresses.
+///
+/// ```
+/// use watchfire::{Server, Settings};
+/// use watchfire_operator::Operator;
+///
+/// let mut settings = Settings::default();
+/// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+/// settings.admin.listen = vec!["127.0.0.1:0".parse().unwrap()];
+/// let server = Server::new(settings).with(Operator::new()).start().unwrap();
+/// assert_eq!(server.addresses_of("operator").len(), 1);
+/// ```
+#[derive(Debug, Default)]
+pub struct Operator;
+
+impl Operator {
+    /// The feature, which reads the settings of the section `admin`.
+    pub fn new() -> Self {
+        Operator
+    }
+}
+
+impl Feature for Operator {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn check(&self, settings: &Settings) -> Result<Vec<String>, FeatureError> {
+        check_listen(&settings.admin)?;
+        Ok(Vec::new())
+    }
+
+    fn listen(
+        &self,
+        settings: &Settings,
+        is_successor: bool,
+    ) -> Result<Vec<TcpListener>, FeatureError> {
+        Ok(open_listeners(&settings.admin, is_successor)?)
+    }
+
+    fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
+        let Foundation { settings, cluster, .. } = foundation;
+        let link = |name| PartLink::new(cluster, PartName::new(name, FORMAT));
+        let metrics_page = Arc::new(MetricsPage::new(link("metrics")));
+        let denied = Arc::new(DeniedAddresses::new(link("denied_addresses")));
+        let troubles = Arc::new(TroubleMetrics::default());
+        let view = OperatorView::new(OperatorParts {
+            link: link(NAME),
+            endpoint: foundation.endpoint.clone(),
+            metrics_page: metrics_page.clone(),
+            troubles: troubles.clone(),
+            denied_addresses: denied.clone(),
+            limits: settings.limits.clone(),
+            history_bytes_max: settings.channels.history_bytes_max,
+            is_successor: foundation.is_successor,
+        });
+        Ok(vec![Arc::new(OperatorPart {
+            metrics_page,
+            denied,
+            troubles,
+            view: Arc::new(view),
+            profiles: Arc::new(ProfileCalls::new(link("profiles"))),
+            access: Arc::new(Access::new(&settings.admin.token, foundation.metrics)),
+            log: settings.log.clone(),
+            listeners: Mutex::new(foundation.take_listeners()),
+            routes: OnceLock::new(),
+        })])
+    }
+}
+
+/// The operator's view of one process.
+struct OperatorPart {
+    metrics_page: Arc<MetricsPage>,
+    denied: Arc<DeniedAddresses>,
+    troubles: Arc<TroubleMetrics>,
+    view: Arc<OperatorView>,
+    profiles: Arc<ProfileCalls>,
+    access: Arc<Access>,
+    log: LogSettings,
+    /// Until the start.
+    listeners: Mutex<Vec<TcpListener>>,
+    routes: OnceLock<Routes>,
+}
+
+/// The routes of the operator's listener.
+struct Routes {
+    router: Router,
+    /// Whether those of the HTTP API are among them.
+    serves_api: bool,
+}
+
+impl OperatorPart {
+    /// The routes of this feature, and those that other parts have for the operator.
+    fn routes(&self, parts: &[Arc<dyn Part>]) -> Routes {
+        let merge = |all: Router, part: &Arc<dyn Part>| all.merge(part.clone().operator_routes());
+        let guarded = match self.access.has_token() {
+            true => parts.iter().fold(Router::new(), merge),
+            false => Router::new(),
+        };
+        let guard = middleware::from_fn_with_state(self.access.clone(), authorize);
+        let calls = match guarded.has_routes() {
+            true => guarded.route_layer(guard),
+            false => guarded,
+        };
+        let calls = calls
+            .merge(self.view.clone().routes(self.access.clone()))
+            .merge(self.profiles.clone().routes(self.access.clone()));
+        let keyed: Vec<Router> =
+            parts.iter().filter_map(|part| part.clone().keyed_operator_routes()).collect();
+        let serves_api = !keyed.is_empty();
+        let router = crate::routes(self.metrics_page.clone(), calls);
+        let router = keyed.into_iter().fold(router, Router::merge);
+        Routes { router: log_requests(router, &self.log), serves_api }
+    }
+}
+
+/// Refuses requests without the operator's token.
+async fn authorize(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    match access.permits(request.headers()) {
+        true => next.run(request).await,
+        false => access.deny().await,
+    }
+}
+
+impl Part for OperatorPart {
+    fn gate(self: Arc<Self>) -> Option<Arc<dyn Gate>> {
+        Some(self.denied.clone())
+    }
+
+    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
+        vec![
+            self.metrics_page.clone(),
+            self.denied.clone(),
+            self.view.clone(),
+            self.profiles.clone(),
+        ]
+    }
+
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        self.troubles.write_metrics(writer);
+    }
+
+    fn see_all(&self, parts: &[Arc<dyn Part>]) {
+        self.metrics_page.set_parts(parts);
+        self.routes.set(self.routes(parts)).ok();
+    }
+
+    fn start(
+        self: Arc<Self>,
+        started: &Started<'_>,
+    ) -> Result<Option<Box<dyn Running>>, FeatureError> {
+        let listeners = std::mem::take(&mut *self.listeners.lock());
+        let records = self.view.records() && !listeners.is_empty();
+        let Routes { router, serves_api } = self.routes.get().expect("it has seen all parts");
+        let server = AdminServer::start(listeners, router.clone(), &self.access, *serves_api)?;
+        let recorder = match records {
+            true => {
+                let file = &started.settings.admin.history_file;
+                let file = state_file(file, HISTORY_FILE);
+                let started = RecorderThread::start(self.view.clone(), file);
+                Some(started.map_err(|error| format!("cannot start a thread: {error}"))?)
+            }
+            false => None,
+        };
+        Ok(Some(Box::new(RunningOperator { server, _recorder: recorder })))
+    }
+}
+
+/// The threads of the operator's view.
+struct RunningOperator {
+    server: AdminServer,
+    _recorder: Option<RecorderThread>,
+}
+
+impl Running for RunningOperator {
+    /// The address is free for the next server immediately, as those of the public listeners are.
+    fn drain(&mut self) {
+        self.server.stop();
+    }
+}
+
+impl Gate for DeniedAddresses {
+    fn judge(&self, _: &RequestHead<'_>, client: &dyn Fn() -> IpAddr) -> Verdict {
+        match !self.is_empty() && self.has(client()) {
+            true => Verdict::Refuse {
+                status: 403,
+                body: "the operator denies this address\n",
+                reason: "address_denied",
+            },
+            false => Verdict::Pass,
+        }
+    }
+}

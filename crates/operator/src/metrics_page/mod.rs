@@ -1,0 +1,106 @@
+//! `GET /metrics`: the counts of all processes.
+
+mod exposition;
+mod process;
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use http::header;
+use tokio::task::JoinSet;
+use watchfire_types::NodeId;
+
+use watchfire::feature::{ClusterPart, MetricWriter, Part, PartLink, PendingResponse};
+use watchfire::internal::Snapshot;
+
+/// Everything that `/metrics` shows, collected when it is requested.
+pub(crate) struct MetricsPage {
+    /// All parts of the server. One of them owns this page.
+    parts: OnceLock<Vec<Weak<dyn Part>>>,
+    link: PartLink,
+}
+
+impl MetricsPage {
+    pub fn new(link: PartLink) -> Self {
+        MetricsPage { parts: OnceLock::new(), link }
+    }
+
+    /// Sets the parts with metrics, before another process can ask.
+    pub fn set_parts(&self, parts: &[Arc<dyn Part>]) {
+        self.parts.set(parts.iter().map(Arc::downgrade).collect()).ok();
+    }
+
+    pub fn routes(self: Arc<Self>) -> Router {
+        Router::new().route("/metrics", get(show)).with_state(self)
+    }
+
+    /// The metrics of each process of this machine. A process that does not answer in time is missing,
+    /// which `watchfire_processes` shows.
+    pub async fn collect(&self) -> Vec<(NodeId, Snapshot)> {
+        let mut requests = JoinSet::new();
+        for (node, _) in self.link.cluster().near_others() {
+            let link = self.link.clone();
+            requests.spawn(async move { Some((node, link.request(node, &()).await?)) });
+        }
+        let own = (self.link.cluster().me(), self.snapshot());
+        let mut snapshots: Vec<_> = requests.join_all().await.into_iter().flatten().collect();
+        snapshots.push(own);
+        snapshots.sort_by_key(|(node, _)| *node);
+        snapshots
+    }
+
+    /// The metrics of this process.
+    fn snapshot(&self) -> Snapshot {
+        let mut writer = MetricWriter::default();
+        let parts = self.parts.get().into_iter().flatten();
+        parts.filter_map(Weak::upgrade).for_each(|part| part.write_metrics(&mut writer));
+        let mut snapshot = writer.into_snapshot();
+        snapshot.families.extend(process::metrics());
+        snapshot
+    }
+}
+
+impl ClusterPart for MetricsPage {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, _: NodeId, _: &[u8]) -> Result<(), postcard::Error> {
+        Ok(()) // There are requests only.
+    }
+
+    fn take_request(&self, _: &[u8], response: PendingResponse) {
+        response.send(&self.snapshot());
+    }
+}
+
+async fn show(State(page): State<Arc<MetricsPage>>) -> impl IntoResponse {
+    let mut merged = Snapshot::default();
+    page.collect().await.into_iter().for_each(|(_, snapshot)| merged.merge(snapshot));
+    let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, openmetrics)], exposition::text(merged))
+}
+
+/// Samples of the answers.
+#[cfg(test)]
+pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
+    use watchfire::internal::{Buckets, Family, Kind, Merge, Value};
+    use watchfire::message_samples as samples;
+    let buckets = Buckets { counts: vec![(0.5, 1)], sum: 0.25 };
+    let values = [Value::Count(1), Value::Number(2.5), Value::Histogram(buckets)];
+    let labels = vec![("l".to_owned(), "v".to_owned())];
+    let series = values.clone().map(|value| (labels.clone(), value));
+    let (name, help) = ("n".to_owned(), "h".to_owned());
+    let (kind, merge) = (Kind::Gauge, Merge::Largest);
+    let family = Family { name, help, kind, merge, series: series.into() };
+    let [count, number, histogram] = values;
+    vec![
+        samples!(Snapshot: Snapshot { families: vec![family] }),
+        samples!(enum Value: count, number, histogram),
+        samples!(enum Kind: Kind::Counter, Kind::Gauge, Kind::Histogram),
+        samples!(enum Merge: Merge::Sum, Merge::Largest, Merge::Smallest),
+    ]
+}

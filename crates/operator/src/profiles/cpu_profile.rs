@@ -1,0 +1,147 @@
+//! Takes a CPU profile of this process.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::signal::{Signal, raise};
+use pprof::{ProfilerGuard, ProfilerGuardBuilder};
+
+use super::profile::Profile;
+
+/// Samples for each second of CPU time. Not 100, so that work which repeats every 10 ms is not always or never seen.
+const SAMPLES_PER_SECOND: i32 = 99;
+
+/// Whether a profile of this process runs.
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// Another one runs.
+    #[error("cannot start a profile: another one of this process runs; wait until it has ended")]
+    AlreadyRunning,
+    /// The profiler does not start, or cannot read its samples.
+    #[error(
+        "cannot take a profile: {0}; the profiler needs a folder for temporary files, which TMPDIR can name"
+    )]
+    Profiler(std::io::Error),
+    /// The thread of the profile does not start.
+    #[error("cannot start the thread of a profile: {0}")]
+    Thread(std::io::Error),
+}
+
+fn profiler_error(error: pprof::Error) -> ProfileError {
+    ProfileError::Profiler(std::io::Error::other(error))
+}
+
+/// A CPU profile of this process, which runs until it is finished or dropped. There is one at a time.
+///
+/// ```
+/// use watchfire_operator::CpuProfile;
+///
+/// let profile = CpuProfile::start().unwrap();
+/// assert!(CpuProfile::start().is_err());
+/// let profile = profile.finish().unwrap();
+/// assert!(profile.flame_graph("An example").starts_with("<svg "));
+/// ```
+pub struct CpuProfile {
+    guard: ProfilerGuard<'static>,
+    /// Dropped last.
+    turn: Turn,
+}
+
+/// The only profile of this process.
+pub(super) struct Turn;
+
+impl Turn {
+    pub fn take() -> Result<Turn, ProfileError> {
+        match IS_RUNNING.swap(true, Ordering::Acquire) {
+            true => Err(ProfileError::AlreadyRunning),
+            false => Ok(Turn),
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        IS_RUNNING.store(false, Ordering::Release);
+    }
+}
+
+impl CpuProfile {
+    /// Starts a profile. That takes a second or more the first time, because the program's debug information is read.
+    pub fn start() -> Result<Self, ProfileError> {
+        CpuProfile::start_in(Turn::take()?)
+    }
+
+    pub(super) fn start_in(turn: Turn) -> Result<Self, ProfileError> {
+        prepare()?;
+        let guard = ProfilerGuardBuilder::default().frequency(SAMPLES_PER_SECOND).build();
+        let guard = guard.map_err(profiler_error)?;
+        Ok(CpuProfile { guard, turn })
+    }
+
+    /// Ends the profile, and finds the names of its functions. That can take seconds, too.
+    pub fn finish(self) -> Result<Profile, ProfileError> {
+        let CpuProfile { guard, turn } = self;
+        let report = guard.report().build_unresolved().map_err(profiler_error)?;
+        // Finding names is no part of the profile.
+        drop(guard);
+        let profile = Profile::resolve(report);
+        drop(turn);
+        Ok(profile)
+    }
+}
+
+/// Has the handler of the signal read the program's unwinding tables, which it does the first time. That allocates
+/// memory. So it must not happen where a thread is interrupted, perhaps within the allocator, but in this function.
+fn prepare() -> Result<(), ProfileError> {
+    static PREPARED: Once = Once::new();
+    let mut outcome = Ok(());
+    PREPARED.call_once(|| {
+        // The clock interrupts no thread before a second of CPU time has passed.
+        outcome = ProfilerGuardBuilder::default().frequency(1).build().map(|guard| {
+            raise(Signal::SIGPROF).ok();
+            drop(guard);
+        });
+    });
+    outcome.map_err(profiler_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// Uses CPU time for a while.
+    #[inline(never)]
+    fn burn_for_the_profile(period: Duration) -> u64 {
+        let began = Instant::now();
+        let mut sum = 0_u64;
+        while began.elapsed() < period {
+            for number in 0..10_000_u64 {
+                sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(number));
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn a_profile_names_the_function_that_works_and_only_one_runs() {
+        let profile = CpuProfile::start().unwrap();
+        assert!(matches!(CpuProfile::start(), Err(ProfileError::AlreadyRunning)));
+        std::thread::Builder::new()
+            .name("burner".into())
+            .spawn(|| burn_for_the_profile(Duration::from_millis(500)))
+            .unwrap()
+            .join()
+            .unwrap();
+        let profile = profile.finish().unwrap();
+        let graph = profile.flame_graph("a test");
+        assert!(graph.contains("burn_for_the_profile") && graph.contains("burner"), "{graph}");
+        // A dropped profile leaves its turn to the next.
+        drop(CpuProfile::start().unwrap());
+        drop(CpuProfile::start().unwrap());
+    }
+}

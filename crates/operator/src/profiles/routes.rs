@@ -1,0 +1,272 @@
+//! The operator's calls for profiles: `/debug/pprof/profile` and `/debug/flamegraph`.
+//!
+//! Several processes share the operator's listener, and any of them may answer. With `process=`, the answering
+//! process has that one take the profile: it sends [`Call::Start`], and asks for the result with [`Call::Take`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{StatusCode, header};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::time::{Instant, sleep};
+use watchfire_types::NodeId;
+
+use super::cpu_profile::ProfileError;
+use super::job::Job;
+use super::messages::{Call, Format, Started, Taken};
+use crate::access::Access;
+use watchfire::feature::refuse_call as refuse;
+use watchfire::feature::{ClusterPart, PartLink, PendingResponse};
+
+/// The longest profile. A connection to the operator's listener may last twice as long.
+const SECONDS_MAX: u64 = 60;
+/// The profile of a request that does not say how long.
+const SECONDS: u64 = 10;
+/// Pause between two questions whether another process has finished.
+const TAKE_PAUSE: Duration = Duration::from_millis(200);
+/// How long another process may write its profile.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The calls for profiles.
+pub(crate) struct ProfileCalls {
+    link: PartLink,
+    /// The profile that another process has asked for last.
+    asked: Mutex<Option<(u64, Job)>>,
+}
+
+/// Why a request gets no profile.
+enum Problem {
+    BadRequest(String),
+    Failed(ProfileError),
+    /// The reason of another process.
+    FailedElsewhere(String),
+    NoAnswer(NodeId),
+}
+
+impl From<ProfileError> for Problem {
+    fn from(error: ProfileError) -> Self {
+        Problem::Failed(error)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let running = ProfileError::AlreadyRunning.to_string();
+        match self {
+            Problem::BadRequest(message) => {
+                refuse(StatusCode::BAD_REQUEST, "bad request", &message)
+            }
+            Problem::Failed(ProfileError::AlreadyRunning) => {
+                refuse(StatusCode::CONFLICT, "already running", &running)
+            }
+            Problem::FailedElsewhere(text) if text == running => {
+                refuse(StatusCode::CONFLICT, "already running", &running)
+            }
+            Problem::Failed(error) => {
+                refuse(StatusCode::INTERNAL_SERVER_ERROR, "no profile", &error.to_string())
+            }
+            Problem::FailedElsewhere(text) => {
+                refuse(StatusCode::INTERNAL_SERVER_ERROR, "no profile", &text)
+            }
+            Problem::NoAnswer(node) => refuse(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "no answer",
+                &format!("Process {} did not answer in time. Try again.", node.0),
+            ),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Params {
+    seconds: Option<u64>,
+    process: Option<u16>,
+}
+
+impl ProfileCalls {
+    pub fn new(link: PartLink) -> Self {
+        ProfileCalls { link, asked: Mutex::default() }
+    }
+
+    /// The routes. With a token, each request must have it.
+    pub fn routes(self: Arc<Self>, access: Arc<Access>) -> Router {
+        Router::new()
+            .route("/debug/pprof/profile", get(pprof))
+            .route("/debug/flamegraph", get(flame_graph))
+            .route_layer(middleware::from_fn_with_state(access, authorize))
+            .with_state(self)
+    }
+
+    async fn answer(
+        &self,
+        params: Result<Query<Params>, QueryRejection>,
+        format: Format,
+    ) -> Result<Response, Problem> {
+        let Params { seconds, process } =
+            params.map_err(|rejection| Problem::BadRequest(rejection.body_text()))?.0;
+        let seconds = seconds.unwrap_or(SECONDS);
+        if !(1..=SECONDS_MAX).contains(&seconds) {
+            let message = format!("seconds must be from 1 to {SECONDS_MAX}, not {seconds}");
+            return Err(Problem::BadRequest(message));
+        }
+        let cluster = self.link.cluster();
+        let (me, processes) = (cluster.me(), cluster.of_machine());
+        // The operator's page numbers the processes of each machine from 0.
+        let process = process.unwrap_or(me.0 - processes.start);
+        if usize::from(process) >= processes.len() {
+            let last = processes.len() - 1;
+            let message =
+                format!("process must be one of this machine, from 0 to {last}, not {process}");
+            return Err(Problem::BadRequest(message));
+        }
+        let node = NodeId(processes.start + process);
+        tracing::info!(process, seconds, "the operator takes a CPU profile");
+        let profile = match node == me {
+            true => take(start(seconds, format, me)?).await?,
+            false => self.take_elsewhere(node, seconds, format).await?,
+        };
+        let (kind, name) = match format {
+            Format::Pprof => ("application/octet-stream", "attachment; filename=\"watchfire.pb\""),
+            Format::FlameGraph => ("image/svg+xml", "inline; filename=\"watchfire.svg\""),
+        };
+        let headers = [
+            (header::CONTENT_TYPE, kind),
+            (header::CONTENT_DISPOSITION, name),
+            (header::CACHE_CONTROL, "no-store"),
+        ];
+        Ok((headers, [("x-watchfire-process", process.to_string())], profile).into_response())
+    }
+
+    /// Has another process take a profile.
+    async fn take_elsewhere(
+        &self,
+        node: NodeId,
+        seconds: u64,
+        format: Format,
+    ) -> Result<Vec<u8>, Problem> {
+        let id = getrandom::u64().map_err(|error| Problem::FailedElsewhere(error.to_string()))?;
+        let no_answer = || Problem::NoAnswer(node);
+        // Also when this future is dropped, because the client has left.
+        let _cancel = CancelWhenDropped { link: &self.link, node, id };
+        let started: Option<Started> =
+            self.link.request(node, &Call::Start { id, seconds, format }).await;
+        started.ok_or_else(no_answer)?.map_err(Problem::FailedElsewhere)?;
+        let deadline = Instant::now() + Duration::from_secs(seconds) + WRITE_TIMEOUT;
+        while Instant::now() < deadline {
+            sleep(TAKE_PAUSE).await;
+            let taken: Option<Taken> = self.link.request(node, &Call::Take { id }).await;
+            if let Some(profile) = taken.ok_or_else(no_answer)?.map_err(Problem::FailedElsewhere)? {
+                return Ok(profile);
+            }
+        }
+        Err(no_answer())
+    }
+
+    fn start_asked(&self, id: u64, seconds: u64, format: Format) -> Started {
+        let job = start(seconds, format, self.link.cluster().me());
+        *self.asked.lock() = Some((id, job.map_err(|error| error.to_string())?));
+        Ok(())
+    }
+
+    fn take_asked(&self, id: u64) -> Taken {
+        let mut asked = self.asked.lock();
+        let Some((_, job)) = asked.as_mut().filter(|(asked, _)| *asked == id) else {
+            return Err("the profile was cancelled".to_owned());
+        };
+        let taken = match job.result.try_recv() {
+            Err(TryRecvError::Empty) => return Ok(None),
+            Err(TryRecvError::Closed) => Err("the thread of the profile ended".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Ok(profile)) => Ok(Some(profile)),
+        };
+        *asked = None;
+        taken
+    }
+}
+
+impl ClusterPart for ProfileCalls {
+    fn link(&self) -> &PartLink {
+        &self.link
+    }
+
+    fn receive(&self, _: NodeId, message: &[u8]) -> Result<(), postcard::Error> {
+        if let Call::Cancel { id } = postcard::from_bytes(message)? {
+            self.asked.lock().take_if(|(asked, _)| *asked == id);
+        }
+        Ok(())
+    }
+
+    fn take_request(&self, request: &[u8], response: PendingResponse) {
+        match postcard::from_bytes(request) {
+            Ok(Call::Start { id, seconds, format }) => {
+                response.send(&self.start_asked(id, seconds.clamp(1, SECONDS_MAX), format));
+            }
+            Ok(Call::Take { id }) => response.send(&self.take_asked(id)),
+            Ok(Call::Cancel { .. }) => {}
+            Err(error) => tracing::error!(%error, "cannot decode a call for a profile"),
+        }
+    }
+
+    fn node_down(&self, _: NodeId) {
+        // It may be the process that asked, and nobody else would end the profile.
+        *self.asked.lock() = None;
+    }
+}
+
+/// Has another process end a profile when this process does not wait for it any more.
+struct CancelWhenDropped<'a> {
+    link: &'a PartLink,
+    node: NodeId,
+    id: u64,
+}
+
+impl Drop for CancelWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.link.send(self.node, &Call::Cancel { id: self.id }).ok();
+    }
+}
+
+fn start(seconds: u64, format: Format, process: NodeId) -> Result<Job, ProfileError> {
+    Job::start(Duration::from_secs(seconds), move |profile| match format {
+        Format::Pprof => profile.to_pprof(),
+        Format::FlameGraph => {
+            profile.flame_graph(&format!("Watchfire, process {}", process.0)).into_bytes()
+        }
+    })
+}
+
+/// Waits for a profile of this process. When the wait is dropped, the profile ends.
+async fn take(mut job: Job) -> Result<Vec<u8>, Problem> {
+    let ended = || Problem::FailedElsewhere("the thread of the profile ended".to_owned());
+    Ok((&mut job.result).await.map_err(|_| ended())??)
+}
+
+async fn pprof(
+    State(calls): State<Arc<ProfileCalls>>,
+    params: Result<Query<Params>, QueryRejection>,
+) -> Result<Response, Problem> {
+    calls.answer(params, Format::Pprof).await
+}
+
+async fn flame_graph(
+    State(calls): State<Arc<ProfileCalls>>,
+    params: Result<Query<Params>, QueryRejection>,
+) -> Result<Response, Problem> {
+    calls.answer(params, Format::FlameGraph).await
+}
+
+async fn authorize(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    match access.has_token() && !access.permits(request.headers()) {
+        true => access.deny().await,
+        false => next.run(request).await,
+    }
+}

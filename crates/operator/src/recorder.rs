@@ -1,0 +1,194 @@
+//! Records once a second, on a thread of its own.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant as SystemInstant, SystemTime};
+
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::record::{Column, Event, HistoryFileError, Row, Sampler, Step, SystemFigures};
+use super::troubles::{Change, Look};
+use super::view::OperatorView;
+use watchfire::internal::unix_millis;
+
+/// The time between two samples.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Records until it is dropped.
+pub(crate) struct RecorderThread {
+    /// Dropping it ends the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RecorderThread {
+    /// Starts the thread. `file` keeps the history over a restart; empty for none.
+    pub fn start(operator: Arc<OperatorView>, file: PathBuf) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("recorder".into()).spawn(move || {
+            runtime.block_on(async {
+                let mut recorder = Recorder::new(operator, file);
+                tokio::select! {
+                    () = recorder.run() => {}
+                    _ = stopped => {}
+                }
+            });
+        })?;
+        Ok(RecorderThread { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for RecorderThread {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+struct Recorder {
+    operator: Arc<OperatorView>,
+    /// `None`: there is none, or it cannot be used.
+    file: Option<PathBuf>,
+    /// The folder whose disk is watched; empty for none.
+    folder: PathBuf,
+    sampler: Sampler,
+    started: SystemInstant,
+    /// The rows of the current minute.
+    minute: Vec<Row>,
+    /// The wall clock and the steady clock at the last sample.
+    last: Option<(SystemTime, SystemInstant)>,
+}
+
+impl Recorder {
+    fn new(operator: Arc<OperatorView>, file: PathBuf) -> Self {
+        let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        Recorder {
+            operator,
+            file: Some(file).filter(|file| !file.as_os_str().is_empty()),
+            folder,
+            sampler: Sampler::default(),
+            started: SystemInstant::now(),
+            minute: Vec::new(),
+            last: None,
+        }
+    }
+
+    async fn run(&mut self) {
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.attach_file();
+            self.sample().await;
+        }
+    }
+
+    /// Uses the file as soon as the server that this one replaces has ended.
+    fn attach_file(&mut self) {
+        let Some(file) = &self.file else { return };
+        let mut recorded = self.operator.recorded.lock();
+        if recorded.history.has_file() {
+            return;
+        }
+        match recorded.history.attach(file) {
+            Ok(()) => tracing::debug!(file = %file.display(), "the operator's history goes on"),
+            Err(HistoryFileError::InUse) => {}
+            Err(HistoryFileError::File(error)) => {
+                tracing::warn!(
+                    file = %file.display(), %error,
+                    "cannot use admin.history_file; the history is kept in memory only. Make the file writable for \
+                     the server's user, or set another one"
+                );
+                self.file = None;
+            }
+        }
+    }
+
+    async fn sample(&mut self) {
+        let snapshots = self.operator.metrics_page.collect().await;
+        let system = SystemFigures::read(&self.folder);
+        let (wall, steady) = (SystemTime::now(), SystemInstant::now());
+        let clock_jump =
+            self.last.replace((wall, steady)).map_or(0.0, |(last_wall, last_steady)| {
+                seconds_between(last_wall, wall) - (steady - last_steady).as_secs_f64()
+            });
+        let sample =
+            self.sampler.sample(unix_millis(wall), steady - self.started, &snapshots, &system);
+        let cluster = self.operator.link.cluster();
+        self.sampler.retain(|node| cluster.is_up(node));
+        let missing = cluster.missing();
+        self.note_certificate(&sample.row);
+        self.add_minute(&sample.row);
+
+        let mut recorded = self.operator.recorded.lock();
+        let changes = recorded.watch.look(&Look {
+            row: &sample.row,
+            processes: &sample.processes,
+            missing: &missing,
+            system: &system,
+            queued_bytes_max: self.operator.limits.queued_bytes_max as f64,
+            clock_jump,
+            uptime_seconds: self.started.elapsed().as_secs_f64(),
+        });
+        for change in changes {
+            recorded.history.add_event(event_of(&change, sample.row.time_ms));
+        }
+        self.operator.troubles.set(&recorded.watch.troubles());
+        recorded.history.add(Step::Second, sample.row);
+        recorded.processes = sample.processes;
+        recorded.system = system;
+        recorded.missing = missing;
+    }
+
+    /// Notes an event when a new certificate is served.
+    fn note_certificate(&self, row: &Row) {
+        if row.get(Column::CertificateLoads).is_some_and(|loads| loads > 0.0) {
+            self.operator.note("certificate", "A new TLS certificate is served");
+        }
+    }
+
+    /// Adds the row of the last minute when a new one begins.
+    fn add_minute(&mut self, row: &Row) {
+        let minute = |row: &Row| row.time_ms / Step::Minute.millis();
+        if let Some(first) = self.minute.first()
+            && minute(first) != minute(row)
+        {
+            let time_ms = minute(first) * Step::Minute.millis();
+            let mean = Row::mean(time_ms, &self.minute);
+            self.operator.recorded.lock().history.add(Step::Minute, mean);
+            self.minute.clear();
+        }
+        self.minute.push(row.clone());
+    }
+}
+
+/// Logs what began or ended, and makes it an event.
+fn event_of(change: &Change, time_ms: u64) -> Event {
+    let (kind, text) = match change {
+        Change::Began(trouble) => {
+            let (kind, summary, fix, page) =
+                (trouble.kind, &trouble.summary, trouble.fix, &trouble.page);
+            tracing::warn!(kind, summary, fix, page, "trouble began");
+            ("trouble_begin", trouble.summary.clone())
+        }
+        Change::Ended(trouble) => {
+            let seconds = time_ms.saturating_sub(trouble.since_ms) / 1_000;
+            tracing::info!(kind = trouble.kind, seconds, "trouble ended");
+            ("trouble_end", format!("{} lasted {seconds} s", trouble.kind))
+        }
+    };
+    Event { time_ms, kind: kind.to_owned(), text }
+}
+
+fn seconds_between(earlier: SystemTime, later: SystemTime) -> f64 {
+    match later.duration_since(earlier) {
+        Ok(time) => time.as_secs_f64(),
+        Err(error) => -error.duration().as_secs_f64(),
+    }
+}

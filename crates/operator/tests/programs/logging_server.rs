@@ -1,0 +1,63 @@
+//! A server that writes its log as JSON, with settings as TOML in its argument. Its channel `crash` panics
+//! at each message, and the end of a client with the parameter `panics` ends its event loop. The tests start
+//! it.
+
+use std::sync::Arc;
+
+use watchfire::{
+    Channel, Connect, Connected, HandleIn, Joined, Layers, LogFormat, Payload, Refusal, Refused,
+    Server, Socket, start_logging, stop_signal,
+};
+
+struct Crash;
+
+impl Channel for Crash {
+    type State = ();
+
+    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        Ok(Joined::with(()))
+    }
+
+    fn handle_in(&self, _: &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
+        panic!("the message of a panic");
+    }
+}
+
+/// Data of a client whose end panics, outside of any callback that catches it.
+struct PanicsAtTheEnd;
+
+impl Drop for PanicsAtTheEnd {
+    fn drop(&mut self) {
+        panic!("a requested panic");
+    }
+}
+
+fn connect(connect: &Connect<'_>) -> Result<Connected, Refused> {
+    let assigns = connect.params.text("panics").map(|_| Arc::new(PanicsAtTheEnd) as _);
+    Ok(Connected { assigns, ..Connected::default() })
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut layers = Layers::new();
+    layers.text("arguments", &std::env::args().nth(1).unwrap_or_default())?;
+    let mut settings = layers.settings()?;
+    settings.log.format = LogFormat::Json;
+    settings.server.listen = vec![([127, 0, 0, 1], 0).into()];
+    settings.server.drain_period = std::time::Duration::ZERO;
+    settings.admin.listen = vec![([127, 0, 0, 1], 0).into()];
+    start_logging(&settings.log)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let signal = stop_signal();
+        let stop = async { signal.await.expect("signals can be handled") };
+        let started = |started: &watchfire::Started| {
+            println!("{}\n{}", started.address, started.addresses_of("operator")[0]);
+        };
+        let server = Server::new(settings)
+            .with(watchfire_operator::Operator::new())
+            .channel("crash", Crash)
+            .on_connect(connect);
+        server.run(stop, started).await
+    })?;
+    Ok(())
+}
