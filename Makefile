@@ -83,7 +83,7 @@ api-docs: web
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) $(WORKSPACE) --no-deps --quiet
 
 features: ## Check the library with each of its features alone
-	for feature in "" cluster embed hooks jwt logging otlp profiles settings-file tls; do \
+	for feature in "" cluster embed hooks jwt logging otlp settings-file tls; do \
 	  RUSTFLAGS="-D warnings" $(CARGO) check $(LOCKED) --quiet -p watchfire --no-default-features --features "$$feature" || exit 1; done
 
 public-api: ## List the library's public items in crates/server/public-api.txt, and show what changed; installs cargo-public-api when it is missing
