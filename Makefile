@@ -169,6 +169,7 @@ test-observe: interop-build ## The operator's page, `watchfire top` in tmux, twe
 
 test-profiles: interop-build ## CPU profiles of a server and of commands under load, read by `go tool pprof`
 	@tests/install.sh go:golang-go python3:python3
+	$(CARGO) test $(LOCKED) -p watchfire-operator --test without_profiles
 	$(RUN_SUITES) profiles
 
 test-traces: interop-build ## Traces of a browser, servers and mirrors at a real OpenTelemetry collector, which Go builds once

@@ -43,20 +43,6 @@ fn status(server: &RunningServer, path: &str, headers: &[&str]) -> u16 {
 }
 
 #[test]
-fn a_program_without_profiles_says_which_feature_it_lacks() {
-    let server = start(settings());
-    for path in ["/debug/pprof/profile?seconds=1", "/debug/flamegraph"] {
-        let request =
-            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-        let answer = http_to(admin_address(&server), &request);
-        assert!(
-            answer.starts_with("HTTP/1.1 501 ") && answer.contains("--features profiles"),
-            "{answer}"
-        );
-    }
-}
-
-#[test]
 fn the_public_port_has_neither_metrics_nor_admin_calls() {
     let mut settings = settings();
     settings.admin.token = TOKEN.into();
