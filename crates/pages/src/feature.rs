@@ -54,14 +54,6 @@ pub enum PagesError {
 
 /// The web client, and the topics `page:*`, `sprites:*` and `site`; with `channels.open_rooms`, also
 /// `rooms:*`; the gateway to libp2p peers, and STUN.
-///
-/// ```
-/// use watchfire::{Pages, Server, Settings};
-///
-/// let mut settings = Settings::default();
-/// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
-/// let server = Server::new(settings).with(Pages::new()).start().unwrap();
-/// ```
 #[derive(Debug, Default)]
 pub struct Pages;
 
