@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+#[cfg(any(feature = "hooks", feature = "jwt", feature = "otlp"))]
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+#[cfg(any(feature = "hooks", feature = "jwt", feature = "otlp"))]
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore};
 
 /// Opens connections for requests over HTTP/1.1.
+#[cfg(any(feature = "hooks", feature = "jwt", feature = "otlp"))]
 pub(crate) type Connector = HttpsConnector<HttpConnector>;
 
 /// Opens connections to `http:` and `https:` addresses. Trusts the system's certificates.
+#[cfg(any(feature = "hooks", feature = "jwt", feature = "otlp"))]
 pub(crate) fn https_connector() -> Result<Connector, String> {
     let config = tls_config(system_roots())?;
     Ok(HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build())
