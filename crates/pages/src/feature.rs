@@ -1,6 +1,5 @@
 //! Everything about pages, as a feature: [`Pages`].
 
-use crate::format::part_name;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -9,8 +8,14 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use watchfire::feature::{
+    ClusterPart, Feature, FeatureError, Foundation, Gate, MetricSource, MetricWriter, Metrics,
+    OwnClientKey, Part, PartLink, Running, Started, TokenKey, Verdict, section_limits,
+};
+use watchfire::{P2pSettings, Settings};
 use watchfire_sockets::RequestHead;
 
+use crate::format::part_name;
 use crate::gateway::{self, Gateway, GatewayError, HostMetrics};
 use crate::page::{
     Availability, DenyCalls, DenyFileError, DenyList, DenyListWatcher, PageFeature, PageRules,
@@ -21,15 +26,6 @@ use crate::sites::{self, RequestTarget, SiteHosts, SiteShell, SitesError, restri
 use crate::sprites::SpriteFeature;
 use crate::stun::{self, Announced, StunError, StunMetrics};
 use crate::visitors::VisitorFeature;
-use watchfire::feature::OwnClientKey;
-use watchfire::feature::TokenKey;
-use watchfire::feature::section_limits;
-use watchfire::feature::{ClusterPart, PartLink};
-use watchfire::feature::{
-    Feature, FeatureError, Foundation, Gate, Part, Running, Started, Verdict,
-};
-use watchfire::feature::{MetricSource, MetricWriter, Metrics};
-use watchfire::{P2pSettings, Settings};
 
 /// Why a server with pages cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +88,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     let Foundation { settings, secret, seed, cluster, addresses, metrics, .. } = foundation;
     let sender = Arc::new(foundation.endpoint.clone());
     let link = |name| PartLink::new(cluster, part_name(name));
+    gateway::check_addresses(&settings.p2p)?;
     let sites = Arc::new(SiteHosts::new(&settings.sites)?);
     let announced = stun::announced(&settings.stun)?;
     let deny_list = Arc::new(DenyList::open(&settings.pages.deny_file)?);

@@ -5,11 +5,11 @@
 //!
 //! [`GatewayRouter`]: super::router::GatewayRouter
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use watchfire_content::{Block, Cid, Multihash};

@@ -5,10 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream as StdStream;
 use std::pin::Pin;
 
+use watchfire::feature::OwnClientKey;
 use watchfire_page_client::{Connection, Connector};
 use watchfire_sockets::{Adopter, ClientAddress, HandoffConnection};
-
-use watchfire::feature::OwnClientKey;
 
 /// Creates a socket pair and gives one end to the event loops, as if a client had connected.
 pub(super) struct SocketPairConnector {

@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::interval;
+use watchfire::feature::OwnClientKey;
+use watchfire::{DhtRole, P2pSettings};
 use watchfire_content::Cid;
 use watchfire_p2p::{Dht, Host, HostLimits, HostSettings, Multiaddr, StartError, SwarmKeyError};
 use watchfire_sockets::Adopter;
@@ -22,8 +24,6 @@ use super::host_metrics::HostMetrics;
 use super::router::{Direction, GatewayRouter, NewTransfer};
 use super::transfer::{PageTransfer, TransferShared};
 use crate::page::Availability;
-use watchfire::feature::OwnClientKey;
-use watchfire::{DhtRole, P2pSettings};
 
 /// Available pages that are announced to content routing. Further pages are not announced.
 const PROVIDED_MAX: usize = 1024;
@@ -128,10 +128,16 @@ impl Drop for Gateway {
 
 /// Checks the settings and the files that they name, without starting anything.
 pub(crate) fn check(settings: &P2pSettings) -> Result<(), GatewayError> {
+    check_addresses(settings)?;
     if settings.is_on() {
         host_settings(settings)?.check()?;
     }
     Ok(())
+}
+
+/// Checks the addresses of the settings, also while the gateway is off.
+pub(crate) fn check_addresses(settings: &P2pSettings) -> Result<(), GatewayError> {
+    addresses("p2p.announce", &settings.announce).map(drop)
 }
 
 fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
@@ -155,7 +161,7 @@ fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
     })
 }
 
-/// What the thread of the gateway starts with.
+/// The state with which the thread of the gateway starts.
 struct GatewayStart {
     settings: HostSettings,
     is_providing: bool,

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use watchfire_p2p::HostStats;
-
 use watchfire::feature::{MetricSource, MetricWriter};
+use watchfire_p2p::HostStats;
 
 /// The latest counts of the libp2p host.
 #[derive(Clone, Debug, Default)]

@@ -18,5 +18,5 @@ mod router;
 mod transfer;
 
 pub use host::GatewayError;
-pub(crate) use host::{Gateway, check};
+pub(crate) use host::{Gateway, check, check_addresses};
 pub(crate) use host_metrics::HostMetrics;

@@ -1,9 +1,9 @@
 //! Finds the page that a wanted block belongs to, and the transfer that fetches it.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use watchfire_content::{Cid, Multihash};
 use watchfire_p2p::{FallbackSource, RequestOrigin};
@@ -261,12 +261,13 @@ impl FallbackSource for GatewayRouter {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::format::part_name;
     use watchfire::feature::{Cluster, PartLink};
     use watchfire_content::Block;
     use watchfire_tracker::Have;
     use watchfire_types::PeerId;
+
+    use super::*;
+    use crate::format::part_name;
 
     fn root(text: &'static str) -> Cid {
         Block::raw(text.into()).expect("the block is short").cid().clone()

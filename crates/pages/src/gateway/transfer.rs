@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval};
+use watchfire::feature::OwnClientKey;
 use watchfire_bitswap::Want;
 use watchfire_content::dag_pb::Node;
 use watchfire_content::{Block, Cid, Codec, Multihash};
@@ -16,7 +17,6 @@ use super::block_buffer::{BlockBuffer, TransferId};
 use super::page_source::PageSource;
 use super::router::{Direction, GatewayRouter, NewTransfer};
 use crate::page::Availability;
-use watchfire::feature::OwnClientKey;
 
 /// How often a transfer checks whether it is still needed.
 const CHECK_PERIOD: Duration = Duration::from_millis(500);

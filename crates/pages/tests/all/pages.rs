@@ -1,12 +1,11 @@
 //! The page protocol, as a browser uses it.
 
-use crate::support;
-
-use crate::server as watchfire;
-use crate::support::{Client, metric, settings};
 use serde_json::{Value, json};
 use watchfire::Server;
 use watchfire_pages::{Pages, PagesError};
+
+use crate::support::{Client, metric, settings};
+use crate::{server as watchfire, support};
 
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
 
@@ -326,4 +325,14 @@ fn a_server_with_pages_keeps_its_own_topics() {
         assert!(response.starts_with(&format!("http/1.1 {status}")), "{topic}: {response}");
         assert_eq!(response.contains("topic_invalid"), status == 400, "{topic}: {response}");
     }
+}
+
+#[test]
+fn an_address_that_is_none_prevents_the_start_also_without_a_gateway() {
+    let mut announced = settings();
+    announced.p2p.announce = vec!["/ip4/1.2.3/tcp/1".into()];
+    let text = "p2p: cannot use p2p.announce \"/ip4/1.2.3/tcp/1\": write an address such as";
+    let server = || Server::new(announced.clone()).with(Pages::new());
+    assert!(server().check().unwrap_err().to_string().starts_with(text));
+    assert!(server().start().err().expect("no start").to_string().starts_with(text));
 }
