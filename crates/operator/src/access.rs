@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::time::sleep;
-
 use watchfire::feature::Metrics;
 
 /// Refusals are counted for this long.

@@ -4,12 +4,11 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use watchfire_types::ShardId;
-
 use watchfire::internal::{
     ClientId, ConnectionId, ConnectionQuery, FoundConnections, ShardAnswer, ShardQuestion,
     WatchAnswer,
 };
+use watchfire_types::ShardId;
 
 /// A call about the clients of a process. The answer is JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]

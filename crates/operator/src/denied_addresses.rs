@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use watchfire_tracker::network_of;
-use watchfire_types::NodeId;
-
 use watchfire::feature::{ClusterPart, PartLink};
 use watchfire::internal::now_ms;
+use watchfire_tracker::network_of;
+use watchfire_types::NodeId;
 
 /// The most entries. A further address is not denied, and its operator is told.
 const ENTRIES_MAX: usize = 1_000;
@@ -130,8 +129,9 @@ pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
 mod tests {
     use std::sync::Arc;
 
-    use super::*;
     use watchfire::feature::{Cluster, PartName};
+
+    use super::*;
 
     const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -7,7 +7,14 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
+use http::StatusCode;
 use parking_lot::Mutex;
+use watchfire::feature::{
+    ClusterPart, Feature, FeatureError, Foundation, Gate, MetricWriter, Part, PartLink, PartName,
+    Running, Started, Verdict, refuse_call as refuse,
+};
+use watchfire::internal::{log_requests, state_file};
+use watchfire::{LogSettings, Settings};
 use watchfire_sockets::RequestHead;
 
 use super::FORMAT;
@@ -19,13 +26,6 @@ use super::profiles::ProfileCalls;
 use super::recorder::RecorderThread;
 use super::troubles::TroubleMetrics;
 use super::view::{OperatorParts, OperatorView};
-use watchfire::feature::MetricWriter;
-use watchfire::feature::{ClusterPart, PartLink, PartName};
-use watchfire::feature::{
-    Feature, FeatureError, Foundation, Gate, Part, Running, Started, Verdict,
-};
-use watchfire::internal::{log_requests, state_file};
-use watchfire::{LogSettings, Settings};
 
 /// The name of the feature, and of its listeners.
 const NAME: &str = "operator";
@@ -128,18 +128,12 @@ struct Routes {
 impl OperatorPart {
     /// The routes of this feature, and those that other parts have for the operator.
     fn routes(&self, parts: &[Arc<dyn Part>]) -> Routes {
-        let merge = |all: Router, part: &Arc<dyn Part>| all.merge(part.clone().operator_routes());
-        let guarded = match self.access.has_token() {
-            true => parts.iter().fold(Router::new(), merge),
-            false => Router::new(),
-        };
-        let guard = middleware::from_fn_with_state(self.access.clone(), authorize);
-        let calls = match guarded.has_routes() {
-            true => guarded.route_layer(guard),
-            false => guarded,
-        };
-        let calls = calls
-            .merge(self.view.clone().routes(self.access.clone()))
+        // Without a token, the parts have no calls.
+        let of_parts = parts.iter().filter(|_| self.access.has_token());
+        let of_parts = of_parts.map(|part| part.clone().operator_routes());
+        let calls = of_parts
+            .fold(self.view.clone().routes(), Router::merge)
+            .route_layer(middleware::from_fn_with_state(self.access.clone(), authorize))
             .merge(self.profiles.clone().routes(self.access.clone()));
         let keyed: Vec<Router> =
             parts.iter().filter_map(|part| part.clone().keyed_operator_routes()).collect();
@@ -150,11 +144,21 @@ impl OperatorPart {
     }
 }
 
-/// Refuses requests without the operator's token.
+/// Refuses requests without the token. If there is no token, requests may only read.
 async fn authorize(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
-    match access.permits(request.headers()) {
+    if access.has_token() {
+        return match access.permits(request.headers()) {
+            true => next.run(request).await,
+            false => access.deny().await,
+        };
+    }
+    match request.method().is_safe() {
         true => next.run(request).await,
-        false => access.deny().await,
+        false => refuse(
+            StatusCode::FORBIDDEN,
+            "no token",
+            "Set admin.token to allow changes; without it the listener only reads.",
+        ),
     }
 }
 

@@ -13,11 +13,11 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::uri::Authority;
 use http::{HeaderMap, StatusCode, Version, header};
+use watchfire::feature::refuse_call as refuse;
 use watchfire_sockets::is_host_and_port;
 
 use super::access::Access;
 use super::page;
-use watchfire::feature::refuse_call as refuse;
 
 /// The rules of one listener.
 pub(super) struct Guard {

@@ -16,11 +16,11 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use watchfire::AdminSettings;
+use watchfire::internal::{self, serve_latest};
 
 use super::access::Access;
 use super::guard::{Guard, LocalAddress, guard};
-use watchfire::AdminSettings;
-use watchfire::internal::{self, serve_latest};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant as SystemInstant, SystemTime};
 
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
+use watchfire::internal::unix_millis;
 
 use super::record::{Column, Event, HistoryFileError, Row, Sampler, Step, SystemFigures};
 use super::troubles::{Change, Look};
 use super::view::OperatorView;
-use watchfire::internal::unix_millis;
 
 /// The time between two samples.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -37,9 +37,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use watchfire::feature::MetricWriter;
 
 use super::record::{Column, ProcessFigures, Row, SystemFigures};
-use watchfire::feature::MetricWriter;
 
 /// The page that says how to confirm a trouble and what to do.
 const PAGE: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/reference/diagnosis.md");

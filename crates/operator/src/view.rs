@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use watchfire::feature::{ClusterPart, PartLink, PendingResponse};
+use watchfire::internal::{log_level, now_ms, set_log_level};
+use watchfire::{Endpoint, Limits};
 use watchfire_types::NodeId;
 
 use super::client_call::ClientCall;
@@ -18,11 +21,6 @@ use super::metrics_page::MetricsPage;
 use super::record::{Event, Step};
 use super::recorded::Recorded;
 use super::troubles::TroubleMetrics;
-use watchfire::Endpoint;
-use watchfire::Limits;
-use watchfire::feature::{ClusterPart, PartLink, PendingResponse};
-use watchfire::internal::now_ms;
-use watchfire::internal::{log_level, set_log_level};
 
 /// How long the shards of this process have to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);

@@ -7,7 +7,6 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-
 use watchfire::internal::{Kind, Snapshot, Value};
 
 /// The text of these metrics.
@@ -60,8 +59,9 @@ impl Collector for Exposition {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use watchfire::internal::{Buckets, Family, Merge};
+
+    use super::*;
 
     #[test]
     fn each_kind_of_metric_has_its_lines() {

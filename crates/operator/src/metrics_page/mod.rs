@@ -11,10 +11,9 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use http::header;
 use tokio::task::JoinSet;
-use watchfire_types::NodeId;
-
 use watchfire::feature::{ClusterPart, MetricWriter, Part, PartLink, PendingResponse};
 use watchfire::internal::Snapshot;
+use watchfire_types::NodeId;
 
 /// Everything that `/metrics` shows, collected when it is requested.
 pub(crate) struct MetricsPage {

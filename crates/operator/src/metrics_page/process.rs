@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
-
 use watchfire::internal::{Family, Kind, Labels, Merge, Value};
 
 /// The system's counts of this process. A count that cannot be read is missing.

@@ -111,8 +111,9 @@ fn prepare() -> Result<(), ProfileError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::{Duration, Instant};
+
+    use super::*;
 
     /// Uses CPU time for a while.
     #[inline(never)]

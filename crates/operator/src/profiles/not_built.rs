@@ -6,11 +6,10 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
+use watchfire::feature::{ClusterPart, PartLink, refuse_call as refuse};
 use watchfire_types::NodeId;
 
 use crate::access::Access;
-use watchfire::feature::refuse_call as refuse;
-use watchfire::feature::{ClusterPart, PartLink};
 
 const NOT_BUILT: &str = "This program was built without the feature \"profiles\". To get profiles, \
     install another one: cargo install watchfire-cli --features profiles";

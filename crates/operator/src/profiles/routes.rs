@@ -17,14 +17,13 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, sleep};
+use watchfire::feature::{ClusterPart, PartLink, PendingResponse, refuse_call as refuse};
 use watchfire_types::NodeId;
 
 use super::cpu_profile::ProfileError;
 use super::job::Job;
 use super::messages::{Call, Format, Started, Taken};
 use crate::access::Access;
-use watchfire::feature::refuse_call as refuse;
-use watchfire::feature::{ClusterPart, PartLink, PendingResponse};
 
 /// The longest profile. A connection to the operator's listener may last twice as long.
 const SECONDS_MAX: u64 = 60;

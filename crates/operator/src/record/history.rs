@@ -20,7 +20,7 @@
 //! The recorder makes the row of a minute from the seconds of that minute: the mean, and of a quantile the
 //! largest (`Row::mean`). So 15 minutes are known by the second, and 24 hours by the minute.
 //!
-//! # What can happen to the file
+//! # Faults of the file
 //!
 //! - The machine loses power within a write. Each slot ends with 8 bytes of a SHA-256 of its content, so a slot
 //!   that was half written counts as empty. One second is missing, and nothing else.

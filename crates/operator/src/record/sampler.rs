@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use serde::Serialize;
+use watchfire::internal::{Buckets, Labels, Snapshot, Value};
 use watchfire_types::NodeId;
 
 use super::columns::{BUSY, Column, Kind, Series, System};
 use super::system::SystemFigures;
-use watchfire::internal::{Buckets, Labels, Snapshot, Value};
 
 /// The figures of one moment, in the order of [`Column::ALL`]. A figure that is not known is NaN.
 #[derive(Clone, Debug, PartialEq)]
@@ -308,8 +308,9 @@ fn quantile(buckets: &Buckets, q: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use watchfire::internal::{Family, Kind, Merge};
+
+    use super::*;
 
     fn snapshot(joins: u64, fast: u64, slow: u64) -> Snapshot {
         let series = |labels: &[(&str, &str)], value| {
