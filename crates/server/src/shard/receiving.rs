@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use watchfire_channels::{Action, ConversationLimits, Message, Payload};
+use watchfire_hub::SubscriptionId;
 use watchfire_sockets::Sockets;
 
 use super::client::{Client, Transport, Use};
@@ -86,25 +87,34 @@ impl Shard {
             && found.is_some_and(|id| self.shared.registry.is_relay(self.records[id].number));
         let counts = !is_relay && !matches!(action, Action::Heartbeat);
         if counts && !client.rates.spend(now, is_join, limits) {
-            self.shared.metrics.refused(if is_join {
-                "joins_per_second"
-            } else {
-                "messages_per_second"
-            });
-            let name = if is_join {
-                "joins_per_second_per_socket"
-            } else {
-                "messages_per_second_per_socket"
+            let (reason, name, max) = match is_join {
+                true => (
+                    "joins_per_second",
+                    "joins_per_second_per_socket",
+                    limits.joins_per_second_per_socket,
+                ),
+                false => (
+                    "messages_per_second",
+                    "messages_per_second_per_socket",
+                    limits.messages_per_second_per_socket,
+                ),
             };
-            let max = if is_join {
-                limits.joins_per_second_per_socket
-            } else {
-                limits.messages_per_second_per_socket
-            };
+            self.shared.metrics.refused(reason);
             let reply = Reply::error(json!({ "reason": "too fast", "limit": name, "max": max }));
             return self.answer(sockets, key, &message.join_ref, message, &reply);
         }
+        self.act(sockets, key, message, found, action);
+    }
 
+    /// Does what a message of a client asks. `found` is the client's subscription of its topic.
+    fn act(
+        &mut self,
+        sockets: &mut Sockets,
+        key: u32,
+        message: &Message<'_>,
+        found: Option<SubscriptionId>,
+        action: Action,
+    ) {
         match action {
             Action::Heartbeat => {
                 let serializer = self.clients[key as usize].serializer;
