@@ -1,4 +1,4 @@
-//! What a server is made of: features, and their parts.
+//! Features and their parts, of which a server is made.
 //!
 //! A [`Feature`] is given to a server with [`Server::with`](crate::Server::with). From the
 //! [`Foundation`] of a process it builds [`Part`]s. A part has channels, routes, metrics, messages to

@@ -101,7 +101,7 @@ impl Server {
         };
         machines::settle(server.cluster(), links.as_ref()).await;
         let addresses = server.addresses().to_vec();
-        let feature_addresses = server.feature_addresses().to_vec();
+        let feature_addresses = server.feature_addresses.clone();
         let address = addresses[0];
         started(&Started { address, addresses, feature_addresses, processes: 1 });
         server.prepared().await;

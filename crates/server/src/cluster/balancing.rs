@@ -1,6 +1,6 @@
 //! Selects the processes that get new connections.
 //!
-//! # What goes wrong without it
+//! # The faults without it
 //!
 //! Each process listens on the port with sockets of its own (SO_REUSEPORT), and the kernel gives a new
 //! connection to one of all these sockets, by a hash. It knows neither how full a process is nor what

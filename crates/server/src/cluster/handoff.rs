@@ -1,6 +1,6 @@
 //! Hands connections to other processes of the machine, and receives theirs.
 //!
-//! # What goes wrong without it
+//! # The faults without it
 //!
 //! The kernel gives a connection to a process before anyone has read a byte of it. That can be the wrong
 //! one in three ways:
@@ -16,9 +16,9 @@
 //! over a socket between the two processes (`watchfire_cluster::workers::HandoffSocket`). The client
 //! notices nothing: no response has been sent yet. Nothing moves after a WebSocket has been accepted.
 //!
-//! # Who takes it
+//! # The receiver
 //!
-//! The emptiest process with enough room, by the last reported loads. These are old by up to half a
+//! The emptiest process with enough room gets it, by the last reported loads. These are old by up to half a
 //! second, so the receiver may have become full meanwhile, and then hands the connection on. Two full
 //! processes that each think the other has room would send it back and forth. So the message has a bit
 //! for each process that has had the connection, and none gets it twice. To a process that is only

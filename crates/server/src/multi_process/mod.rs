@@ -78,8 +78,7 @@ pub struct Started {
     pub address: SocketAddr,
     /// All addresses on which the server listens, in the order of the settings.
     pub addresses: Vec<SocketAddr>,
-    /// The addresses on which features listen for themselves, by the names of the features.
-    pub feature_addresses: FeatureAddresses,
+    pub(crate) feature_addresses: FeatureAddresses,
     /// The number of processes that serve clients.
     pub processes: usize,
 }
@@ -87,8 +86,7 @@ pub struct Started {
 impl Started {
     /// The addresses on which a feature listens for itself; none if there is no such feature.
     pub fn addresses_of(&self, feature: &str) -> &[SocketAddr] {
-        let found = self.feature_addresses.iter().find(|(name, _)| *name == feature);
-        found.map_or(&[], |(_, addresses)| addresses)
+        self.feature_addresses.of(feature)
     }
 }
 

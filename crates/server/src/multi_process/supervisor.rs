@@ -26,7 +26,7 @@ use crate::tls;
 /// How long a process may take to end after its drain.
 const END_GRACE: Duration = Duration::from_secs(10);
 
-/// What the supervisor has opened for its workers.
+/// The listeners and the rest that the supervisor has opened for its workers.
 struct OpenServer {
     workers: u16,
     /// The listeners of each worker.
@@ -97,7 +97,7 @@ impl OpenServer {
     }
 }
 
-/// What the supervisor notes about its workers.
+/// The notes of the supervisor about its workers.
 #[derive(Clone, Default)]
 struct Noted {
     hangups: Arc<Mutex<Hangups>>,

@@ -15,7 +15,16 @@ use crate::settings::Settings;
 pub(super) type OnStart = Box<dyn FnOnce(&Endpoint)>;
 
 /// The addresses of the features' own listeners, by the names of the features.
-pub(crate) type FeatureAddresses = Vec<(&'static str, Vec<SocketAddr>)>;
+#[derive(Clone, Debug)]
+pub(crate) struct FeatureAddresses(Vec<(&'static str, Vec<SocketAddr>)>);
+
+impl FeatureAddresses {
+    /// The addresses of one feature; none if there is no such feature.
+    pub fn of(&self, feature: &str) -> &[SocketAddr] {
+        let found = self.0.iter().find(|(name, _)| *name == feature);
+        found.map_or(&[], |(_, addresses)| addresses)
+    }
+}
 
 /// The settings of a server, and what an application gave it.
 pub(super) struct Given {
@@ -42,6 +51,7 @@ impl Given {
             listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
         };
         let pairs = self.features.iter().zip(&listeners.0);
-        pairs.map(|(feature, listeners)| (feature.name(), addresses(listeners))).collect()
+        let named = pairs.map(|(feature, listeners)| (feature.name(), addresses(listeners)));
+        FeatureAddresses(named.collect())
     }
 }

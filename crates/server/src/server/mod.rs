@@ -44,8 +44,8 @@ pub use self::start_error::StartError;
 /// ```
 pub struct Server {
     given: Given,
-    /// The first channel with an invalid pattern, which [`Server::start`] reports.
-    bad_pattern: Option<StartError>,
+    /// The first fault of what it was given, which [`Server::start`] reports.
+    fault: Option<StartError>,
 }
 
 impl Server {
@@ -59,7 +59,7 @@ impl Server {
             on_start: Vec::new(),
             return_memory: None,
         };
-        Server { given, bad_pattern: None }
+        Server { given, fault: None }
     }
 
     /// Adds a channel for the topics of a pattern: an exact topic, or a prefix with one `*` at the
@@ -67,7 +67,7 @@ impl Server {
     pub fn channel(mut self, pattern: &str, channel: impl Channel) -> Self {
         if let Err(source) = self.given.registry.add(pattern, channel) {
             let pattern = pattern.to_owned();
-            self.bad_pattern.get_or_insert(StartError::Pattern { pattern, source });
+            self.fault.get_or_insert(StartError::Pattern { pattern, source });
         }
         self
     }
@@ -137,6 +137,10 @@ impl Server {
 
     /// Gives the server a feature: its channels, its routes, and everything else that it adds.
     pub fn with(mut self, feature: impl Feature + 'static) -> Self {
+        let name = feature.name();
+        if self.given.features.iter().any(|other| other.name() == name) {
+            self.fault.get_or_insert(StartError::FeatureTwice { name });
+        }
         self.given.features.push(Box::new(feature));
         self
     }
@@ -172,7 +176,7 @@ impl Server {
 
     /// Starts this process of the server.
     pub(crate) fn start_as(mut self, mut role: ProcessRole) -> Result<RunningServer, StartError> {
-        self.bad_pattern.take().map_or(Ok(()), Err)?;
+        self.fault.take().map_or(Ok(()), Err)?;
         let plan = Plan::check(&self.given.settings, role.inherited.is_some())?;
         let listeners = match role.listeners.take() {
             Some(listeners) => listeners,

@@ -1,4 +1,4 @@
-//! What the server reads before it builds anything: the settings, and the files that they name.
+//! The plan: the settings, and the files that they name, read before the server builds anything.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::proxies::TrustedProxies;
 use crate::settings::Settings;
 use crate::tls::{self, PreparedTls};
 
-/// What the settings of one process mean.
+/// The meaning of the settings of one process.
 pub(super) struct Plan {
     pub auth: Option<Arc<dyn Auth>>,
     pub hooks: Option<Arc<Hooks>>,

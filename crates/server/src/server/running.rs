@@ -38,7 +38,7 @@ pub struct RunningServer {
     pub(super) metrics: Arc<Metrics>,
     pub(super) drain_period: Duration,
     /// The listeners of each feature, by its name.
-    pub(super) feature_addresses: FeatureAddresses,
+    pub(crate) feature_addresses: FeatureAddresses,
     /// `None`: the server reads no tokens.
     pub(super) auth: Option<Arc<dyn Auth>>,
     /// Fetches the keys of clients' tokens until it is dropped.
@@ -65,12 +65,7 @@ impl RunningServer {
 
     /// The addresses on which a feature listens for itself; none if there is no such feature.
     pub fn addresses_of(&self, feature: &str) -> &[SocketAddr] {
-        let found = self.feature_addresses.iter().find(|(name, _)| *name == feature);
-        found.map_or(&[], |(_, addresses)| addresses)
-    }
-
-    pub(crate) fn feature_addresses(&self) -> &[(&'static str, Vec<SocketAddr>)] {
-        &self.feature_addresses
+        self.feature_addresses.of(feature)
     }
 
     /// The running part of a feature that has this type.

@@ -91,6 +91,12 @@ pub enum StartError {
     /// The backend of hooks cannot be used.
     #[error("hooks: {0}")]
     Hooks(#[from] HookError),
+    /// Two features have the same name.
+    #[error("cannot start with two features named {name:?}: give the server one of them")]
+    FeatureTwice {
+        /// The name.
+        name: &'static str,
+    },
     /// A feature cannot start.
     #[error("{0}")]
     Feature(FeatureError),

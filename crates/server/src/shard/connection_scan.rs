@@ -11,7 +11,7 @@
 //! [`CHECKED_AFTER`] connections, because reading it costs as much as looking at one; so a slice is longer than
 //! 1 ms by 128 looks at most.
 //!
-//! # What changes between two slices
+//! # Changes between two slices
 //!
 //! Connections open, close and get other values while a scan runs, so its answer is no state of one moment:
 //!

@@ -1,4 +1,4 @@
-//! What waits in a shard: requests that a feature parked, upgrade requests about which the backend
+//! Everything that waits in a shard: requests that a feature parked, upgrade requests about which the backend
 //! decides, joins of clients that read slowly, and messages that arrive before their join ends.
 //!
 //! A parked request has a key with one of two high bits, so that it differs from the keys of clients. A

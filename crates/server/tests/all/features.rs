@@ -9,6 +9,13 @@ use watchfire_operator::Operator;
 use crate::support::{Client, get, metric, settings};
 
 #[test]
+fn a_feature_that_is_given_twice_prevents_the_start() {
+    let server = Server::new(settings()).with(Operator::new()).with(Operator::new());
+    let error = server.start().err().expect("the server does not start").to_string();
+    assert!(error.starts_with("cannot start with two features named \"operator\""), "{error}");
+}
+
+#[test]
 fn a_feature_is_added_with_one_call() {
     let server = Server::new(settings()).with(greetings::Greetings).with(Operator::new());
     let server = server.start().expect("the server starts");
