@@ -27,7 +27,7 @@
 //! worker has its share of every phase and of every moment, and no worker waits for another. A load
 //! has the same users, at the same times and with the same sessions, with any number of workers.
 //!
-//! # What is not balanced
+//! # The limit of the balance
 //!
 //! A slow machine gets as many users as a fast one. It shows as lateness in the results, not as fewer
 //! users. The users of a worker that fails are not given to others: its part is reported as missing,

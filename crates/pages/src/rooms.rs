@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-
-use watchfire::feature::Part;
-use watchfire::feature::Registry;
+use watchfire::feature::{Part, Registry};
 use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 
 /// Rooms, as a feature of the server.

@@ -14,7 +14,7 @@
 //! A redirect or a proxy would cost the client a round trip, or the server a second connection. The
 //! kernel can pass an open descriptor to another process, so the connection itself moves.
 //!
-//! # What moves
+//! # The connections that move
 //!
 //! A connection moves only before its request was answered. The descriptor travels with the bytes that
 //! were read and not answered, because they are no longer in the kernel. A PROXY header that was not

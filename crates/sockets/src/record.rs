@@ -6,7 +6,7 @@
 //! 15 KB for a connection: a million idle clients would need 15 GB. As records of 40 bytes they need
 //! 40 MB. The assertion below keeps this number true.
 //!
-//! # What makes a record small
+//! # The reasons for its size
 //!
 //! - It has no buffer. All sockets of a shard are read into one buffer of 64 KiB, and a message that
 //!   arrives in one piece is decoded there. Only the rest of a partial head or message is kept, in

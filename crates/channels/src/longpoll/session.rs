@@ -28,7 +28,7 @@
 //! the first. The newer one is parked, and the older one answered [`Status::NoContent`]. Otherwise a
 //! message could go to a connection that nobody reads.
 //!
-//! # What the session does not promise
+//! # The limit of its promise
 //!
 //! An answer that was written is not queued any more. If the connection breaks under it, its messages
 //! are lost, and the session goes on. A topic with a history gives them back.

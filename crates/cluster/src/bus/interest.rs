@@ -2,7 +2,7 @@
 //!
 //! Without I/O: a driver sends its outputs, and passes received frames and ticks to it.
 //!
-//! # What goes wrong without acknowledgements
+//! # The fault without acknowledgements
 //!
 //! A client joins a topic on node 1, as its first subscriber there. Node 1 announces the topic, and
 //! answers the join immediately. Node 2 publishes a message of the topic before the announcement

@@ -3,7 +3,7 @@
 //! Each presence belongs to the node of its client, and only that node changes it. Another node has
 //! a copy while it has subscribers of the topic.
 //!
-//! # What goes wrong without interest
+//! # The cost without interest
 //!
 //! If every node had every presence, a server with 50 nodes and a million users, each on a topic of
 //! their own, would send 49 million messages for their joins, and keep 50 copies of each. With interest

@@ -5,10 +5,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use watchfire::feature::{ClusterPart, PartLink};
 use watchfire_tracker::Have;
 use watchfire_types::{NodeId, PeerId};
-
-use watchfire::feature::{ClusterPart, PartLink};
 
 /// The topic on which processes exchange the availability of pages. The process with the gateway
 /// subscribes to it.
@@ -222,11 +221,12 @@ pub(super) fn samples() -> watchfire::feature::Samples {
 
 #[cfg(test)]
 mod tests {
-    use crate::format::part_name;
     use std::sync::Arc;
 
-    use super::*;
     use watchfire::feature::Cluster;
+
+    use super::*;
+    use crate::format::part_name;
 
     const ALICE: PeerId = PeerId(1);
     const OWN_CLIENT: PeerId = PeerId(9);

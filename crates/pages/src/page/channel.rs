@@ -6,6 +6,8 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use watchfire::feature::{Metrics, OwnClientKey, RelayKind, retry_after_ms};
+use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use watchfire_tracker::{Have, JoinError, QuotaExceeded, RelayRefusal};
 use watchfire_types::PeerId;
 
@@ -14,10 +16,6 @@ use super::peer_json::{KnownPeer, PeerKind, counts_json};
 use super::replicated::{JoinRefusal, JoiningPeer, RelayError, ReplicatedPages};
 use super::trace_report::TraceReports;
 use crate::stun::Announced;
-use watchfire::feature::Metrics;
-use watchfire::feature::OwnClientKey;
-use watchfire::feature::{RelayKind, retry_after_ms};
-use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 
 /// Each relayed segment begins with a peer id of this many bytes.
 const PEER_BYTES: usize = 8;

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
+use axum::{Json, Router};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use watchfire::feature::{
+    ClusterPart, PartLink, PendingResponse, Unanswered, refuse_call as refuse,
+};
 use watchfire_content::{Cid, CidError};
 use watchfire_types::NodeId;
 
 use super::deny_list::{DenyFileError, DenyList};
 use super::replicated::ReplicatedPages;
-use watchfire::feature::refuse_call as refuse;
-use watchfire::feature::{ClusterPart, PartLink, PendingResponse, Unanswered};
 
 /// The calls that read and change the deny-list. A change is made on every machine of the server:
 /// each has a file of its own.

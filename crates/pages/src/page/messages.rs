@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use watchfire::feature::Address;
 use watchfire_tracker::Have;
 
 use super::peer_json::PeerKind;
-use watchfire::feature::Address;
 
 /// A message about a page.
 #[derive(Debug, Serialize, Deserialize)]

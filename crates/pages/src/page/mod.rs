@@ -16,25 +16,21 @@ mod trace_report;
 
 use std::sync::{Arc, OnceLock};
 
-use watchfire_types::Instant;
-
-use crate::stun::Announced;
-use watchfire::Limits;
-use watchfire::feature::OwnClientKey;
-use watchfire::feature::Part;
-use watchfire::feature::Registry;
-use watchfire::feature::{ClusterPart, Reporter};
-use watchfire::feature::{MetricWriter, Metrics};
-
-use channel::PageChannel;
-use trace_report::TraceReports;
-
 pub(crate) use availability::Availability;
+use channel::PageChannel;
 pub(crate) use deny_calls::DenyCalls;
 pub use deny_list::DenyFileError;
 pub(crate) use deny_list::{DenyList, DenyListWatcher};
 pub(crate) use name::check_cid;
 pub(crate) use replicated::{PageRules, ReplicatedPages};
+use trace_report::TraceReports;
+use watchfire::Limits;
+use watchfire::feature::{
+    ClusterPart, MetricWriter, Metrics, OwnClientKey, Part, Registry, Reporter,
+};
+use watchfire_types::Instant;
+
+use crate::stun::Announced;
 
 /// Pages, as a feature of the server.
 pub(crate) struct PageFeature {

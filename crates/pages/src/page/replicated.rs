@@ -11,6 +11,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use watchfire::feature::{
+    ClientSender, ClusterPart, PartLink, REPORT_ENTRIES_MAX, ReportWaker, Reporter, Seed,
+};
+use watchfire::{Body, ChannelAddress, Settings};
 use watchfire_tracker::{
     Change, Counts, DayUsage, Have, JoinError, LastAvailable, Output, PageLimits, Pages,
     QuotaExceeded, QuotaLimits, QuotaReports, Quotas, RelayRefusal, Rings,
@@ -22,11 +26,6 @@ use super::deny_list::DenyList;
 use super::messages::Message;
 use super::name::{TOPIC_PREFIX, topic_of};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
-use watchfire::Settings;
-use watchfire::feature::ClientSender;
-use watchfire::feature::Seed;
-use watchfire::feature::{ClusterPart, PartLink, REPORT_ENTRIES_MAX, ReportWaker, Reporter};
-use watchfire::{Body, ChannelAddress};
 
 /// Random rings of each page. A peer has at most two neighbours on each.
 const RINGS: usize = 3;
@@ -541,14 +540,13 @@ fn peer_message(page: &str, peer: PeerId, entry: PagePeer, have: Have) -> Messag
 
 #[cfg(test)]
 mod tests {
-    use crate::format::part_name;
     use bytes::Bytes;
+    use watchfire::feature::{Cluster, ParkedRequest, ProcessStarts, SendError};
     use watchfire_cluster::bus::{Bus, BusTotals, Loss, Readiness, SendError as NotSent};
     use watchfire_types::ShardId;
 
     use super::*;
-    use watchfire::feature::ParkedRequest;
-    use watchfire::feature::{Cluster, ProcessStarts, SendError};
+    use crate::format::part_name;
 
     const PAGE: &str = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
 

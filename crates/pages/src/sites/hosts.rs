@@ -1,9 +1,8 @@
 //! The hosts of sites. Below `localhost`, and below the domain of the settings, each page that is a
 //! folder of web pages has an origin of its own, `<cid>.<domain>`.
 
-use watchfire_content::Cid;
-
 use watchfire::SitesSettings;
+use watchfire_content::Cid;
 
 /// The longest label of a host name, in bytes.
 const LABEL_BYTES_MAX: usize = 63;

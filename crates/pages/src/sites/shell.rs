@@ -8,10 +8,10 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, header};
+use watchfire::feature::Metrics;
 
 use super::hosts::{RequestTarget, SiteHosts};
 use crate::web_client::{find, respond};
-use watchfire::feature::Metrics;
 
 /// The paths of a site's shell and worker. They hide files of the site with the same paths.
 const SHELL_PATH: &str = "/.watchfire/shell";

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::json;
+use watchfire::feature::{Metrics, SlotToken, TokenKey};
+use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use watchfire_types::PeerId;
 
 use super::grids::ReplicatedGrids;
@@ -11,9 +13,6 @@ use super::metrics::SpriteMetrics;
 use super::name::{TOPIC_PREFIX, check_grid_name};
 use super::slot::JoiningCarrier;
 use super::throw_message::Throw;
-use watchfire::feature::Metrics;
-use watchfire::feature::{SlotToken, TokenKey};
-use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 
 /// The channel of the topics `sprites:<grid>`.
 pub(super) struct SpriteChannel {

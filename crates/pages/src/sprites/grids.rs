@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use watchfire::feature::{Addresses, ClientSender, Cluster, ParkedRequest, PartLink, Seed};
+use watchfire::{ChannelAddress, Settings};
 use watchfire_types::{Instant, NodeId, PeerId};
 
 use super::messages::{Message, SlotState};
@@ -23,12 +25,6 @@ use super::slot::{Carrier, JoiningCarrier, LocalSlot, Parked, Poll, PollResponse
 use super::slots::{self, Slots};
 use super::state::{NoSlot, POLL_GAP_MAX, State};
 use super::throw_message::Throw;
-use watchfire::ChannelAddress;
-use watchfire::Settings;
-use watchfire::feature::Addresses;
-use watchfire::feature::Seed;
-use watchfire::feature::{ClientSender, ParkedRequest};
-use watchfire::feature::{Cluster, PartLink};
 
 /// Limits of grids, and how long slots are reserved.
 #[derive(Clone, Debug)]

@@ -19,17 +19,6 @@ mod throw_message;
 use std::sync::Arc;
 
 use axum::Router;
-use watchfire_types::Instant;
-
-use watchfire::Settings;
-use watchfire::feature::Addresses;
-use watchfire::feature::Part;
-use watchfire::feature::Seed;
-use watchfire::feature::TokenKey;
-use watchfire::feature::{ClientSender, Parking, Registry};
-use watchfire::feature::{ClusterPart, PartLink};
-use watchfire::feature::{MetricWriter, Metrics};
-
 use channel::SpriteChannel;
 use grids::{GridLimits, ReplicatedGrids};
 #[cfg(test)]
@@ -37,6 +26,12 @@ pub(crate) use messages::message_samples;
 use metrics::SpriteMetrics;
 use polling::Polling;
 use replication::GridReplication;
+use watchfire::Settings;
+use watchfire::feature::{
+    Addresses, ClientSender, ClusterPart, MetricWriter, Metrics, Parking, Part, PartLink, Registry,
+    Seed, TokenKey,
+};
+use watchfire_types::Instant;
 
 /// Sprites, as a feature of the server.
 pub(crate) struct SpriteFeature {

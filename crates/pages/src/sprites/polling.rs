@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::{Value, json};
+use watchfire::feature::{
+    Metrics, ParkResponse, ParkRoute, ParkedRequest, Parking, SlotToken, TokenKey, query_token,
+};
 use watchfire_sockets::RequestHead;
 use watchfire_types::{Instant, PeerId};
 
@@ -12,9 +15,6 @@ use super::grids::ReplicatedGrids;
 use super::metrics::SpriteMetrics;
 use super::slot::PollResponse;
 use super::throw_message::Throw;
-use watchfire::feature::Metrics;
-use watchfire::feature::{ParkResponse, ParkRoute, ParkedRequest, Parking};
-use watchfire::feature::{SlotToken, TokenKey, query_token};
 
 /// The bytes of a token and the JSON around it, in the body of a throw.
 const TOKEN_BYTES_MAX: u32 = 128;

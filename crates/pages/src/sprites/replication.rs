@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use watchfire::feature::{ClusterPart, Metrics, PartLink, PendingResponse};
 use watchfire_types::{NodeId, PeerId};
 
 use super::grids::ReplicatedGrids;
@@ -12,9 +13,6 @@ use super::name::{TOPIC_PREFIX, topic_of};
 use super::polling::Polling;
 use super::slot::Carrier;
 use super::state::State;
-
-use watchfire::feature::Metrics;
-use watchfire::feature::{ClusterPart, PartLink, PendingResponse};
 
 /// How much longer this process reserves a slot of another process than that process does.
 const RESERVATION_GRACE: Duration = Duration::from_secs(5);

@@ -12,6 +12,7 @@ use axum::routing::{get, post};
 use http::{StatusCode, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use watchfire::feature::SlotToken;
 use watchfire_types::NodeId;
 
 use super::grids::JoinError;
@@ -20,7 +21,6 @@ use super::name::check_grid_name;
 use super::polling::{Polling, stale_token};
 use super::slot::JoiningCarrier;
 use super::throw_message::InvalidThrow;
-use watchfire::feature::SlotToken;
 
 const CONTENT_TYPE: &str = "application/json; charset=utf-8";
 

@@ -5,10 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
-use watchfire_types::Instant;
-
 use watchfire::ChannelAddress;
 use watchfire::feature::{ParkResponse, ParkedRequest};
+use watchfire_types::Instant;
 
 /// A slot of a peer at this process.
 pub(super) struct LocalSlot {

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use watchfire::feature::Seed;
 use watchfire_tracker::Rings;
 use watchfire_types::{Instant, NodeId, PeerId};
 
 use super::throw_message::Edge;
-use watchfire::feature::Seed;
 
 /// The rings of a grid: left and right on the first, up and down on the second.
 const RINGS: usize = 2;

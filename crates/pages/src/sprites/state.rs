@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use watchfire::ChannelAddress;
+use watchfire::feature::ParkedRequest;
 use watchfire_types::{Instant, PeerId};
 
 use super::slot::{Carrier, LocalSlot, Poll, PollResponse};
 use super::slots::Slots;
 use super::throw_message::Edge;
-use watchfire::ChannelAddress;
-use watchfire::feature::ParkedRequest;
 
 /// A peer that polls counts as gone after this long without a waiting poll.
 pub(super) const POLL_GAP_MAX: Duration = Duration::from_secs(30);

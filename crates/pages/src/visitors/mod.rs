@@ -8,14 +8,11 @@ use std::time::{Duration, Instant as SystemInstant};
 use axum::Router;
 use parking_lot::Mutex;
 use serde_json::json;
+use watchfire::feature::{ClientSender, Cluster, Metrics, Part, Registry};
+use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 use watchfire_types::Instant;
 
 use crate::page::ReplicatedPages;
-use watchfire::feature::Cluster;
-use watchfire::feature::Metrics;
-use watchfire::feature::Part;
-use watchfire::feature::{ClientSender, Registry};
-use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 
 /// The topic with the number of visitors.
 const TOPIC: &str = "site";

@@ -1,18 +1,18 @@
 //! The operator's listener: where it is, whom it answers, and what it withstands.
 
-use crate::support;
-
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, admin_address, get, http, http_to, metric, settings};
 use watchfire::{
     Channel, HandleIn, Joined, Outcome, Payload, Refusal, RunningServer, Server, Settings, Socket,
     StartError,
 };
 use watchfire_operator::AdminError;
+
+use crate::support;
+use crate::support::{Client, admin_address, get, http, http_to, metric, settings};
 
 const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(20);

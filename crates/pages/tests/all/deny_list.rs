@@ -1,16 +1,16 @@
 //! An operator's tools for pages: the deny-list, quotas, and the address for reports.
 
-use crate::support;
-
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::support::{Client, get, http_to, metric, settings};
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Server, Settings, StartError};
 use watchfire_pages::PagesError;
+
+use crate::support;
+use crate::support::{Client, get, http_to, metric, settings};
 
 const CID: &str = "bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";

@@ -1,13 +1,13 @@
 //! The operator's view: figures over time, connections, topics, events, and the page.
 
-use crate::support;
-
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, http_to, metric, settings};
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Server, Settings};
+
+use crate::support;
+use crate::support::{Client, http_to, metric, settings};
 
 const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -1,9 +1,10 @@
 //! Hosts of sites: they serve the shell and the service worker, and nothing else.
 
-use crate::server as watchfire;
-use crate::support::{get, http, metric, settings};
 use watchfire::{RunningServer, Server};
 use watchfire_pages::{PagesError, SitesError};
+
+use crate::server as watchfire;
+use crate::support::{get, http, metric, settings};
 
 const CID: &str = "bafybeicl2vqmrnvrbfywpem5bcbbv2vx4fwsg5ooa6yvmczz3dvh5f7pzm";
 

@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::server as watchfire;
-use crate::support::{Client, get, http, metric, settings};
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Server, Settings};
+
+use crate::server as watchfire;
+use crate::support::{Client, get, http, metric, settings};
 
 const GRID: &str = "sprites:meadow";
 

@@ -1,7 +1,7 @@
 //! One link, without sockets and clocks: an ordered stream of bytes in each direction, over
 //! messages that may be lost, repeated or late.
 //!
-//! # What goes wrong without it
+//! # The fault without it
 //!
 //! The bus needs a stream of bytes, as a socket is. NATS delivers a message at most once: a server
 //! that dies, or a client that it considers slow, loses what was on its way. If the bytes of one packet

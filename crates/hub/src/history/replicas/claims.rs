@@ -5,7 +5,7 @@
 //! ([`Replicas::ranked`]): the one with the highest hash of topic and node. The second in this order is
 //! the *deputy*. The ranks need no messages; a change of owner does, and that is a *claim*.
 //!
-//! # What goes wrong without a claim
+//! # The faults without a claim
 //!
 //! Process 2 owns a topic, process 1 is the deputy, and process 3 has subscribers. Process 2 ends just
 //! after it wrote message 18. Process 3 has received it, process 1 has not.

@@ -1,13 +1,13 @@
 //! Sweeping: what is dropped, so that the memory of all logs is bounded.
 //!
-//! # What goes wrong without this
+//! # The fault without it
 //!
 //! The bounds of a log limit each topic, not their number, and they are checked when a message is
 //! written. A topic that nobody writes to any more would keep its last messages for ever. An application
 //! with a topic for each user keeps 512 bytes for the topic, 20 for its name, and 304 for one message of
 //! 200 bytes: 836 bytes. A million users who came once would take 836 MB.
 //!
-//! # What is dropped, and when
+//! # The order of dropping
 //!
 //! - *Old messages.* Each tick checks the next fiftieth of the topics, in the order of their names. So at
 //!   ten ticks a second every log is checked within five seconds, and with 100,000 topics a tick checks

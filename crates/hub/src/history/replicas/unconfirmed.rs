@@ -1,6 +1,6 @@
 //! Messages that are not safe yet: they wait for an owner, or only the owner may have them.
 //!
-//! # What goes wrong without this
+//! # The faults without it
 //!
 //! Process 3 publishes a message on a topic of process 2, and process 2 writes it as number 18. Then
 //! process 2 ends, before any other process has received it. The publisher was answered, the message is
@@ -8,7 +8,7 @@
 //! claim of the next owner takes two seconds: at 1,000 messages a second, 2,000 messages have nowhere to
 //! go.
 //!
-//! # What is kept, and until when
+//! # The kept messages
 //!
 //! - *Sent*: a process keeps each message that it published and sent to an owner, until it learns that a
 //!   second process has it. It learns that from the message itself, which comes back if it subscribes to

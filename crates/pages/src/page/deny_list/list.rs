@@ -1,10 +1,10 @@
 //! The list in memory.
 
-use parking_lot::{Mutex, RwLock};
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
+use parking_lot::{Mutex, RwLock};
 use watchfire_content::{Cid, Multihash};
 
 use super::file::{DenyFile, DenyFileError, Stamp};

@@ -1,10 +1,9 @@
 //! Watches the file of the deny-list for changes.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use super::list::DenyList;
 
