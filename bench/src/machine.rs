@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::process::kibibytes;
 
-/// The machine of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     pub cores: usize,

@@ -57,7 +57,6 @@ pub fn put_client_text(text: &str, out: &mut Vec<u8>) {
     put_client_frame(TEXT, text.as_bytes(), out);
 }
 
-/// Mask or unmask a payload.
 pub fn mask(mask: [u8; 4], payload: &mut [u8]) {
     for (byte, mask) in payload.iter_mut().zip(mask.iter().cycle()) {
         *byte ^= mask;
@@ -109,7 +108,6 @@ pub fn frame(bytes: &[u8]) -> Option<Frame<'_>> {
 
 /// One HTTP message, request or answer, at the start of `bytes`.
 pub struct HttpMessage<'a> {
-    /// The first line.
     pub line: &'a str,
     /// The head without its empty line.
     pub head: &'a str,

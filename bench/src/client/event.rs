@@ -5,6 +5,5 @@ pub enum Event {
     Joined,
     /// The measured message arrived.
     Message,
-    /// The server answered a heartbeat.
     HeartbeatAnswered,
 }

@@ -30,7 +30,6 @@ enum Received {
 }
 
 impl Phoenix {
-    /// Joins the lobby.
     pub fn in_lobby() -> Self {
         Phoenix { membership: None, awaited: 1 }
     }

@@ -71,7 +71,6 @@ mod tests {
     use super::*;
     use crate::message::BROADCAST_BYTES;
 
-    /// The reply of the socket to a text, and its event.
     fn response(socket: &mut SocketIo, text: &str) -> (String, Option<Event>) {
         let mut out = Vec::new();
         let event = socket.receive(text, &mut out).unwrap();

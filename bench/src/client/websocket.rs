@@ -42,7 +42,6 @@ impl Websocket {
         out.extend_from_slice(request.as_bytes());
     }
 
-    /// Push the measured message.
     pub fn push_message(&mut self, out: &mut Vec<u8>) {
         let push = match &self.protocol {
             Protocol::Phoenix(_) => &message::PUSH,

@@ -65,7 +65,6 @@ impl Delivery {
 /// Memory growth in bytes for each topic that has a member on every machine.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TopicMemory {
-    /// Of one machine.
     pub machine: f64,
     pub engine: f64,
 }
@@ -286,7 +285,6 @@ impl Bench<'_> {
     }
 }
 
-/// The client processes of all machines.
 pub(super) struct Clients(Vec<ClientProcesses>);
 
 impl Clients {

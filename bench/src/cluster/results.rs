@@ -18,7 +18,6 @@ const BROADCAST_RATIO_MAX: f64 = 1.05;
 /// The causes of missed targets, written by hand after a profile.
 const CAUSES: &str = include_str!("causes.md");
 
-/// The results of a run.
 pub struct Results<'a> {
     pub settings: &'a Settings,
     pub machine: Machine,

@@ -49,7 +49,6 @@ pub struct Case {
 /// The programs and folders of a run.
 pub struct Workspace {
     pub watchfire: Watchfire,
-    /// The storage of the registry.
     pub registry: PathBuf,
     /// Where the disk of the current case is mounted.
     pub folder: PathBuf,
@@ -119,7 +118,6 @@ impl Case {
         outcome
     }
 
-    /// Keep the logs of the programs.
     fn keep_logs(&self, workspace: &Workspace) -> Result<()> {
         let name = format!("{}-{}-{}", self.system.key(), self.image.tag(), self.hosts);
         let kept = workspace.failed.join(name);
@@ -337,7 +335,6 @@ impl std::fmt::Display for Case {
     }
 }
 
-/// The servers of a case.
 struct Servers {
     registry: Served,
     cache: Option<Served>,

@@ -79,7 +79,6 @@ impl Containerd {
         self.process.watched()
     }
 
-    /// Starts a pull.
     pub fn pull(&self, host: &Host<'_>, image: Image) -> Result<Pull> {
         let mut command = host.node.command("ctr")?;
         // With --debug it shows no progress bars, which would cost time for each layer.
@@ -110,7 +109,6 @@ fn configuration(folder: &Path, root: &Path) -> String {
     )
 }
 
-/// A pull of an image.
 pub struct Pull {
     process: Logged,
     /// When the host had fetched all of the image, after the start.

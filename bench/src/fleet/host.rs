@@ -21,7 +21,6 @@ pub fn use_reno(node: &Node) -> Result<()> {
 /// A host of the fleet. Its mounts end with the node's namespace.
 pub struct Host<'a> {
     pub node: &'a Node,
-    /// Its files.
     pub folder: PathBuf,
 }
 

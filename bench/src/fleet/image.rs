@@ -25,7 +25,6 @@ const WORDS: usize = 4096;
 /// A layer ends when fewer bytes than these are missing.
 const MISSING_BYTES_MAX: u64 = 1024;
 
-/// The layers of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image {
     /// Six layers of different sizes.
@@ -35,7 +34,6 @@ pub enum Image {
 }
 
 impl Image {
-    /// Its tag in the registry.
     pub fn tag(self) -> String {
         match self {
             Image::Usual { bytes } => format!("usual-{bytes}"),
@@ -97,7 +95,6 @@ fn put_json(blobs: &Path, value: &Value, kind: &str) -> Result<Value> {
     Ok(json!({ "mediaType": kind, "digest": format!("sha256:{digest}"), "size": text.len() }))
 }
 
-/// A written layer.
 struct Layer {
     digest: String,
     bytes: u64,

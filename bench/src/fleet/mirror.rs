@@ -16,7 +16,6 @@ use crate::swarm::testbed::Node;
 const PEER_PORT: u16 = 5001;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The Watchfire program.
 pub struct Watchfire {
     pub program: PathBuf,
     /// Whether its mirrors can share blobs with each other.
@@ -76,7 +75,6 @@ impl Watchfire {
     }
 }
 
-/// The files of a mirror.
 pub struct MirrorFiles<'a> {
     pub store: &'a Path,
     pub key: &'a Path,

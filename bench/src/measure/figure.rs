@@ -40,7 +40,6 @@ pub enum Figure {
 /// The figures of one server in one round.
 pub type Figures = BTreeMap<Figure, f64>;
 
-/// The median of every figure over rounds.
 pub fn medians(rounds: &[Figures]) -> Figures {
     let mut values = BTreeMap::<Figure, Vec<f64>>::new();
     for (figure, value) in rounds.iter().flatten() {

@@ -16,7 +16,6 @@ const INSIDE: &str = "BENCH_SCALE_INSIDE";
 pub const MANY_TCP_BUCKETS: u64 = 1 << 22;
 const CHILD_BUCKETS: &str = "/proc/sys/net/ipv4/tcp_child_ehash_entries";
 
-/// Settings of the namespace.
 const SETTINGS: [(&str, &str); 3] = [
     ("net/core/somaxconn", "65535"),
     ("net/ipv4/tcp_max_syn_backlog", "262144"),

@@ -19,7 +19,6 @@ const LOG_LINES_SHOWN: usize = 8;
 const PORT_FIRST: u16 = 4_000;
 const PORT_END: u16 = 9_999;
 
-/// The options of a server.
 pub struct ServerPlan<'a> {
     pub program: Program<'a>,
     /// Processes behind one port; 1 is plain `serve`.
@@ -33,7 +32,6 @@ pub struct ServerPlan<'a> {
     pub log: PathBuf,
 }
 
-/// The measured program.
 #[derive(Clone, Copy)]
 pub enum Program<'a> {
     Watchfire(&'a Path),

@@ -51,7 +51,6 @@ pub struct Workspace {
     /// The logs of failed cases.
     pub failed: PathBuf,
     pub memory_filler: MemoryFiller,
-    /// The timeout of a case.
     pub timeout: Duration,
 }
 
@@ -117,7 +116,6 @@ impl Case {
         outcome
     }
 
-    /// Keep the logs of the programs.
     fn keep_logs(&self, workspace: &Workspace) -> Result<()> {
         let key = self.system.key();
         let folder = workspace.failed.join(format!("{key}-{}", self.leechers));

@@ -152,7 +152,6 @@ fn body(response: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// A kubo with the file.
 pub struct KuboSeeder {
     daemon: Daemon,
     cid: String,

@@ -30,7 +30,6 @@ pub trait Seeder {
 
 /// The processes that fetch the file.
 pub trait Leechers {
-    /// Starts all leechers.
     fn start(&mut self) -> Result<()>;
     /// Records leechers that have finished; `after` is the time since the start. Fails if one
     /// failed.
@@ -43,7 +42,6 @@ pub trait Leechers {
     fn end(self: Box<Self>) -> Result<LeecherTotals>;
 }
 
-/// The totals of all leechers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeecherTotals {
     /// Peak memory of the leecher with the highest peak.
@@ -249,7 +247,6 @@ impl Leechers for Commands<'_> {
     }
 }
 
-/// The path of a leecher's copy.
 pub fn copy_of(folder: &Path, leecher: usize) -> PathBuf {
     folder.join(format!("{leecher}")).join("copy")
 }

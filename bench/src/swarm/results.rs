@@ -16,7 +16,6 @@ use watchfire_report::{Axis, Bar, Chart, Line, Panel};
 
 const MIB: f64 = 1_048_576.0;
 
-/// The results of a benchmark.
 pub struct Results<'a> {
     pub benchmark: Benchmark,
     pub figures: Vec<Figures>,

@@ -237,7 +237,6 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.requester.set_growing(session, is_growing);
     }
 
-    /// Cancels wants of a session.
     pub fn cancel_wants<'a>(
         &mut self,
         now: Instant,

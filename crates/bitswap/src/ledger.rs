@@ -226,7 +226,6 @@ impl<P: Copy + Ord, B: Payload> Ledger<P, B> {
         self.settle_wants(cid, len, &peers);
     }
 
-    /// The peers for which a lookup runs.
     pub(crate) fn peers_of_lookup(&self, cid: &Cid) -> &[P] {
         self.lookups.get(cid).map_or(&[], Vec::as_slice)
     }

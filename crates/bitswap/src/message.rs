@@ -102,7 +102,6 @@ pub struct Message<B = Block> {
     pub full: bool,
     /// Wants and cancels of the sender.
     pub wants: Vec<WantEntry>,
-    /// Verified blocks.
     pub blocks: Vec<B>,
     /// HAVE and DONT_HAVE.
     pub presences: Vec<Presence>,
@@ -169,7 +168,6 @@ impl<B> Message<B> {
     }
 }
 
-/// One entry of a wantlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantEntry {
     /// The block's CID.
@@ -205,14 +203,8 @@ pub struct Presence {
 /// Why bytes are not a valid message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// The message is longer than any implementation sends.
     #[error("cannot read a message of {len} bytes: the limit is {max}")]
-    TooLong {
-        /// Bytes of the message, as declared.
-        len: u64,
-        /// Most bytes of a message.
-        max: usize,
-    },
+    TooLong { len: u64, max: usize },
     #[error("cannot read the length of a message: not a valid varint")]
     InvalidLength,
     /// The message is not valid protobuf.
@@ -220,22 +212,12 @@ pub enum MessageError {
     Protobuf(#[from] ProtobufError),
     /// A field has another type than the schema says, or the number 0.
     #[error("cannot read {of}: field {field} has another type than in the schema")]
-    Field {
-        /// The field's number.
-        field: u64,
-        /// Which message of the schema.
-        of: &'static str,
-    },
+    Field { field: u64, of: &'static str },
     /// An entry has no CID, or a block has no prefix.
     #[error("cannot read {of}: it has no CID")]
-    MissingCid {
-        /// Which message of the schema.
-        of: &'static str,
-    },
-    /// A CID is not valid.
+    MissingCid { of: &'static str },
     #[error(transparent)]
     Cid(#[from] CidError),
-    /// A block is too long.
     #[error(transparent)]
     Block(#[from] BlockError),
 }

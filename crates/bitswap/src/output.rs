@@ -33,7 +33,6 @@ pub enum Output<P, B = Block> {
     /// A wanted block arrived. Each is reported once. Other peers get it after
     /// [`Exchange::handle_stored`](crate::Exchange::handle_stored).
     BlockReceived {
-        /// The sessions that wanted it.
         sessions: Vec<SessionId>,
         block: B,
         /// The peer that sent it.
@@ -51,7 +50,6 @@ pub enum Output<P, B = Block> {
     /// [`Exchange::handle_providers`](crate::Exchange::handle_providers). Searches repeat at
     /// growing intervals. Each session has one search at a time.
     FindProviders {
-        /// The session that searches.
         session: SessionId,
         /// One of the blocks that it lacks.
         cid: Cid,

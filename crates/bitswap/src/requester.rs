@@ -86,7 +86,6 @@ pub struct Requester<P> {
 /// The relation of a received block to the wants.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Arrival {
-    /// Sessions wanted it.
     Wanted(Vec<SessionId>, Response),
     /// It was wanted before.
     Duplicate,
@@ -119,12 +118,10 @@ impl<P: Copy + Ord> Requester<P> {
         }
     }
 
-    /// All wants of all sessions.
     pub const fn wants(&self) -> &Wants<P> {
         &self.wants
     }
 
-    /// All connected peers.
     pub fn peers(&self) -> impl Iterator<Item = (P, &PeerState)> {
         self.peers.iter().map(|(peer, state)| (*peer, state))
     }
@@ -144,7 +141,6 @@ impl<P: Copy + Ord> Requester<P> {
         self.peers_to_update.insert(peer);
     }
 
-    /// Requests a block from a peer.
     pub fn request(&mut self, now: Instant, at: u32, peer: P) {
         let bytes = self.block_bytes(at);
         let Some(state) = self.peers.get_mut(&peer) else { return };
@@ -633,7 +629,6 @@ fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
-/// A cancel as an entry of a wantlist.
 fn cancel_entry(cid: Cid) -> WantEntry {
     let kind = crate::WantKind::Block;
     WantEntry { cid, priority: 0, cancel: true, kind, send_dont_have: false }

@@ -12,7 +12,6 @@ const BLOCKS_MAX: usize = 256;
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     pub protocol: Protocol,
-    /// Bytes that it has room for.
     pub room: usize,
     /// The most room so far.
     room_max: usize,

@@ -27,13 +27,10 @@ pub trait RequestStrategy<P: Copy + Ord>: Debug + Send {
     /// The blocks to request first have changed.
     fn handle_urgent(&mut self, _now: Instant, _requester: &mut Requester<P>) {}
 
-    /// A peer connected.
     fn handle_connected(&mut self, _peer: P) {}
 
-    /// A peer disconnected.
     fn handle_disconnected(&mut self, _peer: P) {}
 
-    /// A peer answered a want.
     fn handle_response(&mut self, _peer: P, _response: Response) {}
 
     /// Whether wants may be sent to a peer now.

@@ -30,12 +30,8 @@ impl fmt::Display for Field {
 /// [`DecodeError::close_code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The frame, or a field of a binary frame, is not UTF-8.
     #[error("not UTF-8 after byte {valid_up_to}")]
-    NotUtf8 {
-        /// The number of valid bytes of the frame or field.
-        valid_up_to: usize,
-    },
+    NotUtf8 { valid_up_to: usize },
     #[error("not JSON at line {line}, column {column}")]
     NotJson {
         /// The line, from 1.
@@ -53,20 +49,12 @@ pub enum DecodeError {
     MissingKey { key: &'static str },
     #[error("{field} must be a string")]
     NotText { field: Field },
-    /// A field is too long to be repeated in a reply.
     #[error("{field} has {len} bytes, the maximum is {max}")]
     FieldTooLong { field: Field, len: usize, max: usize },
     #[error("a client's binary frame must start with 0, not {kind}")]
-    UnknownKind {
-        /// The first byte.
-        kind: u8,
-    },
+    UnknownKind { kind: u8 },
     #[error("a binary frame needs {needed} bytes, but has only {len}")]
-    Truncated {
-        len: usize,
-        /// The least length, by its head.
-        needed: usize,
-    },
+    Truncated { len: usize, needed: usize },
 }
 
 impl DecodeError {
@@ -83,12 +71,7 @@ impl DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     #[error("{field} has {len} bytes, the maximum in a binary frame is {max}")]
-    FieldTooLong {
-        field: Field,
-        len: usize,
-        /// The maximum of one length byte.
-        max: usize,
-    },
+    FieldTooLong { field: Field, len: usize, max: usize },
     #[error("a V1 socket cannot carry a binary payload")]
     BinaryOverV1,
 }

@@ -40,7 +40,6 @@ pub struct Message<'a> {
 }
 
 impl JoinRef {
-    /// The identity of the join that this message is.
     pub fn of(join: &Message<'_>) -> JoinRef {
         JoinRef::new(&join.join_ref, &join.reference)
     }

@@ -9,13 +9,10 @@ pub struct Pattern {
 /// The reason why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// The pattern is empty.
     #[error("a topic pattern cannot be empty")]
     Empty,
-    /// A `*` is not at the end.
     #[error("in the topic pattern \"{pattern}\", the \"*\" at byte {at} is not at the end")]
     StarInside {
-        /// The pattern.
         pattern: String,
         /// The position of the star, in bytes.
         at: usize,
@@ -23,7 +20,6 @@ pub enum PatternError {
 }
 
 impl Pattern {
-    /// Parses a pattern.
     pub fn parse(text: &str) -> Result<Pattern, PatternError> {
         match text.find('*') {
             _ if text.is_empty() => Err(PatternError::Empty),

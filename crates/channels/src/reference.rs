@@ -143,7 +143,6 @@ const INLINE_BYTES: usize = 13;
 const _: () = assert!(size_of::<JoinRef>() == 16, "stored once per channel");
 
 impl JoinRef {
-    /// The identity of a join with this join_ref and ref.
     pub fn new(join_ref: &Ref, reference: &Ref) -> JoinRef {
         match join_ref.is_null() {
             true => JoinRef::from_parts(reference, false),

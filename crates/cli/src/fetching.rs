@@ -28,7 +28,6 @@ pub enum Ending {
     TimedOut,
 }
 
-/// Options for waiting for a fetch.
 pub struct WaitOptions {
     /// Longest time without a new block; `None` waits forever.
     pub timeout: Option<Duration>,

@@ -24,7 +24,6 @@ pub struct Link {
     pub path: String,
     /// The name that the link gives the content.
     pub name: Option<String>,
-    /// Addresses of peers that have it.
     pub peers: Vec<Multiaddr>,
     /// The server of its page, if the link names one.
     pub server: Option<ServerUrl>,
@@ -38,12 +37,7 @@ pub enum LinkError {
     #[error("invalid link: it has {len} bytes, and at most {max} are allowed")]
     TooLong { len: usize, max: usize },
     #[error("invalid CID {text:?}: {error}")]
-    Cid {
-        /// The text in the place of the CID.
-        text: String,
-        error: watchfire_content::CidError,
-    },
-    /// A name that leads to other content from time to time.
+    Cid { text: String, error: watchfire_content::CidError },
     #[error("cannot open {text}: it is a name of IPNS; use the CID to which it leads now")]
     Ipns { text: String },
     /// A URL without a CID in its path.
@@ -51,10 +45,7 @@ pub enum LinkError {
     NoContent { text: String },
     /// An address of a peer that is invalid or has no peer ID.
     #[error("invalid peer address {text:?}; use one such as /ip4/192.0.2.1/tcp/4001/p2p/12D3…")]
-    Peer {
-        /// The text in the place of the address.
-        text: String,
-    },
+    Peer { text: String },
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error("invalid link: it has more than {max} peers")]

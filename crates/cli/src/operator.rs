@@ -32,20 +32,17 @@ pub struct Operator {
 pub enum CallError {
     #[error("cannot reach {server}: {cause}{hint}")]
     Unreachable { server: ServerUrl, cause: io::Error, hint: &'static str },
-    /// The listener has a token, and the call had none or another.
     #[error(
         "{server} requires the operator's token{}: set {TOKEN_VARIABLE}, or name a file with --token-file",
         if *had_token { ", and it is not the one given" } else { "" }
     )]
     Unauthorized { server: ServerUrl, had_token: bool },
-    /// Something else listens at this address.
     #[error(
         "{server} is not the operator's listener of a server (status {status}); use the address that admin.listen names"
     )]
     NotTheListener { server: ServerUrl, status: u16 },
     #[error("{server} refuses the call: {message}")]
     Refused { server: ServerUrl, status: u16, message: String },
-    /// The answer is too long, or the connection was lost.
     #[error("the answer of {server} is longer than {ANSWER_BYTES_MAX} bytes, or was cut")]
     Cut { server: ServerUrl },
     #[error(
@@ -197,7 +194,6 @@ impl LimitUse {
     }
 }
 
-/// A trouble that lasts.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Trouble {

@@ -20,9 +20,7 @@ pub struct LinkTotals {
     pub is_connected: bool,
     /// Whether the links to all processes that were there at the start are up.
     pub is_settled: bool,
-    /// Links that are up.
     pub links: u64,
-    /// Links that ended.
     pub ended: u64,
     /// Packets with data that were sent, and sent again.
     pub sent: u64,

@@ -40,7 +40,6 @@ pub const CID_TEXT_CHARS_MAX: usize = 1 + (CID_BYTES_MAX * 8).div_ceil(5);
 pub struct Codec(pub u64);
 
 impl Codec {
-    /// Raw bytes.
     pub const RAW: Codec = Codec(0x55);
     /// A node of links and data, as UnixFS uses it.
     pub const DAG_PB: Codec = Codec(0x70);
@@ -148,7 +147,6 @@ impl Cid {
         Ok((Cid { version, codec, hash }, rest))
     }
 
-    /// Encodes the CID.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_len());
         self.encode_into(&mut bytes);

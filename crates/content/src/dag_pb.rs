@@ -60,22 +60,12 @@ pub struct Node {
 /// An error in the bytes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DagPbError {
-    /// The bytes are not a protobuf message.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
     #[error("unknown field {field} of wire type {wire_type} in a node")]
-    NodeField {
-        /// The field's number.
-        field: u64,
-        wire_type: u8,
-    },
+    NodeField { field: u64, wire_type: u8 },
     #[error("unknown field {field} of wire type {wire_type} in a link")]
-    LinkField {
-        /// The field's number.
-        field: u64,
-        wire_type: u8,
-    },
-    /// The data is repeated, or between the links.
+    LinkField { field: u64, wire_type: u8 },
     #[error("the node's fields are interleaved or repeated")]
     NodeOrder,
     #[error("field {field} of a link is repeated or out of order")]

@@ -23,16 +23,12 @@ pub enum Read {
 /// An error in the blocks of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The codec of a block is not used in files.
     #[error("a block of codec {codec} is not part of a file")]
     Codec { codec: Codec },
-    /// A block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("a part of the file is not a dag-pb node: {0}")]
     DagPb(#[from] DagPbError),
-    /// The data of a node is not UnixFS.
     #[error("a part of the file is not UnixFS: {0}")]
     UnixFs(#[from] UnixFsError),
-    /// The node is a directory, a symbolic link or the like.
     #[error("a node of kind {kind:?} is not part of a file")]
     Kind { kind: Kind },
     #[error("a file of {file_bytes} bytes exceeds the limit of {max} bytes")]
@@ -41,29 +37,15 @@ pub enum ReadError {
         file_bytes: u64,
         max: u64,
     },
-    /// The length of a part differs from the declared length.
     #[error("a part of the file has {found} bytes where {declared} were declared")]
-    Size {
-        /// The declared length.
-        declared: u64,
-        /// The actual length.
-        found: u64,
-    },
-    /// The sum of the lengths of the parts overflows.
+    Size { declared: u64, found: u64 },
     #[error("the sum of the sizes of a file overflows")]
     SizeOverflow,
-    /// A node does not declare one size for each link.
     #[error("a part of the file has {links} links but {block_sizes} sizes")]
-    BlockSizes {
-        /// Links of the node.
-        links: usize,
-        /// Sizes that it declares.
-        block_sizes: usize,
-    },
+    BlockSizes { links: usize, block_sizes: usize },
     /// A link to an empty part. Importers create none, and many of them would cost unbounded time.
     #[error("a part of the file is empty")]
     EmptyPart,
-    /// A link with a name, as only directories have.
     #[error("a part of the file has a name")]
     NamedPart,
     #[error("the file is more than {max} nodes deep, which is the limit")]
@@ -268,7 +250,6 @@ impl Content {
 pub enum AssembleError {
     #[error("block {cid} is missing")]
     Missing { cid: Cid },
-    /// The blocks are not a valid file.
     #[error(transparent)]
     Read(#[from] ReadError),
 }

@@ -37,7 +37,6 @@ pub const HAMT_THRESHOLD_BYTES: usize = 256 * 1024;
 /// How the size of a directory is estimated to decide whether it is sharded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HamtSizeEstimation {
-    /// The bytes of the whole block.
     BlockBytes,
     /// Only the bytes of the names and the CIDs of the links.
     LinksBytes,
@@ -45,20 +44,10 @@ pub enum HamtSizeEstimation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// The chunk size is zero or too large.
     #[error("invalid chunk size of {chunk_bytes} bytes: use 1 to {max}")]
-    ChunkBytes {
-        /// The value.
-        chunk_bytes: usize,
-        max: usize,
-    },
-    /// The number of links is too small or too large.
+    ChunkBytes { chunk_bytes: usize, max: usize },
     #[error("invalid number of {links_max} links: use 2 to {max}")]
-    LinksMax {
-        /// The value.
-        links_max: usize,
-        max: usize,
-    },
+    LinksMax { links_max: usize, max: usize },
 }
 
 impl Profile {

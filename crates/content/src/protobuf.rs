@@ -7,21 +7,12 @@ use crate::varint::{self, VarintError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtobufError {
-    /// The bytes end within a value.
     #[error("field {field} is truncated")]
-    Truncated {
-        /// The field's number.
-        field: u64,
-    },
-    /// A key, a length or a number is not a varint.
+    Truncated { field: u64 },
     #[error(transparent)]
     Varint(#[from] VarintError),
     #[error("field {field} has the unsupported wire type {wire_type}")]
-    WireType {
-        /// The field's number.
-        field: u64,
-        wire_type: u8,
-    },
+    WireType { field: u64, wire_type: u8 },
 }
 
 /// A field's value.

@@ -16,13 +16,11 @@ pub enum Kind {
     Raw,
     /// A directory whose entries are the node's links.
     Directory,
-    /// A file, or a part of one.
     File,
     /// A file with a media type. It is decoded but never created.
     Metadata,
     /// A symbolic link; the data is its target.
     Symlink,
-    /// A shard of a directory.
     HamtShard,
 }
 
@@ -72,39 +70,24 @@ pub struct UnixFs {
 /// An error in UnixFS data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnixFsError {
-    /// The bytes are not a protobuf message.
     #[error(transparent)]
     Protobuf(#[from] ProtobufError),
     #[error("the type is missing")]
     NoKind,
     #[error("unknown type {value}")]
-    UnknownKind {
-        /// The number of the type.
-        value: u64,
-    },
+    UnknownKind { value: u64 },
     #[error("unknown field {field} of wire type {wire_type}")]
-    Field {
-        /// The field's number.
-        field: u64,
-        wire_type: u8,
-    },
+    Field { field: u64, wire_type: u8 },
     #[error("field {field} is repeated or out of order")]
     Order { field: u64 },
     #[error("more than {max} block sizes, which is the limit")]
     TooManyBlockSizes { max: usize },
-    /// Permissions that do not fit into 32 bits.
     #[error("mode {value:#o} is too large")]
-    Mode {
-        /// The value.
-        value: u64,
-    },
+    Mode { value: u64 },
     #[error("the modification time has no seconds")]
     NoSeconds,
     #[error("{value} nanoseconds are more than a second")]
-    Nanos {
-        /// The value.
-        value: u32,
-    },
+    Nanos { value: u32 },
 }
 
 impl UnixFs {
@@ -158,7 +141,6 @@ impl UnixFs {
         Ok(unixfs)
     }
 
-    /// Encodes the data.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let number = |field, value: Option<u64>, bytes: &mut Vec<u8>| {

@@ -21,10 +21,8 @@ pub const VARINT_BYTES_MAX: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VarintError {
-    /// The bytes end within the number.
     #[error("a varint is truncated")]
     Truncated,
-    /// The number has a shorter encoding.
     #[error("a varint is not in its shortest form")]
     NotShortest,
     /// The number has more than 64 bits, or more than its field allows.

@@ -15,7 +15,6 @@ pub enum WalkStep {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WalkError {
-    /// A block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("{cid} is not a dag-pb node: {error}")]
     DagPb { cid: Cid, error: DagPbError },
     #[error("the DAG has more than {max} blocks, which is the limit")]

@@ -51,7 +51,6 @@ pub struct Hub<D> {
     hashing: Seeded,
     subscriptions: Slab<Subscription>,
     topics: Slab<Topic>,
-    /// Topics by name.
     names: HashTable<u32>,
     /// Only for topics in `turns`.
     fan_outs: HashMap<u32, FanOut<D>, Seeded>,
@@ -287,7 +286,6 @@ impl<D> Hub<D> {
         }
     }
 
-    /// Removes a member of a topic that has others.
     fn remove_member(&mut self, topic: u32, gap: u32) {
         let Hub { subscriptions, topics, fan_outs, .. } = self;
         let members = &mut topics[topic].members;

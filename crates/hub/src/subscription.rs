@@ -73,7 +73,6 @@ impl Iterator for SubscriptionIds<'_> {
     }
 }
 
-/// The record of a subscription.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub client: u32,

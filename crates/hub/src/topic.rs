@@ -28,7 +28,6 @@ pub(crate) enum Members {
     // Boxed, so that a topic with one member has 8 bytes for the absent list.
     #[allow(clippy::box_collection)]
     Many(Box<Vec<u32>>),
-    /// A vacant slot.
     #[default]
     Vacant,
 }

@@ -41,7 +41,6 @@ pub enum StartError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// The client of a registry cannot be set up.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
     #[error("cannot set up TLS: {0}")]

@@ -41,17 +41,14 @@ pub(super) enum ClientCall {
 }
 
 impl ClientCall {
-    /// The call for the details of a connection.
     pub fn details_of(id: ConnectionId) -> Self {
         ClientCall::Connection { shard: id.shard.0, client: id.client }
     }
 
-    /// The call that ends a connection.
     pub fn end_of(id: ConnectionId) -> Self {
         ClientCall::EndConnection { shard: id.shard.0, client: id.client }
     }
 
-    /// The question to the shards.
     pub fn question(&self) -> ShardQuestion {
         match self.clone() {
             ClientCall::Connections(query) => ShardQuestion::Connections(query),
@@ -71,7 +68,6 @@ impl ClientCall {
         }
     }
 
-    /// The answers of the shards as one JSON text.
     pub fn text_of(&self, answers: Vec<ShardAnswer>) -> String {
         match self {
             ClientCall::Connections(query) => found_json(answers, query.limit),
@@ -111,7 +107,6 @@ fn ended(answers: Vec<ShardAnswer>) -> u64 {
     answers.into_iter().map(count).sum()
 }
 
-/// The answer of the shard that has the connection.
 fn watched(answers: Vec<ShardAnswer>) -> WatchAnswer {
     let mut answers = answers.into_iter().filter_map(|answer| match answer {
         ShardAnswer::Watch(WatchAnswer::Gone) => None,

@@ -117,7 +117,6 @@ impl ClusterPart for DeniedAddresses {
     }
 }
 
-/// Samples of the messages.
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
     let addresses = [[192, 0, 2, 1].into(), [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()];

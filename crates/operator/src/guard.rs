@@ -21,7 +21,6 @@ use super::page;
 
 /// The rules of one listener.
 pub(super) struct Guard {
-    /// The address on which it listens.
     pub address: SocketAddr,
     pub access: Arc<Access>,
     /// Whether the listener serves the API, whose requests have keys of their own.
@@ -35,9 +34,7 @@ pub(super) struct LocalAddress(pub SocketAddr);
 /// Why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Refused {
-    /// A website caused it.
     Website,
-    /// It lacks the token.
     NoToken,
     /// Its host may be the name of a website.
     UnknownHost,

@@ -49,7 +49,6 @@ use self::metrics_page::MetricsPage;
 #[cfg(feature = "profiles")]
 pub use self::profiles::{CpuProfile, Profile, ProfileError};
 
-/// The routes of the operator: the page, the metrics, and calls.
 fn routes(metrics_page: Arc<MetricsPage>, calls: Router) -> Router {
     let routes = page::routes().merge(metrics_page.routes()).merge(calls);
     routes.fallback(async || (StatusCode::NOT_FOUND, NOT_FOUND))

@@ -40,26 +40,16 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// An address of `admin.listen` cannot be used.
     #[error(
         "cannot listen on {address} of admin.listen: {source}; choose another address, or set admin.listen to [] for no metrics and admin calls"
     )]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The cause.
-        source: io::Error,
-    },
-    /// An address of `admin.listen` is open to other machines, and there is no token.
+    Listen { address: SocketAddr, source: io::Error },
     #[error(
         "cannot listen on {address} of admin.listen: other machines can reach it and there is no admin.token; set a token of at least {} bytes, or listen on a loopback address such as 127.0.0.1:{}",
         watchfire::internal::TOKEN_BYTES_MIN,
         address.port()
     )]
-    NoToken {
-        /// The address.
-        address: SocketAddr,
-    },
+    NoToken { address: SocketAddr },
     /// An inherited descriptor, a thread or an event loop.
     #[error("cannot start the admin listener: {0}")]
     System(#[from] io::Error),

@@ -8,7 +8,6 @@ use watchfire_types::NodeId;
 /// One machine: its name and its processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Machine {
-    /// The host name.
     pub name: String,
     /// The node of its first process, which records; the others follow it.
     pub first: u16,
@@ -36,7 +35,6 @@ impl Machines {
         self.0.insert(machine.first, machine).is_none()
     }
 
-    /// Removes the machine with this recorder.
     pub fn remove(&mut self, recorder: NodeId) -> Option<Machine> {
         self.0.remove(&recorder.0)
     }

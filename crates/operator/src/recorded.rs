@@ -120,7 +120,6 @@ impl Recorded {
         limits.into_iter().flatten().collect()
     }
 
-    /// The events after a time.
     pub fn events_json(&self, after_ms: u64) -> String {
         let events: Vec<&Event> = self.history.events_after(after_ms).collect();
         json!({ "events": events }).to_string()

@@ -59,7 +59,6 @@ struct Recorder {
     folder: PathBuf,
     sampler: Sampler,
     started: SystemInstant,
-    /// The rows of the current minute.
     minute: Vec<Row>,
     /// The wall clock and the steady clock at the last sample.
     last: Option<(SystemTime, SystemInstant)>,

@@ -369,14 +369,12 @@ impl TroubleMetrics {
     }
 }
 
-/// A trouble that lasts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Trouble {
     pub kind: &'static str,
     pub since_ms: u64,
     /// The fault, as it is now.
     pub summary: String,
-    /// The remedy.
     pub fix: &'static str,
     /// The address of its documentation.
     pub page: String,

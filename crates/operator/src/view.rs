@@ -72,7 +72,6 @@ pub(super) enum Call {
         kind: String,
         text: String,
     },
-    /// Changes the level of the log.
     SetLogLevel {
         level: String,
     },
@@ -141,7 +140,6 @@ impl OperatorView {
         self.recorded.lock().history.add_event(event);
     }
 
-    /// The machine with a name; this one for an empty name.
     pub(super) fn machine(&self, name: &str) -> Option<Machine> {
         match name {
             "" => Some(self.own_machine.clone()),

@@ -72,7 +72,6 @@ impl LoggingServer {
         request_to(self.admin, method, path, &format!("authorization: Bearer {token}\r\n"))
     }
 
-    /// The next line with a message.
     fn line(&mut self, message: &str) -> Value {
         loop {
             let line = self.lines.recv_timeout(DEADLINE).unwrap_or_else(|error| {

@@ -158,7 +158,6 @@ async fn run_command(
     }
 }
 
-/// Writes the file of this root from blocks in the stores.
 fn write_file(root: &Cid, all: &Stores, path: &Path) -> Anyhow<()> {
     let mut out = BufWriter::new(File::create(path)?);
     let mut reader = FileReader::new(root.clone(), u64::MAX);

@@ -9,27 +9,20 @@ use libp2p::Multiaddr;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The host's key pair cannot be read or created.
     #[error("cannot load the identity {}: {error}", path.display())]
-    Identity {
-        /// The file of the key pair.
-        path: PathBuf,
-        error: String,
-    },
+    Identity { path: PathBuf, error: String },
     #[error("cannot set up the network transport: {0}")]
     Transport(String),
     #[error("cannot listen on {address}: {error}")]
     Listen { address: Multiaddr, error: String },
     #[error("{0:?} is not a valid protocol name: begin it with a slash")]
     DhtProtocol(String),
-    /// The operating system cannot create a thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
     #[error("the host stopped during its start")]
     Stopped,
 }
 
-/// The host has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the host has stopped")]
 pub struct Stopped;
@@ -39,7 +32,6 @@ pub struct Stopped;
 pub enum ConnectError {
     #[error("cannot connect to {address}: {error}")]
     Failed { address: Multiaddr, error: String },
-    /// The host has stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -51,7 +43,6 @@ pub enum RoutingError {
     Off,
     #[error("content routing failed: {0}")]
     Failed(String),
-    /// The host has stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }

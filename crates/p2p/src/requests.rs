@@ -40,10 +40,8 @@ pub struct InboundRequest {
 pub enum RequestError {
     #[error("this host sends no requests: its settings name no protocol")]
     Off,
-    /// The peer could not be reached, did not answer in time, or refused the request.
     #[error("the request to {peer} failed: {cause}")]
     Failed { peer: PeerId, cause: String },
-    /// The host has stopped.
     #[error(transparent)]
     Stopped(#[from] crate::Stopped),
 }

@@ -58,7 +58,6 @@ pub struct HostSettings {
     pub local_discovery: bool,
     /// Further addresses to announce, such as the address of a router.
     pub announce: Vec<Multiaddr>,
-    /// The limits on resources.
     pub limits: HostLimits,
     pub exchange: watchfire_bitswap::Limits,
     /// A protocol for requests to peers, and their requests. `None`: the host has none.
@@ -120,7 +119,6 @@ impl HostSettings {
     }
 }
 
-/// The name of the DHT's protocol.
 pub(crate) fn dht_protocol(name: &str) -> Result<StreamProtocol, StartError> {
     let protocol = StreamProtocol::try_from_owned(name.to_owned());
     protocol.map_err(|_| StartError::DhtProtocol(name.to_owned()))
@@ -162,7 +160,6 @@ pub struct HostLimits {
     /// all connections. Without room, a message waits in its stream, and messages that arrive too
     /// slowly are aborted with their streams.
     pub receiving_bytes_max: usize,
-    /// The limits of one connection.
     pub streams: StreamLimits,
     /// Largest number of running fetches. Further ones fail.
     pub fetches_max: usize,

@@ -6,7 +6,6 @@ use watchfire_bitswap::Protocol;
 /// The totals of a host since its start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostStats {
-    /// Connections that are open.
     pub connections: usize,
     /// Peers that can exchange blocks now.
     pub peers: usize,
@@ -38,18 +37,13 @@ pub struct HostStats {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerStats {
     pub peer: PeerId,
-    /// The negotiated protocol.
     pub protocol: Protocol,
     /// Received blocks that were wanted.
     pub received_blocks: u64,
-    /// Their bytes.
     pub received_block_bytes: u64,
     pub sent_blocks: u64,
-    /// Their bytes.
     pub sent_block_bytes: u64,
-    /// Blocks that are requested from it now.
     pub requested_blocks: usize,
-    /// Blocks that it wants now.
     pub wanted_blocks: usize,
     /// The shortest recent time from a request to its response; `None` before the first response.
     pub latency: Option<Duration>,

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 pub enum SwarmKeyError {
     #[error("cannot read the swarm key {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    /// The file does not contain a swarm key.
     #[error(
         "{} is not a swarm key: it must have the lines /key/swarm/psk/1.0.0/, /base16/ and 64 hexadecimal digits",
         path.display()

@@ -15,9 +15,7 @@ pub enum Have {
     /// No block.
     #[default]
     None,
-    /// Some blocks.
     Some,
-    /// All blocks.
     All,
 }
 

@@ -40,23 +40,41 @@ pub(crate) enum Output {
     /// The server accepted the join.
     Joined,
     /// The server rejected the join. The client tries again later.
-    Rejected { reason: String },
+    Rejected {
+        reason: String,
+    },
     /// Messages can be sent to this peer.
-    PeerConnected { peer: PeerId, have: Have },
+    PeerConnected {
+        peer: PeerId,
+        have: Have,
+    },
     /// The peer is gone. Messages that were not sent are lost.
-    PeerDisconnected { peer: PeerId },
-    /// A complete message of a peer.
-    Message { peer: PeerId, bytes: Bytes },
+    PeerDisconnected {
+        peer: PeerId,
+    },
+    Message {
+        peer: PeerId,
+        bytes: Bytes,
+    },
     /// Part of a message of a peer arrived.
-    Receiving { peer: PeerId },
+    Receiving {
+        peer: PeerId,
+    },
     /// A peer sent invalid segments.
-    Malformed { peer: PeerId },
+    Malformed {
+        peer: PeerId,
+    },
     /// The server relayed a complete message of `bytes` to a peer.
-    Sent { peer: PeerId, bytes: usize },
+    Sent {
+        peer: PeerId,
+        bytes: usize,
+    },
     /// The counts of the page changed.
     Counts(Counts),
     /// The connection must be closed.
-    Broken { reason: &'static str },
+    Broken {
+        reason: &'static str,
+    },
 }
 
 /// A request without a reply so far.

@@ -31,19 +31,14 @@ use crate::visitors::VisitorFeature;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PagesError {
-    /// The settings of sites are invalid.
     #[error(transparent)]
     Sites(#[from] SitesError),
-    /// STUN cannot be answered.
     #[error(transparent)]
     Stun(#[from] StunError),
-    /// The gateway cannot start.
     #[error("p2p: {0}")]
     Gateway(#[from] GatewayError),
-    /// The deny-list cannot be used.
     #[error("pages.deny_file: {0}")]
     DenyFile(#[from] DenyFileError),
-    /// The thread that watches the deny-list cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }

@@ -6,7 +6,6 @@ use serde_json::json;
 use watchfire::feature::{Part, Registry};
 use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket};
 
-/// Rooms, as a feature of the server.
 pub(crate) struct RoomFeature;
 
 impl Part for RoomFeature {

@@ -29,7 +29,6 @@ pub(crate) fn find(
     WebClient::get(path).map(|file| (file, None))
 }
 
-/// A response with a file.
 pub(crate) fn respond(
     file: EmbeddedFile,
     encoding: Option<&'static str>,

@@ -74,7 +74,6 @@ pub enum Panel {
     /// Horizontal bars with a common scale that begins at 0.
     Bars {
         title: String,
-        /// Decimals of the values.
         decimals: usize,
         /// From top to bottom.
         bars: Vec<Bar>,

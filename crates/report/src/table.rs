@@ -7,7 +7,6 @@ use crate::html::escape;
 /// A table. The first column is text, the others are numbers, aligned to the right.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// The heading of each column.
     pub heads: Vec<String>,
     /// The cells of each row, one for each heading.
     pub rows: Vec<Vec<String>>,

@@ -13,7 +13,6 @@ const LINK_BYTES: u64 = 56;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileShape {
     pub bytes: u64,
-    /// Bytes of a leaf.
     pub block_bytes: u32,
     /// Most links of an inner node.
     pub links_max: u32,

@@ -19,7 +19,6 @@ impl Count {
         self.0.store(self.get().wrapping_sub(n), Ordering::Relaxed);
     }
 
-    /// Replace the value.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
@@ -54,7 +53,6 @@ impl Histogram {
         }
     }
 
-    /// Count a value.
     pub fn observe(&self, value: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         self.counts[bucket].add(1);
@@ -70,7 +68,6 @@ pub struct HistogramTotals {
     /// The values of each bucket, without the values of smaller buckets: one count for each bound, and
     /// one for larger values.
     pub counts: Vec<u64>,
-    /// The sum of all values.
     pub sum: u64,
 }
 

@@ -244,7 +244,6 @@ impl<'a> RequestHead<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.reason())]
 pub enum UpgradeRefusal {
-    /// The method is not GET.
     NotGet,
     /// The version is older than HTTP/1.1.
     OldHttp,
@@ -256,7 +255,6 @@ pub enum UpgradeRefusal {
     Version,
     /// `Sec-WebSocket-Key` is not 16 bytes in base64.
     Key,
-    /// The request has a body.
     Body,
 }
 

@@ -50,14 +50,10 @@ pub struct ListenError {
 /// An error in inherited descriptors.
 #[derive(Debug, thiserror::Error)]
 pub enum PartsError {
-    /// There is no address, or not the same number of sockets for each address.
     #[error("{sockets} sockets cannot listen on {addresses} addresses")]
     Uneven { addresses: usize, sockets: usize },
     #[error("cannot use the inherited socket for {address}: it does not listen")]
-    NotListening {
-        /// The address on which it should listen.
-        address: SocketAddr,
-    },
+    NotListening { address: SocketAddr },
     #[error("cannot use an inherited descriptor as a listener: {0}")]
     System(#[from] io::Error),
 }

@@ -36,13 +36,10 @@ pub struct ProxyHeader {
 pub enum ProxyHeaderError {
     #[error("the connection does not begin with a PROXY header")]
     Missing,
-    /// A line of version 1 is too long, or does not have the required form.
     #[error("the PROXY header of version 1 is invalid")]
     InvalidLine,
-    /// The version or the command is unknown.
     #[error("the PROXY header has the unknown version or command {0:#04x}")]
     UnknownCommand(u8),
-    /// The address family or the transport does not belong to a TCP client.
     #[error("the PROXY header has the unsupported address family {0:#04x}")]
     UnsupportedFamily(u8),
     #[error("the PROXY header declares {len} bytes, too few for its addresses")]
@@ -50,7 +47,6 @@ pub enum ProxyHeaderError {
         /// The declared length in bytes.
         len: usize,
     },
-    /// The header is longer than [`ProxyHeader::BYTES_MAX`].
     #[error("the PROXY header has {len} bytes; at most {max} are accepted", max = ProxyHeader::BYTES_MAX)]
     TooLong {
         /// The declared length in bytes.

@@ -51,17 +51,14 @@ pub struct SocketServer<M> {
 /// The reason why a socket server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The inherited listeners hold no socket.
     #[error("the listeners of another process hold no socket")]
     NoListener,
-    /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// TLS cannot be configured.
     #[cfg(feature = "tls")]
     #[error("cannot configure TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// The system could not create a thread, an epoll or a runtime.
     #[error("cannot start a shard: {0}")]
     System(#[from] io::Error),
 }

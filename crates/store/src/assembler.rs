@@ -74,7 +74,6 @@ struct State {
 }
 
 impl State {
-    /// A leaf is in the file.
     fn place(&mut self, key: Key, leaf: Leaf) {
         self.expected.remove(&key);
         self.leaves.insert(key, leaf);

@@ -41,46 +41,34 @@ pub struct Exported {
 /// An error of an export. Its incomplete files were removed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// A block cannot be read, or a file cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("cannot export: block {cid} is missing")]
     Missing { cid: Cid },
     #[error("cannot write {}: it exists already", path.display())]
     Exists { path: PathBuf },
-    /// A block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("{cid} is not a dag-pb node: {error}")]
     DagPb { cid: Cid, error: DagPbError },
-    /// The data of a node is not UnixFS.
     #[error("{cid} is not UnixFS: {error}")]
     UnixFs { cid: Cid, error: UnixFsError },
-    /// A block is neither a file, nor a directory, nor a symbolic link.
     #[error("cannot export {cid}: it is not a file, a directory or a symbolic link")]
     NotFileOrDirectory { cid: Cid },
-    /// The blocks of a file are invalid.
     #[error("cannot export {name}: {error}")]
     File { name: String, error: ReadError },
-    /// The blocks of a directory are invalid.
     #[error("cannot export {name}: {error}")]
     Directory { name: String, error: DirectoryError },
     #[error("cannot create the symbolic link {name}: its target is invalid")]
     InvalidLinkTarget { name: String },
-    /// A directory has no entry of this name.
     #[error("cannot find {name:?} in {cid}")]
     NotFound { name: String, cid: Cid },
-    /// A private page cannot be decrypted.
     #[error(transparent)]
     Private(#[from] watchfire_content::encryption::PrivateError),
-    /// A private page has no file or directory of this path.
     #[error("cannot find {name:?} in this private page")]
     NotInPrivatePage { name: String },
-    /// The files exceed the size limit.
     #[error("cannot export: the files have more than {max} bytes, which is the limit")]
     TooManyBytes { max: u64 },
-    /// The number of entries exceeds the limit.
     #[error("cannot export: there are more than {max} files and directories, which is the limit")]
     TooManyEntries { max: usize },
-    /// A directory is nested too deeply.
     #[error("cannot export {name}: it is nested more than {max} directories deep")]
     TooDeep { name: String, max: usize },
 }

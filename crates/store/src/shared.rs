@@ -54,7 +54,6 @@ pub struct SharedFiles {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnsharedFile {
     pub path: PathBuf,
-    /// How it has changed.
     pub change: FileChange,
 }
 

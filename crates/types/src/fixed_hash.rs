@@ -39,7 +39,6 @@ impl FixedHash {
         FixedHash { v, tail: 0, len: 0 }
     }
 
-    /// Adds a number.
     #[must_use]
     pub const fn number(self, number: u64) -> FixedHash {
         self.raw(&number.to_le_bytes())

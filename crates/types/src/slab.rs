@@ -1,6 +1,5 @@
 use std::ops::{Index, IndexMut};
 
-/// Slots of one piece.
 const PIECE_LEN: usize = 256;
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -33,7 +32,6 @@ pub struct Slab<T> {
 struct Piece<T> {
     /// Without capacity in a piece without memory. Otherwise as long as slots were in use.
     records: Vec<T>,
-    /// The occupied slots, a bit each.
     occupied: [u64; PIECE_LEN / WORD_BITS],
     len: usize,
 }
@@ -219,7 +217,6 @@ mod tests {
     use super::*;
     use crate::Rng;
 
-    /// The pieces that have memory.
     fn pieces_in_memory(slab: &Slab<String>) -> usize {
         slab.pieces.iter().filter(|piece| piece.records.capacity() > 0).count()
     }

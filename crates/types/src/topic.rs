@@ -10,7 +10,6 @@ pub struct Topic(Box<str>);
 /// The reason why a topic name is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicError {
-    /// The name is empty.
     Empty,
     /// The name is longer than [`TOPIC_BYTES_MAX`].
     TooLong {
@@ -42,7 +41,6 @@ impl Topic {
         }
     }
 
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -22,7 +22,6 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Bytes of the text form.
     pub const TEXT_BYTES: usize = 55;
 
     /// Reads the text form. `None` for everything that is not exactly version 00 of the format: a

@@ -15,7 +15,6 @@ use crate::scale::clock::now_ns;
 use crate::scale::orders::{Order, Status};
 use watchfire_report::Snapshot;
 
-/// Unsent bytes of one connection.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 const READ_BYTES: usize = 65_536;
 const PORT_FIRST: u16 = 10_000;
@@ -33,14 +32,11 @@ pub struct ConnId(u32);
 pub enum End {
     /// The server did not accept it.
     Refused,
-    /// The server closed it.
     Closed,
-    /// It was reset.
     Reset,
 }
 
 impl End {
-    /// The counter of this cause.
     pub fn counter(self, status: &mut Status) -> &mut u64 {
         match self {
             End::Refused => &mut status.refused,

@@ -19,7 +19,6 @@ const HEARTBEAT_TURN_NS: u64 = 20_000_000;
 pub const RETRY_MILLIS: [u64; 10] = [10, 50, 100, 150, 200, 250, 500, 1000, 2000, 5000];
 /// The timeout of phoenix.js for a connection and a join.
 pub const JOIN_TIMEOUT_NS: u64 = 10_000_000_000;
-/// Bytes of a broadcast frame.
 const FRAME_BYTES: usize = 100;
 
 /// Websockets, each joined to one room.

@@ -392,7 +392,6 @@ impl Content {
         Content { topic: format!("page:{cid}"), cid, request, answer, payload, out }
     }
 
-    /// Relays the request, or its answer, to a peer.
     fn relay(&mut self, peer: &[u8; PEER_ID_BYTES], is_answer: bool, net: &mut Net, conn: ConnId) {
         let message = if is_answer { &self.answer } else { &self.request };
         self.payload.clear();

@@ -28,17 +28,18 @@ pub enum Event<'a> {
     Opened,
     /// The join was accepted. `recovered`: all messages after the requested position follow.
     /// `position`: the last one of the topic, if it has a history.
-    Joined { recovered: bool, position: Option<Position<'a>> },
+    Joined {
+        recovered: bool,
+        position: Option<Position<'a>>,
+    },
     /// A message, with its number, and its position if the topic has a history.
     Message(u32, Option<Position<'a>>),
     /// A text that does not count.
     Other,
-    /// An error.
     Wrong,
 }
 
 impl Wire {
-    /// The path of the websocket.
     pub const fn path(self) -> &'static str {
         match self {
             Wire::Phoenix => "/socket/websocket?vsn=2.0.0",
@@ -80,7 +81,6 @@ impl Wire {
         }
     }
 
-    /// A push of a message with this number to a topic.
     pub fn push(self, topic: &str, number: u32) -> String {
         let payload = payload(number);
         match self {
@@ -210,7 +210,6 @@ fn payload(number: u32) -> String {
     payload + r#""}"#
 }
 
-/// The number of the message in a text.
 fn number(text: &[u8]) -> Option<u32> {
     let at = position_of(text, NUMBER)? + NUMBER.len();
     std::str::from_utf8(text.get(at..at + NUMBER_DIGITS)?).ok()?.parse().ok()

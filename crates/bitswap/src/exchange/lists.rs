@@ -61,7 +61,6 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         }
     }
 
-    /// Handles the wants and cancels of a peer.
     pub(super) fn handle_wants(&mut self, peer: P, full: bool, mut wants: Vec<WantEntry>) {
         if let Some(send_buffer) = self.send_buffers.get(&peer) {
             let is_request = |want: &WantEntry| !want.cancel && want.kind == WantKind::Block;

@@ -35,26 +35,18 @@ pub enum FrameError {
         /// Its kind; `None` when the frame is empty.
         kind: Option<u8>,
     },
-    /// A number is not a varint.
     #[error(transparent)]
     Varint(#[from] VarintError),
     #[error("cannot read the number {value}: it has more than 32 bits")]
     Number { value: u64 },
-    /// Runs of leaves are not valid.
     #[error(transparent)]
     Ranges(#[from] RangesError),
     #[error("cannot read a frame: {extra} bytes follow its end")]
-    TrailingBytes {
-        /// Bytes that are left over.
-        extra: usize,
-    },
-    /// The frame holds no valid Bitswap message.
+    TrailingBytes { extra: usize },
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// A CID or prefix is not valid.
     #[error(transparent)]
     Cid(#[from] CidError),
-    /// A leaf is too long.
     #[error(transparent)]
     Block(#[from] BlockError),
 }

@@ -40,7 +40,6 @@ pub enum ListMessage<B = Block> {
     /// From the subscriber: do not send these leaves while they are still queued, and answer
     /// HAVE for each of them.
     CancelQueued { list: u32, leaves: Ranges },
-    /// To the subscriber: a leaf.
     Leaf {
         list: u32,
         leaf: u32,

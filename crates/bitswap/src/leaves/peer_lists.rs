@@ -136,7 +136,6 @@ impl PeerLists {
         }
     }
 
-    /// Removes a subscription of the peer.
     pub(super) fn remove(&mut self, number: u32) -> Option<TheirSubscription> {
         let theirs = self.theirs.remove(&number)?;
         self.their_leaves -= theirs.leaves as usize;

@@ -5,13 +5,11 @@ use super::LEAVES_MAX;
 /// Why bytes are not valid runs of leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangesError {
-    /// A number is not a varint.
     #[error(transparent)]
     Varint(#[from] VarintError),
     /// Runs are empty, or adjacent.
     #[error("cannot read runs of leaves: they are not in their shortest form")]
     Invalid,
-    /// More leaves than any list has.
     #[error("cannot read runs of leaves: they exceed the longest list")]
     TooManyLeaves,
 }

@@ -4,7 +4,6 @@ use watchfire_types::Instant;
 
 use super::delivery_rate::DeliveryRate;
 
-/// A block that is requested from a peer.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockRequest {
     pub requested_at: Instant,

@@ -7,7 +7,6 @@ use crate::bit_set::{BitSet, ones};
 pub(crate) struct WantQueue {
     /// Want-haves that the peer remembers.
     pub sent_want_haves: BitSet,
-    /// Cancels to send.
     pub cancels: Vec<Cid>,
     /// Wants among those just cancelled. They may be sent again only in a later message.
     pub just_cancelled: BitSet,

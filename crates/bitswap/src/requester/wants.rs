@@ -98,7 +98,6 @@ impl<P: Copy + Ord> Wants<P> {
         self.slots[at as usize].as_ref().expect("the number of a live want")
     }
 
-    /// All wants and their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Wanted<P>)> {
         self.live.iter().map(|at| (at, self.get(at)))
     }

@@ -24,16 +24,13 @@ pub struct Params(Map<String, Value>);
 /// The reason why a query is not valid. The request is refused with 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
-    /// A name or value is not UTF-8 after percent-decoding.
     #[error("parameter {index} of the query is not UTF-8")]
     NotUtf8 {
         /// Which parameter, from 0.
         index: usize,
     },
-    /// There are more than [`PARAMS_MAX`] parameters.
     #[error("the query has more than {PARAMS_MAX} parameters")]
     TooMany,
-    /// A name is nested deeper than [`PARAM_DEPTH_MAX`].
     #[error("parameter {index} of the query nests deeper than {PARAM_DEPTH_MAX}")]
     TooDeep {
         /// Which parameter, from 0.
@@ -80,7 +77,6 @@ impl Params {
         }
     }
 
-    /// All parameters.
     pub fn map(&self) -> &Map<String, Value> {
         &self.0
     }

@@ -29,12 +29,10 @@ pub enum BodyError {
         /// Which line, from 1.
         line: usize,
     },
-    /// The body has more lines than [`LINES_MAX`].
     #[error(
         "the body has {lines} lines, the maximum is {LINES_MAX}: send the others in another request"
     )]
     TooManyLines { lines: usize },
-    /// A base64 line is longer than [`BASE64_LINE_BYTES_MAX`].
     #[error("line {line} of the body has {len} bytes, the maximum is {BASE64_LINE_BYTES_MAX}")]
     LineTooLong {
         /// Which line, from 1.

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use watchfire_sim::Progress;
 
-/// Cells of the progress bar.
 const BAR_CELLS: usize = 32;
 
 /// The line about a run of a simulation.

@@ -176,7 +176,6 @@ fn segment(id: &str) -> String {
     id.chars().filter(|char| char.is_ascii_alphanumeric() || *char == '-').collect()
 }
 
-/// Which connections are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionQuery {
     pub order: Order,
@@ -264,7 +263,6 @@ impl Transport {
 pub enum Filter {
     /// The whole name of a topic.
     Topic(String),
-    /// The begin of an address.
     Address(String),
 }
 

@@ -333,7 +333,6 @@ fn a_file_that_changes_while_it_is_shared_is_withdrawn() {
     assert_eq!(share.child.wait().expect("it ends").code(), Some(1));
 }
 
-/// The key in a link, and the link without it.
 fn split_key(link: &str) -> (String, String) {
     let (keyless, fragment) = link.split_once('#').expect("a fragment");
     let key = fragment.split('&').find_map(|part| part.strip_prefix("key=")).expect("a key");

@@ -93,7 +93,6 @@ impl Serving {
         Serving { child, events }
     }
 
-    /// The next event of this kind.
     pub fn event(&mut self, kind: &str) -> Value {
         loop {
             let mut line = String::new();

@@ -271,7 +271,6 @@ async fn open_session(address: SocketAddr, number: u64) -> io::Result<String> {
     }
 }
 
-/// Polls until the session has ended.
 async fn poll_until_ended(address: SocketAddr, number: u64, token: &str, counts: &Counts) {
     loop {
         let poll = format!(

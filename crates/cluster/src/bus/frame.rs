@@ -44,27 +44,18 @@ pub enum Frame<'a> {
 /// An invalid frame. Its link must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// The length is 0, so there is no kind.
     #[error("empty frame")]
     Empty,
-    /// The frame is longer than the largest message.
     #[error("a frame has {len} bytes, the maximum is {max}")]
-    Oversized {
-        /// The length in its header.
-        len: usize,
-        max: usize,
-    },
-    /// An unknown kind of frame.
+    Oversized { len: usize, max: usize },
     #[error("unknown frame kind {0}")]
     UnknownKind(u8),
-    /// An announcement or acknowledgement of invalid length.
     #[error("a frame of kind {kind} has {len} bytes")]
     WrongLength {
         kind: u8,
         /// Its length in bytes.
         len: usize,
     },
-    /// A topic is not UTF-8.
     #[error("a topic is not UTF-8")]
     InvalidUtf8,
 }
@@ -124,7 +115,6 @@ fn length(rest: usize) -> [u8; LENGTH] {
     u32::try_from(rest + 1).expect("a frame's length was checked").to_le_bytes()
 }
 
-/// The header of a message of this length.
 pub(crate) fn message_header(len: usize) -> [u8; HEADER] {
     let [a, b, c, d] = length(len);
     [a, b, c, d, MESSAGE]

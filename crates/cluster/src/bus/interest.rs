@@ -80,7 +80,6 @@ pub(crate) struct Interest {
     ticks: VecDeque<u64>,
 }
 
-/// A topic of this node.
 #[derive(Debug)]
 struct LocalTopic {
     subscribers: u32,
@@ -101,7 +100,6 @@ struct Peer {
     acked: u64,
 }
 
-/// The result of a subscribe.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Subscribed {
     pub readiness: Readiness,
@@ -113,7 +111,6 @@ pub(crate) struct Subscribed {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnexpectedAck;
 
-/// The result of a tick.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticked {
     /// The highest ready number, when it changed.

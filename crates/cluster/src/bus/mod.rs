@@ -87,7 +87,6 @@ pub const TOPIC_BYTES_MAX: usize = 4096;
 ///
 /// No call blocks. Any thread may call, including from within the [`Handler`].
 pub trait Bus: Send + Sync + 'static {
-    /// The node of this process.
     fn me(&self) -> NodeId;
 
     /// Adds a local subscriber of this topic. The first one is announced to all other nodes.
@@ -114,7 +113,6 @@ pub trait Bus: Send + Sync + 'static {
     /// A message over the size limit is sent to none, and counted as dropped.
     fn publish(&self, topic: &str, message: Bytes, loss: Loss) -> usize;
 
-    /// Sends to one node.
     fn send(&self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), SendError>;
 
     /// Sends to every other node. A message over the size limit is sent to none, and counted as
@@ -157,7 +155,6 @@ pub enum SendError {
     /// The node's queue was full; the link was cut.
     #[error("the queue for {0} was full, so the link was cut")]
     Cut(NodeId),
-    /// The message is too long.
     #[error("a message has at most {max} bytes, not {len}")]
     Oversized {
         /// Its length in bytes.
@@ -204,7 +201,6 @@ pub trait Handler: Send + Sync + 'static {
 /// Counters of a bus since its start, and its current levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusTotals {
-    /// Messages handled.
     pub messages_in: u64,
     /// Messages written, counted per node.
     pub messages_out: u64,
@@ -218,13 +214,11 @@ pub struct BusTotals {
     pub cuts: u64,
     /// Announcements that some node did not acknowledge in time.
     pub late: u64,
-    /// Nodes that are up.
     pub nodes: usize,
     /// Topics announced by this node.
     pub topics_local: usize,
     /// Topics announced by other nodes.
     pub topics_remote: usize,
-    /// Bytes in all queues.
     pub queued_bytes: usize,
 }
 

@@ -36,7 +36,6 @@ impl Nodes {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The nodes in order.
     pub fn iter(self) -> impl Iterator<Item = NodeId> {
         (0_u16..).zip(self.0).flat_map(|(index, mut word)| {
             std::iter::from_fn(move || {

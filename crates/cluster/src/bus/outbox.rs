@@ -80,7 +80,6 @@ pub(crate) struct Outbox {
     bytes: usize,
 }
 
-/// A full queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Full;
 

@@ -41,7 +41,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How long a start may take.
 const START_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// A message to all machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum MachineMessage {
     /// A machine starts, and asks for announcements and the secret.
@@ -92,15 +91,10 @@ pub enum ClaimError {
         "another cluster uses this prefix: set the same cluster.key on all machines of a cluster, and another cluster.prefix for each cluster"
     )]
     OtherCluster,
-    /// All numbers are in use.
     #[error(
         "the cluster has no room for {processes} more processes: all machines together may have {NODES_MAX}"
     )]
-    Full {
-        /// The processes of this machine.
-        processes: u16,
-    },
-    /// Other machines are there, and do not answer.
+    Full { processes: u16 },
     #[error("the machines of the cluster did not answer within {} s", START_TIME_MAX.as_secs())]
     NoAnswer,
     /// After a partition two machines have the same numbers. This one started later.

@@ -17,10 +17,8 @@ const WARN_INTERVAL: Duration = Duration::from_secs(60);
 /// Why this machine is not part of the cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// NATS cannot be used.
     #[error(transparent)]
     Nats(#[from] NatsError),
-    /// The other machines prevent it.
     #[error(transparent)]
     Claim(#[from] ClaimError),
 }
@@ -109,7 +107,6 @@ impl Machine {
         self.secret
     }
 
-    /// The id of the cluster.
     pub fn cluster(&self) -> u64 {
         self.cluster
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_nats::{ConnectOptions, Event, ServerAddr};
 use percent_encoding::percent_decode_str;
 
-/// How to connect to NATS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NatsSettings {
     /// URLs such as `nats://user:password@host:4222`, `nats://token@host` or `tls://host:4222`. The
@@ -35,28 +34,22 @@ const SUBSCRIPTION_CAPACITY: usize = 8_192;
 /// Why there is no connection to NATS.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsError {
-    /// A prefix that is no subject.
     #[error(
         "cannot use cluster.prefix {prefix:?}: use letters, digits, - and _, and dots between parts"
     )]
     Prefix { prefix: String },
-    /// A URL of no NATS server.
     #[error("cannot use cluster.nats {url:?}: {reason}; write one such as nats://10.0.0.1:4222")]
     Url {
         /// The URL, without its password.
         url: String,
         reason: String,
     },
-    /// A file with certificates or a key.
     #[error("cannot read {} for NATS: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
-    /// URLs with different users.
     #[error("cannot use cluster.nats: all URLs must have the same user and password, or token")]
     Users,
-    /// The file with credentials.
     #[error("cannot read the NATS credentials {}: {source}", path.display())]
     Credentials { path: PathBuf, source: std::io::Error },
-    /// No server accepted the connection.
     #[error("cannot connect to NATS at {urls}: {source}")]
     Connect {
         /// The URLs, without passwords.
@@ -66,10 +59,8 @@ pub enum NatsError {
     /// The connection ended while it was set up.
     #[error("cannot subscribe at NATS: {0}")]
     Subscribe(#[from] async_nats::SubscribeError),
-    /// The thread of the links.
     #[error("cannot run the links to other machines: {0}")]
     Thread(std::io::Error),
-    /// The operating system returned no random bytes.
     #[error("the operating system returned no random bytes: {0}")]
     NoRandomness(#[from] getrandom::Error),
 }
@@ -161,7 +152,6 @@ impl NatsSettings {
 /// The user that signs in at NATS.
 #[derive(Debug, PartialEq, Eq)]
 enum User {
-    /// A name and a password.
     Named(String, String),
     Token(String),
 }

@@ -37,9 +37,7 @@ pub struct HandoffSocket {
 /// Counters of a [`HandoffSocket`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandoffCounts {
-    /// Connections sent.
     pub sent: u64,
-    /// Connections received.
     pub received: u64,
     /// Messages that arrived damaged, or without a connection because this process had no free
     /// descriptor. Their connections are closed.

@@ -23,7 +23,6 @@ pub(crate) const CONTROL_VALUE: &str = "stdin";
 pub struct WorkerSetup {
     /// Its number among the workers, from 0.
     pub slot: NodeId,
-    /// The number of workers.
     pub workers: u16,
     /// How often this slot's worker was restarted.
     pub restarts: u64,

@@ -17,7 +17,6 @@ pub const STARTUP_DATA_BYTES_MAX: usize = 64 << 20;
 
 /// The workers to run, and their setup.
 pub struct Plan {
-    /// The number of workers.
     pub workers: u16,
     /// The listeners of each worker. The supervisor keeps them open until the stop, so that
     /// connections wait while a worker is restarted.
@@ -131,12 +130,7 @@ pub enum SupervisorEvent {
     /// A worker sent no heartbeat for [`SupervisorLimits::hung_after`] and is killed.
     Hung { slot: NodeId },
     /// Two workers get a new link, because one of them lost it.
-    Relinked {
-        /// One worker.
-        one: NodeId,
-        /// The other worker.
-        other: NodeId,
-    },
+    Relinked { one: NodeId, other: NodeId },
     /// The supervisor was stopped; all workers drain.
     Draining,
     /// A worker did not end in time after the stop, or a second stop came.
@@ -188,7 +182,6 @@ impl fmt::Display for SupervisorEvent {
 /// The result of a supervisor that was stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// The number of restarts.
     pub restarts: u64,
     /// The number of workers that had to be killed.
     pub killed: u16,
@@ -197,24 +190,15 @@ pub struct Ended {
 /// The reason why a supervisor failed.
 #[derive(Debug, Error)]
 pub enum SuperviseError {
-    /// No workers, or more than [`WORKERS_MAX`].
     #[error("cannot start {workers} workers: the number must be between 1 and {WORKERS_MAX}")]
     Workers { workers: u16 },
-    /// The number of listener lists does not match the number of workers.
     #[error("{workers} workers need {workers} lists of listeners, not {lists}")]
-    Listeners {
-        /// The number of lists.
-        lists: usize,
-        /// The number of workers.
-        workers: u16,
-    },
-    /// The startup data is longer than [`STARTUP_DATA_BYTES_MAX`].
+    Listeners { lists: usize, workers: u16 },
     #[error("the startup data has {len} bytes, the maximum is {STARTUP_DATA_BYTES_MAX}")]
     StartupDataTooLong {
         /// Its length in bytes.
         len: usize,
     },
-    /// A process could not be started.
     #[error("cannot start worker {}: {source}", slot.0)]
     Spawn { slot: NodeId, source: io::Error },
     /// At the first start, a worker ended before it was ready.
@@ -222,17 +206,7 @@ pub enum SuperviseError {
     EndedBeforeReady { slot: NodeId, status: ExitStatus },
     /// At the first start, a worker was not ready in time.
     #[error("worker {} was not ready within {within:?}", slot.0)]
-    NotReady {
-        /// The slot of the first such worker.
-        slot: NodeId,
-        within: Duration,
-    },
-    /// A system call failed.
+    NotReady { slot: NodeId, within: Duration },
     #[error("{what}: {source}")]
-    System {
-        /// The step that failed.
-        what: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
+    System { what: &'static str, source: io::Error },
 }

@@ -42,15 +42,16 @@ pub(crate) enum SupervisorMessage<'a> {
     Drain,
 }
 
-/// From the worker.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum WorkerReport {
     /// The worker serves its listeners.
     Ready,
     /// The worker's event loops run.
     Heartbeat,
-    /// The link with this number broke.
-    LinkLost { to: u16, number: u64 },
+    LinkLost {
+        to: u16,
+        number: u64,
+    },
 }
 
 #[cfg(test)]

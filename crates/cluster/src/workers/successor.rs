@@ -47,20 +47,13 @@ pub struct Inheritance {
 /// Why the running program was not replaced.
 #[derive(Debug, Error)]
 pub enum SuccessorError {
-    /// The program could not be started.
     #[error("cannot start {program}: {source}")]
-    Start {
-        /// The path of the program.
-        program: String,
-        source: io::Error,
-    },
+    Start { program: String, source: io::Error },
     /// The new program ended before it was ready. Its log says why.
     #[error("the new program ended before it was ready: {status}; read its log")]
     Ended { status: ExitStatus },
-    /// The new program was not ready in time, and was killed.
     #[error("the new program was not ready within {within:?}")]
     NotReady { within: Duration },
-    /// A system call failed.
     #[error("cannot hand over to the new program: {0}")]
     System(#[from] io::Error),
 }

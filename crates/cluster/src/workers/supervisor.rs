@@ -22,7 +22,6 @@ pub(crate) enum Input {
     Started(u16),
     /// The process could not be started.
     StartFailed(u16),
-    /// A worker is ready.
     Ready(u16),
     /// A worker's event loops run.
     Heartbeat(u16),
@@ -207,7 +206,6 @@ impl Supervisor {
         self.outputs.pop_front()
     }
 
-    /// All restarts.
     pub fn restarts(&self) -> u64 {
         self.restarts
     }

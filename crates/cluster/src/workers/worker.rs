@@ -44,7 +44,6 @@ pub(crate) struct OwnSetup {
     pub unresponsive: watch::Receiver<Vec<u16>>,
 }
 
-/// The listeners of one worker.
 pub(crate) type Listeners = Vec<Arc<OwnedFd>>;
 
 /// A queued message to a worker. Its descriptors are closed once it is sent.

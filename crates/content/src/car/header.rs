@@ -7,17 +7,10 @@ pub const CAR_HEADER_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// The bytes end within the header.
     #[error("it is truncated")]
     Truncated,
-    /// A byte is not valid at its position.
     #[error("unexpected byte {found:#04x} at {at}")]
-    Unexpected {
-        found: u8,
-        /// Its offset in the header.
-        at: usize,
-    },
-    /// A field is repeated, unknown or missing.
+    Unexpected { found: u8, at: usize },
     #[error("its fields are not `roots` and `version`")]
     Fields,
     #[error("version {version} is not supported, only version 1")]
@@ -33,7 +26,6 @@ const ARRAY: u8 = 4;
 const MAP: u8 = 5;
 const TAG: u8 = 6;
 
-/// The tag of a CID.
 const CID_TAG: u64 = 42;
 
 pub(super) fn encode(roots: &[Cid]) -> Vec<u8> {

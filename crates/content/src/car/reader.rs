@@ -10,7 +10,6 @@ const SECTION_BYTES_MAX: usize = CID_BYTES_MAX + BLOCK_BYTES_MAX;
 pub enum CarItem {
     /// The roots of the archive, which come first. Their blocks may be missing.
     Roots(Vec<Cid>),
-    /// A verified block.
     Block(Block),
 }
 
@@ -20,16 +19,12 @@ pub enum CarError {
     Header(#[from] HeaderError),
     #[error("invalid length at byte {at} of the archive: {error}")]
     Length { at: u64, error: VarintError },
-    /// The header or a section exceeds the limit.
     #[error("{len} bytes at byte {at} of the archive exceed the limit of {max} bytes")]
     TooLong { at: u64, len: u64, max: usize },
-    /// A section does not begin with a supported CID.
     #[error("invalid section at byte {at} of the archive: {error}")]
     Cid { at: u64, error: CidError },
-    /// A block does not match its CID.
     #[error("invalid section at byte {at} of the archive: {error}")]
     Block { at: u64, error: BlockError },
-    /// The archive ends within the header or a section.
     #[error("the archive is truncated in the section at byte {at}")]
     Truncated { at: u64 },
 }
@@ -113,7 +108,6 @@ mod tests {
         bytes
     }
 
-    /// Reads an archive in pieces of this size.
     fn read(archive: &[u8], piece: usize) -> Result<Vec<CarItem>, CarError> {
         let mut reader = CarReader::default();
         let mut items = Vec::new();

@@ -26,10 +26,8 @@ pub enum NameError {
     /// The name would refer to another directory.
     #[error("the name contains a slash")]
     Slash,
-    /// File systems do not support it.
     #[error("the name contains a NUL")]
     Nul,
-    /// The name is longer than file systems support.
     #[error("a name of {len} bytes exceeds the limit of {max} bytes")]
     TooLong { len: usize, max: usize },
 }
@@ -159,7 +157,6 @@ impl DirectoryBuilder {
     }
 }
 
-/// Returns the block of a directory node and its root.
 fn directory_node(links: Vec<Link>, data: UnixFs, version: Version) -> (Block, Root) {
     let below = links.iter().filter_map(|link| link.tsize).fold(0, u64::saturating_add);
     let node = Node { links, data: Some(data.encode().into()), ..Node::default() };
@@ -203,13 +200,10 @@ pub struct Directory {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryError {
-    /// The codec of the block is not dag-pb.
     #[error("a block of codec {codec} is not a directory")]
     Codec { codec: Codec },
-    /// The block has the codec dag-pb, but its bytes are not a dag-pb node.
     #[error("the directory is not a dag-pb node: {0}")]
     DagPb(#[from] DagPbError),
-    /// The data of the node is not UnixFS.
     #[error("the directory is not UnixFS: {0}")]
     UnixFs(#[from] UnixFsError),
     #[error("{kind:?} is not a directory")]
@@ -219,10 +213,8 @@ pub enum DirectoryError {
     Sharded,
     #[error(transparent)]
     Shard(#[from] ShardError),
-    /// The directory exceeds the limit of its reader.
     #[error("the directory has more than {max} entries, which is the limit")]
     TooManyEntries { max: usize },
-    /// The name of an entry is invalid, for example a path out of the directory.
     #[error("invalid name {name:?} of an entry: {error}")]
     Name { name: String, error: NameError },
     #[error("two entries are named {name:?}")]

@@ -113,7 +113,6 @@ impl DirectoryReader {
 pub enum ListError {
     #[error("block {cid} is missing")]
     Missing { cid: Cid },
-    /// The blocks are not a valid directory.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
 }

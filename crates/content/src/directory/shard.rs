@@ -19,19 +19,11 @@ const FANOUT_MAX: u64 = 1024;
 pub enum ShardError {
     /// The number of slots is not a power of two from 8 to 1024, or differs from the shard above.
     #[error("invalid shard of {found:?} slots")]
-    Fanout {
-        /// The value in the shard.
-        found: Option<u64>,
-    },
-    /// The hash function is not murmur3-x64-64.
+    Fanout { found: Option<u64> },
     #[error("a shard uses the unsupported hash function {found:?}")]
-    HashType {
-        /// The value in the shard.
-        found: Option<u64>,
-    },
+    HashType { found: Option<u64> },
     #[error("the bitmap of a shard does not match its links")]
     Bitmap,
-    /// The name of a link does not begin with its slot, or the slots are out of order.
     #[error("the link {name:?} of a shard has no slot or is out of order")]
     Slot { name: String },
     /// A name is not in the slot of its hash, so a lookup would not find it.
@@ -53,7 +45,6 @@ pub(super) struct ShardPath {
     fanout: u64,
 }
 
-/// One shard of a directory.
 #[derive(Debug)]
 pub(super) struct Shard {
     shard_path: ShardPath,

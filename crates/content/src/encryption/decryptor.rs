@@ -3,7 +3,6 @@ use super::{HEADER_BYTES, Index, Key, Layout, PrivateError, RecordCipher};
 /// The output of a [`Decryptor`]: first the index, then the bytes of the entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// The index of the page.
     Index(Index),
     /// The next bytes of an entry; never empty.
     Bytes {

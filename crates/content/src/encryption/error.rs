@@ -1,27 +1,19 @@
 /// An error while a private page is created or decrypted. No variant contains a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrivateError {
-    /// The bytes do not begin with the magic of a private page.
     #[error("this is not a private page")]
     NotPrivate,
-    /// The version of the format is not supported.
     #[error("this private page has an unsupported version: update this program")]
     UnsupportedVersion,
-    /// The key belongs to another page.
     #[error("the key in this link does not open this page")]
     WrongKey,
-    /// A record is not authentic: bytes were changed, removed or moved.
     #[error("this private page was changed after it was made: part {record} is not authentic")]
     Changed {
         /// The number of the record, from 0.
         record: u64,
     },
     #[error("this private page of {sealed_bytes} bytes is damaged: data is missing or extra")]
-    Length {
-        /// The length of the ciphertext.
-        sealed_bytes: u64,
-    },
-    /// The content exceeds the limit.
+    Length { sealed_bytes: u64 },
     #[error("a private page can have at most {max} bytes")]
     TooLarge { max: u64 },
     #[error("the index of this private page is invalid: {0}")]
@@ -30,38 +22,26 @@ pub enum PrivateError {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
-    /// The index ends early.
     #[error("it is truncated")]
     Truncated,
     #[error("bytes follow it")]
     TrailingBytes,
-    /// The index exceeds the size limit.
     #[error("{len} bytes exceed the limit of {max} bytes")]
     TooLong { len: u64, max: u64 },
     #[error("{entries} files exceed the limit of {max} files in a private page")]
     TooManyEntries { entries: u64, max: u64 },
-    /// The kind of the page or of an entry is unknown.
     #[error("unknown kind {kind}")]
     UnknownKind { kind: u8 },
-    /// A page of a single file does not have exactly one file with an empty path.
     #[error("a page of a single file must have exactly one file")]
     NotOneFile,
     #[error("a name is not UTF-8")]
     NotUtf8,
-    /// A path is invalid or leads out of the page.
     #[error("invalid path {path:?}")]
     InvalidPath { path: String },
     /// Entries have the same path, are out of order, or are below a file.
     #[error("the entry {path:?} is out of order")]
-    WrongOrder {
-        /// The second of the two entries.
-        path: String,
-    },
+    WrongOrder { path: String },
     /// A directory has bytes, a symbolic link has none or too many, or the sum exceeds the limit.
     #[error("invalid size of {bytes} bytes of {path:?}")]
-    InvalidSize {
-        path: String,
-        /// Its declared size.
-        bytes: u64,
-    },
+    InvalidSize { path: String, bytes: u64 },
 }

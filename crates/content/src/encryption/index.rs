@@ -180,7 +180,6 @@ impl Index {
         sum_of(self.entries.iter().map(|entry| entry.bytes)).map(|_| ())
     }
 
-    /// Sorts the entries.
     pub fn sort(&mut self) {
         self.entries.sort_by(|a, b| order(&a.path, &b.path));
     }

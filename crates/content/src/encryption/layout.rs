@@ -97,7 +97,6 @@ impl Layout {
         self.content_bytes + HEADER_BYTES as u64 + self.records() * TAG_BYTES
     }
 
-    /// Returns the range of the content in a record.
     pub const fn content_range(&self, record: u64) -> (u64, u64) {
         let (first, other) = (self.first_bytes(), self.other_bytes());
         let from = if record == 0 { 0 } else { first + (record - 1) * other };

@@ -19,7 +19,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use watchfire_content::{HamtSizeEstimation, Profile, Version};
 
-/// Reads a file of vectors.
 #[expect(clippy::disallowed_methods, reason = "the crate opens no files, its tests do")]
 fn vectors<T: DeserializeOwned>(file: &str) -> T {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors").join(file);

@@ -21,7 +21,6 @@ const MESSAGE_OVERHEAD_BYTES: usize = 80;
 /// How much of a topic is kept. The oldest messages are dropped at the first bound that is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// The most messages.
     pub messages: usize,
     /// The longest time that a message is kept.
     pub age: Duration,
@@ -37,7 +36,6 @@ impl Bounds {
 /// A message of a topic. Its copies share their memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The name of the event.
     pub event: Arc<str>,
     /// The payload, as JSON text.
     pub payload: Arc<str>,
@@ -79,7 +77,6 @@ pub struct Origin {
     pub number: u64,
 }
 
-/// A message with its own position.
 pub type Positioned = (Position, Message);
 
 /// A part of a log, written by one process without a break.

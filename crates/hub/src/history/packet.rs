@@ -16,11 +16,7 @@ pub enum Packet {
         message: Message,
     },
     /// To the process that published a message: another process than the owner has it.
-    Published {
-        topic: String,
-        /// The number of the message.
-        number: u64,
-    },
+    Published { topic: String, number: u64 },
     /// From the owner: the next message of the log.
     Append {
         topic: String,
@@ -32,12 +28,10 @@ pub enum Packet {
         origin: Origin,
         message: Message,
     },
-    /// A copy of the log.
     Log {
         topic: String,
         /// Whether the sender owns the topic.
         is_owner: bool,
-        /// The log, or its end.
         image: LogImage,
     },
     /// The sender wants to own the topics. Each comes with the sender's last position.
@@ -48,7 +42,6 @@ pub enum Packet {
     },
     /// The response to a claim, after the logs that the claimant lacks.
     Granted {
-        /// The number of the claim.
         number: u64,
         /// The topics that the claimant may not own.
         denied: Vec<String>,

@@ -31,7 +31,6 @@ pub enum TrackError {
     /// The owner already tracks this key on this topic; call `update` instead.
     #[error("this key is tracked already")]
     AlreadyTracked,
-    /// The owner does not track this key on this topic.
     #[error("this key is not tracked")]
     NotTracked,
     /// The key is longer than [`PresenceLimits::key_bytes_max`].
@@ -48,7 +47,6 @@ pub enum TrackError {
         len: usize,
         max: usize,
     },
-    /// The meta is not the text of a JSON object.
     #[error("a presence meta must be a JSON object")]
     MetaNotObject,
     /// The owner tracks [`PresenceLimits::keys_per_owner_max`] keys.

@@ -84,7 +84,6 @@ pub struct Presence {
     entries: Slab<Entry>,
     own_entries: usize,
     topics: Slab<PresenceTopic>,
-    /// Topics by name.
     names: HashTable<u32>,
     /// By topic and key, the entry that represents the key.
     keys: HashTable<u32>,
@@ -101,7 +100,6 @@ pub(crate) struct PresenceTopic {
     pub name: Box<str>,
     /// For each key, the entry that represents it.
     pub keys: Vec<u32>,
-    /// Entries of all keys.
     pub entries: usize,
     /// The content of the next diff; `None` when nothing changed.
     pub changes: Option<Box<Changes>>,
@@ -271,7 +269,6 @@ impl Presence {
         self.find_topic(topic).map_or(0, |topic| self.topics[topic].entries)
     }
 
-    /// The number of keys on a topic.
     pub fn keys(&self, topic: &str) -> usize {
         self.find_topic(topic).map_or(0, |topic| self.topics[topic].keys.len())
     }

@@ -18,10 +18,8 @@ const COUNTER_MASK: u64 = u64::MAX >> NODE_BITS;
 pub struct Reference(u64);
 
 impl Reference {
-    /// No reference.
     pub(crate) const NONE: Reference = Reference(0);
 
-    /// The node that made it.
     pub const fn node(self) -> NodeId {
         NodeId(self.0 as u16)
     }

@@ -51,7 +51,6 @@ use crate::tables::NONE;
 /// A presence as its node sends it to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exported {
-    /// The key, as it is tracked.
     pub key: String,
     /// The text of a JSON object, without `phx_ref` and `phx_ref_prev`.
     pub meta: String,
@@ -90,12 +89,10 @@ pub enum ImportError {
     /// A node may send only its own presences.
     #[error("{from} sent a presence that belongs to {of}")]
     WrongNode {
-        /// The sender.
         from: NodeId,
         /// The owner, by the reference.
         of: NodeId,
     },
-    /// It exceeds a limit, or is not valid.
     #[error(transparent)]
     Refused(#[from] TrackError),
 }

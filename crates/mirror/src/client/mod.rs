@@ -78,7 +78,6 @@ pub struct ImageBlob {
 pub struct ImagePlan {
     /// The number of manifests and indexes.
     pub manifests: usize,
-    /// The blobs, each once.
     pub blobs: Vec<ImageBlob>,
 }
 

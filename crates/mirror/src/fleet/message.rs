@@ -17,7 +17,6 @@ use crate::proxy::Version;
 pub(super) const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// The largest response in bytes: a manifest, or the hashes of the largest blob in one response.
 pub(super) const RESPONSE_BYTES_MAX: u32 = 5 << 20;
-/// Announcements of one request.
 pub(super) const ANNOUNCEMENTS_MAX: usize = 4_096;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

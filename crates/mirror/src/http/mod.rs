@@ -90,7 +90,6 @@ impl Shared {
 #[derive(Clone, Copy, Debug)]
 struct ClientAddress(IpAddr);
 
-/// A response with these headers and without bytes.
 fn without_bytes(status: StatusCode, source: &'static str, headers: HeaderMap) -> Response {
     let mut response = Response::new(Body::empty());
     (*response.status_mut(), *response.headers_mut()) = (status, headers);

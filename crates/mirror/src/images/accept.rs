@@ -20,7 +20,6 @@ const KEY_BYTES_MAX: usize = 1024;
 /// The media types that a client accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Accept {
-    /// The header for the registry.
     pub(crate) header: HeaderValue,
     /// Equal for headers that accept the same.
     pub(crate) key: String,

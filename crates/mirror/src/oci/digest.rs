@@ -53,11 +53,7 @@ pub enum DigestError {
     #[error("unsupported digest algorithm {name:?}: supported are sha256 and sha512")]
     UnsupportedAlgorithm { name: String },
     #[error("invalid digest of {algorithm}: expected {chars} lower-case hex digits")]
-    NotHex {
-        algorithm: &'static str,
-        /// The number of digits that it needs.
-        chars: usize,
-    },
+    NotHex { algorithm: &'static str, chars: usize },
 }
 
 /// Characters of an invalid text that an error repeats.

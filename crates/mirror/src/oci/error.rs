@@ -32,7 +32,6 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    /// The code in the response, and its status.
     const fn row(self) -> (&'static str, StatusCode) {
         match self {
             ErrorCode::ManifestUnknown => ("MANIFEST_UNKNOWN", StatusCode::NOT_FOUND),

@@ -11,7 +11,6 @@ pub enum Resource {
     Root,
     Manifest(Repository, Reference),
     Blob(Repository, Digest),
-    /// The list of tags.
     Tags(Repository),
     /// The manifests that refer to a manifest, such as signatures.
     Referrers(Repository, Digest),

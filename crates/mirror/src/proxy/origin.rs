@@ -36,7 +36,6 @@ pub(crate) struct Origin(ServerClient);
 /// Whether a file can be stored.
 #[derive(Debug)]
 pub(crate) enum Probe {
-    /// It can, with this version.
     File(Version),
     /// The answer must be passed through.
     Unstored,

@@ -27,11 +27,7 @@ pub enum StoreError {
     #[error(
         "cannot read blob {digest}: it is damaged on disk at byte {offset}; it is fetched again"
     )]
-    Damaged {
-        digest: Digest,
-        /// The start of the damaged block.
-        offset: u64,
-    },
+    Damaged { digest: Digest, offset: u64 },
 }
 
 impl StoreError {

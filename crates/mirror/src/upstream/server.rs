@@ -190,7 +190,6 @@ pub(crate) fn unreachable(server: &str, error: &reqwest::Error) -> UpstreamError
     UpstreamError::Unreachable { registry: server.to_owned(), cause: first_cause(error) }
 }
 
-/// The text of the first cause of an error.
 pub(crate) fn first_cause(error: &dyn std::error::Error) -> String {
     let mut first = error;
     while let Some(inner) = first.source() {

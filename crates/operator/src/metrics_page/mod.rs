@@ -83,7 +83,6 @@ async fn show(State(page): State<Arc<MetricsPage>>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, openmetrics)], exposition::text(merged))
 }
 
-/// Samples of the answers.
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
     use watchfire::internal::{Buckets, Family, Kind, Merge, Value};

@@ -18,15 +18,12 @@ static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// Another one runs.
     #[error("cannot start a profile: another one of this process runs; wait until it has ended")]
     AlreadyRunning,
-    /// The profiler does not start, or cannot read its samples.
     #[error(
         "cannot take a profile: {0}; the profiler needs a folder for temporary files, which TMPDIR can name"
     )]
     Profiler(std::io::Error),
-    /// The thread of the profile does not start.
     #[error("cannot start the thread of a profile: {0}")]
     Thread(std::io::Error),
 }

@@ -8,7 +8,6 @@ use super::profile::Profile;
 
 const WIDTH: f64 = 1_200.0;
 const MARGIN: f64 = 10.0;
-/// The width of a character of the names.
 const CHARACTER_WIDTH: f64 = 7.3;
 const ROW: usize = 17;
 /// The title above the rows.
@@ -72,7 +71,6 @@ impl Profile {
 }
 
 struct Picture {
-    /// All samples.
     all: u64,
     rows: usize,
     text: String,

@@ -26,7 +26,6 @@ pub(super) type Started = Result<(), String>;
 /// The answer to [`Call::Take`]: the profile, `None` while it runs, or why there is none.
 pub(super) type Taken = Result<Option<Vec<u8>>, String>;
 
-/// Samples of the calls.
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
     use watchfire::message_samples as samples;

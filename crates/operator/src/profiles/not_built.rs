@@ -14,7 +14,6 @@ use crate::access::Access;
 const NOT_BUILT: &str = "This program was built without the feature \"profiles\". To get profiles, \
     install another one: cargo install watchfire-cli --features profiles";
 
-/// The calls for profiles.
 pub(crate) struct ProfileCalls {
     link: PartLink,
 }

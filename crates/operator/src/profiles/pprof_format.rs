@@ -118,7 +118,6 @@ impl Message {
         self.bytes(field, &message.0);
     }
 
-    /// Numbers, packed.
     fn numbers(&mut self, field: u64, values: &[u64]) {
         let mut packed = Message::default();
         values.iter().for_each(|value| packed.varint(*value));

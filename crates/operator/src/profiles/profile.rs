@@ -22,7 +22,6 @@ pub(super) struct Stack {
     pub samples: u64,
 }
 
-/// A place in a function.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Function {
     pub name: Arc<str>,
@@ -51,7 +50,6 @@ impl Profile {
         }
     }
 
-    /// Samples of all stacks.
     pub(super) fn samples(&self) -> u64 {
         self.stacks.iter().map(|stack| stack.samples).sum()
     }

@@ -34,7 +34,6 @@ const TAKE_PAUSE: Duration = Duration::from_millis(200);
 /// How long another process may write its profile.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The calls for profiles.
 pub(crate) struct ProfileCalls {
     link: PartLink,
     /// The profile that another process has asked for last.

@@ -4,9 +4,7 @@
 /// How a figure is computed from the metrics of all processes of the machine.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
-    /// The sum of gauges.
     Sum(Series),
-    /// The largest of gauges.
     Largest(Series),
     /// The growth of counters, for each second.
     Rate(Series),
@@ -25,7 +23,6 @@ pub(super) struct Series {
     pub label: Option<(&'static str, &'static str)>,
 }
 
-/// A value of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System {
     /// Connections a second that the kernel dropped because a queue of new connections was full.

@@ -48,9 +48,7 @@ use sha2::{Digest, Sha256};
 use super::columns::Column;
 use super::sampler::Row;
 
-/// Seconds of the history.
 pub(crate) const SECONDS: usize = 15 * 60;
-/// Minutes of the history.
 pub(crate) const MINUTES: usize = 24 * 60;
 /// Events that are kept. A further one replaces the oldest.
 pub(crate) const EVENTS: usize = 256;
@@ -67,7 +65,6 @@ const FILE_BYTES: u64 =
     (HEADER_BYTES + (SECONDS + MINUTES) * ROW_BYTES + EVENTS * EVENT_BYTES) as u64;
 const VERSION: &str = "watchfire history 1";
 
-/// The steps of the history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Step {
@@ -161,7 +158,6 @@ impl History {
         Ok(())
     }
 
-    /// Whether it has a file.
     pub fn has_file(&self) -> bool {
         self.file.is_some()
     }

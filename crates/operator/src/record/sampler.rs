@@ -86,7 +86,6 @@ pub(crate) struct Sampler {
     overflows: Option<(Duration, u64)>,
 }
 
-/// The result of one sample.
 pub(crate) struct Sample {
     pub row: Row,
     pub processes: BTreeMap<u16, ProcessFigures>,

@@ -45,7 +45,6 @@ impl SystemFigures {
     }
 }
 
-/// The available memory and all memory of the machine.
 fn memory_of_machine() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let bytes = |name: &str| {

@@ -25,7 +25,6 @@ pub(crate) enum FetchScope {
 /// Why a DAG cannot be fetched completely.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DagError {
-    /// The CID of a block has the dag-pb codec, but its bytes are not a valid node.
     #[error("{cid} is not a dag-pb node: {error}")]
     DagPb { cid: Cid, error: DagPbError },
     #[error("the DAG has more than {max} nodes with links, which is the limit")]

@@ -48,15 +48,12 @@ pub struct Fetched {
 /// Why a fetch failed. Blocks that were fetched before the failure stay in the store.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The DAG is invalid or exceeds a limit.
     #[error(transparent)]
     Dag(#[from] DagError),
-    /// The store cannot write or read a block.
     #[error(transparent)]
     Store(#[from] watchfire_store::StoreError),
     #[error("{max} fetches are running, which is the limit: try again later")]
     TooMany { max: usize },
-    /// The operating system cannot create a thread.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
     #[error("the host has stopped")]

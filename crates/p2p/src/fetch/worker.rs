@@ -37,13 +37,25 @@ pub(crate) enum FetchInput {
 #[derive(Debug)]
 pub(crate) enum FetchEvent {
     /// The fetch needs these blocks.
-    Want { fetch: FetchId, wants: Vec<Want> },
+    Want {
+        fetch: FetchId,
+        wants: Vec<Want>,
+    },
     /// The fetch knows this node and needs the blocks that it links to.
-    Node { fetch: FetchId, block: Block },
+    Node {
+        fetch: FetchId,
+        block: Block,
+    },
     /// The block is in the store now.
-    Written { fetch: FetchId, cid: Cid, bytes: usize },
-    /// The fetch has ended.
-    Ended { fetch: FetchId, outcome: Result<Fetched, FetchError> },
+    Written {
+        fetch: FetchId,
+        cid: Cid,
+        bytes: usize,
+    },
+    Ended {
+        fetch: FetchId,
+        outcome: Result<Fetched, FetchError>,
+    },
 }
 
 /// Runs one fetch on its own thread, because disk access blocks. It writes the blocks that arrive,

@@ -61,7 +61,6 @@ impl BlockQuestions {
         }
     }
 
-    /// Handles the answer of a peer.
     pub(super) fn handle_answer(&mut self, peer: PeerNumber, cid: &Cid, has_block: bool) {
         let mut at = 0;
         while let Some(question) = self.open.get_mut(at) {

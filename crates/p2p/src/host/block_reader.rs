@@ -27,9 +27,7 @@ struct ReadRequest {
 /// Why a block is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadPurpose {
-    /// To send it to this peer.
     Send(PeerNumber),
-    /// To list its links.
     ListLinks,
 }
 

@@ -12,7 +12,6 @@ use watchfire_types::Instant as CoreInstant;
 #[derive(Debug)]
 pub(super) struct PausableClock {
     started_at: Instant,
-    /// The duration of all finished pauses.
     paused: Duration,
     paused_at: Option<Instant>,
 }

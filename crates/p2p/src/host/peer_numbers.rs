@@ -73,7 +73,6 @@ impl PeerNumbers {
         Some(number)
     }
 
-    /// Removes a number and returns the id of its peer.
     pub(super) fn remove(&mut self, number: PeerNumber) -> Option<PeerId> {
         let id = self.ids.remove(&number)?;
         self.peers.remove(&id);

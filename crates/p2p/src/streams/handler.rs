@@ -39,7 +39,6 @@ pub(crate) enum HandlerCommand {
     StopReceiving,
 }
 
-/// An event of one connection.
 #[derive(Debug)]
 pub(crate) enum HandlerEvent {
     /// Messages can be sent from now on.

@@ -42,12 +42,20 @@ pub(super) struct MessageReader<S> {
 #[derive(Debug)]
 enum State {
     /// The reader expects a length, and has read these bits of it.
-    Length { value: u64, bits: u32 },
+    Length {
+        value: u64,
+        bits: u32,
+    },
     /// A message of `len` bytes waits for room in the budget.
-    Waiting { len: usize },
+    Waiting {
+        len: usize,
+    },
     /// A message is being received.
-    Body { body: PooledBuffer, filled: usize, reservation: Reservation },
-    /// The stream has ended.
+    Body {
+        body: PooledBuffer,
+        filled: usize,
+        reservation: Reservation,
+    },
     Ended,
 }
 
@@ -58,7 +66,6 @@ const START: State = State::Length { value: 0, bits: 0 };
 pub(super) enum ReadError {
     #[error("a message of {len} bytes exceeds the limit of {max} bytes")]
     TooLong { len: u64, max: usize },
-    /// A length is not a valid number.
     #[error("the length of a message has more than 32 bits")]
     Length,
     /// A message lost its reservation.

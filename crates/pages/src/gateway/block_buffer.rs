@@ -25,7 +25,6 @@ const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// The assumed size of a block whose size is unknown.
 const BLOCK_BYTES_GUESS: usize = 1 << 20;
 
-/// Identifies a transfer.
 pub(super) type TransferId = u64;
 
 /// Stores blocks from their fetch until they are read, and then for as long as there is room.

@@ -41,19 +41,11 @@ const LISTEN_RETRY_PAUSE: Duration = Duration::from_millis(500);
 pub enum GatewayError {
     /// An entry of the settings is not an address of libp2p.
     #[error("cannot use {setting} {address:?}: write an address such as \"/ip4/0.0.0.0/tcp/4001\"")]
-    Address {
-        /// The setting.
-        setting: &'static str,
-        /// The entry.
-        address: String,
-    },
-    /// The libp2p host cannot start.
+    Address { setting: &'static str, address: String },
     #[error(transparent)]
     Host(#[from] watchfire_p2p::StartError),
-    /// The key of the private network cannot be read.
     #[error(transparent)]
     SwarmKey(#[from] SwarmKeyError),
-    /// The thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
@@ -360,7 +352,6 @@ impl GatewayLoop {
     }
 }
 
-/// The addresses of a setting.
 fn addresses(setting: &'static str, texts: &[String]) -> Result<Vec<Multiaddr>, GatewayError> {
     let parse = |text: &String| {
         text.parse().map_err(|_| GatewayError::Address { setting, address: text.clone() })

@@ -19,7 +19,6 @@ const KNOWN_BLOCKS_MAX: usize = 16 * 1024;
 /// Pages that peers wanted while they were unavailable. At the limit, the oldest is dropped.
 const MISSED_MAX: usize = 1024;
 
-/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Direction {
     /// From the browsers of a page to peers.
@@ -33,7 +32,6 @@ pub(super) enum Direction {
 pub(super) struct NewTransfer {
     pub id: TransferId,
     pub direction: Direction,
-    /// The root of the page.
     pub page: Cid,
     /// The CIDs of wanted blocks, as they were requested.
     pub wants: mpsc::Receiver<Cid>,

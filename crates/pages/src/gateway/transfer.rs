@@ -25,7 +25,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// When no wanted block arrives for this long, the wanted blocks count as unavailable.
 const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// State that all transfers share.
 pub(super) struct TransferShared {
     pub host: Arc<Host>,
     pub router: Arc<GatewayRouter>,

@@ -212,7 +212,6 @@ impl ClusterPart for Availability {
     }
 }
 
-/// Samples of the messages.
 #[cfg(test)]
 pub(super) fn samples() -> watchfire::feature::Samples {
     let availability = PageAvailability { is_available: true, is_watched: false };

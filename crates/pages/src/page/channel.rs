@@ -46,7 +46,6 @@ struct Progress {
     have: HaveText,
 }
 
-/// The payload of a join.
 #[derive(Deserialize)]
 struct JoinPayload {
     have: HaveText,

@@ -37,7 +37,6 @@ struct Change {
 const DONE: &str = "done";
 
 impl DenyCalls {
-    /// The routes of the operator.
     pub fn routes(self: Arc<Self>) -> Router {
         Router::new()
             .route("/admin/denied", get(count))
@@ -151,7 +150,6 @@ fn bad_cid(error: &CidError) -> Response {
     refuse(StatusCode::BAD_REQUEST, "not a CID", &error.to_string())
 }
 
-/// Samples of the requests.
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
     let done = vec![postcard::to_stdvec(DONE).expect("a text is plain data")];

@@ -13,15 +13,30 @@ use super::peer_json::PeerKind;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Message<'a> {
     /// A peer joined a page, or its progress changed.
-    Peer { page: &'a str, peer: u64, address: Address, have: HaveCode, kind: PeerKind },
-    /// A peer left a page.
-    PeerGone { page: &'a str, peer: u64 },
+    Peer {
+        page: &'a str,
+        peer: u64,
+        address: Address,
+        have: HaveCode,
+        kind: PeerKind,
+    },
+    PeerGone {
+        page: &'a str,
+        peer: u64,
+    },
     /// The receiver's subscription to a page ended, so what it knows of the sender's peers is outdated.
-    Ended { page: &'a str },
+    Ended {
+        page: &'a str,
+    },
     /// A page became unavailable at the sender.
-    PageUnavailable { page: &'a str },
+    PageUnavailable {
+        page: &'a str,
+    },
     /// The pages and relayed bytes of addresses at the sender.
-    Quotas { pages: Vec<(IpAddr, u32)>, relayed: Vec<(IpAddr, u64)> },
+    Quotas {
+        pages: Vec<(IpAddr, u32)>,
+        relayed: Vec<(IpAddr, u64)>,
+    },
     /// The bytes that addresses relayed in their current day, and the time until it ends.
     DayUsages(Vec<(IpAddr, u64, Duration)>),
 }
@@ -54,7 +69,6 @@ impl From<HaveCode> for Have {
     }
 }
 
-/// Samples of the messages.
 #[cfg(test)]
 pub(crate) fn samples() -> Vec<watchfire::feature::Samples> {
     use watchfire::message_samples as samples;

@@ -32,7 +32,6 @@ use watchfire_types::Instant;
 
 use crate::stun::Announced;
 
-/// Pages, as a feature of the server.
 pub(crate) struct PageFeature {
     pub pages: Arc<ReplicatedPages>,
     /// `None` without a gateway.

@@ -2,10 +2,8 @@
 
 use watchfire_content::{Cid, CidError, Version};
 
-/// The prefix of page topics.
 pub(super) const TOPIC_PREFIX: &str = "page:";
 
-/// The topic of a page.
 pub(super) fn topic_of(page: &str) -> String {
     format!("{TOPIC_PREFIX}{page}")
 }

@@ -9,7 +9,6 @@ use watchfire_types::PeerId;
 /// risk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PeerKind {
-    /// A tab of a browser.
     #[default]
     Tab,
     /// A process of Watchfire: the command line, or the gateway of a server. It shows the page to

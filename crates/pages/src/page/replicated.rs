@@ -45,7 +45,6 @@ pub(crate) struct ReplicatedPages {
     state: Mutex<State>,
 }
 
-/// A peer of a page.
 #[derive(Clone, Copy)]
 struct PagePeer {
     address: ChannelAddress,
@@ -93,7 +92,6 @@ impl State {
     }
 }
 
-/// A peer that joins a page.
 pub(super) struct JoiningPeer {
     pub peer: PeerId,
     pub address: ChannelAddress,

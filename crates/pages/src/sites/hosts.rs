@@ -12,17 +12,14 @@ const LOCALHOST: &str = "localhost";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SitesError {
-    /// `sites.domain` is not a domain.
     #[error(
         "cannot use sites.domain {0:?}: it must be a domain without a port, such as \"pages.example.org\""
     )]
     Domain(String),
-    /// `sites.app` is missing, or is not an origin.
     #[error(
         "cannot use sites.app {0:?}: it must be the app's origin, such as \"https://watchfire.example.org\""
     )]
     App(String),
-    /// `sites.app` lies in `sites.domain`.
     #[error(
         "cannot use sites.app: it lies in sites.domain, where a site could pass for the app; use another domain"
     )]
@@ -41,7 +38,6 @@ struct Domains {
     own: Option<OwnDomain>,
 }
 
-/// The domain of the settings.
 #[derive(Clone, Debug)]
 struct OwnDomain {
     domain: String,

@@ -23,7 +23,6 @@ pub(super) struct SpriteChannel {
     pub throw_bytes_max: u32,
 }
 
-/// The payload of a join.
 #[derive(Default, Deserialize)]
 struct JoinPayload {
     token: Option<String>,

@@ -135,7 +135,6 @@ impl ReplicatedGrids {
         self.link.cluster().me()
     }
 
-    /// A new peer id of this process.
     pub(super) fn new_peer(&self) -> Result<PeerId, getrandom::Error> {
         Ok(slots::peer_of(self.node(), getrandom::u64()?))
     }
@@ -319,7 +318,6 @@ impl ReplicatedGrids {
         arrivals
     }
 
-    /// Throws from the peer of a channel.
     pub(super) fn throw_from_channel(
         &self,
         peer: PeerId,
@@ -333,7 +331,6 @@ impl ReplicatedGrids {
         Ok(self.throw(&mut state, peer, throw))
     }
 
-    /// Throws from a peer that polls.
     pub(super) fn throw_from_poll(
         &self,
         now: Instant,

@@ -5,35 +5,40 @@ use serde::{Deserialize, Serialize};
 /// A message about a grid.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Message<'a> {
-    /// Slots of the sender changed.
-    Slots { grid: &'a str, changes: Vec<(u64, SlotState)> },
+    Slots {
+        grid: &'a str,
+        changes: Vec<(u64, SlotState)>,
+    },
     /// The receiver's subscription to a grid ended, so what it knows of the sender's slots is outdated.
-    Ended { grid: &'a str },
+    Ended {
+        grid: &'a str,
+    },
     /// A sprite for a peer of a grid. A returned sprite is not returned again.
-    Sprite { grid: &'a str, to: u64, from: u64, arrival: &'a str, is_returned: bool },
+    Sprite {
+        grid: &'a str,
+        to: u64,
+        from: u64,
+        arrival: &'a str,
+        is_returned: bool,
+    },
 }
 
 /// A request about a peer that polls, whose slot is at the process that answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request<'a> {
-    /// Throw a sprite.
     Throw { grid: &'a str, peer: u64, throw: &'a [u8] },
-    /// Leave the grid.
     Leave { grid: &'a str, peer: u64 },
 }
 
-/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum SlotState {
     /// A peer at the sending process has the slot.
     Taken,
     /// The slot is reserved for the peer that had it.
     Reserved,
-    /// The slot is closed.
     Closed,
 }
 
-/// Samples of the messages.
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
     use watchfire::message_samples as samples;

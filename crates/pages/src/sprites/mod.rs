@@ -33,7 +33,6 @@ use watchfire::feature::{
 };
 use watchfire_types::Instant;
 
-/// Sprites, as a feature of the server.
 pub(crate) struct SpriteFeature {
     polling: Arc<Polling>,
     replication: Arc<GridReplication>,

@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 
-/// The prefix of the topics of grids.
 pub(super) const TOPIC_PREFIX: &str = "sprites:";
 /// The longest name of a grid, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// The topic of a grid.
 pub(super) fn topic_of(grid: &str) -> String {
     format!("{TOPIC_PREFIX}{grid}")
 }

@@ -143,7 +143,6 @@ async fn forward(
     Ok((status, headers, body).into_response())
 }
 
-/// The slot whose token is in a body.
 fn sender(polling: &Polling, body: &[u8]) -> Result<SlotToken, Refused> {
     let TokenBody { token } = serde_json::from_slice(body).map_err(|error| {
         let error = InvalidThrow::Unreadable(error.to_string());

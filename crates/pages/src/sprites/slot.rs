@@ -93,7 +93,6 @@ impl Parked {
     }
 }
 
-/// The response to a poll.
 pub(super) enum PollResponse {
     Arrivals {
         arrivals: VecDeque<Box<str>>,
@@ -101,7 +100,6 @@ pub(super) enum PollResponse {
     },
     /// A newer poll of the same peer waits.
     Superseded,
-    /// The peer has no slot.
     NoSlot,
 }
 

@@ -104,12 +104,10 @@ impl Slots {
         rings.has(peer).then_some(name)
     }
 
-    /// A peer whose reservation has expired.
     pub fn expired(&self, grid: &str, now: Instant) -> Option<PeerId> {
         self.grids.get(grid)?.rings.expired(now)
     }
 
-    /// Closes a slot.
     pub fn close(&mut self, name: &str, peer: PeerId) {
         let Some(grid) = self.grids.get_mut(name) else { return };
         self.len -= usize::from(grid.rings.has(peer));

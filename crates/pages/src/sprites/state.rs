@@ -17,9 +17,7 @@ use super::throw_message::Edge;
 pub(super) const POLL_GAP_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct State {
-    /// Slots of all processes.
     pub slots: Slots,
-    /// Slots of this process.
     pub local: HashMap<PeerId, LocalSlot>,
     /// Grids with a reservation that may end at that time, in order of time.
     pub reservations: VecDeque<(Instant, Arc<str>)>,
@@ -115,7 +113,6 @@ impl State {
         })
     }
 
-    /// Takes the arrivals that wait for a peer that polls.
     pub fn take_arrivals(&mut self, peer: PeerId) -> PollResponse {
         let Some(LocalSlot { carrier: Carrier::Poll(poll), grid, .. }) = self.local.get_mut(&peer)
         else {

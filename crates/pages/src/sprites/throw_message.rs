@@ -9,7 +9,6 @@ const SPRITE_BYTES_MAX: usize = 64;
 /// The highest speed in each direction, in pixels a second.
 const VELOCITY_MAX: f64 = 100_000.0;
 
-/// An edge of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Edge {

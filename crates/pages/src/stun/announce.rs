@@ -15,15 +15,10 @@ use super::responder::{Responder, StartError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StunError {
-    /// `stun.announce` is not a host and a port.
     #[error(
         "cannot use stun.announce {announce:?}: it must be a host and a port, such as \"stun.example.org:3478\""
     )]
-    Announce {
-        /// The value of the setting.
-        announce: String,
-    },
-    /// An address of `stun.listen` cannot be used.
+    Announce { announce: String },
     #[error("stun.listen: {0}")]
     Listen(#[from] StartError),
 }

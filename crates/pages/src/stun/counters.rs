@@ -1,6 +1,5 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of a responder.
 #[derive(Debug, Default)]
 pub struct StunCounters {
     pub(crate) answers: AtomicU64,
@@ -10,7 +9,6 @@ pub struct StunCounters {
     pub(crate) unsent: AtomicU64,
 }
 
-/// Totals of a responder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StunTotals {
     /// Requests answered, including error responses and answers that the system could not send.

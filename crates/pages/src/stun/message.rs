@@ -52,10 +52,7 @@ pub enum ParseError {
     NotStun,
     /// It is a STUN message of another type: a response, an indication or another method.
     #[error("it is a STUN message of type {kind:#06x}, not a Binding request")]
-    NotBinding {
-        /// Its type.
-        kind: u16,
-    },
+    NotBinding { kind: u16 },
     /// Its length, or that of an attribute, does not match its bytes.
     #[error("the attributes do not match the message's length")]
     BadLength,
@@ -65,7 +62,6 @@ pub enum ParseError {
 }
 
 impl BindingRequest {
-    /// Parses a datagram.
     pub fn parse(datagram: &[u8]) -> Result<Self, ParseError> {
         let Some((header, mut attributes)) = datagram.split_first_chunk::<HEADER_BYTES>() else {
             return Err(ParseError::NotStun);

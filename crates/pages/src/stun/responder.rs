@@ -30,18 +30,10 @@ pub struct Responder {
     thread: Option<JoinHandle<()>>,
 }
 
-/// An error at the start of a responder.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address cannot be bound.
     #[error("cannot answer STUN on {address}: {source}")]
-    Address {
-        /// The address.
-        address: SocketAddr,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The system refused a thread or an event loop.
+    Address { address: SocketAddr, source: io::Error },
     #[error("cannot answer STUN: {0}")]
     System(#[from] io::Error),
 }
@@ -117,7 +109,6 @@ impl Responder {
         &self.addresses
     }
 
-    /// The counters of this responder.
     pub fn counters(&self) -> Arc<StunCounters> {
         self.counters.clone()
     }

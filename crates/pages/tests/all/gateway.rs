@@ -53,7 +53,6 @@ impl Peer {
         Peer { host: host.expect("the host starts"), store, page: None }
     }
 
-    /// A peer that has a file and shares it on a server.
     async fn sharing(server: &RunningServer) -> (Peer, Cid) {
         let mut peer = Peer::new().await;
         let root = peer.write_file();

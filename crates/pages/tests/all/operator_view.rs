@@ -57,7 +57,6 @@ fn read(server: &RunningServer, path: &str) -> Value {
     value
 }
 
-/// Reads until the condition holds.
 fn read_until(server: &RunningServer, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + DEADLINE;
     loop {

@@ -59,7 +59,6 @@ impl Image {
         start..(start + SEGMENT_BLOCKS).min(self.blocks_of(layer))
     }
 
-    /// The number of a block in the image.
     pub(super) fn number(&self, layer: Layer, block: usize) -> u32 {
         self.layers[layer].start + block as u32
     }

@@ -12,7 +12,6 @@ use super::scenario::FleetReport;
 
 const POINTS_MAX: usize = 48;
 
-/// The report for a terminal.
 pub fn fleet_table(report: &FleetReport) -> String {
     let FleetReport { scenario, outcome } = report;
     let mut out = String::new();

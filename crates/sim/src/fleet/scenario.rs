@@ -22,7 +22,6 @@ const WAVES_MAX: u32 = 1_000;
 
 #[derive(Clone, Debug)]
 pub struct FleetScenario {
-    /// The name in reports.
     pub name: String,
     pub seed: u64,
     /// Bytes of layers that hosts have already. They are not fetched.
@@ -245,7 +244,6 @@ impl FleetFile {
     }
 }
 
-/// Checks the groups of hosts.
 fn check_hosts(hosts: &[Spanned<HostsFile>], source: &SourceText<'_>) -> Result<(), ScenarioError> {
     let mut count: u32 = 0;
     for group in hosts {

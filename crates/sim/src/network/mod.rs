@@ -114,12 +114,21 @@ impl NetworkLimits {
 /// An event at one end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival<M> {
-    /// A complete message.
-    Message { from: Host, to: Host, message: M },
-    /// Part of a message.
-    Part { from: Host, to: Host },
+    Message {
+        from: Host,
+        to: Host,
+        message: M,
+    },
+    Part {
+        from: Host,
+        to: Host,
+    },
     /// A connection that was nearly full has room again.
-    Room { from: Host, to: Host, bytes: u64 },
+    Room {
+        from: Host,
+        to: Host,
+        bytes: u64,
+    },
 }
 
 /// Hosts, the connections between them, and all bytes in flight.

@@ -20,7 +20,6 @@ pub struct Processors {
     pub receive: u64,
 }
 
-/// The cores of all machines.
 #[derive(Debug)]
 pub(super) struct Machines {
     processors: Processors,

@@ -94,7 +94,6 @@ pub(super) fn remarks(outcome: &Outcome) -> Vec<String> {
     remarks
 }
 
-/// The report for a terminal.
 pub fn table(report: &Report) -> String {
     let mut out = format!("{}\n{}\n", report.scenario.name, headline(report));
     if let Some((_, outcome)) = report.runs.first() {

@@ -18,7 +18,6 @@ pub use watchfire_report::scenario::ScenarioError;
 /// A swarm, and the request strategies that are compared on it.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The name in reports.
     pub name: String,
     pub seed: u64,
     pub notes: Vec<String>,

@@ -26,12 +26,10 @@ pub struct Outcome {
     pub steps: u64,
 }
 
-/// The use of all uplinks in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UplinkUse {
     /// The end of the interval. It starts at the end of the interval before.
     pub until: Duration,
-    /// Bytes that seeders sent.
     pub seeder_bytes: u64,
     /// Bytes that other peers sent.
     pub other_bytes: u64,
@@ -42,7 +40,6 @@ pub struct UplinkUse {
 }
 
 impl UplinkUse {
-    /// Merges this interval with the next one.
     pub(super) const fn merge(self, next: UplinkUse) -> UplinkUse {
         UplinkUse {
             until: next.until,

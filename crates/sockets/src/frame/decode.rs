@@ -45,10 +45,8 @@ pub enum Incoming<'a> {
 pub enum DecodeError {
     #[error("protocol error: {0}")]
     Protocol(&'static str),
-    /// A text message or a close's reason is not UTF-8.
     #[error("not UTF-8")]
     Utf8,
-    /// A message is larger than the limit.
     #[error("a message of at least {len} bytes is over the limit of {max}")]
     TooBig {
         /// Bytes received so far, plus the announced length of the current frame.
@@ -70,7 +68,6 @@ impl DecodeError {
 /// The received part of a frame or message that is not complete.
 #[derive(Debug, Default)]
 struct Partial {
-    /// Bytes of an incomplete header.
     header: [u8; CLIENT_HEADER_BYTES_MAX],
     header_len: u8,
     /// The frame whose payload is arriving.

@@ -136,7 +136,6 @@ impl Sockets {
         self.counters.shard(self.shard)
     }
 
-    /// A socket, and what a write to it needs.
     pub(super) fn writing(&mut self, id: SocketId) -> Option<(&mut Record, Writer<'_>)> {
         let writer = Writer {
             queued_bytes_max: self.limits.queued_bytes_max,

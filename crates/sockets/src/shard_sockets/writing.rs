@@ -14,7 +14,6 @@ use crate::wire;
 /// The reason why a frame was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The socket is gone, or closing.
     #[error("the socket is gone")]
     Gone,
     #[error("the socket's queue was full; the socket has been closed")]
@@ -24,10 +23,8 @@ pub enum SendError {
 /// The reason why an offered frame was not sent. No byte of it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferError {
-    /// The socket is gone, or closing.
     #[error("the socket is gone")]
     Gone,
-    /// More bytes are queued than the caller allows.
     #[error("the socket's queue is full")]
     Full,
 }

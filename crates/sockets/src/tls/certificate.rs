@@ -29,66 +29,34 @@ pub struct Certificate(pub(super) Arc<CertifiedKey>);
 /// An error in the certificate or its key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read.
     #[error(
         "cannot read {}: {source}; check the path, and that the server's user may read it",
         path.display()
     )]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A file is too long.
+    Unreadable { path: PathBuf, source: io::Error },
     #[error(
         "cannot read {}: it has more than {FILE_BYTES_MAX} bytes; name a PEM file of a certificate or key",
         path.display()
     )]
-    TooLong {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A file is not PEM.
+    TooLong { path: PathBuf },
     #[error("cannot read {} as PEM: {reason}; replace it with a PEM file", path.display())]
-    NotPem {
-        /// The file.
-        path: PathBuf,
-        /// The PEM reader's error.
-        reason: String,
-    },
-    /// The certificate file has no certificate.
+    NotPem { path: PathBuf, reason: String },
     #[error(
         "cannot find a certificate in {}: it has no block BEGIN CERTIFICATE; write the chain into it as PEM",
         path.display()
     )]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The key file has no private key.
+    NoCertificate { path: PathBuf },
     #[error(
         "cannot find a private key in {}: it has no block BEGIN PRIVATE KEY; write the key into it as PEM, without a passphrase",
         path.display()
     )]
-    NoKey {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The key is invalid, or belongs to another certificate.
+    NoKey { path: PathBuf },
     #[error(
         "cannot use the certificate {} with the key {}: {source}; write a certificate and its own key",
         cert.display(),
         key.display()
     )]
-    Unusable {
-        /// The certificate's file.
-        cert: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-        /// The cause.
-        source: rustls::Error,
-    },
+    Unusable { cert: PathBuf, key: PathBuf, source: rustls::Error },
 }
 
 impl Certificate {

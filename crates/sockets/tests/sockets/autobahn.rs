@@ -17,7 +17,6 @@ enum Cut {
     Bytes(usize),
 }
 
-/// How a case ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     /// The client closes with 1000, and the server answers with 1000.
@@ -75,7 +74,6 @@ impl Case<'_> {
     }
 }
 
-/// Run a case with each cut.
 fn run(server: &TestServer, cuts: &[(&str, Cut)], send: &[Vec<u8>], expected: &[Frame], end: End) {
     for &(name, cut) in cuts {
         Case { name, send: send.to_vec(), cut, expected: expected.to_vec(), end }.run(server);

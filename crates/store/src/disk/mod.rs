@@ -255,7 +255,6 @@ impl DiskStore {
         }
     }
 
-    /// Removes a damaged block.
     fn remove_damaged(&self, cid: &Cid, key: &Key) -> StoreError {
         let mut state = self.state.lock();
         if state.index.remove(key) {

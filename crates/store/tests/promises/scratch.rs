@@ -39,7 +39,6 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns all files below a folder.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -36,7 +36,6 @@ impl Budget {
         (debt + needed).saturating_sub(rate.burst)
     }
 
-    /// Whether it is full.
     pub fn is_full(self, now: Instant) -> bool {
         self.full_at <= now
     }

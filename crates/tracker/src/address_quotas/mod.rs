@@ -86,12 +86,10 @@ pub struct DayUsage {
     pub left: Duration,
 }
 
-/// An address has exceeded a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum QuotaExceeded {
     #[error("this address has {max} pages open, the maximum")]
     Pages { max: usize },
-    /// It relays too fast.
     #[error("the address's relay budget is used up; retry after {retry_after:?}")]
     RelayRate {
         /// When the same frame will be accepted.

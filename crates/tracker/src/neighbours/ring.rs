@@ -16,7 +16,6 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring for this seed and number.
     pub fn new(seed: u64, number: u64) -> Self {
         // Mix the seed first: otherwise the rings of the next seed would be these, shifted by one.
         let key = mix(mix(seed).wrapping_add(number));

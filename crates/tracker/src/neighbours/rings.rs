@@ -108,7 +108,6 @@ impl Rings {
         self.reservations.has(peer)
     }
 
-    /// The number of reservations.
     pub fn reservations(&self) -> usize {
         self.reservations.len()
     }
@@ -166,7 +165,6 @@ impl Rings {
         self.len() <= FULL_MESH_PEERS_MAX
     }
 
-    /// Pairs of a peer with each of its neighbours.
     fn pairs_with(&self, peer: PeerId) -> Vec<(PeerId, PeerId)> {
         self.neighbours(peer).into_iter().map(|other| ordered(peer, other)).collect()
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 pub enum Have {
     /// No block yet.
     Nothing,
-    /// Some blocks.
     Some,
     /// Every block: the peer is a holder.
     All,

@@ -19,7 +19,6 @@ pub(crate) struct Page<A> {
     pub budget: Budget,
     pub pending: PendingEvents,
     list: Vec<Peer<A>>,
-    /// The position of each peer in the list.
     positions: BTreeMap<PeerId, u32>,
     holders: usize,
     partial: usize,
@@ -32,7 +31,6 @@ pub(crate) struct Peer<A> {
     pub id: PeerId,
     pub address: A,
     pub budget: Budget,
-    /// The budget for WebRTC signals.
     pub signals: Budget,
 }
 

@@ -55,7 +55,6 @@ impl Links {
     }
 }
 
-/// Bytes that a send buffer holds.
 const SEND_BUFFER_BYTES: usize = 512 << 10;
 
 /// Messages are sent in pieces, so that one send buffer does not delay another.

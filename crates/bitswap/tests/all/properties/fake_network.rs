@@ -63,7 +63,6 @@ fn limits() -> Limits {
     }
 }
 
-/// A message of a peer.
 #[derive(Clone, Debug, Default)]
 pub struct FakeMessage {
     pub is_full: bool,

@@ -12,10 +12,8 @@ use super::record::{FakeBlock, FakeOutput, Input, Record, cid, number};
 pub const MILLI: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MILLI;
 
-/// Bytes that a send buffer holds.
 const SEND_BUFFER_BYTES: usize = 2 << 20;
 
-/// The behaviour of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FakeBehaviour {
     Honest,
@@ -27,7 +25,6 @@ pub enum FakeBehaviour {
     Forging,
 }
 
-/// A fake peer.
 pub struct Peer {
     pub behaviour: FakeBehaviour,
     pub holds: BTreeSet<u8>,
@@ -66,7 +63,6 @@ pub struct FakeSwarm {
     pub sent: Vec<(u64, Message<FakeBlock>)>,
     pub dropped: Vec<(u64, Misbehaviour)>,
     pub searches: usize,
-    /// Bytes of every block.
     pub block_bytes: usize,
     events: BinaryHeap<Reverse<(u64, u64)>>,
     scheduled: BTreeMap<u64, Event>,

@@ -43,7 +43,6 @@ pub fn number(cid: &Cid) -> u8 {
 
 pub type FakeOutput = Output<u64, FakeBlock>;
 
-/// An input of an exchange.
 #[derive(Clone, Debug)]
 pub enum Input {
     Connected(u64),
@@ -83,7 +82,6 @@ impl Record {
         Record { exchange, session, seed, limits: changed_limits, steps: Vec::new() }
     }
 
-    /// Handles an input, and records the outputs.
     pub fn handle_input(&mut self, now: Instant, input: Input) -> Vec<FakeOutput> {
         let data_in = input_as_data(&input);
         let (exchange, session) = (&mut self.exchange, self.session);

@@ -36,7 +36,6 @@ impl Display {
         self.print(&blob_line(blob, source, bytes, took));
     }
 
-    /// Draws the bars of the running blobs, and one for all.
     pub fn draw(&mut self, running: &[Arc<BlobProgress>], summary: &Summary, total: u64) {
         let Some(live) = &mut self.live else { return };
         let elapsed = self.started.elapsed();

@@ -14,7 +14,6 @@ use crate::progress::{self, Step, show_seconds};
 const IMAGES_SHOWN: usize = 20;
 /// Files that are shown; --json has more.
 const FILES_SHOWN: usize = 20;
-/// Downloads that are shown; --json has all.
 const DOWNLOADS_SHOWN: usize = 20;
 /// The shortest time between two looks from which a rate is computed.
 const RATE_TIME_MIN: Duration = Duration::from_millis(100);

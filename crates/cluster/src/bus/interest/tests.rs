@@ -116,7 +116,6 @@ enum Message {
     Ack(u64),
 }
 
-/// One node with its driver.
 struct Node {
     interest: Interest,
     subscribers: [u32; TOPICS],
@@ -203,7 +202,6 @@ impl World {
         }
     }
 
-    /// Delivers one message.
     fn deliver(&mut self, from: usize, to: usize) -> bool {
         let link = self.nodes[to].links[from];
         let message = self.in_flight.get_mut(&(link, from)).and_then(VecDeque::pop_front);

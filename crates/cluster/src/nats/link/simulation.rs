@@ -8,7 +8,6 @@ use watchfire_types::Rng;
 use super::{Arrival, Incoming, Outgoing};
 use crate::nats::packet::Ack;
 
-/// A message on its way.
 #[derive(Clone)]
 enum Message {
     Data(u64, Bytes),

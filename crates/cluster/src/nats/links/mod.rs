@@ -37,13 +37,11 @@ const CONTROL_QUEUE: usize = 4_096;
 /// How long a process that stops waits until the others know it.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A process of the cluster.
 #[derive(Clone, Debug)]
 pub struct Process {
     pub me: NodeId,
     /// The nodes of its machine, which have links of their own.
     pub of_machine: Range<u16>,
-    /// The id of the cluster.
     pub cluster: u64,
     /// The format of the messages that the links carry, as for [`crate::nats::Machine::join`].
     pub format: u64,

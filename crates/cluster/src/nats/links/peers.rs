@@ -119,7 +119,6 @@ impl Peers {
         }
     }
 
-    /// Handles a packet.
     pub fn receive(&mut self, packet: &Packet<'_>) {
         let (from, link) = (NodeId(packet.from), packet.link);
         let Some(peer) = self.peers.get_mut(&from) else { return };

@@ -45,7 +45,6 @@ impl Heartbeats {
         Heartbeats { limits: limits.clone(), workers, next_check: None }
     }
 
-    /// Watches a worker from now on.
     pub fn watch(&mut self, now: Instant, slot: u16) {
         self.workers[usize::from(slot)] = Some(Heard { at: now, state: State::Responsive });
         self.next_check.get_or_insert(now + self.limits.heartbeat_period / 2);

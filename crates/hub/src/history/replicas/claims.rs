@@ -54,7 +54,6 @@ use crate::history::position::{EPOCH_MASK, Position};
 
 /// The longest wait for the responses to a claim.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
-/// Topics in one claim.
 pub(super) const CLAIM_TOPICS_MAX: usize = 500;
 
 pub(super) struct Claim {
@@ -197,7 +196,6 @@ impl<E: Environment> Replicas<E> {
         }
     }
 
-    /// Begins to own a topic.
     fn own(&mut self, now: Instant, topic: &Arc<str>) {
         if self.owner_of(topic) != self.me {
             self.topics.get_mut(topic).expect("the topic was claimed").claim = None;

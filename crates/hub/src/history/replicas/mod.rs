@@ -65,11 +65,8 @@ pub enum Output {
 /// The sizes of all logs of a process, and what was dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Topics with a log.
     pub logs: usize,
-    /// Kept messages.
     pub messages: usize,
-    /// The memory of all logs.
     pub memory_bytes: usize,
     /// Logs that lost their messages because there were too many bytes in all logs.
     pub dropped_logs: u64,
@@ -97,7 +94,6 @@ struct Topic {
     /// Messages of this process that were sent to an owner, until another process has them.
     sent: VecDeque<(Instant, u64, Message)>,
     wanted_at: Option<Instant>,
-    /// Shards with subscribers.
     shards: u32,
     /// Whether this process is subscribed as the deputy.
     is_kept: bool,

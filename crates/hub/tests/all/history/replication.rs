@@ -444,11 +444,9 @@ impl Simulation {
     }
 }
 
-/// The faults of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Faults {
     None,
-    /// One process ends.
     OneEnd,
     /// Processes end and start, and links break.
     All,

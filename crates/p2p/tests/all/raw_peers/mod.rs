@@ -31,7 +31,6 @@ impl RawPeer {
     }
 }
 
-/// A host on loopback, and its store.
 async fn host() -> (Host, Arc<LockedMemoryStore>) {
     host_with(HostSettings::default()).await
 }

@@ -27,7 +27,6 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The reply to a request to open a stream.
 type OpenReply = oneshot::Sender<SubstreamBox>;
 
-/// A stream to the host.
 pub type OutStream = Negotiated<SubstreamBox>;
 
 /// A peer that is connected to one host.
@@ -72,7 +71,6 @@ impl RawPeer {
         self.out = Some(out);
     }
 
-    /// Sends a message.
     pub async fn send(&mut self, message: &Message) {
         let protocol = match self.protocols[0] {
             "/ipfs/bitswap/1.0.0" => Protocol::V1_0,
@@ -82,7 +80,6 @@ impl RawPeer {
         self.send_bytes(&encode_framed(message, protocol)).await;
     }
 
-    /// Sends wants.
     pub async fn want(&mut self, wants: Vec<WantEntry>) {
         self.send(&Message { wants, ..Message::default() }).await;
     }
@@ -96,7 +93,6 @@ impl RawPeer {
         received
     }
 
-    /// Receives the next message.
     pub async fn receive(&mut self) -> Message {
         within(self.received.recv()).await.expect("the connection is open")
     }

@@ -17,21 +17,15 @@ const UNREADABLE_MAX: usize = 10;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DenyFileError {
-    /// The file cannot be read or written.
     #[error("cannot use the deny-list: {source}")]
     Unreadable {
-        /// The error of the operating system.
         #[from]
         source: io::Error,
     },
-    /// The file is too long.
     #[error(
         "cannot read the deny-list: it has {bytes} bytes, and the most is {FILE_BYTES_MAX}; remove entries"
     )]
-    TooLong {
-        /// The length of the file.
-        bytes: u64,
-    },
+    TooLong { bytes: u64 },
 }
 
 /// A file with one CID on each line.
@@ -89,7 +83,6 @@ impl DenyFile {
         Ok(list)
     }
 
-    /// Appends a line.
     pub fn append(&self, cid: &Cid) -> io::Result<()> {
         let mut file = self.locked()?;
         let len = file.seek(SeekFrom::End(0))?;

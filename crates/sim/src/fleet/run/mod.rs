@@ -134,7 +134,6 @@ struct Simulation<'a> {
     hosts: Vec<FleetHost>,
     /// For each region and layer, the hosts in the order of their distance to its digest.
     closest: Vec<Vec<BTreeMap<u64, HostId>>>,
-    /// Messages that wait for a connection.
     waiting: BTreeMap<(HostId, HostId), Vec<FleetMessage>>,
     timers: Schedule<Timer>,
     now: Instant,
