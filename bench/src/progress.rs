@@ -19,7 +19,6 @@ impl Progress {
         Progress { started_at: Instant::now(), steps, steps_done: 0, is_terminal }
     }
 
-    /// Show the current step.
     pub fn show(&self, what: &str) {
         if self.is_terminal {
             let bar = bar(self.steps_done, self.steps);
@@ -40,7 +39,6 @@ impl Progress {
         }
     }
 
-    /// Count one finished step.
     pub fn step(&mut self, what: &str) {
         self.steps_done += 1;
         if self.is_terminal {
@@ -58,7 +56,6 @@ impl Progress {
         eprintln!("{what}");
     }
 
-    /// Remove the bar.
     pub fn finish(&self) {
         if self.is_terminal {
             eprint!("\r\x1b[K");

@@ -17,7 +17,6 @@ use crate::scale::orders::Order;
 use watchfire_report::units::number;
 use watchfire_report::{Bar, Chart, Panel};
 
-/// The name of the benchmark, and of its files.
 pub const NAME: &str = "recovery";
 const CLIENTS: f64 = 10_000.0;
 const TOPICS: u32 = 100;
@@ -36,7 +35,6 @@ const PUBLISHER_SOURCE: u8 = 15;
 const RETURN_TIMEOUT: Duration = Duration::from_secs(120);
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The measured servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -65,7 +63,6 @@ impl Place {
     }
 }
 
-/// The result of one place.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Recovered {
     pub clients: u64,

@@ -91,7 +91,6 @@ fn median_delivery(deliveries: &[Delivery]) -> Delivery {
 }
 
 impl Results<'_> {
-    /// The results of every round.
     pub fn raw(&self) -> Value {
         let systems = self.rounds.measured.iter();
         let systems: serde_json::Map<String, Value> =

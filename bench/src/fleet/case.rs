@@ -52,7 +52,6 @@ pub struct Workspace {
     pub registry: PathBuf,
     /// Where the disk of the current case is mounted.
     pub folder: PathBuf,
-    /// The logs of failed cases.
     pub failed: PathBuf,
     pub memory_filler: MemoryFiller,
 }

@@ -58,7 +58,6 @@ impl Containerd {
         Ok(Containerd { process, socket, hosts })
     }
 
-    /// Waits until containerd answers.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         let started_at = Instant::now();
         loop {

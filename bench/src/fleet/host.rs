@@ -66,7 +66,6 @@ impl<'a> Host<'a> {
         self.folder.join("disk").join(name)
     }
 
-    /// The folder of containerd.
     pub fn engine_root(&self) -> PathBuf {
         self.on_disk("containerd")
     }

@@ -33,7 +33,6 @@ impl Watchfire {
         Ok(Watchfire { program, has_fleet })
     }
 
-    /// Writes a new key of a fleet.
     pub fn write_key(&self, path: &Path) -> Result<()> {
         let file =
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -82,7 +81,6 @@ pub struct MirrorFiles<'a> {
     pub stem: &'a Path,
 }
 
-/// Waits until a mirror accepts requests.
 pub fn wait_until_ready(mirror: &mut Logged) -> Result<()> {
     let is_ready = |output: &str| output.contains("Mirroring on").then_some(());
     mirror.wait_for("mirror", START_TIMEOUT, is_ready)

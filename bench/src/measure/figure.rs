@@ -37,7 +37,6 @@ pub enum Figure {
     LoadBefore,
 }
 
-/// The figures of one server in one round.
 pub type Figures = BTreeMap<Figure, f64>;
 
 pub fn medians(rounds: &[Figures]) -> Figures {

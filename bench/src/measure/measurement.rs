@@ -28,7 +28,6 @@ const RARE_PAUSE: Duration = Duration::from_secs(1);
 const FILES_LEFT_MAX: u64 = 16;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// One server under measurement.
 pub struct Measurement<'a> {
     server: Server,
     plan: &'a Plan,

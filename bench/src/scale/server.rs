@@ -39,7 +39,6 @@ pub enum Program<'a> {
     NodeSprites(&'a Path),
 }
 
-/// A running server with all its processes.
 pub struct Server {
     roots: Vec<GuardedChild>,
     addresses: Vec<SocketAddr>,
@@ -69,7 +68,6 @@ impl Server {
         &self.addresses
     }
 
-    /// Process ids of all its processes.
     pub fn ids(&self) -> Vec<u32> {
         self.roots.iter().flat_map(|root| kernel::process_tree(root.id())).collect()
     }

@@ -48,7 +48,6 @@ pub struct Workspace {
     /// The files of cases with one leecher, kept until their benchmark has ended. Removing many
     /// files slows the next program that creates many, and kubo creates thousands.
     pub aside: PathBuf,
-    /// The logs of failed cases.
     pub failed: PathBuf,
     pub memory_filler: MemoryFiller,
     pub timeout: Duration,

@@ -97,7 +97,6 @@ fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// A running kubo.
 struct Daemon {
     process: Logged,
     at: Ipv4Addr,

@@ -19,9 +19,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A process with the file.
 pub trait Seeder {
-    /// The name that leechers request.
     fn name(&self) -> &str;
-    /// The address that leechers connect to.
     fn address(&self) -> &str;
     fn watched(&self) -> Watched;
     /// Ends the process. Returns the bytes of the file that it sent.

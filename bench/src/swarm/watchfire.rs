@@ -16,7 +16,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const PORT: u16 = 4001;
 
-/// The address on which a peer listens.
 fn address(node: &Node) -> String {
     format!("/ip4/{}/tcp/{PORT}", node.address())
 }

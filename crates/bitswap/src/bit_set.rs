@@ -41,7 +41,6 @@ impl BitSet {
         self.len
     }
 
-    /// Whether the set is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }

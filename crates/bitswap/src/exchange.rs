@@ -271,7 +271,6 @@ impl<P: Copy + Ord + Debug, B: Payload> Exchange<P, B> {
         self.requester.handle_providers(now, session, peers);
     }
 
-    /// Handles the timers that are due.
     pub fn handle_tick(&mut self, now: Instant) {
         self.begin_input(now);
         for peer in self.requester.stalled_peers(now) {

@@ -25,7 +25,6 @@ use crate::{Message, Misbehaviour, Payload, Presence, SessionId, WantEntry, Want
 use known_lists::KnownLists;
 use peer_lists::{Announcement, OurSubscription, PeerLists, TheirSubscription};
 
-/// The protocol ID used in negotiation.
 pub const PROTOCOL_ID: &str = "/watchfire/leaves/1";
 
 /// Most leaves of one list. Nodes with more links are exchanged with Bitswap. With sha2-256 links

@@ -41,7 +41,6 @@ pub const ENTRIES_MAX: usize = 1024;
 /// The field of [`Message::trace`], far from the numbers that Bitswap may use one day.
 const TRACE_FIELD: u64 = 1000;
 
-/// The protocol that a peer speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// Blocks without a CID, read as dag-pb nodes of CID version 0. No HAVE.
@@ -95,12 +94,10 @@ impl Payload for Block {
     }
 }
 
-/// A message from one peer to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<B = Block> {
     /// Whether the wants replace all earlier wants.
     pub full: bool,
-    /// Wants and cancels of the sender.
     pub wants: Vec<WantEntry>,
     pub blocks: Vec<B>,
     /// HAVE and DONT_HAVE.
@@ -170,20 +167,17 @@ impl<B> Message<B> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantEntry {
-    /// The block's CID.
     pub cid: Cid,
     /// Higher is more urgent.
     pub priority: i32,
     /// Whether this cancels an earlier want.
     pub cancel: bool,
-    /// The requested answer.
     pub kind: WantKind,
     /// Whether the receiver must answer DONT_HAVE. In a cancel between peers that speak
     /// [`leaves`](crate::leaves): whether it must answer HAVE if the block was still queued.
     pub send_dont_have: bool,
 }
 
-/// The answer that a want requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WantKind {
     /// HAVE, if the receiver has the block.
@@ -194,7 +188,6 @@ pub enum WantKind {
 /// Whether a peer has a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presence {
-    /// The block's CID.
     pub cid: Cid,
     /// HAVE, or else DONT_HAVE.
     pub has_block: bool,

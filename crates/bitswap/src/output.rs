@@ -25,19 +25,10 @@ pub enum Output<P, B = Block> {
     /// Read a block to send it to a peer. Answer with
     /// [`Exchange::handle_read`](crate::Exchange::handle_read), even if the peer has left. At most
     /// [`Limits::reading_bytes_max`](crate::Limits::reading_bytes_max) are unanswered or unsent.
-    Read {
-        /// The peer that wants the block.
-        peer: P,
-        cid: Cid,
-    },
+    Read { peer: P, cid: Cid },
     /// A wanted block arrived. Each is reported once. Other peers get it after
     /// [`Exchange::handle_stored`](crate::Exchange::handle_stored).
-    BlockReceived {
-        sessions: Vec<SessionId>,
-        block: B,
-        /// The peer that sent it.
-        from: P,
-    },
+    BlockReceived { sessions: Vec<SessionId>, block: B, from: P },
     /// The answer to [`Exchange::ask`](crate::Exchange::ask).
     Answered {
         /// The peer. It may be gone.

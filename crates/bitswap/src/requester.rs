@@ -407,7 +407,6 @@ impl<P: Copy + Ord> Requester<P> {
         (is_forged && counts.was_requested).then_some(Misbehaviour::ForgedBlocks)
     }
 
-    /// A search for providers ended.
     pub(crate) fn handle_providers(&mut self, now: Instant, session: SessionId, peers: &[P]) {
         self.searches.handle_result(now, session, peers, &self.limits);
         if self.policy.resends_want_haves {

@@ -27,7 +27,6 @@ pub(crate) struct SendBuffer {
     pub delayed_until: Instant,
     /// When the last message was sent.
     pub message_sent_at: Instant,
-    /// Blocks that were sent.
     pub blocks_out: u64,
     pub bytes_out: u64,
 }

@@ -17,7 +17,6 @@ pub trait RequestStrategy<P: Copy + Ord>: Debug + Send {
     /// Requests what can be requested now. Called after each batch of inputs.
     fn request_blocks(&mut self, now: Instant, requester: &mut Requester<P>, totals: &mut Totals);
 
-    /// Handles the timers that are due.
     fn handle_tick(&mut self, now: Instant, requester: &mut Requester<P>, totals: &mut Totals);
 
     /// When to call [`RequestStrategy::handle_tick`]; `None` while no timer runs. The requester

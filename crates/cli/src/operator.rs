@@ -173,7 +173,6 @@ pub struct Process {
     pub uptime_seconds: f64,
 }
 
-/// A limit, and how much of it is used.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct LimitUse {

@@ -13,10 +13,8 @@ pub mod bus;
 pub mod nats;
 pub mod workers;
 
-/// Counters of the links of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkTotals {
-    /// Whether NATS is connected.
     pub is_connected: bool,
     /// Whether the links to all processes that were there at the start are up.
     pub is_settled: bool,
@@ -24,7 +22,6 @@ pub struct LinkTotals {
     pub ended: u64,
     /// Packets with data that were sent, and sent again.
     pub sent: u64,
-    /// Packets that were sent again.
     pub sent_again: u64,
     /// Bytes of data that were sent, and sent again.
     pub bytes_out: u64,

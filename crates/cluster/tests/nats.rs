@@ -68,7 +68,6 @@ fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// The events that a process has seen.
 #[derive(Default)]
 struct Seen {
     messages: Vec<(NodeId, Vec<u8>)>,

@@ -153,7 +153,6 @@ impl Cid {
         bytes
     }
 
-    /// Appends the encoded CID.
     pub fn encode_into(&self, bytes: &mut Vec<u8>) {
         if self.version == Version::V1 {
             varint::encode(1, bytes);

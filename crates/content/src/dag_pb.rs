@@ -19,7 +19,6 @@ pub const LINKS_MAX: usize = 65_536;
 /// A link from a node to a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The CID of the linked block.
     pub cid: Cid,
     /// The name of a directory's entry; empty in files. `None` if the field is absent.
     pub name: Option<String>,
@@ -57,7 +56,6 @@ pub struct Node {
     pub order: FieldOrder,
 }
 
-/// An error in the bytes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DagPbError {
     #[error(transparent)]

@@ -20,7 +20,6 @@ pub enum Read {
     End,
 }
 
-/// An error in the blocks of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     #[error("a block of codec {codec} is not part of a file")]

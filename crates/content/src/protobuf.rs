@@ -15,7 +15,6 @@ pub enum ProtobufError {
     WireType { field: u64, wire_type: u8 },
 }
 
-/// A field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A variable-length integer.

@@ -57,17 +57,14 @@ pub struct UnixFs {
     pub filesize: Option<u64>,
     /// The length of the file's part below each link.
     pub block_sizes: Vec<u64>,
-    /// The hash function of a shard.
     pub hash_type: Option<u64>,
     /// The number of slots of a shard.
     pub fanout: Option<u64>,
     /// POSIX permissions.
     pub mode: Option<u32>,
-    /// The modification time.
     pub modified_at: Option<ModifiedAt>,
 }
 
-/// An error in UnixFS data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnixFsError {
     #[error(transparent)]

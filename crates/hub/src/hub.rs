@@ -139,7 +139,6 @@ impl<D> Hub<D> {
         self.subscriptions[id.0].client
     }
 
-    /// The number of subscriptions to a topic.
     pub fn subscribers(&self, topic: &str) -> usize {
         self.find_topic(self.hashing.hash_one(topic), topic)
             .map_or(0, |topic| self.topics[topic].members.as_slice().len())
@@ -152,7 +151,6 @@ impl<D> Hub<D> {
         members.iter().map(|&member| self.subscriptions[member].client)
     }
 
-    /// The number of topics with a subscriber.
     pub fn topics(&self) -> usize {
         self.topics.len()
     }
@@ -163,7 +161,6 @@ impl<D> Hub<D> {
         occupied.map(|topic| (topic.name.as_str(), topic.members.as_slice().len()))
     }
 
-    /// The number of subscriptions.
     pub fn len(&self) -> usize {
         self.subscriptions.len()
     }

@@ -2,7 +2,6 @@ use compact_str::CompactString;
 
 use crate::tables::should_shrink;
 
-/// A topic with at least one subscriber.
 #[derive(Debug, Default)]
 pub(crate) struct Topic {
     /// Most names are short enough to be stored inline.

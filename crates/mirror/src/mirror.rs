@@ -141,7 +141,6 @@ impl RunningMirror {
         self.address
     }
 
-    /// The address of this host in the fleet.
     pub async fn fleet(&self) -> Option<FleetStatus> {
         match &self.shared.fleet {
             Some(fleet) => Some(fleet.status().await),

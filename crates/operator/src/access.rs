@@ -21,7 +21,6 @@ const AT_ONCE: u32 = 10;
 const DELAY_STEP: Duration = Duration::from_millis(100);
 const DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// The operator's token.
 #[derive(Clone, Copy)]
 struct Token(Option<[u8; 32]>);
 
@@ -40,7 +39,6 @@ impl Access {
         Access { token, metrics: metrics.clone(), slowdown: Slowdown::default() }
     }
 
-    /// Whether there is a token.
     pub fn has_token(&self) -> bool {
         self.token.0.is_some()
     }

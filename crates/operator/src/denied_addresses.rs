@@ -31,7 +31,6 @@ pub(crate) struct DeniedAddresses {
 pub(crate) struct TooManyDenied;
 
 impl DeniedAddresses {
-    /// An empty list.
     pub fn new(link: PartLink) -> Self {
         DeniedAddresses { link, until_ms: RwLock::default(), has_entries: AtomicBool::new(false) }
     }

@@ -27,7 +27,6 @@ use super::recorder::RecorderThread;
 use super::troubles::TroubleMetrics;
 use super::view::{OperatorParts, OperatorView};
 
-/// The name of the feature, and of its listeners.
 const NAME: &str = "operator";
 
 /// The file of the operator's history, in the service's state folder.

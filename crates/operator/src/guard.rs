@@ -19,7 +19,6 @@ use watchfire_sockets::is_host_and_port;
 use super::access::Access;
 use super::page;
 
-/// The rules of one listener.
 pub(super) struct Guard {
     pub address: SocketAddr,
     pub access: Arc<Access>,
@@ -31,7 +30,6 @@ pub(super) struct Guard {
 #[derive(Clone, Copy)]
 pub(super) struct LocalAddress(pub SocketAddr);
 
-/// Why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Refused {
     Website,

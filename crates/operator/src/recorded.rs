@@ -27,7 +27,6 @@ pub(super) struct ProcessView<'a> {
     figures: &'a ProcessFigures,
 }
 
-/// A limit, and how much of it is used.
 #[derive(Serialize)]
 pub(super) struct LimitView {
     name: &'static str,
@@ -125,7 +124,6 @@ impl Recorded {
         json!({ "events": events }).to_string()
     }
 
-    /// The rows after a time.
     pub fn history_json(&self, step: Step, after_ms: u64) -> String {
         use std::fmt::Write;
 

@@ -82,7 +82,6 @@ impl Look<'_> {
     }
 }
 
-/// One kind of trouble.
 pub(super) struct Check {
     pub kind: &'static str,
     /// It begins after so many samples in a row that show it.
@@ -376,7 +375,6 @@ pub(super) struct Trouble {
     /// The fault, as it is now.
     pub summary: String,
     pub fix: &'static str,
-    /// The address of its documentation.
     pub page: String,
 }
 

@@ -122,7 +122,6 @@ impl OperatorView {
         operator
     }
 
-    /// Whether this process records.
     pub fn records(&self) -> bool {
         self.link.cluster().is_first_of_machine()
     }

@@ -59,13 +59,11 @@ pub(crate) enum Command {
         root: Cid,
         scope: FetchScope,
         store: Arc<dyn WriteBlocks>,
-        /// The span of the caller.
         trace: Option<TraceContext>,
         reply: oneshot::Sender<Result<Fetch, FetchError>>,
     },
     OpenSession {
         events: mpsc::UnboundedSender<SessionEvent>,
-        /// The span of the caller.
         trace: Option<TraceContext>,
         reply: oneshot::Sender<SessionId>,
     },

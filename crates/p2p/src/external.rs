@@ -151,7 +151,6 @@ impl ExternalTransport {
         self.report(TransportEvent::Sent { peer, bytes }).await
     }
 
-    /// Waits for the next command of the host.
     pub async fn next(&mut self) -> TransportCommand {
         match self.commands.recv().await {
             Some(command) => command,

@@ -140,7 +140,6 @@ impl Host {
         })
     }
 
-    /// Returns the peer id of the host.
     pub fn peer_id(&self) -> PeerId {
         self.peer_id
     }

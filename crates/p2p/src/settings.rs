@@ -187,7 +187,6 @@ impl Default for HostLimits {
     }
 }
 
-/// The limits of the Bitswap streams of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
     /// Largest number of receiving streams that are read at the same time. Further ones wait.

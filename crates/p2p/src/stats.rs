@@ -27,7 +27,6 @@ pub struct HostStats {
     /// Unused peers that were disconnected because of the connection limit.
     pub trimmed_peers: u64,
     pub fetches: usize,
-    /// Bytes that wait for the disk.
     pub unwritten_bytes: usize,
     /// Total time in which the host read nothing from the network because the disk was behind.
     pub paused: Duration,

@@ -39,7 +39,6 @@ const WRITE_BUFFER_BYTES: usize = mux::FRAME_BYTES_MAX + mux::HEADER_BYTES;
 #[cfg(target_os = "linux")]
 const UNSENT_BYTES: u32 = 64 * 1024;
 
-/// The transport of a host.
 pub(crate) fn build(
     keypair: &Keypair,
     swarm_key: Option<[u8; 32]>,

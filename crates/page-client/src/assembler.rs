@@ -25,7 +25,6 @@ pub(crate) struct AssemblyBudget {
     pub bytes_max: usize,
 }
 
-/// The result of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Assembled {
     Partial,

@@ -30,7 +30,6 @@ pub struct Counts {
     pub partial: u64,
 }
 
-/// A peer that the server introduces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerInfo {
     pub peer: PeerId,

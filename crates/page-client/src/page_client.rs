@@ -33,7 +33,6 @@ const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10);
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 pub struct PageClientOptions {
-    /// Connects to the server.
     pub connector: Arc<dyn Connector>,
     pub page: Cid,
     /// The part of the page that is stored here at the start.
@@ -48,7 +47,6 @@ pub struct PageClientOptions {
 pub enum ConnectionState {
     /// The client connects for the first time.
     Connecting,
-    /// The client has joined the page.
     Joined,
     /// The server rejected the join for this reason. The client tries again.
     Rejected(String),
@@ -132,11 +130,9 @@ struct Driver {
     started_at: Instant,
 }
 
-/// Why a connection ended.
 enum End {
     /// The connection failed. The client reconnects.
     Lost(String),
-    /// The server rejected the join.
     Rejected(String),
     /// The host has stopped, so the client stops too.
     Stopped,

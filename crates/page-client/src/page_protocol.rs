@@ -30,14 +30,12 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(20);
 /// How often an incomplete holder requests more peers.
 const MORE_PEERS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// An output of the protocol to its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     /// Send a text frame to the server.
     Text(String),
     /// Send a binary frame to the server.
     Binary(Vec<u8>),
-    /// The server accepted the join.
     Joined,
     /// The server rejected the join. The client tries again later.
     Rejected {
@@ -69,7 +67,6 @@ pub(crate) enum Output {
         peer: PeerId,
         bytes: usize,
     },
-    /// The counts of the page changed.
     Counts(Counts),
     /// The connection must be closed.
     Broken {

@@ -115,7 +115,6 @@ fn the_page_describes_every_reason_for_a_refusal() {
     }
 }
 
-/// The sum and the count of a histogram.
 fn histogram(server: &RunningServer, name: &str) -> (f64, u64) {
     let text = metrics(server);
     let value = |suffix: &str| {

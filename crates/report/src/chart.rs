@@ -63,7 +63,6 @@ pub enum Panel {
         title: String,
         x: Axis,
         left: Axis,
-        /// A second vertical axis.
         right: Option<Axis>,
         /// The lines, drawn in this order.
         lines: Vec<Line>,

@@ -30,7 +30,6 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Escape text for HTML and for attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -71,7 +71,6 @@ pub struct SourceText<'a> {
 }
 
 impl SourceText<'_> {
-    /// Parse the file as TOML.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ScenarioError> {
         toml::from_str(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);

@@ -9,7 +9,6 @@ use sha1::{Digest as _, Sha1};
 
 use crate::authority::is_host_and_port;
 
-/// Headers that one request may have.
 const HEADERS_MAX: usize = 100;
 
 /// Space for the headers of one [`RequestHead`].
@@ -21,7 +20,6 @@ impl Default for HeadSlots<'_> {
     }
 }
 
-/// An error in a request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
     #[error("not an HTTP/1 request")]
@@ -40,7 +38,6 @@ pub enum HeadError {
 }
 
 impl HeadError {
-    /// The HTTP status of the response.
     pub const fn status(self) -> u16 {
         match self {
             HeadError::Malformed

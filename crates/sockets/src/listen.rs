@@ -47,7 +47,6 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
-/// An error in inherited descriptors.
 #[derive(Debug, thiserror::Error)]
 pub enum PartsError {
     #[error("{sockets} sockets cannot listen on {addresses} addresses")]

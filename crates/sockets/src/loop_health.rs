@@ -17,7 +17,6 @@ use crate::counters::SocketCounters;
 pub struct LoopPanic {
     /// The shard of the event loop.
     pub shard: ShardId,
-    /// The message of the panic.
     pub reason: String,
 }
 

@@ -55,7 +55,6 @@ pub enum StartError {
     NoListener,
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// TLS cannot be configured.
     #[cfg(feature = "tls")]
     #[error("cannot configure TLS: {0}")]
     Tls(#[from] rustls::Error),

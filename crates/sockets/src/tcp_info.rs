@@ -8,7 +8,6 @@ use std::time::Duration;
 /// is 0. See [`crate::Sockets::tcp_info`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// The smoothed round trip time.
     pub round_trip: Duration,
     /// Segments that were sent and not acknowledged.
     pub unacknowledged_segments: u32,

@@ -90,7 +90,6 @@ struct Part {
     depth: usize,
 }
 
-/// The role of a block in a file.
 enum Role {
     /// Bytes of the file, raw or in a node that can be rebuilt from them.
     Leaf(Bytes),
@@ -135,7 +134,6 @@ impl Role {
     }
 }
 
-/// Returns the parts of a node with their locations.
 fn locate(parts: Vec<(Cid, u64)>, node: Part) -> impl Iterator<Item = (Cid, Part)> {
     let mut offset = node.offset;
     parts.into_iter().map(move |(cid, bytes)| {

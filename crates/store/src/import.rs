@@ -17,7 +17,6 @@ pub const DIRECTORY_DEPTH_MAX: usize = 256;
 /// Bytes of a file that are read in one call.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// How files and directories are imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportOptions {
     /// How they are split into blocks. The CID depends on it.
@@ -38,7 +37,6 @@ pub struct Imported<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct FileRange<'a> {
     pub path: &'a Path,
-    /// The start of the range.
     pub offset: u64,
     /// The length of the range. The block is longer if it is a node that contains the bytes.
     pub bytes: u64,

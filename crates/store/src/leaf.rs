@@ -13,11 +13,9 @@ use watchfire_content::{Block, Checksum, Checksums};
 use crate::error::IoContext;
 use crate::{PooledBuffer, StoreError};
 
-/// The location of a leaf in its file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaf {
     pub offset: u64,
-    /// Its length in the file.
     pub bytes: u32,
     /// The length of the block. It is larger if the block is a node that contains the bytes.
     pub block_bytes: u32,

@@ -37,7 +37,6 @@ struct Piece<T> {
 }
 
 impl<T> Slab<T> {
-    /// The number of records.
     pub fn len(&self) -> usize {
         self.len
     }

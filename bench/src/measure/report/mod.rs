@@ -21,7 +21,6 @@ use crate::machine::Machine;
 use crate::report::put;
 use crate::servers::Server;
 
-/// The results of a run.
 #[derive(Serialize)]
 pub struct Report {
     pub commit: String,

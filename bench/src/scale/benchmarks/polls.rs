@@ -44,7 +44,6 @@ struct Parked {
     points: Vec<(f64, f64)>,
     /// Memory of all server processes, above that without clients.
     bytes: f64,
-    /// Memory of all server processes.
     server_bytes: u64,
     join_cpu: Cpu,
 }

@@ -25,7 +25,6 @@ use crate::limits;
 use watchfire_report::{Histogram, Snapshot};
 
 const STDIN: u64 = u64::MAX;
-/// Interval of status reports.
 const STATUS_EVERY_NS: u64 = 200_000_000;
 const READ_BYTES: usize = 65_536;
 

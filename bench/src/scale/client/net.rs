@@ -23,11 +23,9 @@ const PORTS: u32 = 50_000;
 /// again.
 const NETWORKS: u32 = 96;
 
-/// The id of an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnId(u32);
 
-/// The cause of the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The server did not accept it.

@@ -12,7 +12,6 @@ pub enum ListMessage<B = Block> {
         list: u32,
         /// The node whose links are the leaves, in their order.
         node: Cid,
-        /// How many leaves there are.
         leaves: u32,
     },
     /// From the subscriber: stop the announcements.

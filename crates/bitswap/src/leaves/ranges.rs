@@ -40,7 +40,6 @@ impl Ranges {
         self.runs.iter().map(|&(_, len)| len as usize).sum()
     }
 
-    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }

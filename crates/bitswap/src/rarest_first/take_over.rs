@@ -78,7 +78,6 @@ pub(super) fn take_over_request<P: Copy + Ord>(
 /// A request that an idle peer could take over.
 struct Candidate<P> {
     at: u32,
-    /// The peer that has the request.
     other: P,
     /// How much longer the block would take there.
     wait: Duration,

@@ -9,7 +9,6 @@ pub(crate) enum ReceivedKind {
     Part,
     /// A message with blocks, or the rest of it.
     Blocks,
-    /// A message without blocks.
     NoBlocks,
 }
 

@@ -9,10 +9,8 @@ use crate::bit_set::BitSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
-/// A block to fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// The block's CID.
     pub cid: Cid,
     /// The block's length, if known. With it, request windows are filled exactly.
     pub len: Option<u32>,
@@ -28,7 +26,6 @@ impl Want {
     }
 }
 
-/// A block that a session wants.
 #[derive(Debug)]
 pub struct Wanted<P> {
     pub(crate) cid: Cid,

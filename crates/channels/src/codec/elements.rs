@@ -52,7 +52,6 @@ pub(super) fn decode_error(error: &serde_json::Error, wrong_type: DecodeError) -
     DecodeError::NotJson { line: error.line(), column: error.column() }
 }
 
-/// Appends a text as a JSON string.
 pub(super) fn write_text(text: &str, out: &mut Vec<u8>) {
     let needs_escape = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
     if text.bytes().any(needs_escape) {

@@ -4,7 +4,6 @@ use bytes::Bytes;
 
 use crate::frame::Kind;
 
-/// The status in the body of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// GET: the response has messages. POST: the messages were processed.

@@ -110,7 +110,6 @@ pub enum Output {
     End { reason: EndReason },
 }
 
-/// The reason why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndReason {
     /// No poll arrived in time.
@@ -196,7 +195,6 @@ impl LongPoll {
         }
     }
 
-    /// Whether a poll is parked.
     pub fn is_parked(&self) -> bool {
         matches!(self.state, State::Parked { .. })
     }

@@ -165,7 +165,6 @@ fn long_poll_does_not_support_binary_frames() {
     assert!(refusal["reason"].is_string());
 }
 
-/// A client's session.
 struct Client {
     session: LongPoll,
     limits: LongPollLimits,

@@ -26,7 +26,6 @@ pub(super) struct Demand {
     pub(super) has_both_ends: bool,
 }
 
-/// One limit, compared with a demand.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Limit {
     pub(super) name: &'static str,

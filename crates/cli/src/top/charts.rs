@@ -18,7 +18,6 @@ pub struct Chart {
     pub top_min: f64,
 }
 
-/// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Count,

@@ -227,7 +227,6 @@ impl Order {
     }
 }
 
-/// The transport of the connections that are asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     #[default]
@@ -261,7 +260,6 @@ impl Transport {
 /// A filter of connections. An empty text matches all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// The whole name of a topic.
     Topic(String),
     Address(String),
 }

@@ -12,7 +12,6 @@ use crate::operator::State;
 
 /// How often [`Input::Tick`] is expected.
 pub const TICK: Duration = Duration::from_secs(1);
-/// How long a notice is shown.
 const NOTICE: Duration = Duration::from_secs(8);
 /// Rows that Page Up and Page Down move.
 const PAGE_ROWS: isize = 10;
@@ -24,7 +23,6 @@ const CLOCK_STEP_MS: u64 = 60_000;
 #[derive(Debug)]
 pub enum Input {
     Key(Key),
-    /// Text from the clipboard.
     Paste(String),
     Answer(Question, Result<Answer, Failure>),
     Tick,

@@ -18,7 +18,6 @@ const NOBODY: u32 = 65534;
 /// The settings of a Debian node, with a comment and an unusual space.
 const DEBIAN: &str = "version = 2\n\n[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    [plugins.\"io.containerd.grpc.v1.cri\".cni]\n      bin_dir  = \"/usr/lib/cni\" # Debian's\n";
 
-/// The root folder of a host.
 struct Root(Scratch);
 
 impl Root {

@@ -36,7 +36,6 @@ impl Scratch {
         text(&succeeded(self.run(arguments)).stdout)
     }
 
-    /// The error of a run that fails.
     pub fn fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stdout));
@@ -105,7 +104,6 @@ impl Serving {
         }
     }
 
-    /// The link of the next event of this kind.
     pub fn link(&mut self, kind: &str) -> String {
         self.event(kind)["link"].as_str().expect("a link").to_owned()
     }

@@ -96,7 +96,6 @@ impl Drop for Installation {
 pub struct Server {
     /// The first process. The later ones are not our children.
     pub child: Child,
-    /// The main process.
     pub pid: u32,
     pub address: SocketAddr,
     /// The operator's listener.
@@ -145,7 +144,6 @@ impl Server {
         self.child.wait().expect("it ended");
     }
 
-    /// The process ids of the workers.
     pub fn workers(&self) -> Vec<u32> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid);
         let children = fs::read_to_string(path).expect("a running process");

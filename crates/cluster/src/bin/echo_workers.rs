@@ -93,7 +93,6 @@ fn limits(heartbeat_millis: Option<u64>) -> SupervisorLimits {
     }
 }
 
-/// A worker's state.
 struct Worker {
     slot: NodeId,
     startup_data: Vec<u8>,

@@ -24,7 +24,6 @@ const UNSUBSCRIBE: u8 = 2;
 const ACKNOWLEDGE: u8 = 3;
 const MESSAGE: u8 = 4;
 
-/// A frame from one node to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// The sender has subscribers on the topic.
@@ -34,10 +33,13 @@ pub enum Frame<'a> {
         topic: &'a str,
     },
     /// The sender has no subscribers on the topic any more.
-    Unsubscribe { topic: &'a str },
+    Unsubscribe {
+        topic: &'a str,
+    },
     /// All frames up to the announcement with this number have been handled.
-    Ack { seq: u64 },
-    /// A message, published or sent.
+    Ack {
+        seq: u64,
+    },
     Message(&'a [u8]),
 }
 
@@ -175,7 +177,6 @@ impl Decoder {
         if self.is_returned { Frame::parse(&self.partial[LENGTH..]).map(Some) } else { Ok(None) }
     }
 
-    /// Bytes of memory in use.
     pub fn buffered_bytes(&self) -> usize {
         self.partial.capacity()
     }

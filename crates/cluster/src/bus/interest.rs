@@ -250,7 +250,6 @@ impl Interest {
         }
     }
 
-    /// The nodes with subscribers on a topic, by its hash.
     pub fn interested(&self, hash: u64) -> Nodes {
         self.remote.get(&hash).copied().unwrap_or_default()
     }

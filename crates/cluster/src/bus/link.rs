@@ -121,7 +121,6 @@ impl Link {
         }
     }
 
-    /// Writes the queue.
     pub fn flush(&self, shared: &Shared) -> Flushed {
         let mut writer = self.writer.borrow_mut();
         for _ in 0..WRITES_IN_A_ROW {

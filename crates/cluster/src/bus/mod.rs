@@ -191,7 +191,6 @@ pub trait Handler: Send + Sync + 'static {
     /// send it again.
     fn forgotten(&self, topic: &str);
 
-    /// A message from this node, published or sent.
     fn message(&self, from: NodeId, message: &[u8]);
 
     /// Every subscription that waits for this number, or a lower one, is ready.
@@ -215,7 +214,6 @@ pub struct BusTotals {
     /// Announcements that some node did not acknowledge in time.
     pub late: u64,
     pub nodes: usize,
-    /// Topics announced by this node.
     pub topics_local: usize,
     /// Topics announced by other nodes.
     pub topics_remote: usize,

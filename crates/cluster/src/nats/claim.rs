@@ -51,7 +51,6 @@ pub(crate) enum MachineMessage {
     Gone { incarnation: u64 },
 }
 
-/// A machine and its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Announcement {
     /// New at each start, and larger than the incarnation of a machine that started earlier.
@@ -361,7 +360,6 @@ fn derive(from: &[u8], purpose: &[u8]) -> [u8; 32] {
     derived
 }
 
-/// Encoded samples of the messages.
 #[cfg(test)]
 pub(crate) fn samples() -> Vec<Vec<u8>> {
     let announcement = Announcement {

@@ -102,7 +102,6 @@ impl Machine {
         self.first
     }
 
-    /// The secret that all machines share.
     pub fn secret(&self) -> [u8; 32] {
         self.secret
     }

@@ -60,7 +60,6 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Encoded samples of the packets.
 #[cfg(test)]
 pub(crate) fn samples() -> Vec<Vec<u8>> {
     let ack = Ack { expected: 1, consumed: 2, is_missing: true };

@@ -16,7 +16,6 @@ use crate::workers::message_socket::MessageSocket;
 use crate::workers::packet::{self, Packet, Wait};
 use crate::workers::protocol::{SupervisorMessage, WorkerReport};
 
-/// An order from the supervisor to a worker.
 #[derive(Debug)]
 pub enum Order {
     /// A new link, which replaces an existing one to the same node.

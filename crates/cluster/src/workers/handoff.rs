@@ -113,7 +113,6 @@ impl HandoffSocket {
         }
     }
 
-    /// The current counters.
     pub fn counts(&self) -> HandoffCounts {
         HandoffCounts {
             sent: self.sent.load(Ordering::Relaxed),

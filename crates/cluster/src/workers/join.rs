@@ -36,7 +36,6 @@ pub struct WorkerSetup {
     pub listeners: Vec<OwnedFd>,
     /// A link to each running worker, by node. Later ones arrive as [`Order`](crate::workers::Order)s.
     pub links: Vec<Link>,
-    /// The connection to the supervisor.
     pub control: Control,
 }
 

@@ -73,7 +73,6 @@ pub(crate) enum Wait {
     No,
 }
 
-/// Receives one message.
 pub(crate) fn recv(
     socket: impl AsFd,
     parts: &mut [IoSliceMut<'_>],

@@ -92,12 +92,7 @@ impl Default for SupervisorLimits {
 #[non_exhaustive]
 pub enum SupervisorEvent {
     /// A worker's process has started.
-    Started {
-        slot: NodeId,
-        pid: u32,
-        /// The number of restarts of this slot.
-        restarts: u64,
-    },
+    Started { slot: NodeId, pid: u32, restarts: u64 },
     /// A worker serves its listeners.
     Ready {
         slot: NodeId,

@@ -17,7 +17,6 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = STARTUP_DATA_PIECE_BYTES + 64;
 /// From the supervisor. Descriptors are sent with the message, in the order given here.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum SupervisorMessage<'a> {
-    /// The first message.
     Start {
         protocol: u16,
         slot: u16,
@@ -28,12 +27,14 @@ pub(crate) enum SupervisorMessage<'a> {
         hangs: u64,
         heartbeat_period: Duration,
     },
-    /// The next piece of the startup data.
     StartupData(#[serde(borrow)] &'a [u8]),
     /// The next listeners, one for each descriptor.
     Listeners,
     /// The sockets for the bus and for handing over connections.
-    Link { to: u16, number: u64 },
+    Link {
+        to: u16,
+        number: u64,
+    },
     /// The setup is complete.
     Begin,
     /// All workers that do not respond now.

@@ -62,8 +62,11 @@ pub enum SuccessorError {
 #[derive(Debug, Serialize, Deserialize)]
 enum Message<'a> {
     /// The first message. Its fields must not change, so that another release reads the protocol.
-    Begin { protocol: u16, data_bytes: u32, descriptors: u32 },
-    /// The next piece of the data.
+    Begin {
+        protocol: u16,
+        data_bytes: u32,
+        descriptors: u32,
+    },
     Data(#[serde(borrow)] &'a [u8]),
     /// The message carries the next descriptors.
     Descriptors,

@@ -63,7 +63,6 @@ pub(crate) enum Output {
     Event(Event),
 }
 
-/// An event for the owner of the supervisor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     Ready {
@@ -131,14 +130,12 @@ enum State {
     RestartPending {
         until: Instant,
     },
-    /// The start was requested.
     Starting,
     Up(Up),
     /// It will not be started again.
     Stopped,
 }
 
-/// A running process.
 #[derive(Debug)]
 struct Up {
     since: Instant,
@@ -158,7 +155,6 @@ struct Slot {
     starts: u64,
     /// How often it was killed as hung.
     hangs: u64,
-    /// The number of consecutive short runs.
     short_runs: u32,
 }
 

@@ -28,7 +28,6 @@ const OUTGOING_MAX: usize = QUEUED_LINKS_MAX as usize + 2;
 /// The pause before a retry while too many descriptors are in flight.
 const CROWDED_PAUSE: Duration = Duration::from_millis(2);
 
-/// The setup that all workers share.
 pub(crate) struct CommonSetup {
     pub workers: u16,
     pub startup_data: Vec<u8>,
@@ -102,7 +101,6 @@ pub(crate) struct WorkerTask {
     has_begun: bool,
 }
 
-/// Starts a worker's process.
 pub(crate) fn start(
     command: std::process::Command,
     common_setup: Arc<CommonSetup>,

@@ -49,7 +49,6 @@ impl Recorder {
         self.events.lock().unwrap().clone()
     }
 
-    /// Waits until this event is recorded.
     pub fn wait_for(&self, event: &Event) -> Vec<Event> {
         let events = self.events.lock().unwrap();
         let (events, waited) = self

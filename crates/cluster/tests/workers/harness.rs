@@ -125,7 +125,6 @@ impl Running {
     }
 }
 
-/// A client of an echo worker.
 pub struct Client {
     connection: BufReader<TcpStream>,
 }

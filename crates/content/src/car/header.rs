@@ -72,7 +72,6 @@ fn put(kind: u8, number: u64, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Returns the roots of a header.
 pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Cid>, HeaderError> {
     let mut cbor = Cbor { bytes, at: 0 };
     let (mut roots, mut version) = (None, None);

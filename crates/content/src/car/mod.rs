@@ -29,7 +29,6 @@ use crate::{Block, Cid, varint};
 pub use header::{CAR_HEADER_BYTES_MAX, HeaderError};
 pub use reader::{CarError, CarItem, CarReader};
 
-/// Returns the header of an archive.
 pub fn header(roots: &[Cid]) -> Vec<u8> {
     let header = header::encode(roots);
     let mut bytes = Vec::with_capacity(varint::VARINT_BYTES_MAX + header.len());

@@ -1,6 +1,5 @@
 use crate::varint::VarintError;
 
-/// An error in the bytes or the text of a CID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidError {
     #[error("the text is empty")]

@@ -42,7 +42,6 @@ fn check_name(name: &str) -> Result<(), NameError> {
     }
 }
 
-/// An error while a directory is built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryBuildError {
     #[error("invalid name {name:?}: {error}")]

@@ -161,7 +161,6 @@ fn bitmap(slots: impl Iterator<Item = u64>) -> Vec<u8> {
     bytes[zeros..].to_vec()
 }
 
-/// An entry of a directory that is being sharded.
 pub(super) struct ShardEntry {
     pub hash: u64,
     pub link: Link,

@@ -5,7 +5,6 @@ use super::{CONTENT_BYTES_MAX, IndexError, Layout, PrivateError};
 
 /// The longest index in bytes.
 pub const INDEX_BYTES_MAX: u64 = 16 << 20;
-/// The largest number of entries.
 pub const ENTRIES_MAX: usize = 65_536;
 /// The longest path in bytes.
 pub const PATH_BYTES_MAX: usize = 4096;
@@ -32,7 +31,6 @@ pub struct Index {
     pub entries: Vec<Entry>,
 }
 
-/// An entry of a private page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The names, separated by slashes.

@@ -85,7 +85,6 @@ fn our_profiles_equal_those_of_the_vectors() {
     assert_eq!(cids.profiles.len(), 4);
 }
 
-/// Decodes hexadecimal text.
 fn from_hex(text: &str) -> Vec<u8> {
     assert!(text.len().is_multiple_of(2), "{text}");
     let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");

@@ -86,7 +86,6 @@ pub struct Report {
     pub wanted_leases: u32,
     /// A segment to begin with, because a reader waits for it.
     pub first: Option<u32>,
-    /// How many hosts to name.
     pub wanted_hosts: u32,
     /// The host needs a holder of the whole blob. Blobs of one block are sent as a whole.
     pub wants_holder: bool,

@@ -37,7 +37,6 @@ impl Bounds {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub event: Arc<str>,
-    /// The payload, as JSON text.
     pub payload: Arc<str>,
 }
 
@@ -162,7 +161,6 @@ impl Log {
         self.origins.push_back(origin);
     }
 
-    /// The position of the last message.
     pub fn position(&self) -> Position {
         Position { epoch: self.current().id, offset: self.last }
     }
@@ -172,7 +170,6 @@ impl Log {
         self.last == 0
     }
 
-    /// The kept messages.
     pub fn len(&self) -> usize {
         self.messages.len()
     }
@@ -182,12 +179,10 @@ impl Log {
         self.messages.is_empty()
     }
 
-    /// The bytes of all kept messages.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The memory of all kept messages.
     pub fn memory_bytes(&self) -> usize {
         let origins = self.origins.len() * size_of::<Origin>();
         self.bytes + self.messages.len() * MESSAGE_OVERHEAD_BYTES + origins
@@ -268,7 +263,6 @@ impl Log {
         Position { epoch: epoch.unwrap_or(&self.epochs[0]).id, offset }
     }
 
-    /// Whether the log contains this position.
     pub fn contains(&self, position: Position) -> bool {
         position.offset <= self.last && self.position_of(position.offset) == position
     }

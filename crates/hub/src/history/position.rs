@@ -28,7 +28,6 @@ pub struct Position {
     pub offset: u64,
 }
 
-/// A text that is not a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidPosition;
 

@@ -217,7 +217,6 @@ impl Presence {
         self.remove(slot);
     }
 
-    /// Removes all keys of the owner.
     pub fn untrack_all(&mut self, owner: &mut PresenceOwner) {
         while owner.0 != NONE {
             let slot = owner.0;

@@ -76,7 +76,6 @@ pub struct ImageBlob {
 /// The manifests of an image are loaded, and these are its blobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImagePlan {
-    /// The number of manifests and indexes.
     pub manifests: usize,
     pub blobs: Vec<ImageBlob>,
 }
@@ -127,7 +126,6 @@ impl MirrorClient {
         self.json(response, object).await
     }
 
-    /// Loads the manifests of an image, and returns its blobs.
     pub async fn load_manifests(
         &self,
         image: &ImageName,

@@ -59,12 +59,10 @@ impl Spread {
     }
 }
 
-/// One of the connections that fetch a blob.
 #[derive(Clone)]
 pub(super) struct Connection {
     pub(super) task: Arc<Task>,
     pub(super) blob: Arc<Blob>,
-    /// The number of blocks of the blob.
     pub(super) blocks: usize,
     pub(super) segments: Arc<Mutex<Segments>>,
     /// The exchange with other hosts, if there is one.
@@ -146,7 +144,6 @@ impl Connection {
         }
     }
 
-    /// Writes the blob from a file.
     pub(super) async fn write_spool(&self, spool: &Spool) -> Result<(), DownloadError> {
         for block in 0..self.blocks {
             if self.segments.lock().extend(block) {

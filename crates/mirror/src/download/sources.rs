@@ -37,7 +37,6 @@ pub struct RunningDownload {
     pub digest: String,
     /// The repository for which the download was started, with its registry; or the URL of a file.
     pub repository: String,
-    /// Seconds since its start.
     pub seconds: f64,
     /// The size of the blob; `None` while it is unknown.
     pub bytes: Option<u64>,

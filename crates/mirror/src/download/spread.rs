@@ -56,7 +56,6 @@ pub(super) struct Neighbour {
     pub(super) empty_answers: u32,
 }
 
-/// The task that fetches one blob.
 pub(super) struct SpreadTask {
     pub(super) task: Arc<Task>,
     pub(super) fleet: Arc<Fleet>,

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 use watchfire_fleet::{LAG_MAX, extended};
 use watchfire_p2p::Host;
 
-/// How often to look.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The part of the lag that is left after each look, in thousandths. After five seconds without lag, a
 /// twentieth is left.

@@ -8,9 +8,7 @@ const RANGES_MAX: usize = 16;
 /// The bytes of a blob that a request asks for; `start <= end`, both in the blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
-    /// The first byte.
     pub start: u64,
-    /// The last byte.
     pub end: u64,
 }
 

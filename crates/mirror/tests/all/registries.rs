@@ -100,7 +100,6 @@ async fn while_the_registry_is_down_a_client_gets_no_platform_that_was_chosen_fo
     assert_eq!((answer.status, answer.header("content-type")), (200, DOCKER_LIST));
 }
 
-/// A registry with one image of one layer.
 fn with_layer(
     layer: Arc<Vec<u8>>,
     blob: impl Fn(&Seen, &[u8]) -> Vec<u8> + Clone + Send + 'static,

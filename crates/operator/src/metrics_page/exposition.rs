@@ -9,7 +9,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use watchfire::internal::{Kind, Snapshot, Value};
 
-/// The text of these metrics.
 pub(super) fn text(snapshot: Snapshot) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Exposition(snapshot)));

@@ -51,7 +51,6 @@ impl MetricsPage {
         snapshots
     }
 
-    /// The metrics of this process.
     fn snapshot(&self) -> Snapshot {
         let mut writer = MetricWriter::default();
         let parts = self.parts.get().into_iter().flatten();

@@ -140,7 +140,6 @@ fn clipped(name: &str, width: f64) -> String {
     }
 }
 
-/// A text in XML.
 struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {

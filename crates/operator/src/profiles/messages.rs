@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a profile is written.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Format {
     Pprof,

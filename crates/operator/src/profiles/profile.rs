@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use pprof::{Frames, Symbol, UnresolvedReport};
 
-/// The stacks of a finished profile.
 pub struct Profile {
     pub(super) began: SystemTime,
     pub(super) duration: Duration,

@@ -202,7 +202,6 @@ impl History {
         rows.range(rows.partition_point(|row| row.time_ms <= after_ms)..)
     }
 
-    /// The last row of a second.
     pub fn latest(&self) -> Option<&Row> {
         self.seconds.back()
     }

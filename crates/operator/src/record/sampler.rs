@@ -69,7 +69,6 @@ pub(crate) struct ProcessFigures {
 /// The counters of a process at an earlier sample, from which rates are computed.
 #[derive(Default)]
 struct Earlier {
-    /// The time of the sample.
     at: Duration,
     counters: BTreeMap<Column, f64>,
     /// By the name of the histogram.
@@ -246,7 +245,6 @@ impl Growth<'_> {
     }
 }
 
-/// The seconds between two samples.
 fn seconds_between(earlier: Duration, now: Duration) -> f64 {
     now.saturating_sub(earlier).as_secs_f64().max(0.001)
 }

@@ -13,10 +13,8 @@ const PENDING_LEAVES_MAX: usize = 16 * 1024;
 /// Inner nodes that are requested at the same time. Each may have many links.
 const REQUESTED_INNER_NODES_MAX: usize = 64;
 
-/// The part of a DAG that is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchScope {
-    /// Only the root.
     Block,
     /// All blocks that the root links to, directly or through other nodes.
     Dag,

@@ -6,7 +6,6 @@ use tokio::sync::{oneshot, watch};
 
 use super::frontier::DagError;
 
-/// Identifies a fetch of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FetchId(pub(crate) u64);
 
@@ -20,7 +19,6 @@ pub struct Progress {
     /// linked twice counts twice, and the declaration is not verified. Use it for a progress bar
     /// only.
     pub total_bytes: Option<u64>,
-    /// Blocks that came from peers.
     pub fetched_blocks: u64,
     /// Blocks that were in the store before.
     pub present_blocks: u64,
@@ -71,7 +69,6 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// Returns the current progress.
     pub fn progress(&self) -> Progress {
         self.progress.borrow().clone()
     }
@@ -82,7 +79,6 @@ impl Fetch {
         Some(self.progress.borrow_and_update().clone())
     }
 
-    /// Waits for the end of the fetch.
     pub async fn finished(&mut self) -> Result<Fetched, FetchError> {
         (&mut self.outcome).await.unwrap_or(Err(FetchError::Stopped))
     }

@@ -23,7 +23,6 @@ pub(super) struct BlockQuestions {
 
 struct Question {
     cid: Cid,
-    /// The peers that have not answered.
     peers: BTreeMap<PeerNumber, PeerId>,
     reply: Reply,
 }

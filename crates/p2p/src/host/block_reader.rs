@@ -24,7 +24,6 @@ struct ReadRequest {
     cid: Cid,
 }
 
-/// Why a block is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadPurpose {
     Send(PeerNumber),
@@ -50,7 +49,6 @@ impl BlockReader {
         Ok(BlockReader { requests })
     }
 
-    /// Queues a block to be read.
     pub(super) fn read(&self, purpose: ReadPurpose, cid: Cid) {
         // The thread ends only after this sender is dropped.
         let _ = self.requests.send(ReadRequest { purpose, cid });

@@ -17,7 +17,6 @@ use crate::settings::HostLimits;
 
 type ConnectReply = oneshot::Sender<Result<PeerId, ConnectError>>;
 
-/// Dials and closes connections.
 pub(super) struct Connections {
     bootstrap: Bootstrap,
     local: LocalPeers,

@@ -597,7 +597,6 @@ impl Driver {
     }
 }
 
-/// The kind of a peer in the exchange.
 fn origin_of(numbers: &PeerNumbers, peer: PeerNumber) -> RequestOrigin {
     match numbers.id_of(peer) {
         Some(_) => RequestOrigin::Libp2p,

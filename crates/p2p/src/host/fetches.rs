@@ -45,7 +45,6 @@ struct RunningFetch {
 
 pub(super) enum FetchUpdate {
     Event(FetchEvent),
-    /// The handle of the fetch was dropped.
     Dropped(FetchId),
 }
 

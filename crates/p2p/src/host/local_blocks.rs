@@ -92,7 +92,6 @@ impl LocalBlocks {
         }
     }
 
-    /// Reads a block to send to a peer.
     pub(super) fn read(
         &self,
         exchange: &mut Exchange<PeerNumber>,

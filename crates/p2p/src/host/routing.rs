@@ -16,7 +16,6 @@ use crate::behaviour::Behaviour;
 use crate::error::RoutingError;
 use crate::settings::{Dht, HostSettings};
 
-/// A peer that content routing found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutedPeer {
     pub peer: PeerId,
@@ -33,7 +32,6 @@ type ClosestReply = oneshot::Sender<Result<Vec<RoutedPeer>, RoutingError>>;
 type FindReply = oneshot::Sender<Result<Vec<PeerId>, RoutingError>>;
 type ProvideReply = oneshot::Sender<Result<(), RoutingError>>;
 
-/// A query that Kademlia runs.
 #[derive(Debug)]
 enum Query {
     Find { requester: Requester, found: Vec<PeerId> },

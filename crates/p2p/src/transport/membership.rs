@@ -38,7 +38,6 @@ const LABEL: &[u8] = b"EXPORTER-watchfire-network-membership";
 const SECRET_BYTES: usize = 32;
 const CODE_BYTES: usize = 32;
 
-/// The key of a private network.
 #[derive(Clone)]
 pub(super) struct Membership(hmac::Key);
 

@@ -153,7 +153,6 @@ fn host_settings(settings: &P2pSettings) -> Result<HostSettings, GatewayError> {
     })
 }
 
-/// The state with which the thread of the gateway starts.
 struct GatewayStart {
     settings: HostSettings,
     is_providing: bool,

@@ -11,12 +11,10 @@ use watchfire_p2p::HostStats;
 pub(crate) struct HostMetrics(Arc<Mutex<HostStats>>);
 
 impl HostMetrics {
-    /// Replaces the counts.
     pub fn set(&self, stats: HostStats) {
         *self.0.lock() = stats;
     }
 
-    /// The latest counts.
     pub fn get(&self) -> HostStats {
         self.0.lock().clone()
     }

@@ -27,7 +27,6 @@ pub(super) enum Direction {
     ToBrowsers,
 }
 
-/// A transfer that has not started.
 #[derive(Debug)]
 pub(super) struct NewTransfer {
     pub id: TransferId,

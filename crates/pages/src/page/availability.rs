@@ -60,7 +60,6 @@ struct State {
     changed: BTreeSet<Box<str>>,
 }
 
-/// The peers of a page at this process.
 #[derive(Default)]
 struct OwnPeers {
     watching: u32,
@@ -155,7 +154,6 @@ impl Availability {
         self.changed.notify_one();
     }
 
-    /// The availability of a page over all processes.
     pub fn of(&self, page: &str) -> PageAvailability {
         let state = self.state.lock();
         let nodes = state.known.get(page).into_iter().flatten();

@@ -26,7 +26,6 @@ pub(crate) struct DenyCalls {
     pub link: PartLink,
 }
 
-/// A change of the deny-list.
 #[derive(Serialize, Deserialize)]
 struct Change {
     cid: String,

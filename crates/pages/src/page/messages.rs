@@ -9,7 +9,6 @@ use watchfire_tracker::Have;
 
 use super::peer_json::PeerKind;
 
-/// A message about a page.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Message<'a> {
     /// A peer joined a page, or its progress changed.
@@ -28,7 +27,6 @@ pub(super) enum Message<'a> {
     Ended {
         page: &'a str,
     },
-    /// A page became unavailable at the sender.
     PageUnavailable {
         page: &'a str,
     },

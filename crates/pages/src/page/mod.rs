@@ -84,7 +84,6 @@ impl Part for PageFeature {
     }
 }
 
-/// Samples of the messages between processes.
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
     let mut samples = messages::samples();

@@ -16,7 +16,6 @@ pub(crate) enum PeerKind {
     Node,
 }
 
-/// A peer, as other peers know it.
 #[derive(Clone, Copy)]
 pub(super) struct KnownPeer {
     pub peer: PeerId,

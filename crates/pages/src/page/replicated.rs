@@ -103,7 +103,6 @@ pub(super) struct JoiningPeer {
     pub is_own_client: bool,
 }
 
-/// The result of a join for the peer.
 pub(super) struct JoinedPage {
     pub peers: Vec<KnownPeer>,
     pub counts: Counts,
@@ -111,7 +110,6 @@ pub(super) struct JoinedPage {
     pub last_available: Option<Duration>,
 }
 
-/// Why a join is refused.
 pub(super) enum JoinRefusal {
     /// The page has too many peers, or the server too many pages.
     Full(JoinError),
@@ -234,7 +232,6 @@ impl ReplicatedPages {
         self.send_outputs(&mut state);
     }
 
-    /// Removes a peer of this process from a page.
     pub(super) fn leave(&self, now: Instant, page: &str, peer: PeerId, from: Option<IpAddr>) {
         let mut state = self.state.lock();
         from.inspect(|from| state.quotas.leave(now, *from));

@@ -60,7 +60,6 @@ impl SpanName {
     }
 }
 
-/// Why a report is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReportRefusal {
     #[error("the server records no traces")]

@@ -61,7 +61,6 @@ pub(crate) struct ReplicatedGrids {
     ticked_at: AtomicU64,
 }
 
-/// The result of a join for the peer.
 pub(super) struct JoinedGrid {
     pub peer: PeerId,
     pub neighbours: Value,
@@ -83,7 +82,6 @@ impl JoinError {
     }
 }
 
-/// The result of a throw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thrown {
     /// A neighbour has the sprite.
@@ -130,7 +128,6 @@ impl ReplicatedGrids {
         Instant::from_nanos(self.ticked_at.load(Ordering::Relaxed))
     }
 
-    /// The number of this process.
     pub(super) fn node(&self) -> NodeId {
         self.link.cluster().me()
     }

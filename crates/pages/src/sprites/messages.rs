@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A message about a grid.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Message<'a> {
     Slots {

@@ -39,7 +39,6 @@ struct TokenBody {
     token: Option<String>,
 }
 
-/// A response that refuses the request.
 struct Refused(StatusCode, Value);
 
 impl IntoResponse for Refused {

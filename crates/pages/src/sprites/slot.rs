@@ -9,7 +9,6 @@ use watchfire::ChannelAddress;
 use watchfire::feature::{ParkResponse, ParkedRequest};
 use watchfire_types::Instant;
 
-/// A slot of a peer at this process.
 pub(super) struct LocalSlot {
     pub grid: Arc<str>,
     /// The last carrier, while the slot is reserved.
@@ -48,7 +47,6 @@ impl Carrier {
     }
 }
 
-/// The state of a peer that polls.
 pub(super) struct Poll {
     /// Arrivals for the next poll, as JSON; at most `arrivals_queued_max`.
     pub arrivals: VecDeque<Box<str>>,
@@ -78,7 +76,6 @@ impl Poll {
     }
 }
 
-/// A poll that waits.
 #[derive(Clone, Copy)]
 pub(super) struct Parked {
     pub request: ParkedRequest,

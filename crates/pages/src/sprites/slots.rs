@@ -40,7 +40,6 @@ impl Slots {
         Slots { seed, grids: HashMap::new(), len: 0 }
     }
 
-    /// How many grids are known.
     pub fn grids(&self) -> usize {
         self.grids.len()
     }
@@ -139,7 +138,6 @@ impl Slots {
         grid.local_slots
     }
 
-    /// All slots of one process.
     pub fn owned_by(&self, node: NodeId) -> Vec<(Arc<str>, PeerId)> {
         let mut owned = Vec::new();
         for (name, grid) in &self.grids {

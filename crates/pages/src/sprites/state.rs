@@ -70,7 +70,6 @@ impl State {
         }
     }
 
-    /// Reserves a slot until a time.
     pub fn reserve(&mut self, grid: &str, peer: PeerId, until: Instant) {
         if let Some(name) = self.slots.reserve(grid, peer, until) {
             // Reservations have different lengths, so the new one may not be the last to end.

@@ -61,7 +61,6 @@ pub(crate) struct Velocity {
     pub y: f64,
 }
 
-/// Why a throw is rejected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub(crate) enum InvalidThrow {
     #[error("throw too large: the most is {max} bytes")]

@@ -7,7 +7,6 @@ use watchfire_types::Instant;
 /// Hash buckets for the allowances of addresses: 128 KiB.
 const BUCKETS: usize = 16_384;
 
-/// Limits on the rate of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StunLimits {
     /// Answers a second to one address (of IPv6, to one network of 64 bits). Above it, requests are

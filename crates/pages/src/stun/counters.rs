@@ -24,7 +24,6 @@ pub struct StunTotals {
 }
 
 impl StunCounters {
-    /// The totals up to now.
     pub fn totals(&self) -> StunTotals {
         StunTotals {
             answers: self.answers.load(Ordering::Relaxed),

@@ -90,7 +90,6 @@ impl Peer {
         self.page = None;
     }
 
-    /// Fetches the whole page.
     async fn fetch(&self, root: &Cid) {
         let mut fetch = self.host.fetch(root.clone()).await.expect("the host runs");
         let fetched = timeout(DEADLINE, fetch.finished()).await.expect("the page arrives");

@@ -17,7 +17,6 @@ use watchfire::{RunningServer, Server};
 use watchfire_operator::Operator;
 use watchfire_pages::Pages;
 
-/// A server with all that this program tests.
 fn server() -> RunningServer {
     let server = Server::new(support::settings()).with(Pages::new()).with(Operator::new());
     server.start().expect("the server starts")

@@ -22,7 +22,6 @@ fn start_with(change: impl FnOnce(&mut Settings)) -> RunningServer {
         .expect("the server starts")
 }
 
-/// Joins over a channel.
 fn join(client: &mut Client, payload: Value) -> Value {
     let reply = client.join(GRID, payload);
     assert_eq!(reply["status"], "ok", "{reply}");

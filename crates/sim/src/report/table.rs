@@ -48,7 +48,6 @@ pub(super) fn seconds(seconds: f64) -> String {
     format!("{seconds:.2} s")
 }
 
-/// The scenario in one line.
 pub(super) fn headline(report: &Report) -> String {
     let Some((_, outcome)) = report.runs.first() else { return String::new() };
     let seeders = outcome.peers.iter().filter(|peer| peer.is_seeder).count();

@@ -80,7 +80,6 @@ enum Timer {
     Connect(Peer, Peer, DialReason),
     /// The first peer notices that the second left, after this number of arrivals.
     DisconnectNoticed(Peer, Peer, u32),
-    /// A random connection breaks.
     Break,
     /// The first peer, after this number of arrivals, has read a block for the second.
     Read(Peer, Peer, u32, u32),

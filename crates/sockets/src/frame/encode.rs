@@ -43,7 +43,6 @@ pub fn text_frame(payload: &[u8]) -> Bytes {
     frame(Opcode::Text, payload)
 }
 
-/// A complete binary message.
 pub fn binary_frame(payload: &[u8]) -> Bytes {
     frame(Opcode::Binary, payload)
 }

@@ -17,7 +17,6 @@ pub enum Opcode {
     Continuation,
     Text,
     Binary,
-    /// The sender closes the socket.
     Close,
     Ping,
     /// Answers a ping, or is a heartbeat.

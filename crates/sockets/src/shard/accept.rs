@@ -98,7 +98,6 @@ impl Acceptors {
         }
     }
 
-    /// Stop listening.
     pub(super) fn close_all(&mut self, registry: &Registry) {
         for acceptor in self.acceptors.drain(..) {
             // Closing an inherited listener does not remove it from the epoll: copies may exist.

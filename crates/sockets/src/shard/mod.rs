@@ -89,7 +89,6 @@ pub(crate) struct Shard<T: SocketHandler> {
     nested_poll: NestedPoll,
     events: Events,
     buffer: Box<[u8]>,
-    /// The response to the current handshake.
     handshake: Vec<u8>,
     acceptors: Acceptors,
     proxies: Arc<TrustedProxies>,

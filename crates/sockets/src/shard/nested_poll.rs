@@ -52,7 +52,6 @@ impl NestedPoll {
         Ok(NestedPoll { poll })
     }
 
-    /// Wait for an event.
     pub(super) async fn ready(&self) {
         // Readiness stays set until `take` returns false. An error means that the runtime, and so
         // this task, is ending.

@@ -24,31 +24,15 @@ const DRAINING_REASON: &str = "the server restarts";
 
 /// The action for a request. It borrows nothing, so that the bytes can be moved.
 enum RequestAction<T> {
-    /// The head is incomplete.
     Unfinished,
     Unreadable(HeadError),
-    /// The client has disconnected.
     Gone,
-    Http {
-        head_len: usize,
-        body: BodyLength,
-        peer: SocketAddr,
-    },
+    Http { head_len: usize, body: BodyLength, peer: SocketAddr },
     Move(ShardId),
     HandOff(NodeId),
-    Refuse {
-        status: u16,
-        reason: &'static str,
-    },
-    Upgrade {
-        head_len: usize,
-        ticket: T,
-    },
-    Park {
-        head_len: usize,
-        keeps_alive: bool,
-        ticket: T,
-    },
+    Refuse { status: u16, reason: &'static str },
+    Upgrade { head_len: usize, ticket: T },
+    Park { head_len: usize, keeps_alive: bool, ticket: T },
 }
 
 impl<T: SocketHandler> Shard<T> {

@@ -13,7 +13,6 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 /// Largest file of a certificate chain or key, in bytes. A chain has a few kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// PEM files of a TLS server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsFiles {
     /// The certificate chain, the server's certificate first.
@@ -26,7 +25,6 @@ pub struct TlsFiles {
 #[derive(Clone, Debug)]
 pub struct Certificate(pub(super) Arc<CertifiedKey>);
 
-/// An error in the certificate or its key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error(

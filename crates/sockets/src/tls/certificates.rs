@@ -39,7 +39,6 @@ impl Certificates {
         Certificates { find_challenge: Some(Box::new(find)), ..self }
     }
 
-    /// The certificate of new handshakes.
     pub fn current(&self) -> Option<Certificate> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

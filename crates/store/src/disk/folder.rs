@@ -166,7 +166,6 @@ impl Folder {
         text.lines().enumerate().map(pin).collect()
     }
 
-    /// Syncs the file system.
     pub fn sync(&self) -> Result<(), StoreError> {
         let all = File::open(&self.root).and_then(|root| Ok(rustix::fs::syncfs(root)?));
         all.doing("write", &self.root)

@@ -32,7 +32,6 @@ pub(super) struct Index {
     turn: u64,
     /// Bytes of all stored blocks.
     held: u64,
-    /// Bytes of the evictable blocks.
     evictable: u64,
     /// Bytes of blocks that are being written.
     reserved: u64,

@@ -184,7 +184,6 @@ impl DiskStore {
         }
     }
 
-    /// Returns the folder of the store.
     pub fn folder(&self) -> &Path {
         self.folder.root()
     }

@@ -28,7 +28,6 @@ struct Part {
 #[derive(Debug)]
 enum Source {
     File(PathBuf, Stamp),
-    /// The target of a symbolic link.
     Target(String),
 }
 

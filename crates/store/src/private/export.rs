@@ -188,7 +188,6 @@ pub fn export_private(
     Ok(exported)
 }
 
-/// The state of writing the files.
 struct FileWriter {
     entries: Vec<Entry>,
     /// The path of each entry; `None` for those that are not wanted.

@@ -18,7 +18,6 @@ use watchfire_store::{DiskLimits, DiskStore, StoreError, WriteBlocks};
 /// The size of a short block in a store.
 const PAGE_BYTES: u64 = 4096;
 
-/// Returns a different block for each number.
 fn block(number: u32) -> Block {
     Block::raw(format!("block {number}\n").into()).unwrap()
 }

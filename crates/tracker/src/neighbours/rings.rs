@@ -223,7 +223,6 @@ impl Reservations {
         self.until.contains_key(&peer)
     }
 
-    /// The reservation that expires first.
     pub fn first(&self) -> Option<(Instant, PeerId)> {
         self.by_time.first().copied()
     }

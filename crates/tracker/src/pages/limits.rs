@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// Limits on the pages that the tracker holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageLimits {
     /// Peers of one page, including the peers of other processes. At the limit, joins are refused.

@@ -29,7 +29,6 @@ pub struct Pages<A> {
 }
 
 impl<A: Copy> Pages<A> {
-    /// Starts without pages.
     pub fn new(limits: PageLimits) -> Self {
         Pages {
             limits,

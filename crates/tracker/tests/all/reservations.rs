@@ -16,7 +16,6 @@ fn rings_of(peers: u64) -> Rings {
     rings
 }
 
-/// The peers beside a peer on both rings.
 fn around(rings: &Rings, peer: u64) -> [(PeerId, PeerId); 2] {
     [0, 1].map(|ring| rings.around(PeerId(peer), ring).expect("the peer has a place"))
 }

@@ -97,7 +97,6 @@ pub struct Net {
     scheduled: BTreeMap<u64, Event>,
     next: u64,
     woken_at: BTreeMap<usize, Instant>,
-    /// A fingerprint of all deliveries.
     pub trace: u64,
 }
 

@@ -43,7 +43,6 @@ enum Event {
     Input(Input),
     /// So many bytes have left the send buffer to this peer.
     Left(u64, usize),
-    /// A peer sends its next block.
     NextBlock(u64),
     Wake,
 }

@@ -10,7 +10,6 @@ use super::Plan;
 use super::host::Host;
 use super::imports::{self, Imported};
 
-/// The settings of the daemon.
 pub(super) const CONFIG: &str = "/etc/containerd/config.toml";
 const CERTS: &str = "/etc/containerd/certs.d";
 /// containerd dials a mirror for this long before it asks the registry itself. 1.6 to 2.0 ignore the key.

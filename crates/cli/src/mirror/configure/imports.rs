@@ -10,7 +10,6 @@ use super::host::Host;
 
 /// Files that are read. With more the command fails.
 const FILES_MAX: usize = 200;
-/// Largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The names of the CRI plugin in the versions 2 and 3 of the layout.
 const PLUGINS: [&str; 2] = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images"];
@@ -85,7 +84,6 @@ fn resolve(host: &Host, file: &Path, settings: &Table) -> anyhow::Result<Vec<Pat
     Ok(found)
 }
 
-/// The paths that a pattern stands for, sorted.
 fn expand(host: &Host, pattern: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut paths = vec![PathBuf::from("/")];
     let has_pattern = pattern.to_string_lossy().contains('*');

@@ -25,7 +25,6 @@ impl Display {
         Display { live, started: Instant::now() }
     }
 
-    /// Prints a line above the bars.
     pub fn print(&mut self, line: &str) {
         self.end();
         println!("{line}");

@@ -8,7 +8,6 @@ use super::rows::put;
 use crate::top::session::Session;
 use crate::top::text::time;
 
-/// Columns of the time and of the kind.
 const TIME: u16 = 21;
 const KIND: u16 = 16;
 

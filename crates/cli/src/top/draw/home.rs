@@ -17,7 +17,6 @@ const CHART_COLUMNS: u16 = 2;
 const CHART_ROWS: u16 = (CHARTS.len() as u16).div_ceil(CHART_COLUMNS);
 /// Columns of the title and the value of a chart that has one row.
 const CHART_TEXT: u16 = 22;
-/// The height of a chart in steps.
 const STEPS: f64 = 1_000.0;
 /// The used share of a limit from which it is shown as bad.
 const NEARLY_REACHED: f64 = 0.9;

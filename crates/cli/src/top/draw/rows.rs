@@ -16,7 +16,6 @@ pub fn put(buffer: &mut Buffer, area: Rect, row: u16, column: u16, text: &str, s
     buffer.set_stringn(area.x + column, area.y + row, cut(text, width), width, style);
 }
 
-/// Draws a text at the right end of a row.
 pub fn put_right(buffer: &mut Buffer, area: Rect, row: u16, text: &str, style: Style) {
     let text = cut(text, usize::from(area.width));
     let width = unicode_width::UnicodeWidthStr::width(text.as_str()) as u16;

@@ -28,7 +28,6 @@ pub(crate) enum Arrival {
 }
 
 impl Incoming {
-    /// Accepts the packet with this number.
     pub fn receive(&mut self, number: u64) -> Arrival {
         if number < self.expected {
             return Arrival::Repeated;

@@ -153,7 +153,6 @@ impl Drop for Links {
     }
 }
 
-/// The connection of one process to NATS.
 struct Connection {
     client: async_nats::Client,
     prefix: String,
@@ -310,7 +309,6 @@ fn encode(heartbeat: &Heartbeat) -> Bytes {
     postcard::to_stdvec(heartbeat).expect("messages are plain data").into()
 }
 
-/// Encoded samples of the messages.
 #[cfg(test)]
 pub(crate) fn samples() -> Vec<Vec<u8>> {
     let heartbeat = Heartbeat { node: 1, incarnation: 2, cluster: 3, format: 4, is_leaving: true };

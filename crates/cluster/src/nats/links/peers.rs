@@ -43,7 +43,6 @@ impl Peers {
         Peers { publisher, bus, ended, peers: HashMap::new() }
     }
 
-    /// How many links are up.
     pub fn links(&self) -> u64 {
         self.peers.values().filter(|peer| peer.tunnel.is_some()).count() as u64
     }
@@ -53,7 +52,6 @@ impl Peers {
         self.peers.values().all(|peer| peer.tunnel.is_some())
     }
 
-    /// Notes a heartbeat.
     pub fn heard(&mut self, node: NodeId, incarnation: u64) {
         let now = Instant::now();
         match self.peers.get_mut(&node) {

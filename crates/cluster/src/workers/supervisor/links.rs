@@ -12,7 +12,6 @@ use super::{Event, Output, State, Supervisor};
 /// Maximum queued links of one worker. Further ones stay pending, which uses no descriptors.
 pub(crate) const QUEUED_LINKS_MAX: u8 = 2;
 
-/// A link that was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Linked {
     pub number: u64,

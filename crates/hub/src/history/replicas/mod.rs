@@ -177,7 +177,6 @@ impl<E: Environment> Replicas<E> {
         self.outputs.pop_front()
     }
 
-    /// The sizes of all logs.
     pub fn totals(&self) -> Totals {
         let memory_bytes = self.totals.memory_bytes + self.held_bytes + self.sent_bytes;
         Totals { logs: self.topics.len(), memory_bytes, ..self.totals }
@@ -240,7 +239,6 @@ impl<E: Environment> Replicas<E> {
         }
     }
 
-    /// Another process is up.
     pub fn node_up(&mut self, now: Instant, node: NodeId) {
         self.up.insert(node);
         let numbers: Vec<u64> = self.claims.keys().copied().collect();

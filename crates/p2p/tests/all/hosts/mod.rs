@@ -27,7 +27,6 @@ fn settings() -> HostSettings {
     HostSettings { listen, ..HostSettings::default() }
 }
 
-/// A host and its store.
 struct Node {
     host: Host,
     store: Arc<LockedMemoryStore>,
@@ -75,7 +74,6 @@ impl Node {
         within(self.host.stats()).await.unwrap()
     }
 
-    /// The number of blocks in the store.
     fn blocks(&self) -> usize {
         self.store.lock().len()
     }
@@ -85,7 +83,6 @@ impl Node {
     }
 }
 
-/// Polls until the condition is true.
 async fn wait_until(mut condition: impl AsyncFnMut() -> bool) {
     let polls = async {
         while !condition().await {

@@ -24,12 +24,10 @@ use watchfire_p2p::Multiaddr;
 /// The longest wait for any expected event.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The reply to a request to open a stream.
 type OpenReply = oneshot::Sender<SubstreamBox>;
 
 pub type OutStream = Negotiated<SubstreamBox>;
 
-/// A peer that is connected to one host.
 pub struct RawPeer {
     protocols: &'static [&'static str],
     open: mpsc::UnboundedSender<OpenReply>,
@@ -218,7 +216,6 @@ async fn run_connection(
     }
 }
 
-/// Reads one stream until its end.
 async fn read_stream(
     stream: SubstreamBox,
     protocols: &'static [&'static str],

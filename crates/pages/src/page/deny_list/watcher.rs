@@ -7,7 +7,6 @@ use std::{io, thread};
 
 use super::list::DenyList;
 
-/// How often the file is checked.
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 
 /// Checks the file until it is dropped.

@@ -62,7 +62,6 @@ enum FleetMessage {
         number: u64,
         assignment: Assignment<HostId>,
     },
-    /// A host has a layer.
     Announce {
         layer: Layer,
     },

@@ -100,7 +100,6 @@ impl<S: Read + Write> Client<S> {
         self.send(masked(0x81, text.as_bytes()));
     }
 
-    /// Open a websocket.
     pub fn upgrade(&mut self, path: &str) {
         self.send(upgrade_request(path));
         let head = self.read_head();
@@ -180,7 +179,6 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// A valid handshake.
 pub fn upgrade_request(path: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\

@@ -233,7 +233,6 @@ impl TestServer {
         Client::connect(self.server.local_addr())
     }
 
-    /// A client that has sent these bytes.
     pub fn sending(&self, bytes: impl AsRef<[u8]>) -> Client {
         let mut client = self.connect();
         client.send(bytes);
