@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use watchfire::AdminSettings;
-use watchfire::internal::{self, serve_latest};
+use watchfire_sockets::small_listener::{self, serve_latest};
 
 use super::access::Access;
 use super::guard::{Guard, LocalAddress, guard};
@@ -93,7 +93,7 @@ pub(crate) fn open_listeners(
 
 /// Listens on an address that no other server uses, except one that this process replaces.
 fn listen(address: SocketAddr, is_successor: bool) -> io::Result<TcpListener> {
-    let socket = internal::listen(address, is_successor, BACKLOG)?;
+    let socket = small_listener::listen(address, is_successor, BACKLOG)?;
     // A successor may share the address from now on.
     socket.set_reuse_port(true)?;
     Ok(socket.into())

@@ -73,16 +73,12 @@ mod cluster;
 #[cfg(test)]
 mod differing_machines;
 mod embedded;
-#[cfg(any(feature = "hooks", feature = "jwt", feature = "tls"))]
-mod error_text;
 pub mod feature;
 mod hangups;
 mod history;
 #[cfg_attr(not(feature = "hooks"), expect(dead_code, reason = "the thread sends questions"))]
 mod hooks;
 mod http;
-#[cfg(any(feature = "hooks", feature = "jwt", feature = "otlp", feature = "tls"))]
-mod https_connector;
 mod logging;
 mod machines;
 mod memory;
@@ -103,7 +99,6 @@ mod server;
 mod service_manager;
 mod settings;
 mod shard;
-mod small_listener;
 mod tls;
 mod token;
 mod traces;
@@ -168,6 +163,5 @@ pub mod internal {
     pub use crate::metrics::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
     pub use crate::service_manager::state_file;
     pub use crate::settings::TOKEN_BYTES_MIN;
-    pub use crate::small_listener::{listen, serve_latest};
     pub use crate::unix_time::{now_ms, unix_millis};
 }

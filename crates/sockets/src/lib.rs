@@ -57,6 +57,7 @@
 //! ```
 
 pub mod frame;
+pub mod small_listener;
 
 mod authority;
 mod balancing;

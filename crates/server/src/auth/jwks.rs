@@ -17,13 +17,12 @@ use parking_lot::RwLock;
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{sleep, timeout};
+use watchfire_https::{Connector, https_connector, with_causes};
 use watchfire_sockets::is_host_and_port;
 
 use super::FetchGuard;
 use super::error::AuthError;
 use super::keys::{Key, keys_of_set};
-use crate::error_text::with_causes;
-use crate::https_connector::{Connector, https_connector};
 use crate::settings::AuthSettings;
 
 /// The largest JWK set. A hundred keys take about 100 KB.

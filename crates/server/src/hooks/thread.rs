@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::runtime::Builder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
+use watchfire_https::{Connector, https_connector, with_causes};
 use watchfire_types::ShardId;
 
 use super::breaker::Change;
@@ -29,8 +30,6 @@ use super::request::ChannelId;
 use super::signature::signature;
 use super::verdict::Verdict;
 use crate::channel_api::{ChannelAddress, Endpoint, ShardMessage};
-use crate::error_text::with_causes;
-use crate::https_connector::{Connector, https_connector};
 use crate::settings::Hook;
 
 /// An idle connection is closed after this time, before common servers close it. A request on a

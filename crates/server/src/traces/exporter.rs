@@ -15,11 +15,11 @@ use opentelemetry_sdk::trace::SpanExporter as _;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
+use watchfire_https::https_connector;
 use watchfire_traces::FinishedSpan;
 
 use super::error::TracesError;
 use super::span_data::span_data;
-use crate::https_connector::https_connector;
 use crate::settings::TraceSettings;
 
 /// Spans that wait to be sent. Further ones are dropped.

@@ -9,15 +9,12 @@ use std::path::{Path, PathBuf};
 const ORDER: &[&str] = &[
     // Without imports of the server.
     "settings",
-    "error_text",
     "not_built",
-    "https_connector",
     "logging",
     "traces",
     "memory",
     "process",
     "service_manager",
-    "small_listener",
     "restart",
     "hangups",
     "seed",

@@ -13,10 +13,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use tokio::time::timeout;
+use watchfire_https::{system_roots, tls_config, with_causes};
 
 use super::plan::ca_certificates;
-use crate::error_text::with_causes;
-use crate::https_connector::{system_roots, tls_config};
 
 /// The longest time of a request and its response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

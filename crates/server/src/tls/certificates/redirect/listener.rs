@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::rules::Redirects;
-use crate::small_listener::{listen, serve_latest};
+use watchfire_sockets::small_listener::{listen, serve_latest};
 
 /// Connections of one listener at a time.
 const CONNECTIONS_MAX: usize = 100;
