@@ -27,6 +27,7 @@ const SUITES = {
   'page-client': ['interop-command-line'],
   pages: ['interop-browser', 'interop-kubo', 'test-processes', 'test-proxies'],
   server: ['interop-channels', 'interop-client', 'interop-browser', 'interop-tls', 'test-proxies', 'test-observe', 'test-tutorials'],
+  settings: ['interop-command-line'],
   sockets: ['interop-channels', 'interop-tls', 'test-proxies'],
   store: ['interop-command-line', 'interop-kubo', 'test-mirror'],
   traces: ['test-traces'],

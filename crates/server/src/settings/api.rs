@@ -2,9 +2,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
+use watchfire_settings::section;
 
 section! {
+    "api", secrets ["key", "keys.key"], never_zero [body_bytes_max];
     /// The HTTP API, with which other programs publish and ask. Without a key it is off.
     #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct ApiSettings {

@@ -3,9 +3,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
+use watchfire_settings::section;
 
 section! {
+    "auth", secrets ["hs256_secret"], never_zero [jwks_refresh];
     /// The keys and claims of the tokens (JWT, RFC 7519) with which clients authenticate. Without a key,
     /// the server reads no tokens.
     ///

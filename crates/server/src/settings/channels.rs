@@ -3,11 +3,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use watchfire_channels::Pattern;
 
-use super::byte_size::ByteSize;
 use super::hooks::Hook;
-use super::section::section;
+use watchfire_settings::{ByteSize, section};
 
 section! {
+    "channels";
     /// The channels that the server has without an application.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct ChannelSettings {

@@ -2,9 +2,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
+use watchfire_settings::section;
 
 section! {
+    "cluster", secrets ["key", "nats"];
     /// The other machines of this server. Without NATS servers, it has one machine.
     #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct ClusterSettings {

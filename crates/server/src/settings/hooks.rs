@@ -3,9 +3,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
+use watchfire_settings::section;
 
 section! {
+    "hooks", secrets ["secret"], never_zero [timeout];
     /// The backend that the server asks about clients, joins and messages, over HTTP. Without a URL, there is
     /// none.
     #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,9 +3,19 @@
 use serde::{Deserialize, Serialize};
 use watchfire_channels::longpoll::LongPollLimits;
 
-use super::section::section;
+use watchfire_settings::section;
 
 section! {
+    "limits", never_zero [
+        frame_bytes_max,
+        partial_bytes_max,
+        queued_bytes_max,
+        channels_per_socket_max,
+        joins_per_second_per_socket,
+        messages_per_second_per_socket,
+        sockets_per_address_max,
+        blocks_in_flight_max
+    ];
     /// Limits on the resources of a client, address, page or shard. `GET /limits` lists them.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct Limits {

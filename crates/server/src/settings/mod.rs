@@ -1,52 +1,54 @@
-//! Every setting, its default, and where it is read from.
+//! The settings of the server: its sections, and their defaults.
 //!
-//! A setting is a field of its section, and that is the only place where it is written: see
-//! [`section`](self::section).
-//!
-//! Settings come from four sources. Each overrides those before it: the defaults in this folder,
-//! one TOML file, the environment (`WATCHFIRE_LIMITS_FRAME_BYTES_MAX=65536`), and the command line.
-//! An unknown key is an error that names the nearest known key.
+//! A setting is a field of its section, and that is the only place where it is written. The mechanism is
+//! in the crate `watchfire-settings`.
 
 mod api;
 mod auth;
-mod byte_size;
 mod channels;
 mod cluster;
-#[cfg(feature = "settings-file")]
-mod error;
-#[cfg(all(test, feature = "settings-file"))]
-mod generated;
 mod hooks;
-#[cfg(feature = "settings-file")]
-mod layers;
 mod limits;
 mod p2p;
 mod pages;
-mod section;
 mod sections;
 mod sites;
+#[cfg(all(test, feature = "settings-file"))]
+mod tests;
 mod tls;
 mod traces;
-mod zero;
 
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use auth::AuthSettings;
-pub use byte_size::ByteSize;
 pub use channels::{ChannelRule, ChannelSettings, HistoryRule, JoinRule, PublishRule, RuleError};
 pub use cluster::ClusterSettings;
-#[cfg(feature = "settings-file")]
-pub use error::SettingsError;
 pub use hooks::{Hook, HookSettings, OnFailure};
-#[cfg(feature = "settings-file")]
-pub use layers::Layers;
 pub use limits::Limits;
 pub use p2p::{DhtRole, P2pSettings};
-pub use pages::TOKEN_BYTES_MIN;
 pub use pages::{AdminSettings, PageSettings};
-pub use section::section_limits;
 pub use sections::{
     LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings, StunSettings,
 };
 pub use sites::SitesSettings;
 pub use tls::{AcmeChallenge, AcmeSettings, TlsSettings};
 pub use traces::TraceSettings;
+#[cfg(feature = "settings-file")]
+pub use watchfire_settings::SettingsError;
+pub use watchfire_settings::{ByteSize, TOKEN_BYTES_MIN, section_limits};
+
+/// Collects settings in layers: the defaults, then each layer overrides those before it.
+///
+/// ```
+/// let mut layers = watchfire::Layers::new();
+/// layers.text("site.toml", "[limits]\nchannels_per_socket_max = 5").unwrap();
+/// layers.environment([("WATCHFIRE_SERVER_SHARDS".into(), "1".into())]).unwrap();
+/// layers.assign("--set", "socket.idle_timeout=2m").unwrap();
+/// let settings = layers.settings().unwrap();
+/// assert_eq!(settings.limits.channels_per_socket_max, 5);
+/// assert_eq!(settings.server.shards, 1);
+///
+/// let error = layers.assign("--set", "limits.chanels_per_socket_max=7").unwrap_err();
+/// assert!(error.to_string().contains("did you mean `limits.channels_per_socket_max`?"));
+/// ```
+#[cfg(feature = "settings-file")]
+pub type Layers = watchfire_settings::Layers<Settings>;

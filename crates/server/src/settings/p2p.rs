@@ -2,9 +2,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
+use watchfire_settings::section;
 
 section! {
+    "p2p";
     /// The gateway to libp2p peers, such as kubo. It is off while `listen` and `bootstrap` are empty.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct P2pSettings {

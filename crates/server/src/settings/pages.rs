@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
+use watchfire_settings::section;
 
 section! {
+    "pages";
     /// The operator's settings for pages.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct PageSettings {
@@ -39,6 +40,7 @@ impl PageSettings {
 }
 
 section! {
+    "admin", secrets ["token"];
     /// The operator's listener: metrics, and calls that only the operator may make.
     #[derive(Clone, PartialEq, Serialize, Deserialize)]
     pub struct AdminSettings {
@@ -58,9 +60,6 @@ section! {
         history_file: PathBuf = PathBuf::new();
     }
 }
-
-/// The least length of `admin.token`, because a shorter token could be guessed.
-pub const TOKEN_BYTES_MIN: usize = 16;
 
 impl std::fmt::Debug for AdminSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

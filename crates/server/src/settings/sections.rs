@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "settings-file")]
+use watchfire_settings::{AllSettings, SectionType, Sections};
+use watchfire_settings::{Section as _, section};
 
 use super::api::ApiSettings;
 use super::auth::AuthSettings;
@@ -13,10 +16,9 @@ use super::hooks::HookSettings;
 use super::limits::Limits;
 use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
-use super::section::section;
-#[cfg(feature = "settings-file")]
-use super::section::{Row, Section};
 use super::sites::SitesSettings;
+#[cfg(feature = "settings-file")]
+use super::tls::AcmeSettings;
 use super::tls::TlsSettings;
 use super::traces::TraceSettings;
 
@@ -64,42 +66,70 @@ pub struct Settings {
     pub traces: TraceSettings,
 }
 
-#[cfg(feature = "settings-file")]
 impl Settings {
-    /// The rows of all settings, by section, in the order of the file.
-    pub(crate) fn sections(&self) -> [(&'static str, Vec<Row>); 17] {
-        [
-            ("server", self.server.rows()),
-            ("socket", self.socket.rows()),
-            ("channels", self.channels.rows()),
-            ("cluster", self.cluster.rows()),
-            ("auth", self.auth.rows()),
-            ("hooks", self.hooks.rows()),
-            ("tls", self.tls.rows()),
-            ("tls.acme", self.tls.acme.rows()),
-            ("stun", self.stun.rows()),
-            ("sites", self.sites.rows()),
-            ("p2p", self.p2p.rows()),
-            ("pages", self.pages.rows()),
-            ("admin", self.admin.rows()),
-            ("api", self.api.rows()),
-            ("limits", self.limits.rows()),
-            ("log", self.log.rows()),
-            ("traces", self.traces.rows()),
+    /// The first setting that is zero and must not be. For other settings, zero has a meaning: no
+    /// limit, a limit that is derived, no wait.
+    pub(crate) fn zero(&self) -> Option<&'static str> {
+        let Settings { socket, limits, auth, hooks, api, .. } = self;
+        let api = || api.is_on().then(|| api.zero()).flatten();
+        socket.zero().or(auth.zero()).or(hooks.zero()).or(limits.zero()).or_else(api)
+    }
+}
+
+#[cfg(feature = "settings-file")]
+impl AllSettings for Settings {
+    /// The links to the supervisor, and to the server that this program replaces.
+    const OTHER_VARIABLES: &'static [&'static str] = &[
+        watchfire_cluster::workers::CONTROL_VARIABLE,
+        watchfire_cluster::workers::PREDECESSOR_VARIABLE,
+    ];
+
+    fn own_sections() -> Vec<SectionType> {
+        vec![
+            SectionType::of::<ServerSettings>(),
+            SectionType::of::<SocketSettings>(),
+            SectionType::of::<ChannelSettings>(),
+            SectionType::of::<ClusterSettings>(),
+            SectionType::of::<AuthSettings>(),
+            SectionType::of::<HookSettings>(),
+            SectionType::of::<TlsSettings>(),
+            SectionType::of::<AcmeSettings>(),
+            SectionType::of::<StunSettings>(),
+            SectionType::of::<SitesSettings>(),
+            SectionType::of::<P2pSettings>(),
+            SectionType::of::<PageSettings>(),
+            SectionType::of::<AdminSettings>(),
+            SectionType::of::<ApiSettings>(),
+            SectionType::of::<Limits>(),
+            SectionType::of::<LogSettings>(),
+            SectionType::of::<TraceSettings>(),
         ]
     }
 
-    /// Whether a key such as `limits.grids_max` names a bound that no setting changes.
-    pub(crate) fn is_fixed(key: &str) -> bool {
-        let sections = Settings::default().sections();
-        let mut fixed = sections.iter().flat_map(|(section, rows)| {
-            rows.iter().filter(|row| row.is_fixed).map(move |row| (*section, row.key))
-        });
-        fixed.any(|(section, name)| key.split_once('.') == Some((section, name)))
+    fn from_sections(mut sections: Sections) -> Self {
+        Settings {
+            server: sections.take(),
+            socket: sections.take(),
+            channels: sections.take(),
+            cluster: sections.take(),
+            auth: sections.take(),
+            hooks: sections.take(),
+            tls: sections.take(),
+            stun: sections.take(),
+            sites: sections.take(),
+            p2p: sections.take(),
+            pages: sections.take(),
+            admin: sections.take(),
+            api: sections.take(),
+            limits: sections.take(),
+            log: sections.take(),
+            traces: sections.take(),
+        }
     }
 }
 
 section! {
+    "server";
     /// Where and how to listen.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct ServerSettings {
@@ -148,6 +178,7 @@ pub enum ProxyHeader {
 }
 
 section! {
+    "socket", never_zero [idle_timeout, slow_timeout, longpoll_window];
     /// The channel sockets' mount, origins and timing.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct SocketSettings {
@@ -179,6 +210,7 @@ section! {
 }
 
 section! {
+    "stun";
     /// STUN Binding (RFC 8489) over UDP. It tells browsers their public address, so that they can
     /// connect directly.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -207,6 +239,7 @@ section! {
 }
 
 section! {
+    "log";
     /// Level, format and contents of the log.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct LogSettings {

@@ -1,8 +1,9 @@
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
+use watchfire_settings::section;
 
 section! {
+    "sites";
     /// The hosts of sites: folders of web pages, each on an origin of its own.
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub struct SitesSettings {

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
+use watchfire_settings::section;
 
 section! {
+    "tls";
     /// TLS with a certificate from files or from an ACME server; plain HTTP with neither.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct TlsSettings {
@@ -34,6 +35,7 @@ impl TlsSettings {
 }
 
 section! {
+    "tls.acme";
     /// Certificates from an ACME server (RFC 8555), such as Let's Encrypt.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct AcmeSettings {

@@ -1,8 +1,9 @@
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
+use watchfire_settings::section;
 
 section! {
+    "traces";
     /// Where distributed traces are sent, over OTLP. Without an endpoint, there are none.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
     pub struct TraceSettings {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// or `"500kB"`.
 ///
 /// ```
-/// use watchfire::ByteSize;
+/// use watchfire_settings::ByteSize;
 ///
 /// let size: ByteSize = serde_json::from_str(r#""1MiB""#).unwrap();
 /// assert_eq!(size, ByteSize(1 << 20));

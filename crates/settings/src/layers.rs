@@ -1,63 +1,107 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::marker::PhantomData;
 use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::error::SettingsError;
-use super::sections::Settings;
+use crate::error::SettingsError;
+use crate::sections::{SectionType, Sections};
 
 const PREFIX: &str = "WATCHFIRE_";
 /// The variable that names the settings file.
 const FILE_VARIABLE: &str = "WATCHFIRE_CONFIG";
-/// Variables that are not settings: the settings file, and the links to the supervisor and to the
-/// server that this program replaces.
-const NOT_SETTINGS: [&str; 3] = [
-    FILE_VARIABLE,
-    watchfire_cluster::workers::CONTROL_VARIABLE,
-    watchfire_cluster::workers::PREDECESSOR_VARIABLE,
-];
-/// The values of these settings are not printed.
-const SECRETS: &[&str] =
-    &["admin.token", "api.key", "auth.hs256_secret", "cluster.key", "cluster.nats", "hooks.secret"];
 const HIDDEN: &str = "(hidden)";
-/// The list of tables whose secrets are not printed, and the name of the secret in each table.
-const SECRET_TABLES: (&str, &str) = ("api.keys", "key");
+
+/// All settings of a program: the sections that it always has, and those that its features bring.
+pub trait AllSettings: Sized {
+    /// Variables with the prefix `WATCHFIRE_` that are not settings.
+    const OTHER_VARIABLES: &'static [&'static str];
+
+    /// The sections that the program always has, in the order of the file.
+    fn own_sections() -> Vec<SectionType>;
+
+    /// The settings of these sections. A section that is not among them has its defaults.
+    fn from_sections(sections: Sections) -> Self;
+}
 
 /// Collects settings in layers: the defaults, then each layer overrides those before it.
 ///
 /// ```
-/// let mut layers = watchfire::Layers::new();
-/// layers.text("site.toml", "[limits]\nchannels_per_socket_max = 5").unwrap();
-/// layers.environment([("WATCHFIRE_SERVER_SHARDS".into(), "1".into())]).unwrap();
-/// layers.assign("--set", "socket.idle_timeout=2m").unwrap();
-/// let settings = layers.settings().unwrap();
-/// assert_eq!(settings.limits.channels_per_socket_max, 5);
-/// assert_eq!(settings.server.shards, 1);
+/// # use serde::{Deserialize, Serialize};
+/// # use watchfire_settings::{AllSettings, SectionType, Sections, section};
+/// # section! {
+/// #     "parcels";
+/// #     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// #     pub struct ParcelSettings {
+/// #         /// Parcels of one sender.
+/// #         parcels_max: u32 = 7;
+/// #     }
+/// # }
+/// struct Settings {
+///     parcels: ParcelSettings,
+/// }
 ///
-/// let error = layers.assign("--set", "limits.chanels_per_socket_max=7").unwrap_err();
-/// assert!(error.to_string().contains("did you mean `limits.channels_per_socket_max`?"));
+/// impl AllSettings for Settings {
+///     const OTHER_VARIABLES: &'static [&'static str] = &[];
+///
+///     fn own_sections() -> Vec<SectionType> {
+///         vec![SectionType::of::<ParcelSettings>()]
+///     }
+///
+///     fn from_sections(mut sections: Sections) -> Self {
+///         Settings { parcels: sections.take() }
+///     }
+/// }
+///
+/// let mut layers = watchfire_settings::Layers::<Settings>::new();
+/// layers.text("site.toml", "[parcels]\nparcels_max = 5").unwrap();
+/// layers.assign("--set", "parcels.parcels_max=6").unwrap();
+/// assert_eq!(layers.settings().unwrap().parcels.parcels_max, 6);
+///
+/// let error = layers.assign("--set", "parcels.parcel_max=7").unwrap_err();
+/// assert!(error.to_string().contains("did you mean `parcels.parcels_max`?"));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Layers {
+pub struct Layers<S> {
+    types: Vec<SectionType>,
     known: Vec<(String, Value)>,
     table: Table,
     /// The layer that set each value that is not a default.
     sources: BTreeMap<String, String>,
+    settings: PhantomData<fn() -> S>,
 }
 
-impl Default for Layers {
+impl<S: AllSettings> Default for Layers<S> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Layers {
-    /// Starts with the defaults.
+impl<S: AllSettings> Layers<S> {
+    /// Starts with the defaults of the program's own sections.
     pub fn new() -> Self {
-        let table = Table::try_from(Settings::default()).expect("settings have a TOML form");
-        let known = entries(&table);
-        Layers { known, table, sources: BTreeMap::new() }
+        let layers = Layers {
+            types: Vec::new(),
+            known: Vec::new(),
+            table: Table::new(),
+            sources: BTreeMap::new(),
+            settings: PhantomData,
+        };
+        layers.with(S::own_sections())
+    }
+
+    /// Adds the sections that a feature brings, with their defaults.
+    pub fn with(mut self, sections: impl IntoIterator<Item = SectionType>) -> Self {
+        for of in sections {
+            // A section in another one has its defaults there.
+            if !of.name.contains('.') {
+                self.table.insert(of.name.into(), Value::Table((of.defaults)()));
+            }
+            self.types.push(of);
+        }
+        self.known = entries(&self.table);
+        self
     }
 
     /// Adds a file as a layer.
@@ -89,7 +133,7 @@ impl Layers {
     ) -> Result<(), SettingsError> {
         for (name, text) in variables {
             let Some(rest) = name.strip_prefix(PREFIX) else { continue };
-            if NOT_SETTINGS.contains(&name.as_str()) {
+            if name == FILE_VARIABLE || S::OTHER_VARIABLES.contains(&&*name) {
                 continue;
             }
             let wanted = rest.to_lowercase();
@@ -119,8 +163,15 @@ impl Layers {
     }
 
     /// Returns the resulting settings.
-    pub fn settings(&self) -> Result<Settings, SettingsError> {
-        parse("settings", self.table.clone())
+    pub fn settings(&self) -> Result<S, SettingsError> {
+        let mut sections = Sections::default();
+        for (name, section) in &self.table {
+            let is_of = |key: &String| key.split_once('.').is_some_and(|(of, _)| of == name);
+            if self.sources.keys().any(is_of) {
+                self.read("settings", name, section.clone(), &mut sections)?;
+            }
+        }
+        Ok(S::from_sections(sections))
     }
 
     /// Every setting with its value as TOML, and where the value comes from. Secrets are replaced.
@@ -129,9 +180,8 @@ impl Layers {
         let mut current = String::new();
         for (key, mut value) in entries(&self.table) {
             let (section, name) = split(&key);
-            if let (true, Some(tables)) = (key == SECRET_TABLES.0, value.as_array_mut()) {
-                let tables = tables.iter_mut().filter_map(Value::as_table_mut);
-                tables.for_each(|table| drop(table.insert(SECRET_TABLES.1.into(), HIDDEN.into())));
+            for secret in self.secrets(section) {
+                hide(&mut value, name, secret);
             }
             if section != current {
                 let between = if current.is_empty() { "" } else { "\n" };
@@ -139,13 +189,14 @@ impl Layers {
                 section.clone_into(&mut current);
             }
             let source = self.sources.get(&key).map_or("default", String::as_str);
-            let is_empty =
-                value.as_str() == Some("") || value.as_array().is_some_and(Vec::is_empty);
-            let is_hidden = SECRETS.contains(&&key[..]) && !is_empty;
-            let shown = if is_hidden { Value::from(HIDDEN) } else { value };
-            let _ = writeln!(text, "{name} = {shown}  # {source}");
+            let _ = writeln!(text, "{name} = {value}  # {source}");
         }
         text
+    }
+
+    fn secrets(&self, section: &str) -> &'static [&'static str] {
+        let found = self.types.iter().find(|of| of.name == section);
+        found.map_or(&[], |of| of.secrets)
     }
 
     /// Sets the keys of a section and of the sections in it.
@@ -199,23 +250,47 @@ impl Layers {
         // Checked alone, so that the error names the source of the bad value.
         let mut alone = Table::new();
         insert(&mut alone, key, value.clone());
-        parse(from, alone).map_err(|error| match error {
-            SettingsError::BadValue { from, message } => {
-                SettingsError::BadValue { from, message: format!("`{key}`: {}", message.trim()) }
-            }
-            other => other,
-        })?;
+        for (section, keys) in alone {
+            self.read(from, &section, keys, &mut Sections::default()).map_err(|error| {
+                let SettingsError::BadValue { from, message } = error else { return error };
+                let message = format!("`{key}`: {}", message.trim());
+                SettingsError::BadValue { from, message }
+            })?;
+        }
         insert(&mut self.table, key, value);
         self.sources.insert(key.into(), from.into());
         Ok(())
     }
 
+    /// Reads a section, and those in it, from its table.
+    fn read(
+        &self,
+        from: &str,
+        name: &str,
+        section: Value,
+        into: &mut Sections,
+    ) -> Result<(), SettingsError> {
+        let of = self.types.iter().find(|of| of.name == name).expect("its keys are known");
+        let Value::Table(table) = section else { unreachable!("sections are tables") };
+        into.read(*of, table).map_err(|error| SettingsError::BadValue {
+            from: from.into(),
+            message: error.message().into(),
+        })
+    }
+
     fn unknown(&self, from: &str, key: &str) -> SettingsError {
         let (from, key) = (from.into(), key.to_owned());
-        if Settings::is_fixed(&key) {
+        if self.is_fixed(&key) {
             return SettingsError::Fixed { from, key };
         }
         SettingsError::UnknownKey { from, nearest: self.nearest(&key), key }
+    }
+
+    /// Whether a key such as `limits.grids_max` names a bound that no setting changes.
+    fn is_fixed(&self, key: &str) -> bool {
+        let Some((section, name)) = key.rsplit_once('.') else { return false };
+        let of = self.types.iter().find(|of| of.name == section);
+        of.is_some_and(|of| (of.rows)().iter().any(|row| row.is_fixed && row.key == name))
     }
 
     fn unknown_section(&self, from: &str, section: &str) -> SettingsError {
@@ -226,6 +301,20 @@ impl Layers {
 
     fn nearest(&self, key: &str) -> Option<String> {
         closest(key, self.known.iter().map(|(known, _)| known.as_str()))
+    }
+}
+
+/// Replaces the value of a setting by a note if it is the secret, and the secret in each table of a list.
+fn hide(value: &mut Value, name: &str, secret: &str) {
+    if let (Some((list, secret)), Value::Array(tables)) = (secret.split_once('.'), &mut *value)
+        && list == name
+    {
+        let tables = tables.iter_mut().filter_map(Value::as_table_mut);
+        tables.for_each(|table| drop(table.insert(secret.into(), HIDDEN.into())));
+    }
+    let is_empty = value.as_str() == Some("") || value.as_array().is_some_and(Vec::is_empty);
+    if secret == name && !is_empty {
+        *value = HIDDEN.into();
     }
 }
 
@@ -280,13 +369,6 @@ fn insert(table: &mut Table, key: &str, value: Value) {
     }
 }
 
-fn parse(from: &str, table: Table) -> Result<Settings, SettingsError> {
-    table.try_into().map_err(|error: toml::de::Error| SettingsError::BadValue {
-        from: from.into(),
-        message: error.message().into(),
-    })
-}
-
 fn closest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     known
         .map(|known| (strsim::jaro_winkler(wanted, known), known))
@@ -298,88 +380,25 @@ fn closest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
-    #[test]
-    fn later_layers_override_earlier_ones() {
-        let mut layers = Layers::new();
-        layers.text("file", "[socket]\nidle_timeout = \"5s\"").unwrap();
-        layers
-            .environment([("WATCHFIRE_SOCKET_IDLE_TIMEOUT".to_owned(), "6s".to_owned())])
-            .unwrap();
-        assert_eq!(layers.settings().unwrap().socket.idle_timeout, Duration::from_secs(6));
-        layers.assign("--set", "socket.idle_timeout=7s").unwrap();
-        assert_eq!(layers.settings().unwrap().socket.idle_timeout, Duration::from_secs(7));
-    }
+    struct Nothing;
 
-    #[test]
-    fn printed_settings_name_their_source_and_hide_secrets() {
-        let mut layers = Layers::new();
-        layers.text("my.toml", "[socket]\nidle_timeout = \"5s\"").unwrap();
-        layers.environment([("WATCHFIRE_LOG_LEVEL".to_owned(), "debug".to_owned())]).unwrap();
-        layers.assign("--set", "admin.token=0123456789abcdef").unwrap();
-        layers.assign("--set", "auth.hs256_secret=0123456789abcdef").unwrap();
-        let text = layers.print();
-        for line in [
-            "[limits]",
-            "idle_timeout = \"5s\"  # my.toml",
-            "level = \"debug\"  # WATCHFIRE_LOG_LEVEL",
-            "token = \"(hidden)\"  # --set",
-            "hs256_secret = \"(hidden)\"  # --set",
-            "listen = [\"127.0.0.1:4000\"]  # default",
-        ] {
-            assert!(text.lines().any(|printed| printed == line), "{line} in {text}");
+    impl AllSettings for Nothing {
+        const OTHER_VARIABLES: &'static [&'static str] = &["WATCHFIRE_LINK"];
+
+        fn own_sections() -> Vec<SectionType> {
+            Vec::new()
         }
-        let again: Settings = toml::from_str(&text).expect("the output is a settings file");
-        assert_eq!(again.socket, layers.settings().unwrap().socket);
-    }
 
-    #[test]
-    fn the_keys_of_the_api_are_read_from_each_layer_and_hidden() {
-        let mut layers = Layers::new();
-        let file =
-            "[[api.keys]]\nkey = \"0123456789abcdef\"\nname = \"shop\"\nscopes = [\"publish\"]";
-        layers.text("my.toml", file).unwrap();
-        let key = layers.settings().unwrap().api.keys.remove(0);
-        assert_eq!((&*key.key, &*key.name), ("0123456789abcdef", "shop"));
-        let text = layers.print();
-        assert!(text.contains("shop") && !text.contains("0123456789abcdef"), "{text}");
-        let again: Settings = toml::from_str(&text).expect("the output is a settings file");
-        assert_eq!(again.api.keys[0].scopes, [crate::settings::ApiScope::Publish]);
-
-        let list = "[{ key = \"fedcba9876543210\", name = \"crm\", scopes = [\"info\"] }]";
-        layers.environment([("WATCHFIRE_API_KEYS".to_owned(), list.to_owned())]).unwrap();
-        assert_eq!(layers.settings().unwrap().api.keys[0].name, "crm");
-        let error =
-            layers.assign("--set", "api.keys=[{ key = \"k\", name = \"n\", scopes = [\"x\"] }]");
-        assert!(error.unwrap_err().to_string().contains("unknown variant `x`"));
-    }
-
-    #[test]
-    fn the_error_for_an_unknown_key_names_the_nearest_known_key() {
-        let mut layers = Layers::new();
-        let error = layers.text("my.toml", "[limits]\nframe_byte_max = 1").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "my.toml: there is no setting `limits.frame_byte_max`; did you mean `limits.frame_bytes_max`?"
-        );
-        let error = layers.text("my.toml", "[limits]\ngrids_max = 1").unwrap_err().to_string();
-        assert_eq!(error, "my.toml: cannot set `limits.grids_max`: its value is fixed; remove it");
-        let error = layers.text("my.toml", "[limit]\nframe_bytes_max = 1").unwrap_err();
-        assert!(error.to_string().ends_with("did you mean `[limits]`?"), "{error}");
-        let variable = ("WATCHFIRE_SERVER_LISTN".to_owned(), "x".to_owned());
-        let error = layers.environment([variable]).unwrap_err();
-        assert!(error.to_string().ends_with("did you mean `WATCHFIRE_SERVER_LISTEN`?"), "{error}");
-        let variable = ("WATCHFIRE_LIMTS_PEERS_PER_PAGE_MAX".to_owned(), "9".to_owned());
-        let error = layers.environment([variable]).unwrap_err().to_string();
-        let nearest = "did you mean `WATCHFIRE_LIMITS_PEERS_PER_PAGE_MAX`?";
-        assert!(error.ends_with(nearest), "{error}");
+        fn from_sections(_: Sections) -> Self {
+            Nothing
+        }
     }
 
     #[test]
     fn variables_of_kubernetes_services_are_no_settings() {
         let environment = |name: &str, value: &str| {
-            Layers::new().environment([(name.to_owned(), value.to_owned())]).is_ok()
+            Layers::<Nothing>::new().environment([(name.to_owned(), value.to_owned())]).is_ok()
         };
         for (name, value) in [
             ("WATCHFIRE_SERVICE_HOST", "10.0.0.1"),
@@ -391,6 +410,8 @@ mod tests {
             ("WATCHFIRE_PORT_4000_UDP_PROTO", "udp"),
             ("WATCHFIRE_WEB_SERVICE_HOST", "10.0.0.1"),
             ("WATCHFIRE_WEB_PORT", "tcp://10.0.0.1:80"),
+            ("WATCHFIRE_CONFIG", "my.toml"),
+            ("WATCHFIRE_LINK", "7"),
         ] {
             assert!(environment(name, value), "{name}={value}");
         }
@@ -402,58 +423,5 @@ mod tests {
         ] {
             assert!(!environment(name, value), "{name}={value}");
         }
-    }
-
-    #[test]
-    fn the_error_for_a_bad_value_names_its_key_and_its_source() {
-        let mut layers = Layers::new();
-        let error = layers.assign("--set", "socket.idle_timeout=soon").unwrap_err().to_string();
-        assert!(error.starts_with("--set: `socket.idle_timeout`:"), "{error}");
-        let error = layers.text("my.toml", "[limits]\nframe_bytes_max = -1").unwrap_err();
-        assert!(error.to_string().starts_with("my.toml: `limits.frame_bytes_max`:"), "{error}");
-    }
-
-    #[test]
-    fn a_section_in_a_section_has_the_same_forms() {
-        let mut layers = Layers::new();
-        layers.text("my.toml", "[tls.acme]\ndomains = [\"a.example\"]").unwrap();
-        let variable = ("WATCHFIRE_TLS_ACME_STATE_DIR".to_owned(), "/state".to_owned());
-        layers.environment([variable]).unwrap();
-        layers.assign("--set", "tls.acme.challenge=http-01").unwrap();
-        let acme = layers.settings().unwrap().tls.acme;
-        assert_eq!(acme.domains, ["a.example"]);
-        assert_eq!(acme.state_dir, std::path::Path::new("/state"));
-        assert_eq!(acme.challenge, crate::settings::AcmeChallenge::Http01);
-        assert!(layers.print().contains("\n[tls.acme]\n"), "{}", layers.print());
-
-        let error = layers.text("my.toml", "[tls.acme]\ndomain = []").unwrap_err();
-        assert!(error.to_string().ends_with("did you mean `tls.acme.domains`?"), "{error}");
-        let error = layers.text("my.toml", "[tls.acne]\ndomains = []").unwrap_err();
-        assert!(error.to_string().contains("no setting `tls.acne`"), "{error}");
-    }
-
-    #[test]
-    fn channel_rules_are_written_as_tables_or_in_one_line() {
-        let mut layers = Layers::new();
-        let text = "[[channels.rules]]\npattern = \"a\"\n[[channels.rules]]\npattern = \"b\"\npresence = true";
-        layers.text("my.toml", text).unwrap();
-        assert_eq!(layers.settings().unwrap().channels.rules.len(), 2);
-        let again: Settings =
-            toml::from_str(&layers.print()).expect("the output is a settings file");
-        assert_eq!(again.channels, layers.settings().unwrap().channels);
-
-        layers.assign("--set", "channels.rules=[{ pattern = \"c\", join = \"anyone\" }]").unwrap();
-        assert_eq!(layers.settings().unwrap().channels.rules[0].pattern, "c");
-        let error = layers.text("my.toml", "[[channels.rules]]\njoin = \"token\"").unwrap_err();
-        assert!(error.to_string().starts_with("my.toml: `channels.rules`:"), "{error}");
-    }
-
-    #[test]
-    fn a_list_may_be_written_with_commas() {
-        let mut layers = Layers::new();
-        layers.assign("--listen", "server.listen=127.0.0.1:1, [::1]:1").unwrap();
-        assert_eq!(layers.settings().unwrap().server.listen.len(), 2);
-        layers.environment([("WATCHFIRE_ADMIN_LISTEN".to_owned(), String::new())]).unwrap();
-        assert_eq!(layers.settings().unwrap().admin.listen, []);
     }
 }

@@ -1,13 +1,11 @@
-//! The files that the table of settings produces. `WATCHFIRE_WRITE=1 cargo test -p watchfire generated`
-//! writes them.
+//! The files that the sections produce: `config.example.toml` and `docs/reference/settings.md`.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::section::Row;
-use super::sections::Settings;
+use crate::section::Row;
+use crate::sections::SectionType;
 
 /// The longest line of a comment in `config.example.toml`.
 const WIDTH: usize = 110;
@@ -32,11 +30,8 @@ An unknown key is an error.
 ";
 
 /// The default of a setting, as TOML. `None`: the row is fixed, or it is a section itself.
-fn default_of(section: &str, key: &str) -> Option<Value> {
-    let all =
-        Value::Table(Table::try_from(Settings::default()).expect("settings have a TOML form"));
-    let section = section.split('.').try_fold(&all, |at, name| at.get(name)).expect("a section");
-    section.get(key).filter(|value| !value.is_table()).cloned()
+fn default_of(defaults: &Table, key: &str) -> Option<Value> {
+    defaults.get(key).filter(|value| !value.is_table()).cloned()
 }
 
 /// Joins the lines of each paragraph. Lines of a code block stay, each as a paragraph with two spaces.
@@ -82,12 +77,14 @@ fn comment(row: &Row) -> String {
     text
 }
 
-fn example() -> String {
+/// A settings file with every setting, its effect and its default.
+pub fn example(sections: &[SectionType]) -> String {
     let mut text = EXAMPLE_HEAD.to_owned();
-    for (section, rows) in Settings::default().sections() {
-        let _ = writeln!(text, "\n[{section}]");
-        for row in rows.iter().filter(|row| !row.is_fixed) {
-            if let Some(default) = default_of(section, row.key) {
+    for section in sections {
+        let _ = writeln!(text, "\n[{}]", section.name);
+        let defaults = (section.defaults)();
+        for row in (section.rows)().iter().filter(|row| !row.is_fixed) {
+            if let Some(default) = default_of(&defaults, row.key) {
                 let _ = writeln!(text, "{}{} = {default}", comment(row), row.key);
             }
         }
@@ -95,17 +92,20 @@ fn example() -> String {
     text
 }
 
-fn reference() -> String {
+/// A page with every setting and every limit.
+pub fn reference(sections: &[SectionType]) -> String {
     let cell = |text: &str| text.replace('|', "\\|");
     let mut text = REFERENCE_HEAD.to_owned();
-    for (section, rows) in Settings::default().sections() {
+    for section in sections {
+        let defaults = (section.defaults)();
         let _ = writeln!(
             text,
-            "\n## `{section}`\n\n| key | default | effect | unit and effect of the limit |"
+            "\n## `{}`\n\n| key | default | effect | unit and effect of the limit |",
+            section.name
         );
         let _ = writeln!(text, "|---|---|---|---|");
-        for row in &rows {
-            let default = match (default_of(section, row.key), &row.limit, row.is_fixed) {
+        for row in &(section.rows)() {
+            let default = match (default_of(&defaults, row.key), &row.limit, row.is_fixed) {
                 (Some(default), ..) => format!("`{default}`"),
                 (None, Some(limit), true) => format!("`{}`, fixed", limit.value),
                 _ => continue,
@@ -125,28 +125,4 @@ fn reference() -> String {
         }
     }
     text
-}
-
-/// Compares a file of the repository, or writes it.
-#[track_caller]
-fn check(path: &str, expected: &str) {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    if std::env::var_os("WATCHFIRE_WRITE").is_some() {
-        std::fs::write(&path, expected).expect("the file is written");
-    }
-    let written = std::fs::read_to_string(&path).expect("the file is there");
-    let hint = "WATCHFIRE_WRITE=1 cargo test -p watchfire generated writes it";
-    assert!(written == expected, "{} differs from the table of settings; {hint}", path.display());
-}
-
-#[test]
-fn the_example_file_has_every_setting_with_its_effect_and_default() {
-    check("config.example.toml", &example());
-    let written: Settings = toml::from_str(&example()).expect("the example file parses");
-    assert_eq!(written, Settings::default());
-}
-
-#[test]
-fn the_reference_has_every_setting_and_every_limit() {
-    check("docs/reference/settings.md", &reference());
 }
