@@ -21,6 +21,7 @@ const SUITES = {
   fleet: ['test-mirror'],
   hub: ['interop-channels', 'interop-channels-3', 'test-cluster'],
   load: ['interop-browser'],
+  metrics: ['test-observe'],
   mirror: ['test-mirror'],
   operator: ['test-observe', 'test-profiles'],
   p2p: ['interop-kubo', 'interop-command-line', 'test-mirror'],

@@ -160,7 +160,6 @@ pub mod internal {
     };
     pub use crate::http::log_requests;
     pub use crate::logging::{level as log_level, set_level as set_log_level};
-    pub use crate::metrics::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
     pub use crate::service_manager::state_file;
     pub use crate::settings::TOKEN_BYTES_MIN;
     pub use crate::unix_time::{now_ms, unix_millis};

@@ -7,7 +7,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use watchfire::internal::{Kind, Snapshot, Value};
+use watchfire_metrics::{Kind, Snapshot, Value};
 
 pub(super) fn text(snapshot: Snapshot) -> String {
     let mut registry = Registry::default();
@@ -58,7 +58,7 @@ impl Collector for Exposition {
 
 #[cfg(test)]
 mod tests {
-    use watchfire::internal::{Buckets, Family, Merge};
+    use watchfire_metrics::{Buckets, Family, Merge};
 
     use super::*;
 

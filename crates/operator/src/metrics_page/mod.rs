@@ -12,7 +12,7 @@ use axum::routing::get;
 use http::header;
 use tokio::task::JoinSet;
 use watchfire::feature::{ClusterPart, MetricWriter, Part, PartLink, PendingResponse};
-use watchfire::internal::Snapshot;
+use watchfire_metrics::Snapshot;
 use watchfire_types::NodeId;
 
 /// Everything that `/metrics` shows, collected when it is requested.
@@ -84,8 +84,8 @@ async fn show(State(page): State<Arc<MetricsPage>>) -> impl IntoResponse {
 
 #[cfg(test)]
 pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
-    use watchfire::internal::{Buckets, Family, Kind, Merge, Value};
     use watchfire::message_samples as samples;
+    use watchfire_metrics::{Buckets, Family, Kind, Merge, Value};
     let buckets = Buckets { counts: vec![(0.5, 1)], sum: 0.25 };
     let values = [Value::Count(1), Value::Number(2.5), Value::Histogram(buckets)];
     let labels = vec![("l".to_owned(), "v".to_owned())];

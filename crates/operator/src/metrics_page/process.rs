@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
-use watchfire::internal::{Family, Kind, Labels, Merge, Value};
+use watchfire_metrics::{Family, Kind, Labels, Merge, Value};
 
 /// The system's counts of this process. A count that cannot be read is missing.
 pub(super) fn metrics() -> impl Iterator<Item = Family> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use serde::Serialize;
-use watchfire::internal::{Buckets, Labels, Snapshot, Value};
+use watchfire_metrics::{Buckets, Labels, Snapshot, Value};
 use watchfire_types::NodeId;
 
 use super::columns::{BUSY, Column, Kind, Series, System};
@@ -305,7 +305,7 @@ fn quantile(buckets: &Buckets, q: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use watchfire::internal::{Family, Kind, Merge};
+    use watchfire_metrics::{Family, Kind, Merge};
 
     use super::*;
 

@@ -1,28 +1,22 @@
-//! Counts of the whole server, and reports of the counts of its parts.
+//! Counts of the whole server.
 //!
 //! [`Metrics`] has the counts of each shard, which only that shard's thread writes. They are added
-//! up when `/metrics` is requested. A feature counts for itself and reports through
+//! up when `/metrics` is requested. A part counts for itself and reports through
 //! [`MetricSource`].
 
-mod counters;
 mod shard;
-#[allow(missing_docs, reason = "for the crate of the operator's listener")]
-mod snapshot;
 mod sockets;
-mod writer;
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use watchfire_metrics::NANOS_PER_SECOND;
 use watchfire_sockets::{Count, HistogramTotals};
 
-pub use counters::{Counter, CountersBy, TimesBy};
 pub use shard::ShardMetrics;
 use shard::{BROADCAST_TIMES, FAN_OUT_SIZES, FAN_OUTS, JOIN_TIMES, Pick, RELAY_TIMES, TIMES};
-pub use snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
 pub use sockets::SocketMetrics;
-use writer::NANOS_PER_SECOND;
-pub use writer::{MetricSource, MetricWriter};
+pub use watchfire_metrics::{Counter, CountersBy, MetricSource, MetricWriter, TimesBy};
 
 /// Counts of the whole server.
 #[derive(Debug)]

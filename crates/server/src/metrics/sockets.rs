@@ -3,9 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use watchfire_metrics::{MetricWriter, NANOS_PER_SECOND};
 use watchfire_sockets::SocketCounters;
-
-use super::writer::{MetricWriter, NANOS_PER_SECOND};
 
 /// The counters of the socket server; empty until it runs.
 #[derive(Clone, Default)]

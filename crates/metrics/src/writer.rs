@@ -2,11 +2,11 @@
 
 use watchfire_sockets::HistogramTotals;
 
-use super::counters::{CountersBy, TimesBy};
-use super::snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
+use crate::counters::{CountersBy, TimesBy};
+use crate::snapshot::{Buckets, Family, Kind, Labels, Merge, Snapshot, Value};
 
 /// The divisor of histograms of times, which count nanoseconds.
-pub(super) const NANOS_PER_SECOND: f64 = 1e9;
+pub const NANOS_PER_SECOND: f64 = 1e9;
 
 /// A part of the server with counts of its own.
 pub trait MetricSource: Send + Sync {

@@ -45,7 +45,7 @@ impl<const N: usize> CountersBy<N> {
     }
 
     /// The names and values of the labels, and the count, of each counter that was changed.
-    pub(super) fn counts(&self) -> Vec<([(&'static str, &'static str); N], u64)> {
+    pub fn counts(&self) -> Vec<([(&'static str, &'static str); N], u64)> {
         let counters = self.counters.read();
         let counts = counters.iter().map(|(labels, counter)| {
             (std::array::from_fn(|at| (self.names[at], labels[at])), counter.get())
@@ -81,7 +81,7 @@ impl TimesBy {
     }
 
     /// The name and value of the label, and the values, of each histogram that has some.
-    pub(super) fn totals(&self) -> Vec<([(&'static str, &'static str); 1], HistogramTotals)> {
+    pub(crate) fn totals(&self) -> Vec<([(&'static str, &'static str); 1], HistogramTotals)> {
         let times = self.times.lock();
         times.iter().map(|(label, totals)| ([(self.name, *label)], totals.clone())).collect()
     }
