@@ -148,6 +148,8 @@ pub mod causes {
     #[cfg(feature = "tls")]
     pub use watchfire_sockets::TlsError;
     pub use watchfire_sockets::{ListenError, LoopPanic, StartError as SocketsError};
+    #[cfg(feature = "otlp")]
+    pub use watchfire_traces::otlp::OtlpError;
 }
 
 /// For the crates of Watchfire's own features. It is no part of the API, and changes without notice.

@@ -21,6 +21,8 @@
 
 mod current;
 mod exporter;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 mod span;
 
 pub use current::{Entered, current, enter_remote, within};

@@ -1,26 +1,36 @@
-//! Distributed traces: sends the spans of this process to a collector, over OTLP.
-//!
-//! A span that ends is put in a bounded queue. One thread of its own sends them in batches
-//! ([`exporter`]). When the collector does not answer, spans are dropped and counted, and one line of
-//! the log says so.
+//! Distributed traces: the settings of the exporter in `watchfire_traces::otlp`.
 
-mod error;
 #[cfg(feature = "otlp")]
-mod exporter;
-#[cfg(feature = "otlp")]
-mod span_data;
+use watchfire_traces::otlp::{self, Export, OtlpError, Sending};
 
-pub use self::error::TracesError;
-#[cfg(not(feature = "otlp"))]
 use crate::not_built::NotBuilt;
 use crate::settings::TraceSettings;
+
+/// Why traces cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TracesError {
+    /// `traces.sample` is not a share.
+    #[error("cannot use traces.sample {sample}: it must be from 0 to 1")]
+    Sample {
+        /// The value of the setting.
+        sample: f64,
+    },
+    /// Spans cannot be sent to the collector.
+    #[cfg(feature = "otlp")]
+    #[error(transparent)]
+    Otlp(#[from] OtlpError),
+    /// This program cannot send traces.
+    #[error(transparent)]
+    NotBuilt(#[from] NotBuilt),
+}
 
 /// The traces of this process. When it is dropped, the last spans are sent, for three seconds at
 /// most.
 #[derive(Debug)]
 pub struct Traces {
     #[cfg(feature = "otlp")]
-    _sending: Option<exporter::Sending>,
+    _sending: Option<Sending>,
 }
 
 /// Starts to record spans and to send them to the collector of the settings, until the result is
@@ -36,7 +46,11 @@ pub fn start_traces(settings: &TraceSettings) -> Result<Traces, TracesError> {
     check(settings)?;
     Ok(Traces {
         #[cfg(feature = "otlp")]
-        _sending: exporter::Sending::start(settings)?,
+        _sending: Sending::start(Export {
+            endpoint: &settings.endpoint,
+            service_name: &settings.service_name,
+            sample: settings.sample,
+        })?,
     })
 }
 
@@ -50,7 +64,7 @@ pub(crate) fn check(settings: &TraceSettings) -> Result<(), TracesError> {
         return Ok(());
     }
     #[cfg(feature = "otlp")]
-    return exporter::check_endpoint(endpoint);
+    return Ok(otlp::check_endpoint(endpoint)?);
     #[cfg(not(feature = "otlp"))]
     Err(NotBuilt { setting: "traces.endpoint", feature: "otlp" }.into())
 }

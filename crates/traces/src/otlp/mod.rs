@@ -1,4 +1,9 @@
-//! The thread that sends spans.
+//! Sends the spans of this process to a collector, over OTLP.
+//!
+//! A span that ends is put in a bounded queue. One thread of its own sends them in batches. When the
+//! collector does not answer, spans are dropped and counted, and one line of the log says so.
+
+mod span_data;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +21,9 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 use watchfire_https::https_connector;
-use watchfire_traces::FinishedSpan;
 
-use super::error::TracesError;
-use super::span_data::span_data;
-use crate::settings::TraceSettings;
+use self::span_data::span_data;
+use crate::span::FinishedSpan;
 
 /// Spans that wait to be sent. Further ones are dropped.
 const QUEUE_SPANS: usize = 4_096;
@@ -39,24 +42,53 @@ const ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const SERVICE_NAME_VARIABLE: &str = "OTEL_SERVICE_NAME";
 const SERVICE_NAME: &str = "watchfire";
 
+/// Why spans cannot be sent.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OtlpError {
+    /// The address of the collector is not a URL.
+    #[error(
+        "cannot send traces to {endpoint:?}: set traces.endpoint or OTEL_EXPORTER_OTLP_ENDPOINT to a URL such as http://127.0.0.1:4318, where a collector receives OTLP over HTTP"
+    )]
+    Endpoint {
+        /// The value of the setting or the variable.
+        endpoint: String,
+    },
+    /// The exporter cannot start.
+    #[error("cannot send traces: {0}")]
+    Start(String),
+    /// The process already sends traces.
+    #[error("cannot start traces: this process already sends traces")]
+    AlreadyStarted,
+}
+
+/// Which spans are sent, and where. The variables of OpenTelemetry replace what is empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Export<'a> {
+    pub endpoint: &'a str,
+    pub service_name: &'a str,
+    /// The share of new traces that are recorded, from 0 to 1.
+    pub sample: f64,
+}
+
 /// The thread that sends spans. When it is dropped, the last spans are sent, for three seconds at most.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub struct Sending {
     stop: Option<oneshot::Sender<()>>,
     /// Its other end is dropped when the thread ends.
     end: std::sync::mpsc::Receiver<()>,
 }
 
 impl Sending {
-    /// `None`: the settings and the variables have no collector.
-    pub fn start(settings: &TraceSettings) -> Result<Option<Self>, TracesError> {
-        let Some(endpoint) = or_variable(&settings.endpoint, ENDPOINT_VARIABLE) else {
+    /// `None`: neither `export` nor the variables name a collector.
+    pub fn start(export: Export<'_>) -> Result<Option<Self>, OtlpError> {
+        let Some(endpoint) = or_variable(export.endpoint, ENDPOINT_VARIABLE) else {
             return Ok(None);
         };
         check_endpoint(&endpoint)?;
-        let service_name = or_variable(&settings.service_name, SERVICE_NAME_VARIABLE);
+        let service_name = or_variable(export.service_name, SERVICE_NAME_VARIABLE);
         let service_name = service_name.unwrap_or_else(|| SERVICE_NAME.to_owned());
-        let start_error = |error: &dyn std::fmt::Display| TracesError::Start(error.to_string());
+        let start_error = |error: &dyn std::fmt::Display| OtlpError::Start(error.to_string());
 
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| start_error(&error))?;
@@ -72,12 +104,12 @@ impl Sending {
             is_away: false,
             has_reported_full_queue: false,
         };
-        let started = watchfire_traces::start(settings.sample, move |span| {
+        let started = crate::start(export.sample, move |span| {
             if sender.try_send(span).is_err() {
                 dropped.fetch_add(1, Ordering::Relaxed);
             }
         });
-        started.map_err(|_| TracesError::AlreadyStarted)?;
+        started.map_err(|_| OtlpError::AlreadyStarted)?;
         let (running, end) = std::sync::mpsc::channel();
         thread::Builder::new()
             .name("traces".into())
@@ -92,12 +124,13 @@ impl Sending {
     }
 }
 
-pub(super) fn check_endpoint(endpoint: &str) -> Result<(), TracesError> {
+/// Whether a collector can have this address.
+pub fn check_endpoint(endpoint: &str) -> Result<(), OtlpError> {
     let url = endpoint.parse::<Uri>().ok().filter(|url| {
         matches!(url.scheme_str(), Some("http" | "https"))
             && url.authority().is_some_and(|authority| !authority.host().is_empty())
     });
-    url.map(drop).ok_or_else(|| TracesError::Endpoint { endpoint: endpoint.to_owned() })
+    url.map(drop).ok_or_else(|| OtlpError::Endpoint { endpoint: endpoint.to_owned() })
 }
 
 impl Drop for Sending {
@@ -118,8 +151,8 @@ fn or_variable(setting: &str, variable: &str) -> Option<String> {
     (!value.is_empty()).then_some(value)
 }
 
-fn exporter(endpoint: &str, service_name: String) -> Result<SpanExporter, TracesError> {
-    let connector = https_connector().map_err(TracesError::Start)?;
+fn exporter(endpoint: &str, service_name: String) -> Result<SpanExporter, OtlpError> {
+    let connector = https_connector().map_err(OtlpError::Start)?;
     let mut exporter = SpanExporter::builder()
         .with_http()
         .with_http_client(HyperClient::new(connector, SEND_TIMEOUT, None))
@@ -127,7 +160,7 @@ fn exporter(endpoint: &str, service_name: String) -> Result<SpanExporter, Traces
         .with_endpoint(format!("{}/{PATH}", endpoint.trim_end_matches('/')))
         .with_timeout(SEND_TIMEOUT)
         .build()
-        .map_err(|error| TracesError::Start(error.to_string()))?;
+        .map_err(|error| OtlpError::Start(error.to_string()))?;
     let host = rustix::system::uname();
     let resource = Resource::builder()
         .with_service_name(service_name)

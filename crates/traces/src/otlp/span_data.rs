@@ -5,7 +5,8 @@ use opentelemetry::trace::{
 };
 use opentelemetry::{InstrumentationScope, KeyValue, Value as OtelValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
-use watchfire_traces::{FinishedSpan, Kind, Value};
+
+use crate::span::{FinishedSpan, Kind, Value};
 
 pub(super) fn span_data(span: FinishedSpan) -> SpanData {
     let FinishedSpan { context, parent, is_parent_remote, name, kind, .. } = span;
