@@ -208,7 +208,7 @@ cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a c
 
 OUTSIDE_BUILD := $(CARGO) build $(LOCKED) $(PROGRAMS)
 # Wycheproof's vectors are unit tests. They are compiled before the time of the suites begins.
-OUTSIDE_TESTS := $(if $(if $(SUITES),$(filter wycheproof,$(SUITES)),all),watchfire watchfire-content)
+OUTSIDE_TESTS := $(if $(if $(SUITES),$(filter wycheproof,$(SUITES)),all),watchfire-auth watchfire-content)
 OUTSIDE_RUN := cd tests/outside && INTEROP_PROFILE=$(INTEROP_PROFILE) node run.mjs
 
 outside: OUTSIDE_TOOLS := chromium:chromium

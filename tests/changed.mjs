@@ -13,6 +13,7 @@ process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 
 /** The make targets that try a crate with outside software. */
 const SUITES = {
+  auth: ['interop-channels', 'interop-client'],
   bitswap: ['interop-browser', 'interop-kubo', 'interop-command-line'],
   channels: ['interop-channels', 'interop-client'],
   cli: ['interop-command-line', 'interop-tls'],

@@ -6,9 +6,11 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore};
+use watchfire_sockets::is_host_and_port;
 
 /// Opens connections for requests over HTTP/1.1.
 pub type Connector = HttpsConnector<HttpConnector>;
@@ -37,6 +39,16 @@ pub fn tls_config(roots: RootCertStore) -> Result<ClientConfig, String> {
     Ok(config)
 }
 
+/// Reads the URL of a server from a setting. `None`: it is not an `http:` or `https:` URL, or it has a user
+/// and a password, which would not be sent.
+pub fn server_url(url: &str) -> Option<Uri> {
+    let is_usable = |uri: &Uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.authority().is_some_and(|name| is_host_and_port(name.as_str().as_bytes()))
+    };
+    url.parse().ok().filter(is_usable)
+}
+
 /// An error with all of its causes.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
@@ -46,4 +58,19 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_of_a_server_has_a_scheme_a_host_and_no_user() {
+        for valid in ["http://a", "https://a.example:8443/hooks?key=1", "http://[::1]:80/"] {
+            assert!(server_url(valid).is_some(), "{valid}");
+        }
+        for invalid in ["", "a.example", "/hooks", "ftp://a", "https://", "https://me:secret@a/"] {
+            assert!(server_url(invalid).is_none(), "{invalid}");
+        }
+    }
 }

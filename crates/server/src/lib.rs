@@ -66,8 +66,6 @@
 
 mod addresses;
 mod api;
-#[cfg_attr(not(feature = "jwt"), expect(dead_code, reason = "the verifier reads claims"))]
-mod auth;
 mod channel_api;
 mod cluster;
 #[cfg(test)]
@@ -105,7 +103,6 @@ mod traces;
 mod unix_time;
 
 pub use api::ApiKeyError;
-pub use auth::AuthError;
 pub use channel_api::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, Endpoint, HandleIn, Joined, Outcome,
     Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
@@ -134,6 +131,7 @@ pub use settings::{Layers, SettingsError};
 #[cfg(feature = "tls")]
 pub use tls::{AcmeSetupError, DomainError, TlsStartError};
 pub use traces::{Traces, TracesError, start_traces};
+pub use watchfire_auth::AuthError;
 pub use watchfire_channels::handshake::Params;
 pub use watchfire_hub::TrackError;
 pub use watchfire_types::Instant;

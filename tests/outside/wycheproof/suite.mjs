@@ -13,7 +13,7 @@ export const suite = {
     'The vectors of project Wycheproof have broken other verifiers. Unit tests compare them with the verification of tokens and with ' +
     'the cipher and the key derivation of private pages. One vector that differs fails the tests.',
   parts: [
-    { judged: 'signatures of tokens', run: () => vectorsOf('watchfire') },
+    { judged: 'signatures of tokens', run: () => vectorsOf('watchfire-auth') },
     { judged: 'private pages', run: () => vectorsOf('watchfire-content') },
   ],
 }

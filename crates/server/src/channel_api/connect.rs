@@ -4,9 +4,8 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use watchfire_auth::SocketToken;
 use watchfire_channels::handshake::Params;
-
-use crate::auth::SocketToken;
 
 /// A client's request to connect.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use watchfire_auth::SocketToken;
 use watchfire_hub::TrackError;
 use watchfire_types::Instant;
 
@@ -13,7 +14,6 @@ use super::connect::{WithAddress, WithToken, without_address};
 use super::endpoint::Endpoint;
 use super::payload::{Body, PayloadError};
 use super::reply::Reply;
-use crate::auth::SocketToken;
 use crate::presence::ReplicatedPresence;
 
 /// An action that a callback requested. The shard runs it after the callback returns, in order.

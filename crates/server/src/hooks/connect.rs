@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use watchfire_auth::{self as auth, Grant, Identity, SocketToken};
 
 use super::request::SocketBody;
-use crate::auth::{self, Grant, Identity, SocketToken};
 use crate::settings::{Hook, OnFailure};
 
 /// A question about a client that connects.

@@ -8,8 +8,8 @@ use axum::routing::get;
 use axum::{Json, Router};
 use http::{StatusCode, header};
 use serde_json::{Map, Value, json};
+use watchfire_auth::Auth;
 
-use crate::auth::Auth;
 use crate::cluster::Cluster;
 use crate::metrics::Metrics;
 use crate::settings::Settings;

@@ -13,9 +13,9 @@ use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::{from_fn, map_request_with_state};
 use http::{HeaderValue, header};
+use watchfire_auth::Auth;
 
 pub use self::request_log::log_requests;
-use crate::auth::Auth;
 use crate::proxies::{RequestedHost, TrustedProxies};
 use crate::settings::Settings;
 use crate::shard::Shared;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use watchfire_auth::{self as auth, Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenFault};
 use watchfire_hub::TrackError;
 
 use super::expiries::{CheckToken, Expiries, ExpiryId};
-use crate::auth::{self, Auth, Grant, SocketToken, TOKEN_BYTES_MAX, TokenFault};
 use crate::channel_api::{
     Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket,
 };

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::auth::{self, Auth, SocketToken};
+use watchfire_auth::{self as auth, Auth, SocketToken};
+
 use crate::channel_api::{Connect, OnConnect, Refused};
 
 /// The parameter with the token, for clients that cannot send it in the subprotocol.

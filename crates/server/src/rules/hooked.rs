@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde_json::Value;
+use watchfire_auth::Grant;
 
 use super::channel::{Member, RuleChannel, reason};
-use crate::auth::Grant;
 use crate::channel_api::{
     Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket,
 };

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use channel::RuleChannel;
 use expiries::Expiries;
 use hooked::HookedChannel;
+use watchfire_auth::Auth;
 use watchfire_channels::PatternError;
 use watchfire_hub::history::Bounds;
 use watchfire_types::Instant;
 
-use crate::auth::Auth;
 use crate::channel_api::{Channel, Endpoint, Registry};
 use crate::feature::Part;
 use crate::hooks::Hooks;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use watchfire_auth::Auth;
 use watchfire_channels::handshake::OriginPolicy;
 use watchfire_sockets::SocketServerSettings;
 
@@ -9,11 +10,23 @@ use super::checks::{
     check, origins, proxy_protocol, public_host, socket_settings, trusted_proxies,
 };
 use super::start_error::StartError;
-use crate::auth::{self, Auth};
 use crate::hooks::{self, Hooks};
+#[cfg(not(feature = "jwt"))]
+use crate::not_built::NotBuilt;
 use crate::proxies::TrustedProxies;
-use crate::settings::Settings;
+use crate::settings::{AuthSettings, Settings};
 use crate::tls::{self, PreparedTls};
+
+/// Reads the keys of clients' tokens. `None`: the settings have no key.
+fn open_auth(settings: &AuthSettings) -> Result<Option<Arc<dyn Auth>>, StartError> {
+    #[cfg(feature = "jwt")]
+    return Ok(watchfire_auth::open(settings)?);
+    #[cfg(not(feature = "jwt"))]
+    match settings.is_on() {
+        true => Err(StartError::NotBuilt(NotBuilt { setting: "auth", feature: "jwt" })),
+        false => Ok(None),
+    }
+}
 
 /// The meaning of the settings of one process.
 pub(super) struct Plan {
@@ -34,7 +47,7 @@ impl Plan {
     pub fn check(settings: &Settings, inherits_listeners: bool) -> Result<Self, StartError> {
         check(settings)?;
         let proxies = trusted_proxies(&settings.server)?;
-        let auth = auth::open(&settings.auth)?;
+        let auth = open_auth(&settings.auth)?;
         let hooks = hooks::open(&settings.hooks)?;
         let origins = origins(&settings.socket.check_origin)?;
         let public_host = public_host(&settings.server.public_url)?;
@@ -58,7 +71,7 @@ impl Plan {
 
     /// Checks what [`Plan::check`] opens, and opens nothing. Returns a line for each part.
     pub fn describe(settings: &Settings) -> Result<Vec<String>, StartError> {
-        auth::open(&settings.auth)?;
+        open_auth(&settings.auth)?;
         hooks::open(&settings.hooks)?;
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
+use watchfire_auth::{Auth, FetchGuard};
 use watchfire_sockets::{Adopter, LoopPanic, LoopWatch};
 
 use super::given::FeatureAddresses;
-use crate::auth::{Auth, FetchGuard};
 use crate::channel_api::{Endpoint, ShardMessage};
 use crate::cluster::Cluster;
 use crate::feature::Running;

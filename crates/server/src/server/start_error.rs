@@ -2,14 +2,15 @@
 
 use std::net::SocketAddr;
 
+use watchfire_auth::AuthError;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::OriginPatternError;
 
 use crate::api::ApiKeyError;
-use crate::auth::AuthError;
 use crate::feature::FeatureError;
 use crate::hooks::HookError;
 use crate::machines::ClusterError;
+use crate::not_built::NotBuilt;
 use crate::proxies::NetworkError;
 use crate::settings::{RuleError, TOKEN_BYTES_MIN};
 use crate::tls::TlsStartError;
@@ -85,6 +86,9 @@ pub enum StartError {
     /// A rule of `channels.rules` is invalid.
     #[error("channels.rules: {0}")]
     Rule(#[from] RuleError),
+    /// A setting needs a feature of the crate that this program does not have.
+    #[error(transparent)]
+    NotBuilt(NotBuilt),
     /// The keys of clients' tokens cannot be used.
     #[error("auth: {0}")]
     Auth(#[from] AuthError),

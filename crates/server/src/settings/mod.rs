@@ -4,7 +4,6 @@
 //! in the crate `watchfire-settings`.
 
 mod api;
-mod auth;
 mod channels;
 mod cluster;
 mod hooks;
@@ -19,7 +18,6 @@ mod tls;
 mod traces;
 
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
-pub use auth::AuthSettings;
 pub use channels::{ChannelRule, ChannelSettings, HistoryRule, JoinRule, PublishRule, RuleError};
 pub use cluster::ClusterSettings;
 pub use hooks::{Hook, HookSettings, OnFailure};
@@ -32,6 +30,7 @@ pub use sections::{
 pub use sites::SitesSettings;
 pub use tls::{AcmeChallenge, AcmeSettings, TlsSettings};
 pub use traces::TraceSettings;
+pub use watchfire_auth::AuthSettings;
 #[cfg(feature = "settings-file")]
 pub use watchfire_settings::SettingsError;
 pub use watchfire_settings::{ByteSize, TOKEN_BYTES_MIN, section_limits};

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use watchfire_auth::AuthSettings;
 #[cfg(feature = "settings-file")]
 use watchfire_settings::{AllSettings, SectionType, Sections};
 use watchfire_settings::{Section as _, section};
 
 use super::api::ApiSettings;
-use super::auth::AuthSettings;
 use super::channels::ChannelSettings;
 use super::cluster::ClusterSettings;
 use super::hooks::HookSettings;

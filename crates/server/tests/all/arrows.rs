@@ -29,7 +29,6 @@ const ORDER: &[&str] = &[
     "addresses",
     "presence",
     "history",
-    "auth",
     "channel_api",
     "hooks",
     "feature",

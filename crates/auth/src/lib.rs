@@ -3,39 +3,43 @@
 //! [`Auth::verify`] turns a token into a [`Grant`]: a subject, and the topics that it may join and
 //! publish to. The key fixes the algorithm. A token can neither choose another one nor do without
 //! one. Keys come from the settings, and from a JWK set that a thread fetches (`jwks`); a
-//! verification never waits for it. A program without the feature `jwt` has no verifier.
+//! verification never waits for it.
+//!
+//! Without the feature `jwt`, there is no verifier. A backend may give a client a [`Grant`], too.
 
+#[cfg(feature = "jwt")]
 mod claims;
 #[cfg(feature = "jwt")]
 mod cryptography;
 mod error;
+mod grant;
 #[cfg(feature = "jwt")]
 mod jwks;
 #[cfg(feature = "jwt")]
 mod keys;
+mod settings;
 #[cfg(all(feature = "jwt", test))]
 mod signature_vectors;
-mod socket_token;
 #[cfg(feature = "jwt")]
 mod verifier;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub(crate) use claims::{Grant, Identity};
-pub use error::AuthError;
-pub(crate) use error::TokenFault;
-pub(crate) use socket_token::SocketToken;
+use tokio::sync::oneshot;
 
-use crate::settings::AuthSettings;
+pub use error::{AuthError, TokenFault, TokenRefusal};
+pub use grant::{Grant, Identity, SocketToken};
+pub use settings::AuthSettings;
+#[cfg(feature = "jwt")]
+pub use verifier::open;
 
 /// The largest token. A larger one is refused before it is parsed.
-pub(crate) const TOKEN_BYTES_MAX: usize = 8 << 10;
+pub const TOKEN_BYTES_MAX: usize = 8 << 10;
 
 /// Verifies the tokens of clients.
-pub(crate) trait Auth: Send + Sync {
+pub trait Auth: Send + Sync {
     /// Verifies a token. `now` is since the Unix epoch.
     fn verify(&self, token: &str, now: Duration) -> Result<Grant, TokenFault>;
 
@@ -54,23 +58,11 @@ pub(crate) trait Auth: Send + Sync {
 }
 
 /// The JWK set is fetched until this is dropped.
-pub(crate) struct FetchGuard {
-    #[cfg(feature = "jwt")]
-    _stop: tokio::sync::oneshot::Sender<()>,
-}
-
-/// Reads the keys. `None`: the settings have no key.
-pub(crate) fn open(settings: &AuthSettings) -> Result<Option<Arc<dyn Auth>>, AuthError> {
-    if !settings.is_on() {
-        return Ok(None);
-    }
-    #[cfg(feature = "jwt")]
-    return Ok(Some(Arc::new(verifier::Verifier::open(settings)?)));
-    #[cfg(not(feature = "jwt"))]
-    Err(crate::not_built::NotBuilt { setting: "auth", feature: "jwt" }.into())
+pub struct FetchGuard {
+    _stop: oneshot::Sender<()>,
 }
 
 /// The time since the Unix epoch.
-pub(crate) fn now() -> Duration {
+pub fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
 
-use super::error::SECRET_BYTES_MIN;
+use crate::error::SECRET_BYTES_MIN;
 
 /// The least length of an RSA modulus (RFC 7518, 3.3). Shorter keys can be factored.
 const RSA_BYTES_MIN: usize = 256;
@@ -24,7 +24,7 @@ const JWKS_KEYS_MAX: usize = 100;
 
 /// A key that verifies tokens.
 #[derive(Clone)]
-pub(super) struct Key {
+pub(crate) struct Key {
     /// The key's id in a JWK set.
     pub id: Option<Box<str>>,
     /// The only algorithm of this key.
@@ -119,7 +119,7 @@ impl Key {
 }
 
 /// The usable keys of a JWK set.
-pub(super) fn keys_of_set(body: &[u8]) -> Result<Vec<Key>, &'static str> {
+pub(crate) fn keys_of_set(body: &[u8]) -> Result<Vec<Key>, &'static str> {
     let set: JwkSet = serde_json::from_slice(body).map_err(|_| "it is not a JWK set")?;
     let count = set.keys.len();
     if count > JWKS_KEYS_MAX {
@@ -133,7 +133,7 @@ pub(super) fn keys_of_set(body: &[u8]) -> Result<Vec<Key>, &'static str> {
 }
 
 /// The algorithm with this name, if the server verifies it.
-pub(super) fn algorithm_of(name: &str) -> Option<Algorithm> {
+pub(crate) fn algorithm_of(name: &str) -> Option<Algorithm> {
     match name {
         "HS256" => Some(Algorithm::HS256),
         "RS256" => Some(Algorithm::RS256),

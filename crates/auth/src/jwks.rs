@@ -17,19 +17,18 @@ use parking_lot::RwLock;
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{sleep, timeout};
-use watchfire_https::{Connector, https_connector, with_causes};
-use watchfire_sockets::is_host_and_port;
+use watchfire_https::{Connector, https_connector, server_url, with_causes};
 
-use super::FetchGuard;
-use super::error::AuthError;
-use super::keys::{Key, keys_of_set};
+use crate::FetchGuard;
+use crate::error::AuthError;
+use crate::keys::{Key, keys_of_set};
 use crate::settings::AuthSettings;
 
 /// The largest JWK set. A hundred keys take about 100 KB.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// The JWK set of the settings, as it was fetched last.
-pub(super) struct JwkSet {
+pub(crate) struct JwkSet {
     uri: Uri,
     settings: AuthSettings,
     /// `None` until it was fetched.
@@ -37,7 +36,7 @@ pub(super) struct JwkSet {
     /// Whether the first attempt to fetch it has ended.
     has_tried: watch::Sender<bool>,
     /// Notified when a token names a key that the set does not have.
-    pub(super) unknown_key: Notify,
+    pub(crate) unknown_key: Notify,
 }
 
 impl JwkSet {
@@ -47,14 +46,8 @@ impl JwkSet {
         if url.is_empty() {
             return Ok(None);
         }
-        let is_usable = |uri: &Uri| {
-            matches!(uri.scheme_str(), Some("http" | "https"))
-                // A user and a password would not be sent.
-                && uri.authority().is_some_and(|name| is_host_and_port(name.as_str().as_bytes()))
-        };
-        let uri = url.parse().ok().filter(is_usable);
         Ok(Some(JwkSet {
-            uri: uri.ok_or_else(|| AuthError::JwksUrl { url: url.clone() })?,
+            uri: server_url(url).ok_or_else(|| AuthError::JwksUrl { url: url.clone() })?,
             settings: settings.clone(),
             keys: RwLock::new(None),
             has_tried: watch::Sender::new(false),

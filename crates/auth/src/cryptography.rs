@@ -29,7 +29,7 @@ static RING: CryptoProvider = CryptoProvider {
 
 /// Has `jsonwebtoken` verify with *ring*. An application may have set another library before; then
 /// that one verifies.
-pub(super) fn install() {
+pub(crate) fn install() {
     RING.install_default().ok();
 }
 
@@ -37,7 +37,7 @@ fn unsupported() -> Error {
     ErrorKind::UnsupportedAlgorithm.into()
 }
 
-pub(super) struct RingVerifier {
+pub(crate) struct RingVerifier {
     algorithm: Algorithm,
     key: DecodingKey,
 }

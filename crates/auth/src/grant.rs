@@ -1,14 +1,15 @@
-//! The claims of a token.
+//! The rights of a client.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use watchfire_channels::Pattern;
 use watchfire_hub::PresenceLimits;
 
-use super::error::TokenFault;
-use crate::settings::AuthSettings;
+use crate::error::TokenFault;
 
 /// Patterns of one list in a token.
 const PATTERNS_MAX: usize = 100;
@@ -19,53 +20,22 @@ const LATEST: f64 = 1e11;
 
 /// A client's identity and rights, from a valid token.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Grant {
+pub struct Grant {
     pub subject: Box<str>,
     /// The id of the socket, with which it can be disconnected.
     pub id: Box<str>,
     /// The end of the token and of the leeway, since the Unix epoch.
     pub expires_at: Duration,
-    join: Vec<Pattern>,
-    publish: Vec<Pattern>,
+    pub(crate) join: Vec<Pattern>,
+    pub(crate) publish: Vec<Pattern>,
     /// The client's presence meta: an object.
     pub meta: Value,
 }
 
 impl Grant {
-    /// Checks the claims of a token whose signature is valid. `now` is since the Unix epoch.
-    pub(super) fn of(
-        claims: Claims,
-        settings: &AuthSettings,
-        now: Duration,
-    ) -> Result<Grant, TokenFault> {
-        let Claims { sub, exp, nbf, iss, aud, channels, meta, id } = claims;
-        let is_issuer = settings.issuer.is_empty() || iss.as_ref() == Some(&settings.issuer);
-        let is_audience = settings.audience.is_empty() || aud.contains(&settings.audience);
-        let begins_at = nbf.map(|date| date.0).unwrap_or_default();
-        let has_begun = begins_at <= now.saturating_add(settings.leeway);
-        let id = id.unwrap_or_else(|| format!("users:{sub}"));
-        let meta = Value::Object(meta);
-        let expires_at = exp.0.saturating_add(settings.leeway);
-        // An expired token is told from an invalid one only if nothing else is wrong with it.
-        for (is_met, fault) in [
-            (is_name(&sub) && is_name(&id), TokenFault::Subject),
-            (is_issuer, TokenFault::Issuer),
-            (is_audience, TokenFault::Audience),
-            (has_begun, TokenFault::NotYetValid),
-            (is_small(&meta), TokenFault::MetaTooLarge),
-            (expires_at > now, TokenFault::Expired),
-        ] {
-            if !is_met {
-                return Err(fault);
-            }
-        }
-        let (join, publish) = (patterns(channels.join)?, patterns(channels.publish)?);
-        Ok(Grant { subject: sub.into(), id: id.into(), expires_at, join, publish, meta })
-    }
-
     /// The identity that a backend gave a client. `None`: it gave none. An error names the member
     /// that is not valid.
-    pub(crate) fn of_backend(identity: Identity, now: Duration) -> Result<Option<Grant>, String> {
+    pub fn of_backend(identity: Identity, now: Duration) -> Result<Option<Grant>, String> {
         let Identity { user, id, channels, meta, exp } = identity;
         let Some(user) = user else {
             let has_more = id.is_some() || channels.is_some() || meta.is_some() || exp.is_some();
@@ -108,17 +78,37 @@ impl Grant {
     }
 }
 
+/// The token with which a socket connected. All channels of the socket use it, except those that
+/// were joined with a token of their own.
+pub struct SocketToken(Mutex<Arc<Grant>>);
+
+impl SocketToken {
+    pub fn new(grant: Grant) -> Self {
+        SocketToken(Mutex::new(Arc::new(grant)))
+    }
+
+    /// The rights of the last valid token.
+    pub fn grant(&self) -> Arc<Grant> {
+        self.0.lock().clone()
+    }
+
+    /// Replaces the token.
+    pub fn replace(&self, grant: Arc<Grant>) {
+        *self.0.lock() = grant;
+    }
+}
+
 /// Whether a text can be the name of a user or of sockets.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.contains(char::is_control)
 }
 
 /// Whether a presence meta is within its bound.
-fn is_small(meta: &Value) -> bool {
+pub(crate) fn is_small(meta: &Value) -> bool {
     meta.to_string().len() <= PresenceLimits::default().meta_bytes_max
 }
 
-fn patterns(texts: Vec<String>) -> Result<Vec<Pattern>, TokenFault> {
+pub(crate) fn patterns(texts: Vec<String>) -> Result<Vec<Pattern>, TokenFault> {
     if texts.len() > PATTERNS_MAX {
         return Err(TokenFault::Patterns);
     }
@@ -126,26 +116,10 @@ fn patterns(texts: Vec<String>) -> Result<Vec<Pattern>, TokenFault> {
     texts.into_iter().map(parse).collect()
 }
 
-/// The claims that the server reads. It ignores others.
-#[derive(Debug, Deserialize)]
-pub(super) struct Claims {
-    sub: String,
-    exp: NumericDate,
-    nbf: Option<NumericDate>,
-    iss: Option<String>,
-    #[serde(default)]
-    aud: Audience,
-    #[serde(default)]
-    channels: ChannelClaims,
-    #[serde(default)]
-    meta: Map<String, Value>,
-    id: Option<String>,
-}
-
 /// The identity in a backend's answer about a client that connects. The members are the members of a
 /// token.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Identity {
+pub struct Identity {
     user: Option<String>,
     id: Option<String>,
     channels: Option<ChannelClaims>,
@@ -156,38 +130,15 @@ pub(crate) struct Identity {
 /// The topics of a token.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct ChannelClaims {
-    join: Vec<String>,
-    publish: Vec<String>,
-}
-
-/// One audience or several.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Audience {
-    One(String),
-    Several(Vec<String>),
-}
-
-impl Default for Audience {
-    fn default() -> Self {
-        Audience::Several(Vec::new())
-    }
-}
-
-impl Audience {
-    fn contains(&self, wanted: &str) -> bool {
-        match self {
-            Audience::One(audience) => audience == wanted,
-            Audience::Several(audiences) => audiences.iter().any(|audience| audience == wanted),
-        }
-    }
+pub(crate) struct ChannelClaims {
+    pub join: Vec<String>,
+    pub publish: Vec<String>,
 }
 
 /// Seconds since the Unix epoch, possibly with a fraction (RFC 7519, 2).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "f64")]
-struct NumericDate(Duration);
+pub(crate) struct NumericDate(pub Duration);
 
 impl TryFrom<f64> for NumericDate {
     type Error = &'static str;

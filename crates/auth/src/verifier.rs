@@ -14,19 +14,28 @@ use jsonwebtoken::errors::ErrorKind;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::claims::{Claims, Grant};
-use super::cryptography;
-use super::error::{AuthError, TokenFault};
-use super::jwks::JwkSet;
-use super::keys::{Key, algorithm_of};
-use super::{Auth, FetchGuard, TOKEN_BYTES_MAX};
+use crate::claims::Claims;
+use crate::cryptography;
+use crate::error::{AuthError, TokenFault};
+use crate::grant::Grant;
+use crate::jwks::JwkSet;
+use crate::keys::{Key, algorithm_of};
 use crate::settings::AuthSettings;
+use crate::{Auth, FetchGuard, TOKEN_BYTES_MAX};
+
+/// Reads the keys. `None`: the settings have no key.
+pub fn open(settings: &AuthSettings) -> Result<Option<Arc<dyn Auth>>, AuthError> {
+    if !settings.is_on() {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(Verifier::open(settings)?)))
+}
 
 /// Keys with which one token is tried. Only tokens without a key id are tried with several.
 const TRIES_MAX: usize = 8;
 
 /// The server's keys, and its rules for the claims of tokens.
-pub(super) struct Verifier {
+struct Verifier {
     settings: AuthSettings,
     /// The keys of the settings.
     own: Vec<Key>,
@@ -169,15 +178,16 @@ fn read(path: &Path) -> Result<Vec<u8>, AuthError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::error::TokenRefusal;
-    use super::super::keys::keys_of_set;
-    use super::*;
     use hmac::{Hmac, KeyInit, Mac};
     use rcgen::{
         KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, SigningKey,
     };
     use serde_json::json;
     use sha2::Sha256;
+
+    use super::*;
+    use crate::error::TokenRefusal;
+    use crate::keys::keys_of_set;
 
     const SECRET: &str = "an HS256 secret of 32 bytes or more";
     const NOW: u64 = 1_700_000_000;

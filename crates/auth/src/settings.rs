@@ -2,7 +2,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
 use watchfire_settings::section;
 
 section! {
@@ -11,10 +10,11 @@ section! {
     /// the server reads no tokens.
     ///
     /// ```
-    /// let mut settings = watchfire::Settings::default();
-    /// settings.auth.hs256_secret = "a secret of at least thirty-two bytes".into();
-    /// settings.auth.issuer = "https://accounts.example.org".into();
-    /// assert!(settings.auth.is_on());
+    /// # use watchfire_auth as watchfire;
+    /// let mut auth = watchfire::AuthSettings::default();
+    /// auth.hs256_secret = "a secret of at least thirty-two bytes".into();
+    /// auth.issuer = "https://accounts.example.org".into();
+    /// assert!(auth.is_on());
     /// ```
     #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub struct AuthSettings {

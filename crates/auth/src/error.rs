@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 /// The least length of an HS256 secret, in bytes (RFC 7518, 3.2).
-pub(super) const SECRET_BYTES_MIN: usize = 32;
+pub(crate) const SECRET_BYTES_MIN: usize = 32;
 
 /// Why the settings of `auth` cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -45,14 +45,11 @@ pub enum AuthError {
     /// The thread that fetches the JWK set cannot start.
     #[error("cannot start the thread that fetches auth.jwks_url: {0}")]
     Thread(std::io::Error),
-    /// This program was built without tokens.
-    #[error(transparent)]
-    NotBuilt(#[from] crate::not_built::NotBuilt),
 }
 
 /// Why a token gives a client no access. A client gets one of these reasons, and no details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TokenRefusal {
+pub enum TokenRefusal {
     /// The token was valid until it expired.
     Expired,
     /// No key of the server has signed the token, or its claims are not acceptable.
@@ -76,7 +73,7 @@ macro_rules! token_faults {
     ($($(#[$doc:meta])* $fault:ident $name:literal $refusal:ident,)*) => {
         /// The fault of a token, for the log. It says more than the client may know.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum TokenFault { $($(#[$doc])* $fault,)* }
+        pub enum TokenFault { $($(#[$doc])* $fault,)* }
 
         impl TokenFault {
             /// All faults, in the order of their documentation.
