@@ -1,6 +1,5 @@
 import { defineConfig } from 'vite'
 import { firstLoad } from './build/first-load.ts'
-import { installable } from './build/installable.ts'
 import { precompress } from './build/precompress.ts'
 import { serviceWorker } from './build/service-worker.ts'
 
@@ -8,12 +7,7 @@ const server = 'http://localhost:4000'
 
 export default defineConfig({
   appType: 'spa',
-  plugins: [
-    serviceWorker('src/streaming/worker.ts', 'worker.js'),
-    serviceWorker('src/sites/worker.ts', 'site-worker.js'),
-    installable(),
-    precompress(),
-  ],
+  plugins: [serviceWorker('src/streaming/worker.ts', 'worker.js'), serviceWorker('src/sites/worker.ts', 'site-worker.js'), precompress()],
   build: {
     outDir: 'dist',
     assetsDir: 'assets',

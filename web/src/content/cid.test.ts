@@ -15,7 +15,6 @@ import {
   SHA2_256,
 } from './cid.ts'
 import { ContentError } from './error.ts'
-import { decodeBase32, decodeBase58, encodeBase32, encodeBase58 } from './multibase.ts'
 import { sha256InBrowser, sha256InScript } from './sha256.ts'
 import { fromHex, readVectors } from './test-vectors.ts'
 
@@ -85,15 +84,6 @@ describe('a CID', () => {
     expect(inlineBytes(parseCid(V1))).toEqual(new Uint8Array())
     expect(inlineBytes(makeCid(1, RAW, IDENTITY, Uint8Array.of(1, 2)))).toEqual(Uint8Array.of(1, 2))
     expect(inlineBytes(parseCid(V0))).toBeNull()
-  })
-})
-
-describe('a multibase encoding', () => {
-  it('decodes to what was encoded, including leading zeros', () => {
-    for (const bytes of [[], [0], [0, 0, 1], [255], [1, 2, 3, 4, 5, 6, 7]].map((all) => Uint8Array.from(all))) {
-      expect(decodeBase32(encodeBase32(bytes))).toEqual(bytes)
-      expect(decodeBase58(encodeBase58(bytes))).toEqual(bytes)
-    }
   })
 })
 

@@ -1,6 +1,9 @@
+import { base16 } from 'multiformats/bases/base16'
+import { base32 } from 'multiformats/bases/base32'
+import { base36 } from 'multiformats/bases/base36'
+import { base58btc } from 'multiformats/bases/base58'
 import { concat, type Bytes } from './bytes.ts'
 import { ContentError, malformed } from './error.ts'
-import { decodeBase16, decodeBase32, decodeBase36, decodeBase58, encodeBase32, encodeBase58 } from './multibase.ts'
 import { sha256 } from './sha256.ts'
 import { decodeVarint, encodeVarint } from './varint.ts'
 
@@ -40,8 +43,8 @@ export interface CidPrefix {
 }
 
 export function makeCid(version: 0 | 1, codec: number, hash: number, digest: Bytes): Cid {
-  const key = `b${encodeBase32(encodeParts(1, codec, hash, digest))}` as CidKey
-  const text = version === 1 ? key : encodeBase58(encodeParts(0, codec, hash, digest))
+  const key = base32.encode(encodeParts(1, codec, hash, digest)) as string as CidKey
+  const text = version === 1 ? key : base58btc.baseEncode(encodeParts(0, codec, hash, digest))
   return { version, codec, hash, digest, text, key }
 }
 
@@ -58,23 +61,29 @@ export async function cidOfBlock(prefix: CidPrefix, bytes: Bytes): Promise<Cid> 
   return makeCid(prefix.version, prefix.codec, SHA2_256, await sha256(bytes))
 }
 
-const DECODERS = new Map([
-  ['b', decodeBase32],
-  ['f', decodeBase16],
-  ['k', decodeBase36],
-  ['z', decodeBase58],
-])
+const BASES = new Map([base16, base32, base36, base58btc].map((base) => [base.prefix as string, base]))
 
 /** Parses the text form: base58 for version 0; base32, base36, base16 (also in capitals) or base58 for version 1. */
 export function parseCid(text: string): Cid {
   if (text.length > 2 * CID_BYTES_MAX) throw malformed('cidLong')
-  if (text.length === 46 && text.startsWith('Qm')) return decodeCid(decodeBase58(text))
+  if (text.length === 46 && text.startsWith('Qm')) return decodeCid(decodeBase('z', text))
   const plain = /^[BFK][^a-z]*$/.test(text) ? text.toLowerCase() : text
-  const decode = DECODERS.get(plain.slice(0, 1))
-  if (decode === undefined) throw malformed('noCid')
-  const cid = decodeCid(decode(plain.slice(1)))
+  const cid = decodeCid(decodeBase(plain.slice(0, 1), plain.slice(1)))
   if (cid.version !== 1) throw malformed('cidBase')
   return cid
+}
+
+/** Base58 and base36 take quadratic time, so callers limit the length. */
+function decodeBase(prefix: string, text: string): Uint8Array {
+  const base = BASES.get(prefix)
+  if (base === undefined) throw malformed('noCid')
+  // The library also accepts capitals and padding.
+  if (base !== base58btc && !/^[a-z\d]*$/.test(text)) throw malformed('base')
+  try {
+    return base.baseDecode(text)
+  } catch {
+    throw malformed('base')
+  }
 }
 
 /** Decodes a CID that fills `bytes` exactly. Only the hash functions sha2-256 and identity are supported. */

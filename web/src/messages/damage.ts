@@ -9,8 +9,6 @@ export const damage = part('damage', {
   fieldTypeUnknown: 'a protobuf field of an unknown type',
   fieldTypeWrong: 'a protobuf field of the wrong type',
   numberRange: 'a protobuf number out of range',
-  base32: 'not base32',
-  base32Rest: 'base32 with bits left over',
   base: 'a character that is not in its base',
   varintLong: 'a number longer than it needs to be',
   varintRange: 'a number out of range',

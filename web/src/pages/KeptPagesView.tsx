@@ -1,5 +1,5 @@
 import '../style/page.css'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect } from 'preact/hooks'
 import { keepAwakeFor } from '../ui/keep-awake.ts'
 import type { OpenPages } from '../ui/open-pages.ts'
 import { isKept, PAGES_MAX } from '../ui/open-pages.ts'
@@ -9,6 +9,7 @@ import type { Site } from '../ui/site.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { kept } from '../messages/kept.ts'
 import { KeptList } from './KeptPages.tsx'
+import { LinkForm } from './LinkForm.tsx'
 
 /** All pages that this tab keeps sharing, and a form to add one. */
 export function KeptPagesView({ site, openPages }: { site: Site; openPages: OpenPages }) {
@@ -20,55 +21,16 @@ export function KeptPagesView({ site, openPages }: { site: Site; openPages: Open
     <section class="kept kept-view" aria-labelledby="kept-title">
       <h1 id="kept-title">{kept('title')}</h1>
       <p class="lead">{kept('lead')}</p>
-      <LinkForm openPages={openPages} />
+      <LinkForm label={kept('link')} action={kept('hold')} enterkeyhint="done" clears use={(link) => hold(link, openPages)} />
       {keptCount > 0 ? <KeptList openPages={openPages} /> : <p class="notice">{kept('none')}</p>}
       <Landscape count={keptCount} />
     </section>
   )
 }
 
-/** A form that takes the link of a page and keeps it shared. */
-function LinkForm({ openPages }: { openPages: OpenPages }) {
-  const [link, setLink] = useState('')
-  const [problem, setProblem] = useState<string | null>(null)
-  const field = useRef<HTMLInputElement>(null)
-  const hold = () => {
-    const meant = parsePageLink(link, location.origin)
-    if (meant === null) setProblem(kept('noLink'))
-    else if (!openPages.hold(meant.cid, meant.filename, meant.key)) setProblem(kept('full', { count: PAGES_MAX }))
-    else setLink('')
-    field.current?.focus()
-  }
-  return (
-    <form
-      class="bar"
-      onSubmit={(event) => {
-        event.preventDefault()
-        hold()
-      }}
-    >
-      <input
-        ref={field}
-        class="link"
-        dir="ltr"
-        aria-label={kept('link')}
-        placeholder={kept('link')}
-        enterkeyhint="done"
-        autocomplete="off"
-        value={link}
-        onInput={(event) => {
-          setProblem(null)
-          setLink(event.currentTarget.value)
-        }}
-      />
-      <button type="submit" class="strong" disabled={link.trim() === ''}>
-        {kept('hold')}
-      </button>
-      {problem !== null && (
-        <p class="notice bad" role="alert">
-          {problem}
-        </p>
-      )}
-    </form>
-  )
+/** Keeps the page of a link shared. Returns why it cannot, or `null`. */
+function hold(link: string, openPages: OpenPages): string | null {
+  const meant = parsePageLink(link, location.origin)
+  if (meant === null) return kept('noLink')
+  return openPages.hold(meant.cid, meant.filename, meant.key) ? null : kept('full', { count: PAGES_MAX })
 }

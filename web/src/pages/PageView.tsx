@@ -78,6 +78,15 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
   const origin = originOf(place.cid, sitesBelow)
   const content = state.kind === 'held' ? state.content : early(state, place.file, filename, isUnnamedMedia, origin)
   const coming = state.kind === 'locked' ? state.coming : state.kind === 'held' ? null : state
+  const progress = coming !== null && (
+    <LoadingView
+      state={coming}
+      filename={filename}
+      holders={counts?.holders ?? 0}
+      lastAvailable={session.lastAvailable.value}
+      isBrief={content !== null || state.kind === 'locked'}
+    />
+  )
   return (
     <div class="page">
       <StatusPanel page={page} availability={availability} title={filename ?? title} link={location.href} />
@@ -88,28 +97,12 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
       )}
       {key !== null && <p class="small sealed">{text('private')}</p>}
       {state.kind === 'locked' && <LockedView cid={place.cid} filename={filename} reason={state.reason} />}
-      {coming !== null && content === null && (
-        <LoadingView
-          state={coming}
-          filename={filename}
-          holders={counts?.holders ?? 0}
-          lastAvailable={session.lastAvailable.value}
-          isBrief={state.kind === 'locked'}
-        />
-      )}
+      {content === null && progress}
       {content?.kind === 'file' && <FileView name={filename} file={content} />}
       {content?.kind === 'directory' && (
         <DirectoryView files={content.files} links={content.links} open={place.file} name={filename ?? 'page'} origin={origin} />
       )}
-      {coming !== null && content !== null && (
-        <LoadingView
-          state={coming}
-          filename={filename}
-          holders={counts?.holders ?? 0}
-          lastAvailable={session.lastAvailable.value}
-          isBrief
-        />
-      )}
+      {content !== null && progress}
       {report !== null && <ReportLink address={report} cid={place.cid} />}
     </div>
   )
