@@ -15,11 +15,13 @@ process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 const SUITES = {
   auth: ['interop-channels', 'interop-client'],
   bitswap: ['interop-browser', 'interop-kubo', 'interop-command-line'],
+  certificates: ['interop-tls'],
   channels: ['interop-channels', 'interop-client'],
   cli: ['interop-command-line', 'interop-tls'],
   cluster: ['interop-channels-3', 'test-processes', 'test-cluster', 'test-observe'],
   content: ['interop-browser', 'interop-kubo', 'interop-command-line'],
   fleet: ['test-mirror'],
+  https: ['interop-tls'],
   hub: ['interop-channels', 'interop-channels-3', 'test-cluster'],
   load: ['interop-browser'],
   metrics: ['test-observe'],

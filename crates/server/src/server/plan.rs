@@ -35,7 +35,7 @@ pub(super) struct Plan {
     pub origins: OriginPolicy,
     pub public_host: Option<String>,
     pub proxies: Arc<TrustedProxies>,
-    pub tls: Option<Box<dyn PreparedTls>>,
+    pub tls: Option<PreparedTls>,
     pub sockets: SocketServerSettings,
     pub random_seed: u64,
     pub websocket_path: String,

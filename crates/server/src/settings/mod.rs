@@ -14,7 +14,6 @@ mod sections;
 mod sites;
 #[cfg(all(test, feature = "settings-file"))]
 mod tests;
-mod tls;
 mod traces;
 
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
@@ -28,9 +27,9 @@ pub use sections::{
     LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings, StunSettings,
 };
 pub use sites::SitesSettings;
-pub use tls::{AcmeChallenge, AcmeSettings, TlsSettings};
 pub use traces::TraceSettings;
 pub use watchfire_auth::AuthSettings;
+pub use watchfire_certificates::{AcmeChallenge, AcmeSettings, TlsSettings};
 #[cfg(feature = "settings-file")]
 pub use watchfire_settings::SettingsError;
 pub use watchfire_settings::{ByteSize, TOKEN_BYTES_MIN, section_limits};

@@ -6,6 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use watchfire_auth::AuthSettings;
 #[cfg(feature = "settings-file")]
+use watchfire_certificates::AcmeSettings;
+use watchfire_certificates::TlsSettings;
+#[cfg(feature = "settings-file")]
 use watchfire_settings::{AllSettings, SectionType, Sections};
 use watchfire_settings::{Section as _, section};
 
@@ -17,9 +20,6 @@ use super::limits::Limits;
 use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};
 use super::sites::SitesSettings;
-#[cfg(feature = "settings-file")]
-use super::tls::AcmeSettings;
-use super::tls::TlsSettings;
 use super::traces::TraceSettings;
 
 /// All settings.

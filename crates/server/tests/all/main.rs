@@ -12,7 +12,6 @@ mod long_poll;
 mod proxies;
 mod rules;
 mod support;
-mod tls;
 
 use watchfire::{RunningServer, Server};
 use watchfire_operator::Operator;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
-use axum::http::Request;
+use http::Request;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Bytes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};

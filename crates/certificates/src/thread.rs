@@ -9,15 +9,14 @@ use std::thread;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use watchfire_metrics::MetricSource;
 use watchfire_sockets::Certificates;
 
 use super::acme::AcmeClient;
-use super::plan::{OpenCertificates, Source, TlsPlan, TlsStartError};
+use super::plan::{OpenCertificates, ServerAddresses, Source, TlsPlan, TlsStartError};
 use super::redirect::{RedirectListener, Redirects};
 use super::reload::Reloader;
-use crate::metrics::MetricSource;
-use crate::settings::Settings;
-use crate::tls::{PreparedTls, TlsThread};
+use crate::settings::TlsSettings;
 
 /// The parts of the thread that are opened before the server accepts clients.
 struct TlsThreadSetup {
@@ -65,36 +64,38 @@ impl TlsThreadSetup {
 
 /// Reads the certificate and opens the listeners. `is_shared`: other processes of the server listen on
 /// the same addresses. `None`: the settings have no TLS.
-pub(crate) fn open(
-    settings: &Settings,
+pub fn open(
+    tls: &TlsSettings,
+    server: ServerAddresses<'_>,
     is_shared: bool,
-) -> Result<Option<Box<dyn PreparedTls>>, TlsStartError> {
-    let Some(plan) = TlsPlan::new(settings)? else { return Ok(None) };
+) -> Result<Option<PreparedTls>, TlsStartError> {
+    let Some(plan) = TlsPlan::new(tls, server)? else { return Ok(None) };
     let setup = TlsThreadSetup::open(&plan, is_shared)?;
-    Ok(Some(Box::new(Prepared { open: plan.open()?, plan, setup })))
+    Ok(Some(PreparedTls { open: plan.open()?, plan, setup }))
 }
 
-struct Prepared {
+/// The certificate is read and the listeners of `tls.redirect_listen` are open, so that an error
+/// prevents the start. Nothing runs yet.
+pub struct PreparedTls {
     plan: TlsPlan,
     open: OpenCertificates,
     setup: TlsThreadSetup,
 }
 
-impl PreparedTls for Prepared {
-    fn certificates(&self) -> Arc<Certificates> {
+impl PreparedTls {
+    pub fn certificates(&self) -> Arc<Certificates> {
         self.open.certificates.clone()
     }
 
-    fn metrics(&self, is_first: bool) -> Arc<dyn MetricSource> {
+    /// The metrics of certificates. `is_first`: this is the first process of the server.
+    pub fn metrics(&self, is_first: bool) -> Arc<dyn MetricSource> {
         self.open.metrics(is_first)
     }
 
-    fn start(
-        self: Box<Self>,
-        serving: SocketAddr,
-        orders: bool,
-    ) -> Result<TlsThread, TlsStartError> {
-        let Prepared { plan, open, setup } = *self;
+    /// `serving` is the address to which requests are redirected. `orders`: this process orders
+    /// certificates, if the settings name an ACME server.
+    pub fn start(self, serving: SocketAddr, orders: bool) -> Result<TlsThread, TlsStartError> {
+        let PreparedTls { plan, open, setup } = self;
         let TlsThreadSetup { runtime, listeners } = setup;
         let redirects = listeners.iter().map(RedirectListener::address).collect();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -121,5 +122,18 @@ impl PreparedTls for Prepared {
         };
         start().map_err(TlsStartError::Thread)?;
         Ok(TlsThread { redirects, _stop: stop })
+    }
+}
+
+/// Watches certificates, orders them, and answers plain HTTP, until it is dropped.
+pub struct TlsThread {
+    redirects: Vec<SocketAddr>,
+    _stop: oneshot::Sender<()>,
+}
+
+impl TlsThread {
+    /// The addresses of `tls.redirect_listen`, with the ports that were bound.
+    pub fn redirect_addresses(&self) -> &[SocketAddr] {
+        &self.redirects
     }
 }

@@ -3,14 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use axum::http::Uri;
+use http::Uri;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use watchfire_sockets::{Certificate, TlsFiles};
 
 use super::state_dir::StateDir;
+use crate::expiry::Validity;
 use crate::settings::{AcmeChallenge, AcmeSettings};
-use crate::tls::certificates::expiry::Validity;
 
 /// Names of one certificate. Let's Encrypt permits no more.
 const DOMAINS_MAX: usize = 100;
@@ -104,7 +104,7 @@ pub enum DomainError {
 
 /// The checked settings of ACME. Every process has them.
 #[derive(Debug)]
-pub(in crate::tls) struct AcmePlan {
+pub(crate) struct AcmePlan {
     /// In lower case, each once.
     domains: Vec<String>,
     pub(super) contact: Vec<String>,

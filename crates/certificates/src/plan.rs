@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use watchfire_metrics::MetricSource;
 use watchfire_sockets::{Certificate, Certificates, TlsError, TlsFiles};
 
 use super::acme::{AcmePlan, AcmeSetupError};
@@ -12,8 +13,7 @@ use super::expiry::Validity;
 use super::files::FileVersions;
 use super::metrics::{TlsCounts, TlsMetrics};
 use super::redirect::{RedirectListener, RedirectRules};
-use crate::metrics::MetricSource;
-use crate::settings::{AcmeChallenge, Settings};
+use crate::settings::{AcmeChallenge, TlsSettings};
 
 /// Why TLS cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +66,19 @@ pub enum TlsStartError {
     Thread(std::io::Error),
 }
 
+/// The settings of the server itself that TLS depends on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ServerAddresses<'a> {
+    /// `server.public_url`; empty if it is not set.
+    pub public_url: &'a str,
+    /// The domain whose subdomains are hosts of this server, too; empty without sites.
+    pub sites_domain: &'a str,
+    /// The first address of `server.listen`.
+    pub listen: Option<SocketAddr>,
+    /// Whether several processes share the addresses.
+    pub has_processes: bool,
+}
+
 /// The actions of TLS, as the settings define them.
 #[derive(Debug)]
 pub(super) struct TlsPlan {
@@ -97,8 +110,10 @@ impl OpenCertificates {
 
 impl TlsPlan {
     /// Checks the settings; `None` without TLS.
-    pub fn new(settings: &Settings) -> Result<Option<Self>, TlsStartError> {
-        let tls = &settings.tls;
+    pub fn new(
+        tls: &TlsSettings,
+        server: ServerAddresses<'_>,
+    ) -> Result<Option<Self>, TlsStartError> {
         let (has_cert, has_key) =
             (!tls.cert.as_os_str().is_empty(), !tls.key.as_os_str().is_empty());
         let source = match (has_cert, has_key, tls.acme.is_on()) {
@@ -118,7 +133,7 @@ impl TlsPlan {
             _ => return Err(TlsStartError::Incomplete),
         };
         let any_port = tls.redirect_listen.iter().find(|address| address.port() == 0);
-        if let Some(&address) = any_port.filter(|_| settings.server.processes != 1) {
+        if let Some(&address) = any_port.filter(|_| server.has_processes) {
             return Err(TlsStartError::AnyPort { address });
         }
         let acme = match &source {
@@ -128,7 +143,7 @@ impl TlsPlan {
         Ok(Some(TlsPlan {
             source,
             redirect_listen: tls.redirect_listen.clone(),
-            redirect_rules: RedirectRules::new(settings, acme),
+            redirect_rules: RedirectRules::new(server, acme),
         }))
     }
 
@@ -161,8 +176,8 @@ impl TlsPlan {
 
 /// Checks the settings and the files that they name, without starting anything. Returns what
 /// the server would do, a line for each part.
-pub(crate) fn check(settings: &Settings) -> Result<Vec<String>, TlsStartError> {
-    let Some(plan) = TlsPlan::new(settings)? else { return Ok(vec!["TLS: off".into()]) };
+pub fn check(tls: &TlsSettings, server: ServerAddresses<'_>) -> Result<Vec<String>, TlsStartError> {
+    let Some(plan) = TlsPlan::new(tls, server)? else { return Ok(vec!["TLS: off".into()]) };
     let mut lines = match &plan.source {
         Source::Files(files) => {
             let certificate = Certificate::read(files)?;
@@ -186,7 +201,7 @@ pub(crate) fn check(settings: &Settings) -> Result<Vec<String>, TlsStartError> {
     for address in &plan.redirect_listen {
         lines.push(format!(
             "would redirect http://{address} to {}",
-            plan.redirect_rules.describe(settings.server.listen.first().copied())
+            plan.redirect_rules.describe(server.listen)
         ));
     }
     Ok(lines)
@@ -194,8 +209,8 @@ pub(crate) fn check(settings: &Settings) -> Result<Vec<String>, TlsStartError> {
 
 /// Checks that other servers do not listen on `tls.redirect_listen`. Afterwards, the processes
 /// of the server share the addresses, which another server could do unnoticed.
-pub(crate) fn check_redirect_addresses(settings: &Settings) -> Result<(), TlsStartError> {
-    for &address in &settings.tls.redirect_listen {
+pub fn check_redirect_addresses(tls: &TlsSettings) -> Result<(), TlsStartError> {
+    for &address in &tls.redirect_listen {
         RedirectListener::check(address)
             .map_err(|cause| TlsStartError::Listen { address, cause })?;
     }

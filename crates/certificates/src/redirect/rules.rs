@@ -3,15 +3,16 @@
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use axum::http::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
-use axum::http::request::Parts;
-use axum::http::{Method, StatusCode, Uri};
+use http::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
+use http::request::Parts;
+use http::{Method, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::Response;
 use hyper::body::Bytes;
 
-use crate::settings::{AcmeChallenge, Settings};
-use crate::tls::certificates::acme::AcmePlan;
+use crate::acme::AcmePlan;
+use crate::plan::ServerAddresses;
+use crate::settings::AcmeChallenge;
 
 /// The path of HTTP-01 (RFC 8555, 8.3).
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
@@ -23,7 +24,7 @@ const HOST_LEN_MAX: usize = 253;
 
 /// To which hosts requests are redirected.
 #[derive(Debug)]
-pub(in crate::tls) struct RedirectRules {
+pub(crate) struct RedirectRules {
     /// The hosts of this server in lower case. Empty: every host.
     hosts: Vec<String>,
     /// The host of `server.public_url`.
@@ -38,8 +39,8 @@ pub(in crate::tls) struct RedirectRules {
 }
 
 impl RedirectRules {
-    pub fn new(settings: &Settings, acme: Option<Arc<AcmePlan>>) -> Self {
-        let public = settings.server.public_url.parse::<Uri>().ok();
+    pub fn new(server: ServerAddresses<'_>, acme: Option<Arc<AcmePlan>>) -> Self {
+        let public = server.public_url.parse::<Uri>().ok();
         let public = public.filter(|url| url.host().is_some());
         let public_host = public.as_ref().and_then(Uri::host);
         let public_host =
@@ -48,7 +49,7 @@ impl RedirectRules {
         let hosts = public_host.iter().chain(acme_domains.iter().flatten()).cloned().collect();
         let is_https = |url: &Uri| url.scheme_str() == Some("https");
         let public_port = public.filter(is_https).map(|url| url.port_u16().unwrap_or(HTTPS_PORT));
-        let sites = Some(settings.sites.domain.to_ascii_lowercase());
+        let sites = Some(server.sites_domain.to_ascii_lowercase());
         RedirectRules {
             hosts,
             public_host,
@@ -89,7 +90,7 @@ impl RedirectRules {
 
 /// Answers requests over plain HTTP.
 #[derive(Debug)]
-pub(in crate::tls) struct Redirects {
+pub(crate) struct Redirects {
     rules: RedirectRules,
     port: u16,
 }
@@ -211,13 +212,10 @@ mod tests {
     use hyper::Request;
 
     fn redirects(public_url: &str, port: u16) -> Redirects {
-        let mut settings = Settings::default();
-        settings.server.public_url = public_url.into();
-        if !public_url.is_empty() {
-            settings.sites.domain = "pages.example.net".into();
-        }
+        let sites_domain = if public_url.is_empty() { "" } else { "pages.example.net" };
+        let server = ServerAddresses { public_url, sites_domain, ..ServerAddresses::default() };
         let serving = SocketAddr::from(([127, 0, 0, 1], port));
-        Redirects::new(RedirectRules::new(&settings, None), serving)
+        Redirects::new(RedirectRules::new(server, None), serving)
     }
 
     /// The status and location of the answer to a request with these Host headers.

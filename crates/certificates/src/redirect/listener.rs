@@ -32,7 +32,7 @@ const HEAD_BYTES_MAX: usize = 8192;
 const BACKLOG: i32 = 1024;
 
 /// A listener for plain HTTP.
-pub(in crate::tls) struct RedirectListener {
+pub(crate) struct RedirectListener {
     listener: TcpListener,
     address: SocketAddr,
 }

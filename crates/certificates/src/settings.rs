@@ -1,4 +1,4 @@
-//! The section `tls`.
+//! The sections `tls` and `tls.acme`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

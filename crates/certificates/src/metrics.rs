@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use watchfire_metrics::{MetricSource, MetricWriter};
 use watchfire_sockets::Certificates;
 
 use super::expiry::Validity;
-use crate::metrics::{MetricSource, MetricWriter};
 
 /// Counts the events of certificates in this process.
 #[derive(Debug, Default)]

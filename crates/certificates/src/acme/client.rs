@@ -14,8 +14,8 @@ use super::plan::AcmePlan;
 use super::retry::{Retry, renew_at};
 use super::state_dir::StateLock;
 use super::suggestion::Suggestion;
-use crate::tls::certificates::expiry::Validity;
-use crate::tls::certificates::metrics::TlsCounts;
+use crate::expiry::Validity;
+use crate::metrics::TlsCounts;
 
 /// How often the clock is read while nothing is due. A suspended machine does not count its sleep.
 const CLOCK_PERIOD: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const ORDER_TIMEOUT: Duration = Duration::from_secs(600);
 const LOCK_PERIOD: Duration = Duration::from_secs(2);
 
 /// Orders the certificate and renews it.
-pub(in crate::tls) struct AcmeClient {
+pub(crate) struct AcmeClient {
     plan: Arc<AcmePlan>,
     retry: Option<Retry>,
     /// A certificate that was issued and is not stored yet.

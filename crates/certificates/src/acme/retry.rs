@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::tls::certificates::expiry::Validity;
+use crate::expiry::Validity;
 
 /// The first pause after an error for which the ACME server did no work, such as no connection.
 const UNAVAILABLE_PAUSE: Duration = Duration::from_secs(5);

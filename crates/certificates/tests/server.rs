@@ -1,7 +1,5 @@
 //! Certificates that change while the server runs, and plain HTTP that is redirected.
 
-use crate::support;
-
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::settings;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tungstenite::Message;
@@ -38,10 +35,14 @@ impl Folder {
     }
 
     fn settings(&self) -> Settings {
-        let mut settings = settings();
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut settings = Settings::default();
+        settings.server.listen = vec![local];
+        settings.server.shards = 2;
+        settings.admin.listen = vec![local];
         settings.tls.cert = self.0.join("cert.pem");
         settings.tls.key = self.0.join("key.pem");
-        settings.tls.redirect_listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+        settings.tls.redirect_listen = vec![local];
         settings
     }
 
@@ -98,6 +99,18 @@ fn plain(server: &RunningServer, bytes: &[u8]) -> String {
     // After a request that is not read whole, the end may be a reset.
     let _ = stream.read_to_end(&mut response);
     String::from_utf8_lossy(&response).into_owned()
+}
+
+/// The response of the operator's listener to a request for the metrics.
+fn metrics(server: &RunningServer) -> String {
+    let address = server.addresses_of("operator")[0];
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
 #[test]
@@ -209,7 +222,7 @@ fn metrics_name_the_end_of_the_certificate_and_count_loads() {
     let folder = Folder::new("metrics");
     folder.certify();
     let server = folder.server();
-    let text = support::metrics(&server);
+    let text = metrics(&server);
     let end = text
         .lines()
         .find_map(|line| line.strip_prefix("watchfire_tls_certificate_end_timestamp_seconds "));
@@ -219,7 +232,7 @@ fn metrics_name_the_end_of_the_certificate_and_count_loads() {
     let new = folder.certify();
     eventually("the new pair is loaded", || connect(&server, &new).is_some());
     // Another test of this process may send SIGHUP, which counts too.
-    let text = support::metrics(&server);
+    let text = metrics(&server);
     assert!(!text.contains("watchfire_tls_certificate_loads_total 0\n"), "{text}");
 }
 

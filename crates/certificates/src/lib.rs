@@ -6,17 +6,32 @@
 //!
 //! Each process has one thread for TLS, apart from the handshakes: it watches the files, answers
 //! plain HTTP at `tls.redirect_listen`, and orders certificates.
+//!
+//! Without the feature `tls`, the crate has only the settings, and the server refuses those that turn
+//! TLS on.
 
+#[cfg(feature = "tls")]
 mod acme;
+#[cfg(feature = "tls")]
 mod expiry;
+#[cfg(feature = "tls")]
 mod files;
+#[cfg(feature = "tls")]
 mod metrics;
+#[cfg(feature = "tls")]
 mod plan;
+#[cfg(feature = "tls")]
 mod redirect;
+#[cfg(feature = "tls")]
 mod reload;
+mod settings;
+#[cfg(feature = "tls")]
 mod thread;
 
+#[cfg(feature = "tls")]
 pub use acme::{AcmeSetupError, DomainError};
-pub use plan::TlsStartError;
-pub(crate) use plan::{check, check_redirect_addresses};
-pub(crate) use thread::open;
+#[cfg(feature = "tls")]
+pub use plan::{ServerAddresses, TlsStartError, check, check_redirect_addresses};
+pub use settings::{AcmeChallenge, AcmeSettings, TlsSettings};
+#[cfg(feature = "tls")]
+pub use thread::{PreparedTls, TlsThread, open};
