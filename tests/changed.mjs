@@ -13,6 +13,7 @@ process.chdir(fileURLToPath(new URL('..', import.meta.url)))
 
 /** The make targets that try a crate with outside software. */
 const SUITES = {
+  api: ['interop-channels', 'interop-client', 'test-tutorials', 'test-traces'],
   auth: ['interop-channels', 'interop-client'],
   bitswap: ['interop-browser', 'interop-kubo', 'interop-command-line'],
   certificates: ['interop-tls'],

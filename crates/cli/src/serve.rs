@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use watchfire::{Layers, Server, Settings, Started};
+use watchfire_api::Api;
 use watchfire_operator::Operator;
 use watchfire_pages::Pages;
 
@@ -91,7 +92,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
 
 /// The server of this program, with all its features.
 fn program_server(settings: Settings) -> Server {
-    Server::new(settings).with(Pages::new()).with(Operator::new())
+    Server::new(settings).with(Pages::new()).with(Operator::new()).with(Api::new())
 }
 
 /// The number of processes; 0 for `auto`.

@@ -48,6 +48,8 @@ use watchfire_sockets::{Adopter, RequestHead};
 use watchfire_types::Instant;
 pub use watchfire_types::NodeId;
 
+use crate::history::History;
+use crate::presence::ReplicatedPresence;
 use crate::settings::Settings;
 
 pub use crate::addresses::Addresses;
@@ -59,7 +61,7 @@ pub use crate::cluster::{
     Cluster, ClusterPart, PartLink, PartName, PendingResponse, ProcessStarts, REPORT_ENTRIES_MAX,
     ReportWaker, Reporter, Samples, SendError, Unanswered, format_of,
 };
-pub use crate::metrics::{Counter, MetricSource, MetricWriter, Metrics};
+pub use crate::metrics::{Counter, CountersBy, MetricSource, MetricWriter, Metrics};
 pub use crate::own_client::OwnClientKey;
 pub use crate::proxies::TrustedProxies;
 pub use crate::seed::Seed;
@@ -218,6 +220,12 @@ pub struct Foundation<'a> {
     pub report_waker: &'a ReportWaker,
     /// Whether another server runs until this one is ready.
     pub is_successor: bool,
+    /// The presences that this process knows.
+    #[doc(hidden)]
+    pub presence: &'a Arc<ReplicatedPresence>,
+    /// The logs of topics. `None`: no topic has a history.
+    #[doc(hidden)]
+    pub history: Option<&'a Arc<History>>,
     pub(crate) listeners: RefCell<Vec<TcpListener>>,
 }
 

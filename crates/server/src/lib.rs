@@ -38,10 +38,11 @@
 //!
 //! # Features
 //!
-//! Without features, the crate has channels, presence, histories, rules and the HTTP API. Each feature
+//! Without features, the crate has channels, presence, histories and rules. Each feature
 //! adds one part, and the crates that it needs. A setting of a part that the program does not have is an
-//! error at the start, which names the feature. The crates `watchfire-operator` (the operator's listener)
-//! and `watchfire-pages` are given to a server with [`Server::with`].
+//! error at the start, which names the feature. The crates `watchfire-api` (the HTTP API for other
+//! programs), `watchfire-operator` (the operator's listener) and `watchfire-pages` are given to a server
+//! with [`Server::with`].
 //!
 //! | feature | adds |
 //! |---|---|
@@ -65,11 +66,8 @@
 #![warn(missing_docs)]
 
 mod addresses;
-mod api;
 mod channel_api;
 mod cluster;
-#[cfg(test)]
-mod differing_machines;
 mod embedded;
 pub mod feature;
 mod hangups;
@@ -102,7 +100,6 @@ mod token;
 mod traces;
 mod unix_time;
 
-pub use api::ApiKeyError;
 pub use channel_api::{
     Body, Channel, ChannelAddress, Connect, Connected, Crash, Endpoint, HandleIn, Joined, Outcome,
     Payload, PayloadError, PendingReply, Refusal, Refused, Reply, Socket,
@@ -158,8 +155,10 @@ pub mod internal {
         FoundConnection, FoundConnections, NotAConnection, ShardAnswer, ShardQuestion, TcpFigures,
         WatchAnswer, WatchedMessage, WatchedMessages,
     };
+    pub use crate::history::{Excerpt, History, Wanted};
     pub use crate::http::log_requests;
     pub use crate::logging::{level as log_level, set_level as set_log_level};
+    pub use crate::presence::ReplicatedPresence;
     pub use crate::service_manager::state_file;
     pub use crate::settings::TOKEN_BYTES_MIN;
     pub use crate::unix_time::{now_ms, unix_millis};

@@ -51,7 +51,7 @@ impl ReplicatedPresence {
     }
 
     /// Locks the stripe of a topic.
-    pub(crate) fn on(&self, topic: &str) -> MutexGuard<'_, Presence> {
+    pub fn on(&self, topic: &str) -> MutexGuard<'_, Presence> {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(topic);
         self.stripes[(hash % STRIPES as u64) as usize].lock()
     }

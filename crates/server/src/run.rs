@@ -8,14 +8,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use watchfire_cluster::bus::{BusLimits, LocalBus};
 use watchfire_cluster::workers::join_supervisor;
+use watchfire_types::NodeId;
 
 use crate::cluster::{Cluster, ProcessStarts, Receiver};
-use crate::machines::{self, Machine};
+use crate::machines;
 use crate::multi_process::{
     RunError, Started, is_stop_during_start, process_count, serve_as_worker, supervise_all,
 };
 use crate::restart::{Inherited, Opened, report_ready};
-use crate::server::{ProcessRole, Server, StartError, check_listen, shards};
+use crate::server::{ProcessRole, RunningServer, Server, StartError, check_listen, shards};
 use crate::settings::Settings;
 use crate::tls;
 
@@ -60,6 +61,19 @@ impl Server {
         }
     }
 
+    /// Starts the server as one machine of several, and returns the bus that links it. For tests with
+    /// machines that differ.
+    #[doc(hidden)]
+    pub fn start_on_bus(
+        self,
+        me: NodeId,
+        secret: [u8; 32],
+    ) -> Result<(RunningServer, Arc<LocalBus>), StartError> {
+        let role = role_in_cluster(me, secret, self.settings());
+        let (role, bus) = role.map_err(StartError::Thread)?;
+        Ok((self.start_as(role)?, bus))
+    }
+
     async fn run_alone(
         mut self,
         inherited: Inherited,
@@ -80,7 +94,7 @@ impl Server {
         let (role, bus) = match &machine {
             None => (ProcessRole::alone().map_err(io::Error::other)?, None),
             Some(machine) => {
-                let (role, bus) = role_in_cluster(machine, self.settings())?;
+                let (role, bus) = role_in_cluster(machine.first, machine.secret, self.settings())?;
                 (role, Some(bus))
             }
         };
@@ -128,10 +142,10 @@ impl Server {
 
 /// The role of the only process of a machine among several.
 fn role_in_cluster(
-    machine: &Machine,
+    me: NodeId,
+    secret: [u8; 32],
     settings: &Settings,
 ) -> io::Result<(ProcessRole, Arc<LocalBus>)> {
-    let me = machine.first;
     let bus = Arc::new(LocalBus::start(me, BusLimits::default())?);
     let receiving_bus = bus.clone();
     // Links to other machines are opened again by themselves, so nobody waits for lost ones.
@@ -141,7 +155,7 @@ fn role_in_cluster(
     let starts = ProcessStarts::default();
     let role = ProcessRole {
         cluster: Cluster::among(bus.clone(), of_machine, connections_max, None, starts),
-        secret: machine.secret,
+        secret,
         on_parts: Box::new(move |cluster, parts| {
             let cluster = cluster.clone();
             receiving_bus.attach(Arc::new(Receiver::new(cluster, parts, lost)));

@@ -12,6 +12,7 @@ use watchfire::{
     Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Outcome,
     Payload, PublishRule, Refusal, Refused, Reply, Server, Settings, Socket, Started,
 };
+use watchfire_api::Api;
 use watchfire_operator::Operator;
 
 /// `rooms:*`: anyone may join.
@@ -109,6 +110,7 @@ async fn main() -> anyhow::Result<()> {
     settings.api.key = std::env::var("CHAT_API_KEY").unwrap_or_default();
     let server = Server::new(settings)
         .with(Operator::new())
+        .with(Api::new())
         .channel("rooms:*", Rooms)
         .channel("presence:*", Lobby)
         .on_connect(|connect| match connect.params.map().contains_key("deny") {

@@ -146,8 +146,9 @@ fn the_readme_of_a_crate_names_the_crate_that_its_users_install() {
     let map = map();
     for name in map.keys().filter(|name| !["cli", "server"].contains(&name.as_str())) {
         let text = document(&format!("crates/{name}/README.md"));
-        let is_of_a_server =
-            ["server", "pages", "operator"].iter().any(|of| name == of || imports(&map, of, name));
+        let is_of_a_server = ["server", "pages", "operator", "api"]
+            .iter()
+            .any(|of| name == of || imports(&map, of, name));
         let used = if is_of_a_server { "watchfire" } else { "watchfire-cli" };
         let link = format!("[`{used}`](https://crates.io/crates/{used})");
         assert!(text.contains(&link), "crates/{name}/README.md must link to {used}");

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use watchfire::Server;
+use watchfire_api::Api;
 use watchfire_pages::{Pages, PagesError};
 
 use crate::support::{Client, metric, settings};
@@ -311,7 +312,11 @@ fn a_deny_list_that_cannot_be_read_prevents_the_start() {
 fn a_server_with_pages_keeps_its_own_topics() {
     let mut with_api = settings();
     with_api.api.key = "a-key-of-the-http-api".into();
-    let server = Server::new(with_api).with(Pages::new()).start().expect("the server starts");
+    let server = Server::new(with_api)
+        .with(Pages::new())
+        .with(Api::new())
+        .start()
+        .expect("the server starts");
     for (topic, status) in
         [("site", 400), ("page:bafk", 400), ("sprites:1", 400), ("phoenix", 400), ("rooms:1", 200)]
     {

@@ -45,7 +45,8 @@ impl Body {
     }
 
     /// Rejects payloads that only a reply may carry.
-    pub(crate) fn checked_object(self) -> Result<Body, PayloadError> {
+    #[doc(hidden)]
+    pub fn checked_object(self) -> Result<Body, PayloadError> {
         match &self {
             Body::Json(text) if !text.trim_start().starts_with('{') => {
                 Err(PayloadError::NotAnObject)
@@ -55,7 +56,9 @@ impl Body {
     }
 
     /// Bytes of the text or of the payload.
-    pub(crate) fn len(&self) -> usize {
+    #[doc(hidden)]
+    #[allow(clippy::len_without_is_empty, reason = "for the crate of the HTTP API")]
+    pub fn len(&self) -> usize {
         match self {
             Body::Json(text) => text.len(),
             Body::Binary(bytes) => bytes.len(),

@@ -54,7 +54,7 @@ pub(crate) trait LocalDelivery: Send + Sync {
 }
 
 /// The logs of this process.
-pub(crate) struct History {
+pub struct History {
     link: PartLink,
     started_at: SystemInstant,
     topics: Arc<HistoryTopics>,
@@ -81,7 +81,7 @@ impl Environment for Topics {
 
 /// The messages that a client asks for when it joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub enum Wanted {
     /// None.
     Nothing,
     /// All after a position. `None`: the client's text is not a position.
@@ -92,7 +92,7 @@ pub(crate) enum Wanted {
 
 /// A log as it is at one moment.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Excerpt {
+pub struct Excerpt {
     /// The last position.
     pub position: Position,
     /// The messages after a position, or the last ones. `None`: some after the position are missing.
@@ -111,7 +111,7 @@ impl Excerpt {
 }
 
 impl History {
-    pub fn new(link: PartLink, seed: u64, memory_bytes_max: usize) -> Self {
+    pub(crate) fn new(link: PartLink, seed: u64, memory_bytes_max: usize) -> Self {
         let known_topics = Arc::<HistoryTopics>::default();
         let cluster = link.cluster().clone();
         let settle = if cluster.is_alone() { Duration::ZERO } else { SETTLE_PERIOD };
@@ -128,12 +128,12 @@ impl History {
     }
 
     /// Sets which topics have a history, once the channels are known.
-    pub fn set_topics(&self, patterns: Patterns<Option<Bounds>>) {
+    pub(crate) fn set_topics(&self, patterns: Patterns<Option<Bounds>>) {
         self.topics.set_own(patterns);
     }
 
     /// Sets the shards of this process.
-    pub fn connect(&self, local: impl LocalDelivery + 'static) {
+    pub(crate) fn connect(&self, local: impl LocalDelivery + 'static) {
         self.local.set(Box::new(local)).ok();
     }
 
@@ -148,7 +148,7 @@ impl History {
     }
 
     /// Publishes a message to the subscribers of all processes.
-    pub fn publish(&self, topic: &str, event: &str, payload: &str) {
+    pub(crate) fn publish(&self, topic: &str, event: &str, payload: &str) {
         let message = Message { event: event.into(), payload: payload.into() };
         self.with(|replicas, now| replicas.publish(now, topic, message));
     }
@@ -169,22 +169,22 @@ impl History {
     }
 
     /// A shard has its first joined client of a topic.
-    pub fn add_shard(&self, topic: &str) {
+    pub(crate) fn add_shard(&self, topic: &str) {
         self.with(|replicas, now| replicas.add_shard(now, topic));
     }
 
     /// The last client of a shard has left a topic.
-    pub fn remove_shard(&self, topic: &str) {
+    pub(crate) fn remove_shard(&self, topic: &str) {
         self.with(|replicas, now| replicas.remove_shard(now, topic));
     }
 
     /// Counts the outcome of a join.
-    pub fn count(&self, recovery: Recovery) {
+    pub(crate) fn count(&self, recovery: Recovery) {
         self.metrics.count(recovery);
     }
 
     /// Does what is due. Called ten times a second.
-    pub fn tick(&self) {
+    pub(crate) fn tick(&self) {
         self.with(Replicas::handle_tick);
         if let Some(local) = self.local.get() {
             local.retry();

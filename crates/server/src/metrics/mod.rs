@@ -72,7 +72,7 @@ impl Metrics {
     }
 
     /// Topics that have a subscriber now. A topic on several shards counts once for each.
-    pub(crate) fn topics(&self) -> u64 {
+    pub fn topics(&self) -> u64 {
         self.sum(|shard| &shard.topics_now)
     }
 

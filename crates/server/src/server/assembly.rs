@@ -11,7 +11,6 @@ use super::plan::Plan;
 use super::role::{ProcessRole, SharedListeners, random_secret};
 use super::start_error::StartError;
 use crate::addresses::Addresses;
-use crate::api::{AnswersFeature, ApiFeature, AskedParts, Keys};
 use crate::channel_api::{Endpoint, Registry};
 use crate::cluster::{Cluster, PartLink, PartName, ReportWaker, ReportWakes};
 use crate::feature::{Foundation, Part};
@@ -109,7 +108,7 @@ impl Base {
 
 impl Assembly {
     /// Builds all parts of a process: those of every server, those of the features that it was given,
-    /// and the rules and the HTTP API of the settings.
+    /// and the rules of the settings.
     pub fn build(
         given: &mut Given,
         plan: &Plan,
@@ -131,12 +130,14 @@ impl Assembly {
                 metrics: &base.metrics,
                 own_client_key: &base.own_client_key,
                 report_waker: &base.report_waker,
+                presence: &base.presence,
+                history: base.history.as_ref(),
                 is_successor: role.is_successor,
                 listeners: RefCell::new(listeners),
             };
             of_features.extend(feature.build(&foundation).map_err(StartError::Feature)?);
         }
-        let of_settings = parts_of_settings(settings, plan, &base, &of_features)?;
+        let of_settings = parts_of_settings(settings, plan, &base);
         let parts: Vec<Arc<dyn Part>> =
             base.parts().into_iter().chain(of_features).chain(of_settings).collect();
         for part in &parts {
@@ -161,12 +162,7 @@ impl Assembly {
 
 /// The parts that the settings demand. Rules come last, so that a topic of an application or of a
 /// feature stays theirs.
-fn parts_of_settings(
-    settings: &Settings,
-    plan: &Plan,
-    base: &Base,
-    given: &[Arc<dyn Part>],
-) -> Result<Vec<Arc<dyn Part>>, StartError> {
+fn parts_of_settings(settings: &Settings, plan: &Plan, base: &Base) -> Vec<Arc<dyn Part>> {
     let sender = Arc::new(base.endpoint.clone());
     let rules = settings.channels.rules.clone();
     let rules = RuleFeature::new(rules, plan.auth.clone(), plan.hooks.clone(), sender);
@@ -174,25 +170,7 @@ fn parts_of_settings(
     if let Some(tls) = &plan.tls {
         parts.push(Arc::new(OfSource(tls.metrics(base.cluster.is_first_of_machine()))));
     }
-    // A process without keys answers the questions of others, too.
-    let answers = Arc::new(AnswersFeature::new(
-        settings,
-        given,
-        AskedParts {
-            endpoint: base.endpoint.clone(),
-            presence: base.presence.clone(),
-            metrics: base.metrics.clone(),
-            history: base.history.clone(),
-        },
-        PartLink::new(&base.cluster, PartName::own("api")),
-    ));
-    let api = Keys::new(settings)?;
-    let api = api.map(|keys| Arc::new(ApiFeature::new(settings, keys, &answers)));
-    if api.is_some() || !base.cluster.is_alone() {
-        parts.push(answers);
-    }
-    parts.extend(api.map(|api| api as Arc<dyn Part>));
-    Ok(parts)
+    parts
 }
 
 /// The state that the shards of the process share.

@@ -9,7 +9,6 @@ use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPol
 use watchfire_sockets::{ProxyProtocol, SocketLimits, SocketServerSettings};
 
 use super::start_error::StartError;
-use crate::api::Keys;
 use crate::machines;
 use crate::proxies::{NetworkError, TrustedProxies};
 use crate::settings::{ServerSettings, Settings, TOKEN_BYTES_MIN};
@@ -69,7 +68,6 @@ pub(super) fn check(settings: &Settings) -> Result<(), StartError> {
     for rule in &settings.channels.rules {
         rule.check_hooks(settings.hooks.is_on())?;
     }
-    Keys::new(settings)?;
     machines::check(&settings.cluster)?;
     traces::check(&settings.traces)?;
     Ok(())

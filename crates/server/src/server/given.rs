@@ -37,6 +37,15 @@ pub(super) struct Given {
 }
 
 impl Given {
+    /// Refuses settings that only a feature uses which the server was not given.
+    pub fn check_features(&self) -> Result<(), StartError> {
+        let has_api = self.features.iter().any(|feature| feature.name() == "api");
+        match self.settings.api.is_on() && !has_api {
+            true => Err(StartError::NoFeature { setting: "the keys of [api]", feature: "api" }),
+            false => Ok(()),
+        }
+    }
+
     /// Opens the listeners of all features.
     pub fn listen(&self, is_successor: bool) -> Result<SharedListeners, StartError> {
         let features = self.features.iter();

@@ -166,6 +166,7 @@ impl Server {
     pub fn check(&self) -> Result<Vec<String>, StartError> {
         check_listen(&self.given.settings)?;
         checks::check(&self.given.settings)?;
+        self.given.check_features()?;
         let mut lines = Vec::new();
         for feature in &self.given.features {
             lines.extend(feature.check(&self.given.settings).map_err(StartError::Feature)?);
@@ -177,6 +178,7 @@ impl Server {
     /// Starts this process of the server.
     pub(crate) fn start_as(mut self, mut role: ProcessRole) -> Result<RunningServer, StartError> {
         self.fault.take().map_or(Ok(()), Err)?;
+        self.given.check_features()?;
         let plan = Plan::check(&self.given.settings, role.inherited.is_some())?;
         let listeners = match role.listeners.take() {
             Some(listeners) => listeners,

@@ -123,7 +123,8 @@ impl RunningServer {
     }
 
     /// The processes of the server.
-    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+    #[doc(hidden)]
+    pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
     }
 

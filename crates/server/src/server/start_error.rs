@@ -6,7 +6,6 @@ use watchfire_auth::AuthError;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::OriginPatternError;
 
-use crate::api::ApiKeyError;
 use crate::feature::FeatureError;
 use crate::hooks::HookError;
 use crate::machines::ClusterError;
@@ -101,6 +100,16 @@ pub enum StartError {
         /// The name.
         name: &'static str,
     },
+    /// The settings have a section of a feature that the server was not given.
+    #[error(
+        "cannot use {setting}: this server has no feature {feature:?}; give it the one of the crate watchfire-{feature}, or remove the setting"
+    )]
+    NoFeature {
+        /// The setting, or the section of settings.
+        setting: &'static str,
+        /// The name of the feature.
+        feature: &'static str,
+    },
     /// A feature cannot start.
     #[error("{0}")]
     Feature(FeatureError),
@@ -130,9 +139,6 @@ pub enum StartError {
     /// `admin.token` is too short.
     #[error("cannot use admin.token: it must have at least {TOKEN_BYTES_MIN} bytes")]
     ShortToken,
-    /// The keys of the HTTP API cannot be used.
-    #[error(transparent)]
-    Api(#[from] ApiKeyError),
     /// Traces cannot be sent.
     #[error(transparent)]
     Traces(#[from] TracesError),

@@ -35,7 +35,6 @@ const ORDER: &[&str] = &[
     "tls",
     // Parts that the settings demand.
     "rules",
-    "api",
     // Run the parts.
     "shard",
     "http",
@@ -45,7 +44,6 @@ const ORDER: &[&str] = &[
     "run",
     // Features, which a server is given.
     // Tests of the whole server.
-    "differing_machines",
     "model",
 ];
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Client, http, metric, settings};
+use crate::support::{Client, metric, settings};
 use serde_json::{Value, json};
 use watchfire::{
     Body, ByteSize, ChannelRule, HistoryRule, JoinRule, PublishRule, RunningServer, Server,
@@ -197,32 +197,6 @@ fn messages_of_clients_are_kept_and_bytes_are_refused() {
     let mut other = Client::connect(&server);
     joined(&mut other, "news:1", json!({ "last": 1 }));
     assert_eq!(next(&mut other).0, 7);
-}
-
-#[test]
-fn the_http_api_publishes_to_the_log_and_refuses_bytes() {
-    let mut settings = history_settings(HistoryRule::default());
-    settings.api.key = "the-key-of-the-test".into();
-    let server = start_with(settings);
-    let call = |path: &str, kind: &str, body: &str| {
-        let head = format!("POST /api/{path} HTTP/1.1\r\nhost: localhost\r\nconnection: close");
-        let key = "authorization: Bearer the-key-of-the-test";
-        let len = body.len();
-        http(
-            &server,
-            &format!(
-                "{head}\r\n{key}\r\ncontent-type: {kind}\r\ncontent-length: {len}\r\n\r\n{body}"
-            ),
-        )
-    };
-    let body = r#"{"topic":"news:1","event":"note","payload":{"n":7}}"#;
-    let answer = call("publish", "application/json", body);
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    let answer = call("publish?topic=news:1&event=note", "application/octet-stream", "x");
-    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("payload_invalid"), "{answer}");
-    let mut client = Client::connect(&server);
-    joined(&mut client, "news:1", json!({ "last": 1 }));
-    assert_eq!(next(&mut client).0, 7);
 }
 
 #[test]

@@ -10,12 +10,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::support::{Client, http, metric, settings};
+use crate::support::{Client, metric, settings};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
+use watchfire::internal::{ShardAnswer, ShardQuestion};
 use watchfire::{
     Channel, ChannelRule, Connected, HandleIn, HistoryRule, Hook, JoinRule, Joined, OnFailure,
     Outcome, Payload, PublishRule, Refusal, RunningServer, Server, Settings, Socket,
@@ -703,24 +704,22 @@ fn a_join_is_closed_when_the_join_that_replaces_it_ends_while_it_waits() {
 #[test]
 fn an_unsubscribed_join_is_refused_and_a_disconnected_client_leaves_nothing() {
     let backend = Backend::start();
-    let mut settings = hook_settings(&backend);
-    settings.api.key = "the key of the hooks test".replace(' ', "-");
-    let key = settings.api.key.clone();
+    let settings = hook_settings(&backend);
     let server = start(settings);
     let mut client = client_of(&server, "ada");
     let join = client.send("rooms:1", "phx_join", json!({}));
     let late = backend.next_of("join");
-    let body = json!({ "id": "users:ada", "topic": "rooms:1" }).to_string();
-    let response = http(
-        &server,
-        &format!(
-            "POST /api/unsubscribe HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-             authorization: Bearer {key}\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        ),
-    );
-    assert!(response.ends_with("{\"channels\":1}"), "{response}");
+    // As the HTTP API asks.
+    let unsubscribe =
+        ShardQuestion::Unsubscribe { id: "users:ada".into(), topic: "rooms:1".into() };
+    let (sender, answers) = std::sync::mpsc::channel();
+    server.endpoint().ask_shards(unsubscribe, move |answers| sender.send(answers).unwrap());
+    let answers = answers.recv().unwrap().expect("no shard is busy").into_iter();
+    let counts = answers.map(|answer| match answer {
+        ShardAnswer::Count(count) => count,
+        _ => panic!("it is a number"),
+    });
+    assert_eq!(counts.sum::<u64>(), 1);
     assert_eq!(reason(&client.reply_to(&join)), "unsubscribed");
     late.answer(json!({ "allow": false }));
 

@@ -1,6 +1,5 @@
 //! The promises of this crate, through its public API: a file for each topic, one program for all.
 
-mod api;
 mod applications;
 mod arrows;
 mod embedded;

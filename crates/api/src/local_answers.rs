@@ -5,19 +5,17 @@ use std::time::Instant as SystemInstant;
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use watchfire::feature::Metrics;
+use watchfire::internal::{History, ReplicatedPresence, ShardAnswer, ShardQuestion};
 use watchfire_types::Instant;
 
 use super::kept_messages;
 use super::publish::Publisher;
 use super::question::{PresenceCounts, ProcessInfo, Question, summed};
 use super::repeats::{Repeats, RequestName};
-use crate::channel_api::{ShardAnswer, ShardQuestion};
-use crate::history::History;
-use crate::metrics::Metrics;
-use crate::presence::ReplicatedPresence;
 
 /// Answers questions about the clients of this process.
-pub(super) struct LocalAnswers {
+pub struct LocalAnswers {
     pub publisher: Publisher,
     pub presence: Arc<ReplicatedPresence>,
     pub metrics: Arc<Metrics>,

@@ -14,15 +14,14 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
+use watchfire::feature::CountersBy;
 
-use super::error::{CallError, Code};
+use super::error::{CallError, Code, respond};
 use super::keys::{Key, Keys};
 use super::methods::{Run, find};
-use super::metrics::ApiMetrics;
 use super::processes::Processes;
 use super::publish::{PublishCall, PublishMethod};
 use super::repeats::Answer;
-use super::respond::respond;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -32,10 +31,12 @@ const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 const OPENAPI: &str = include_str!("openapi.json");
 
 /// Answers calls.
-pub(super) struct Calls {
+pub struct Calls {
     pub keys: Keys,
     pub processes: Arc<Processes>,
-    pub metrics: ApiMetrics,
+    /// Requests that this process answered, by their method and result. The method is a name of the table
+    /// or `unknown`; the result is `ok`, `replayed` or the code of an error.
+    pub answered: CountersBy<2>,
     /// Bounds the calls that run at the same time, and with them the bodies in memory.
     pub running: Semaphore,
     pub body_bytes_max: usize,
@@ -49,7 +50,7 @@ struct BinaryTarget {
     event: String,
 }
 
-pub(super) fn routes(calls: Arc<Calls>) -> Router {
+pub fn routes(calls: Arc<Calls>) -> Router {
     Router::new()
         .route("/api/openapi.json", get(async || respond(StatusCode::OK, OPENAPI.to_owned())))
         .route("/api/{*method}", any(answer))
@@ -64,7 +65,7 @@ async fn answer(State(calls): State<Arc<Calls>>, request: Request) -> Response {
         Ok(Answer { is_replayed: true, .. }) => "replayed",
         Err(error) => error.code.as_str(),
     };
-    calls.metrics.count(name.unwrap_or("unknown"), label);
+    calls.answered.inc([name.unwrap_or("unknown"), label]);
     match result {
         Ok(Answer { body, is_replayed }) => {
             let mut response = respond(StatusCode::OK, body);

@@ -8,14 +8,14 @@ use serde::{Deserialize, Deserializer};
 use super::error::{CallError, Code};
 
 /// Parses the parameters of a call.
-pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, CallError> {
+pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, CallError> {
     serde_json::from_slice(body)
         .map_err(|error| CallError::new(Code::BadRequest, format!("cannot read the call: {error}")))
 }
 
 /// Reads a whole number. JSON has one kind of number, so `3.0` and `3e0` are whole too: JSON Schema
 /// calls them integers, and some languages write them.
-pub(super) fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+pub fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     deserializer.deserialize_any(WholeNumber)
 }
 

@@ -15,7 +15,7 @@ const ENTRY_BYTES: usize = 160;
 
 /// Bounds on what is kept.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RepeatLimits {
+pub struct RepeatLimits {
     pub period: Duration,
     pub keys_max: usize,
     pub bytes_max: usize,
@@ -23,21 +23,21 @@ pub(super) struct RepeatLimits {
 
 /// The name of a request: the name of its caller, and the name that the caller chose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct RequestName {
+pub struct RequestName {
     pub caller: String,
     pub key: String,
 }
 
 /// The answer to a request, and whether it was given before.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Answer {
+pub struct Answer {
     pub body: String,
     pub is_replayed: bool,
 }
 
 /// The answers to the requests of the last minutes.
 #[derive(Debug)]
-pub(super) struct Repeats {
+pub struct Repeats {
     limits: RepeatLimits,
     answers: HashMap<Arc<RequestName>, Kept>,
     /// All names, in the order in which they expire.

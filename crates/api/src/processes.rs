@@ -4,20 +4,19 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
-use watchfire_types::NodeId;
+use watchfire::feature::{ClusterPart, NodeId, PartLink, PendingResponse};
 
 use super::error::{CallError, Code};
 use super::local_answers::LocalAnswers;
 use super::publish::PublishCall;
 use super::question::Question;
 use super::repeats::Answer;
-use crate::cluster::{ClusterPart, PartLink, PendingResponse};
 
 /// How long the shards of this process have to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// All processes of the server, this one included.
-pub(super) struct Processes {
+pub struct Processes {
     pub link: PartLink,
     pub own: LocalAnswers,
 }

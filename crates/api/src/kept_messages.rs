@@ -1,12 +1,11 @@
 //! The answer of this process to a `history` call.
 
 use serde_json::{Value, json};
+use watchfire::internal::{Excerpt, History, Wanted};
 use watchfire_hub::history::Positioned;
 
-use crate::history::{Excerpt, History, Wanted};
-
 /// The answer of this process, which writes the log.
-pub(super) fn answer(history: &History, topic: &str, after: Option<&str>, limit: u32) -> String {
+pub fn answer(history: &History, topic: &str, after: Option<&str>, limit: u32) -> String {
     let wanted = match after {
         Some(text) => Wanted::After(text.parse().ok()),
         None => Wanted::Last(limit as usize),

@@ -9,12 +9,13 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use watchfire::Body;
+use watchfire::feature::{Endpoint, Metrics};
+use watchfire::internal::History;
 
 use super::error::{CallError, Code};
 use super::names::{ReservedTopics, check_event};
 use super::params::parse;
-use crate::channel_api::{Body, Endpoint};
-use crate::metrics::Metrics;
 
 /// Calls of one batch.
 const BATCH_CALLS_MAX: usize = 100;
@@ -27,7 +28,7 @@ const GROWTH_MAX: usize = 16;
 
 /// A method that publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum PublishMethod {
+pub enum PublishMethod {
     Publish,
     Broadcast,
     Batch,
@@ -35,7 +36,7 @@ pub(super) enum PublishMethod {
 
 /// A call of a publishing method, as its caller wrote it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct PublishCall<'a> {
+pub struct PublishCall<'a> {
     pub method: PublishMethod,
     /// Of a binary payload, which is the whole body: the topic and the event.
     #[serde(borrow)]
@@ -92,9 +93,11 @@ struct Allowance {
 }
 
 /// Publishes messages.
-pub(super) struct Publisher {
+pub struct Publisher {
     pub endpoint: Endpoint,
     pub metrics: Arc<Metrics>,
+    /// `None`: no topic has a history.
+    pub history: Option<Arc<History>>,
     pub reserved: ReservedTopics,
     pub body_bytes_max: usize,
 }
@@ -172,10 +175,8 @@ impl Publisher {
             let message = "the payload is not a JSON object; clients receive objects or bytes only";
             CallError::new(Code::PayloadInvalid, message)
         })?;
-        let keeps = |topic: &str| {
-            let history = self.endpoint.history_of(topic);
-            history.is_some_and(|history| history.has_by_own_rules(topic))
-        };
+        let history = self.history.as_ref();
+        let keeps = |topic: &str| history.is_some_and(|history| history.has_by_own_rules(topic));
         if let (Body::Binary(_), Some(topic)) = (&body, topics.iter().find(|topic| keeps(topic))) {
             let message =
                 format!("the topic {topic:?} has a history, which keeps JSON objects only");
@@ -223,51 +224,72 @@ fn json_body(payload: &RawValue) -> Body {
 
 /// Samples of the messages.
 #[cfg(test)]
-pub(super) fn samples() -> Vec<crate::cluster::Samples> {
+pub fn samples() -> Vec<watchfire::feature::Samples> {
     use PublishMethod::{Batch, Broadcast, Publish};
-    vec![crate::cluster::samples!(enum PublishMethod: Publish, Broadcast, Batch)]
+    vec![watchfire::message_samples!(enum PublishMethod: Publish, Broadcast, Batch)]
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use watchfire::feature::Part;
+    use watchfire::{RunningServer, Server, Settings};
+
     use super::*;
-    use crate::cluster::{Cluster, PartLink, PartName};
 
     /// A part with topics of its own.
     struct OwnPages;
 
-    static OWN_PAGES: std::sync::LazyLock<Arc<dyn crate::feature::Part>> =
-        std::sync::LazyLock::new(|| Arc::new(OwnPages));
-
-    impl crate::feature::Part for OwnPages {
+    impl Part for OwnPages {
         fn reserves(&self, topic: &str) -> bool {
             topic == "site" || topic.starts_with("page:")
         }
     }
 
-    fn publisher() -> Publisher {
-        let link = PartLink::new(&Arc::new(Cluster::alone()), PartName::own("endpoint"));
-        Publisher {
-            endpoint: Endpoint::unconnected(link, None),
-            metrics: Arc::default(),
-            reserved: ReservedTopics(vec![Arc::downgrade(&OWN_PAGES)]),
-            body_bytes_max: 1_000,
+    /// A server without clients, and a part with topics of its own.
+    struct Published {
+        server: RunningServer,
+        part: Arc<dyn Part>,
+    }
+
+    fn start() -> Published {
+        let mut settings = Settings::default();
+        settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+        settings.server.shards = 1;
+        let server = Server::new(settings).start().expect("the server starts");
+        Published { server, part: Arc::new(OwnPages) }
+    }
+
+    impl Published {
+        fn run_call(&self, call: &PublishCall<'_>) -> Result<Value, CallError> {
+            let reserved = ReservedTopics::default();
+            reserved.set_parts(std::slice::from_ref(&self.part));
+            let publisher = Publisher {
+                endpoint: self.server.endpoint().clone(),
+                metrics: Arc::default(),
+                history: None,
+                reserved,
+                body_bytes_max: 1_000,
+            };
+            publisher.run(call)
         }
-    }
 
-    fn run(method: PublishMethod, body: &str) -> Result<Value, CallError> {
-        publisher().run(&PublishCall { method, binary: None, body: body.as_bytes() })
-    }
+        fn run(&self, method: PublishMethod, body: &str) -> Result<Value, CallError> {
+            self.run_call(&PublishCall { method, binary: None, body: body.as_bytes() })
+        }
 
-    fn code(method: PublishMethod, body: &str) -> Code {
-        run(method, body).unwrap_err().code
+        fn code(&self, method: PublishMethod, body: &str) -> Code {
+            self.run(method, body).unwrap_err().code
+        }
     }
 
     #[test]
     fn a_call_is_checked_before_anything_is_published() {
+        let to = start();
         use PublishMethod::{Broadcast, Publish};
         let good = r#"{"topic":"rooms:1","event":"new_msg","payload":{"n":1}}"#;
-        assert_eq!(run(Publish, good), Ok(json!({})));
+        assert_eq!(to.run(Publish, good), Ok(json!({})));
         for (body, expected) in [
             ("", Code::BadRequest),
             ("[]", Code::BadRequest),
@@ -280,12 +302,12 @@ mod tests {
             (r#"{"topic":"t","event":"e","payload":"text"}"#, Code::PayloadInvalid),
             (r#"{"topic":"t","event":"e","payload":null}"#, Code::PayloadInvalid),
         ] {
-            assert_eq!(code(Publish, body), expected, "{body}");
+            assert_eq!(to.code(Publish, body), expected, "{body}");
         }
         let one_bad = r#"{"topics":["a","site"],"event":"e","payload":{}}"#;
-        assert_eq!(code(Broadcast, one_bad), Code::TopicInvalid);
+        assert_eq!(to.code(Broadcast, one_bad), Code::TopicInvalid);
         let none = r#"{"topics":[],"event":"e","payload":{}}"#;
-        assert_eq!(code(Broadcast, none), Code::BadRequest);
+        assert_eq!(to.code(Broadcast, none), Code::BadRequest);
     }
 
     #[test]
@@ -296,7 +318,7 @@ mod tests {
             {"info":{}},
             {"broadcast":{"topics":["a","b"],"event":"e","payload":{}}}
         ]}"#;
-        let response = run(PublishMethod::Batch, body).unwrap();
+        let response = start().run(PublishMethod::Batch, body).unwrap();
         let results = response["results"].as_array().unwrap();
         let codes = results.iter().map(|result| result["error"]["code"].as_str());
         let expected = [None, Some("topic_invalid"), Some("bad_request"), None];
@@ -305,32 +327,36 @@ mod tests {
 
     #[test]
     fn a_request_publishes_a_bounded_number_of_messages_and_bytes() {
+        let to = start();
         let topics = |count: usize| vec!["t"; count];
         let broadcast = |count, payload: &str| json!({ "topics": topics(count), "event": "e", "payload": { "p": payload } });
-        let run_broadcast =
-            |count, payload| run(PublishMethod::Broadcast, &broadcast(count, payload).to_string());
+        let run_broadcast = |count, payload| {
+            to.run(PublishMethod::Broadcast, &broadcast(count, payload).to_string())
+        };
         assert!(run_broadcast(1_000, "").is_ok());
         assert_eq!(run_broadcast(1_001, "").unwrap_err().code, Code::BadRequest);
         let long = "p".repeat(100);
         assert_eq!(run_broadcast(1_000, &long).unwrap_err().code, Code::PayloadTooLarge);
 
         let calls = vec![json!({ "broadcast": broadcast(600, "") }); 2];
-        let response = run(PublishMethod::Batch, &json!({ "calls": calls }).to_string()).unwrap();
+        let response =
+            to.run(PublishMethod::Batch, &json!({ "calls": calls }).to_string()).unwrap();
         assert_eq!(response["results"][0], json!({}));
         assert_eq!(response["results"][1]["error"]["code"], "payload_too_large");
         let many = vec![json!({ "publish": {} }); 101];
         let many = json!({ "calls": many }).to_string();
-        assert_eq!(code(PublishMethod::Batch, &many), Code::BadRequest);
+        assert_eq!(to.code(PublishMethod::Batch, &many), Code::BadRequest);
     }
 
     #[test]
     fn a_binary_payload_is_the_body() {
+        let to = start();
         let call = |topic| PublishCall {
             method: PublishMethod::Publish,
             binary: Some((topic, "e")),
             body: &[0, 255],
         };
-        assert_eq!(publisher().run(&call("t")), Ok(json!({})));
-        assert_eq!(publisher().run(&call("")).unwrap_err().code, Code::TopicInvalid);
+        assert_eq!(to.run_call(&call("t")), Ok(json!({})));
+        assert_eq!(to.run_call(&call("")).unwrap_err().code, Code::TopicInvalid);
     }
 }

@@ -1,16 +1,14 @@
-//! The errors of the API, as its callers receive them.
+//! The responses of the API, and its errors as callers receive them.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::respond::respond;
-
 /// The kind of an error. Callers match on it, so it is a closed set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Code {
+pub enum Code {
     Unauthorized,
     Forbidden,
     UnknownMethod,
@@ -63,7 +61,7 @@ impl Code {
 
 /// Why a call is not done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CallError {
+pub struct CallError {
     pub code: Code,
     pub message: String,
 }
@@ -77,6 +75,15 @@ impl CallError {
     pub fn to_json(&self) -> Value {
         json!({ "error": self })
     }
+}
+
+/// A response with a JSON body, which no cache keeps.
+pub fn respond(status: StatusCode, json: String) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "application/json; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (status, headers, json).into_response()
 }
 
 impl IntoResponse for CallError {

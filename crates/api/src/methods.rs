@@ -8,6 +8,7 @@ use std::pin::Pin;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use watchfire::ApiScope;
 
 use super::error::{CallError, Code};
 use super::names::check_id;
@@ -15,14 +16,13 @@ use super::params::{parse, whole_number};
 use super::processes::Processes;
 use super::publish::PublishMethod;
 use super::question::{PresenceCounts, ProcessInfo, Question, summed};
-use crate::settings::ApiScope;
 
 /// The entries in one answer of `history` and `topics`.
 const LIMIT_DEFAULT: u32 = 100;
 const LIMIT_MAX: u32 = 1_000;
 
 /// A method of the API: `POST /api/<name>`.
-pub(super) struct Method {
+pub struct Method {
     pub name: &'static str,
     /// The scope that a key needs.
     pub scope: ApiScope,
@@ -30,7 +30,7 @@ pub(super) struct Method {
 }
 
 /// The work of a method.
-pub(super) enum Run {
+pub enum Run {
     /// It publishes. With an `Idempotency-Key` it is done once.
     Publish(PublishMethod),
     /// It gets the JSON of the call and returns the JSON of the answer. Doing it again does no harm.
@@ -41,7 +41,7 @@ type Asking<'a> = Pin<Box<dyn Future<Output = Result<String, CallError>> + Send 
 
 /// All methods. A new one is a line here, a function, and an entry in `openapi.json`.
 #[rustfmt::skip] // A table.
-pub(super) const METHODS: &[Method] = &[
+pub const METHODS: &[Method] = &[
     Method { name: "publish", scope: ApiScope::Publish, run: Run::Publish(PublishMethod::Publish) },
     Method { name: "broadcast", scope: ApiScope::Publish, run: Run::Publish(PublishMethod::Broadcast) },
     Method { name: "batch", scope: ApiScope::Publish, run: Run::Publish(PublishMethod::Batch) },
@@ -55,7 +55,7 @@ pub(super) const METHODS: &[Method] = &[
 ];
 
 /// The method of a name.
-pub(super) fn find(name: &str) -> Option<&'static Method> {
+pub fn find(name: &str) -> Option<&'static Method> {
     METHODS.iter().find(|method| method.name == name)
 }
 

@@ -1,11 +1,11 @@
 //! Which topics, events and ids a caller may name.
 
-use std::sync::Weak;
+use std::sync::{Arc, OnceLock, Weak};
 
+use watchfire::feature::Part;
 use watchfire_types::{TOPIC_BYTES_MAX, Topic};
 
 use super::error::{CallError, Code};
-use crate::feature::Part;
 
 /// The longest event: its length is one byte in a binary frame.
 const EVENT_BYTES_MAX: usize = 255;
@@ -14,12 +14,18 @@ const ID_BYTES_MAX: usize = 1_024;
 
 /// Topics of the protocol, and those that a part of the server reserves. Their state is the server's own.
 /// The operator's part may hold the API.
-#[derive(Clone)]
-pub(super) struct ReservedTopics(pub Vec<Weak<dyn Part>>);
+#[derive(Default)]
+pub struct ReservedTopics(OnceLock<Vec<Weak<dyn Part>>>);
 
 impl ReservedTopics {
+    /// Sets the parts of the server, once.
+    pub fn set_parts(&self, parts: &[Arc<dyn Part>]) {
+        self.0.set(parts.iter().map(Arc::downgrade).collect()).ok();
+    }
+
     fn is_of_a_part(&self, topic: &str) -> bool {
-        self.0.iter().filter_map(Weak::upgrade).any(|part| part.reserves(topic))
+        let parts = self.0.get().into_iter().flatten();
+        parts.filter_map(Weak::upgrade).any(|part| part.reserves(topic))
     }
 
     /// Checks a topic that a caller names.
@@ -39,7 +45,7 @@ impl ReservedTopics {
 }
 
 /// Checks an event that a caller publishes.
-pub(super) fn check_event(event: &str) -> Result<(), CallError> {
+pub fn check_event(event: &str) -> Result<(), CallError> {
     let invalid = |message: String| Err(CallError::new(Code::EventInvalid, message));
     match event.len() {
         0 => return invalid("an event cannot be empty".into()),
@@ -58,7 +64,7 @@ pub(super) fn check_event(event: &str) -> Result<(), CallError> {
 }
 
 /// Checks the id of a socket.
-pub(super) fn check_id(id: &str) -> Result<(), CallError> {
+pub fn check_id(id: &str) -> Result<(), CallError> {
     match (1..=ID_BYTES_MAX).contains(&id.len()) {
         true => Ok(()),
         false => {
@@ -72,8 +78,6 @@ const _: () = assert!(TOPIC_BYTES_MAX == EVENT_BYTES_MAX, "both have a length of
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     /// A part with topics of its own.
@@ -92,8 +96,8 @@ mod tests {
     #[test]
     fn topics_of_the_server_and_bad_topics_are_refused() {
         let part: Arc<dyn Part> = Arc::new(Grids);
-        let (grids, none) =
-            (ReservedTopics(vec![Arc::downgrade(&part)]), ReservedTopics(Vec::new()));
+        let (grids, none) = (ReservedTopics::default(), ReservedTopics::default());
+        grids.set_parts(&[part.clone()]);
         assert_eq!(code(grids.check("grid:x")), Some(Code::TopicInvalid));
         assert_eq!(code(none.check("grid:x")), None, "a topic of an application");
         for topic in ["phoenix", "", "a\0b", "a\nb", "\u{85}", &"t".repeat(256)] {

@@ -8,7 +8,7 @@ use super::publish::PublishCall;
 
 /// A question to one process. The answer is JSON, of the type that stands beside it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Question<'a> {
+pub enum Question<'a> {
     /// The presences of the process's clients, as in a `presence_state`.
     Presence { topic: &'a str },
     /// [`PresenceCounts`]
@@ -35,7 +35,7 @@ pub(super) enum Question<'a> {
 
 /// The presences on a topic that a process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct PresenceCounts {
+pub struct PresenceCounts {
     /// Keys of all processes, as far as this process knows them. A process with subscribers of the topic
     /// knows all.
     pub keys: usize,
@@ -45,14 +45,14 @@ pub(super) struct PresenceCounts {
 
 /// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ProcessInfo {
+pub struct ProcessInfo {
     pub clients: u64,
     pub topics: u64,
     pub uptime_seconds: u64,
 }
 
 /// The topics of several answers in order, each with the sum of its subscribers.
-pub(super) fn summed(topics: impl IntoIterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
+pub fn summed(topics: impl IntoIterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for (topic, subscribers) in topics {
         *all.entry(topic).or_default() += subscribers;
@@ -62,9 +62,11 @@ pub(super) fn summed(topics: impl IntoIterator<Item = (String, u64)>) -> BTreeMa
 
 /// Samples of the questions and of the answers that this file defines.
 #[cfg(test)]
-pub(super) fn samples() -> Vec<crate::cluster::Samples> {
+pub fn samples() -> Vec<watchfire::feature::Samples> {
+    use watchfire::message_samples as samples;
+
     use super::publish::PublishMethod;
-    use crate::cluster::samples;
+
     let (caller, key, fingerprint) = ("c", "k", [7; 32]);
     let call = PublishCall { method: PublishMethod::Batch, binary: Some(("t", "e")), body: b"b" };
     vec![

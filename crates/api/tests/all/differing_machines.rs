@@ -10,21 +10,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tungstenite::{Message, WebSocket};
-use watchfire_channels::Payload;
-use watchfire_cluster::bus::{BusLimits, LocalBus};
-use watchfire_types::NodeId;
-
-use crate::cluster::{
-    Cluster, ClusterPart, PartLink, PartName, ProcessStarts, Receiver, Unanswered,
+use watchfire::feature::{
+    ClusterPart, Feature, FeatureError, Foundation, NodeId, Part, PartLink, PartName, Unanswered,
 };
-use crate::feature::{Feature, FeatureError, Foundation, Part};
-use crate::server::ProcessRole;
-use crate::{
-    Channel, ChannelRule, HandleIn, HistoryRule, JoinRule, Joined, Outcome, PublishRule, Refusal,
-    RunningServer, Server, Settings, Socket,
+use watchfire::{
+    Channel, ChannelRule, HandleIn, HistoryRule, JoinRule, Joined, Outcome, Payload, PublishRule,
+    Refusal, RunningServer, Server, Settings, Socket,
 };
+use watchfire_api::Api;
+use watchfire_cluster::bus::LocalBus;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 const SECRET: [u8; 32] = [7; 32];
@@ -137,22 +132,11 @@ fn base() -> Config {
 }
 
 fn start(node: u16, config: &Config) -> Machine {
-    let bus = Arc::new(LocalBus::start(NodeId(node), BusLimits::default()).expect("a bus"));
-    let receiving = bus.clone();
-    let (lost, _) = mpsc::unbounded_channel();
-    let starts = ProcessStarts::default();
-    let role = ProcessRole {
-        cluster: Cluster::among(bus.clone(), node..node + 1, 1_000, None, starts),
-        secret: SECRET,
-        on_parts: Box::new(move |cluster, parts| {
-            receiving.attach(Arc::new(Receiver::new(cluster.clone(), parts, lost)));
-        }),
-        ..ProcessRole::alone().expect("a role")
-    };
-    let server = Server::new(config.settings.clone()).channel("rooms:*", Rooms);
+    let server = Server::new(config.settings.clone()).with(Api::new()).channel("rooms:*", Rooms);
     let server = if config.has_notes { server.with(Notes) } else { server };
-    let server = server.start_as(role).expect("the machine starts");
-    Machine { server, bus, node: NodeId(node) }
+    let node = NodeId(node);
+    let (server, bus) = server.start_on_bus(node, SECRET).expect("the machine starts");
+    Machine { server, bus, node }
 }
 
 /// Links two machines, as NATS would.

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
+use watchfire::internal::TOKEN_BYTES_MIN;
+use watchfire::{ApiListen, ApiScope, ApiSettings, Settings};
 
 use super::error::{CallError, Code};
-use crate::settings::{ApiListen, ApiScope, ApiSettings, Settings, TOKEN_BYTES_MIN};
 
 /// The name of `api.key`.
 const NAME_OF_SHORT_FORM: &str = "api.key";
@@ -60,7 +61,7 @@ pub enum ApiKeyError {
 
 /// A key that the server accepts.
 #[derive(Debug)]
-pub(super) struct Key {
+pub struct Key {
     digest: [u8; 32],
     /// Names the caller: two callers may use the same `Idempotency-Key`.
     pub name: String,
@@ -69,7 +70,7 @@ pub(super) struct Key {
 
 /// All keys that the server accepts.
 #[derive(Debug)]
-pub(crate) struct Keys(Vec<Key>);
+pub struct Keys(Vec<Key>);
 
 impl Keys {
     /// The keys of the settings; `None` when the API is off.
@@ -114,7 +115,7 @@ impl Keys {
     }
 
     /// The key of a request.
-    pub(super) fn of_request(&self, headers: &HeaderMap) -> Result<&Key, CallError> {
+    pub fn of_request(&self, headers: &HeaderMap) -> Result<&Key, CallError> {
         let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let sent = header.and_then(|value| value.split_once(' '));
         let sent = sent.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
@@ -141,7 +142,7 @@ fn are_equal(a: &[u8; 32], b: &[u8; 32]) -> bool {
 
 impl Key {
     /// Refuses a call that the key does not allow.
-    pub(super) fn check(&self, scope: ApiScope, method: &str) -> Result<(), CallError> {
+    pub fn check(&self, scope: ApiScope, method: &str) -> Result<(), CallError> {
         match self.scopes.contains(&scope) {
             true => Ok(()),
             false => {
@@ -158,8 +159,9 @@ impl Key {
 
 #[cfg(test)]
 mod tests {
+    use watchfire::ApiKey;
+
     use super::*;
-    use crate::settings::ApiKey;
 
     const ONE: &str = "the-key-of-the-shop";
     const TWO: &str = "another-key-with-fewer-rights";

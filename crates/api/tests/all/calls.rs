@@ -8,10 +8,11 @@ use std::net::SocketAddr;
 use crate::support::{Client, admin_address, http, http_to, metric, settings};
 use serde_json::{Value, json};
 use watchfire::{
-    ApiKey, ApiKeyError, ApiListen, ApiScope, Channel, ChannelRule, Connected, HandleIn,
-    HistoryRule, JoinRule, Joined, Outcome, Payload, PublishRule, Refusal, Reply, RunningServer,
-    Server, Settings, Socket, StartError,
+    ApiKey, ApiListen, ApiScope, Channel, ChannelRule, Connected, HandleIn, HistoryRule, JoinRule,
+    Joined, Outcome, Payload, PublishRule, Refusal, Reply, RunningServer, Server, Settings, Socket,
+    StartError,
 };
+use watchfire_api::{Api, ApiKeyError};
 
 const KEY: &str = "a-key-with-every-scope";
 const READER: &str = "a-key-that-only-reads";
@@ -64,6 +65,7 @@ fn api_settings() -> Settings {
 fn application(settings: Settings) -> Server {
     Server::new(settings)
         .with(watchfire_operator::Operator::new())
+        .with(Api::new())
         .channel("rooms:*", Rooms)
         .channel("presence:*", Rooms)
         .on_connect(|connect| {
@@ -246,8 +248,29 @@ fn without_a_key_there_is_no_api() {
     assert_eq!(call(&server, "info", &json!({})).status, 404);
     let mut short = settings();
     short.api.key = "short".into();
-    let error = application(short).start().err();
-    assert!(matches!(error, Some(StartError::Api(ApiKeyError::Short { .. }))), "{error:?}");
+    let error = application(short.clone()).start().err().expect("the server does not start");
+    assert!(matches!(error.of_feature(), Some(ApiKeyError::Short { .. })), "{error:?}");
+    let error = application(short).check().err().expect("the check finds it, too");
+    assert!(matches!(error.of_feature(), Some(ApiKeyError::Short { .. })), "{error:?}");
+}
+
+#[test]
+fn a_server_that_was_not_given_the_feature_refuses_its_keys() {
+    let text = "cannot use the keys of [api]: this server has no feature \"api\"";
+    let error = Server::new(api_settings()).start().err().expect("the server does not start");
+    assert!(matches!(error, StartError::NoFeature { feature: "api", .. }), "{error:?}");
+    let error = Server::new(api_settings()).check().unwrap_err().to_string();
+    assert!(error.starts_with(text), "{error}");
+}
+
+#[test]
+fn the_limits_are_listed_while_there_is_a_key() {
+    let limits = |server: &RunningServer| parse(&support::get(server, "/limits")).json;
+    let on = limits(&start());
+    assert_eq!(on["api"]["requests_max"]["value"], 256);
+    assert!(on["limits"].is_object());
+    let off = limits(&application(settings()).start().expect("the server starts"));
+    assert_eq!(off.get("api"), Some(&Value::Null));
 }
 
 #[test]
@@ -560,6 +583,19 @@ fn the_history_of_a_topic_is_read_a_page_at_a_time() {
     let after = &page["position"];
     let rest = ok(&server, "history", &json!({ "topic": "news:1", "after": after }));
     assert_eq!((numbers(&rest), &rest["position"]), (vec![5], &last["position"]));
+
+    let bytes =
+        ["authorization: Bearer a-key-with-every-scope", "content-type: application/octet-stream"];
+    let bytes = request("/api/publish?topic=news:1&event=note", &bytes, "x");
+    let refused = parse(&http(&server, &bytes));
+    assert_eq!(
+        (refused.status, refused.code()),
+        (400, "payload_invalid"),
+        "a history has no bytes"
+    );
+    let mut late = client(&server, "late");
+    late.join("news:1", json!({ "history": { "last": 1 } }));
+    assert_eq!(late.receive()[4]["n"], 5, "a client receives it, too");
 
     // A number that no float holds is JSON.
     let text = r#"{"topic":"news:2","event":"note","payload":{"n":1e999}}"#;

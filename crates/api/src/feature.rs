@@ -1,0 +1,187 @@
+//! The HTTP API as a feature of a server: [`Api`].
+
+use std::sync::Arc;
+use std::time::Instant as SystemInstant;
+
+use axum::Router;
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use watchfire::feature::{
+    ClusterPart, CountersBy, Feature, FeatureError, Foundation, MetricWriter, Part, PartLink,
+    PartName, section_limits,
+};
+use watchfire::{ApiListen, Settings};
+use watchfire_types::Instant;
+
+use super::keys::Keys;
+use super::local_answers::LocalAnswers;
+use super::names::ReservedTopics;
+use super::processes::Processes;
+use super::publish::Publisher;
+use super::repeats::{RepeatLimits, Repeats};
+use super::requests::{Calls, routes};
+
+/// The name of the feature, of its section of the settings, and of its part.
+const NAME: &str = "api";
+
+/// A hash of samples of all messages between the parts of this crate in several processes. A part with another
+/// format is another part, which an older process does not have.
+const FORMAT: u64 = 0x257a_03b7_5890_e34e;
+
+/// The HTTP API, with which other programs publish and ask. Without a key in the settings it is off.
+#[derive(Debug, Default)]
+pub struct Api;
+
+impl Api {
+    /// The feature, which reads the settings of the section `api`.
+    pub fn new() -> Self {
+        Api
+    }
+}
+
+impl Feature for Api {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn check(&self, settings: &Settings) -> Result<Vec<String>, FeatureError> {
+        Keys::new(settings)?;
+        Ok(Vec::new())
+    }
+
+    fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
+        let keys = Keys::new(foundation.settings)?;
+        Ok(vec![Arc::new(ApiPart::new(foundation, keys))])
+    }
+}
+
+/// The HTTP API of one process.
+struct ApiPart {
+    processes: Arc<Processes>,
+    /// `None`: there is no key. The process only answers the questions of others.
+    calls: Option<Arc<Calls>>,
+    listen: ApiListen,
+    /// The rows of `GET /limits`; null without a key.
+    limits: Value,
+}
+
+impl ApiPart {
+    fn new(foundation: &Foundation<'_>, keys: Option<Keys>) -> Self {
+        let api = &foundation.settings.api;
+        let body_bytes_max = api.body_bytes_max as usize;
+        let history = foundation.history.cloned();
+        let own = LocalAnswers {
+            publisher: Publisher {
+                endpoint: foundation.endpoint.clone(),
+                metrics: foundation.metrics.clone(),
+                history: history.clone(),
+                reserved: ReservedTopics::default(),
+                body_bytes_max,
+            },
+            presence: foundation.presence.clone(),
+            metrics: foundation.metrics.clone(),
+            history,
+            repeats: Mutex::new(Repeats::new(RepeatLimits {
+                period: api.idempotency_period,
+                keys_max: api.idempotency_keys_max as usize,
+                bytes_max: api.idempotency_bytes_max as usize,
+            })),
+            started_at: SystemInstant::now(),
+        };
+        let link = PartLink::new(foundation.cluster, PartName::new(NAME, FORMAT));
+        let processes = Arc::new(Processes { link, own });
+        let limits = keys.is_some().then(|| section_limits(api)).into();
+        let calls = keys.map(|keys| Calls {
+            keys,
+            processes: processes.clone(),
+            answered: CountersBy::new(["method", "result"]),
+            running: Semaphore::new(api.requests_max as usize),
+            body_bytes_max,
+        });
+        ApiPart { processes, calls: calls.map(Arc::new), listen: api.listen, limits }
+    }
+
+    fn routes_at(&self, listen: ApiListen) -> Option<Router> {
+        let calls = self.calls.as_ref().filter(|_| self.listen == listen)?;
+        Some(routes(calls.clone()))
+    }
+}
+
+impl Part for ApiPart {
+    fn routes(self: Arc<Self>) -> Router {
+        self.routes_at(ApiListen::Public).unwrap_or_default()
+    }
+
+    fn keyed_operator_routes(self: Arc<Self>) -> Option<Router> {
+        self.routes_at(ApiListen::Admin)
+    }
+
+    fn describe_limits(&self, _: Option<&str>, response: &mut Map<String, Value>) {
+        response.insert(NAME.to_owned(), self.limits.clone());
+    }
+
+    fn cluster_parts(self: Arc<Self>) -> Vec<Arc<dyn ClusterPart>> {
+        vec![self.processes.clone()]
+    }
+
+    fn see_all(&self, parts: &[Arc<dyn Part>]) {
+        self.processes.own.publisher.reserved.set_parts(parts);
+    }
+
+    fn handle_tick(&self, _: Instant) {
+        let own = &self.processes.own;
+        own.repeats.lock().expire(own.now());
+    }
+
+    fn write_metrics(&self, writer: &mut MetricWriter) {
+        if let Some(calls) = &self.calls {
+            writer.counters("api_requests", "Requests of the API", &calls.answered);
+        } else if self.processes.link.cluster().is_alone() {
+            return;
+        }
+        let (keys, bytes) = self.processes.own.repeats.lock().size();
+        writer.gauge("api_idempotency_keys", "Answers kept for repeats", keys as u64);
+        writer.gauge("api_idempotency_bytes", "Bytes of answers kept for repeats", bytes as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use watchfire::feature::format_of;
+    use watchfire::message_samples as samples;
+
+    use super::super::error::{CallError, Code};
+    use super::super::repeats::Answer;
+    use super::super::{publish, question};
+    use super::*;
+
+    /// Counted up when a message has another meaning, and its bytes are the same.
+    const MEANING: u64 = 1;
+
+    #[test]
+    fn the_format_changes_with_every_message_between_processes() {
+        let mut all = question::samples();
+        all.extend(publish::samples());
+        all.push(samples!(json Result<Answer, CallError>:
+            Ok(Answer { body: "b".into(), is_replayed: true }),
+            Err(CallError::new(Code::TooMany, "m")),
+        ));
+        let format = format!("{:#018x}", format_of(MEANING, &all));
+        assert_eq!(format, format!("{FORMAT:#018x}"), "set FORMAT to the first value");
+    }
+
+    /// Every number of the section is listed, also the fixed ones.
+    #[test]
+    fn every_limit_of_the_api_is_listed() {
+        let settings = Settings::default().api;
+        let listed = section_limits(&settings);
+        let table = toml::Table::try_from(&settings).expect("settings are a table");
+        let numbers = table.iter().filter(|(_, value)| value.is_integer());
+        for name in numbers.map(|(name, _)| &name[..]).chain(["requests_max"]) {
+            let limit = &listed[name];
+            assert!(limit["value"].is_u64() && limit["when_reached"].is_string(), "{name}");
+        }
+        assert_eq!(listed.as_object().expect("an object").len(), 4);
+    }
+}
