@@ -64,6 +64,7 @@ mod balancing;
 mod connection_view;
 mod count;
 mod counters;
+mod forwarded;
 mod handler;
 mod handoff;
 mod head;
@@ -93,6 +94,9 @@ pub use balancing::ConnectionBalancer;
 pub use connection_view::{ConnectionState, ConnectionView};
 pub use count::{Count, Histogram, HistogramTotals};
 pub use counters::{CloseCause, SocketCounters, SocketHistograms, SocketTotals};
+pub use forwarded::{
+    ForwardedClient, ForwardingHeader, ForwardingProxies, NetworkError, is_forwarding_header,
+};
 pub use handler::{Route, SocketHandler};
 pub use handoff::{Adopter, ClientAddress, HandoffConnection, HandoffTarget};
 pub use head::{HeadError, HeadSlots, RequestHead, UpgradeRefusal};

@@ -17,7 +17,7 @@ use watchfire_types::ShardId;
 
 use crate::channel_api::ShardMessage;
 use crate::hooks::{ConnectReply, ConnectVerdict};
-use crate::proxies::{RequestedHost, is_proxy_header};
+use crate::proxies::{RequestedHost, is_forwarding_header};
 use crate::shard::{Admitted, CONTENT_TYPE, ConnectRefusal, ConnectRequest, Shared, origin_of};
 use crate::token::{TokenKey, request_token};
 
@@ -168,7 +168,7 @@ async fn options(headers: HeaderMap) -> Response {
     let answer = response.headers_mut();
     let wanted = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let names_client = |names: &HeaderValue| match names.to_str() {
-        Ok(names) => names.split(',').any(is_proxy_header),
+        Ok(names) => names.split(',').any(is_forwarding_header),
         Err(_) => true,
     };
     if let Some(wanted) = wanted.filter(|names| !names_client(names)) {
