@@ -3,12 +3,12 @@
 
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { statSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 import { launch } from '../../tests/interop/lib/chromium.mjs'
+import { newFolder } from '../../tests/interop/lib/folders.mjs'
 import { startWatchfire } from '../../tests/interop/lib/server.mjs'
 
 const TARGET = fileURLToPath(new URL('share-open-gone.webp', import.meta.url))
@@ -17,7 +17,7 @@ const WINDOW = { width: 520, height: 640 }
 const TEXT = '# Tonight\n\nThe boat leaves at *nine*.\nBring a lamp.\n'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
-const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-pictures-'))
+const folder = newFolder()
 // A slow relay, so that the panel of a page shows a transfer in progress.
 const server = await startWatchfire({
   settings: { 'server.drain_period': '100ms', 'limits.relay_bytes_per_second_per_page': 4_000_000 },
@@ -32,7 +32,6 @@ try {
 } finally {
   await Promise.all(browsers.map((browser) => browser.close()))
   await server.stop()
-  rmSync(folder, { recursive: true })
 }
 
 /** The home page in light, a page in dark, and the panel of a page that is being fetched. */

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 
 import { startWatchfire } from '../lib/server.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
-import { newVisitor, cidOf, WAIT_MS, startServer } from './page-driver.mjs'
+import { newVisitor, cidOf, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
 import { file, generated } from './fixtures.mjs'
 
 const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
@@ -78,7 +78,7 @@ test('the share button opens the share sheet of the system, which the person may
 
 test('a tab shares several pages, lists each of them, and stops sharing each on request', async (t) => {
   const server = await startServer(t, { settings: { 'channels.open_rooms': true } })
-  const [a, b, keeper] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  const [a, b, keeper] = await newVisitors(t, server, 3)
   const links = [await a.sharePage({ text: '# One' }), await b.sharePage({ files: [file('two.bin', generated(3_000_000))] })]
   const { tab } = keeper
   await keeper.goTo('/#kept')
@@ -138,8 +138,7 @@ test('a tab shares several pages, lists each of them, and stops sharing each on 
 })
 
 test('a switch sets whether a page stays shared when its reader opens another view', async (t) => {
-  const server = await startServer(t)
-  const [maker, reader] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [maker, reader] = await newVisitors(t, await startServer(t), 2)
   const link = await maker.sharePage({ text: 'To keep or not.' })
   await reader.goTo(link)
   await reader.waitForStatus('Held by 2 tabs')
@@ -215,8 +214,7 @@ test('the home page paints with a first load within the budget, and the app can 
 })
 
 test('the skip link moves the focus and leaves the address unchanged', async (t) => {
-  const server = await startServer(t)
-  const [maker, person] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [maker, person] = await newVisitors(t, await startServer(t), 2)
   const link = await maker.sharePage({ text: 'Skip to it.' })
   // The skip link must keep the fragment, which may hold a name or a key.
   await person.goTo(link)

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 
 import { withTimeout } from '../lib/deadlines.mjs'
-import { newVisitor, cidOf, WAIT_MS, startServer } from './page-driver.mjs'
+import { newVisitor, cidOf, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
 
 const vectors = JSON.parse(readFileSync(new URL('../../vectors/cids.json', import.meta.url), 'utf8'))
@@ -20,7 +20,7 @@ const STORY = {
 
 test('a page with a picture passes from one visitor to the next, is gone with its last holder, and can be shared again', async (t) => {
   const server = await startServer(t)
-  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [a, b] = await newVisitors(t, server, 2)
   const assertShown = async (person) => {
     await person.waitForText('We sat until the last ember.')
     assert.deepEqual(await person.waitForPicture('cat'), [64, 48])
@@ -50,8 +50,7 @@ test('a page with a picture passes from one visitor to the next, is gone with it
 })
 
 test('links carry the CIDs that kubo computes for the same content', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   const known = vectors.texts.find(({ text, profile }) => text.startsWith('# A page') && profile === 'unixfs-v1-2025')
   const written = await person.sharePage({ text: known.text })
   assert.equal(cidOf(written), known.cid)
@@ -71,7 +70,7 @@ test('links carry the CIDs that kubo computes for the same content', async (t) =
 test('waiting visitors are notified at once when the last holder leaves midway, and again when one returns', async (t) => {
   const settings = { 'limits.relay_bytes_per_second_per_peer': 524_288 }
   const server = await startServer(t, { settings })
-  const [holder, seeker] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, seeker] = await newVisitors(t, server, 2)
   const film = { files: [file('film.bin', picture(1600, 1200, { noise: 3 }))] }
   const link = await holder.sharePage(film)
   await seeker.goTo(link)
@@ -88,7 +87,7 @@ test('waiting visitors are notified at once when the last holder leaves midway, 
 
 test('a visitor who waits for an unavailable page sees it as soon as a peer shares it', async (t) => {
   const server = await startServer(t)
-  const [first, waiting] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [first, waiting] = await newVisitors(t, server, 2)
   const link = await first.sharePage({ text: 'A short one.' })
   await first.leave()
   await waiting.goTo(link)
@@ -100,8 +99,7 @@ test('a visitor who waits for an unavailable page sees it as soon as a peer shar
 })
 
 test('the viewer and holder counts are the same for all viewers and stay correct', async (t) => {
-  const server = await startServer(t)
-  const [a, b, c] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  const [a, b, c] = await newVisitors(t, await startServer(t), 3)
   const link = await a.sharePage({ text: 'Count the watchers.' })
   await a.waitForStatus('Only you are here')
   await a.waitForStatus('Only you have this page')
@@ -126,8 +124,7 @@ test('the viewer and holder counts are the same for all viewers and stay correct
 })
 
 test('a holder whose browser is killed is removed as soon as its sockets close', async (t) => {
-  const server = await startServer(t)
-  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [a, b] = await newVisitors(t, await startServer(t), 2)
   const link = await a.sharePage({ text: 'Suddenly alone.' })
   await b.goTo(link)
   await b.waitForStatus('Held by 2 tabs')
@@ -136,8 +133,7 @@ test('a holder whose browser is killed is removed as soon as its sockets close',
 })
 
 test('the home page shows how many people are on the site', async (t) => {
-  const server = await startServer(t)
-  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [a, b] = await newVisitors(t, await startServer(t), 2)
   await a.goTo('/')
   await a.waitForText('Only you are here now')
   await b.goTo('/chat')
@@ -147,8 +143,7 @@ test('the home page shows how many people are on the site', async (t) => {
 })
 
 test('a page stays shared while its holder opens another view of the site', async (t) => {
-  const server = await startServer(t)
-  const [keeper, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [keeper, visitor] = await newVisitors(t, await startServer(t), 2)
   const link = await keeper.sharePage({ text: 'Kept burning.' })
   await keeper.tab.getByRole('link', { name: 'Watchfire' }).click()
   await keeper.waitForText('Burning in this tab')
@@ -160,8 +155,7 @@ test('a page stays shared while its holder opens another view of the site', asyn
 })
 
 test('a link without a valid CID shows an error', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   const v0 = 'QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH'
   const cut = 'bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyk'
   for (const wrong of ['hello', cut, 'bafk%00%ff', '..%2f..%2fetc', 'b'.repeat(3000), 'zdj7', '%F0%9F%94%A5']) {

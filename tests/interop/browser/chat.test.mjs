@@ -4,11 +4,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
-import { newVisitor, startServer } from './page-driver.mjs'
+import { newVisitor, startServer, newVisitors } from './page-driver.mjs'
 
 test('two people chat in a room, and a third person in another room receives nothing', async (t) => {
-  const server = await startServer(t, { settings: { 'channels.open_rooms': true } })
-  const [ann, bob, eve] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  const [ann, bob, eve] = await newVisitors(t, await startServer(t, { settings: { 'channels.open_rooms': true } }), 3)
   for (const { person, name, room } of [
     { person: ann, name: 'Ann', room: 'camp' },
     { person: bob, name: 'Bob', room: 'camp' },

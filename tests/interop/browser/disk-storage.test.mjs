@@ -1,15 +1,15 @@
 // Received blocks are stored on the browser's disk: they survive a reload, and are removed with the page.
 
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, stat, utimes, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 
 import { BY_RELAY_ONLY, launchWithProfile } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { ageClosedTabs, bytesOnDisk, filesOnDisk } from './browser-storage.mjs'
-import { addressOf, newVisitor, WAIT_MS, PageDriver, startServer } from './page-driver.mjs'
+import { addressOf, newVisitor, WAIT_MS, PageDriver, startServer, newVisitors } from './page-driver.mjs'
 import { generated } from './fixtures.mjs'
 import { sha256 } from '../lib/hashes.mjs'
 
@@ -18,14 +18,13 @@ const FILM = generated(24 * MIB)
 /** Bytes of blocks that a reload may lose: those in transit, and those of the last half second. */
 const LOST_BYTES_MAX = 8 * MIB
 
-const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-after(() => rm(folder, { recursive: true }))
+const folder = newFolder()
 const film = { files: [path.join(folder, 'film.bin')] }
 await writeFile(film.files[0], FILM)
 
 test('a reload keeps the stored blocks and requests only the rest', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 4 * MIB } })
-  const [holder, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, visitor] = await newVisitors(t, server, 2)
   await visitor.goTo(await holder.sharePage(film))
   await visitor.waitForText(/[56]\d% · /)
   await visitor.tab.reload()
@@ -38,8 +37,7 @@ test('a reload keeps the stored blocks and requests only the rest', async (t) =>
 })
 
 test('blocks stored before a reload are served to others, even though their first holder has left', async (t) => {
-  const server = await startServer(t)
-  const [holder, visitor, late] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, visitor, late] = await newVisitors(t, await startServer(t), 3)
   const link = await holder.sharePage(film)
   await visitor.goTo(link)
   await visitor.waitUntilComplete()
@@ -54,7 +52,7 @@ test('blocks stored before a reload are served to others, even though their firs
 
 test('a block that was damaged on disk is fetched again and never shown', async (t) => {
   const server = await startServer(t)
-  const [holder, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, visitor] = await newVisitors(t, server, 2)
   await visitor.goTo(await holder.sharePage(film))
   await visitor.waitUntilComplete()
   await waitUntil(async () => (await bytesOnDisk(visitor)) > 24 * MIB, 'the whole page is on disk', WAIT_MS)
@@ -76,8 +74,7 @@ test('a block that was damaged on disk is fetched again and never shown', async 
 })
 
 test('a page that is no longer shared is removed from disk at once, and that of another tab is not', async (t) => {
-  const server = await startServer(t)
-  const [holder, one] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, one] = await newVisitors(t, await startServer(t), 2)
   const link = await holder.sharePage(film)
   const two = await one.openAnotherTab()
   for (const person of [one, two]) {
@@ -92,8 +89,7 @@ test('a page that is no longer shared is removed from disk at once, and that of 
 })
 
 test('blocks of a closed tab are removed by the next page of the site, one minute later', async (t) => {
-  const server = await startServer(t)
-  const [holder, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, visitor] = await newVisitors(t, await startServer(t), 2)
   await visitor.goTo(await holder.sharePage(film))
   await visitor.waitUntilComplete()
   const other = await visitor.openAnotherTab()
@@ -108,8 +104,7 @@ test('blocks of a closed tab are removed by the next page of the site, one minut
 
 test('without disk access the browser keeps the page in memory and shows a notice', async (t) => {
   const server = await startServer(t)
-  const profile = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-  t.after(() => rm(profile, { recursive: true, maxRetries: 5 }))
+  const profile = newFolder(t)
   await mkdir(path.join(profile, 'Default'))
   // As with a browser setting that lets sites store nothing.
   const preferences = { profile: { default_content_setting_values: { cookies: 2 } } }
@@ -133,7 +128,7 @@ test('without disk access the browser keeps the page in memory and shows a notic
 
 test('a full disk is reported, and the page still loads', async (t) => {
   const server = await startServer(t)
-  const [holder, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, visitor] = await newVisitors(t, server, 2)
   await visitor.goTo('/')
   const devtools = await visitor.tab.context().newCDPSession(visitor.tab)
   await devtools.send('Storage.overrideQuotaForOrigin', { origin: addressOf(server), quotaSize: 12 * MIB })
@@ -149,7 +144,7 @@ test('a shared file that changes on disk is reported and withdrawn, and no wrong
   const [one, two] = [path.join(folder, 'changed.bin'), path.join(folder, 'notes.txt')]
   await writeFile(one, FILM)
   await writeFile(two, 'These stay.')
-  const [holder, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, visitor] = await newVisitors(t, server, 2)
   const link = await holder.sharePage({ files: [one, two] })
   // The same size and time but other bytes, which only the hash reveals.
   const wrong = Buffer.from(FILM)

@@ -1,13 +1,13 @@
 // Drops files and folders from disk on a page, as a person does.
 
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+
+import { newFolder } from '../lib/folders.mjs'
 
 /** Writes files below a folder that is removed when the test ends. A name that ends with a slash is an empty folder. */
 export async function folderOf(t, files) {
-  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-  t.after(() => rm(folder, { recursive: true }))
+  const folder = newFolder(t)
   for (const [name, content] of Object.entries(files)) {
     const place = path.join(folder, name)
     await mkdir(name.endsWith('/') ? place : path.dirname(place), { recursive: true })

@@ -5,13 +5,12 @@ import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
-import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
+import { newVisitor, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
 import { file, generated, picture, sound } from './fixtures.mjs'
 
 /** Shares one file in one browser and opens it in another. */
 async function shareAndOpen(t, name, content) {
-  const server = await startServer(t)
-  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const link = await sharer.sharePage({ files: [file(name, content)] })
   await visitor.goTo(link)
   await visitor.waitUntilComplete()
@@ -19,8 +18,7 @@ async function shareAndOpen(t, name, content) {
 }
 
 test('Markdown is rendered', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   await person.sharePage({ text: '# Title\n\n- one\n- **two**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n' })
   const shown = person.tab.locator('.prose')
   await shown.getByRole('heading', { name: 'Title' }).waitFor()
@@ -58,8 +56,7 @@ test('audio can be played', async (t) => {
 })
 
 test('a video can be played', async (t) => {
-  const server = await startServer(t)
-  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const link = await sharer.sharePage({ files: [file('film.webm', await recordFilm(sharer))] })
   await visitor.goTo(link)
   await visitor.waitUntilComplete()
@@ -79,8 +76,7 @@ test('a file that cannot be shown can be saved with its bytes and name unchanged
 })
 
 test('several files are listed, and each can be opened and saved', async (t) => {
-  const server = await startServer(t)
-  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const files = [file('one.txt', 'First words.'), file('two.txt', 'Second words.'), file('three.md', '# Third')]
   await visitor.goTo(await sharer.sharePage({ files }))
   await visitor.waitForText('3 files')
@@ -94,8 +90,7 @@ test('several files are listed, and each can be opened and saved', async (t) => 
 })
 
 test('an empty file, and a name in any script, can be shared', async (t) => {
-  const server = await startServer(t)
-  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   await visitor.goTo(await sharer.sharePage({ files: [file('Grüße 世界 🔥.txt', 'Hallo')] }))
   await visitor.waitForText('Hallo')
   await visitor.waitForText('Grüße 世界 🔥.txt')

@@ -1,14 +1,12 @@
 // Pages with one large file, and the panel that shows where its blocks are.
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { after } from 'node:test'
 
+import { newFolder } from '../lib/folders.mjs'
 import { generated } from './fixtures.mjs'
 
-const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-after(() => rm(folder, { recursive: true }))
+const folder = newFolder()
 
 /** A file on disk, because passing a large one through the browser's remote control takes too long. */
 export async function film(bytes) {

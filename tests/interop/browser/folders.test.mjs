@@ -1,12 +1,11 @@
 // Folders as people have them: very large ones, web sites, old encodings, without files.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
-import { promisify } from 'node:util'
 
+import { run } from '../lib/program.mjs'
 import { binary } from '../lib/server.mjs'
 import { shareFolder } from '../lib/shared-folder.mjs'
 import { drop, folderOf } from './dropped-files.mjs'
@@ -69,7 +68,7 @@ test('a dropped folder is the page: a site in its own encoding, with the CID of 
   await sharer.waitForText('mysite/notes.txt')
   await sharer.tab.getByRole('button', { name: 'Light this page' }).click()
   const link = await sharer.sharedLink()
-  const { stdout } = await promisify(execFile)(binary('watchfire'), ['cid', path.join(place, 'mysite')])
+  const { stdout } = await run(binary('watchfire'), ['cid', path.join(place, 'mysite')])
   assert.equal(cidOf(link), stdout.split(/\s/)[0])
   assert.match(link, /#filename=mysite$/)
 

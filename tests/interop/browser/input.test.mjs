@@ -6,12 +6,11 @@ import { test } from 'node:test'
 
 import { withTimeout } from '../lib/deadlines.mjs'
 import { drop, folderOf } from './dropped-files.mjs'
-import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
+import { newVisitor, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
 import { picture } from './fixtures.mjs'
 
 test('a folder dropped anywhere on the home page becomes a page with its files', async (t) => {
-  const server = await startServer(t)
-  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const folder = await folderOf(t, {
     'trip/index.md': '# The trip\n\n![us](pictures/us.png)\n',
     'trip/pictures/us.png': picture(40, 30),
@@ -31,8 +30,7 @@ test('a folder dropped anywhere on the home page becomes a page with its files',
 
 test('a page is not created while a dropped folder is still being read', async (t) => {
   const folder = await folderOf(t, { 'trip/day/notes.txt': 'The second day.' })
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   await person.goTo('/')
   await person.tab.evaluate(() => {
     const { webkitGetAsEntry } = DataTransferItem.prototype
@@ -58,8 +56,7 @@ test('a page is not created while a dropped folder is still being read', async (
 })
 
 test('a picture pasted into the text becomes part of the page, and cells of a spreadsheet are text', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   await person.goTo('/')
   await person.compose({ text: 'Look at this:' })
   // Returns whether the browser pastes the text itself.
@@ -83,8 +80,7 @@ test('a picture pasted into the text becomes part of the page, and cells of a sp
 })
 
 test('the copied link is the link that is shown', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server, { permissions: ['clipboard-read', 'clipboard-write'] })
+  const person = await newVisitor(t, await startServer(t), { permissions: ['clipboard-read', 'clipboard-write'] })
   const link = await person.sharePage({ text: 'Copy me.' })
   await person.tab.getByRole('button', { name: 'Copy link' }).click()
   await person.waitForText('Copied')
@@ -93,8 +89,7 @@ test('the copied link is the link that is shown', async (t) => {
 })
 
 test('a reloaded page is loaded again from the peers that still have it', async (t) => {
-  const server = await startServer(t)
-  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [a, b] = await newVisitors(t, await startServer(t), 2)
   const link = await a.sharePage({ text: 'Come back to me.' })
   await b.goTo(link)
   await b.waitForStatus('Held by 2 tabs')
@@ -104,8 +99,7 @@ test('a reloaded page is loaded again from the peers that still have it', async 
 })
 
 test('the browser asks before the only copy is closed, and not when there is another', async (t) => {
-  const server = await startServer(t)
-  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [a, b] = await newVisitors(t, await startServer(t), 2)
   const link = await a.sharePage({ text: 'Do not lose me.' })
   await a.tab.getByText('Do not lose me.').first().click()
   const opened = a.tab.waitForEvent('dialog')
@@ -124,8 +118,7 @@ test('the browser asks before the only copy is closed, and not when there is ano
 })
 
 test('going back and forth between pages keeps each of them unchanged', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   const first = await person.sharePage({ text: 'The first.' })
   await person.tab.getByRole('link', { name: 'Watchfire' }).click()
   await person.compose({ text: 'The second.' })

@@ -24,8 +24,7 @@ const CONTROLS = new Set([
 const CONTRAST_MIN = 4.5
 
 test('every control and picture has an accessible name', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   const assertNamed = async (where) => {
     const session = await person.tab.context().newCDPSession(person.tab)
     const { nodes } = await session.send('Accessibility.getFullAXTree')
@@ -61,8 +60,7 @@ test('every control and picture has an accessible name', async (t) => {
 })
 
 test('a page can be shared with the keyboard alone', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   await person.goTo('/')
   await person.waitForText('Up to')
   const { keyboard } = person.tab
@@ -86,8 +84,7 @@ test('a page can be shared with the keyboard alone', async (t) => {
 })
 
 test('the focused control is visibly focused', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   await person.goTo('/')
   await person.waitForText('Up to')
   const seen = new Set()
@@ -113,8 +110,7 @@ test('the focused control is visibly focused', async (t) => {
 
 for (const colorScheme of ['light', 'dark']) {
   test(`text has enough contrast in the ${colorScheme} theme`, async (t) => {
-    const server = await startServer(t, { settings: { 'channels.open_rooms': true } })
-    const person = await newVisitor(t, server, { colorScheme })
+    const person = await newVisitor(t, await startServer(t, { settings: { 'channels.open_rooms': true } }), { colorScheme })
     const faint = []
     const check = async (where) => faint.push(...(await person.tab.evaluate(faintTexts, CONTRAST_MIN)).map((words) => `${where}: ${words}`))
     await person.goTo('/')

@@ -1,20 +1,18 @@
 // Languages: every text is in the catalogue, right-to-left layout works, and one file adds a language.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 
+import { newFolder } from '../lib/folders.mjs'
+import { run } from '../lib/program.mjs'
 import { newVisitor, startServer } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
 
 const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
 const WEB = fileURLToPath(new URL('../../../web', import.meta.url))
-const run = promisify(execFile)
 
 /** In the page: visible or spoken texts in plain letters. The pseudo-language changes all letters of our texts. */
 function untranslatedTexts() {
@@ -87,8 +85,7 @@ test('no text is missing from the catalogue', async (t) => {
 })
 
 test('a right-to-left language is laid out from right to left', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server, { locale: 'ar-XB', viewport: { width: 390, height: 780 } })
+  const person = await newVisitor(t, await startServer(t), { locale: 'ar-XB', viewport: { width: 390, height: 780 } })
   const main = person.tab.getByRole('main')
   const fits = async (where) => {
     const layout = await person.tab.evaluate(() => {
@@ -117,8 +114,7 @@ test('a right-to-left language is laid out from right to left', async (t) => {
 
 /** Builds the web app with one more language file; returns the folder of the build. */
 async function builtWith(t, tag, change) {
-  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-language-'))
-  t.after(() => rm(folder, { recursive: true, force: true }))
+  const folder = newFolder(t)
   for (const name of await readdir(WEB)) {
     if (name !== 'node_modules' && name !== 'dist') await cp(path.join(WEB, name), path.join(folder, name), { recursive: true })
   }

@@ -3,14 +3,13 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { test } from 'node:test'
 
 import { BY_RELAY_ONLY, launchWithProfile } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { bytesOnDisk } from './browser-storage.mjs'
 import { newVisitor, PageDriver, startServer } from './page-driver.mjs'
 import { sha256OfFile } from '../lib/hashes.mjs'
@@ -25,8 +24,7 @@ const SAMPLE_MS = 50
 const HEAP_SAMPLE_MS = 250
 
 test('a large file passes from one person to another without accumulating in the server or in a tab', async (t) => {
-  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-  t.after(() => rm(folder, { recursive: true, maxRetries: 5 }))
+  const folder = newFolder(t)
   const original = path.join(folder, 'film.bin')
   await pipeline(noise(FILE_BYTES), createWriteStream(original))
 

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 
 import { waitUntil } from '../lib/deadlines.mjs'
-import { listen } from '../lib/listen.mjs'
+import { closeServer, listen } from '../lib/listen.mjs'
 
 const CALLED_MS = 15_000
 
@@ -38,9 +38,8 @@ export async function startLeakDetector(t) {
   const [httpPort] = await Promise.all([listen(http), once(udp, 'listening')])
 
   t.after(() => {
-    http.closeAllConnections()
-    http.close()
     udp.close()
+    return closeServer(http)
   })
 
   return {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { blocksOf } from './bitswap-messages.mjs'
-import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
+import { newVisitor, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
 import { honestHolder, joinPage } from './raw-peer.mjs'
 import { file, generated } from './fixtures.mjs'
 
@@ -13,7 +13,7 @@ const MIB = 1024 * 1024
 test('a low relay limit makes a page slower, and no error is shown', async (t) => {
   const settings = { 'limits.relay_bytes_per_second_per_peer': MIB }
   const server = await startServer(t, { settings })
-  const [holder, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, visitor] = await newVisitors(t, server, 2)
   const link = await holder.sharePage({ files: [file('film.bin', generated(5 * MIB))] })
   const opened = performance.now()
   await visitor.goTo(link)
@@ -30,7 +30,7 @@ test('a low relay limit makes a page slower, and no error is shown', async (t) =
 
 test('after a restart of the server every tab reconnects and its pages can be opened again', async (t) => {
   const first = await startServer(t)
-  const [holder, other] = [await newVisitor(t, first), await newVisitor(t, first)]
+  const [holder, other] = await newVisitors(t, first, 2)
   const link = await holder.sharePage({ text: 'Still burning.' })
   await other.goTo(link)
   await other.waitForStatus('Held by 2 tabs')
@@ -53,7 +53,7 @@ test('after a restart of the server every tab reconnects and its pages can be op
 test('a transfer that a restart interrupts continues where it was', async (t) => {
   const settings = { 'limits.relay_bytes_per_second_per_peer': 2 * MIB }
   const first = await startServer(t, { settings })
-  const [holder, visitor] = [await newVisitor(t, first), await newVisitor(t, first)]
+  const [holder, visitor] = await newVisitors(t, first, 2)
   const link = await holder.sharePage({ files: [file('film.bin', generated(12 * MIB))] })
   await visitor.goTo(link)
   await visitor.waitForText(/(1\d|[2-9]\d)% · /)
@@ -65,8 +65,7 @@ test('a transfer that a restart interrupts continues where it was', async (t) =>
 })
 
 test('limits are shown before sharing, and a page above one is rejected with the limit named', async (t) => {
-  const server = await startServer(t, { settings: { 'limits.page_bytes_max': 2 * MIB } })
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t, { settings: { 'limits.page_bytes_max': 2 * MIB } }))
   await person.goTo('/')
   await person.waitForText('Up to 2 MiB per page')
   await person.tab.getByText('What are the limits?').click()
@@ -90,7 +89,7 @@ test('a page above the limit of this server is rejected when it is opened, with 
 
 test('a page at its viewer limit shows a notice', async (t) => {
   const server = await startServer(t, { settings: { 'limits.peers_per_page_max': 2 } })
-  const [a, b, c] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  const [a, b, c] = await newVisitors(t, server, 3)
   const link = await a.sharePage({ text: 'Only two may sit here.' })
   await b.goTo(link)
   await b.waitForText('Only two may sit here.')

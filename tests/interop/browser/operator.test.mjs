@@ -1,19 +1,18 @@
 // Pages that an operator blocks, limits or receives reports about, as people see them.
 
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 
-import { newVisitor, cidOf, startServer } from './page-driver.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { newVisitor, cidOf, startServer, newVisitors } from './page-driver.mjs'
 
 const DENIED = 'The operator of this server has blocked this page.'
 
 /** A deny-list for one test, removed when the test ends. */
 async function denyList(t) {
-  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-denied-'))
-  t.after(() => rm(folder, { recursive: true }))
+  const folder = newFolder(t)
   const file = path.join(folder, 'denied.txt')
   await writeFile(file, '')
   return file
@@ -21,8 +20,7 @@ async function denyList(t) {
 
 test('a page that is blocked while open is isolated, shows why, and cannot be opened again', async (t) => {
   const list = await denyList(t)
-  const server = await startServer(t, { settings: { 'pages.deny_file': list } })
-  const [holder, reader, late] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, reader, late] = await newVisitors(t, await startServer(t, { settings: { 'pages.deny_file': list } }), 3)
   const link = await holder.sharePage({ text: 'Not for long.' })
   await reader.goTo(link)
   await reader.waitForText('Not for long.')
@@ -39,8 +37,7 @@ test('a page that is blocked while open is isolated, shows why, and cannot be op
 })
 
 test('the report link appears only where the operator has configured an address', async (t) => {
-  const server = await startServer(t, { settings: { 'pages.report': 'mailto:abuse@example.org?subject={cid}' } })
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t, { settings: { 'pages.report': 'mailto:abuse@example.org?subject={cid}' } }))
   const link = await person.sharePage({ text: 'Read me.' })
   const report = person.tab.getByRole('link', { name: 'Report this page' })
   assert.equal(await report.getAttribute('href'), `mailto:abuse@example.org?subject=${cidOf(link)}`)
@@ -65,8 +62,7 @@ test('at the limit of open pages per address, a person sees which limit it is', 
 })
 
 test('a visitor of an unavailable page sees when it was last available, if the server keeps that time', async (t) => {
-  const server = await startServer(t, { settings: { 'pages.last_available_kept': '1h' } })
-  const [holder, late] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, late] = await newVisitors(t, await startServer(t, { settings: { 'pages.last_available_kept': '1h' } }), 2)
   const link = await holder.sharePage({ text: 'Only here.' })
   await holder.leave()
   await late.goTo(link)

@@ -53,6 +53,13 @@ export async function newVisitor(t, server, options = {}) {
   return PageDriver.inContext(server, context)
 }
 
+/** So many visitors, each as `newVisitor` opens one. */
+export async function newVisitors(t, server, count) {
+  const visitors = []
+  while (visitors.length < count) visitors.push(await newVisitor(t, server))
+  return visitors
+}
+
 /** A visitor and the tab that they look at. */
 export class PageDriver {
   /** Errors of the page, see `collectPageErrors`. */

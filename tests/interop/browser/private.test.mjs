@@ -1,15 +1,15 @@
 // Private pages, as people see them with the right key, a wrong key, and no key.
 
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 
 import { Command } from '../lib/command-line.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { makeWebm } from './webm.mjs'
-import { addressOf, cidOf, newVisitor, siteOf, startServer, WAIT_MS } from './page-driver.mjs'
+import { addressOf, cidOf, newVisitor, siteOf, startServer, WAIT_MS, newVisitors } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
 import { seek, startPlaying } from './playback.mjs'
 
@@ -17,8 +17,7 @@ const MIB = 1 << 20
 const TRANSFER_MS = 90_000
 const SECRET = 'the words that nobody else may read'
 
-const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-after(() => rm(folder, { recursive: true }))
+const folder = newFolder()
 
 const withFragment = (link, fragment) => `${link.split('#')[0]}${fragment}`
 const keyOf = (link) => new URLSearchParams(new URL(link).hash.slice(1)).get('key')
@@ -26,7 +25,7 @@ const keyOf = (link) => new URLSearchParams(new URL(link).hash.slice(1)).get('ke
 // `web/src/ui/route.test.ts` has many more fragments; these show what the page makes of each kind.
 test('a fragment without a key, or with a wrong one, shows an error and does no harm', async (t) => {
   const server = await startServer(t)
-  const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [maker, visitor] = await newVisitors(t, server, 2)
   const link = await maker.sharePrivately({ text: SECRET })
   const key = keyOf(link)
   const open = async (fragment, words) => {
@@ -50,8 +49,7 @@ test('a fragment without a key, or with a wrong one, shows an error and does no 
 })
 
 test('a private video plays while it loads, and seeks to parts that are not loaded', async (t) => {
-  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
-  const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [maker, visitor] = await newVisitors(t, await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } }), 2)
   const film = await makeWebm(maker, { seconds: 30, bytesPerSecond: 600_000 })
   const shared = path.join(folder, 'film.webm')
   await writeFile(shared, film)
@@ -73,8 +71,7 @@ test('a private video plays while it loads, and seeks to parts that are not load
 })
 
 test('one file of a private folder arrives before the rest, and the list shows the others', async (t) => {
-  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
-  const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [maker, visitor] = await newVisitors(t, await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } }), 2)
   const large = path.join(folder, 'large.bin')
   await writeFile(large, generated(40 * MIB))
   const film = await makeWebm(maker, { seconds: 6, bytesPerSecond: 300_000 })
@@ -90,8 +87,7 @@ test('one file of a private folder arrives before the rest, and the list shows t
 })
 
 test('the file that a link names is shown first, and the rest of the page follows', async (t) => {
-  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
-  const [maker, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [maker, visitor] = await newVisitors(t, await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } }), 2)
   const files = [await onDisk('a-large.bin', generated(16 * MIB)), await onDisk('z-words.txt', `Only these. ${'word '.repeat(400_000)}`)]
   const places = [await maker.sharePrivately({ files }), await (await maker.openAnotherTab()).sharePage({ files })]
   for (const link of places) {
@@ -112,7 +108,7 @@ test('the file that a link names is shown first, and the rest of the page follow
 
 test('a wrong key is reported with the first block, and the page still loads to be shared', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
-  const [maker, visitor, reader] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  const [maker, visitor, reader] = await newVisitors(t, server, 3)
   const other = await maker.sharePrivately({ text: 'Another page' })
   const content = generated(12 * MIB)
   const link = await maker.sharePrivately({ files: [await onDisk('sealed.bin', content)] })
@@ -204,7 +200,7 @@ test('neither the server nor its log sees the key', async (t) => {
 
 /** Shares the files as a private page from the command line. */
 async function shareFromCommandLine(t, server, files) {
-  const at = await mkdtemp(path.join(folder, 'site-'))
+  const at = newFolder()
   for (const [name, content] of Object.entries(files)) {
     const to = path.join(at, 'site', name)
     await mkdir(path.dirname(to), { recursive: true })

@@ -1,11 +1,11 @@
 // A browser that opens hostile pages and records all of its network activity.
 
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { launchWithProfile } from '../lib/chromium.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { startLeakDetector } from './leak-detector.mjs'
 
 /**
@@ -13,8 +13,7 @@ import { startLeakDetector } from './leak-detector.mjs'
  * writes a log of its network activity.
  */
 export async function launchRecordedBrowser(t) {
-  const profile = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-  t.after(() => rm(profile, { recursive: true, force: true }))
+  const profile = newFolder(t)
   await mkdir(path.join(profile, 'Default'))
   const preferences = { net: { network_prediction_options: 0 } }
   await writeFile(path.join(profile, 'Default', 'Preferences'), JSON.stringify(preferences))

@@ -21,7 +21,7 @@ import { newVisitor, WAIT_MS, PageDriver, startServer } from './page-driver.mjs'
 import { joinPage, LimitedHolder } from './raw-peer.mjs'
 import { launchRecordedBrowser, assertNothingSent, assertAppUnchanged } from './sandbox-probe.mjs'
 import { file } from './fixtures.mjs'
-import { listen } from '../lib/listen.mjs'
+import { closeServer, listen } from '../lib/listen.mjs'
 
 const SHELL = 'iframe[title="The page, with its scripts"]'
 const STILL_SHELL = 'iframe[title="The page, without its scripts"]'
@@ -107,8 +107,7 @@ test('hostile Markdown and a hostile SVG, which the app itself renders, leak not
 })
 
 test('a page is shown in a tab that paints late', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   // Effects that wait for the next paint run after the frame has announced itself.
   await person.tab.addInitScript(() => {
     const { setTimeout } = window
@@ -270,9 +269,6 @@ async function serveUnsandboxed(t, files) {
     response.end(content)
   })
   const port = await listen(server)
-  t.after(() => {
-    server.closeAllConnections()
-    server.close()
-  })
+  t.after(() => closeServer(server))
   return `http://localhost:${port}`
 }

@@ -1,13 +1,11 @@
 // A folder with an index.html is shown as a site, on an origin of its own without network access.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { test } from 'node:test'
 
 import { certify } from '../lib/certificate.mjs'
 import { BY_RELAY_ONLY, launch } from '../lib/chromium.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { shareFolder } from '../lib/shared-folder.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { startLeakDetector } from './leak-detector.mjs'
@@ -142,8 +140,7 @@ test('the scripts of a site run after one click, and read its files', async (t) 
 })
 
 test('site origins work below a separate domain, over TLS', async (t) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'certificate-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = newFolder(t)
   const { cert, key } = certify(folder, ['localhost', 'fire.example.com', '*.pages.example.org'])
   const server = await startServer(t, {
     settings: { 'tls.cert': cert, 'tls.key': key, 'sites.domain': 'pages.example.org', 'sites.app': 'https://fire.example.com' },

@@ -2,22 +2,21 @@
 
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, open } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { crc32, deflateSync } from 'node:zlib'
 
 import { waitUntil } from '../lib/deadlines.mjs'
-import { newVisitor, cidOf, WAIT_MS, WINDOWS, startServer } from './page-driver.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { newVisitor, cidOf, WAIT_MS, WINDOWS, startServer, newVisitors } from './page-driver.mjs'
 
 const OUT = fileURLToPath(new URL('../out', import.meta.url))
 const GRID = '/sprites/meadow'
 
 test('a sprite thrown over the right edge arrives at the neighbour, who stays the neighbour after a reload', async (t) => {
-  const server = await startServer(t, { settings: { 'socket.reservation_period': '2m' } })
-  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [a, b] = await newVisitors(t, await startServer(t, { settings: { 'socket.reservation_period': '2m' } }), 2)
   await a.goTo(GRID)
   await b.goTo(GRID)
   const [idOfB, idOfA] = [await neighbour(a, 'right'), await neighbour(b, 'left')]
@@ -41,8 +40,7 @@ test('a sprite thrown over the right edge arrives at the neighbour, who stays th
 })
 
 test('without neighbours a sprite comes back, and a duplicated tab gets a slot of its own', async (t) => {
-  const server = await startServer(t)
-  const a = await newVisitor(t, server)
+  const a = await newVisitor(t, await startServer(t))
   await a.goTo(GRID)
   await a.waitForText('Throw a sprite over an edge')
   await sprite(a, 'Ball').focus()
@@ -60,7 +58,7 @@ test('without neighbours a sprite comes back, and a duplicated tab gets a slot o
 
 test('a picture travels with its sprite, and later comes from any peer that has seen it', async (t) => {
   const server = await startServer(t, { settings: { 'socket.reservation_period': '300ms' } })
-  const [a, b] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [a, b] = await newVisitors(t, server, 2)
   await a.goTo(GRID)
   await b.goTo(GRID)
   const idOfA = await neighbour(b, 'right')
@@ -98,8 +96,7 @@ test('a picture travels with its sprite, and later comes from any peer that has 
 })
 
 test('a picture can be dropped or pasted, and can be an SVG', async (t) => {
-  const server = await startServer(t)
-  const a = await newVisitor(t, server)
+  const a = await newVisitor(t, await startServer(t))
   await a.goTo(GRID)
   await a.waitForText('Throw a sprite over an edge')
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">
@@ -116,8 +113,7 @@ test('a picture can be dropped or pasted, and can be an SVG', async (t) => {
 })
 
 test('a large picture is scaled down before it is sent', async (t) => {
-  const server = await startServer(t)
-  const a = await newVisitor(t, server)
+  const a = await newVisitor(t, await startServer(t))
   await a.goTo(GRID)
   await pick(a, { name: 'noise.png', mimeType: 'image/png', buffer: noise(600, 900) })
   await a.waitForText('noise is a sprite now.')
@@ -129,12 +125,10 @@ test('a large picture is scaled down before it is sent', async (t) => {
 })
 
 test('an invalid or oversized picture is rejected with a message, and nothing else changes', async (t) => {
-  const server = await startServer(t)
-  const a = await newVisitor(t, server)
+  const a = await newVisitor(t, await startServer(t))
   await a.goTo(GRID)
   await a.waitForText('Throw a sprite over an edge')
-  const folder = await mkdtemp(path.join(tmpdir(), 'pictures-'))
-  t.after(() => rm(folder, { recursive: true }))
+  const folder = newFolder(t)
   const huge = path.join(folder, 'huge.png')
   const file = await open(huge, 'w')
   await file.truncate(100 * 1024 * 1024)
@@ -154,7 +148,7 @@ test('an invalid or oversized picture is rejected with a message, and nothing el
 
 test('a picture that is missing or invalid is shown as a question mark with the reason', async (t) => {
   const server = await startServer(t)
-  const [b, sharer] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [b, sharer] = await newVisitors(t, server, 2)
   const stranger = await joinByHttp(server)
   await b.goTo(GRID)
   await neighbour(b, 'left')
@@ -181,8 +175,7 @@ test('a picture that is missing or invalid is shown as a question mark with the 
 
 for (const { shape, viewport, colorScheme } of WINDOWS) {
   test(`a hundred sprites move smoothly in a ${shape} window in the ${colorScheme} theme`, async (t) => {
-    const server = await startServer(t)
-    const a = await newVisitor(t, server, { viewport, colorScheme, hasTouch: shape === 'narrow' })
+    const a = await newVisitor(t, await startServer(t), { viewport, colorScheme, hasTouch: shape === 'narrow' })
     await a.goTo(GRID)
     await a.waitForText('Throw a sprite over an edge')
     const pictures = Array.from({ length: 8 }, (_, i) => ({ name: `noise ${i}.png`, mimeType: 'image/png', buffer: noise(300, 300) }))

@@ -1,19 +1,18 @@
 // Media that plays while it loads, and files that are saved while they load.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { run } from '../lib/program.mjs'
 import { blocksOf } from './bitswap-messages.mjs'
 import { makeWebm } from './webm.mjs'
-import { newVisitor, WAIT_MS, WINDOWS, startServer } from './page-driver.mjs'
+import { newVisitor, WAIT_MS, WINDOWS, startServer, newVisitors } from './page-driver.mjs'
 import { honestHolder, joinPage, LimitedHolder } from './raw-peer.mjs'
 import { file, generated } from './fixtures.mjs'
 import { seek, startPlaying } from './playback.mjs'
@@ -90,8 +89,7 @@ test('audio of tens of megabytes plays and seeks while it loads', async (t) => {
 })
 
 test('a video in a folder can be chosen and plays while the folder loads', async (t) => {
-  const server = await startServer(t)
-  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const film = await makeWebm(sharer, { seconds: 10, bytesPerSecond: 400_000 })
   const files = [file('one.webm', film), file('notes.bin', generated(8 * MIB)), file('two.webm', film.subarray(0))]
   const link = await sharer.sharePage({ files })
@@ -134,8 +132,7 @@ test('without a service worker a video plays once it has loaded, and the page sa
 })
 
 test('a file of 100 MB is saved while it loads, through the file picker or the service worker', async (t) => {
-  const server = await startServer(t)
-  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const content = noise(100_000_000)
   const name = 'Grüße 世界 (1).bin'
   const link = await sharer.sharePage({ files: await onDisk(t, { [name]: content }) })
@@ -162,8 +159,7 @@ test('a file of 100 MB is saved while it loads, through the file picker or the s
 })
 
 test('a folder is saved file by file, or as one zip file', async (t) => {
-  const server = await startServer(t)
-  const [sharer, visitor] = [await newVisitor(t, server), await newVisitor(t, server)]
+  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const contents = {
     'notes.md': Buffer.from('# Notes\n'),
     'Grüße 世界 🔥.txt': Buffer.from('Hallo'),
@@ -192,10 +188,10 @@ test('a folder is saved file by file, or as one zip file', async (t) => {
   const zip = await saveAs(other, 'Save all as zip', 'trip.zip')
   for (const [name, content] of Object.entries(contents)) {
     const safe = name === 'con.txt' ? '_con.txt' : name
-    const { stdout } = await promisify(execFile)('unzip', ['-p', zip, safe], { encoding: 'buffer', maxBuffer: 1e9 })
+    const { stdout } = await run('unzip', ['-p', zip, safe], { encoding: 'buffer', maxBuffer: 1e9 })
     assert.equal(sha256(stdout), sha256(content), name)
   }
-  const { stdout } = await promisify(execFile)('python3', ['-c', 'import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).testzip())', zip])
+  const { stdout } = await run('python3', ['-c', 'import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).testzip())', zip])
   assert.equal(stdout.trim(), 'None')
   for (const person of [sharer, visitor, other]) person.assertNoPageErrors()
 })
@@ -307,8 +303,7 @@ async function slowdownOf(t, server) {
 
 /** Writes files to a folder, because they are too large to pass to a browser directly. */
 async function onDisk(t, contents) {
-  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-  t.after(() => rm(folder, { recursive: true }))
+  const folder = newFolder(t)
   const names = Object.keys(contents)
   await Promise.all(names.map((name) => writeFile(path.join(folder, name), contents[name])))
   return names.map((name) => path.join(folder, name))

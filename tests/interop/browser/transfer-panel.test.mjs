@@ -6,7 +6,7 @@ import { test } from 'node:test'
 
 import { shareFolder } from '../lib/shared-folder.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
-import { newVisitor, WAIT_MS, startServer } from './page-driver.mjs'
+import { newVisitor, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
 import { newDirectVisitor, areConnected } from './direct-connections.mjs'
 import { generated } from './fixtures.mjs'
 import { film, openPanel, panelOf } from './films.mjs'
@@ -88,7 +88,7 @@ test('a terminal is listed as a node, and no browser calls it', async (t) => {
 
 test('when the last full copy leaves, everyone sees which blocks are missing', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
-  const [holder, a, b] = [await newVisitor(t, server), await newVisitor(t, server), await newVisitor(t, server)]
+  const [holder, a, b] = await newVisitors(t, server, 3)
   const long = await film(32 * MIB)
   const link = await holder.sharePage(long)
   await Promise.all([a.goTo(link), b.goTo(link)])
@@ -117,8 +117,7 @@ test('when the last full copy leaves, everyone sees which blocks are missing', a
 })
 
 test('the panel can be opened, read and closed with the keyboard alone', async (t) => {
-  const server = await startServer(t)
-  const person = await newVisitor(t, server)
+  const person = await newVisitor(t, await startServer(t))
   await person.goTo('/')
   await person.waitForText('Up to')
   const { keyboard } = person.tab

@@ -5,10 +5,9 @@ import { Agent, request } from 'node:http'
 import { after, before, describe, it } from 'node:test'
 import { setInterval, clearInterval } from 'node:timers'
 
-import { connect, freshTopic, reply, variants } from '../lib/test-client.mjs'
+import { connect, freshTopic, reply, variants, newestWay } from '../lib/test-client.mjs'
 import { API_KEY, callApi } from '../lib/http-api.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
-import { newest } from '../lib/phoenix-clients.mjs'
 import { processesOfAll, startWatchfire } from '../lib/server.mjs'
 
 const HISTORY = '{ messages = 5000, age = "2m", bytes = "4MiB" }'
@@ -21,7 +20,6 @@ const SETTINGS = {
   'channels.rules': `[${RULES.join(', ')}]`,
   'api.key': API_KEY,
 }
-const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
 
 /** Joins a topic as docs/how-to/recover-missed-messages.md shows it. */
 async function follow(client, topic) {

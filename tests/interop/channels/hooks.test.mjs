@@ -3,24 +3,21 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHmac } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import https from 'node:https'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
-import { collectEvents, connect, freshTopic, reply, variants, variantsWhere } from '../lib/test-client.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { collectEvents, connect, freshTopic, reply, variantsWhere, newestWay } from '../lib/test-client.mjs'
 import { certify } from '../lib/certificate.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
 import { Inbox, waitUntil } from '../lib/deadlines.mjs'
-import { freePorts } from '../lib/proxies.mjs'
+import { listeningPorts } from '../lib/listening-ports.mjs'
 import { startWatchfire } from '../lib/server.mjs'
-import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
-import { listen } from '../lib/listen.mjs'
+import { closeServer, listen } from '../lib/listen.mjs'
 
-const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
 const SECRET = 'a secret of hooks of 32 bytes or more'
 const RULES = [
   '{ pattern = "rooms:*", join = "anyone", publish = "clients", presence = true, hooks = ["join", "publish", "leave"] }',
@@ -60,8 +57,7 @@ class Backend {
   }
 
   stop() {
-    this.server.close()
-    this.server.closeAllConnections()
+    return closeServer(this.server)
   }
 }
 
@@ -76,7 +72,6 @@ describe('a server with hooks', () => {
   after(async () => {
     await server.stop()
     backend.stop()
-    assertNeverClosedNormally()
   })
 
   for (const variant of variantsWhere(() => true)) {
@@ -194,7 +189,6 @@ describe('a server that asks about clients', () => {
   after(async () => {
     await server.stop()
     backend.stop()
-    assertNeverClosedNormally()
   })
 
   for (const variant of variantsWhere(() => true)) {
@@ -257,8 +251,7 @@ describe('a server that asks about clients', () => {
 describe('a backend over HTTPS', () => {
   for (const isTrusted of [true, false]) {
     it(`is ${isTrusted ? 'asked if its certificate is trusted' : 'not asked if its certificate is not trusted'}`, async (t) => {
-      const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-hooks-'))
-      t.after(() => rmSync(folder, { recursive: true }))
+      const folder = newFolder(t)
       const { cert, key } = certify(folder, ['localhost'])
       const backend = await Backend.start({ cert: readFileSync(cert), key: readFileSync(key) })
       t.after(() => backend.stop())
@@ -276,7 +269,7 @@ describe('a backend over HTTPS', () => {
 
 describe('the example of a backend', () => {
   it('has rooms for two, in which nobody shouts', async (t) => {
-    const [port] = await freePorts(1)
+    const [port] = await listeningPorts(1)
     const backend = spawn('node', [BACKEND], { env: { ...process.env, PORT: String(port), HOOKS_SECRET: SECRET }, stdio: 'ignore' })
     t.after(() => backend.kill('SIGKILL'))
     const url = `http://127.0.0.1:${port}/hooks`

@@ -2,22 +2,19 @@
 
 import assert from 'node:assert/strict'
 import { generateKeyPairSync } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import http from 'node:http'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
 import { SignJWT, UnsecuredJWT, exportJWK } from 'jose'
 
-import { collectEvents, collectHook, connect, freshTopic, reply, variants, variantsWhere } from '../lib/test-client.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { collectEvents, collectHook, connect, freshTopic, reply, variants, variantsWhere, newestWay } from '../lib/test-client.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
 import { Inbox, waitUntil } from '../lib/deadlines.mjs'
 import { startWatchfire } from '../lib/server.mjs'
-import { assertNeverClosedNormally } from '../lib/close-codes.mjs'
 import { listen } from '../lib/listen.mjs'
-
-const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
 
 const RULES = [
   '{ pattern = "news:*", join = "anyone" }',
@@ -48,9 +45,8 @@ function tokenOf(user, /** @type {TokenOptions} */ { alg = 'HS256', key = SECRET
 
 describe('a server with rules', () => {
   let server
-  let folder
+  const folder = newFolder()
   before(async () => {
-    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-rules-'))
     const files = Object.entries(KEYS).map(([name, { publicKey }]) => {
       const file = path.join(folder, `${name}.pem`)
       writeFileSync(file, pem(publicKey))
@@ -61,11 +57,7 @@ describe('a server with rules', () => {
     const keys = { 'auth.hs256_secret_file': secretFile, 'auth.public_key_files': files.join(',') }
     server = await startWatchfire({ settings: { ...SETTINGS, ...keys, 'auth.expiry_notice': '2s' } })
   })
-  after(async () => {
-    await server.stop()
-    rmSync(folder, { recursive: true })
-    assertNeverClosedNormally()
-  })
+  after(() => server.stop())
 
   for (const [alg, { privateKey }] of Object.entries({ HS256: { privateKey: SECRET }, ...KEYS })) {
     it(`accepts a token of ${alg}`, async (t) => {
@@ -215,7 +207,6 @@ describe('a server with a JWK set', () => {
   after(async () => {
     await server.stop()
     keys.close()
-    assertNeverClosedNormally()
   })
 
   /** Replaces the keys of the set. */

@@ -1,14 +1,14 @@
 // Three machines behind HAProxy, with the snippet of docs/how-to/use-several-machines.md: tabs of Chromium and phoenix clients.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
 import { PageDriver, cidOf } from '../browser/page-driver.mjs'
 import { BY_RELAY_ONLY, launch } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { joinAll, startMachines, untilAllSee } from '../lib/machines.mjs'
 import { buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
@@ -22,7 +22,8 @@ const BACK_MS = 20_000
 const way = (isPoll) => variants.find((variant) => variant.library === newest && variant.isPoll === isPoll)
 
 describe('three machines behind HAProxy', { skip: whyNoNats }, () => {
-  let folder, nats, machines, balancer, browser
+  const folder = newFolder()
+  let nats, machines, balancer, browser
   /** What `joinAll` connects to. */
   let entrance
 
@@ -30,7 +31,6 @@ describe('three machines behind HAProxy', { skip: whyNoNats }, () => {
     // The clients in this process do not know the certificate of the balancer; those in the browser neither.
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
     await buildNats()
-    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-denied-'))
     nats = await startNats(1)
     const more = [0, 1, 2].map((at) => {
       const list = path.join(folder, `machine-${at}`)
@@ -55,7 +55,6 @@ describe('three machines behind HAProxy', { skip: whyNoNats }, () => {
     await balancer?.stop()
     await Promise.all((machines ?? []).map((machine) => (machine.isRunning ? machine.stop() : undefined)))
     await Promise.all((nats ?? []).map((server) => server.kill()))
-    rmSync(folder, { recursive: true, force: true })
     delete process.env.NODE_TLS_REJECT_UNAUTHORIZED
   })
 

@@ -1,23 +1,17 @@
 // Machines that reach NATS with TLS, passwords, client certificates and credentials files.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
-import { after, before, describe, it } from 'node:test'
+import { before, describe, it } from 'node:test'
 
 import { certify } from '../lib/certificate.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { joinAll, startMachines, untilAllSee } from '../lib/machines.mjs'
 import { buildNats, startNats, whyNoNats, writeCredentials } from '../lib/nats.mjs'
 import { freshTopic } from '../lib/test-client.mjs'
 
 describe('NATS servers that not everyone may use', { skip: whyNoNats }, () => {
-  let folder
-  before(async () => {
-    await buildNats()
-    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-nats-'))
-  })
-  after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = newFolder()
+  before(buildNats)
 
   /** Starts a NATS server, and stops it when the test ends. */
   const startOne = async (t, more) => {

@@ -1,8 +1,7 @@
 // Pages shared between the command line and browsers.
 
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 
@@ -14,16 +13,11 @@ import { certify } from '../lib/certificate.mjs'
 import { launch } from '../lib/chromium.mjs'
 import { Command } from '../lib/command-line.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 
 const FILM = generated(9_000_000)
 const LOOPBACK = ['--listen', '/ip4/127.0.0.1/tcp/0']
 const TRANSFER_MS = 60_000
-
-function scratch(t) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'command-line-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
-}
 
 /** A file in a folder of its own. */
 function put(folder, name, bytes) {
@@ -38,7 +32,7 @@ for (const processes of [1, 3]) {
   describe(`a server of ${processes} process${processes > 1 ? 'es' : ''}`, () => {
     test('shows in a browser the page that the command line shares', async (t) => {
       const server = await startServer(t, { processes })
-      const folder = scratch(t)
+      const folder = newFolder(t)
       const share = new Command(t, put(folder, 'film one.bin', FILM), 'share', ['film one.bin', '--to', addressOf(server), ...LOOPBACK])
       const { page, cid } = await share.event('shared')
       assert.equal(page, `${addressOf(server)}/p/${cid}#filename=film%20one.bin`)
@@ -55,9 +49,8 @@ for (const processes of [1, 3]) {
     })
 
     test('gives the command line the page that a browser holds', async (t) => {
-      const server = await startServer(t, { processes })
-      const holder = await newVisitor(t, server)
-      const folder = scratch(t)
+      const holder = await newVisitor(t, await startServer(t, { processes }))
+      const folder = newFolder(t)
       const link = await holder.sharePage({ files: [{ name: 'film.bin', mimeType: 'application/octet-stream', buffer: FILM }] })
       const get = new Command(t, folder, 'get', [link])
       const got = await get.event('got', TRANSFER_MS)
@@ -69,7 +62,7 @@ for (const processes of [1, 3]) {
     test('keeps a page available through the command line alone', async (t) => {
       const server = await startServer(t, { processes })
       const holder = await newVisitor(t, server)
-      const folder = scratch(t)
+      const folder = newFolder(t)
       const link = await holder.sharePage({
         text: '# Still here',
         files: [{ name: 'film.bin', mimeType: 'application/octet-stream', buffer: FILM }],
@@ -91,7 +84,7 @@ test('the command line and browsers exchange the blocks that they have so far', 
   const server = await startServer(t)
   const { root, blocks } = blocksOf(FILM)
   await joinPage(t, server, root, 'all', honestHolder(blocks))
-  const folder = scratch(t)
+  const folder = newFolder(t)
   const holds = [1, 2].map(
     (n) => new Command(t, folder, 'hold', [`${addressOf(server)}/p/${root}`, '--store', path.join(folder, `store-${n}`), ...LOOPBACK]),
   )
@@ -107,7 +100,7 @@ test('the command line handles peers that send wrong bytes or never reply', asyn
   await joinPage(t, server, root, 'all', lyingHolder())
   await joinPage(t, server, root, 'all', silentHolder())
   await joinPage(t, server, root, 'all', honestHolder(blocks))
-  const folder = scratch(t)
+  const folder = newFolder(t)
   const get = new Command(t, folder, 'get', [`${addressOf(server)}/p/${root}#filename=film.bin`])
   await get.event('got', TRANSFER_MS)
   assertSameBytes(path.join(folder, 'film.bin'), FILM)
@@ -116,7 +109,7 @@ test('the command line handles peers that send wrong bytes or never reply', asyn
 test('the command line reconnects after a restart of the server', async (t) => {
   const first = await startServer(t)
   const { port } = first
-  const folder = scratch(t)
+  const folder = newFolder(t)
   const share = new Command(t, put(folder, 'film.bin', FILM), 'share', ['film.bin', '--to', addressOf(first), ...LOOPBACK])
   const { page } = await share.event('shared')
   await first.stop()
@@ -130,7 +123,7 @@ test('the command line reconnects after a restart of the server', async (t) => {
 
 test('the command line reports a server that is unreachable and an unavailable page', async (t) => {
   const server = await startServer(t, { settings: { 'limits.peers_per_page_max': 0 } })
-  const folder = scratch(t)
+  const folder = newFolder(t)
   const there = put(folder, 'film.bin', 'short')
   const full = new Command(t, there, 'share', ['film.bin', '--to', addressOf(server), ...LOOPBACK])
   assert.equal(await full.ended(), 1)
@@ -145,7 +138,7 @@ test('the command line reports a server that is unreachable and an unavailable p
 })
 
 test('the command line connects over TLS with a certificate that the machine trusts', async (t) => {
-  const folder = scratch(t)
+  const folder = newFolder(t)
   const { cert, key } = certify(folder, ['localhost'])
   const server = await startServer(t, { settings: { 'tls.cert': cert, 'tls.key': key } })
   const site = `https://localhost:${server.port}`

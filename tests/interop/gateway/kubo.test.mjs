@@ -1,8 +1,7 @@
 // kubo loads what browsers hold, and browsers load what kubo holds, through one server.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { before, describe, it } from 'node:test'
 
@@ -10,6 +9,7 @@ import { newVisitor, cidOf, startServer } from '../browser/page-driver.mjs'
 import { blocksOf } from '../browser/bitswap-messages.mjs'
 import { honestHolder, joinPage } from '../browser/raw-peer.mjs'
 import { generated } from '../browser/fixtures.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { Kubo, buildKubo, whyNoKubo } from '../lib/kubo.mjs'
 import { processesOfAll } from '../lib/server.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
@@ -41,8 +41,7 @@ async function startKubo(t, options) {
 }
 
 function fileOf(t, bytes) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'gateway-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = newFolder(t)
   writeFileSync(path.join(folder, 'film.bin'), bytes)
   return path.join(folder, 'film.bin')
 }

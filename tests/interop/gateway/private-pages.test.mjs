@@ -1,8 +1,7 @@
 // Private pages: the bytes on the network, and the abilities of peers without the key.
 
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 
@@ -13,6 +12,7 @@ import { generated, picture } from '../browser/fixtures.mjs'
 import { BY_RELAY_ONLY, launch } from '../lib/chromium.mjs'
 import { Command } from '../lib/command-line.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 
 const LOOPBACK = ['--listen', '/ip4/127.0.0.1/tcp/0']
 const TRANSFER_MS = 60_000
@@ -22,12 +22,6 @@ const WRONG_KEY = /#key=[\w-]{4}/
 const octets = (name, buffer) => ({ name, mimeType: 'application/octet-stream', buffer })
 const keyIn = (link) => new URLSearchParams(new URL(link).hash.slice(1)).get('key')
 const withoutKey = (link) => link.replace(/#.*/, '')
-
-function scratch(t) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'private-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
-}
 
 /** Records every message between a visitor's browser and the server. */
 function recordTraffic(person) {
@@ -129,7 +123,7 @@ test('a holder without the key serves the page to a reader with it', async (t) =
 
 test('a wrong key, a modified page and a public page have different errors', async (t) => {
   const server = await startServer(t)
-  const folder = scratch(t)
+  const folder = newFolder(t)
   const maker = await newVisitor(t, server)
   const link = await maker.sharePrivately({ files: [octets('film.bin', generated(2_500_000))] })
   const visitor = await newVisitor(t, server)
@@ -163,7 +157,7 @@ test('a wrong key, a modified page and a public page have different errors', asy
 
 test('the command line opens private pages of browsers, and browsers those of the command line', async (t) => {
   const server = await startServer(t)
-  const folder = scratch(t)
+  const folder = newFolder(t)
   const film = generated(3_000_000)
   const maker = await newVisitor(t, server)
   const link = await maker.sharePrivately({ text: `# Notes\n\n${SECRET}`, files: [octets('film.bin', film)] })
@@ -212,7 +206,7 @@ test('the command line opens private pages of browsers, and browsers those of th
 
 test('a file that changes after it was shared privately is no longer shared', async (t) => {
   const server = await startServer(t)
-  const folder = scratch(t)
+  const folder = newFolder(t)
   writeFileSync(path.join(folder, 'notes.md'), `# Notes\n\n${SECRET}`)
   const share = new Command(t, folder, 'share', ['notes.md', '--private', '--to', addressOf(server), ...LOOPBACK])
   const { page } = await share.event('shared')
@@ -237,7 +231,7 @@ test('a private page opens over plain HTTP, where browsers have no WebCrypto', a
 })
 
 test('the process list does not reveal the key', async (t) => {
-  const folder = scratch(t)
+  const folder = newFolder(t)
   const key = 'AQgPFh0kKzI5QEdOVVxjanF4f4aNlJuiqbC3vsXM09o'
   const link = `watchfire:bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u?peer=/ip4/127.0.0.1/tcp/1/p2p/12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA#key=${key}`
   const get = new Command(t, folder, 'get', [link])

@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
+import { newFolder } from '../lib/folders.mjs'
 import { Kubo, whyNoKubo } from '../lib/kubo.mjs'
 import { binary } from '../lib/server.mjs'
 
@@ -15,24 +15,20 @@ import { binary } from '../lib/server.mjs'
 const PROFILE = ['--cid-version=1', '--raw-leaves', '--chunker=size-1048576', '--max-file-links=1024']
 
 describe('an archive', { skip: whyNoKubo }, () => {
-  let folder
+  const folder = newFolder()
   let kubo
 
   const watchfire = (...args) => execFileSync(binary('watchfire'), args, { cwd: folder, encoding: 'utf8' })
   const cid = (name) => watchfire('cid', '--quiet', name).trim()
 
   before(async () => {
-    folder = mkdtempSync(path.join(tmpdir(), 'archives-'))
     mkdirSync(path.join(folder, 'trip', 'sub'), { recursive: true })
     writeFileSync(path.join(folder, 'trip', 'film'), randomBytes(5_000_000))
     writeFileSync(path.join(folder, 'trip', 'sub', 'notes.md'), 'Hello, world!\n')
     writeFileSync(path.join(folder, 'trip', 'nothing'), '')
     kubo = await Kubo.start()
   })
-  after(async () => {
-    await kubo?.stop()
-    if (folder) rmSync(folder, { recursive: true, force: true })
-  })
+  after(() => kubo?.stop())
 
   it('of ours can be imported by kubo, and equals the one that kubo exports', async () => {
     for (const name of ['trip', 'trip/film', 'trip/sub/notes.md', 'trip/nothing']) {

@@ -2,12 +2,13 @@
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { after, before, describe, it } from 'node:test'
+import { before, describe, it } from 'node:test'
 
+import { newFolder } from '../lib/folders.mjs'
+import { sha256 } from '../lib/hashes.mjs'
 import { Libp2pHost } from '../lib/libp2p-host.mjs'
 import { Kubo, buildKubo, whyNoKubo } from '../lib/kubo.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
@@ -23,9 +24,7 @@ const MIB = 1 << 20
 /** Memory that a host may use, whatever the amount of content that it transfers. */
 const PEAK_BYTES_MAX = 64 * MIB
 
-const digest = (bytes) => createHash('sha256').update(bytes).digest('hex')
-
-let folder
+const folder = newFolder()
 let files = 0
 
 /** Writes these bytes, or this number of random bytes; two files always differ, even with one byte. */
@@ -43,7 +42,7 @@ function distinctBytes(length) {
   return bytes
 }
 
-const assertSameBytes = (one, other) => assert.equal(digest(readFileSync(one)), digest(readFileSync(other)))
+const assertSameBytes = (one, other) => assert.equal(sha256(readFileSync(one)), sha256(readFileSync(other)))
 
 /** @typedef {{ settings?: object, args?: string[], swarmKey?: string, dials?: 'host' | 'kubo' }} PairOptions */
 
@@ -76,18 +75,12 @@ async function hostFetches(host, kubo, original, ...options) {
 async function kuboFetches(kubo, host, original, profile = '2025') {
   const { cid } = await host.command('share', original, profile)
   assert.equal(cid, await kubo.add(original, '-n', ...PROFILES[profile]), 'both create the same CID')
-  assert.equal(digest(await kubo.cat(cid)), digest(readFileSync(original)))
+  assert.equal(sha256(await kubo.cat(cid)), sha256(readFileSync(original)))
   return cid
 }
 
 describe('kubo', { skip: whyNoKubo }, () => {
-  before(async () => {
-    folder = mkdtempSync(path.join(tmpdir(), 'exchange-'))
-    await buildKubo()
-  })
-  after(() => {
-    if (folder) rmSync(folder, { recursive: true, force: true })
-  })
+  before(buildKubo)
 
   it('serves us files of any size and layout', async (test) => {
     const { kubo, host } = await pair(test)
@@ -163,7 +156,7 @@ describe('kubo', { skip: whyNoKubo }, () => {
     const waiting = kubo.cat(cid)
     await waitUntil(async () => (await kubo.bitswap()).Wantlist?.length > 0, 'kubo wants it')
     await host.command('share', ours)
-    assert.equal(digest(await waiting), digest(readFileSync(ours)))
+    assert.equal(sha256(await waiting), sha256(readFileSync(ours)))
 
     const theirs = file(300_000)
     const later = await kubo.add(theirs, '-n')
@@ -214,8 +207,7 @@ describe('kubo', { skip: whyNoKubo }, () => {
   })
 
   it('sends and fetches 300 MiB while our memory stays small', async (test) => {
-    const kept = mkdtempSync(path.join(folder, 'kept-'))
-    const { kubo, host } = await pair(test, { args: ['--folder', kept] })
+    const { kubo, host } = await pair(test, { args: ['--folder', newFolder()] })
     const original = file(300 * MIB)
     const cid = await kubo.add(original)
     await host.command('fetch', cid)
@@ -224,10 +216,10 @@ describe('kubo', { skip: whyNoKubo }, () => {
     const other = await Kubo.start()
     test.after(() => other.stop())
     await other.connect(host.address)
-    assert.equal(digest(await other.cat(cid)), digest(readFileSync(original)))
+    assert.equal(sha256(await other.cat(cid)), sha256(readFileSync(original)))
     assert.ok(host.peakBytes() <= PEAK_BYTES_MAX, `serving kubo took ${host.peakBytes() / MIB} MiB`)
 
-    const leecher = await Libp2pHost.start('--folder', mkdtempSync(path.join(folder, 'kept-')))
+    const leecher = await Libp2pHost.start('--folder', newFolder())
     test.after(() => leecher.stop())
     await leecher.command('connect', host.address)
     await leecher.command('fetch', cid)

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
+import { newFolder } from '../lib/folders.mjs'
 import { RawPeer } from '../lib/libp2p-host.mjs'
 import { Kubo, buildKubo, whyNoKubo } from '../lib/kubo.mjs'
 
@@ -18,7 +18,7 @@ const BLOCK_BYTES_MAX = 2 << 20
 /** Wants that kubo remembers per peer, and reads from one message. */
 const WANTS_MAX = 1024
 
-let folder
+const folder = newFolder()
 let kubo
 let files = 0
 
@@ -68,14 +68,10 @@ async function assertReplies(raw) {
 
 describe('kubo, with a hand-written peer', { skip: whyNoKubo }, () => {
   before(async () => {
-    folder = mkdtempSync(path.join(tmpdir(), 'raw-'))
     await buildKubo()
     kubo = await Kubo.start()
   })
-  after(async () => {
-    await kubo?.stop()
-    if (folder) rmSync(folder, { recursive: true, force: true })
-  })
+  after(() => kubo?.stop())
 
   it('replies to a want with have, a small block, dont-have, or nothing', async (test) => {
     const raw = await peer(test)

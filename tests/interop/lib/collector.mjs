@@ -1,15 +1,14 @@
 // A real OpenTelemetry collector that prints every span, built once with Go.
 
-import { execFile, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 
-import { waitUntil, withTimeout } from './deadlines.mjs'
+import { waitUntil } from './deadlines.mjs'
+import { newFolder } from './folders.mjs'
 import { GoPrograms } from './go-programs.mjs'
 import { listeningPorts } from './listening-ports.mjs'
+import { Program, run } from './program.mjs'
 
 const BUILD_MS = 20 * 60_000
 const SPANS_MS = 20_000
@@ -33,7 +32,7 @@ export async function buildCollector() {
   await programs.build()
   const unfinished = `${finished}.${process.pid}`
   const args = ['--config', path.join(FOLDER, 'manifest.yaml'), '--output-path', unfinished]
-  await promisify(execFile)(programs.path('builder'), args, { cwd: FOLDER, timeout: BUILD_MS, killSignal: 'SIGKILL' })
+  await run(programs.path('builder'), args, { cwd: FOLDER, timeout: BUILD_MS, killSignal: 'SIGKILL' })
   renameSync(path.join(unfinished, 'otelcol'), finished)
   rmSync(unfinished, { recursive: true })
   return finished
@@ -43,10 +42,7 @@ export async function buildCollector() {
 export class Collector {
   port
   endpoint
-  #child
-  #exited
-  #folder
-  #output = ''
+  #program
 
   /** Starts one that receives OTLP over HTTP, on this port or a free one. */
   static async start(port) {
@@ -54,8 +50,7 @@ export class Collector {
     const program = await buildCollector()
     collector.port = port ?? (await listeningPorts(1))[0]
     collector.endpoint = `http://127.0.0.1:${collector.port}`
-    collector.#folder = mkdtempSync(path.join(tmpdir(), 'collector-'))
-    const config = path.join(collector.#folder, 'config.json')
+    const config = path.join(newFolder(), 'config.json')
     writeFileSync(
       config,
       JSON.stringify({
@@ -67,18 +62,14 @@ export class Collector {
         },
       }),
     )
-    collector.#child = spawn(program, ['--config', config], { stdio: ['ignore', 'pipe', 'pipe'] })
-    for (const stream of [collector.#child.stdout, collector.#child.stderr]) {
-      stream.setEncoding('utf8').on('data', (text) => (collector.#output += text))
-    }
-    collector.#exited = new Promise((resolve) => collector.#child.once('close', resolve).once('error', resolve))
-    await waitUntil(() => collector.#output.includes('Everything is ready'), 'the collector is ready')
+    collector.#program = new Program(program, ['--config', config])
+    await collector.#program.until(() => collector.#program.output.includes('Everything is ready'), 'the collector is ready')
     return collector
   }
 
   /** All spans so far. */
   spans() {
-    return parse(this.#output)
+    return parse(this.#program.output)
   }
 
   /** Waits until `pick` finds something in the spans, and returns it. */
@@ -91,10 +82,8 @@ export class Collector {
     }
   }
 
-  async stop() {
-    if (this.#child.exitCode === null) this.#child.kill('SIGTERM')
-    await withTimeout(this.#exited, 'the collector ends')
-    rmSync(this.#folder, { recursive: true, force: true })
+  stop() {
+    return this.#program.stop()
   }
 }
 

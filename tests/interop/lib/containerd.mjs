@@ -1,15 +1,12 @@
 // containerd with all of its files in one folder: that of Debian, or containerd 2.
 
-import { execFile, spawn } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { promisify } from 'node:util'
 
 import { pullImage } from './cri.mjs'
-import { SOON_MS, waitUntil, withTimeout } from './deadlines.mjs'
 import { mirrorTools } from './mirror-tools.mjs'
+import { Program, run } from './program.mjs'
 
-const run = promisify(execFile)
 const DISABLED = ['io.containerd.grpc.v1.cri', 'io.containerd.internal.v1.opt']
 /** Longer than any pull takes on a busy machine, and than containerd waits for a mirror that never answers. */
 const CTR_MS = 120_000
@@ -21,11 +18,9 @@ export const VERSION_2 = { containerd: mirrorTools.containerd2, ctr: mirrorTools
 const SNAPSHOTTERS = ['aufs', 'btrfs', 'devmapper', 'zfs'].map((name) => `io.containerd.snapshotter.v1.${name}`)
 
 export class Containerd {
-  #child
+  #program
   #ctr
-  #ended
   #folder
-  stderr = ''
 
   /**
    * Starts containerd. `programs` are those of its version, `disabled` are its plugins that do not run, and `settings` are
@@ -52,23 +47,20 @@ ${settings}
     )
     await beforeStart()
     const [program, ...args] = [...within, programs.containerd, '-c', path.join(folder, 'config.toml')]
-    const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'] })
-    const containerd = new Containerd(child, folder, [...within, programs.ctr])
+    const containerd = new Containerd(new Program(program, args), folder, [...within, programs.ctr])
     try {
-      await waitUntil(() => containerd.#answers(), 'containerd answers')
+      await containerd.#program.until(() => containerd.#answers(), 'containerd answers')
     } catch (error) {
       await containerd.stop()
-      throw new Error(`cannot start containerd: ${error.message}; \`make tools\` installs it\n${containerd.stderr}`)
+      throw new Error(`cannot start containerd: ${error.message}\n${containerd.#program.output}`)
     }
     return containerd
   }
 
-  constructor(child, folder, ctr) {
-    this.#child = child
+  constructor(program, folder, ctr) {
+    this.#program = program
     this.#ctr = ctr
     this.#folder = folder
-    child.stderr.setEncoding('utf8').on('data', (text) => (this.stderr += text))
-    this.#ended = new Promise((resolve) => child.once('close', resolve).once('error', resolve))
   }
 
   async #answers() {
@@ -113,12 +105,7 @@ ${settings}
     await this.ctr('images', 'rm', '--sync', image)
   }
 
-  async stop() {
-    this.#child.kill('SIGTERM')
-    try {
-      await withTimeout(this.#ended, 'containerd ends', SOON_MS)
-    } finally {
-      this.#child.kill('SIGKILL')
-    }
+  stop() {
+    return this.#program.stop()
   }
 }

@@ -1,20 +1,18 @@
 // Servers of HTTP files: a real nginx, and one whose answers a test decides.
 
-import { spawn } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
-import net from 'node:net'
 import path from 'node:path'
 import { userInfo } from 'node:os'
 
-import { waitUntil, withTimeout } from './deadlines.mjs'
 import { listeningPorts } from './listening-ports.mjs'
-import { listen, portOf } from './listen.mjs'
+import { accepts, closeServer, listen, portOf } from './listen.mjs'
+import { Program } from './program.mjs'
 
 /** An nginx that serves a folder, and counts the bytes that it sends. */
 export class Nginx {
   #folder
-  #child
+  #program
   port
 
   /** Starts nginx; its files are those of `files` in the folder. */
@@ -41,14 +39,8 @@ export class Nginx {
 
   /** Starts it again after a stop, at the same port. */
   async run() {
-    this.#child = spawn('nginx', ['-p', this.#folder, '-e', 'stderr', '-c', path.join(this.#folder, 'nginx.conf')], { stdio: 'ignore' })
-    const failed = new Promise((_, reject) => this.#child.once('error', reject))
-    const listens = () =>
-      new Promise((resolve) => {
-        const socket = net.connect(this.port, '127.0.0.1', () => resolve(true)).once('error', () => resolve(false))
-        socket.once('connect', () => socket.destroy())
-      })
-    await Promise.race([waitUntil(listens, 'nginx listens'), failed])
+    this.#program = new Program('nginx', ['-p', this.#folder, '-e', 'stderr', '-c', path.join(this.#folder, 'nginx.conf')])
+    await this.#program.until(() => accepts(this.port), 'nginx listens')
   }
 
   get files() {
@@ -72,11 +64,8 @@ export class Nginx {
     return this.requests(target).reduce((sum, { bytes }) => sum + bytes, 0)
   }
 
-  async stop() {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
-    const ended = new Promise((resolve) => this.#child.once('exit', resolve))
-    this.#child.kill('SIGTERM')
-    await withTimeout(ended, 'nginx ends')
+  stop() {
+    return this.#program.stop()
   }
 }
 
@@ -99,9 +88,8 @@ export class ScriptedServer {
     return `http://127.0.0.1:${portOf(this.#server)}`
   }
 
-  async stop() {
-    this.#server.closeAllConnections()
-    await new Promise((resolve) => this.#server.close(resolve))
+  stop() {
+    return closeServer(this.#server)
   }
 }
 

@@ -1,20 +1,18 @@
 // Mirrors of several hosts that share images, and a client that pulls from them.
 
 import assert from 'node:assert/strict'
-import { execFile, execFileSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
-import { promisify } from 'node:util'
 
 import { SOON_MS, waitUntil } from './deadlines.mjs'
 import { listeningPorts } from './listening-ports.mjs'
 import { connectionsOf } from './process-sockets.mjs'
+import { run } from './program.mjs'
 import { digestOf } from './registry.mjs'
 import { binary, startMirror } from './server.mjs'
-
-const run = promisify(execFile)
 
 /** Writes a new key of a fleet; returns its file. */
 export function newFleetKey(file) {

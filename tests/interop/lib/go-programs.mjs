@@ -2,15 +2,14 @@
 // another clone of the repository, or one after `make clean`, does not build them again.
 
 import assert from 'node:assert/strict'
-import { execFile, execFileSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 
-const run = promisify(execFile)
+import { run } from './program.mjs'
 
 const BUILD_MS = 20 * 60_000
 

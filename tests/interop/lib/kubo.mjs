@@ -2,16 +2,12 @@
 // peers, and only loopback addresses.
 
 import assert from 'node:assert/strict'
-import { execFile, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { promisify } from 'node:util'
 
-import { withTimeout } from './deadlines.mjs'
+import { newFolder } from './folders.mjs'
 import { GoPrograms } from './go-programs.mjs'
-
-const run = promisify(execFile)
+import { Program, run } from './program.mjs'
 
 const START_MS = 60_000
 const COMMAND_MS = 120_000
@@ -34,10 +30,8 @@ export const linkKubo = (folder) => programs.link(folder)
 /** A running kubo. */
 export class Kubo {
   ipfs
-  folder
-  #child
-  #exited
-  #output = ''
+  folder = newFolder()
+  #daemon
 
   /**
    * `settings` replace parts of its configuration, such as `{ 'Routing.Type': 'dht' }`.
@@ -46,7 +40,6 @@ export class Kubo {
   static async start({ settings = {}, swarmKey } = {}) {
     const kubo = new Kubo()
     kubo.ipfs = await buildKubo()
-    kubo.folder = mkdtempSync(path.join(tmpdir(), 'kubo-'))
     try {
       await kubo.command(['init', '--empty-repo', '--profile=test'])
       kubo.#configure({ ...ALONE, ...settings })
@@ -73,20 +66,9 @@ export class Kubo {
 
   /** Starts kubo, also after `pause`. */
   async resume() {
-    const child = spawn(this.ipfs, ['daemon', '--migrate=false'], { env: this.#environment(), stdio: ['ignore', 'pipe', 'pipe'] })
-    this.#child = child
-    this.#exited = new Promise((resolve) => child.once('close', resolve))
-    const ready = new Promise((resolve, reject) => {
-      const read = (text) => {
-        this.#output += text
-        if (this.#output.includes('Daemon is ready')) resolve(null)
-      }
-      child.stdout.setEncoding('utf8').on('data', read)
-      child.stderr.setEncoding('utf8').on('data', read)
-      child.once('error', reject)
-      child.once('close', (code) => reject(new Error(`kubo ended with ${code}: ${this.#output}`)))
-    })
-    await withTimeout(ready, 'kubo is ready', START_MS)
+    const daemon = new Program(this.ipfs, ['daemon', '--migrate=false'], { env: this.#environment() })
+    this.#daemon = daemon
+    await daemon.until(() => daemon.output.includes('Daemon is ready'), 'kubo is ready', START_MS)
     const { ID, Addresses } = JSON.parse(await this.command(['id', '--enc=json']))
     this.peer = ID
     this.addresses = Addresses
@@ -96,9 +78,7 @@ export class Kubo {
 
   /** Stops kubo and keeps its repository. */
   async pause() {
-    this.#child.kill('SIGTERM')
-    await withTimeout(this.#exited, 'kubo ends', START_MS)
-    this.#output = ''
+    await this.#daemon?.stop('SIGTERM', START_MS)
   }
 
   #environment() {
@@ -139,12 +119,7 @@ export class Kubo {
   }
 
   async stop() {
-    if (this.#child && this.#child.exitCode === null && this.#child.signalCode === null) {
-      this.#child.kill('SIGTERM')
-      const killer = setTimeout(() => this.#child.kill('SIGKILL'), START_MS)
-      await this.#exited
-      clearTimeout(killer)
-    }
+    await this.pause()
     rmSync(this.folder, { recursive: true, force: true })
   }
 }

@@ -2,12 +2,11 @@
 
 import assert from 'node:assert/strict'
 
-import { collectEvents, connect, reply, variants } from './test-client.mjs'
+import { collectEvents, connect, reply, newestWay } from './test-client.mjs'
 import { newest } from './phoenix-clients.mjs'
 import { startWatchfire } from './server.mjs'
 import { waitUntil } from './deadlines.mjs'
 
-export const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
 const RULES = `[{ pattern = "room:*", join = "anyone", publish = "clients", presence = true },
   { pattern = "kept:*", join = "anyone", publish = "clients", history = { messages = 10_000 } }]`
 /** A machine that is silent counts as gone after six seconds; the others notice it a little later. */

@@ -1,14 +1,13 @@
 // Real NATS servers that form a cluster, and connections to them that a test can cut.
 
-import { execFile, spawn } from 'node:child_process'
 import net from 'node:net'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 
-import { waitUntil, withTimeout } from './deadlines.mjs'
 import { GoPrograms } from './go-programs.mjs'
-import { listen } from './listen.mjs'
+import { accepts, listen } from './listen.mjs'
+import { listeningPorts } from './listening-ports.mjs'
+import { Program, run } from './program.mjs'
 
 const programs = new GoPrograms({
   folder: 'nats',
@@ -31,50 +30,33 @@ export const natsServer = () => programs.path('nats-server')
 
 /** Starts servers that know each other; each has a URL. `more` are further arguments. */
 export async function startNats(count, more = []) {
-  const ports = await freePorts(2 * count)
+  const ports = await listeningPorts(2 * count)
   const [clients, routes] = [ports.slice(0, count), ports.slice(count)]
   const known = routes.map((port) => `nats://127.0.0.1:${port}`).join(',')
   const servers = clients.map((port, at) => {
-    const args = [
-      '-a',
-      '127.0.0.1',
-      '-p',
-      port,
-      '--cluster_name',
-      'test',
-      '--cluster',
-      `nats://127.0.0.1:${routes[at]}`,
-      '--routes',
-      known,
-      ...more,
-    ]
-    return new NatsServer(spawn(programs.path('nats-server'), args.map(String), { stdio: 'ignore' }), port)
+    const cluster = ['--cluster_name', 'test', '--cluster', `nats://127.0.0.1:${routes[at]}`, '--routes', known]
+    return new NatsServer(port, ['-a', '127.0.0.1', '-p', String(port), ...cluster, ...more])
   })
-  await Promise.all(servers.map((server) => waitUntil(() => canConnect(server.port), 'a NATS server listens')))
+  await Promise.all(servers.map((server) => server.until(() => accepts(server.port), 'a NATS server listens')))
   return servers
 }
 
 /** Writes accounts of servers that accept credentials files only into a folder; returns the paths of both sides. */
 export async function writeCredentials(folder) {
-  await promisify(execFile)('go', ['run', './credentials', folder], { cwd: fileURLToPath(new URL('../nats', import.meta.url)) })
+  await run('go', ['run', './credentials', folder], { cwd: fileURLToPath(new URL('../nats', import.meta.url)) })
   return { server: path.join(folder, 'server.conf'), user: path.join(folder, 'user.creds') }
 }
 
-class NatsServer {
-  #child
-  #ended
-
-  constructor(child, port) {
-    this.#child = child
+class NatsServer extends Program {
+  constructor(port, args) {
+    super(programs.path('nats-server'), args)
     this.port = port
     this.url = `nats://127.0.0.1:${port}`
-    this.#ended = new Promise((resolve) => child.once('close', resolve).once('error', resolve))
   }
 
-  /** Kills it at once. */
+  /** Kills it, like a power cut. */
   kill() {
-    this.#child.kill('SIGKILL')
-    return withTimeout(this.#ended, 'a NATS server ends')
+    return this.stop('SIGKILL')
   }
 }
 
@@ -124,21 +106,4 @@ export class Cuttable {
       from.pipe(to)
     }
   }
-}
-
-async function freePorts(count) {
-  const listeners = Array.from({ length: count }, () => net.createServer())
-  const ports = await Promise.all(listeners.map((listener) => listen(listener)))
-  await Promise.all(listeners.map((listener) => new Promise((resolve) => listener.close(resolve))))
-  return ports
-}
-
-function canConnect(port) {
-  return new Promise((resolve) => {
-    const socket = net.connect(port, '127.0.0.1', () => {
-      socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
-  })
 }

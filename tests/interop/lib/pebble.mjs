@@ -2,16 +2,15 @@
 // server that answers 127.0.0.1 for every name.
 
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import https from 'node:https'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import { certify } from './certificate.mjs'
-import { SOON_MS, waitUntil, withTimeout } from './deadlines.mjs'
+import { newFolder } from './folders.mjs'
 import { GoPrograms } from './go-programs.mjs'
 import { listeningPorts } from './listening-ports.mjs'
+import { Program } from './program.mjs'
 
 const programs = new GoPrograms({
   folder: 'pebble',
@@ -26,41 +25,13 @@ export const whyNoPebble = programs.whyMissing
 /** Builds the programs unless they exist: takes some seconds and some megabytes of modules. */
 export const buildPebble = () => programs.build()
 
-/** A program that runs until it is stopped. */
-class Program {
-  output = ''
-  #child
-  #ended
-
-  constructor(name, args, env = {}) {
-    this.#child = spawn(programs.path(name), args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
-    for (const stream of [this.#child.stdout, this.#child.stderr]) {
-      stream.setEncoding('utf8').on('data', (text) => (this.output += text))
-    }
-    this.#ended = new Promise((resolve) => this.#child.once('close', resolve).once('error', resolve))
-  }
-
-  /** Waits until the condition holds; rejects if the program ends before. */
-  async until(condition, what) {
-    const ended = this.#ended.then((cause) => {
-      throw new Error(`${this.#child.spawnfile} ended with ${cause}: ${this.output}`)
-    })
-    await Promise.race([ended, waitUntil(condition, what)])
-  }
-
-  async stop() {
-    this.#child.kill('SIGKILL')
-    await withTimeout(this.#ended, `${this.#child.spawnfile} ends`, SOON_MS)
-  }
-}
-
 /** A running Pebble with its DNS server. */
 export class Pebble {
   #acme
   caFile
   #dns
   #ports
-  #folder
+  #folder = newFolder()
   #options
 
   /**
@@ -73,7 +44,6 @@ export class Pebble {
     const [acme, management, dns, dnsManagement] = await listeningPorts(4)
     pebble.#ports = { acme, management, dns, dnsManagement }
     pebble.#options = { tls, http, seconds }
-    pebble.#folder = mkdtempSync(path.join(tmpdir(), 'pebble-'))
     const names = certify(pebble.#folder, ['localhost'])
     pebble.caFile = names.cert
     try {
@@ -90,7 +60,7 @@ export class Pebble {
     const { dns, dnsManagement } = this.#ports
     const off = ['-http01', '', '-https01', '', '-tlsalpn01', '', '-doh', '']
     const where = ['-dnsserver', `127.0.0.1:${dns}`, '-management', `127.0.0.1:${dnsManagement}`]
-    this.#dns = new Program('pebble-challtestsrv', [...off, ...where, '-defaultIPv4', '127.0.0.1', '-defaultIPv6', ''])
+    this.#dns = new Program(programs.path('pebble-challtestsrv'), [...off, ...where, '-defaultIPv4', '127.0.0.1', '-defaultIPv6', ''])
     await this.#dns.until(
       () =>
         this.resolveTo('ready.example', '127.0.0.1').then(
@@ -126,8 +96,8 @@ export class Pebble {
       profiles: { default: { description: 'for tests', validityPeriod: seconds } },
     }
     writeFileSync(file, JSON.stringify({ pebble }))
-    const env = { PEBBLE_VA_NOSLEEP: '1', PEBBLE_WFE_NONCEREJECT: '5' }
-    this.#acme = new Program('pebble', ['-config', file, '-strict', '-dnsserver', `127.0.0.1:${dns}`], env)
+    const env = { ...process.env, PEBBLE_VA_NOSLEEP: '1', PEBBLE_WFE_NONCEREJECT: '5' }
+    this.#acme = new Program(programs.path('pebble'), ['-config', file, '-strict', '-dnsserver', `127.0.0.1:${dns}`], { env })
     await this.#acme.until(async () => {
       this.root = await this.#get(`https://127.0.0.1:${management}/roots/0`).catch(() => undefined)
       return this.root
@@ -136,7 +106,7 @@ export class Pebble {
 
   /** Stops the ACME server; `start` continues with a new, empty one. */
   async pause() {
-    await this.#acme.stop()
+    await this.#acme.stop('SIGKILL')
     this.#acme = undefined
   }
 
@@ -180,8 +150,7 @@ export class Pebble {
   }
 
   async stop() {
-    await this.#acme?.stop()
-    await this.#dns?.stop()
-    rmSync(this.#folder, { recursive: true, force: true })
+    await this.#acme?.stop('SIGKILL')
+    await this.#dns?.stop('SIGKILL')
   }
 }

@@ -1,11 +1,10 @@
 // Podman with all of its files in one folder.
 
-import { execFile } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { promisify } from 'node:util'
 
-const run = promisify(execFile)
+import { run } from './program.mjs'
+
 const POLICY = JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] })
 
 export class Podman {

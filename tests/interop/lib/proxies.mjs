@@ -1,16 +1,17 @@
 // Real proxies in front of our server, configured by the snippets of docs/how-to/proxy.md.
 
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
-import { tmpdir, userInfo } from 'node:os'
+import { userInfo } from 'node:os'
 import path from 'node:path'
 import tls from 'node:tls'
 
 import { certify } from './certificate.mjs'
-import { SOON_MS, waitUntil, withTimeout } from './deadlines.mjs'
-import { listen, portOf } from './listen.mjs'
+import { newFolder } from './folders.mjs'
+import { accepts } from './listen.mjs'
+import { listeningPorts } from './listening-ports.mjs'
+import { Program } from './program.mjs'
 
 const GUIDE = new URL('../../../docs/how-to/proxy.md', import.meta.url)
 const GUIDE_OF_MACHINES = new URL('../../../docs/how-to/use-several-machines.md', import.meta.url)
@@ -53,20 +54,6 @@ export const proxyNames = Object.keys(kinds)
 /** Whether a proxy names its clients in a PROXY header, so that the server must listen on `PROXY_PROTOCOL_HOST`. */
 export const sendsProxyHeader = (name) => kinds[name].host === PROXY_PROTOCOL_HOST
 
-/** Ports that were free a moment ago. */
-export async function freePorts(count) {
-  const listeners = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const listener = net.createServer()
-      await listen(listener, '0.0.0.0')
-      return listener
-    }),
-  )
-  const ports = listeners.map(portOf)
-  await Promise.all(listeners.map((listener) => new Promise((resolve) => listener.close(resolve))))
-  return ports
-}
-
 /** The only code block of a guide in that language. */
 function snippetOf(name, guide = GUIDE) {
   const blocks = [...readFileSync(guide, 'utf8').matchAll(/^```([\w-]+)\n(.*?)^```$/gms)].filter(([, language]) => language === name)
@@ -81,8 +68,8 @@ function substitute(snippet, placeholder, replacement) {
 }
 
 /** A folder with the certificate of the snippets, which it returns too. */
-function certified(name) {
-  const folder = mkdtempSync(path.join(tmpdir(), `${name}-`))
+function certified() {
+  const folder = newFolder()
   const { cert, key } = certify(folder, [APP, `*.${SITES}`])
   const certificate = readFileSync(cert, 'utf8')
   writeFileSync(path.join(folder, 'watchfire.pem'), certificate + readFileSync(key, 'utf8'))
@@ -97,8 +84,8 @@ function substitutePorts(snippet, { http, https }) {
 
 /** Starts HAProxy in front of three machines, with the snippet of docs/how-to/use-several-machines.md. */
 export async function startBalancer(machines) {
-  const [http, https] = await freePorts(2)
-  const { folder, certificate } = certified('haproxy-machines')
+  const [http, https] = await listeningPorts(2)
+  const { folder, certificate } = certified()
   let snippet = substitutePorts(snippetOf('haproxy-machines', GUIDE_OF_MACHINES), { http, https })
   snippet = substitute(snippet, /\/etc\/ssl\/watchfire\//g, `${folder}/`)
   for (const [at, { port }] of machines.entries())
@@ -109,7 +96,7 @@ export async function startBalancer(machines) {
 /** Starts the proxy of that name in front of a server, on these ports. */
 export async function startProxy(name, server, { http, https }) {
   const { configuration, command } = kinds[name]
-  const { folder, certificate } = certified(name)
+  const { folder, certificate } = certified()
 
   let snippet = substitute(snippetOf(name), /127\.0\.0\.1:4000/g, `${kinds[name].host ?? '127.0.0.1'}:${server.port}`)
   snippet = substitute(snippet, /\/etc\/ssl\/watchfire\//g, `${folder}/`)
@@ -120,8 +107,7 @@ export async function startProxy(name, server, { http, https }) {
 
 /** Starts a proxy with a configuration of the test's own, in front of the port `https`. Without TLS of its own. */
 export function startWith(name, text, https, certificate) {
-  const folder = mkdtempSync(path.join(tmpdir(), `${name}-`))
-  return run(text, kinds[name].command, { folder, certificate, ports: { https } })
+  return run(text, kinds[name].command, { folder: newFolder(), certificate, ports: { https } })
 }
 
 async function run(text, command, { folder, certificate, ports }) {
@@ -130,10 +116,9 @@ async function run(text, command, { folder, certificate, ports }) {
   const [program, ...args] = command(file, folder)
   // Debian's users do not have the folder of nginx and HAProxy in their path.
   const env = { PATH: `${process.env.PATH}:/usr/sbin`, HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
-  const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env })
-  const proxy = new RunningProxy(child, { folder, certificate, ports })
+  const proxy = new RunningProxy(program, args, { env }, { certificate, ports })
   try {
-    await proxy.listening()
+    for (const port of Object.values(ports)) await proxy.until(() => accepts(port), `port ${port} accepts connections`)
   } catch (error) {
     await proxy.stop()
     throw error
@@ -141,36 +126,19 @@ async function run(text, command, { folder, certificate, ports }) {
   return proxy
 }
 
-class RunningProxy {
-  stderr = ''
-  #child
-  #ended
-  #folder
+class RunningProxy extends Program {
   #certificate
   #ports
 
-  constructor(child, { folder, certificate, ports }) {
-    this.#child = child
-    this.#folder = folder
+  constructor(program, args, options, { certificate, ports }) {
+    super(program, args, options)
     this.#certificate = certificate
     this.#ports = ports
-    child.stderr.setEncoding('utf8').on('data', (text) => (this.stderr += text))
-    this.#ended = new Promise((resolve) => child.once('close', resolve).once('error', resolve))
   }
 
   /** The origin of the app, with the port of this proxy. */
   get origin() {
     return `https://${APP}:${this.#ports.https}`
-  }
-
-  /** Waits until its ports accept connections. */
-  async listening() {
-    const ended = this.#ended.then((cause) => {
-      const advice = cause instanceof Error ? `${cause.message}; \`make tools\` installs it` : `it ended with ${cause}: ${this.stderr}`
-      throw new Error(`cannot start ${this.#child.spawnfile}: ${advice}`)
-    })
-    const accepts = (port) => waitUntil(() => canConnect(port), `port ${port} accepts connections`)
-    await Promise.race([ended, Promise.all(Object.values(this.#ports).map(accepts))])
   }
 
   /**
@@ -194,25 +162,4 @@ class RunningProxy {
   get withoutTls() {
     return { host: APP, port: this.#ports.http }
   }
-
-  async stop() {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) this.#child.kill('SIGTERM')
-    try {
-      await withTimeout(this.#ended, `${this.#child.spawnfile} ends`, SOON_MS)
-    } finally {
-      this.#child.kill('SIGKILL')
-      rmSync(this.#folder, { recursive: true, force: true })
-    }
-  }
-}
-
-function canConnect(port) {
-  return new Promise((resolve) => {
-    const socket = net.connect({ port, host: '127.0.0.1' })
-    socket.once('error', () => resolve(false))
-    socket.once('connect', () => {
-      socket.destroy()
-      resolve(true)
-    })
-  })
 }

@@ -1,17 +1,16 @@
 // A registry (Debian's docker-registry, or its newer version 3), images for it, and a switch in front of it that breaks connections.
 
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
-import { createInterface } from 'node:readline'
 import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 
-import { SOON_MS, withTimeout } from './deadlines.mjs'
-import { listen, portOf } from './listen.mjs'
+import { sha256 } from './hashes.mjs'
+import { closeServer, listen, portOf } from './listen.mjs'
+import { Program } from './program.mjs'
 
 /** Blobs that are pushed at a time. */
 const PUSHES = 8
@@ -21,14 +20,11 @@ const MANIFEST = 'application/vnd.oci.image.manifest.v1+json'
 const CONFIG = 'application/vnd.oci.image.config.v1+json'
 const LAYER = 'application/vnd.oci.image.layer.v1.tar+gzip'
 
-export const digestOf = (bytes) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+export const digestOf = (bytes) => `sha256:${sha256(bytes)}`
 
 /** A running registry. */
-export class Registry {
+export class Registry extends Program {
   port = 0
-  log = ''
-  #child
-  #ended
 
   /** Starts a registry with its content in a folder. `auth` is a section of its configuration. */
   static async start(folder, { port = 0, auth = '', program = 'docker-registry' } = {}) {
@@ -39,34 +35,10 @@ export class Registry {
       file,
       `version: 0.1\nstorage: {filesystem: {rootdirectory: ${root}}, delete: {enabled: true}}\nhttp: {addr: "127.0.0.1:${port}"}\n${auth}\n`,
     )
-    const registry = new Registry(
-      spawn(program, ['serve', file], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...NO_TRACES } }),
-    )
-    await registry.#listening()
+    const registry = new Registry(program, ['serve', file], { env: { ...process.env, ...NO_TRACES } })
+    const listening = () => /listening on 127\.0\.0\.1:(\d+)\D/.exec(registry.output)
+    registry.port = Number((await registry.until(listening, 'the registry listens'))[1])
     return registry
-  }
-
-  constructor(child) {
-    this.#child = child
-    this.#ended = new Promise((resolve) => child.once('close', resolve).once('error', resolve))
-  }
-
-  async #listening() {
-    const listening = new Promise((resolve) => {
-      for (const stream of [this.#child.stdout, this.#child.stderr]) {
-        createInterface({ input: stream }).on('line', (line) => {
-          this.log += `${line}\n`
-          const match = /listening on 127\.0\.0\.1:(\d+)/.exec(line)
-          if (match) resolve(Number(match[1]))
-        })
-      }
-    })
-    const ended = this.#ended.then((cause) => {
-      const advice = cause instanceof Error ? `${cause.message}; \`make tools\` installs it` : `it ended with ${cause}: ${this.log}`
-      throw new Error(`cannot start ${this.#child.spawnfile}: ${advice}`)
-    })
-    this.port = await withTimeout(Promise.race([listening, ended]), 'the registry listens')
-    ended.catch(() => {})
   }
 
   get url() {
@@ -75,13 +47,8 @@ export class Registry {
 
   /** Requests for a path that the registry has answered. */
   requests(method, pattern) {
-    const lines = this.log.split('\n').filter((line) => line.includes('http.request.method') && line.includes('response completed'))
+    const lines = this.output.split('\n').filter((line) => line.includes('http.request.method') && line.includes('response completed'))
     return lines.filter((line) => line.includes(`http.request.method=${method}`) && pattern.test(line)).length
-  }
-
-  async stop() {
-    this.#child.kill('SIGTERM')
-    await withTimeout(this.#ended, 'the registry ends', SOON_MS)
   }
 }
 
@@ -265,8 +232,7 @@ export class FaultyRegistry {
     request.pipe(forwarded)
   }
 
-  async stop() {
-    this.#server.closeAllConnections()
-    await new Promise((resolve) => this.#server.close(resolve))
+  stop() {
+    return closeServer(this.#server)
   }
 }

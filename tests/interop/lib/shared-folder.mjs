@@ -1,18 +1,17 @@
 // A folder that the command line shares on a server.
 
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { Command } from './command-line.mjs'
+import { newFolder } from './folders.mjs'
 
 /**
  * Writes files, given by path, into a folder and shares it until the test ends; returns the page's link without a file
  * name. Content of `{ link }` makes a symbolic link. With a `certificate`, which the command must trust, over TLS.
  */
 export async function shareFolder(t, server, files, certificate) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'folder-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = newFolder(t)
   for (const [name, content] of Object.entries(files)) {
     const file = path.join(folder, 'site', name)
     mkdirSync(path.dirname(file), { recursive: true })

@@ -1,6 +1,6 @@
 // A stock Phoenix client on one of its transports and serializers.
 
-import { phoenixClients } from './phoenix-clients.mjs'
+import { newest, phoenixClients } from './phoenix-clients.mjs'
 import { Inbox, withTimeout } from './deadlines.mjs'
 import { CloseRecordingWebSocket } from './close-codes.mjs'
 
@@ -20,6 +20,9 @@ const variantsOf = (library) => [
 export const variants = phoenixClients.flatMap((library) =>
   variantsOf(library).map((variant) => ({ ...variant, library, name: `phoenix ${library.version} over ${variant.name}` })),
 )
+
+/** The newest client on a WebSocket. */
+export const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
 
 /** The variants for which the predicate is true. */
 export const variantsWhere = (wanted) => variants.filter(wanted)

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import http from 'node:http'
 
 import { certify } from './certificate.mjs'
-import { listen, portOf } from './listen.mjs'
+import { closeServer, listen, portOf } from './listen.mjs'
 
 export const SERVICE = 'registry.test'
 const ISSUER = 'token-server.test'
@@ -81,8 +81,7 @@ export class TokenServer {
     return `${signed}.${base64url(signature)}`
   }
 
-  async stop() {
-    this.#server.closeAllConnections()
-    await new Promise((resolve) => this.#server.close(resolve))
+  stop() {
+    return closeServer(this.#server)
   }
 }

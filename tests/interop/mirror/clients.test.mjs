@@ -1,19 +1,17 @@
 // Unmodified container tools pull through the mirror. Each verifies the digests of all it pulls.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { promisify } from 'node:util'
 
 import { Containerd, VERSION_2 } from '../lib/containerd.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { buildMirrorTools, mirrorTools, whyNoMirrorTools } from '../lib/mirror-tools.mjs'
+import { run } from '../lib/program.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { startMirror } from '../lib/server.mjs'
 
-const run = promisify(execFile)
 const MIB = 1 << 20
 const REGISTRY = 'registry.example'
 const POLICY = JSON.stringify({ default: [{ type: 'insecureAcceptAnything' }] })
@@ -26,7 +24,7 @@ const COPIES_MAX = 1.1
 const CHOSEN = process.env.MIRROR_CLIENTS?.split(',')
 const isChosen = (/** @type {[string, unknown]} */ [name]) => !CHOSEN || CHOSEN.includes(name)
 
-let folder
+const folder = newFolder()
 let registry
 /** Sits between the mirror and the registry, so that the registry can be switched off, and its bytes are counted. */
 let upstream
@@ -35,7 +33,6 @@ let images = 0
 
 before(async () => {
   if (!CHOSEN && !whyNoMirrorTools) await buildMirrorTools()
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-clients-'))
   registry = await Registry.start(path.join(folder, 'registry'))
   upstream = await FaultyRegistry.start(registry)
   mirror = await startMirror(path.join(folder, 'store'), ['--upstream', `${REGISTRY}=${upstream.url}`, '--offline-ok', '--tag-ttl', '0s'])
@@ -53,7 +50,6 @@ after(async () => {
   await mirror?.stop()
   await upstream?.stop()
   await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 beforeEach(() => {
@@ -68,12 +64,6 @@ async function newImage(layers = [3 * MIB, 100_000, 10]) {
   const content = makeImage(layers)
   await push(registry, repository, 'v1', content)
   return { name: `${REGISTRY}/${repository}:v1`, repository, content }
-}
-
-const newFolder = () => {
-  const name = path.join(folder, `work-${images++}`)
-  mkdirSync(name)
-  return name
 }
 
 const crane = (...args) => run(mirrorTools.crane, ['--insecure', ...args])

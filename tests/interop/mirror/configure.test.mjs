@@ -2,33 +2,31 @@
 // at the paths where it looks for them, in a mount namespace. So the tests need root, as containerd does.
 
 import assert from 'node:assert/strict'
-import { execFile, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { promisify } from 'node:util'
 
 import { Containerd } from '../lib/containerd.mjs'
 import { withTimeout } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { run } from '../lib/program.mjs'
 import { FaultyRegistry, Registry, makeImage, push } from '../lib/registry.mjs'
 import { binary, startMirror } from '../lib/server.mjs'
 
-const run = promisify(execFile)
 const MIB = 1 << 20
 /** The first and the second registry of the mirror. They exist only as names. */
 const [FIRST, SECOND] = ['first.example', 'second.example']
 /** Mounts the folder `etc/NAME` of a root over that of this machine, and runs a program. */
 const BIND = 'mount --bind "$1/etc/$2" "/etc/$2" && shift 2 && exec "$@"'
 
-let folder
+const folder = newFolder()
 let registry
 let upstream
 let mirror
 let number = 0
 
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-configure-'))
   registry = await Registry.start(path.join(folder, 'registry'))
   upstream = await FaultyRegistry.start(registry)
   const upstreams = [FIRST, SECOND].flatMap((name) => ['--upstream', `${name}=${upstream.url}`])
@@ -39,7 +37,6 @@ after(async () => {
   await mirror?.stop()
   await upstream?.stop()
   await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 /** The root folder of a host. */

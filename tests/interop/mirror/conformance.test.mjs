@@ -2,12 +2,11 @@
 // table of requests and answers. The second part is what the mirror promises in addition.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import http from 'node:http'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
+import { requestExactly } from '../lib/exact-request.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { startMirror } from '../lib/server.mjs'
 
@@ -27,12 +26,11 @@ const manifest = (reference, repository = 'team/app') => `/v2/${repository}/mani
 const blob = (digest, repository = 'team/app') => `/v2/${repository}/blobs/${digest}`
 const one = blob(digestOf(layer))
 
-let folder
+const folder = newFolder()
 let registry
 let mirror
 
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-conformance-'))
   registry = await Registry.start(path.join(folder, 'registry'))
   await push(registry, 'team/app', 'v1', image)
   await push(registry, 'team/app', 'v2', image)
@@ -43,33 +41,24 @@ before(async () => {
 after(async () => {
   await mirror?.stop()
   await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 /** Sends a request, and returns its whole response. */
-function send(target, { method = 'GET', headers = {} } = {}) {
-  return new Promise((resolve, reject) => {
-    const request = http.request({ host: '127.0.0.1', port: mirror.port, path: target, method, headers, agent: false })
-    request.once('error', reject)
-    request.once('response', (response) => {
-      const chunks = []
-      response.on('data', (chunk) => chunks.push(chunk))
-      response.once('error', reject)
-      response.once('end', () => resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(chunks) }))
-    })
-    request.end()
-  })
+async function send(target, options) {
+  const answer = await requestExactly(mirror, target, options)
+  assert.ok(!answer.isCut)
+  return answer
 }
 
 /** Compares a response with the parts that are expected. `code` is that of an error in the form of the specification. */
 function assertAnswer(answer, { status, headers = {}, body, code }) {
-  assert.equal(answer.status, status, answer.body.subarray(0, 500).toString())
+  assert.equal(answer.status, status, answer.bytes.subarray(0, 500).toString())
   assert.equal(answer.headers['docker-distribution-api-version'], 'registry/2.0')
   for (const [name, value] of Object.entries(headers)) assert.equal(answer.headers[name], value, name)
-  if (body !== undefined) assert.ok(answer.body.equals(body), 'the body is another')
+  if (body !== undefined) assert.ok(answer.bytes.equals(body), 'the body is another')
   if (code === undefined) return
   assert.equal(answer.headers['content-type'], 'application/json')
-  const [error] = JSON.parse(answer.body).errors
+  const [error] = JSON.parse(answer.bytes).errors
   assert.equal(error.code, code)
   assert.ok(error.message.length > 0)
 }

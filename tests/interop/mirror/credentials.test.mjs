@@ -1,11 +1,11 @@
 // Private repositories of a registry with token authentication.
 
 import assert from 'node:assert/strict'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 
+import { newFolder } from '../lib/folders.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { startMirror } from '../lib/server.mjs'
 import { TokenServer } from '../lib/token-server.mjs'
@@ -13,7 +13,7 @@ import { TokenServer } from '../lib/token-server.mjs'
 const USER = { user: 'ann', password: 'se:cret', refreshToken: 'refresh-1' }
 const LOOPBACK = ['--allow-redirect', '127.0.0.0/8']
 
-let folder
+const folder = newFolder()
 let tokens
 let registry
 let mirror
@@ -22,7 +22,6 @@ let open
 let stores = 0
 
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-credentials-'))
   tokens = await TokenServer.start(folder, USER)
   registry = await Registry.start(path.join(folder, 'registry'), { auth: tokens.configuration })
   image = makeImage([1000])
@@ -34,7 +33,6 @@ before(async () => {
 after(async () => {
   await registry?.stop()
   await tokens?.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 beforeEach(() => {

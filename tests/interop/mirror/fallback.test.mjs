@@ -2,13 +2,12 @@
 // containerd forgives a response that is cut, but neither a wrong byte nor a long silence.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 
 import { Containerd, VERSION_2 } from '../lib/containerd.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { buildMirrorTools, whyNoMirrorTools } from '../lib/mirror-tools.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { startMirror } from '../lib/server.mjs'
@@ -24,7 +23,7 @@ const CUT_BYTES = 400_000
  */
 const PULL_MS_MAX = 30_000
 
-let folder
+const folder = newFolder()
 let registry
 /** The server that the mirror uses as its registry. */
 let faulty
@@ -34,14 +33,10 @@ let names = 0
 
 before(async () => {
   if (!whyNoMirrorTools) await buildMirrorTools()
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-fallback-'))
   registry = await Registry.start(path.join(folder, 'registry'))
 })
 
-after(async () => {
-  await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
-})
+after(() => registry?.stop())
 
 beforeEach(async () => {
   faulty = await FaultyRegistry.start(registry)

@@ -2,14 +2,14 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
-import http from 'node:http'
-import { tmpdir } from 'node:os'
+import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs'
 import path from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { gzipSync } from 'node:zlib'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { requestExactly } from '../lib/exact-request.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { startMirror } from '../lib/server.mjs'
 
@@ -22,7 +22,7 @@ const ANSWER_MS_MAX = 8_000
 /** The mirror cuts a response after five seconds without a byte. */
 const CUT_MS_MAX = 12_000
 
-let folder
+const folder = newFolder()
 let registry
 let faulty
 let mirror
@@ -30,14 +30,10 @@ let image
 let stores = 0
 
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-faults-'))
   registry = await Registry.start(path.join(folder, 'registry'))
 })
 
-after(async () => {
-  await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
-})
+after(() => registry?.stop())
 
 beforeEach(async () => {
   faulty = await FaultyRegistry.start(registry)
@@ -64,24 +60,7 @@ function manifestOf(layer) {
 }
 
 /** Reads a path to its end, or until the connection is cut. */
-function read(target, headers = {}) {
-  const startedAt = performance.now()
-  return new Promise((resolve, reject) => {
-    const request = http.get({ host: '127.0.0.1', port: mirror.port, path: target, headers, agent: false })
-    request.once('error', reject)
-    request.once('response', (response) => {
-      const chunks = []
-      const end = (isCut) => {
-        const ms = performance.now() - startedAt
-        resolve({ status: response.statusCode, headers: response.headers, body: Buffer.concat(chunks), isCut, ms })
-      }
-      response.on('data', (chunk) => chunks.push(chunk))
-      response.once('end', () => end(false))
-      response.once('error', () => end(true))
-    })
-  })
-}
-
+const read = (target, headers = {}) => requestExactly(mirror, target, { headers })
 const manifest = (tag = 'v1') => read(`/v2/app/manifests/${tag}`)
 const layer = (headers, one = image) => read(`/v2/app/blobs/${digestOf(one.layers[0])}`, headers)
 const isBlob = (request) => request.url.includes('/blobs/')
@@ -100,9 +79,9 @@ describe('a registry that fails', () => {
       return null
     }
     await manifest()
-    const { status, body, isCut } = await layer()
+    const { status, bytes, isCut } = await layer()
     assert.deepEqual([status, isCut, cuts], [200, false, 2])
-    assert.ok(body.equals(image.layers[0]))
+    assert.ok(bytes.equals(image.layers[0]))
     const ranges = faulty.requests.filter((request) => isBlob(request) && request.headers.range)
     assert.ok(ranges.length >= 1, 'the mirror asks for ranges')
   })
@@ -124,8 +103,8 @@ describe('a registry that fails', () => {
     const first = await layer()
     assert.deepEqual([first.status, first.isCut], [200, true])
     assert.ok(first.ms < CUT_MS_MAX, `cut after ${first.ms} ms`)
-    assert.ok(image.layers[0].subarray(0, first.body.length).equals(first.body), 'no wrong byte was sent')
-    const rest = await layer({ range: `bytes=${first.body.length}-` })
+    assert.ok(image.layers[0].subarray(0, first.bytes.length).equals(first.bytes), 'no wrong byte was sent')
+    const rest = await layer({ range: `bytes=${first.bytes.length}-` })
     assert.ok([404, 502].includes(rest.status), `status ${rest.status}`)
   })
 
@@ -160,9 +139,9 @@ describe('a registry that fails', () => {
       response.writeHead(429, { 'retry-after': '7' }).end()
       return true
     }
-    const { status, headers, body } = await manifest()
+    const { status, headers, bytes } = await manifest()
     assert.deepEqual([status, headers['retry-after']], [429, '7'])
-    assert.equal(JSON.parse(body).errors[0].code, 'TOOMANYREQUESTS')
+    assert.equal(JSON.parse(bytes).errors[0].code, 'TOOMANYREQUESTS')
   })
 
   it('keeps no blob that does not have its digest', async () => {
@@ -184,7 +163,7 @@ describe('a registry that fails', () => {
     await mirror.stop()
     await start(store)
     const right = await layer()
-    assert.ok(right.body.equals(image.layers[0]))
+    assert.ok(right.bytes.equals(image.layers[0]))
   })
 
   it('refuses a manifest of 100 MB, and one that is not what its digest says', async () => {
@@ -225,11 +204,11 @@ describe('a registry that fails', () => {
     faulty.answer = redirect
     const refused = await layer()
     assert.equal(refused.status, 502)
-    assert.match(JSON.parse(refused.body).errors[0].message, /--allow-redirect/)
+    assert.match(JSON.parse(refused.bytes).errors[0].message, /--allow-redirect/)
     await mirror.stop()
     await start(newStore(), ['--allow-redirect', '127.0.0.0/8'])
     await manifest()
-    assert.ok((await layer()).body.equals(image.layers[0]))
+    assert.ok((await layer()).bytes.equals(image.layers[0]))
   })
 
   it('never unpacks what is compressed', async () => {
@@ -246,7 +225,7 @@ describe('a registry that fails', () => {
     }
     assert.equal((await manifest()).status, 502)
     assert.equal((await manifest('bomb')).status, 200)
-    assert.ok((await layer({}, compressed)).body.equals(bomb))
+    assert.ok((await layer({}, compressed)).bytes.equals(bomb))
     assert.ok(mirror.residentBytes() - before < 40 * MIB)
   })
 
@@ -260,7 +239,7 @@ describe('a registry that fails', () => {
       response.writeHead(200, type).end(request.method === 'HEAD' ? undefined : index)
       return true
     }
-    assert.ok((await manifest('self')).body.equals(index))
+    assert.ok((await manifest('self')).bytes.equals(index))
   })
 })
 
@@ -276,7 +255,7 @@ describe('a registry that is down', () => {
     }
     const stored = await manifest()
     assert.deepEqual([stored.status, stored.headers['watchfire-source']], [200, 'store'])
-    assert.ok((await layer()).body.equals(image.layers[0]))
+    assert.ok((await layer()).bytes.equals(image.layers[0]))
     assert.match(mirror.stderr, /while the registry is down/)
     await mirror.stop()
 
@@ -296,7 +275,7 @@ describe('a registry that never answers', () => {
     assert.deepEqual([stored.status, stored.headers['watchfire-source']], [200, 'store'])
     const blob = await layer()
     assert.deepEqual([blob.status, blob.headers['watchfire-source']], [200, 'store'])
-    assert.ok(blob.body.equals(image.layers[0]))
+    assert.ok(blob.bytes.equals(image.layers[0]))
   })
 
   it('does not hold a client that asks for a manifest or a list', async () => {
@@ -340,7 +319,7 @@ describe('a mirror that fails', () => {
       return chunk
     }
     await start(store)
-    assert.ok((await layer()).body.equals(image.layers[0]))
+    assert.ok((await layer()).bytes.equals(image.layers[0]))
     assert.ok(resumed < 4 * MIB, `${resumed} bytes were fetched again`)
   })
 
@@ -348,15 +327,15 @@ describe('a mirror that fails', () => {
     const store = newStore()
     await start(store)
     await manifest()
-    assert.ok((await layer()).body.equals(image.layers[0]))
+    assert.ok((await layer()).bytes.equals(image.layers[0]))
     const hex = digestOf(image.layers[0]).split(':')[1]
     const file = openSync(path.join(store, 'blobs', 'sha256', hex.slice(0, 2), hex), 'r+')
     writeSync(file, 'damage', 3 * MIB)
     closeSync(file)
     const damaged = await layer()
     assert.ok(damaged.isCut)
-    assert.ok(image.layers[0].subarray(0, damaged.body.length).equals(damaged.body))
-    assert.ok((await layer()).body.equals(image.layers[0]))
+    assert.ok(image.layers[0].subarray(0, damaged.bytes.length).equals(damaged.bytes))
+    assert.ok((await layer()).bytes.equals(image.layers[0]))
     assert.match(mirror.stderr, /a stored blob is damaged/)
   })
 
@@ -378,14 +357,14 @@ describe('a mirror that fails', () => {
     assert.equal(again.status, 404)
     assert.match(mirror.stderr, /the disk of the store is full/)
     await manifest('small')
-    assert.ok((await layer({}, small)).body.equals(small.layers[0]))
+    assert.ok((await layer({}, small)).bytes.equals(small.layers[0]))
   })
 
   it('sends its clients to the registry when a blob does not fit', async () => {
     await start(newStore(), ['--store-bytes-max', String(5 * MIB)])
     await manifest()
-    const { status, body } = await layer()
+    const { status, bytes } = await layer()
     assert.equal(status, 404)
-    assert.match(JSON.parse(body).errors[0].message, /--store-bytes-max/)
+    assert.match(JSON.parse(bytes).errors[0].message, /--store-bytes-max/)
   })
 })

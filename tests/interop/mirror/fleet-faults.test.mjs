@@ -2,14 +2,14 @@
 
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
 import net from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { Fleet, PullError, newFleetKey, pullAgain, pullImage, pullImageSoon, pullOne } from '../lib/fleet.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 
 const MIB = 1 << 20
@@ -23,7 +23,7 @@ const RECOVERY_MS_MAX = 30_000
 const SEGMENT = 15 * MIB
 const SLOW = 5 * MIB
 
-let folder
+const folder = newFolder()
 let registry
 let upstream
 let fleet
@@ -31,14 +31,10 @@ let image
 let names = 0
 
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-fleet-faults-'))
   registry = await Registry.start(path.join(folder, 'registry'))
 })
 
-after(async () => {
-  await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
-})
+after(() => registry?.stop())
 
 beforeEach(async () => {
   upstream = await FaultyRegistry.start(registry)

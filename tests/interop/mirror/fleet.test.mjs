@@ -1,27 +1,25 @@
 // Mirrors of several hosts pull an image together, and each byte leaves the registry once.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
-import { promisify } from 'node:util'
 
 import { BridgedHosts } from '../lib/bridged-hosts.mjs'
 import { Containerd } from '../lib/containerd.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { Fleet, PullError, pullImage, pullImageSoon, pullOne } from '../lib/fleet.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { Podman } from '../lib/podman.mjs'
+import { run } from '../lib/program.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { TokenServer } from '../lib/token-server.mjs'
 
-const run = promisify(execFile)
 const MIB = 1 << 20
 /** How often the registry may send the bytes of a blob. */
 const COPIES_MAX = 1.05
 
-let folder
+const folder = newFolder()
 let registry
 /** It counts the bytes that leave the registry, and can be switched off. */
 let upstream
@@ -29,14 +27,10 @@ let fleet
 let names = 0
 
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-fleet-'))
   registry = await Registry.start(path.join(folder, 'registry'))
 })
 
-after(async () => {
-  await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
-})
+after(() => registry?.stop())
 
 beforeEach(async () => {
   upstream = await FaultyRegistry.start(registry)

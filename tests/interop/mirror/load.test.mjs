@@ -1,28 +1,25 @@
 // Many pulls at once, and images of very many layers.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { promisify } from 'node:util'
 
 import { Containerd, VERSION_2 } from '../lib/containerd.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { PullError, pullImage } from '../lib/fleet.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { buildMirrorTools, mirrorTools, whyNoMirrorTools } from '../lib/mirror-tools.mjs'
+import { run } from '../lib/program.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { startMirror } from '../lib/server.mjs'
 
-const run = promisify(execFile)
 const MIB = 1 << 20
 const REGISTRY = 'registry.example'
 const PULLS = 100
 const PULL_MS_MAX = 60_000
 const LAYERS = 1_000
 
-let folder
+const folder = newFolder()
 let registry
 /** It counts what leaves the registry. */
 let upstream
@@ -30,7 +27,6 @@ let mirror
 
 before(async () => {
   if (!whyNoMirrorTools) await buildMirrorTools()
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-load-'))
   registry = await Registry.start(path.join(folder, 'registry'))
   upstream = await FaultyRegistry.start(registry)
   mirror = await startMirror(path.join(folder, 'store'), ['--upstream', `${REGISTRY}=${upstream.url}`])
@@ -40,7 +36,6 @@ after(async () => {
   await mirror?.stop()
   await upstream?.stop()
   await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const requestsFor = (bytes) => upstream.requests.filter(({ method, url }) => method === 'GET' && url.includes(digestOf(bytes))).length

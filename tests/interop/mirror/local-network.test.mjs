@@ -1,20 +1,20 @@
 // Mirrors of one network that find each other by mDNS. The hosts are network namespaces on a bridge, so the test needs root.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import path from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
 
 import { BridgedHosts } from '../lib/bridged-hosts.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { Fleet, newFleetKey, pullImageWithin, statusOf } from '../lib/fleet.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { FaultyRegistry, Registry, makeImage, push } from '../lib/registry.mjs'
 import { start } from '../lib/server.mjs'
 
 const MIB = 1 << 20
 
-let folder
+const folder = newFolder()
 let registry
 let upstream
 let bridged
@@ -23,7 +23,6 @@ let fleet
 let image
 
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-mdns-'))
   registry = await Registry.start(path.join(folder, 'registry'))
   image = makeImage([3 * MIB, 1000])
   await push(registry, 'team/app', 'v1', image)
@@ -37,7 +36,6 @@ before(async () => {
 after(async () => {
   bridged?.remove()
   await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 afterEach(async () => {

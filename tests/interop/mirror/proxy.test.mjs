@@ -1,54 +1,26 @@
 // HTTP files through mirrors: a fleet fetches a file once from nginx, and clients see what they would see at the server.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
-import http from 'node:http'
-import { tmpdir } from 'node:os'
+import { randomBytes } from 'node:crypto'
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
-import { promisify } from 'node:util'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { requestExactly } from '../lib/exact-request.mjs'
 import { Nginx, ScriptedServer, sendBytes } from '../lib/file-servers.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { Fleet } from '../lib/fleet.mjs'
+import { sha256 } from '../lib/hashes.mjs'
+import { run } from '../lib/program.mjs'
 import { binary, startMirror } from '../lib/server.mjs'
 
-const run = promisify(execFile)
 const MIB = 1 << 20
 const FILE_BYTES = 20 * MIB + 777
 /** How often the server may send the bytes of a file. */
 const COPIES_MAX = 1.05
 
-let folder
-let names = 0
-
-before(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-proxy-'))
-})
-
-after(() => rmSync(folder, { recursive: true, force: true }))
-
-const newFolder = () => path.join(folder, `${names++}`)
-
-const hexOf = (bytes) => createHash('sha256').update(bytes).digest('hex')
-
-/** Requests a path exactly as it is written. Returns the status, the headers, the bytes, and whether the answer was cut. */
-function request(mirror, target, { method = 'GET', headers = {} } = {}) {
-  return new Promise((resolve, reject) => {
-    const sent = http.request({ host: '127.0.0.1', port: mirror.port, path: target, method, headers, agent: false })
-    sent.once('error', reject)
-    sent.once('response', (response) => {
-      const chunks = []
-      const end = (isCut) => resolve({ status: response.statusCode, headers: response.headers, bytes: Buffer.concat(chunks), isCut })
-      response.on('data', (chunk) => chunks.push(chunk))
-      response.once('end', () => end(false))
-      response.once('error', () => end(true))
-    })
-    sent.end()
-  })
-}
+const folder = newFolder()
 
 /** The code and the message of an answer with an error. */
 function errorOf({ status, headers, bytes }) {
@@ -87,7 +59,7 @@ describe('a fleet with files of nginx', () => {
       ['model.bin', bytes],
       ['small.bin', small],
     ]) {
-      const answers = await Promise.all(fleet.hosts.map(({ mirror }) => request(mirror, `/proxy/models.example/${name}`)))
+      const answers = await Promise.all(fleet.hosts.map(({ mirror }) => requestExactly(mirror, `/proxy/models.example/${name}`)))
       for (const { status, headers, bytes: received } of answers) {
         assert.equal(status, 200)
         assert.equal(headers['watchfire-source'], 'fleet')
@@ -103,21 +75,21 @@ describe('a fleet with files of nginx', () => {
     await nginx.stop()
     const late = await fleet.add()
     await fleet.isConnected()
-    const etag = (await request(fleet.hosts[0].mirror, '/proxy/models.example/model.bin', { method: 'HEAD' })).headers.etag
+    const etag = (await requestExactly(fleet.hosts[0].mirror, '/proxy/models.example/model.bin', { method: 'HEAD' })).headers.etag
     for (const [name, content] of [
       ['model.bin', bytes],
       ['small.bin', small],
     ]) {
       let answer
       await waitUntil(async () => {
-        answer = await request(late.mirror, `/proxy/models.example/${name}`)
+        answer = await requestExactly(late.mirror, `/proxy/models.example/${name}`)
         return answer.status === 200
       }, `the new host serves ${name}`)
       assert.equal(answer.headers['watchfire-source'], 'fleet')
       assert.ok(answer.bytes.equals(content), 'the bytes are those of the file')
       if (name === 'model.bin') assert.equal(answer.headers.etag, etag)
     }
-    const unknown = errorOf(await request(late.mirror, '/proxy/models.example/unknown.bin'))
+    const unknown = errorOf(await requestExactly(late.mirror, '/proxy/models.example/unknown.bin'))
     assert.equal(unknown.status, 502)
     assert.match(unknown.message, /cannot reach models\.example/)
     const { stdout } = await run(binary('watchfire'), ['mirror', 'status', '--mirror', `http://127.0.0.1:${late.mirror.port}`])
@@ -128,7 +100,7 @@ describe('a fleet with files of nginx', () => {
   it('serves a changed file when the version is old', { timeout: 60_000 }, async () => {
     const before = newFile('changing.bin', randomBytes(3 * MIB))
     fleet = await Fleet.start(newFolder(), 2, ['--proxy-host', host(), '--tag-ttl', '1s'])
-    const get = (index) => request(fleet.hosts[index].mirror, '/proxy/models.example/changing.bin')
+    const get = (index) => requestExactly(fleet.hosts[index].mirror, '/proxy/models.example/changing.bin')
     const first = await get(0)
     assert.ok(first.bytes.equals(before))
     const after = newFile('changing.bin', randomBytes(4 * MIB))
@@ -168,24 +140,24 @@ describe('a mirror with files of nginx', () => {
 
   it('answers as nginx does', { timeout: 30_000 }, async () => {
     for (const method of ['HEAD', 'GET', 'HEAD']) {
-      const own = await request(nginx, '/model.bin', { method })
-      const { status, headers, bytes: received } = await request(mirror, target, { method })
+      const own = await requestExactly(nginx, '/model.bin', { method })
+      const { status, headers, bytes: received } = await requestExactly(mirror, target, { method })
       assert.equal(status, 200)
       for (const name of ['etag', 'last-modified', 'content-length', 'content-type', 'accept-ranges'])
         assert.equal(headers[name], own.headers[name], name)
       assert.equal(headers['docker-distribution-api-version'], undefined)
       assert.ok(received.equals(own.bytes))
     }
-    const empty = await request(mirror, '/proxy/models.example/empty.bin')
+    const empty = await requestExactly(mirror, '/proxy/models.example/empty.bin')
     assert.deepEqual([empty.status, empty.headers['content-length'], empty.bytes.length], [200, '0', 0])
-    const missing = await request(mirror, '/proxy/models.example/missing.bin')
+    const missing = await requestExactly(mirror, '/proxy/models.example/missing.bin')
     assert.equal(missing.status, 404)
     assert.match(String(missing.bytes), /nginx/)
   })
 
   it('answers ranges and conditions', { timeout: 30_000 }, async () => {
     const size = bytes.length
-    const { etag, 'last-modified': modified } = (await request(mirror, target, { method: 'HEAD' })).headers
+    const { etag, 'last-modified': modified } = (await requestExactly(mirror, target, { method: 'HEAD' })).headers
     for (const [range, start, end] of [
       ['bytes=0-0', 0, 1],
       ['bytes=5-1048580', 5, 1048581],
@@ -193,16 +165,16 @@ describe('a mirror with files of nginx', () => {
       [`bytes=${size - 7}-`, size - 7, size],
       ['bytes=10-99999999999', 10, size],
     ]) {
-      const { status, headers, bytes: received } = await request(mirror, target, { headers: { range } })
+      const { status, headers, bytes: received } = await requestExactly(mirror, target, { headers: { range } })
       assert.deepEqual([status, headers['content-range']], [206, `bytes ${start}-${end - 1}/${size}`])
       assert.ok(received.equals(bytes.subarray(start, end)), range)
     }
-    const many = await request(mirror, target, { headers: { range: `bytes=${'0-1,'.repeat(10_000)}` } })
+    const many = await requestExactly(mirror, target, { headers: { range: `bytes=${'0-1,'.repeat(10_000)}` } })
     assert.deepEqual([many.status, many.bytes.length], [200, size])
-    const beyond = await request(mirror, target, { headers: { range: `bytes=${size}-` } })
+    const beyond = await requestExactly(mirror, target, { headers: { range: `bytes=${size}-` } })
     assert.equal(errorOf(beyond).status, 416)
     assert.equal(beyond.headers['content-range'], `bytes */${size}`)
-    const status = async (headers) => (await request(mirror, target, { headers })).status
+    const status = async (headers) => (await requestExactly(mirror, target, { headers })).status
     assert.equal(await status({ 'if-none-match': etag }), 304)
     assert.equal(await status({ 'if-none-match': '"x"' }), 200)
     assert.equal(await status({ 'if-match': '"x"' }), 412)
@@ -222,7 +194,7 @@ describe('a mirror with files of nginx', () => {
   })
 
   it('refuses what it should not request', { timeout: 30_000 }, async () => {
-    const error = async (path, options) => errorOf(await request(mirror, path, options))
+    const error = async (path, options) => errorOf(await requestExactly(mirror, path, options))
     const other = await error('/proxy/other.example/a')
     assert.deepEqual([other.status, other.code], [403, 'DENIED'])
     assert.match(other.message, /"other\.example".*--proxy-host/)
@@ -260,12 +232,12 @@ describe('a mirror with other servers of files', { concurrency: true }, () => {
     return mirror
   }
 
-  const get = (mirror, options) => request(mirror, '/proxy/models.example/file', options)
+  const get = (mirror, options) => requestExactly(mirror, '/proxy/models.example/file', options)
 
   const CDN = ['--allow-redirect', '127.0.0.0/8']
 
   /** A server like huggingface.co: it redirects to another one, which refuses HEAD and does not know the digest. */
-  async function hub(bytes, digest = hexOf(bytes)) {
+  async function hub(bytes, digest = sha256(bytes)) {
     const store = await startServer((request, response) => {
       if (request.method === 'HEAD') return response.writeHead(403).end()
       sendBytes(request, response, bytes, { etag: '"of-the-store"', 'content-type': 'binary/octet-stream' })
@@ -284,16 +256,16 @@ describe('a mirror with other servers of files', { concurrency: true }, () => {
       assert.equal(status, 200)
       assert.deepEqual(
         [headers.etag, headers['x-linked-etag'], headers['x-repo-commit'], headers['content-length'], headers.link],
-        [`"${hexOf(bytes)}"`, `"${hexOf(bytes)}"`, 'c0ffee', `${bytes.length}`, '<a>; rel="b"'],
+        [`"${sha256(bytes)}"`, `"${sha256(bytes)}"`, 'c0ffee', `${bytes.length}`, '<a>; rel="b"'],
       )
-      if (method === 'GET') assert.equal(hexOf(received), hexOf(bytes))
+      if (method === 'GET') assert.equal(sha256(received), sha256(bytes))
     }
     const ranges = store.requests.filter(({ method, headers }) => method === 'GET' && headers['if-match'] !== undefined)
     assert.ok(ranges.length >= 1 && ranges.every(({ headers }) => headers['if-match'] === '"of-the-store"'))
   })
 
   it('never sends all bytes of a file with another digest', { timeout: 30_000 }, async () => {
-    const { front } = await hub(randomBytes(3 * MIB), hexOf('other'))
+    const { front } = await hub(randomBytes(3 * MIB), sha256('other'))
     const mirror = await mirrorOf(front, CDN)
     const { isCut, bytes } = await get(mirror)
     assert.ok(isCut && bytes.length < 3 * MIB, `${bytes.length} bytes`)
@@ -304,7 +276,7 @@ describe('a mirror with other servers of files', { concurrency: true }, () => {
 
   it('passes a file through whose ETag only looks like a digest', { timeout: 30_000 }, async () => {
     const bytes = randomBytes(3 * MIB)
-    const server = await startServer((request, response) => sendBytes(request, response, bytes, { etag: `"${hexOf('other')}"` }))
+    const server = await startServer((request, response) => sendBytes(request, response, bytes, { etag: `"${sha256('other')}"` }))
     const mirror = await mirrorOf(server)
     assert.ok((await get(mirror)).isCut)
     const next = await get(mirror)
@@ -348,7 +320,7 @@ describe('a mirror with other servers of files', { concurrency: true }, () => {
     const head = await get(mirror, { method: 'HEAD', headers: { authorization: 'Bearer secret' } })
     assert.deepEqual(
       [head.status, head.headers['content-length'], head.headers['x-linked-etag']],
-      [200, `${bytes.length}`, `"${hexOf(bytes)}"`],
+      [200, `${bytes.length}`, `"${sha256(bytes)}"`],
     )
     assert.ok(store.requests.every(({ headers }) => headers.authorization === undefined))
     const { files, store: stored } = await (await fetch(`http://127.0.0.1:${mirror.port}/status`)).json()
@@ -369,7 +341,7 @@ describe('a mirror with other servers of files', { concurrency: true }, () => {
     const mirror = await mirrorOf(server)
     for (const index of kinds.keys()) {
       for (let time = 0; time < 2; time++) {
-        const answer = await request(mirror, `/proxy/models.example/${index}`)
+        const answer = await requestExactly(mirror, `/proxy/models.example/${index}`)
         assert.equal(String(answer.bytes), String(bytes))
         assert.equal(answer.headers['watchfire-source'], 'origin')
       }

@@ -1,13 +1,13 @@
 // Mirrors of two regions with one key: the registry sends each blob once to each region.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import path from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { Fleet, PullError, pullImage, statusOf } from '../lib/fleet.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { connectionsOf } from '../lib/process-sockets.mjs'
 import { FaultyRegistry, Registry, makeImage, push } from '../lib/registry.mjs'
 
@@ -15,20 +15,16 @@ const MIB = 1 << 20
 /** How much more than two copies the registry may send. */
 const EXCESS_MAX = 1.05
 
-let folder
+const folder = newFolder()
 let registry
 let upstream
 let fleet
 
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-regions-'))
   registry = await Registry.start(path.join(folder, 'registry'))
 })
 
-after(async () => {
-  await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
-})
+after(() => registry?.stop())
 
 beforeEach(async () => {
   upstream = await FaultyRegistry.start(registry)

@@ -1,21 +1,19 @@
 // Registries of other makers behind the mirror, and content that is not a container image.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { after, afterEach, before, describe, it } from 'node:test'
-import { promisify } from 'node:util'
+import { afterEach, before, describe, it } from 'node:test'
 
+import { newFolder } from '../lib/folders.mjs'
 import { buildMirrorTools, mirrorTools, whyNoMirrorTools } from '../lib/mirror-tools.mjs'
 import { Olareg } from '../lib/olareg.mjs'
+import { run } from '../lib/program.mjs'
 import { Registry, makeImage, push } from '../lib/registry.mjs'
 import { startMirror } from '../lib/server.mjs'
 import { TokenServer } from '../lib/token-server.mjs'
 
-const run = promisify(execFile)
 const MIB = 1 << 20
 const USER = { user: 'ann', password: 'secret', refreshToken: 'refresh-1' }
 const HELM_CONFIG = 'application/vnd.cncf.helm.config.v1+json'
@@ -23,7 +21,7 @@ const HELM_CHART = 'application/vnd.cncf.helm.chart.content.v1.tar+gzip'
 const BILL_OF_MATERIALS = 'application/spdx+json'
 const SIGNATURE = 'application/vnd.example.signature.v1+json'
 
-let folder
+const folder = newFolder()
 let registry
 let tokens
 let mirror
@@ -31,7 +29,6 @@ let names = 0
 
 before(async () => {
   if (!whyNoMirrorTools) await buildMirrorTools()
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-registries-'))
 })
 
 afterEach(async () => {
@@ -40,8 +37,6 @@ afterEach(async () => {
   await tokens?.stop()
   mirror = registry = tokens = undefined
 })
-
-after(() => rmSync(folder, { recursive: true, force: true }))
 
 const newPath = (kind) => path.join(folder, `${kind}-${names++}`)
 const startVersion3 = (options) => Registry.start(newPath('registry'), { program: mirrorTools.registry3, ...options })

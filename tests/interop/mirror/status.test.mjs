@@ -2,13 +2,14 @@
 
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import http from 'node:http'
-import { networkInterfaces, tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { requestExactly } from '../lib/exact-request.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 import { binary, start, startMirror } from '../lib/server.mjs'
 
@@ -17,14 +18,13 @@ const INDEX = 'application/vnd.oci.image.index.v1+json'
 const MANIFEST = 'application/vnd.oci.image.manifest.v1+json'
 const REGISTRY = 'registry.example:8443'
 
-let folder
+const folder = newFolder()
 let registry
 let faulty
 let mirror
 let image
 
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-status-'))
   registry = await Registry.start(path.join(folder, 'registry'))
   faulty = await FaultyRegistry.start(registry)
   image = makeImage([3 * MIB + 17, 1000])
@@ -36,7 +36,6 @@ after(async () => {
   await mirror?.stop()
   await faulty?.stop()
   await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const url = (of = mirror) => `http://127.0.0.1:${of.port}`
@@ -304,26 +303,15 @@ describe('status', () => {
 
 describe('a web page that makes its own name lead to this host', () => {
   /** Asks for the status with a Host header, which `fetch` does not let a caller set. */
-  const statusAt = (host) =>
-    new Promise((resolve, reject) => {
-      const request = http.get(
-        { host: '127.0.0.1', port: mirror.port, path: '/status', headers: { host }, agent: false },
-        async (response) => {
-          const chunks = []
-          for await (const chunk of response) chunks.push(chunk)
-          resolve({ code: response.statusCode, body: JSON.parse(Buffer.concat(chunks).toString()) })
-        },
-      )
-      request.once('error', reject)
-    })
+  const statusAt = (host) => requestExactly(mirror, '/status', { headers: { host } })
 
   it('does not see the status, and programs of this host do', async () => {
     for (const host of [`127.0.0.1:${mirror.port}`, `localhost:${mirror.port}`, '[::1]'])
-      assert.equal((await statusAt(host)).code, 200, host)
+      assert.equal((await statusAt(host)).status, 200, host)
     for (const host of [`page.example:${mirror.port}`, 'localhost.page.example', '127.0.0.1.page.example']) {
-      const { code, body } = await statusAt(host)
-      assert.equal(code, 403, host)
-      assert.match(body.errors[0].message, /use an IP address or localhost/)
+      const { status, bytes } = await statusAt(host)
+      assert.equal(status, 403, host)
+      assert.match(JSON.parse(bytes).errors[0].message, /use an IP address or localhost/)
     }
   })
 })

@@ -2,12 +2,12 @@
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
-import { freePorts } from '../lib/proxies.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { listeningPorts } from '../lib/listening-ports.mjs'
 import { FaultyRegistry, Registry, makeImage, push } from '../lib/registry.mjs'
 import { binary } from '../lib/server.mjs'
 
@@ -15,12 +15,11 @@ const TUTORIAL = new URL('../../../docs/tutorial/images.md', import.meta.url)
 const MIB = 1 << 20
 const PORTS = ['5000', '5001', '5002', '5003']
 
-let folder
+const folder = newFolder()
 let registry
 let upstream
 
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-tutorial-'))
   registry = await Registry.start(path.join(folder, 'registry'))
   upstream = await FaultyRegistry.start(registry)
 })
@@ -28,14 +27,13 @@ before(async () => {
 after(async () => {
   await upstream?.stop()
   await registry?.stop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 /** The commands of the tutorial, with ports that are free and the registry of the test. */
 async function script() {
   const blocks = [...readFileSync(TUTORIAL, 'utf8').matchAll(/^ *```sh\n(.*?)^ *```$/gms)]
   let text = blocks.map(([, commands]) => commands.replace(/^ {3}/gm, '')).join('\n')
-  const free = await freePorts(PORTS.length)
+  const free = await listeningPorts(PORTS.length)
   for (const [index, port] of PORTS.entries()) {
     assert.ok(text.includes(`127.0.0.1:${port}`), `the tutorial uses port ${port}`)
     text = text.replaceAll(`127.0.0.1:${port}`, `127.0.0.1:${free[index]}`)

@@ -3,9 +3,8 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
@@ -14,6 +13,7 @@ import { WebSocket } from 'ws'
 import { certify } from '../lib/certificate.mjs'
 import { collectPageErrors, launch } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { Cuttable, buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
 import { ROOMS, binary, startWatchfire } from '../lib/server.mjs'
 import { join, openSocket } from '../lib/room-sockets.mjs'
@@ -29,17 +29,16 @@ const ROOM = 'rooms:lobby'
 const TOKEN = 'a-token-of-the-operator'
 
 describe('a fault in a server under load is named', { timeout: 600_000 }, () => {
-  let browser, folder
+  const folder = newFolder()
+  let browser
   const table = []
 
   before(async () => {
     browser = await launch()
-    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-faults-'))
   })
 
   after(async () => {
     await browser?.close()
-    if (folder) rmSync(folder, { recursive: true, force: true })
     if (process.env.FAULTS_TABLE) writeFileSync(process.env.FAULTS_TABLE, markdown(table))
   })
 

@@ -1,22 +1,21 @@
 // The page of a mirror in a real browser, in front of a real registry.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, test } from 'node:test'
 import axe from 'axe-core'
 
 import { collectPageErrors, launch } from '../lib/chromium.mjs'
 import { Fleet, pullImage } from '../lib/fleet.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { FaultyRegistry, Registry, digestOf, makeImage, push } from '../lib/registry.mjs'
 
 const MIB = 1 << 20
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
 
-let browser, folder, registry, faulty, fleet
+const folder = newFolder()
+let browser, registry, faulty, fleet
 before(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mirror-page-'))
   browser = await launch()
   registry = await Registry.start(path.join(folder, 'registry'))
   faulty = await FaultyRegistry.start(registry)
@@ -27,7 +26,6 @@ after(async () => {
   await faulty?.stop()
   await registry?.stop()
   await browser?.close()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 async function open(t, options = {}) {

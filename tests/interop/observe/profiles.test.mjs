@@ -3,12 +3,12 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
 import { withTimeout } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { ROOMS, binary, startWatchfire } from '../lib/server.mjs'
 
 /** A busy machine finds the names of functions slowly. */
@@ -85,10 +85,10 @@ function assertNames(svg, crate) {
 }
 
 describe('CPU profiles', { timeout: 300_000, skip: whyNot }, () => {
-  let folder, server, load
+  const folder = newFolder()
+  let server, load
 
   before(async () => {
-    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-profiles-'))
     server = await startWatchfire({ settings: ROOMS })
     writeFileSync(path.join(folder, 'load.toml'), SCENARIO(server.port))
     load = run(folder, ['load', 'load.toml', '--cpu-profile', 'load.svg'])
@@ -97,7 +97,6 @@ describe('CPU profiles', { timeout: 300_000, skip: whyNot }, () => {
   after(async () => {
     load?.child.kill('SIGKILL')
     await server?.stop()
-    if (folder) rmSync(folder, { recursive: true, force: true })
   })
 
   async function profile(pathname, headers = {}) {

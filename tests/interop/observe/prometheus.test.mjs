@@ -2,13 +2,13 @@
 // deploy/grafana have data, and alerts fire.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { Fleet, pullImage } from '../lib/fleet.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { DATA_MS, RULES, dashboardHasData, query, startPrometheus } from '../lib/prometheus.mjs'
 import { Registry, makeImage, push } from '../lib/registry.mjs'
 import { join } from '../lib/room-sockets.mjs'
@@ -17,13 +17,13 @@ import { ROOMS, startWatchfire } from '../lib/server.mjs'
 const SOCKETS_MAX = 60
 
 describe('a server that Prometheus scrapes', () => {
-  let server, prometheus, folder, traffic
+  const folder = newFolder()
+  let server, prometheus, traffic
   const sockets = []
 
   before(async () => {
     // The limit is low, so that a few sockets reach it.
     server = await startWatchfire({ processes: 1, settings: { ...ROOMS, 'limits.sockets_max': SOCKETS_MAX, 'server.shards': 1 } })
-    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-prometheus-'))
     prometheus = await startPrometheus(folder, new URL(await server.admin('/metrics')).host)
     for (let n = 0; n < SOCKETS_MAX - 8; n++) sockets.push(await join(server, 'rooms:lobby'))
     traffic = setInterval(() => {
@@ -41,7 +41,6 @@ describe('a server that Prometheus scrapes', () => {
     for (const socket of sockets) socket.terminate()
     await prometheus?.stop()
     await server?.stop()
-    if (folder) rmSync(folder, { recursive: true })
   })
 
   it('gives data to each recording rule', async () => {
@@ -79,7 +78,6 @@ describe('mirrors that Prometheus scrapes', () => {
   let folder, registry, fleet, prometheus, traffic
 
   before(async () => {
-    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-prometheus-mirror-'))
     registry = await Registry.start(path.join(folder, 'registry'))
     fleet = await Fleet.start(path.join(folder, 'fleet'), 2, ['--upstream', registry.url])
     const [server, ...mirrors] = fleet.hosts.map(({ mirror }) => `127.0.0.1:${mirror.port}`)
@@ -93,7 +91,6 @@ describe('mirrors that Prometheus scrapes', () => {
     await prometheus?.stop()
     await fleet?.stop()
     await registry?.stop()
-    if (folder) rmSync(folder, { recursive: true })
   })
 
   /** Pushes one image after the other and pulls each from all hosts, and asks for one that does not exist. */

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
+import { newFolder } from '../lib/folders.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
 import { Client } from '../lib/test-client.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
@@ -41,12 +41,12 @@ async function stop(server, clients) {
 
 describe('watchfire top', { skip: !hasTmux && 'tmux is not installed' }, () => {
   const clients = []
-  let server, terminal, folder, url
+  const folder = newFolder()
+  let server, terminal, url
 
   before(async () => {
     server = await start({})
     await connectClients(server, clients)
-    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-top-'))
     writeFileSync(path.join(folder, 'token'), `${TOKEN}\n`)
     url = new URL(await server.admin('/')).origin
     terminal = new TmuxTerminal()
@@ -59,7 +59,6 @@ describe('watchfire top', { skip: !hasTmux && 'tmux is not installed' }, () => {
   after(async () => {
     terminal?.end()
     await stop(server, clients)
-    if (folder) rmSync(folder, { recursive: true })
   })
 
   it('shows the figures of the server', async () => {

@@ -2,14 +2,14 @@
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
 import { WebSocket } from 'ws'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { buildNats, startNats, whyNoNats } from '../lib/nats.mjs'
 import { join } from '../lib/room-sockets.mjs'
 import { ROOMS, binary, startWatchfire } from '../lib/server.mjs'
@@ -18,11 +18,11 @@ const TOKEN = 'a token of the operator'
 const CLIENTS = 60
 
 describe('the operator of three processes', () => {
-  let server, folder
+  const folder = newFolder()
+  let server
   const clients = []
 
   before(async () => {
-    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-view-'))
     server = await startWatchfire({ processes: 3, settings: { ...ROOMS, 'admin.token': TOKEN } })
     for (let n = 0; n < CLIENTS; n++) clients.push(await join(server, n % 3 === 0 ? 'rooms:some' : 'rooms:others'))
   })
@@ -30,7 +30,6 @@ describe('the operator of three processes', () => {
   after(async () => {
     for (const client of clients) client.terminate()
     await server?.stop()
-    rmSync(folder, { recursive: true })
   })
 
   it('sees the clients of all', async () => {

@@ -2,12 +2,12 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { appendFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
+import { newFolder } from '../lib/folders.mjs'
 import { binary, start } from '../lib/server.mjs'
 import { collectEvents, connect, variants } from '../lib/test-client.mjs'
 
@@ -54,22 +54,18 @@ ${profile.join('')}`,
 
 // Compiling takes minutes where the workspace was not built.
 describe('the packages', () => {
-  let folder
+  const folder = newFolder()
   let packages
   let server
 
   before(async () => {
-    folder = mkdtempSync(path.join(tmpdir(), 'watchfire-package-'))
     packages = unpackAll(path.join(folder, 'packages'))
     const project = path.join(folder, 'outside')
     writeProject(project, packages)
     cargo(['build', '--quiet', '--target-dir', TARGET], project)
     server = await start(path.join(TARGET, 'debug/outside'), ['127.0.0.1:0'], /^ws:\/\/127\.0\.0\.1:(\d+)\/socket$/)
   })
-  after(async () => {
-    await server?.stop()
-    if (folder) rmSync(folder, { recursive: true })
-  })
+  after(() => server?.stop())
 
   it('run the channel of the project', async (t) => {
     const [variant] = variants

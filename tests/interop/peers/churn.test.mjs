@@ -2,11 +2,9 @@
 // `make bench-churn` runs a larger one.
 
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { test } from 'node:test'
 
+import { newFolder } from '../lib/folders.mjs'
 import { bundleWeb } from '../lib/peers/bundle.mjs'
 import { playChurn, PUBLISHER } from '../lib/peers/churn.mjs'
 import { Peers } from '../lib/peers/peers.mjs'
@@ -22,8 +20,7 @@ const CONNECTIONS_MAX = 12
 const TIMEOUT_MS = 300_000
 
 test('while peers join, leave, return and are killed, every remaining peer gets the whole page', async (t) => {
-  const folder = await mkdtemp(path.join(tmpdir(), 'watchfire-'))
-  t.after(() => rm(folder, { recursive: true }))
+  const folder = newFolder(t)
   const bundle = await bundleWeb(folder)
   const server = await startWatchfire({ settings: { 'server.drain_period': '100ms' }, processes: 1 })
   t.after(() => server.kill())

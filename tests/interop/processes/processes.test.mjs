@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { after, before, describe, it } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 
-import { connect, freshTopic, variants } from '../lib/test-client.mjs'
+import { connect, freshTopic, newestWay } from '../lib/test-client.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
 import { LongPollSession } from '../lib/long-poll.mjs'
 import { ROOMS, startChat, startWatchfire } from '../lib/server.mjs'
@@ -21,7 +21,6 @@ const isEvent =
   (name) =>
   ([, , , event]) =>
     event === name
-const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
 
 /** Clients that are connected to all processes. */
 function crowd(t, server, count = CROWD) {

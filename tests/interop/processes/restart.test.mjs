@@ -4,9 +4,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 
-import { connect, freshTopic, variants } from '../lib/test-client.mjs'
+import { connect, freshTopic, variants, newestWay } from '../lib/test-client.mjs'
 import { LongPollSession } from '../lib/long-poll.mjs'
-import { newest } from '../lib/phoenix-clients.mjs'
 import { ROOMS, startWatchfire } from '../lib/server.mjs'
 import { SOON_MS, waitUntil } from '../lib/deadlines.mjs'
 
@@ -85,7 +84,6 @@ describe('a process that does not respond', () => {
     const server = await startWatchfire({ processes: 2, settings: { ...ROOMS, 'server.drain_period': '100ms' } })
     t.after(() => server.stop())
     const topic = freshTopic('rooms')
-    const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
     const members = await Promise.all(Array.from({ length: 12 }, () => member(t, server, newestWay, topic)))
     await assertAllHear(members, members[0], 0)
     const [, stopped] = server.workers()

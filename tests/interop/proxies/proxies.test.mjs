@@ -2,16 +2,17 @@
 
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { appendFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
 import { PageDriver, WAIT_MS } from '../browser/page-driver.mjs'
 import { BY_RELAY_ONLY, launch } from '../lib/chromium.mjs'
 import { withTimeout } from '../lib/deadlines.mjs'
-import { APP, PROXY_PROTOCOL_HOST, SITES, freePorts, proxyNames, sendsProxyHeader, startProxy } from '../lib/proxies.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { listeningPorts } from '../lib/listening-ports.mjs'
+import { APP, PROXY_PROTOCOL_HOST, SITES, proxyNames, sendsProxyHeader, startProxy } from '../lib/proxies.mjs'
 import { RawWebSocket, request, upgradeHeaders } from '../lib/raw-socket.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { shareFolder } from '../lib/shared-folder.mjs'
@@ -53,7 +54,7 @@ after(async () => {
 
 /** Starts a server and a proxy in front of it. */
 async function startBehind(name, settings) {
-  const [http, https] = await freePorts(2)
+  const [http, https] = await listeningPorts(2)
   const sites = { 'sites.domain': SITES, 'sites.app': `https://${APP}:${https}` }
   const hosts = ['127.0.0.1']
   const proxyProtocol = {}
@@ -212,9 +213,7 @@ for (const name of proxyNames) {
     })
 
     it(`a file of ${PAGE_BYTES / 1e6} MB passes from one browser to another`, async (t) => {
-      const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-'))
-      t.after(() => rmSync(folder, { recursive: true, maxRetries: 5 }))
-      const original = path.join(folder, 'film.bin')
+      const original = path.join(newFolder(t), 'film.bin')
       const noise = randomBytes(1_000_000)
       for (let at = 0; at < PAGE_BYTES; at += noise.length) {
         noise.writeUInt32BE(at)

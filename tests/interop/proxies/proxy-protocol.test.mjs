@@ -1,15 +1,16 @@
 // Real proxies name their clients in PROXY headers of both versions, before TLS and without it.
 
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import net from 'node:net'
-import { tmpdir, userInfo } from 'node:os'
-import path from 'node:path'
+import { userInfo } from 'node:os'
 import { describe, it } from 'node:test'
 
 import { certify } from '../lib/certificate.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
-import { APP, PROXY_PROTOCOL_HOST, freePorts, startWith } from '../lib/proxies.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { listeningPorts } from '../lib/listening-ports.mjs'
+import { APP, PROXY_PROTOCOL_HOST, startWith } from '../lib/proxies.mjs'
 import { openTcp, readResponse, request, upgradeHeaders } from '../lib/raw-socket.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 
@@ -50,8 +51,7 @@ const ways = {
 
 /** Starts a server behind a proxy; with several processes, and with TLS in the server. */
 async function start(t, [kind, configuration], { processes = 1, settings = {}, isTls = false }) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'watchfire-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = newFolder(t)
   const { cert, key } = certify(folder, [APP])
   const server = await startWatchfire({
     processes,
@@ -66,7 +66,7 @@ async function start(t, [kind, configuration], { processes = 1, settings = {}, i
     },
   })
   t.after(() => server.stop())
-  const [https] = await freePorts(1)
+  const [https] = await listeningPorts(1)
   const text = configuration(https, `${PROXY_PROTOCOL_HOST}:${server.port}`)
   const proxy = await startWith(kind, text, https, readFileSync(cert, 'utf8'))
   t.after(() => proxy.stop())

@@ -2,13 +2,13 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { before, describe, test } from 'node:test'
 import tls from 'node:tls'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { listeningPorts } from '../lib/listening-ports.mjs'
 import { buildPebble, Pebble, whyNoPebble } from '../lib/pebble.mjs'
 import { RawWebSocket } from '../lib/raw-socket.mjs'
@@ -20,8 +20,7 @@ async function setUp(t, options = {}) {
   const [port, http] = await listeningPorts(2)
   const pebble = await Pebble.create({ tls: port, http, ...options })
   t.after(() => pebble.stop())
-  const root = mkdtempSync(path.join(tmpdir(), 'acme-'))
-  t.after(() => rmSync(root, { recursive: true, force: true }))
+  const root = newFolder(t)
   return { port, http, pebble, stateDir: path.join(root, 'state') }
 }
 
@@ -176,13 +175,12 @@ describe('ACME', { skip: whyNoPebble, concurrency: 4 }, () => {
 
   test('while the state directory is full, the old certificate is used and nothing is ordered', async (t) => {
     const setup = await setUp(t)
-    const disk = mkdtempSync(path.join(tmpdir(), 'full-'))
+    const disk = newFolder()
     const isRoot = process.getuid() === 0
-    t.after(() => {
-      if (isRoot) execFileSync('umount', ['-l', disk])
-      rmSync(disk, { recursive: true, force: true })
-    })
-    if (isRoot) execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', disk])
+    if (isRoot) {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', disk])
+      t.after(() => execFileSync('umount', ['-l', disk]))
+    }
     setup.stateDir = path.join(disk, 'state')
     const server = await start(t, setup, ['a.example'])
     const first = await trusted(setup, server, 'a.example')

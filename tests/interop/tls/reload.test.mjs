@@ -1,22 +1,21 @@
 // New certificate files in a running server.
 
 import assert from 'node:assert/strict'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { copyFileSync, mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs'
 import path from 'node:path'
 import { test } from 'node:test'
 import tls from 'node:tls'
 
 import { certify } from '../lib/certificate.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { RawWebSocket } from '../lib/raw-socket.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { handshake, waitForCertificate } from './tls-client.mjs'
 
 for (const processes of [1, 2]) {
   test(`${processes} processes: a new pair is used without closing a connection, and an invalid one is reported once`, async (t) => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'reload-'))
-    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    const folder = newFolder(t)
     // The link to the current pair is swapped, as certbot and Kubernetes do.
     const pairs = ['first', 'second', 'third'].map((name) => {
       mkdirSync(path.join(folder, name))

@@ -2,9 +2,8 @@
 
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
@@ -17,6 +16,7 @@ import { Collector, describe as describeSpan, whyNoCollector } from '../lib/coll
 import { Command } from '../lib/command-line.mjs'
 import { waitUntil, withTimeout } from '../lib/deadlines.mjs'
 import { Fleet, pullOne } from '../lib/fleet.mjs'
+import { newFolder } from '../lib/folders.mjs'
 import { API_KEY, api } from '../lib/http-api.mjs'
 import { Kubo, whyNoKubo } from '../lib/kubo.mjs'
 import { listeningPorts } from '../lib/listening-ports.mjs'
@@ -31,17 +31,13 @@ const BATCH_MS = 2_500
 
 describe('traces', { skip: whyNoCollector }, () => {
   let collector
-  let folder
+  const folder = newFolder()
 
   before(async () => {
     collector = await Collector.start()
-    folder = mkdtempSync(path.join(tmpdir(), 'traces-'))
   })
 
-  after(async () => {
-    await collector?.stop()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  after(() => collector?.stop())
 
   const traces = () => ({ 'traces.endpoint': collector.endpoint })
   const environment = () => ({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint })

@@ -2,31 +2,26 @@
 // same file.
 
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, it } from 'node:test'
-import { promisify } from 'node:util'
 
+import { newFolder } from '../lib/folders.mjs'
+import { run } from '../lib/program.mjs'
 import { binary, startWatchfire } from '../lib/server.mjs'
 
-const run = promisify(execFile)
 const RUN_MS = 60_000
 
-let server, folder, file
+const folder = newFolder()
+let server, file
 before(async () => {
   // Tsung sends an origin without a scheme, which no setting allows by default.
   server = await startWatchfire({ settings: { 'socket.check_origin': 'any', 'channels.open_rooms': true } })
-  folder = mkdtempSync(path.join(tmpdir(), 'tsung-'))
   file = path.join(folder, 'lobby.xml')
   const scenario = readFileSync(new URL('lobby.xml', import.meta.url), 'utf8')
   writeFileSync(file, scenario.replace('PORT', server.port))
 })
-after(async () => {
-  await server?.stop()
-  if (folder) rmSync(folder, { recursive: true, force: true })
-})
+after(() => server?.stop())
 
 /** The last total of a counter in Tsung's log. */
 function counter(log, name) {

@@ -2,15 +2,14 @@
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
-import { collectEvents, connect, reply, variants } from '../lib/test-client.mjs'
+import { collectEvents, connect, reply, newestWay } from '../lib/test-client.mjs'
 import { newest } from '../lib/phoenix-clients.mjs'
-import { freePorts } from '../lib/proxies.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { listeningPorts } from '../lib/listening-ports.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 
@@ -18,9 +17,8 @@ const EXAMPLES = fileURLToPath(new URL('../../../examples/backends/', import.met
 const TOKEN_SECRET = 'a secret of the backends test, 32 bytes'
 const API_KEY = 'the-API-key-of-the-backends-test'
 const RULES = '[{ pattern = "cursors:*", publish = "clients", presence = true }]'
-const newestWay = variants.find(({ library, isPoll }) => library === newest && !isPoll)
 
-const folder = mkdtempSync(path.join(tmpdir(), 'backends-'))
+const folder = newFolder()
 
 /** The command that starts each backend on a port. */
 const backends = {
@@ -41,14 +39,11 @@ describe('backends in other languages', () => {
     const settings = { 'auth.hs256_secret': TOKEN_SECRET, 'api.key': API_KEY, 'channels.rules': RULES, 'server.drain_period': '100ms' }
     server = await startWatchfire({ settings })
   })
-  after(async () => {
-    await server.stop()
-    rmSync(folder, { recursive: true })
-  })
+  after(() => server.stop())
 
   for (const [name, commandOn] of Object.entries(backends)) {
     it(`${name} signs tokens and publishes`, async (t) => {
-      const [port] = await freePorts(1)
+      const [port] = await listeningPorts(1)
       const [program, ...args] = commandOn(port)
       const env = { ...process.env, PORT: String(port), WATCHFIRE_URL: server.http(''), TOKEN_SECRET, API_KEY }
       const backend = spawn(program, args, { cwd: EXAMPLES, env, stdio: 'ignore' })

@@ -2,14 +2,14 @@
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, it } from 'node:test'
 
 import { launch } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
-import { freePorts } from '../lib/proxies.mjs'
+import { newFolder } from '../lib/folders.mjs'
+import { listeningPorts } from '../lib/listening-ports.mjs'
 import { binary } from '../lib/server.mjs'
 
 const TUTORIAL = new URL('../../../docs/tutorial/cursors.md', import.meta.url)
@@ -22,14 +22,13 @@ function blocks(text) {
 }
 
 describe('the tutorial of live cursors', () => {
-  let folder
+  const folder = newFolder()
   let shell
   let browser
   let page
 
   before(async () => {
-    folder = mkdtempSync(path.join(tmpdir(), 'cursors-'))
-    const [ours, theirs] = await freePorts(2)
+    const [ours, theirs] = await listeningPorts(2)
     const text = readFileSync(TUTORIAL, 'utf8')
       .replaceAll('localhost:4000', `localhost:${ours}`)
       .replaceAll('localhost:8000', `localhost:${theirs}`)
@@ -70,7 +69,6 @@ describe('the tutorial of live cursors', () => {
     const children = readFileSync(`/proc/${shell.pid}/task/${shell.pid}/children`, 'utf8').trim().split(' ').filter(Boolean)
     for (const pid of children) process.kill(Number(pid), 'SIGTERM')
     process.kill(shell.pid, 'SIGTERM')
-    rmSync(folder, { recursive: true, force: true })
   })
 
   it('shows the pointer of one visitor to another, and clears it for both', async () => {

@@ -1,22 +1,20 @@
 // http-cache-tests, which show how a cache follows RFC 9111.
 
-import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 
 import handleConfig from 'http-cache-tests/server/handle-config.mjs'
 import handleState from 'http-cache-tests/server/handle-state.mjs'
 import handleTest from 'http-cache-tests/server/handle-test.mjs'
 import { setStash, stash } from 'http-cache-tests/server/utils.mjs'
 
+import { run } from '../../interop/lib/program.mjs'
 import { startMirror } from '../../interop/lib/server.mjs'
 import { startSplitter } from '../lib/splitter.mjs'
-import { listen, portOf } from '../../interop/lib/listen.mjs'
+import { closeServer, listen, portOf } from '../../interop/lib/listen.mjs'
 
-const run = promisify(execFile)
 const RUN_MS = 6 * 60_000
 const FOLDER = path.dirname(fileURLToPath(import.meta.resolve('http-cache-tests/package.json')))
 
@@ -51,8 +49,7 @@ async function judgeProxy({ isSlice, scratch }) {
   } finally {
     await splitter.stop()
     await mirror.stop()
-    origin.closeAllConnections()
-    origin.close()
+    await closeServer(origin)
   }
 }
 

@@ -2,7 +2,7 @@
 
 import http from 'node:http'
 
-import { listen, portOf } from '../../interop/lib/listen.mjs'
+import { closeServer, listen } from '../../interop/lib/listen.mjs'
 
 /** Starts a server that sends each request to the port and path that `target` returns for it. */
 export async function startSplitter(target) {
@@ -18,23 +18,5 @@ export async function startSplitter(target) {
     response.once('close', () => forwarded.destroy())
     request.pipe(forwarded)
   })
-  await listen(server)
-  return new Splitter(server)
-}
-
-class Splitter {
-  #server
-
-  constructor(server) {
-    this.#server = server
-  }
-
-  get port() {
-    return portOf(this.#server)
-  }
-
-  stop() {
-    this.#server.closeAllConnections()
-    return new Promise((resolve) => this.#server.close(resolve))
-  }
+  return { port: await listen(server), stop: () => closeServer(server) }
 }
