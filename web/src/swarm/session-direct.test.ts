@@ -35,6 +35,16 @@ function open(root: string, publication?: Publication, isDirect = true): { sessi
 }
 
 const film = (bytes = FILM_BYTES) => publish([{ path: 'film.bin', blob: new Blob([pattern(bytes)]) }])
+/** A tab with a film, and one that loads it. */
+async function pair(bytes = FILM_BYTES) {
+  const published = await film(bytes)
+  return { holder: open(published.root, published).session, seeker: open(published.root).session }
+}
+/** The relay takes no message of more bytes. */
+function holdUpRelay(bytesMax: number) {
+  const response = { reason: 'relay budget', retry_after_ms: 1000 }
+  server.refuseRelay = (_from, _to, data) => (data.length > bytesMax ? { status: 'error', response } : null)
+}
 const isComplete = ({ state }: PageSession) => state.phase === 'complete'
 const isDirect = ({ state }: PageSession) => state.peers.some(({ path }) => path === 'direct')
 const isRight = async (session: PageSession, bytes: number) => {
@@ -44,9 +54,7 @@ const isRight = async (session: PageSession, bytes: number) => {
 
 describe('a peer with much traffic', () => {
   it('starts over the relay and continues on a direct connection', async () => {
-    const published = await film()
-    const holder = open(published.root, published).session
-    const seeker = open(published.root).session
+    const { holder, seeker } = await pair()
     await clock.until(() => isDirect(holder) && isDirect(seeker))
     expect(seeker.state.progress.blocksDone).toBeGreaterThan(0)
     expect(seeker.state.peers).toMatchObject([{ path: 'direct', direct: { kind: 'up' } }])
@@ -61,11 +69,8 @@ describe('a peer with much traffic', () => {
   })
 
   it('is connected directly when content is queued, not only after it was sent', async () => {
-    const published = await film()
-    const holder = open(published.root, published).session
-    const seeker = open(published.root).session
-    server.refuseRelay = (_from, _to, data) =>
-      data.length > 50_000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null
+    const { holder, seeker } = await pair()
+    holdUpRelay(50_000)
     await clock.until(() => isDirect(holder) && isDirect(seeker))
     expect(server.relayedBytes).toBeLessThan(200_000)
     server.refuseRelay = () => null
@@ -74,13 +79,10 @@ describe('a peer with much traffic', () => {
   })
 
   it('stays connected directly after a time without traffic', async () => {
-    const published = await film(60_000_000)
-    const holder = open(published.root, published).session
-    const seeker = open(published.root).session
+    const { holder, seeker } = await pair(60_000_000)
     await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 4_000_000)
     const lines = net.connections.length
-    server.refuseRelay = (_from, _to, data) =>
-      data.length > 1000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null
+    holdUpRelay(1000)
     net.holdUp()
     await clock.until(() => !isDirect(holder))
     net.resume()
@@ -151,9 +153,7 @@ describe('a peer with much traffic', () => {
     ['is closed at the other end', () => net.connections[0]?.close()],
     ['is closed at this end', () => net.connections[1]?.close()],
   ])('continues over the relay when the connection %s, and no block is lost or arrives twice', async (_what, breaks) => {
-    const published = await film()
-    const holder = open(published.root, published).session
-    const seeker = open(published.root).session
+    const { holder, seeker } = await pair()
     await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 4_000_000)
     const before = server.relayedBytes
     breaks()
@@ -165,13 +165,10 @@ describe('a peer with much traffic', () => {
   })
 
   it('uses the direct connection again when it comes back', async () => {
-    const published = await film(60_000_000)
-    const holder = open(published.root, published).session
-    const seeker = open(published.root).session
+    const { holder, seeker } = await pair(60_000_000)
     await clock.until(() => isDirect(holder) && isDirect(seeker))
     // A relay so slow that the page is not loaded before the connection is back.
-    server.refuseRelay = (_from, _to, data) =>
-      data.length > 1000 ? { status: 'error', response: { reason: 'relay budget', retry_after_ms: 1000 } } : null
+    holdUpRelay(1000)
     net.cut()
     await clock.until(() => !isDirect(holder) && !isDirect(seeker))
     net.heal()
@@ -183,9 +180,7 @@ describe('a peer with much traffic', () => {
   })
 
   it('continues after the peer lost this tab for a while and restarted its message numbers', async () => {
-    const published = await film()
-    const holder = open(published.root, published).session
-    const seeker = open(published.root).session
+    const { holder, seeker } = await pair()
     await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 8_000_000)
     const [elder, younger] = server.members
     elder?.events.message?.('peer_left', { peer: younger?.id })
@@ -199,9 +194,7 @@ describe('a peer with much traffic', () => {
   })
 
   it('has no direct connection after the page is closed', async () => {
-    const published = await film()
-    const holder = open(published.root, published).session
-    const seeker = open(published.root).session
+    const { holder, seeker } = await pair()
     await clock.until(() => isDirect(holder) && isDirect(seeker))
     seeker.close()
     await clock.until(() => net.open.length === 0)

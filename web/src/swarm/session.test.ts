@@ -36,6 +36,12 @@ function open(root: string, publication?: Publication): { session: PageSession; 
 }
 
 const file = (size: number, path = 'file.bin'): Source => ({ path, blob: new Blob([pattern(size)]) })
+/** A tab that loads a file of a holder. */
+async function loading(size: number) {
+  const published = await publish([file(size)])
+  const holder = open(published.root, published)
+  return { holder, ...open(published.root) }
+}
 const isPattern = async (blob: Blob) => isSameBytes(new Uint8Array(await blob.arrayBuffer()), pattern(blob.size))
 const isComplete = ({ state }: PageSession) => state.phase === 'complete'
 /** The peer that has been on the page for longest. */
@@ -55,9 +61,7 @@ describe('a published file', () => {
   })
 
   it('loads in another tab, which then is a holder too', async () => {
-    const published = await publish([file(2_500_000)])
-    open(published.root, published)
-    const { session } = open(published.root)
+    const { session } = await loading(2_500_000)
     expect(session.state.phase).toBe('searching')
     const promised = session.file('')
     await clock.until(() => isComplete(session))
@@ -214,9 +218,7 @@ describe('an open page', () => {
   })
 
   it('notifies at most ten times a second while only numbers change', async () => {
-    const published = await publish([file(12_000_000)])
-    open(published.root, published)
-    const { session } = open(published.root)
+    const { session } = await loading(12_000_000)
     const begun = clock.now()
     let reports = 0
     session.subscribe(() => reports++)
@@ -332,9 +334,7 @@ describe('a shared file', () => {
 
 describe('a broken connection to the server', () => {
   it('is restored, the loaded part is announced, and the rest is fetched', async () => {
-    const published = await publish([file(12_000_000)])
-    open(published.root, published)
-    const { session, line } = open(published.root)
+    const { session, line } = await loading(12_000_000)
     await clock.until(() => session.state.progress.blocksDone > 5)
     line.break()
     expect(session.state.presence).toEqual({ kind: 'offline' })
@@ -347,9 +347,7 @@ describe('a broken connection to the server', () => {
   })
 
   it('of the holder makes the leechers wait', async () => {
-    const published = await publish([file(12_000_000)])
-    const holder = open(published.root, published)
-    const { session } = open(published.root)
+    const { holder, session } = await loading(12_000_000)
     await clock.until(() => session.state.progress.blocksDone > 5)
     holder.line.break()
     await clock.until(() => isComplete(session))

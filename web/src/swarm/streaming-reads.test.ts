@@ -80,6 +80,14 @@ async function page(files: Record<string, number>): Promise<FakePage> {
   }
 }
 
+/** A page of one file, of which only the root is here. */
+async function openFilm(size: number) {
+  const film = await page({ '': size })
+  const opening = film.readers.open('')
+  film.bring(film.root.key)
+  return { film, file: await opening }
+}
+
 describe('a file that is opened before its blocks are here', () => {
   it('requests the blocks from the root down to it first, then its beginning', async () => {
     const film = await page({ '': 60_000 })
@@ -108,10 +116,7 @@ describe('a file that is opened before its blocks are here', () => {
   })
 
   it('can be read in any part, with blocks arriving in any order', async () => {
-    const film = await page({ '': 25_500 })
-    const opening = film.readers.open('')
-    film.bring(film.root.key)
-    const file = await opening
+    const { film, file } = await openFilm(25_500)
     const parts = [
       [0, 25_500],
       [999, 1001],
@@ -130,10 +135,7 @@ describe('a file that is opened before its blocks are here', () => {
 
 describe('the urgent blocks', () => {
   it('are those of the latest read first, in turns with the others', async () => {
-    const film = await page({ '': 200_000 })
-    const opening = film.readers.open('')
-    film.bring(film.root.key)
-    const file = await opening
+    const { film, file } = await openFilm(200_000)
     // All inner nodes are here. The leaves are not.
     for (const [key, { cid }] of film.blocks) if (cid.codec !== RAW) film.bring(key)
     const leafAt = (position: number) => {
@@ -155,10 +157,7 @@ describe('the urgent blocks', () => {
   })
 
   it('never exceed the limit, however many reads there are', async () => {
-    const film = await page({ '': 250_000 })
-    const opening = film.readers.open('')
-    film.bring(film.root.key)
-    const file = await opening
+    const { film, file } = await openFilm(250_000)
     for (const [key, { cid }] of film.blocks) if (cid.codec !== RAW) film.bring(key)
     const streams = Array.from({ length: 64 }, (_, i) => file.read(i * 3000, 250_000))
     for (const urge of film.urges) expect(urge.length).toBeLessThanOrEqual(URGENT_BLOCKS_MAX)
@@ -170,10 +169,7 @@ describe('the urgent blocks', () => {
   })
 
   it('are none for a read that is not urgent, and none when all blocks are here', async () => {
-    const film = await page({ '': 20_000 })
-    const opening = film.readers.open('')
-    film.bring(film.root.key)
-    const file = await opening
+    const { film, file } = await openFilm(20_000)
     file.close()
     expect(film.urgent).toEqual([])
     const saved = bytesOf(file.read(0, 20_000, { urgent: false }))
@@ -226,10 +222,7 @@ describe('a read', () => {
   })
 
   it('shows which parts of the file are here', async () => {
-    const film = await page({ '': 8_000 })
-    const opening = film.readers.open('')
-    film.bring(film.root.key)
-    const file = await opening
+    const { film, file } = await openFilm(8_000)
     expect(file.present(4)).toEqual([false, false, false, false])
     film.bringUrgent(3)
     expect(file.present(8)[0]).toBe(true)

@@ -68,6 +68,12 @@ function tab(n: number, { stun = null as string | null } = {}): Board {
 
 const kinds = (from: Board) => sent.filter((each) => each.from === from.name).map(({ signal }) => signal.kind)
 const areLinked = (a: Board, b: Board) => a.up.includes(b.name) && b.up.includes(a.name)
+/** The first calls the second. */
+async function linked(a: Board, b: Board): Promise<[Board, Board]> {
+  a.board.connect(b.name)
+  await clock.until(() => areLinked(a, b))
+  return [a, b]
+}
 const settle = async (milliseconds: number) => {
   const until = clock.now() + milliseconds
   clock.after(milliseconds, () => {})
@@ -132,9 +138,7 @@ describe('a call between two peers', () => {
   })
 
   it('is answered once, although the answer may arrive twice', async () => {
-    const [a, b] = [tab(1), tab(2)]
-    a.board.connect(b.name)
-    await clock.until(() => areLinked(a, b))
+    const [a, b] = await linked(tab(1), tab(2))
     const answer = sent.find(({ signal }) => signal.kind === 'answer')?.signal as Signal
     a.board.handleSignal(b.name, encodeSignal(answer))
     await settle(100)
@@ -143,9 +147,7 @@ describe('a call between two peers', () => {
   })
 
   it('is answered once, although the offer may arrive twice', async () => {
-    const [a, b] = [tab(1), tab(2)]
-    a.board.connect(b.name)
-    await clock.until(() => areLinked(a, b))
+    const [a, b] = await linked(tab(1), tab(2))
     const offer = encodeSignal(sent[0]?.signal as Signal)
     b.board.handleSignal(a.name, offer)
     b.board.handleSignal(a.name, offer)
@@ -188,9 +190,7 @@ describe('a call between two peers', () => {
   })
 
   it('is replaced by a new call after several restarts, and neither side counts as misbehaving', async () => {
-    const [a, b] = [tab(1), tab(2)]
-    a.board.connect(b.name)
-    await clock.until(() => areLinked(a, b))
+    const [a, b] = await linked(tab(1), tab(2))
     for (let breaks = 0; breaks < 6; breaks++) {
       for (const connection of net.open) connection.become('failed')
       await settle(1000)
@@ -262,18 +262,14 @@ describe('a call between two peers', () => {
   })
 
   it('ends on both sides when one hangs up or its connection closes', async () => {
-    const [a, b] = [tab(1), tab(2)]
-    a.board.connect(b.name)
-    await clock.until(() => areLinked(a, b))
+    const [a, b] = await linked(tab(1), tab(2))
     b.board.closeAll()
     await clock.until(() => a.down.length === 1)
     expect(net.open).toEqual([])
   })
 
   it('continues on the same connection when it comes back', async () => {
-    const [a, b] = [tab(1), tab(2)]
-    a.board.connect(b.name)
-    await clock.until(() => areLinked(a, b))
+    const [a, b] = await linked(tab(1), tab(2))
     net.cut()
     await clock.until(() => a.down.length === 1 && b.down.length === 1)
     net.heal()
@@ -340,9 +336,7 @@ describe('a peer is dropped', () => {
   })
 
   it('when it sends an answer without an offer', async () => {
-    const [a, b] = [tab(1), tab(9)]
-    a.board.connect(b.name)
-    await clock.until(() => areLinked(a, b))
+    const [a] = await linked(tab(1), tab(9))
     const call = sent[0]?.signal.call ?? 0
     sendSignals(a, { kind: 'answer', call, sdp: sdp('a=line:7') })
     await clock.until(() => a.misbehaved.length === 1)
@@ -376,9 +370,7 @@ describe('a peer is dropped', () => {
   })
 
   it('when too many of its candidates are rejected', async () => {
-    const [a, b] = [tab(1), tab(9)]
-    a.board.connect(b.name)
-    await clock.until(() => areLinked(a, b))
+    const [a] = await linked(tab(1), tab(9))
     const call = sent[0]?.signal.call ?? 0
     const nonsense = { candidate: 'candidate:1 1 udp 1 here 1 typ host', sdpMid: '0', sdpMLineIndex: 0 }
     sendSignals(a, { kind: 'candidates', call, candidates: Array(8).fill(nonsense) })
