@@ -1,5 +1,6 @@
 // The calls to the server.
 
+import { setText } from './operator-dom.js'
 import { visible } from './operator-text.js'
 
 const TIMEOUT_MS = 8000
@@ -23,6 +24,12 @@ export class ErrorAnswer extends Error {
     super(`${visible(text)} (status ${status})`)
     this.status = status
   }
+}
+
+/** Shows why a call failed. An operator without a valid token is asked for one instead. */
+export function showFailure(app, status, error, what, advice = '') {
+  if (error instanceof TokenNeeded) app.askForToken(error)
+  else setText(status, `${what}: ${error.message}.${advice}`)
 }
 
 export class Api {

@@ -1,6 +1,6 @@
 // The details of one connection: its figures, its topics, its messages, and what the operator can do about it.
 
-import { ErrorAnswer, TokenNeeded } from './operator-api.js'
+import { ErrorAnswer, showFailure } from './operator-api.js'
 import { Facts, Table, clientText, element, setText, wholeClientText } from './operator-dom.js'
 import { Poller } from './operator-poller.js'
 import { clock, counted, duration, format, short } from './operator-text.js'
@@ -78,10 +78,13 @@ export class ConnectionDetail {
       this.#show(await this.#app.api.get(this.#path, {}, signal))
     } catch (error) {
       if (signal.aborted) return
-      if (error instanceof TokenNeeded) return this.#app.askForToken(error)
-      if (error instanceof ErrorAnswer && error.status === 404) return this.#gone()
-      setText(this.#status, `Cannot load the connection: ${error.message}. Trying again.`)
+      this.#failed(error, 'Cannot load the connection', ' Trying again.')
     }
+  }
+
+  #failed(error, what, advice) {
+    if (error instanceof ErrorAnswer && error.status === 404) this.#gone()
+    else showFailure(this.#app, this.#status, error, what, advice)
   }
 
   #gone() {
@@ -136,9 +139,7 @@ export class ConnectionDetail {
       this.#gone()
       setText(this.#status, 'The server has closed this connection.')
     } catch (error) {
-      if (error instanceof TokenNeeded) return this.#app.askForToken(error)
-      if (error instanceof ErrorAnswer && error.status === 404) return this.#gone()
-      setText(this.#status, `Cannot close the connection: ${error.message}. Try again.`)
+      this.#failed(error, 'Cannot close the connection', ' Try again.')
     }
   }
 
@@ -148,8 +149,7 @@ export class ConnectionDetail {
       this.#gone()
       setText(this.#status, `The server denies this address for an hour, and has closed ${counted(disconnected, 'connection')}.`)
     } catch (error) {
-      if (error instanceof TokenNeeded) return this.#app.askForToken(error)
-      setText(this.#status, `Cannot deny the address: ${error.message}. Try again.`)
+      showFailure(this.#app, this.#status, error, 'Cannot deny the address', ' Try again.')
     }
   }
 }
@@ -250,7 +250,7 @@ class MessageList {
     try {
       this.#show(await this.#app.api.get(`${this.#path}/messages`, { after: this.#last }, signal))
     } catch (error) {
-      if (!signal.aborted) this.#failed('Cannot load messages', error)
+      if (!signal.aborted) showFailure(this.#app, this.#status, error, 'Cannot load messages')
     }
   }
 
@@ -260,13 +260,8 @@ class MessageList {
       await this.#app.api.put(`${this.#path}/payloads?shown=${shown}`)
     } catch (error) {
       this.#payloads.checked = !shown
-      this.#failed('Cannot change this', error)
+      showFailure(this.#app, this.#status, error, 'Cannot change this')
     }
-  }
-
-  #failed(what, error) {
-    if (error instanceof TokenNeeded) return this.#app.askForToken(error)
-    setText(this.#status, `${what}: ${error.message}.`)
   }
 
   #show({ since_ms: sinceMs, has_payloads: hasPayloads, missed, messages }) {

@@ -1,6 +1,6 @@
 // The addresses that an operator has denied.
 
-import { TokenNeeded } from './operator-api.js'
+import { showFailure } from './operator-api.js'
 import { Table, element, setText } from './operator-dom.js'
 import { clock, short } from './operator-text.js'
 
@@ -47,8 +47,7 @@ export class DeniedAddresses {
       setText(this.#status, '')
       await this.load(null)
     } catch (error) {
-      if (error instanceof TokenNeeded) return this.#app.askForToken(error)
-      setText(this.#status, `Cannot allow the address: ${error.message}. Try again.`)
+      showFailure(this.#app, this.#status, error, 'Cannot allow the address', ' Try again.')
     }
   }
 }

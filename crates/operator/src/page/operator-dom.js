@@ -28,6 +28,13 @@ function setAll(target, properties) {
   }
 }
 
+/** A view, whose title only a screen reader says. */
+export const view = (title, ...children) =>
+  element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: title }), ...children)
+
+/** A section with its title. */
+export const section = (title, ...children) => element('section', {}, element('h2', { textContent: title }), ...children)
+
 /** Changes the text only when it differs, so that a selection survives a refresh. */
 export function setText(target, text) {
   if (target.textContent !== text) target.textContent = text
@@ -49,7 +56,7 @@ export function wholeClientText(text) {
 
 /**
  * Makes the children of a parent those of the items, in order. The child of an item stays the same element, and keeps
- * the focus when it moves.
+ * the focus when it moves. A child is an element, or an object with an `element`.
  */
 export class KeyedChildren {
   #parent
@@ -75,9 +82,9 @@ export class KeyedChildren {
       this.#update(child, item)
       kept.set(key, child)
     }
-    for (const [key, child] of this.#children) if (!kept.has(key)) child.remove()
+    for (const [key, child] of this.#children) if (!kept.has(key)) elementOf(child).remove()
     let next = this.#parent.firstChild
-    for (const child of kept.values()) {
+    for (const child of [...kept.values()].map(elementOf)) {
       if (child === next) next = next.nextSibling
       else this.#parent.insertBefore(child, next)
     }
@@ -88,6 +95,8 @@ export class KeyedChildren {
     heir?.focus({ preventScroll: true })
   }
 }
+
+const elementOf = (child) => child.element ?? child
 
 /**
  * A table in a box of its own that scrolls. Each column has a `label`, and either `text(row)` or `fill(cell, row)`.

@@ -3,7 +3,7 @@
 import { TokenNeeded } from './operator-api.js'
 import { ConnectionDetail, REFRESH_MS, TRANSPORTS, roundTrip, tcpFigure, transportName } from './operator-connection.js'
 import { DeniedAddresses } from './operator-denied.js'
-import { Table, clientText, element, setText, wholeClientText } from './operator-dom.js'
+import { Table, clientText, element, setText, view, wholeClientText } from './operator-dom.js'
 import { Poller } from './operator-poller.js'
 import { clock, counted, format, short } from './operator-text.js'
 
@@ -69,14 +69,7 @@ class ListView {
       ...this.#controls.map(([, { field }]) => field),
       this.#pause,
     )
-    this.element = element(
-      'div',
-      { className: 'view' },
-      element('h2', { className: 'unseen', textContent: title }),
-      form,
-      this.#status,
-      table.element,
-    )
+    this.element = view(title, form, this.#status, table.element)
   }
 
   show() {

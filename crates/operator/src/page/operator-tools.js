@@ -1,7 +1,7 @@
 // The tools of the operator: the level of the log of all processes, and a flame graph of one.
 
-import { TokenNeeded } from './operator-api.js'
-import { element, setText } from './operator-dom.js'
+import { showFailure } from './operator-api.js'
+import { element, section, setText } from './operator-dom.js'
 import { counted, format } from './operator-text.js'
 
 const LEVELS = ['error', 'warn', 'info', 'debug', 'trace']
@@ -24,10 +24,8 @@ export class Tools {
     this.#level.value = 'info'
     const apply = element('button', { type: 'button', textContent: 'Apply', onclick: () => this.#setLevel() })
     const row = (label, control, button) => element('div', { className: 'filters' }, element('label', {}, label, control), button)
-    this.element = element(
-      'section',
-      {},
-      element('h2', { textContent: 'Tools' }),
+    this.element = section(
+      'Tools',
       row('Level of the log', this.#level, apply),
       this.#levelStatus,
       row('Flame graph of process', this.#process, this.#record),
@@ -49,7 +47,7 @@ export class Tools {
       const { level, processes } = await this.#app.api.put(`/admin/log?${query}`)
       setText(this.#levelStatus, `The level is ${level} in ${counted(processes, 'process', 'processes')}, until they end.`)
     } catch (error) {
-      this.#failed(this.#levelStatus, 'Cannot change the level', error)
+      showFailure(this.#app, this.#levelStatus, error, 'Cannot change the level')
     }
   }
 
@@ -72,14 +70,9 @@ export class Tools {
       })
       this.#profileStatus.replaceChildren(link, ` (${format('bytes', svg.size)})`)
     } catch (error) {
-      this.#failed(this.#profileStatus, 'Cannot record', error)
+      showFailure(this.#app, this.#profileStatus, error, 'Cannot record')
     } finally {
       this.#record.removeAttribute('disabled')
     }
-  }
-
-  #failed(status, what, error) {
-    if (error instanceof TokenNeeded) return this.#app.askForToken(error)
-    setText(status, `${what}: ${error.message}.`)
   }
 }

@@ -2,7 +2,7 @@
 
 import { Chart } from './operator-chart.js'
 import { CLUSTER_CHARTS, HOME_CHARTS, LIVE_CHARTS, PAGE_CHARTS, RUNTIME_CHARTS } from './operator-chart-list.js'
-import { Facts, KeyedChildren, Meter, Table, element, setAttribute, setText } from './operator-dom.js'
+import { Facts, KeyedChildren, Meter, Table, element, section, setAttribute, setText, view } from './operator-dom.js'
 import { clock, counted, date, duration, format, visible } from './operator-text.js'
 import { Tools } from './operator-tools.js'
 
@@ -40,7 +40,7 @@ class ChartsView {
 
   constructor(title, definitions, crosshair) {
     this.#grid = new ChartGrid(definitions, crosshair)
-    this.element = element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: title }), this.#grid.element)
+    this.element = view(title, this.#grid.element)
   }
 
   update(model) {
@@ -68,18 +68,18 @@ export class HomeView {
     this.#calmBox = element('div', { className: 'calm' }, this.#calm, this.#calmNote)
     this.#troubles = new KeyedChildren(this.#troubleList, {
       keyOf: ({ key }) => key,
-      create: () => new TroubleCard().element,
-      update: (card, trouble) => TroubleCard.of(card).update(trouble, this.#nowMs),
+      create: () => new TroubleCard(),
+      update: (card, trouble) => card.update(trouble, this.#nowMs),
     })
     const limitList = element('ul', { className: 'limits' })
     this.#limits = new KeyedChildren(limitList, {
       keyOf: ({ name }) => name,
-      create: (limit) => new LimitBar(limit).element,
-      update: (line, limit) => LimitBar.of(line).update(limit),
+      create: (limit) => new LimitBar(limit),
+      update: (bar, limit) => bar.update(limit),
     })
-    this.#limitBox = element('section', {}, element('h2', { textContent: 'Limits' }), limitList)
+    this.#limitBox = section('Limits', limitList)
     this.#charts = new ChartGrid(HOME_CHARTS, crosshair, { isSmall: true })
-    const recent = element('section', {}, element('h2', { textContent: 'Last 15 minutes' }), this.#charts.element)
+    const recent = section('Last 15 minutes', this.#charts.element)
     this.element = element('div', { className: 'view home' }, this.#calmBox, this.#troubleList, this.#limitBox, recent)
   }
 
@@ -117,9 +117,6 @@ function keyed(troubles) {
   })
 }
 
-/** The objects behind elements of a `KeyedChildren`. */
-const cards = new WeakMap()
-
 class TroubleCard {
   element
   #summary = element('h3')
@@ -129,11 +126,6 @@ class TroubleCard {
 
   constructor() {
     this.element = element('li', {}, this.#summary, this.#since, this.#fix, element('p', {}, this.#link))
-    cards.set(this.element, this)
-  }
-
-  static of(card) {
-    return cards.get(card)
   }
 
   update({ kind, since_ms, summary, fix, page }, nowMs) {
@@ -165,11 +157,6 @@ class LimitBar {
     const head = element('p', { className: 'limit-head' }, element('span', { textContent: label }), this.#percent)
     const note = element('p', { className: 'small' }, this.#amount, ' ', this.#setting)
     this.element = element('li', {}, head, this.#meter.element, note)
-    cards.set(this.element, this)
-  }
-
-  static of(line) {
-    return cards.get(line)
   }
 
   update({ used, max, unit, setting }) {
@@ -227,9 +214,9 @@ export class ClusterView {
     this.element = element(
       'div',
       { className: 'view' },
-      element('section', {}, element('h2', { textContent: 'Machines' }), this.#facts.element),
-      element('section', {}, element('h2', { textContent: 'Processes' }), this.#missing, this.#table.element),
-      element('section', {}, element('h2', { textContent: 'Links, bus and NATS' }), this.#charts.element),
+      section('Machines', this.#facts.element),
+      section('Processes', this.#missing, this.#table.element),
+      section('Links, bus and NATS', this.#charts.element),
     )
   }
 
@@ -278,16 +265,16 @@ export class RuntimeView {
     const list = element('ul', { className: 'processes' })
     this.#processes = new KeyedChildren(list, {
       keyOf: ({ process }) => process,
-      create: (process) => new ProcessCard(process).element,
-      update: (card, process) => ProcessCard.of(card).update(process),
+      create: (process) => new ProcessCard(process),
+      update: (card, process) => card.update(process),
     })
     this.#charts = new ChartGrid(RUNTIME_CHARTS, crosshair)
     this.element = element(
       'div',
       { className: 'view' },
-      element('section', {}, element('h2', { textContent: 'Server' }), this.#facts.element),
-      element('section', {}, element('h2', { textContent: 'Processes' }), this.#missing, list),
-      element('section', {}, element('h2', { textContent: 'All processes' }), this.#charts.element),
+      section('Server', this.#facts.element),
+      section('Processes', this.#missing, list),
+      section('All processes', this.#charts.element),
       this.#tools.element,
     )
   }
@@ -321,8 +308,8 @@ class ProcessCard {
   constructor({ process }) {
     this.#bars = new KeyedChildren(this.#loops, {
       keyOf: ({ index }) => index,
-      create: ({ index }) => new LoopBar(index).element,
-      update: (line, { busy }) => LoopBar.of(line).update(busy),
+      create: ({ index }) => new LoopBar(index),
+      update: (bar, { busy }) => bar.update(busy),
     })
     this.element = element(
       'li',
@@ -332,11 +319,6 @@ class ProcessCard {
       this.#descriptors.element,
       this.#loops,
     )
-    cards.set(this.element, this)
-  }
-
-  static of(card) {
-    return cards.get(card)
   }
 
   update({ cpu, resident_bytes, open_fds, max_fds, uptime_seconds, busy = [] }) {
@@ -361,11 +343,6 @@ class LoopBar {
   constructor(index) {
     this.#meter = new Meter(`Event loop ${index}`)
     this.element = element('li', {}, element('p', { className: 'limit-head' }, `Event loop ${index} `, this.#value), this.#meter.element)
-    cards.set(this.element, this)
-  }
-
-  static of(line) {
-    return cards.get(line)
   }
 
   update(busy) {
@@ -406,7 +383,7 @@ export class EventsView {
         { label: 'Ago', text: ({ time_ms }) => duration((this.#nowMs - time_ms) / 1000), isNumber: true },
       ],
     })
-    this.element = element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: 'Events' }), this.#table.element)
+    this.element = view('Events', this.#table.element)
   }
 
   update({ events, nowMs }) {
