@@ -97,7 +97,7 @@ mod tests {
     fn topics_of_the_server_and_bad_topics_are_refused() {
         let part: Arc<dyn Part> = Arc::new(Grids);
         let (grids, none) = (ReservedTopics::default(), ReservedTopics::default());
-        grids.set_parts(&[part.clone()]);
+        grids.set_parts(std::slice::from_ref(&part));
         assert_eq!(code(grids.check("grid:x")), Some(Code::TopicInvalid));
         assert_eq!(code(none.check("grid:x")), None, "a topic of an application");
         for topic in ["phoenix", "", "a\0b", "a\nb", "\u{85}", &"t".repeat(256)] {

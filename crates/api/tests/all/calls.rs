@@ -1,142 +1,17 @@
-//! The HTTP API in one process: keys, calls, repeats, and the description in `openapi.json`.
-
-use crate::support;
+//! The HTTP API in one process: keys, calls and repeats.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use crate::support::{Client, admin_address, http, http_to, metric, settings};
 use serde_json::{Value, json};
-use watchfire::{
-    ApiKey, ApiListen, ApiScope, Channel, ChannelRule, Connected, HandleIn, HistoryRule, JoinRule,
-    Joined, Outcome, Payload, PublishRule, Refusal, Reply, RunningServer, Server, Settings, Socket,
-    StartError,
+use watchfire::{ApiListen, RunningServer, Server, StartError};
+use watchfire_api::ApiKeyError;
+
+use crate::support::{Client, admin_address, get, http, http_to, metric, settings};
+use crate::{
+    KEY, READER, api_settings, application, call, call_with, client, message, ok, parse, request,
+    start,
 };
-use watchfire_api::{Api, ApiKeyError};
-
-const KEY: &str = "a-key-with-every-scope";
-const READER: &str = "a-key-that-only-reads";
-
-/// `rooms:*`, and `presence:*` where each client is present under its name.
-struct Rooms;
-
-impl Channel for Rooms {
-    type State = ();
-
-    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
-        Ok(Joined::with(()))
-    }
-
-    fn joined(&self, (): &mut (), socket: &mut Socket<'_>) {
-        let name = socket.assigns::<String>().cloned();
-        if let Some(name) = name.filter(|_| socket.topic().starts_with("presence:")) {
-            socket.track(&name, json!({ "status": "online" })).expect("the name is valid");
-            socket.push_presence_state();
-        }
-    }
-
-    fn handle_in(
-        &self,
-        (): &mut (),
-        _: &mut Socket<'_>,
-        _: &str,
-        payload: Payload<'_>,
-    ) -> HandleIn {
-        Ok(Outcome::Reply(Reply::ok(payload)))
-    }
-}
-
-fn api_settings() -> Settings {
-    let mut settings = settings();
-    settings.api.key = KEY.into();
-    settings.channels.rules = vec![ChannelRule {
-        pattern: "news:*".into(),
-        join: JoinRule::Anyone,
-        publish: PublishRule::Server,
-        presence: false,
-        hooks: Vec::new(),
-        history: Some(HistoryRule::default()),
-    }];
-    let scopes = vec![ApiScope::Presence, ApiScope::Info];
-    settings.api.keys = vec![ApiKey { key: READER.into(), name: "reader".into(), scopes }];
-    settings
-}
-
-fn application(settings: Settings) -> Server {
-    Server::new(settings)
-        .with(watchfire_operator::Operator::new())
-        .with(Api::new())
-        .channel("rooms:*", Rooms)
-        .channel("presence:*", Rooms)
-        .on_connect(|connect| {
-            let user = connect.params.text("user");
-            Ok(Connected {
-                id: user.map(|user| format!("users:{user}")),
-                assigns: user.map(|user| std::sync::Arc::new(user.to_owned()) as _),
-            })
-        })
-}
-
-fn start() -> RunningServer {
-    application(api_settings()).start().expect("the server starts")
-}
-
-fn client(server: &RunningServer, user: &str) -> Client {
-    Client::connect_with(server, &format!("vsn=2.0.0&user={user}")).expect("it is accepted")
-}
-
-/// The response to a call: its status, its head and its JSON.
-#[derive(Debug)]
-struct Response {
-    status: u16,
-    head: String,
-    json: Value,
-}
-
-impl Response {
-    fn code(&self) -> &str {
-        self.json["error"]["code"].as_str().unwrap_or("")
-    }
-}
-
-/// The request of a call with these lines in its head.
-fn request(path: &str, lines: &[&str], body: &str) -> String {
-    let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-    let len = body.len();
-    format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}\
-         content-length: {len}\r\n\r\n{body}"
-    )
-}
-
-fn parse(response: &str) -> Response {
-    let (head, body) = response.split_once("\r\n\r\n").expect("a head and a body");
-    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-    let json = serde_json::from_str(body).unwrap_or(Value::Null);
-    Response { status, head: head.to_lowercase(), json }
-}
-
-/// Calls a method with JSON and further lines in the head.
-fn call_with(server: &RunningServer, method: &str, lines: &[&str], body: &Value) -> Response {
-    let key = format!("authorization: Bearer {KEY}");
-    let all = [&[&*key, "content-type: application/json"], lines].concat();
-    parse(&http(server, &request(&format!("/api/{method}"), &all, &body.to_string())))
-}
-
-fn call(server: &RunningServer, method: &str, body: &Value) -> Response {
-    call_with(server, method, &[], body)
-}
-
-/// The JSON of a call that succeeds.
-fn ok(server: &RunningServer, method: &str, body: &Value) -> Value {
-    let response = call(server, method, body);
-    assert_eq!(response.status, 200, "{method} {body}: {response:?}");
-    response.json
-}
-
-fn message(topic: &str, n: u32) -> Value {
-    json!({ "topic": topic, "event": "note", "payload": { "n": n } })
-}
 
 fn requests(server: &RunningServer, method: &str, result: &str) -> u64 {
     let labels = format!("{{method=\"{method}\",result=\"{result}\"}}");
@@ -250,7 +125,7 @@ fn without_a_key_there_is_no_api() {
     short.api.key = "short".into();
     let error = application(short.clone()).start().err().expect("the server does not start");
     assert!(matches!(error.of_feature(), Some(ApiKeyError::Short { .. })), "{error:?}");
-    let error = application(short).check().err().expect("the check finds it, too");
+    let error = application(short).check().expect_err("the check finds it, too");
     assert!(matches!(error.of_feature(), Some(ApiKeyError::Short { .. })), "{error:?}");
 }
 
@@ -265,7 +140,7 @@ fn a_server_that_was_not_given_the_feature_refuses_its_keys() {
 
 #[test]
 fn the_limits_are_listed_while_there_is_a_key() {
-    let limits = |server: &RunningServer| parse(&support::get(server, "/limits")).json;
+    let limits = |server: &RunningServer| parse(&get(server, "/limits")).json;
     let on = limits(&start());
     assert_eq!(on["api"]["requests_max"]["value"], 256);
     assert!(on["limits"].is_object());
@@ -459,110 +334,6 @@ fn unsubscribe_ends_the_channels_of_an_id_and_disconnect_its_sockets() {
     assert_eq!(call(&server, "disconnect", &json!({ "id": "" })).code(), "bad_request");
 }
 
-/// Whether a value has the form of a schema. Every keyword must be known here.
-fn check(document: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
-    let fail = |what: &str| Err(format!("{at}: {what}: {value}"));
-    let len = value.as_str().map(str::len).or_else(|| value.as_array().map(Vec::len));
-    for (keyword, rule) in schema.as_object().ok_or("a schema is an object")? {
-        match keyword.as_str() {
-            "description" | "default" | "format" | "properties" => {}
-            "$ref" => {
-                let pointer = rule.as_str().unwrap().trim_start_matches('#');
-                let target = document.pointer(pointer).ok_or(format!("no schema {pointer}"))?;
-                check(document, target, value, at)?;
-            }
-            "type" => {
-                let is_of = |name: &Value| match name.as_str() {
-                    Some("object") => value.is_object(),
-                    Some("array") => value.is_array(),
-                    Some("string") => value.is_string(),
-                    Some("integer") => value.is_i64() || value.is_u64(),
-                    Some("boolean") => value.is_boolean(),
-                    Some("null") => value.is_null(),
-                    _ => panic!("unknown type {name}"),
-                };
-                let is_one =
-                    rule.as_array().map_or_else(|| is_of(rule), |all| all.iter().any(is_of));
-                if !is_one {
-                    return fail(&format!("is not of type {rule}"));
-                }
-            }
-            "required" => {
-                for name in rule.as_array().unwrap() {
-                    if value.get(name.as_str().unwrap()).is_none() {
-                        return fail(&format!("lacks {name}"));
-                    }
-                }
-            }
-            "additionalProperties" => {
-                for (name, member) in value.as_object().into_iter().flatten() {
-                    if schema["properties"].get(name).is_some() {
-                        continue;
-                    }
-                    match rule {
-                        Value::Bool(true) => {}
-                        Value::Bool(false) => return fail(&format!("has {name}")),
-                        rule => check(document, rule, member, &format!("{at}/{name}"))?,
-                    }
-                }
-            }
-            "items" => {
-                for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-                    check(document, rule, item, &format!("{at}/{index}"))?;
-                }
-            }
-            "enum" if !rule.as_array().unwrap().contains(value) => return fail("is not listed"),
-            "enum" => {}
-            "oneOf" => {
-                let all = rule.as_array().unwrap().iter();
-                if all.filter(|rule| check(document, rule, value, at).is_ok()).count() != 1 {
-                    return fail("is not exactly one of the forms");
-                }
-            }
-            "allOf" => {
-                for rule in rule.as_array().unwrap() {
-                    check(document, rule, value, at)?;
-                }
-            }
-            "not" if check(document, rule, value, at).is_ok() => return fail("has this form"),
-            "not" => {}
-            "minLength" | "minItems" if len < rule.as_u64().map(|n| n as usize) => {
-                return fail("is too short");
-            }
-            "maxLength" | "maxItems" if len > rule.as_u64().map(|n| n as usize) => {
-                return fail("is too long");
-            }
-            "minimum" if value.as_i64() < rule.as_i64() => return fail("is too small"),
-            "maximum" if value.as_i64() > rule.as_i64() => return fail("is too large"),
-            "minLength" | "minItems" | "maxLength" | "maxItems" | "minimum" | "maximum" => {}
-            // The suite of `tests/outside/openapi` sends texts of each pattern.
-            "pattern" => {}
-            other => panic!("unknown keyword {other}"),
-        }
-    }
-    for (name, rule) in schema["properties"].as_object().into_iter().flatten() {
-        if let Some(member) = value.get(name) {
-            check(document, rule, member, &format!("{at}/{name}"))?;
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn a_value_of_another_form_is_found() {
-    let document = json!({ "name": { "type": "string", "minLength": 1 } });
-    let schema = json!({
-        "type": "object", "required": ["a"], "additionalProperties": false,
-        "properties": { "a": { "type": "array", "items": { "$ref": "#/name" } } },
-    });
-    let is_of = |value: Value| check(&document, &schema, &value, "").is_ok();
-    assert!(is_of(json!({ "a": ["x"] })) && is_of(json!({ "a": [] })));
-    for other in [json!({}), json!([]), json!({ "a": [1] }), json!({ "a": [""] })] {
-        assert!(!is_of(other.clone()), "{other}");
-    }
-    assert!(!is_of(json!({ "a": [], "b": 1 })));
-}
-
 #[test]
 fn the_history_of_a_topic_is_read_a_page_at_a_time() {
     let server = start();
@@ -617,81 +388,4 @@ fn the_history_of_a_topic_is_read_a_page_at_a_time() {
     ] {
         assert_eq!(call(&server, "history", &call_of).code(), code, "{call_of}");
     }
-}
-
-/// Sends every example of `openapi.json`, and compares the answers with their schemas and examples.
-#[test]
-fn the_examples_of_the_description_work() {
-    let server = start();
-    let response =
-        http(&server, "GET /api/openapi.json HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-    let document = parse(&response).json;
-    let (mut ada, mut ben) = (client(&server, "ada"), client(&server, "ben"));
-    ada.join("rooms:lobby", json!({}));
-    ben.join("rooms:lobby", json!({}));
-    ada.join("presence:lobby", json!({}));
-    let headline =
-        json!({ "topic": "news:today", "event": "headline", "payload": { "text": "hello" } });
-    ok(&server, "publish", &headline);
-
-    // The last calls end what the others ask about.
-    let order = [
-        "publish",
-        "broadcast",
-        "batch",
-        "presence",
-        "presence_stats",
-        "history",
-        "topics",
-        "info",
-        "unsubscribe",
-        "disconnect",
-    ];
-    let paths = document["paths"].as_object().expect("paths");
-    let named: BTreeSet<&str> = paths.keys().map(|path| path.trim_start_matches("/api/")).collect();
-    assert_eq!(named, BTreeSet::from(order));
-    let sent = "/requestBody/content/application~1json";
-    let received = "/responses/200/content/application~1json";
-    let mut examples = 0;
-    for method in order {
-        let call_of = &paths[&format!("/api/{method}")]["post"];
-        let part = |of: &str| call_of.pointer(of).unwrap_or_else(|| panic!("{method} has no {of}"));
-        for (name, example) in part(sent)["examples"].as_object().expect("examples") {
-            let body = &example["value"];
-            check(&document, &part(sent)["schema"], body, "the call").expect(method);
-            let answer = ok(&server, method, body);
-            let expected = &part(received)["examples"][name]["value"];
-            for value in [&answer, expected] {
-                check(&document, &part(received)["schema"], value, "the answer").expect(method);
-            }
-            if !["presence", "history", "info"].contains(&method) {
-                assert_eq!(&answer, expected, "{method}: {name}");
-            }
-            examples += 1;
-        }
-    }
-    assert!(examples >= order.len());
-
-    let error = &document["components"]["schemas"]["Error"];
-    for refused in [call(&server, "nothing", &json!({})), call(&server, "publish", &json!({}))] {
-        check(&document, error, &refused.json, "the error").expect("an error of the description");
-    }
-}
-
-#[test]
-fn the_bytes_of_the_description_are_published() {
-    let server = start();
-    let document = parse(&support::get(&server, "/api/openapi.json")).json;
-    let mut ada = client(&server, "ada");
-    ada.join("rooms:lobby", json!({}));
-    let parameters = document["paths"]["/api/publish"]["post"]["parameters"].as_array().unwrap();
-    let query = parameters.iter().filter(|parameter| parameter["in"] == "query");
-    let query = query.map(|one| {
-        format!("{}={}", one["name"].as_str().unwrap(), one["example"].as_str().unwrap())
-    });
-    let path = format!("/api/publish?{}", query.collect::<Vec<_>>().join("&"));
-    let key = format!("authorization: Bearer {KEY}");
-    let lines = [&*key, "content-type: application/octet-stream"];
-    assert_eq!(parse(&http(&server, &request(&path, &lines, "bytes"))).json, json!({}));
-    assert!(ada.receive_frame().ends_with(b"picturebytes"));
 }

@@ -1,8 +1,6 @@
 //! Machines with different rules, features and settings form one server, also while each setting is
 //! changed on one after the other.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -10,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tungstenite::{Message, WebSocket};
 use watchfire::feature::{
     ClusterPart, Feature, FeatureError, Foundation, NodeId, Part, PartLink, PartName, Unanswered,
 };
@@ -21,11 +18,13 @@ use watchfire::{
 use watchfire_api::Api;
 use watchfire_cluster::bus::LocalBus;
 
+use crate::support::{self, Client};
+use crate::{KEY, ok};
+
 const DEADLINE: Duration = Duration::from_secs(20);
 const SECRET: [u8; 32] = [7; 32];
 /// Counts the exchanges of all tests.
 static EXCHANGES: AtomicU32 = AtomicU32::new(0);
-const KEY: &str = "a-key-of-the-http-api";
 
 /// `rooms:*`, where each client is present under the name in its join.
 struct Rooms;
@@ -118,12 +117,8 @@ fn rule(pattern: &str, history: Option<HistoryRule>) -> ChannelRule {
 }
 
 fn base() -> Config {
-    let any = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
-    let mut settings = Settings::default();
-    settings.server.listen.clone_from(&any);
+    let mut settings = support::settings();
     settings.server.shards = 1;
-    settings.admin.listen.clone_from(&any);
-    settings.stun.enabled = false;
     settings.channels.rules = vec![rule("news:*", None)];
     settings.api.key = KEY.into();
     // Only a sign that there are other machines: the test links them itself.
@@ -151,74 +146,46 @@ fn link(one: &Machine, other: &Machine) {
     }
 }
 
-struct Client(WebSocket<TcpStream>);
-
-impl Client {
-    /// Joins a topic. Returns the client, and its reply's response.
-    fn join(machine: &Machine, topic: &str, payload: &Value) -> (Client, Value) {
-        let address = machine.server.address();
-        let stream = TcpStream::connect(address).expect("the server listens");
-        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
-        let url = format!("ws://{address}/socket/websocket?vsn=2.0.0");
-        let (socket, _) = tungstenite::client(url, stream).expect("the client is accepted");
-        let mut client = Client(socket);
-        let join = json!(["1", "1", topic, "phx_join", payload]).to_string();
-        client.0.send(Message::text(join)).expect("the socket is open");
-        let reply = client.receive("phx_reply");
-        assert_eq!(reply["status"], "ok", "{topic}: {reply}");
-        (client, reply["response"].clone())
-    }
-
-    /// The payload of the next message, which must be of this event.
-    fn receive(&mut self, event: &str) -> Value {
-        let text = self.0.read().expect("a message arrives").into_text().expect("it is text");
-        let message: Value = serde_json::from_str(&text).expect("it is JSON");
-        assert_eq!(message[3], event, "{message}");
-        message[4].clone()
-    }
-
-    /// Waits until a name is present, by the state or by a difference.
-    fn wait_for_presence(&mut self, name: &str) {
-        if self.receive("presence_state").get(name).is_some() {
-            return;
-        }
-        while self.receive("presence_diff")["joins"].get(name).is_none() {}
-    }
+/// Joins a topic. Returns the client, and its reply's response.
+fn join(machine: &Machine, topic: &str, payload: Value) -> (Client, Value) {
+    let mut client = Client::connect(&machine.server);
+    let reply = client.join(topic, payload);
+    assert_eq!(reply["status"], "ok", "{topic}: {reply}");
+    (client, reply["response"].clone())
 }
 
-/// `POST /api/info`: the number of clients of all machines.
-fn clients_by_api(machine: &Machine) -> Value {
-    let mut stream = TcpStream::connect(machine.server.address()).expect("the server listens");
-    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
-    let request = format!(
-        "POST /api/info HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {KEY}\r\n\
-         content-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
-    );
-    stream.write_all(request.as_bytes()).expect("the request is sent");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).expect("a response");
-    let body = response.split("\r\n\r\n").nth(1).expect("a body");
-    let info: Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("{response}"));
-    info["clients"].clone()
+/// The payload of the next message, which must be of this event.
+fn next(client: &mut Client, event: &str) -> Value {
+    let message = client.receive();
+    assert_eq!(message[3], event, "{message}");
+    message[4].clone()
+}
+
+/// Waits until a name is present, by the state or by a difference.
+fn wait_for_presence(client: &mut Client, name: &str) {
+    if next(client, "presence_state").get(name).is_some() {
+        return;
+    }
+    while next(client, "presence_diff")["joins"].get(name).is_none() {}
 }
 
 /// Everything that passes between two machines arrives, once, in both directions.
 fn assert_exchange(what: &str, one: &Machine, other: &Machine) {
-    let (mut a, _) = Client::join(one, "news:1", &json!({}));
-    let (mut b, _) = Client::join(other, "news:1", &json!({}));
+    let (mut a, _) = join(one, "news:1", json!({}));
+    let (mut b, _) = join(other, "news:1", json!({}));
     for (number, machine) in [(1, one), (2, other), (3, one)] {
         let endpoint = machine.server.endpoint();
         endpoint.broadcast("news:1", "news", json!({ "number": number })).expect("an object");
         for client in [&mut a, &mut b] {
-            assert_eq!(client.receive("news")["number"], number, "{what}");
+            assert_eq!(next(client, "news")["number"], number, "{what}");
         }
     }
     // Names of their own: those of an earlier exchange may be leaving still.
     let [c, d] = ["c", "d"].map(|name| format!("{name}{}", EXCHANGES.fetch_add(1, Relaxed)));
-    let (mut first, _) = Client::join(one, "rooms:1", &json!({ "name": c }));
-    let (mut second, _) = Client::join(other, "rooms:1", &json!({ "name": d }));
-    first.wait_for_presence(&d);
-    second.wait_for_presence(&c);
+    let (mut first, _) = join(one, "rooms:1", json!({ "name": c }));
+    let (mut second, _) = join(other, "rooms:1", json!({ "name": d }));
+    wait_for_presence(&mut first, &d);
+    wait_for_presence(&mut second, &c);
 }
 
 /// Changes of a setting, one for each kind of effect that machines have on each other.
@@ -309,9 +276,9 @@ fn a_machine_without_the_http_api_answers_the_calls_of_one_that_has_it() {
     without.settings.api.key.clear();
     let (one, other) = (start(0, &base()), start(1, &without));
     link(&one, &other);
-    let _client = Client::join(&other, "news:1", &json!({}));
+    let _client = join(&other, "news:1", json!({}));
     let started = Instant::now();
-    assert_eq!(clients_by_api(&one), 1);
+    assert_eq!(ok(&one.server, "info", &json!({}))["clients"], 1);
     assert!(started.elapsed() < Duration::from_secs(2), "the other machine did not answer");
 }
 
@@ -321,15 +288,15 @@ fn a_topic_with_a_history_on_one_machine_is_recovered_on_any() {
     keeping.settings.channels.rules = vec![rule("news:*", Some(HistoryRule::default()))];
     let (one, other) = (start(0, &base()), start(1, &keeping));
     link(&one, &other);
-    let (mut early, reply) = Client::join(&other, "news:1", &json!({}));
+    let (mut early, reply) = join(&other, "news:1", json!({}));
     let before = reply["position"].as_str().expect("a position").to_owned();
     one.server.endpoint().broadcast("news:1", "news", json!({ "number": 1 })).expect("an object");
-    assert_eq!(early.receive("news")["number"], 1);
+    assert_eq!(next(&mut early, "news")["number"], 1);
     for machine in [&one, &other] {
         let payload = json!({ "history": { "after": before } });
-        let (mut late, reply) = Client::join(machine, "news:1", &payload);
+        let (mut late, reply) = join(machine, "news:1", payload);
         assert_eq!(reply["recovered"], true, "node {}: {reply}", machine.node);
-        assert_eq!(late.receive("news")["number"], 1);
+        assert_eq!(next(&mut late, "news")["number"], 1);
     }
 }
 

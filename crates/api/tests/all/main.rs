@@ -4,4 +4,139 @@
 mod support;
 
 mod calls;
+mod description;
 mod differing_machines;
+
+use serde_json::{Value, json};
+use watchfire::{
+    ApiKey, ApiScope, Channel, ChannelRule, Connected, HandleIn, HistoryRule, JoinRule, Joined,
+    Outcome, Payload, PublishRule, Refusal, Reply, RunningServer, Server, Settings, Socket,
+};
+use watchfire_api::Api;
+use watchfire_operator::Operator;
+
+use support::{Client, http, settings};
+
+const KEY: &str = "a-key-with-every-scope";
+const READER: &str = "a-key-that-only-reads";
+
+/// `rooms:*`, and `presence:*` where each client is present under its name.
+struct Rooms;
+
+impl Channel for Rooms {
+    type State = ();
+
+    fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
+        Ok(Joined::with(()))
+    }
+
+    fn joined(&self, (): &mut (), socket: &mut Socket<'_>) {
+        let name = socket.assigns::<String>().cloned();
+        if let Some(name) = name.filter(|_| socket.topic().starts_with("presence:")) {
+            socket.track(&name, json!({ "status": "online" })).expect("the name is valid");
+            socket.push_presence_state();
+        }
+    }
+
+    fn handle_in(
+        &self,
+        (): &mut (),
+        _: &mut Socket<'_>,
+        _: &str,
+        payload: Payload<'_>,
+    ) -> HandleIn {
+        Ok(Outcome::Reply(Reply::ok(payload)))
+    }
+}
+
+fn api_settings() -> Settings {
+    let mut settings = settings();
+    settings.api.key = KEY.into();
+    settings.channels.rules = vec![ChannelRule {
+        pattern: "news:*".into(),
+        join: JoinRule::Anyone,
+        publish: PublishRule::Server,
+        presence: false,
+        hooks: Vec::new(),
+        history: Some(HistoryRule::default()),
+    }];
+    let scopes = vec![ApiScope::Presence, ApiScope::Info];
+    settings.api.keys = vec![ApiKey { key: READER.into(), name: "reader".into(), scopes }];
+    settings
+}
+
+fn application(settings: Settings) -> Server {
+    Server::new(settings)
+        .with(Operator::new())
+        .with(Api::new())
+        .channel("rooms:*", Rooms)
+        .channel("presence:*", Rooms)
+        .on_connect(|connect| {
+            let user = connect.params.text("user");
+            Ok(Connected {
+                id: user.map(|user| format!("users:{user}")),
+                assigns: user.map(|user| std::sync::Arc::new(user.to_owned()) as _),
+            })
+        })
+}
+
+fn start() -> RunningServer {
+    application(api_settings()).start().expect("the server starts")
+}
+
+fn client(server: &RunningServer, user: &str) -> Client {
+    Client::connect_with(server, &format!("vsn=2.0.0&user={user}")).expect("it is accepted")
+}
+
+/// The response to a call: its status, its head and its JSON.
+#[derive(Debug)]
+struct Response {
+    status: u16,
+    head: String,
+    json: Value,
+}
+
+impl Response {
+    fn code(&self) -> &str {
+        self.json["error"]["code"].as_str().unwrap_or("")
+    }
+}
+
+/// The request of a call with these lines in its head.
+fn request(path: &str, lines: &[&str], body: &str) -> String {
+    let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+    let len = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{lines}\
+         content-length: {len}\r\n\r\n{body}"
+    )
+}
+
+fn parse(response: &str) -> Response {
+    let (head, body) = response.split_once("\r\n\r\n").expect("a head and a body");
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    let json = serde_json::from_str(body).unwrap_or(Value::Null);
+    Response { status, head: head.to_lowercase(), json }
+}
+
+/// Calls a method with JSON and further lines in the head.
+fn call_with(server: &RunningServer, method: &str, lines: &[&str], body: &Value) -> Response {
+    let key = format!("authorization: Bearer {KEY}");
+    let all = [&[&*key, "content-type: application/json"], lines].concat();
+    parse(&http(server, &request(&format!("/api/{method}"), &all, &body.to_string())))
+}
+
+fn call(server: &RunningServer, method: &str, body: &Value) -> Response {
+    call_with(server, method, &[], body)
+}
+
+/// The JSON of a call that succeeds.
+fn ok(server: &RunningServer, method: &str, body: &Value) -> Value {
+    let response = call(server, method, body);
+    assert_eq!(response.status, 200, "{method} {body}: {response:?}");
+    response.json
+}
+
+fn message(topic: &str, n: u32) -> Value {
+    json!({ "topic": topic, "event": "note", "payload": { "n": n } })
+}
