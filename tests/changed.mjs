@@ -22,6 +22,7 @@ const SUITES = {
   cluster: ['interop-channels-3', 'test-processes', 'test-cluster', 'test-observe'],
   content: ['interop-browser', 'interop-kubo', 'interop-command-line'],
   fleet: ['test-mirror'],
+  hooks: ['interop-channels'],
   https: ['interop-tls'],
   hub: ['interop-channels', 'interop-channels-3', 'test-cluster'],
   load: ['interop-browser'],

@@ -72,7 +72,6 @@ mod embedded;
 pub mod feature;
 mod hangups;
 mod history;
-#[cfg_attr(not(feature = "hooks"), expect(dead_code, reason = "the thread sends questions"))]
 mod hooks;
 mod http;
 mod logging;
@@ -107,7 +106,6 @@ pub use channel_api::{
 #[doc(hidden)]
 pub use cluster::Samples;
 pub use embedded::{EmbeddedServer, Refused as ConnectionRefused};
-pub use hooks::HookError;
 #[cfg(feature = "logging")]
 pub use logging::{LogError, start_logging};
 pub use machines::ClusterError;
@@ -130,6 +128,7 @@ pub use tls::{AcmeSetupError, DomainError, TlsStartError};
 pub use traces::{Traces, TracesError, start_traces};
 pub use watchfire_auth::AuthError;
 pub use watchfire_channels::handshake::Params;
+pub use watchfire_hooks::HookError;
 pub use watchfire_hub::TrackError;
 pub use watchfire_types::Instant;
 

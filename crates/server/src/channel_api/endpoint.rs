@@ -282,7 +282,6 @@ impl Endpoint {
     }
 
     /// Sends a message to one shard of this process. Returns it when the queue is full.
-    #[cfg_attr(not(feature = "hooks"), expect(dead_code, reason = "for decisions of the backend"))]
     pub(crate) fn send_or_return(
         &self,
         shard: ShardId,

@@ -34,10 +34,8 @@ pub enum ShardMessage {
     /// Call one channel's `handle_info`.
     Info { to: ChannelAddress, info: Box<dyn Any + Send> },
     /// Call the `join` of one channel again, whose join waits.
-    #[cfg_attr(not(feature = "hooks"), expect(dead_code, reason = "the backend decides"))]
     ContinueJoin { to: ChannelAddress, info: Box<dyn Any + Send> },
     /// Open the WebSocket of a request that waits, or refuse it.
-    #[cfg_attr(not(feature = "hooks"), expect(dead_code, reason = "the backend decides"))]
     ContinueConnect { key: u32, socket: SocketId, info: Box<dyn Any + Send> },
     /// Reply to one message.
     Reply { to: ReplyTo, reply: Reply },

@@ -13,10 +13,11 @@ use axum::{Extension, Router};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use tokio::sync::oneshot;
 use watchfire_channels::longpoll::{Status, encode_answer};
+use watchfire_hooks::ConnectVerdict;
 use watchfire_types::ShardId;
 
 use crate::channel_api::ShardMessage;
-use crate::hooks::{ConnectReply, ConnectVerdict};
+use crate::hooks::ConnectReply;
 use crate::proxies::{RequestedHost, is_forwarding_header};
 use crate::shard::{Admitted, CONTENT_TYPE, ConnectRefusal, ConnectRequest, Shared, origin_of};
 use crate::token::{TokenKey, request_token};

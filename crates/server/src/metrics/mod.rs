@@ -16,7 +16,7 @@ use watchfire_sockets::{Count, HistogramTotals};
 pub use shard::ShardMetrics;
 use shard::{BROADCAST_TIMES, FAN_OUT_SIZES, FAN_OUTS, JOIN_TIMES, Pick, RELAY_TIMES, TIMES};
 pub use sockets::SocketMetrics;
-pub use watchfire_metrics::{Counter, CountersBy, MetricSource, MetricWriter, TimesBy};
+pub use watchfire_metrics::{Counter, CountersBy, MetricSource, MetricWriter};
 
 /// Counts of the whole server.
 #[derive(Debug)]

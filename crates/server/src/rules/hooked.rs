@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use watchfire_auth::Grant;
+use watchfire_hooks::{
+    Allowed, ChannelId, HookRequest, Hooks, LeaveNotice, Question, Slot, Verdict,
+};
 
 use super::channel::{Member, RuleChannel, reason};
 use crate::channel_api::{
-    Body, Channel, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket,
+    Body, Channel, Endpoint, HandleIn, Joined, Outcome, Payload, Refusal, Reply, Socket,
 };
-use crate::hooks::{
-    Allowed, ChannelId, ClientMessage, DecidedJoin, DecidedMessage, HookRequest, Hooks, JoinTicket,
-    LeaveNotice, Question, Recipient, Slot, Verdict,
-};
+use crate::hooks::{ClientMessage, DecidedJoin, DecidedMessage, JoinTicket};
 use crate::settings::Hook;
 
 /// Messages of one channel that wait behind the one that the backend is asked about. Further ones
@@ -28,7 +28,8 @@ const PAYLOAD_TOO_LARGE: &str = "payload_too_large";
 /// The channel of a rule with hooks.
 pub(super) struct HookedChannel {
     pub rule: RuleChannel,
-    pub hooks: Arc<Hooks>,
+    pub hooks: Arc<dyn Hooks>,
+    pub endpoint: Arc<Endpoint>,
 }
 
 /// A joined client of such a channel.
@@ -79,7 +80,7 @@ impl Channel for HookedChannel {
             is_asking: false,
             behind: VecDeque::new(),
         };
-        Ok(Joined::with(state).response(reply.unwrap_or(response)))
+        Ok(Joined::with(state).response(reply.map_or(response, json)))
     }
 
     fn joined(&self, state: &mut Self::State, socket: &mut Socket<'_>) {
@@ -134,7 +135,7 @@ impl Channel for HookedChannel {
             match self.hooks.reserve(Hook::Publish) {
                 Some(slot) => self.ask(state, socket, message, slot),
                 None => {
-                    let verdict = self.hooks.without_backend();
+                    let verdict = self.without_backend();
                     self.decide_earlier(state, socket, message, verdict);
                 }
             }
@@ -157,7 +158,12 @@ impl HookedChannel {
             Payload::Json(text) => text.len(),
             Payload::Binary(bytes) => bytes.len(),
         };
-        len > self.hooks.payload_bytes_max()
+        len > self.hooks.settings().body_bytes_max as usize
+    }
+
+    /// The decision about a join or a message for which there is no slot.
+    fn without_backend(&self) -> Verdict {
+        Verdict::without_backend(self.hooks.settings().on_failure)
     }
 
     /// Asks about a join, which then waits. Returns a decision that needs no answer.
@@ -174,16 +180,17 @@ impl HookedChannel {
         let channel = ChannelId::new().ok_or_else(|| Refusal::because("no_random_bytes"))?;
         let request = request(Hook::Join, channel, grant.as_deref(), socket);
         let request = HookRequest { payload: Some(payload), ..request };
-        let leave = self.has(Hook::Leave).then(|| self.hooks.leave_notice(&request));
+        let leave = self.has(Hook::Leave).then(|| LeaveNotice::new(&self.hooks, &request));
         let ticket = JoinTicket { channel, leave };
         if !self.has(Hook::Join) {
             return Ok(DecidedJoin { verdict: Verdict::Allowed(Allowed::default()), ticket });
         }
         let Some(slot) = self.hooks.reserve(Hook::Join) else {
-            return Ok(DecidedJoin { verdict: self.hooks.without_backend(), ticket });
+            return Ok(DecidedJoin { verdict: self.without_backend(), ticket });
         };
-        let recipient = Recipient::Join { channel: socket.address(), ticket, slot };
-        self.hooks.ask(Question { hook: Hook::Join, body: request.to_json(), recipient });
+        let body = request.to_json();
+        let recipient = ticket.recipient(socket.address(), &self.endpoint);
+        self.hooks.ask(Question { hook: Hook::Join, body, slot, recipient });
         Err(Refusal::waits())
     }
 
@@ -209,7 +216,7 @@ impl HookedChannel {
             }
             None => {
                 let ClientMessage { event, body, .. } = message;
-                let verdict = self.hooks.without_backend();
+                let verdict = self.without_backend();
                 Outcome::Reply(self.decide(state, socket, &event, body, verdict))
             }
         }
@@ -229,9 +236,9 @@ impl HookedChannel {
             payload: Some(message.body.as_payload()),
             ..request(Hook::Publish, state.channel, grant.as_deref(), socket)
         };
-        let json = request.to_json();
-        let recipient = Recipient::Message { channel: socket.address(), message, slot };
-        self.hooks.ask(Question { hook: Hook::Publish, body: json, recipient });
+        let body = request.to_json();
+        let recipient = message.recipient(socket.address(), &self.endpoint);
+        self.hooks.ask(Question { hook: Hook::Publish, body, slot, recipient });
         state.is_asking = true;
     }
 
@@ -267,10 +274,15 @@ impl HookedChannel {
         }
         let reply = match allowed.is_silent {
             true => Reply::ok(Body::EMPTY),
-            false => self.rule.publish(socket, event, allowed.payload.unwrap_or(body)),
+            false => self.rule.publish(socket, event, allowed.payload.map_or(body, json)),
         };
-        allowed.reply.map_or(reply, Reply::ok)
+        allowed.reply.map_or(reply, |reply| Reply::ok(json(reply)))
     }
+}
+
+/// A JSON object of the backend.
+fn json(object: String) -> Body {
+    Body::Json(object.into())
 }
 
 /// A request about a client's channel, without an event and a payload.

@@ -19,12 +19,12 @@ use expiries::Expiries;
 use hooked::HookedChannel;
 use watchfire_auth::Auth;
 use watchfire_channels::PatternError;
+use watchfire_hooks::Hooks;
 use watchfire_hub::history::Bounds;
 use watchfire_types::Instant;
 
 use crate::channel_api::{Channel, Endpoint, Registry};
 use crate::feature::Part;
-use crate::hooks::Hooks;
 use crate::metrics::MetricWriter;
 use crate::settings::{ChannelRule, HistoryRule};
 
@@ -34,7 +34,7 @@ pub(crate) struct RuleFeature {
     /// `None`: the server reads no tokens.
     auth: Option<Arc<dyn Auth>>,
     /// `None`: no rule has hooks.
-    hooks: Option<Arc<Hooks>>,
+    hooks: Option<Arc<dyn Hooks>>,
     expiries: Arc<Expiries>,
     endpoint: Arc<Endpoint>,
 }
@@ -43,7 +43,7 @@ impl RuleFeature {
     pub fn new(
         rules: Vec<ChannelRule>,
         auth: Option<Arc<dyn Auth>>,
-        hooks: Option<Arc<Hooks>>,
+        hooks: Option<Arc<dyn Hooks>>,
         endpoint: Arc<Endpoint>,
     ) -> Self {
         RuleFeature { rules, auth, hooks, expiries: Arc::default(), endpoint }
@@ -79,7 +79,8 @@ impl Part for RuleFeature {
             let channel = RuleChannel { rule: rule.clone(), auth, expiries };
             let added = match &self.hooks {
                 Some(hooks) if !rule.hooks.is_empty() => {
-                    let channel = HookedChannel { rule: channel, hooks: hooks.clone() };
+                    let (hooks, endpoint) = (hooks.clone(), self.endpoint.clone());
+                    let channel = HookedChannel { rule: channel, hooks, endpoint };
                     add(registry, rule, channel)
                 }
                 _ => add(registry, rule, channel),

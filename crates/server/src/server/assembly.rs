@@ -184,7 +184,7 @@ fn share(
 ) -> Result<Shared, StartError> {
     let Base { cluster, endpoint, presence, history, metrics, addresses, own_client_key, .. } =
         base;
-    let hook = plan.hooks.clone().filter(|hooks| hooks.decides_connects());
+    let hook = plan.hooks.clone().filter(|hooks| hooks.settings().connect);
     Ok(Shared {
         limits: settings.limits.clone(),
         longpoll: LongPollLimits {
@@ -197,7 +197,11 @@ fn share(
             public_host: plan.public_host.clone(),
             refused_origins: RefusedOrigins::default(),
             on_connect: registry.on_connect.clone(),
-            hook: hook.map(|hooks| ConnectHook { hooks, own_client_key }),
+            hook: hook.map(|hooks| ConnectHook {
+                hooks,
+                endpoint: endpoint.clone(),
+                own_client_key,
+            }),
             addresses: addresses.clone(),
             metrics: metrics.clone(),
         },

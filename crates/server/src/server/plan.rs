@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use watchfire_auth::Auth;
 use watchfire_channels::handshake::OriginPolicy;
+use watchfire_hooks::Hooks;
 use watchfire_sockets::SocketServerSettings;
 
 use super::checks::{
     check, origins, proxy_protocol, public_host, socket_settings, trusted_proxies,
 };
 use super::start_error::StartError;
-use crate::hooks::{self, Hooks};
-#[cfg(not(feature = "jwt"))]
+#[cfg(not(all(feature = "hooks", feature = "jwt")))]
 use crate::not_built::NotBuilt;
 use crate::proxies::TrustedProxies;
-use crate::settings::{AuthSettings, Settings};
+use crate::settings::{AuthSettings, HookSettings, Settings};
 use crate::tls::{self, PreparedTls};
 
 /// Reads the keys of clients' tokens. `None`: the settings have no key.
@@ -28,10 +28,22 @@ fn open_auth(settings: &AuthSettings) -> Result<Option<Arc<dyn Auth>>, StartErro
     }
 }
 
+/// Reads the settings of the backend. `None`: there is none.
+fn open_hooks(settings: &HookSettings) -> Result<Option<Arc<dyn Hooks>>, StartError> {
+    #[cfg(feature = "hooks")]
+    return Ok(watchfire_hooks::open(settings)?);
+    #[cfg(not(feature = "hooks"))]
+    match (settings.is_on(), settings.connect) {
+        (true, _) => Err(StartError::NotBuilt(NotBuilt { setting: "hooks", feature: "hooks" })),
+        (false, true) => Err(watchfire_hooks::HookError::NoBackend.into()),
+        (false, false) => Ok(None),
+    }
+}
+
 /// The meaning of the settings of one process.
 pub(super) struct Plan {
     pub auth: Option<Arc<dyn Auth>>,
-    pub hooks: Option<Arc<Hooks>>,
+    pub hooks: Option<Arc<dyn Hooks>>,
     pub origins: OriginPolicy,
     pub public_host: Option<String>,
     pub proxies: Arc<TrustedProxies>,
@@ -48,7 +60,7 @@ impl Plan {
         check(settings)?;
         let proxies = trusted_proxies(&settings.server)?;
         let auth = open_auth(&settings.auth)?;
-        let hooks = hooks::open(&settings.hooks)?;
+        let hooks = open_hooks(&settings.hooks)?;
         let origins = origins(&settings.socket.check_origin)?;
         let public_host = public_host(&settings.server.public_url)?;
         let tls = tls::open(settings, inherits_listeners)?;
@@ -72,7 +84,7 @@ impl Plan {
     /// Checks what [`Plan::check`] opens, and opens nothing. Returns a line for each part.
     pub fn describe(settings: &Settings) -> Result<Vec<String>, StartError> {
         open_auth(&settings.auth)?;
-        hooks::open(&settings.hooks)?;
+        open_hooks(&settings.hooks)?;
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
         proxy_protocol(&settings.server, &trusted_proxies(&settings.server)?)?;

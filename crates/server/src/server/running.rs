@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use watchfire_auth::{Auth, FetchGuard};
+use watchfire_hooks::HookThread;
 use watchfire_sockets::{Adopter, LoopPanic, LoopWatch};
 
 use super::given::FeatureAddresses;
 use crate::channel_api::{Endpoint, ShardMessage};
 use crate::cluster::Cluster;
 use crate::feature::Running;
-use crate::hooks::HookThread;
 use crate::metrics::Metrics;
 #[cfg(test)]
 use crate::shard::Shared;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use watchfire_hooks::HookThread;
+
 use super::assembly::Assembly;
 use super::given::Given;
 use super::plan::Plan;
@@ -9,7 +11,6 @@ use super::role::ProcessRole;
 use super::running::RunningServer;
 use super::start_error::StartError;
 use crate::feature::{Running, Started};
-use crate::hooks::HookThread;
 use crate::http;
 use crate::shard::{Shard, Shared};
 
@@ -52,7 +53,7 @@ pub(super) fn start(
     // One process orders certificates, like the gateway.
     let tls = tls.map(|tls| tls.start(sockets.local_addr(), is_first)).transpose()?;
     let jwks = auth.as_ref().map(|auth| auth.start_fetching()).transpose()?.flatten();
-    let hooks = hooks.map(|hooks| HookThread::start(&hooks, &shared.endpoint)).transpose()?;
+    let hooks = hooks.map(|hooks| HookThread::start(&hooks)).transpose()?;
     on_start.into_iter().for_each(|act| act(&shared.endpoint));
     Ok(RunningServer {
         running,

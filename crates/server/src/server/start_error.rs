@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use watchfire_auth::AuthError;
 use watchfire_channels::PatternError;
 use watchfire_channels::handshake::OriginPatternError;
+use watchfire_hooks::HookError;
 
 use crate::feature::FeatureError;
-use crate::hooks::HookError;
 use crate::machines::ClusterError;
 use crate::not_built::NotBuilt;
 use crate::proxies::NetworkError;

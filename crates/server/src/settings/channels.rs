@@ -2,8 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use watchfire_channels::Pattern;
-
-use super::hooks::Hook;
+use watchfire_hooks::Hook;
 use watchfire_settings::{ByteSize, section};
 
 section! {

@@ -6,7 +6,6 @@
 mod api;
 mod channels;
 mod cluster;
-mod hooks;
 mod limits;
 mod p2p;
 mod pages;
@@ -19,7 +18,6 @@ mod traces;
 pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use channels::{ChannelRule, ChannelSettings, HistoryRule, JoinRule, PublishRule, RuleError};
 pub use cluster::ClusterSettings;
-pub use hooks::{Hook, HookSettings, OnFailure};
 pub use limits::Limits;
 pub use p2p::{DhtRole, P2pSettings};
 pub use pages::{AdminSettings, PageSettings};
@@ -30,6 +28,7 @@ pub use sites::SitesSettings;
 pub use traces::TraceSettings;
 pub use watchfire_auth::AuthSettings;
 pub use watchfire_certificates::{AcmeChallenge, AcmeSettings, TlsSettings};
+pub use watchfire_hooks::{Hook, HookSettings, OnFailure};
 #[cfg(feature = "settings-file")]
 pub use watchfire_settings::SettingsError;
 pub use watchfire_settings::{ByteSize, TOKEN_BYTES_MIN, section_limits};

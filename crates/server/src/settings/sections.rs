@@ -8,6 +8,7 @@ use watchfire_auth::AuthSettings;
 #[cfg(feature = "settings-file")]
 use watchfire_certificates::AcmeSettings;
 use watchfire_certificates::TlsSettings;
+use watchfire_hooks::HookSettings;
 #[cfg(feature = "settings-file")]
 use watchfire_settings::{AllSettings, SectionType, Sections};
 use watchfire_settings::{Section as _, section};
@@ -15,7 +16,6 @@ use watchfire_settings::{Section as _, section};
 use super::api::ApiSettings;
 use super::channels::ChannelSettings;
 use super::cluster::ClusterSettings;
-use super::hooks::HookSettings;
 use super::limits::Limits;
 use super::p2p::P2pSettings;
 use super::pages::{AdminSettings, PageSettings};

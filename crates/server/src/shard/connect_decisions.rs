@@ -6,13 +6,14 @@
 
 use std::any::Any;
 
+use watchfire_hooks::ConnectVerdict;
 use watchfire_sockets::Sockets;
 use watchfire_types::SocketId;
 
 use super::client::{ConnectTicket, Transport};
 use super::state::Shard;
 use super::waiting::WaitingUpgrade;
-use crate::hooks::{ConnectReply, ConnectVerdict};
+use crate::hooks::ConnectReply;
 
 impl Shard {
     /// Asks the backend about a client whose upgrade request is parked.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use watchfire_channels::Serializer;
 use watchfire_channels::handshake::{OriginPolicy, Params};
+use watchfire_hooks::{ConnectBody, ConnectVerdict, Hooks, Question, Slot};
 
 use super::refused_origins::RefusedOrigins;
 use super::spans::connect_span;
 use crate::addresses::{Addresses, CountedAddress};
-use crate::channel_api::{Connect, Connected, Crash, OnConnect, caught};
-use crate::hooks::{ConnectBody, ConnectReply, ConnectVerdict, Hooks, Question, Recipient, Slot};
+use crate::channel_api::{Connect, Connected, Crash, Endpoint, OnConnect, caught};
+use crate::hooks::ConnectReply;
 use crate::metrics::Metrics;
 use crate::own_client::OwnClientKey;
 use crate::settings::Hook;
@@ -112,7 +113,8 @@ pub(crate) struct ConnectQuestion {
 
 /// The backend that decides about clients.
 pub(crate) struct ConnectHook {
-    pub hooks: Arc<Hooks>,
+    pub hooks: Arc<dyn Hooks>,
+    pub endpoint: Endpoint,
     /// The server does not ask the backend about its own clients.
     pub own_client_key: OwnClientKey,
 }
@@ -146,8 +148,8 @@ impl ConnectRules {
     pub fn ask(&self, question: ConnectQuestion, to: ConnectReply) {
         let ConnectQuestion { body, slot } = question;
         if let Some(hook) = &self.hook {
-            let recipient = Recipient::Connect { to, slot };
-            hook.hooks.ask(Question { hook: Hook::Connect, body, recipient });
+            let recipient = to.recipient(&hook.endpoint);
+            hook.hooks.ask(Question { hook: Hook::Connect, body, slot, recipient });
         }
     }
 
@@ -221,12 +223,12 @@ impl ConnectRules {
         params: &Params,
         connected: &Connected,
     ) -> Result<Option<ConnectQuestion>, ConnectRefusal> {
-        let Some(ConnectHook { hooks, own_client_key }) = &self.hook else { return Ok(None) };
+        let Some(ConnectHook { hooks, own_client_key, .. }) = &self.hook else { return Ok(None) };
         if own_client_key.is_in(params) {
             return Ok(None);
         }
         let Some(slot) = hooks.reserve(Hook::Connect) else {
-            return match hooks.connect_without_backend() {
+            return match ConnectVerdict::without_backend(hooks.settings().on_failure) {
                 ConnectVerdict::Allowed(_) => Ok(None),
                 _ => Err(ConnectRefusal::NoBackend),
             };
@@ -242,7 +244,7 @@ impl ConnectRules {
             address: request.from.ip(),
         };
         let body = body.to_json();
-        if body.len() > hooks.payload_bytes_max() {
+        if body.len() > hooks.settings().body_bytes_max as usize {
             return Err(ConnectRefusal::ParamsTooLarge);
         }
         Ok(Some(ConnectQuestion { body, slot }))

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::metrics::{CountersBy, MetricWriter, TimesBy};
+use watchfire_metrics::{CountersBy, MetricWriter, TimesBy};
+
 use crate::settings::Hook;
 
 /// The bounds of the histogram, in nanoseconds: from 2 ms to 5 s.

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,35 +17,26 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::runtime::Builder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use watchfire_https::{Connector, https_connector, with_causes};
-use watchfire_types::ShardId;
 
 use super::breaker::Change;
-use super::connect::ConnectVerdict;
-use super::error::HookError;
-use super::handle::{Hooks, QueuedQuestion, Queues};
-use super::notices::NoticeTask;
-use super::question::{ConnectReply, DecidedJoin, DecidedMessage, JoinTicket, Question, Recipient};
-use super::request::ChannelId;
 use super::signature::signature;
-use super::verdict::Verdict;
-use crate::channel_api::{ChannelAddress, Endpoint, ShardMessage};
+use super::{HttpHooks, NoticeTask, QueuedQuestion, Queues};
+use crate::error::HookError;
+use crate::question::{Question, Recipient};
+use crate::request::ChannelId;
 use crate::settings::Hook;
+use crate::verdict::{ConnectVerdict, Verdict};
 
 /// An idle connection is closed after this time, before common servers close it. A request on a
 /// connection that its server closes would fail.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long an answer waits when the queue of its shard is full.
-const SHARD_RETRY: Duration = Duration::from_millis(20);
 
 type HttpClient = Client<Connector, Full<Bytes>>;
 
 /// Starts the thread, which ends when the result is dropped.
-pub(super) fn start(
-    hooks: &Arc<Hooks>,
-    endpoint: &Endpoint,
-) -> Result<oneshot::Sender<()>, HookError> {
+pub(super) fn start(hooks: Arc<HttpHooks>) -> Result<oneshot::Sender<()>, HookError> {
     let queues = hooks.queues.lock().take().expect("a process has one such thread");
     let connector = https_connector().map_err(HookError::Tls)?;
     let client = Client::builder(TokioExecutor::new())
@@ -54,7 +46,7 @@ pub(super) fn start(
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(HookError::Thread)?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let sender = Arc::new(Sender { hooks: hooks.clone(), endpoint: endpoint.clone(), client });
+    let sender = Arc::new(Sender { hooks, client });
     let run = move || {
         runtime.block_on(async {
             tokio::select! {
@@ -139,57 +131,38 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Sends requests, and their answers to the shards.
+/// Sends requests, and the decisions to their recipients.
 struct Sender {
-    hooks: Arc<Hooks>,
-    endpoint: Endpoint,
+    hooks: Arc<HttpHooks>,
     client: HttpClient,
 }
 
 impl Sender {
-    /// Asks the backend, and sends the decision to its recipient. `place` is the request's.
+    /// Asks the backend, and passes the decision on. `place` is the request's.
     async fn ask(
         &self,
         question: Question,
         since: std::time::Instant,
         place: OwnedSemaphorePermit,
     ) {
-        let Question { hook, body, recipient } = question;
         // The slot is free when the recipient has the decision.
-        match recipient {
-            Recipient::Connect { to, slot: _slot } => {
+        let Question { hook, body, slot: _slot, recipient } = question;
+        let on_failure = self.hooks.settings.on_failure;
+        let delivered = match recipient {
+            Recipient::Connect(deliver) => {
                 let is_allowed = |verdict: &_| matches!(verdict, ConnectVerdict::Allowed(_));
                 let verdict = self.decide(hook, &body, since, ConnectVerdict::parse, is_allowed);
                 let verdict = verdict.await;
-                drop(place);
-                let verdict = verdict.unwrap_or_else(|| self.hooks.connect_without_backend());
-                self.deliver_connect(to, verdict).await;
+                deliver(verdict.unwrap_or_else(|| ConnectVerdict::without_backend(on_failure)))
             }
-            Recipient::Join { channel, ticket, slot: _slot } => {
-                let verdict = self.decide_in_channel(hook, &body, since).await;
-                drop(place);
-                self.deliver_join(channel, ticket, verdict).await;
+            Recipient::Channel(deliver) => {
+                let is_allowed = |verdict: &_| matches!(verdict, Verdict::Allowed(_));
+                let verdict = self.decide(hook, &body, since, Verdict::parse, is_allowed).await;
+                deliver(verdict.unwrap_or_else(|| Verdict::without_backend(on_failure)))
             }
-            Recipient::Message { channel, message, slot: _slot } => {
-                let verdict = self.decide_in_channel(hook, &body, since).await;
-                drop(place);
-                let endpoint = self.endpoint.clone();
-                let info = Box::new(DecidedMessage::new(message, verdict, endpoint));
-                self.deliver(channel.shard, ShardMessage::Info { to: channel, info }).await;
-            }
-        }
-    }
-
-    /// The decision about a join or a message.
-    async fn decide_in_channel(
-        &self,
-        hook: Hook,
-        body: &str,
-        since: std::time::Instant,
-    ) -> Verdict {
-        let is_allowed = |verdict: &_| matches!(verdict, Verdict::Allowed(_));
-        let verdict = self.decide(hook, body, since, Verdict::parse, is_allowed).await;
-        verdict.unwrap_or_else(|| self.hooks.without_backend())
+        };
+        drop(place);
+        delivered.await;
     }
 
     /// The decision of the backend, which `read` reads. `None`: there is none.
@@ -215,7 +188,7 @@ impl Sender {
         let result = self.exchange(Hook::Leave, body, since, |_| Ok(())).await;
         let outcome = result.map_or_else(|failure| failure.outcome(), |()| "sent");
         self.hooks.metrics.count(Hook::Leave, outcome);
-        self.hooks.notices.done();
+        self.hooks.leaving.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Sends a request, unless the breaker is open, and reads the answer.
@@ -289,34 +262,6 @@ impl Sender {
                 Err(Failure::BadAnswer(format!("it has more than {bytes_max} bytes")))
             }
             Err(error) => Err(Failure::Unreachable(with_causes(&*error))),
-        }
-    }
-
-    async fn deliver_join(&self, to: ChannelAddress, mut ticket: JoinTicket, verdict: Verdict) {
-        if let (Some(leave), Verdict::Allowed(_)) = (&mut ticket.leave, &verdict) {
-            leave.grant();
-        }
-        let info = Box::new(DecidedJoin { verdict, ticket });
-        self.deliver(to.shard, ShardMessage::ContinueJoin { to, info }).await;
-    }
-
-    async fn deliver_connect(&self, to: ConnectReply, verdict: ConnectVerdict) {
-        match to {
-            ConnectReply::Shard { shard, key, socket } => {
-                let info = Box::new(verdict);
-                self.deliver(shard, ShardMessage::ContinueConnect { key, socket, info }).await;
-            }
-            // It fails when the client has gone.
-            ConnectReply::Router(waiting) => drop(waiting.send(verdict)),
-        }
-    }
-
-    /// Sends a decision to a shard.
-    async fn deliver(&self, to: ShardId, mut message: ShardMessage) {
-        // Without the decision, the client would wait for ever.
-        while let Err(refused) = self.endpoint.send_or_return(to, message) {
-            message = refused;
-            sleep(SHARD_RETRY).await;
         }
     }
 }

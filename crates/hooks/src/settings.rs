@@ -2,7 +2,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
 use watchfire_settings::section;
 
 section! {

@@ -1,4 +1,4 @@
-//! The body of a request to the backend.
+//! The bodies of requests to the backend.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,13 +7,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use watchfire_channels::Payload;
 
-use crate::channel_api::Payload;
 use crate::settings::Hook;
 
 /// The id of one joined channel, which the backend gets with each request about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ChannelId(u128);
+pub struct ChannelId(u128);
 
 impl ChannelId {
     /// A new id. `None`: the operating system returned no random bytes.
@@ -31,7 +32,7 @@ impl fmt::Display for ChannelId {
 }
 
 /// A question or a notice about one channel.
-pub(crate) struct HookRequest<'a> {
+pub struct HookRequest<'a> {
     pub hook: Hook,
     pub topic: &'a str,
     pub channel: ChannelId,
@@ -83,10 +84,47 @@ struct Body<'a> {
     payload_base64: Option<String>,
 }
 
+/// A question about a client that connects.
+pub struct ConnectBody<'a> {
+    /// `websocket` or `longpoll`.
+    pub transport: &'static str,
+    /// The parameters of the URL.
+    pub params: &'a Map<String, Value>,
+    /// The token of the subprotocol, or of the header of a long poll.
+    pub auth_token: Option<&'a str>,
+    pub origin: Option<&'a str>,
+    /// The subject of the client's token.
+    pub user: Option<&'a str>,
+    pub socket_id: Option<&'a str>,
+    pub address: IpAddr,
+}
+
+impl ConnectBody<'_> {
+    /// The request as JSON.
+    pub fn to_json(&self) -> String {
+        let &ConnectBody { transport, params, auth_token, origin, user, socket_id, address } = self;
+        let socket = SocketBody { id: socket_id, address: Some(address) };
+        let hook = Hook::Connect;
+        let body = ConnectJson { hook, transport, params, auth_token, origin, user, socket };
+        serde_json::to_string(&body).expect("a request has a JSON form")
+    }
+}
+
 #[derive(Serialize)]
-pub(super) struct SocketBody<'a> {
-    pub id: Option<&'a str>,
-    pub address: Option<IpAddr>,
+struct ConnectJson<'a> {
+    hook: Hook,
+    transport: &'static str,
+    params: &'a Map<String, Value>,
+    auth_token: Option<&'a str>,
+    origin: Option<&'a str>,
+    user: Option<&'a str>,
+    socket: SocketBody<'a>,
+}
+
+#[derive(Serialize)]
+struct SocketBody<'a> {
+    id: Option<&'a str>,
+    address: Option<IpAddr>,
 }
 
 #[cfg(test)]

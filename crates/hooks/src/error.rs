@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 /// The least length of the secret, in bytes.
-pub(super) const SECRET_BYTES_MIN: usize = 32;
+pub(crate) const SECRET_BYTES_MIN: usize = 32;
 
 /// Why the settings of `hooks` cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +52,4 @@ pub enum HookError {
     /// The TLS of the requests cannot be set up.
     #[error("cannot set up TLS for hooks.url: {0}")]
     Tls(String),
-    /// This program was built without hooks.
-    #[error(transparent)]
-    NotBuilt(#[from] crate::not_built::NotBuilt),
 }
