@@ -9,9 +9,8 @@ import { fileURLToPath } from 'node:url'
 import { newFolder } from '../lib/folders.mjs'
 import { run } from '../lib/program.mjs'
 import { newVisitor, startServer } from './page-driver.mjs'
-import { file, generated, picture } from './fixtures.mjs'
+import { visitViews } from './views.mjs'
 
-const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
 const WEB = fileURLToPath(new URL('../../../web', import.meta.url))
 
 /** In the page: visible or spoken texts in plain letters. The pseudo-language changes all letters of our texts. */
@@ -36,51 +35,11 @@ function untranslatedTexts() {
 }
 
 test('no text is missing from the catalogue', async (t) => {
-  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 524_288, 'channels.open_rooms': true } })
-  const [person, holder] = [await newVisitor(t, server, { locale: 'en-XA' }), await newVisitor(t, server)]
   const untranslated = []
-  const check = async (where) => untranslated.push(...(await person.tab.evaluate(untranslatedTexts)).map((words) => `${where}, ${words}`))
-  const main = person.tab.getByRole('main')
-  await person.goTo('/')
-  await person.tab.locator('.room', { hasText: '4' }).waitFor()
-  assert.equal(await person.tab.evaluate(() => document.documentElement.lang), 'en-XA')
-  await main.locator('textarea').fill('# ⟦1⟧')
-  await person.tab.locator('input[type=file]').setInputFiles([file('1.png', picture(9, 9), 'image/png'), file('2.bin', generated(9))])
-  await main.locator('.chips li').nth(1).waitFor()
-  await check('home')
-  await main.locator('button.light').click()
-  await main.locator('input.link').waitFor()
-  await main.locator('button[aria-expanded]').click()
-  await main.locator('.transfers .block-bar').waitFor()
-  await check('a page')
-  await person.tab.locator('.brand').click()
-  await main.locator('.kept li').waitFor()
-  await check('home, with a kept page')
-  await main.locator('.kept h2 a').click()
-  await main.locator('.kept-view li').waitFor()
-  await main.locator('.kept-view input').fill('nonsense')
-  await main.locator('.kept-view form button').click()
-  await main.locator('.kept-view .bad').waitFor()
-  await check('the kept pages')
-
-  const link = await holder.sharePage({ files: [file('3.bin', generated(6_000_000))] })
-  await person.goTo(link)
-  await main.locator('button[aria-expanded]').click()
-  await main.locator('.transfers tbody tr').waitFor()
-  await main.locator('.coming progress').waitFor()
-  await check('a loading page')
-  await holder.leave()
-  await main.locator('.coming progress.resting').waitFor()
-  await check('a page whose last holder left')
-  await person.goTo(UNAVAILABLE_PAGE)
-  await main.locator('.coming h1').waitFor()
-  await check('an unavailable page')
-  await person.goTo('/nowhere')
-  await main.locator('.plain').waitFor()
-  await check('an unknown path')
-  await person.goTo('/chat')
-  await main.locator('.chat .say').waitFor()
-  await check('chat')
+  await visitViews(t, { locale: 'en-XA' }, async ({ tab }, where) => {
+    assert.equal(await tab.evaluate(() => document.documentElement.lang), 'en-XA')
+    untranslated.push(...(await tab.evaluate(untranslatedTexts)).map((words) => `${where}, ${words}`))
+  })
   assert.deepEqual(untranslated, [])
 })
 

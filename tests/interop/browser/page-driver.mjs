@@ -162,6 +162,20 @@ export class PageDriver {
     )
   }
 
+  /** The name of the control that has the focus. */
+  focused() {
+    return this.tab.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent)
+  }
+
+  /** Presses Tab until the control of that name has the focus. */
+  async tabTo(name) {
+    for (let n = 0; n < 40; n += 1) {
+      await this.tab.keyboard.press('Tab')
+      if ((await this.focused()).includes(name)) return
+    }
+    assert.fail(`the keyboard does not reach ${name}`)
+  }
+
   /** Saves the file of that name to disk; returns its path. */
   async saveFile(name) {
     const saved = this.tab.waitForEvent('download')

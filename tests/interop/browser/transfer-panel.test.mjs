@@ -121,22 +121,15 @@ test('the panel can be opened, read and closed with the keyboard alone', async (
   await person.goTo('/')
   await person.waitForText('Up to')
   const { keyboard } = person.tab
-  const focused = () => person.tab.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent)
-  const tabTo = async (name) => {
-    for (let n = 0; n < 40; n += 1) {
-      await keyboard.press('Tab')
-      if ((await focused()).includes(name)) return
-    }
-    assert.fail(`the keyboard does not reach ${name}`)
-  }
-  await tabTo('Text of the page')
+  const focused = () => person.focused()
+  await person.tabTo('Text of the page')
   await keyboard.type('Shared, opened and read without a mouse.')
   await keyboard.press('Control+Enter')
   await person.sharedLink()
-  await tabTo('Copy link')
+  await person.tabTo('Copy link')
   await keyboard.press('Enter')
   await person.waitForText('Copied')
-  await tabTo('Connections')
+  await person.tabTo('Connections')
   await keyboard.press('Enter')
   await waitUntil(async () => (await focused()) === 'Connections and copies', 'the focus follows into the panel')
   await waitForPanel(person, 'The only copy of this page is in this tab.')
@@ -146,9 +139,9 @@ test('the panel can be opened, read and closed with the keyboard alone', async (
   assert.equal(await focused(), 'Connections', 'the focus is back where it was')
   await keyboard.press('Enter')
   await waitUntil(async () => (await focused()) === 'Connections and copies', 'the focus follows into the panel')
-  await tabTo('Close')
+  await person.tabTo('Close')
   await keyboard.press('Enter')
   await panelOf(person).waitFor({ state: 'detached' })
-  await tabTo('Keep sharing this page')
+  await person.tabTo('Keep sharing this page')
   person.assertNoPageErrors()
 })

@@ -1,0 +1,54 @@
+// A walk through all views, which finds everything by its place, so that it goes through every language.
+
+import { file, generated, picture } from './fixtures.mjs'
+import { newVisitor, startServer } from './page-driver.mjs'
+
+const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
+/** Content without letters, which no check takes for a text of the app. */
+const TEXT = '## ⟦1⟧\n\n⟦2⟧ [⟦3⟧](https://example.org) `⟦4⟧`'
+
+/** Calls `check` in each view with the visitor and the name of the view. `options` are those of the visitor's browser. */
+export async function visitViews(t, options, check) {
+  const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 524_288, 'channels.open_rooms': true } })
+  const [person, holder] = [await newVisitor(t, server, options), await newVisitor(t, server)]
+  const main = person.tab.getByRole('main')
+  await person.goTo('/')
+  await person.tab.locator('.room', { hasText: '4' }).waitFor()
+  await main.locator('textarea').fill(TEXT)
+  await person.tab.locator('input[type=file]').setInputFiles([file('1.png', picture(9, 9), 'image/png'), file('2.bin', generated(9))])
+  await main.locator('.chips li').nth(1).waitFor()
+  await check(person, 'home')
+  await main.locator('button.light').click()
+  await main.locator('input.link').waitFor()
+  await main.locator('button[aria-expanded]').click()
+  await main.locator('.transfers .block-bar').waitFor()
+  await check(person, 'a page')
+  await person.tab.locator('.brand').click()
+  await main.locator('.kept li').waitFor()
+  await check(person, 'home, with a kept page')
+  await main.locator('.kept h2 a').click()
+  await main.locator('.kept-view li').waitFor()
+  await main.locator('.kept-view input').fill('nonsense')
+  await main.locator('.kept-view form button').click()
+  await main.locator('.kept-view .bad').waitFor()
+  await check(person, 'the kept pages')
+  await person.goTo(await holder.sharePage({ files: [file('3.bin', generated(8_000_000))] }))
+  await main.locator('button[aria-expanded]').click()
+  await main.locator('.transfers tbody tr').waitFor()
+  await main.locator('.coming progress').waitFor()
+  await check(person, 'a loading page')
+  await holder.leave()
+  await main.locator('.coming progress.resting').waitFor()
+  await check(person, 'a page whose last holder left')
+  await person.goTo(UNAVAILABLE_PAGE)
+  await main.locator('.coming h1').waitFor()
+  await check(person, 'an unavailable page')
+  for (const [name, path] of Object.entries({ 'an invalid link': '/p/nonsense', 'an unknown path': '/nowhere' })) {
+    await person.goTo(path)
+    await main.locator('.plain').waitFor()
+    await check(person, name)
+  }
+  await person.goTo('/chat')
+  await main.locator('.chat .say').waitFor()
+  await check(person, 'chat')
+}
