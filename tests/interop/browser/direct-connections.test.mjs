@@ -22,6 +22,14 @@ const NARROW = { 'limits.relay_bytes_per_second_per_peer': MIB }
 
 const relayed = (server) => server.metric('watchfire_pages_relayed_bytes_total')
 
+/** Two browsers, of which one shares a page of that many bytes and the other opens it; the relay is slow. */
+async function openFilm(t, bytes, options = {}) {
+  const server = await startServer(t, { settings: NARROW, ...options })
+  const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
+  await visitor.goTo(await holder.sharePage(await film(bytes)))
+  return { server, holder, visitor }
+}
+
 /** The share of the page that is present, as the page shows it. */
 const percentOf = async (person) => {
   const share = await person.tab.locator('progress').evaluateAll(([bar]) => (bar ? bar.value / bar.max : null))
@@ -30,10 +38,7 @@ const percentOf = async (person) => {
 
 for (const processes of [1, 3]) {
   test(`content bypasses a server of ${processes} process(es) once there is a direct connection`, async (t) => {
-    const server = await startServer(t, { settings: NARROW, processes })
-    const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
-    const link = await holder.sharePage(await film(44 * MIB))
-    await visitor.goTo(link)
+    const { server, holder, visitor } = await openFilm(t, 44 * MIB, { processes })
     await waitUntil(() => areConnected(holder, visitor), 'a direct connection', CONNECT_MS)
     const before = await relayed(server)
     // Messages that were already being relayed finish that way.
@@ -53,10 +58,7 @@ for (const processes of [1, 3]) {
 }
 
 test('browsers learn their public addresses from the server', async (t) => {
-  const server = await startServer(t, { settings: NARROW })
-  const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
-  const link = await holder.sharePage(await film(32 * MIB))
-  await visitor.goTo(link)
+  const { server, holder, visitor } = await openFilm(t, 32 * MIB)
   await waitUntil(() => areConnected(holder, visitor), 'a direct connection', CONNECT_MS)
   await waitUntil(() => server.metric('watchfire_stun_answers_total'), 'STUN is answered', WAIT_MS)
   const [connection] = await connectionsOf(visitor)
@@ -64,10 +66,7 @@ test('browsers learn their public addresses from the server', async (t) => {
 })
 
 test('when a direct connection breaks, the relay takes over and no block is lost', async (t) => {
-  const server = await startServer(t, { settings: NARROW })
-  const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
-  const link = await holder.sharePage(await film(44 * MIB))
-  await visitor.goTo(link)
+  const { server, holder, visitor } = await openFilm(t, 44 * MIB)
   const { directly, here } = await withTimeout(closeConnectionsAfter(visitor, 4 * MIB), 'some bytes arrive directly', TRANSFER_MS)
   assert(here < 0.95, `the page was loaded already: ${here}, ${directly} bytes directly`)
   const before = await relayed(server)
@@ -82,10 +81,7 @@ test('when a direct connection breaks, the relay takes over and no block is lost
 })
 
 test('a closed tab closes its connections at once', async (t) => {
-  const server = await startServer(t, { settings: NARROW })
-  const [holder, visitor] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
-  const link = await holder.sharePage(await film(32 * MIB))
-  await visitor.goTo(link)
+  const { holder, visitor } = await openFilm(t, 32 * MIB)
   await waitUntil(() => areConnected(holder, visitor), 'a direct connection', CONNECT_MS)
   // Navigates instead of closing, so that the browser lives on and only `pagehide` closes the connections.
   await visitor.goTo('about:blank')

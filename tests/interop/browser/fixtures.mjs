@@ -54,17 +54,23 @@ export function sound() {
   const rate = 8000
   const samples = Buffer.alloc(rate)
   for (let i = 0; i < rate; i += 1) samples[i] = 128 + 60 * Math.sin((i * 440 * 2 * Math.PI) / rate)
+  return wav(samples, { rate, channels: 1, bits: 8 })
+}
+
+/** A WAV file of these samples. */
+export function wav(samples, { rate, channels, bits }) {
+  const frameBytes = (channels * bits) / 8
   const head = Buffer.alloc(44)
   head.write('RIFF', 0)
   head.writeUInt32LE(36 + samples.length, 4)
   head.write('WAVEfmt ', 8)
   head.writeUInt32LE(16, 16)
   head.writeUInt16LE(1, 20)
-  head.writeUInt16LE(1, 22)
+  head.writeUInt16LE(channels, 22)
   head.writeUInt32LE(rate, 24)
-  head.writeUInt32LE(rate, 28)
-  head.writeUInt16LE(1, 32)
-  head.writeUInt16LE(8, 34)
+  head.writeUInt32LE(rate * frameBytes, 28)
+  head.writeUInt16LE(frameBytes, 32)
+  head.writeUInt16LE(bits, 34)
   head.write('data', 36)
   head.writeUInt32LE(samples.length, 40)
   return Buffer.concat([head, samples])

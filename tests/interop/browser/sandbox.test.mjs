@@ -20,7 +20,7 @@ import { blocksOf } from './bitswap-messages.mjs'
 import { newVisitor, WAIT_MS, PageDriver, startServer } from './page-driver.mjs'
 import { joinPage, LimitedHolder } from './raw-peer.mjs'
 import { launchRecordedBrowser, assertNothingSent, assertAppUnchanged } from './sandbox-probe.mjs'
-import { file } from './fixtures.mjs'
+import { file, wav } from './fixtures.mjs'
 import { closeServer, listen } from '../lib/listen.mjs'
 
 const SHELL = 'iframe[title="The page, with its scripts"]'
@@ -212,30 +212,11 @@ test('untrusted bytes that are streamed go into a media player and nowhere else'
 
 /** Audio whose samples are markup. */
 function audioWithMarkup(bytes) {
-  const head = Buffer.alloc(44)
-  head.write('RIFF', 0)
-  head.writeUInt32LE(bytes - 8, 4)
-  head.write('WAVEfmt ', 8)
-  for (const [value, at] of [
-    [16, 16],
-    [48_000, 24],
-    [96_000, 28],
-    [bytes - 44, 40],
-  ])
-    head.writeUInt32LE(value, at)
-  for (const [value, at] of [
-    [1, 20],
-    [1, 22],
-    [2, 32],
-    [16, 34],
-  ])
-    head.writeUInt16LE(value, at)
-  head.write('data', 36)
   const markup = Buffer.from('<!doctype html><script>window.pwned = 1; top.pwned = 1</script>window.pwned = 1;'.padEnd(84, ' '))
   // Each block differs, so that all have to be transferred.
   const samples = Buffer.alloc(bytes - 44, markup)
   for (let at = 0; at < samples.length; at += 1 << 16) samples.writeUInt32LE(at, at)
-  return Buffer.concat([head, samples])
+  return wav(samples, { rate: 48_000, channels: 1, bits: 16 })
 }
 
 /** One visitor shares the files; another, in a recorded browser, is ready to open the link. */

@@ -14,7 +14,7 @@ import { blocksOf } from './bitswap-messages.mjs'
 import { makeWebm } from './webm.mjs'
 import { newVisitor, WAIT_MS, WINDOWS, startServer, newVisitors } from './page-driver.mjs'
 import { honestHolder, joinPage, LimitedHolder } from './raw-peer.mjs'
-import { file, generated } from './fixtures.mjs'
+import { file, generated, wav } from './fixtures.mjs'
 import { seek, startPlaying } from './playback.mjs'
 import { sha256, sha256OfFile } from '../lib/hashes.mjs'
 
@@ -70,7 +70,7 @@ test('a video plays within 1.5 s of opening, with at most a tenth of it loaded, 
 test('audio of tens of megabytes plays and seeks while it loads', async (t) => {
   const server = await startServer(t)
   const slowdown = await slowdownOf(t, server)
-  const sound = longSound(30)
+  const sound = wav(noise(30 * MIB), { rate: 48_000, channels: 2, bits: 16 })
   const { root, blocks } = blocksOf(sound)
   const holder = new LimitedHolder(blocks, 5)
   await joinPage(t, server, root, 'all', holder.answer)
@@ -307,25 +307,6 @@ async function onDisk(t, contents) {
   const names = Object.keys(contents)
   await Promise.all(names.map((name) => writeFile(path.join(folder, name), contents[name])))
   return names.map((name) => path.join(folder, name))
-}
-
-/** Stereo audio of that many mebibytes, without repetition. */
-function longSound(mebibytes) {
-  const samples = noise(mebibytes * MIB)
-  const head = Buffer.alloc(44)
-  head.write('RIFF', 0)
-  head.writeUInt32LE(36 + samples.length, 4)
-  head.write('WAVEfmt ', 8)
-  head.writeUInt32LE(16, 16)
-  head.writeUInt16LE(1, 20)
-  head.writeUInt16LE(2, 22)
-  head.writeUInt32LE(48_000, 24)
-  head.writeUInt32LE(48_000 * 4, 28)
-  head.writeUInt16LE(4, 32)
-  head.writeUInt16LE(16, 34)
-  head.write('data', 36)
-  head.writeUInt32LE(samples.length, 40)
-  return Buffer.concat([head, samples])
 }
 
 /** Bytes that do not compress, the same in each run. */

@@ -61,18 +61,24 @@ class Backend {
   }
 }
 
+/** Starts a backend, and a server with these rules that asks it. */
+async function startWithBackend(rules, settings = {}) {
+  const backend = await Backend.start()
+  const hooks = { 'hooks.url': backend.url, 'hooks.secret': SECRET, 'hooks.failures_max': '3', 'hooks.retry_after': '200ms' }
+  const common = { 'socket.check_origin': 'any', 'channels.rules': `[${rules.join(', ')}]` }
+  return { backend, server: await startWatchfire({ settings: { ...common, ...hooks, ...settings } }) }
+}
+
+async function stopBoth(server, backend) {
+  await server.stop()
+  await backend.stop()
+}
+
 describe('a server with hooks', () => {
   let server
   let backend
-  before(async () => {
-    backend = await Backend.start()
-    const hooks = { 'hooks.url': backend.url, 'hooks.secret': SECRET, 'hooks.failures_max': '3', 'hooks.retry_after': '200ms' }
-    server = await startWatchfire({ settings: { 'socket.check_origin': 'any', 'channels.rules': `[${RULES.join(', ')}]`, ...hooks } })
-  })
-  after(async () => {
-    await server.stop()
-    backend.stop()
-  })
+  before(async () => ({ server, backend } = await startWithBackend(RULES)))
+  after(() => stopBoth(server, backend))
 
   for (const variant of variantsWhere(() => true)) {
     it(`lets the backend decide: ${variant.name}`, async (t) => {
@@ -174,22 +180,8 @@ describe('a server that asks about clients', () => {
   })
   let server
   let backend
-  before(async () => {
-    backend = await Backend.start()
-    const hooks = {
-      'hooks.connect': 'true',
-      'hooks.timeout': '30s',
-      'hooks.url': backend.url,
-      'hooks.secret': SECRET,
-      'hooks.failures_max': '3',
-      'hooks.retry_after': '200ms',
-    }
-    server = await startWatchfire({ settings: { 'socket.check_origin': 'any', 'channels.rules': `[${rules.join(', ')}]`, ...hooks } })
-  })
-  after(async () => {
-    await server.stop()
-    backend.stop()
-  })
+  before(async () => ({ server, backend } = await startWithBackend(rules, { 'hooks.connect': 'true', 'hooks.timeout': '30s' })))
+  after(() => stopBoth(server, backend))
 
   for (const variant of variantsWhere(() => true)) {
     it(`lets the backend say who connects: ${variant.name}`, async (t) => {
