@@ -3,15 +3,14 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
-import net from 'node:net'
 import path from 'node:path'
 
 import { WebSocket } from 'ws'
 
 import { waitUntil, withTimeout } from '../../interop/lib/deadlines.mjs'
+import { listeningPorts } from '../../interop/lib/listening-ports.mjs'
 import { binary, start } from '../../interop/lib/server.mjs'
 import { python, runOrFail } from '../lib/tools.mjs'
-import { listen } from '../../interop/lib/listen.mjs'
 
 const PACKAGE = 'autobahntestsuite==25.10.1'
 /** Compression: Watchfire has none, and refuses to negotiate it. */
@@ -63,7 +62,8 @@ const LOAD = 'watchfire'
 async function judgeLoad({ scratch }) {
   const programs = await python([PACKAGE], { version: '2' })
   const reports = path.join(scratch, 'reports')
-  const url = `ws://127.0.0.1:${await freePort()}`
+  // The suite's server does not tell its port when the system chooses it.
+  const url = `ws://127.0.0.1:${(await listeningPorts(1))[0]}`
   const settings = path.join(scratch, 'fuzzingserver.json')
   writeFileSync(settings, JSON.stringify({ url, outdir: reports, cases: ['*'], 'exclude-cases': EXCLUDED, 'exclude-agent-cases': {} }))
   const args = ['--mode', 'fuzzingserver', '--spec', settings, '--webport', '0']
@@ -78,15 +78,6 @@ async function judgeLoad({ scratch }) {
   } finally {
     server.kill('SIGKILL')
   }
-}
-
-/** The suite's server does not tell its port when the system chooses it. */
-async function freePort() {
-  const listener = net.createServer()
-  const port = await listen(listener)
-  listener.close()
-  await once(listener, 'close')
-  return port
 }
 
 /** The message that the suite's server sends before it closes. */

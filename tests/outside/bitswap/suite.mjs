@@ -1,12 +1,11 @@
 // Helia, an implementation of Bitswap in JavaScript, against the libp2p gateway of a server.
 
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-import { waitUntil, withTimeout } from '../../interop/lib/deadlines.mjs'
+import { waitUntil } from '../../interop/lib/deadlines.mjs'
 import { Command } from '../../interop/lib/command-line.mjs'
 import { startWatchfire } from '../../interop/lib/server.mjs'
 import { casesOf } from '../lib/program.mjs'
@@ -37,15 +36,8 @@ async function judgeWithHelia({ scratch }) {
   try {
     const address = await gatewayOf(server)
     const state = { owner, scratch, to: server.http('') }
-    const child = spawn(nodeOfHelia(), [path.join(FOLDER, 'helia.mjs'), address, ...SIZES.map(String)], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    })
-    owner.after(() => child.kill('SIGKILL'))
-    const cases = await withTimeout(
-      casesOf(child, (ask, request) => ASKED[ask](state, request)),
-      'Helia ends',
-      RUN_MS,
-    )
+    const args = [path.join(FOLDER, 'helia.mjs'), address, ...SIZES.map(String)]
+    const cases = await casesOf(nodeOfHelia(), args, (ask, request) => ASKED[ask](state, request), { ms: RUN_MS })
     return { version: JSON.parse(readFileSync(path.join(FOLDER, 'package.json'), 'utf8')).dependencies.helia, cases }
   } finally {
     for (const end of ends.reverse()) end()

@@ -1,12 +1,10 @@
 // Clients of Phoenix Channels by other authors, each in a program of its own.
 
-import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 import { API_KEY, api } from '../../interop/lib/http-api.mjs'
-import { withTimeout } from '../../interop/lib/deadlines.mjs'
 import { startWatchfire } from '../../interop/lib/server.mjs'
 import { casesOf } from '../lib/program.mjs'
 import { cargoProgram, python, PYTHON_LIBRARY } from '../lib/tools.mjs'
@@ -62,16 +60,9 @@ function judgedBy(client, version) {
     const state = { server: await startWatchfire({ settings: SETTINGS }) }
     const args = [...first, String(state.server.port), ...(isSlice ? ['--slice'] : [])]
     const env = { ...process.env, PYTHONPATH: PYTHON_LIBRARY }
-    const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'], env })
     try {
-      const cases = await withTimeout(
-        casesOf(child, (ask, rest) => ASKED[ask](state, rest)),
-        `${program} ends`,
-        RUN_MS,
-      )
-      return { version, cases }
+      return { version, cases: await casesOf(program, args, (ask, rest) => ASKED[ask](state, rest), { ms: RUN_MS, env }) }
     } finally {
-      child.kill('SIGKILL')
       await state.server.stop()
     }
   }

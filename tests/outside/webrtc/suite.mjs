@@ -1,12 +1,11 @@
 // Stacks of WebRTC by other authors, as peers of a page that a browser shares.
 
-import { createHash, randomBytes } from 'node:crypto'
-import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-import { withTimeout } from '../../interop/lib/deadlines.mjs'
+import { sha256 } from '../../interop/lib/hashes.mjs'
 import { startWatchfire } from '../../interop/lib/server.mjs'
 import { casesOf } from '../lib/program.mjs'
 import { cargoProgram, INTEROP_MODULES, needs, python, PYTHON_LIBRARY, Skip } from '../lib/tools.mjs'
@@ -50,24 +49,14 @@ function judgedBy(packages, stack, version) {
     const last = await stack()
     const server = await startWatchfire()
     const browser = await launch(DIRECT_ON_LOOPBACK)
-    let child
     try {
       const content = randomBytes(FILE_BYTES)
       const { tab, cid } = await share(browser, server, path.join(scratch, 'film.bin'), content)
-      const hash = createHash('sha256').update(content).digest('hex')
-      const args = [fileURLToPath(new URL('peer.py', import.meta.url)), String(server.port), cid, hash, last]
-      child = spawn(interpreter, args, { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, PYTHONPATH: PYTHON_LIBRARY } })
+      const args = [fileURLToPath(new URL('peer.py', import.meta.url)), String(server.port), cid, sha256(content), last]
+      const env = { ...process.env, PYTHONPATH: PYTHON_LIBRARY }
       const asked = { leave: () => tab.goto('about:blank').then(() => '') }
-      return {
-        version,
-        cases: await withTimeout(
-          casesOf(child, (ask) => asked[ask]()),
-          'the peer ends',
-          RUN_MS,
-        ),
-      }
+      return { version, cases: await casesOf(interpreter, args, (ask) => asked[ask](), { ms: RUN_MS, env }) }
     } finally {
-      child?.kill('SIGKILL')
       await browser.close()
       await server.stop()
     }
