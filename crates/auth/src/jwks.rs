@@ -5,7 +5,6 @@
 //! failure the keys of the last fetch stay valid.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use http::Uri;
@@ -14,10 +13,9 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::RwLock;
-use tokio::runtime::Builder;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
-use watchfire_https::{Connector, https_connector, server_url, with_causes};
+use watchfire_https::{Connector, https_connector, run_on_thread, server_url, with_causes};
 
 use crate::FetchGuard;
 use crate::error::AuthError;
@@ -72,23 +70,9 @@ impl JwkSet {
 
     /// Starts the thread, which ends when the result is dropped.
     pub fn start_fetching(self: &Arc<Self>) -> Result<FetchGuard, AuthError> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(AuthError::Thread)?;
-        let (stop, stopped) = oneshot::channel::<()>();
         let set = self.clone();
-        let run = move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = set.fetch_for_ever() => {}
-                    // An error means that the guard was dropped.
-                    _ = stopped => {}
-                }
-            });
-            // Does not wait for a name that is being resolved.
-            runtime.shutdown_background();
-        };
-        thread::Builder::new().name("jwks".into()).spawn(run).map_err(AuthError::Thread)?;
-        Ok(FetchGuard { _stop: stop })
+        let stop = run_on_thread("jwks", async move { set.fetch_for_ever().await });
+        Ok(FetchGuard { _stop: stop.map_err(AuthError::Thread)? })
     }
 
     async fn fetch_for_ever(&self) {

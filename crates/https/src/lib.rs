@@ -4,12 +4,16 @@
 //! a client with bounds of its own; what they share is here.
 
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
+use std::thread;
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 use watchfire_sockets::is_host_and_port;
 
 /// Opens connections for requests over HTTP/1.1.
@@ -37,6 +41,28 @@ pub fn tls_config(roots: RootCertStore) -> Result<ClientConfig, String> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(config)
+}
+
+/// Runs a task, such as the requests to one server, on a thread of its own until the result is dropped.
+pub fn run_on_thread(
+    name: &str,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<oneshot::Sender<()>> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let run = move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = task => {}
+                // An error means that the result was dropped.
+                _ = stopped => {}
+            }
+        });
+        // Does not wait for a name that is being resolved.
+        runtime.shutdown_background();
+    };
+    thread::Builder::new().name(name.into()).spawn(run)?;
+    Ok(stop)
 }
 
 /// Reads the URL of a server from a setting. `None`: it is not an `http:` or `https:` URL, or it has a user

@@ -78,7 +78,7 @@ mod logging;
 mod machines;
 mod memory;
 mod metrics;
-#[cfg(all(test, feature = "hooks", feature = "jwt"))]
+#[cfg(test)]
 mod model;
 mod multi_process;
 mod not_built;

@@ -7,7 +7,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{Method, Request, header};
@@ -15,10 +14,9 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio::runtime::Builder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
-use watchfire_https::{Connector, https_connector, with_causes};
+use watchfire_https::{Connector, https_connector, run_on_thread, with_causes};
 
 use super::breaker::Change;
 use super::signature::signature;
@@ -43,23 +41,8 @@ pub(super) fn start(hooks: Arc<HttpHooks>) -> Result<oneshot::Sender<()>, HookEr
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
         .build(connector);
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(HookError::Thread)?;
-    let (stop, stopped) = oneshot::channel::<()>();
     let sender = Arc::new(Sender { hooks, client });
-    let run = move || {
-        runtime.block_on(async {
-            tokio::select! {
-                () = send_queued(sender, queues) => {}
-                // An error means that the handle was dropped.
-                _ = stopped => {}
-            }
-        });
-        // Does not wait for a name that is being resolved.
-        runtime.shutdown_background();
-    };
-    thread::Builder::new().name("hooks".into()).spawn(run).map_err(HookError::Thread)?;
-    Ok(stop)
+    run_on_thread("hooks", send_queued(sender, queues)).map_err(HookError::Thread)
 }
 
 async fn send_queued(sender: Arc<Sender>, mut queues: Queues) {

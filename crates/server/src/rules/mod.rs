@@ -8,7 +8,6 @@
 //! A rule may have hooks: then a backend decides about joins and messages after the rule (`hooked`).
 
 mod channel;
-mod connect;
 mod expiries;
 mod hooked;
 
@@ -17,16 +16,19 @@ use std::sync::Arc;
 use channel::RuleChannel;
 use expiries::Expiries;
 use hooked::HookedChannel;
-use watchfire_auth::Auth;
+use watchfire_auth::{self as auth, Auth, SocketToken};
 use watchfire_channels::PatternError;
 use watchfire_hooks::Hooks;
 use watchfire_hub::history::Bounds;
 use watchfire_types::Instant;
 
-use crate::channel_api::{Channel, Endpoint, Registry};
+use crate::channel_api::{Channel, Connect, Endpoint, OnConnect, Refused, Registry};
 use crate::feature::Part;
 use crate::metrics::MetricWriter;
 use crate::settings::{ChannelRule, HistoryRule};
+
+/// The parameter with the token, for clients that cannot send it in the subprotocol.
+const PARAMETER: &str = "token";
 
 /// The channels of `channels.rules`, as a feature of the server.
 pub(crate) struct RuleFeature {
@@ -69,10 +71,10 @@ fn add(
 impl Part for RuleFeature {
     fn register_channels(self: Arc<Self>, registry: &mut Registry) {
         if let Some(auth) = &self.auth {
-            registry.on_connect = connect::with_tokens(auth.clone(), registry.on_connect.clone());
+            registry.on_connect = with_tokens(auth.clone(), registry.on_connect.clone());
         }
         if self.rules.iter().any(|rule| !rule.hooks.is_empty()) {
-            registry.on_connect = connect::with_addresses(registry.on_connect.clone());
+            registry.on_connect = with_addresses(registry.on_connect.clone());
         }
         for rule in &self.rules {
             let (auth, expiries) = (self.auth.clone(), self.expiries.clone());
@@ -98,4 +100,34 @@ impl Part for RuleFeature {
             hooks.write_metrics(writer);
         }
     }
+}
+
+/// Verifies the token of a request to connect, if it has one, before the application's own rule. A
+/// socket without a token is accepted: it may join the topics that need none.
+fn with_tokens(auth: Arc<dyn Auth>, application: OnConnect) -> OnConnect {
+    Arc::new(move |connect: &Connect<'_>| {
+        let token = connect.auth_token.or_else(|| connect.params.text(PARAMETER));
+        let token = token.filter(|token| !token.is_empty());
+        let grant = token.map(|token| auth.verify(token, auth::now())).transpose();
+        let grant = grant.map_err(|fault| {
+            let reason = fault.refusal().reason();
+            tracing::debug!(from = %connect.from, fault = fault.name(), reason, "token refused");
+            Refused
+        })?;
+        let mut connected = application(connect)?;
+        if let Some(grant) = grant {
+            connected.id.get_or_insert_with(|| grant.id.clone().into());
+            connected.attach_token(Arc::new(SocketToken::new(grant)));
+        }
+        Ok(connected)
+    })
+}
+
+/// Keeps the client's address for requests to the backend.
+fn with_addresses(others: OnConnect) -> OnConnect {
+    Arc::new(move |connect: &Connect<'_>| {
+        let mut connected = others(connect)?;
+        connected.attach_address(connect.from.ip());
+        Ok(connected)
+    })
 }
