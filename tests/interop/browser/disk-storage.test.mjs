@@ -104,7 +104,7 @@ test('blocks of a closed tab are removed by the next page of the site, one minut
 
 test('without disk access the browser keeps the page in memory and shows a notice', async (t) => {
   const server = await startServer(t)
-  const profile = newFolder(t)
+  const profile = newFolder()
   await mkdir(path.join(profile, 'Default'))
   // As with a browser setting that lets sites store nothing.
   const preferences = { profile: { default_content_setting_values: { cookies: 2 } } }

@@ -24,7 +24,7 @@ const SAMPLE_MS = 50
 const HEAP_SAMPLE_MS = 250
 
 test('a large file passes from one person to another without accumulating in the server or in a tab', async (t) => {
-  const folder = newFolder(t)
+  const folder = newFolder()
   const original = path.join(folder, 'film.bin')
   await pipeline(noise(FILE_BYTES), createWriteStream(original))
 

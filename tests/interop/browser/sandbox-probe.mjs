@@ -13,7 +13,7 @@ import { startLeakDetector } from './leak-detector.mjs'
  * writes a log of its network activity.
  */
 export async function launchRecordedBrowser(t) {
-  const profile = newFolder(t)
+  const profile = newFolder()
   await mkdir(path.join(profile, 'Default'))
   const preferences = { net: { network_prediction_options: 0 } }
   await writeFile(path.join(profile, 'Default', 'Preferences'), JSON.stringify(preferences))

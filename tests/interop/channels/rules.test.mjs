@@ -36,7 +36,6 @@ const pem = (key) => key.export({ type: 'spki', format: 'pem' })
 
 /** @typedef {{ alg?: string, key?: any, kid?: string, expiresIn?: string | number, claims?: object }} TokenOptions */
 
-/** A token of a user. */
 function tokenOf(user, /** @type {TokenOptions} */ { alg = 'HS256', key = SECRET, kid, expiresIn = '1m', claims = {} } = {}) {
   const channels = { join: ['orders:*', 'feed:*'], publish: ['orders:*'] }
   const token = new SignJWT({ channels, meta: { name: user }, ...claims })

@@ -25,7 +25,6 @@ export const buildNats = () => programs.build()
 /** Builds nats-server for a benchmark, which expects it in `folder`. */
 export const linkNats = (folder) => programs.link(folder)
 
-/** The path of the program. */
 export const natsServer = () => programs.path('nats-server')
 
 /** Starts servers that know each other; each has a URL. `more` are further arguments. */

@@ -111,7 +111,6 @@ export class RawWebSocket {
   }
 }
 
-/** The headers of an upgrade. */
 export function upgradeHeaders() {
   return {
     Connection: 'Upgrade',

@@ -5,21 +5,10 @@
  * `requestedBytesMax`, `len` is `length` of bytes and `size` of a collection, and a `handle_` call of `Exchange` is an `Input`.
  */
 export { Exchange } from './exchange.ts'
-export { defaultLimits } from './limits.ts'
-export type { Limits } from './limits.ts'
-export {
-  MessageError,
-  BLOCK_BYTES_MAX,
-  decodeMessage,
-  encodeMessage,
-  ENTRIES_MAX,
-  MESSAGE_BYTES_MAX,
-  encodedLength,
-  receiveMessage,
-} from './message.ts'
-export type { Block, Presence, DecodedMessage, Message, ReceivedBlock, ReceivedMessage, WantEntry } from './message.ts'
+export { defaultLimits, type Limits } from './limits.ts'
+export { MessageError, decodeMessage, encodeMessage, ENTRIES_MAX, MESSAGE_BYTES_MAX, encodedLength, receiveMessage } from './message.ts'
+export type { Block, Message, ReceivedMessage, WantEntry } from './message.ts'
 export type { Input, Misbehaviour, Output, Want } from './output.ts'
 export type { PeerId } from './peer.ts'
 export { MILLI, SECOND } from './time.ts'
-export type { Nanos } from './time.ts'
-export type { PeerTotals, Totals } from './totals.ts'
+export type { PeerTotals } from './totals.ts'

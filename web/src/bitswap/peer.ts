@@ -42,7 +42,6 @@ export class PeerMap<Known> {
   }
 }
 
-/** Sorts peers by id. */
 export function sortedPeers(peers: Iterable<PeerId>): PeerId[] {
   return [...peers].sort(comparePeers)
 }

@@ -14,7 +14,6 @@ export type Reply =
   | { status: 'timeout' }
   | { status: 'offline' }
 
-/** The events of a topic. */
 export interface TopicEvents {
   /** The payload of each join and rejoin. */
   params?: () => Record<string, unknown>

@@ -78,7 +78,6 @@ export function decodeIndex(content: Uint8Array): Index {
   return index
 }
 
-/** Sorts entries by path. */
 export function sortedEntries<Entry extends { readonly path: string }>(entries: readonly Entry[]): Entry[] {
   const keyed = entries.map((entry) => ({ entry, key: sortedBy(entry.path) }))
   return keyed.sort((a, b) => compareBytes(a.key, b.key)).map(({ entry }) => entry)

@@ -2,7 +2,6 @@ import { effect, signal } from '@preact/signals'
 import { matchLanguage } from './match-language.ts'
 import type { Message, Messages } from './message.ts'
 
-/** A language of the interface. */
 export interface Language {
   /** Its BCP 47 tag, which also selects number formats and plural rules. */
   readonly tag: string
@@ -37,7 +36,6 @@ const LANGUAGES: Readonly<Record<string, () => Promise<Language>>> = {
   ),
 }
 
-/** The language of a catalogue. */
 export function languageOf(tag: string, catalogue: Catalogue): Language {
   const messages = catalogue as { readonly [part: string]: Messages | undefined }
   return { tag, direction: catalogue.direction, translate: (part, name, message) => messages[part]?.[name] ?? message }

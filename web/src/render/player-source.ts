@@ -2,7 +2,6 @@ import { useEffect, useState } from 'preact/hooks'
 import type { DirectoryFile, OpenFile, Streamed } from '../ui/site.ts'
 import { openFileStreams } from '../streaming/index.ts'
 
-/** The source of a player. */
 export type PlayerSource =
   /** A stream, read on demand. */
   | { kind: 'stream'; address: string; file: OpenFile }

@@ -1,6 +1,6 @@
 import type { ReadonlySignal, Signal } from '@preact/signals'
 import { signal } from '@preact/signals'
-import { sizeText } from '../ui/sizes.ts'
+import { sizeText } from '../messages/index.ts'
 import type { PageContent, PageSession, PageState } from '../ui/site.ts'
 import { grid as text } from '../messages/grid.ts'
 import { PICTURE_BYTES_MAX, PICTURES_MAX, PICTURES_OF_MINE_MAX, SEARCH_INTERVAL } from './picture-bounds.ts'

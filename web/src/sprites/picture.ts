@@ -1,4 +1,4 @@
-import { sizeText } from '../ui/sizes.ts'
+import { sizeText } from '../messages/index.ts'
 import { grid as text } from '../messages/grid.ts'
 import { FILE_BYTES_MAX, FILE_PIXELS_MAX, PICTURE_BYTES_MAX, PICTURE_SIDE, PICTURE_SIDE_MAX, SVG_BYTES_MAX } from './picture-bounds.ts'
 import { readRaster } from './raster.ts'

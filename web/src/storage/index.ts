@@ -3,9 +3,6 @@ import { dagBytesMax, type BlockStore, type Cid } from '../content/index.ts'
 import { DiskBlockStore } from './disk-block-store.ts'
 import { hadFolder } from './tab-folder.ts'
 
-export { DiskBlockStore, MEMORY_BYTES_MAX, type DiskBlockStoreDeps } from './disk-block-store.ts'
-export type { Disk, OpenDisk, RestoredBlock } from './disk.ts'
-
 /** Makes the store for the blocks of a page. */
 export type MakeBlockStore = (
   root: Cid,

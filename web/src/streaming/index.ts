@@ -1,7 +1,7 @@
 /** Files of an open page under URLs of their own, through the service worker: for players that seek, and for saving. */
 import { FileStreams } from './file-streams.ts'
 
-export type { OfferedFile, FileStreams } from './file-streams.ts'
+export type { FileStreams } from './file-streams.ts'
 
 let own: FileStreams | null = null
 

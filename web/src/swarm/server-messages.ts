@@ -46,7 +46,6 @@ export interface StunServer {
   readonly port: number
 }
 
-/** The reply to a join. */
 export interface JoinReply {
   readonly self: PeerId | null
   readonly peers: PeerInfo[]

@@ -228,7 +228,6 @@ describe('an open page', () => {
 })
 
 describe('the stored blocks of a tab', () => {
-  /** Opens a page that loads into this store. */
   function openInto(root: string, blocks: BlockStore): PageSession {
     const deps = { connection: server.connect(), limits: defaultLimits, clock, random: () => 0.5 }
     return openPage(root, { ...deps, blocks: () => blocks })

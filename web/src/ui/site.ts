@@ -1,9 +1,10 @@
 import type { ReadonlySignal } from '@preact/signals'
 import type { Connection as Channels } from '../channel/index.ts'
+import type { Limit } from '../limits/index.ts'
 import type { PageFile as OpenFile, PageSession as Swarm } from '../swarm/index.ts'
 import type { Counts, OwnCopy } from './sentences.ts'
 
-export type { OpenFile }
+export type { Limit, OpenFile }
 
 /**
  * The interface between the views and the network. `main.tsx` connects it to the channels and the
@@ -39,13 +40,6 @@ export type PageWarning = { kind: 'rejected'; reason: string } | { kind: 'proble
 
 /** `refused`: the server does not accept this page's origin; there are no further attempts. */
 export type Connection = 'connecting' | 'open' | 'lost' | 'refused'
-
-export interface Limit {
-  value: number
-  unit: string
-  /** One sentence: what happens at the limit. */
-  whenReached: string
-}
 
 export type Limits = ReadonlyMap<string, Limit>
 

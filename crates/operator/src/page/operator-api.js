@@ -69,7 +69,6 @@ export class Api {
     return this.#request(path, { method: 'PUT' })
   }
 
-  /** A DELETE. */
   delete(path) {
     return this.#request(path, { method: 'DELETE' })
   }

@@ -32,7 +32,6 @@ function setAll(target, properties) {
 export const view = (title, ...children) =>
   element('div', { className: 'view' }, element('h2', { className: 'unseen', textContent: title }), ...children)
 
-/** A section with its title. */
 export const section = (title, ...children) => element('section', {}, element('h2', { textContent: title }), ...children)
 
 /** Changes the text only when it differs, so that a selection survives a refresh. */
@@ -49,7 +48,6 @@ export function clientText(text, max) {
   return element('bdi', { className: 'client', textContent: short(text, max) })
 }
 
-/** A whole text of a client. */
 export function wholeClientText(text) {
   return element('bdi', { className: 'client whole', textContent: visible(text) })
 }

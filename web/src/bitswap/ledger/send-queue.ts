@@ -1,6 +1,5 @@
 import type { Cid } from '../../content/index.ts'
 
-/** An entry of the queue. */
 export interface QueueEntry {
   readonly priority: number
   readonly nth: number

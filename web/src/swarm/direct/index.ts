@@ -2,7 +2,7 @@
 import type { RtcConnection } from './rtc-interfaces.ts'
 import { directConnections } from './direct-connections.ts'
 
-export type { RtcConnection, MakeRtcConnection } from './rtc-interfaces.ts'
+export type { RtcConnection } from './rtc-interfaces.ts'
 export { directConnections, type DirectConnections, type DirectConnectionsDeps } from './direct-connections.ts'
 
 /** Direct connections over the browser's `RTCPeerConnection`. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { percentOf, sizeText } from './sizes.ts'
+import { percentOf, sizeText } from './index.ts'
 
 describe('a size', () => {
   it('is formatted for people', () => {

@@ -1,1 +1,0 @@
-export { percentOf, percentText, sizeText } from '../messages/index.ts'
