@@ -7,20 +7,21 @@ use axum::Router;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
+use watchfire::Settings;
 use watchfire::feature::{
     ClusterPart, CountersBy, Feature, FeatureError, Foundation, MetricWriter, Part, PartLink,
-    PartName, section_limits,
+    PartName, SectionType, section_limits,
 };
-use watchfire::{ApiListen, Settings};
 use watchfire_types::Instant;
 
-use super::keys::Keys;
+use super::keys::{ApiKeyError, Keys};
 use super::local_answers::LocalAnswers;
 use super::names::ReservedTopics;
 use super::processes::Processes;
 use super::publish::Publisher;
 use super::repeats::{RepeatLimits, Repeats};
 use super::requests::{Calls, routes};
+use super::settings::{ApiListen, ApiSettings};
 
 /// The name of the feature, of its section of the settings, and of its part.
 const NAME: &str = "api";
@@ -45,13 +46,30 @@ impl Feature for Api {
         NAME
     }
 
+    fn sections(&self) -> Vec<SectionType> {
+        vec![SectionType::of::<ApiSettings>()]
+    }
+
+    fn check_beside(
+        &self,
+        settings: &Settings,
+        all: &[Box<dyn Feature>],
+    ) -> Result<(), FeatureError> {
+        let api: ApiSettings = settings.section();
+        let has_listener = || all.iter().any(|feature| feature.serves_operator(settings));
+        match api.is_on() && api.listen == ApiListen::Admin && !has_listener() {
+            true => Err(ApiKeyError::NoListener.into()),
+            false => Ok(()),
+        }
+    }
+
     fn check(&self, settings: &Settings) -> Result<Vec<String>, FeatureError> {
-        Keys::new(settings)?;
+        Keys::new(&settings.section())?;
         Ok(Vec::new())
     }
 
     fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
-        let keys = Keys::new(foundation.settings)?;
+        let keys = Keys::new(&foundation.settings.section())?;
         Ok(vec![Arc::new(ApiPart::new(foundation, keys))])
     }
 }
@@ -68,7 +86,7 @@ struct ApiPart {
 
 impl ApiPart {
     fn new(foundation: &Foundation<'_>, keys: Option<Keys>) -> Self {
-        let api = &foundation.settings.api;
+        let api: ApiSettings = foundation.settings.section();
         let body_bytes_max = api.body_bytes_max as usize;
         let history = foundation.history.cloned();
         let own = LocalAnswers {
@@ -91,7 +109,7 @@ impl ApiPart {
         };
         let link = PartLink::new(foundation.cluster, PartName::new(NAME, FORMAT));
         let processes = Arc::new(Processes { link, own });
-        let limits = keys.is_some().then(|| section_limits(api)).into();
+        let limits = keys.is_some().then(|| section_limits(&api)).into();
         let calls = keys.map(|keys| Calls {
             keys,
             processes: processes.clone(),
@@ -174,7 +192,7 @@ mod tests {
     /// Every number of the section is listed, also the fixed ones.
     #[test]
     fn every_limit_of_the_api_is_listed() {
-        let settings = Settings::default().api;
+        let settings = ApiSettings::default();
         let listed = section_limits(&settings);
         let table = toml::Table::try_from(&settings).expect("settings are a table");
         let numbers = table.iter().filter(|(_, value)| value.is_integer());

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
+use watchfire::feature::Section as _;
 use watchfire::internal::TOKEN_BYTES_MIN;
-use watchfire::{ApiListen, ApiScope, ApiSettings, Settings};
 
 use super::error::{CallError, Code};
+use super::settings::{ApiScope, ApiSettings};
 
 /// The name of `api.key`.
 const NAME_OF_SHORT_FORM: &str = "api.key";
@@ -54,9 +55,14 @@ pub enum ApiKeyError {
     },
     /// The API would be served nowhere.
     #[error(
-        "cannot serve the API: api.listen is \"admin\" and admin.listen is empty; add an address, or set api.listen to \"public\""
+        "cannot serve the API: api.listen is \"admin\" and no feature of this server listens for the operator; set admin.listen, or set api.listen to \"public\""
     )]
     NoListener,
+    /// A setting is zero, and the API could serve no client.
+    #[error(
+        "cannot use {setting} = 0: the API could serve no client; remove it to use its default"
+    )]
+    Zero { setting: &'static str },
 }
 
 /// A key that the server accepts.
@@ -74,13 +80,12 @@ pub struct Keys(Vec<Key>);
 
 impl Keys {
     /// The keys of the settings; `None` when the API is off.
-    pub fn new(settings: &Settings) -> Result<Option<Self>, ApiKeyError> {
-        let api = &settings.api;
+    pub fn new(api: &ApiSettings) -> Result<Option<Self>, ApiKeyError> {
         if !api.is_on() {
             return Ok(None);
         }
-        if api.listen == ApiListen::Admin && settings.admin.listen.is_empty() {
-            return Err(ApiKeyError::NoListener);
+        if let Some(setting) = api.zero() {
+            return Err(ApiKeyError::Zero { setting });
         }
         Ok(Some(Keys::of(api)?))
     }
@@ -159,7 +164,7 @@ impl Key {
 
 #[cfg(test)]
 mod tests {
-    use watchfire::ApiKey;
+    use crate::settings::ApiKey;
 
     use super::*;
 
@@ -223,16 +228,5 @@ mod tests {
         }
         let short = keys("short", Vec::new()).unwrap_err();
         assert_eq!(short, ApiKeyError::Short { name: NAME_OF_SHORT_FORM.into() });
-    }
-
-    #[test]
-    fn the_api_needs_a_listener() {
-        let mut settings = Settings::default();
-        settings.admin.listen = Vec::new();
-        assert!(Keys::new(&settings).unwrap().is_none());
-        settings.api.key = ONE.into();
-        assert!(Keys::new(&settings).unwrap().is_some());
-        settings.api.listen = ApiListen::Admin;
-        assert_eq!(Keys::new(&settings).unwrap_err(), ApiKeyError::NoListener);
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! ```
 //! use watchfire::{Server, Settings};
-//! use watchfire_api::Api;
+//! use watchfire_api::{Api, ApiSettings};
 //!
 //! let mut settings = Settings::default();
 //! settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
-//! settings.api.key = "a-secret-of-sixteen-bytes".into();
+//! settings.section_mut::<ApiSettings>().key = "a-secret-of-sixteen-bytes".into();
 //! let server = Server::new(settings).with(Api::new()).start().unwrap();
 //! ```
 //!
@@ -29,6 +29,8 @@ mod publish;
 mod question;
 mod repeats;
 mod requests;
+mod settings;
 
 pub use self::feature::Api;
 pub use self::keys::ApiKeyError;
+pub use self::settings::{ApiKey, ApiListen, ApiScope, ApiSettings};

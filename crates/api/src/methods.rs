@@ -8,7 +8,6 @@ use std::pin::Pin;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use watchfire::ApiScope;
 
 use super::error::{CallError, Code};
 use super::names::check_id;
@@ -16,6 +15,7 @@ use super::params::{parse, whole_number};
 use super::processes::Processes;
 use super::publish::PublishMethod;
 use super::question::{PresenceCounts, ProcessInfo, Question, summed};
+use super::settings::ApiScope;
 
 /// The entries in one answer of `history` and `topics`.
 const LIMIT_DEFAULT: u32 = 100;

@@ -71,8 +71,8 @@ pub enum TlsStartError {
 pub struct ServerAddresses<'a> {
     /// `server.public_url`; empty if it is not set.
     pub public_url: &'a str,
-    /// The domain whose subdomains are hosts of this server, too; empty without sites.
-    pub sites_domain: &'a str,
+    /// The domains whose subdomains are hosts of this server, too.
+    pub domains: &'a [String],
     /// The first address of `server.listen`.
     pub listen: Option<SocketAddr>,
     /// Whether several processes share the addresses.

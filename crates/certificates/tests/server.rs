@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tungstenite::Message;
 use watchfire::{RunningServer, Server, Settings, StartError, TlsStartError};
+use watchfire_operator::AdminSettings;
 
 /// A timeout that is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -39,7 +40,7 @@ impl Folder {
         let mut settings = Settings::default();
         settings.server.listen = vec![local];
         settings.server.shards = 2;
-        settings.admin.listen = vec![local];
+        settings.section_mut::<AdminSettings>().listen = vec![local];
         settings.tls.cert = self.0.join("cert.pem");
         settings.tls.key = self.0.join("key.pem");
         settings.tls.redirect_listen = vec![local];
@@ -213,7 +214,8 @@ fn a_start_that_fails_inside_a_runtime_is_an_error() {
     let mut settings = folder.settings();
     settings.server.listen = vec![taken.local_addr().unwrap()];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let error = runtime.block_on(async { Server::new(settings).start().map(drop).unwrap_err() });
+    let server = Server::new(settings).with(watchfire_operator::Operator::new());
+    let error = runtime.block_on(async { server.start().map(drop).unwrap_err() });
     assert!(matches!(error, StartError::Sockets(_)), "{error}");
 }
 

@@ -4,10 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use watchfire::feature::{Feature as _, SectionType};
 use watchfire::{Layers, Server, Settings, Started};
 use watchfire_api::Api;
-use watchfire_operator::Operator;
-use watchfire_pages::Pages;
+use watchfire_operator::{AdminSettings, Operator};
+use watchfire_pages::{P2pSettings, Pages};
 
 /// Signals, shown below the options.
 const SIGNALS: &str = "Signals:
@@ -95,6 +96,11 @@ fn program_server(settings: Settings) -> Server {
     Server::new(settings).with(Pages::new()).with(Operator::new()).with(Api::new())
 }
 
+/// The sections of the settings that these features read, in the order of the settings file.
+fn sections_of_features() -> Vec<SectionType> {
+    [Pages::new().sections(), Operator::new().sections(), Api::new().sections()].concat()
+}
+
 /// The number of processes; 0 for `auto`.
 fn processes(text: &str) -> Result<u16, String> {
     match text {
@@ -107,7 +113,8 @@ fn processes(text: &str) -> Result<u16, String> {
 /// Shows what a server with these settings would do.
 fn check(settings: Settings) -> anyhow::Result<()> {
     watchfire::raise_open_file_limit().context("cannot raise the open-file limit")?;
-    let Settings { server, tls, p2p, admin, .. } = &settings;
+    let Settings { server, tls, .. } = &settings;
+    let (p2p, admin) = (settings.section::<P2pSettings>(), settings.section::<AdminSettings>());
     let is_on = |on| if on { "on" } else { "off" };
     let mut lines: Vec<String> = links(&server.listen, tls.is_on())
         .into_iter()
@@ -134,7 +141,7 @@ fn check(settings: Settings) -> anyhow::Result<()> {
 
 /// The settings of a server from the defaults, a settings file and the environment.
 pub fn layers_of(config: Option<&Path>) -> anyhow::Result<Layers> {
-    let mut layers = Layers::new();
+    let mut layers = Layers::new().with(sections_of_features());
     // Hosting platforms name the port in this variable, and expect the server on every interface.
     if let Ok(port) = std::env::var("PORT") {
         layers.assign("PORT", &format!("server.listen=0.0.0.0:{port}"))?;
@@ -200,6 +207,8 @@ fn link(address: SocketAddr, is_encrypted: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use watchfire_settings::{AllSettings, documents};
+
     use super::*;
 
     #[test]
@@ -217,5 +226,45 @@ mod tests {
         let addresses = addresses.map(|address| address.parse().unwrap());
         let expected = ["http://localhost:4000", "http://192.0.2.1:4000"];
         assert_eq!(links(&addresses, false), expected);
+    }
+
+    /// All sections of this program. Those of features stand before the limits.
+    fn all_sections() -> Vec<SectionType> {
+        let mut sections = <Settings as AllSettings>::own_sections();
+        let limits = sections.iter().position(|section| section.name() == "limits");
+        let at = limits.expect("the server has limits");
+        sections.splice(at..at, sections_of_features());
+        sections
+    }
+
+    /// Compares a file of the repository, or writes it.
+    #[track_caller]
+    fn check_file(path: &str, expected: &str) {
+        let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+        if std::env::var_os("WATCHFIRE_WRITE").is_some() {
+            std::fs::write(&path, expected).expect("the file is written");
+        }
+        let written = std::fs::read_to_string(&path).expect("the file is there");
+        let hint = "WATCHFIRE_WRITE=1 cargo test -p watchfire-cli generated writes it";
+        assert!(
+            written == expected,
+            "{} differs from the table of settings; {hint}",
+            path.display()
+        );
+    }
+
+    #[test]
+    fn the_generated_example_file_has_every_setting_with_its_effect_and_default() {
+        let example = documents::example(&all_sections());
+        check_file("config.example.toml", &example);
+        let mut layers = Layers::new().with(sections_of_features());
+        let defaults = layers.print();
+        layers.text("example", &example).expect("the example file parses");
+        assert_eq!(layers.print(), defaults.replace("  # default", "  # example"));
+    }
+
+    #[test]
+    fn the_generated_reference_has_every_setting_and_every_limit() {
+        check_file("docs/reference/settings.md", &documents::reference(&all_sections()));
     }
 }

@@ -1,6 +1,6 @@
 //! The operator's view of a server, as a feature: [`Operator`].
 
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
@@ -11,7 +11,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use watchfire::feature::{
     ClusterPart, Feature, FeatureError, Foundation, Gate, MetricWriter, Part, PartLink, PartName,
-    Running, Started, Verdict, refuse_call as refuse,
+    Running, SectionType, Started, Verdict, refuse_call as refuse,
 };
 use watchfire::internal::{log_requests, state_file};
 use watchfire::{LogSettings, Settings};
@@ -20,10 +20,11 @@ use watchfire_sockets::RequestHead;
 use super::FORMAT;
 use super::access::Access;
 use super::denied_addresses::DeniedAddresses;
-use super::listener::{AdminServer, check_listen, open_listeners};
+use super::listener::{AdminServer, check, open_listeners};
 use super::metrics_page::MetricsPage;
 use super::profiles::ProfileCalls;
 use super::recorder::RecorderThread;
+use super::settings::AdminSettings;
 use super::troubles::TroubleMetrics;
 use super::view::{OperatorParts, OperatorView};
 
@@ -37,11 +38,11 @@ const HISTORY_FILE: &str = "operator-history";
 ///
 /// ```
 /// use watchfire::{Server, Settings};
-/// use watchfire_operator::Operator;
+/// use watchfire_operator::{AdminSettings, Operator};
 ///
 /// let mut settings = Settings::default();
 /// settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
-/// settings.admin.listen = vec!["127.0.0.1:0".parse().unwrap()];
+/// settings.section_mut::<AdminSettings>().listen = vec!["127.0.0.1:0".parse().unwrap()];
 /// let server = Server::new(settings).with(Operator::new()).start().unwrap();
 /// assert_eq!(server.addresses_of("operator").len(), 1);
 /// ```
@@ -60,8 +61,20 @@ impl Feature for Operator {
         NAME
     }
 
+    fn sections(&self) -> Vec<SectionType> {
+        vec![SectionType::of::<AdminSettings>()]
+    }
+
+    fn addresses(&self, settings: &Settings) -> Vec<SocketAddr> {
+        settings.section::<AdminSettings>().listen
+    }
+
+    fn serves_operator(&self, settings: &Settings) -> bool {
+        !self.addresses(settings).is_empty()
+    }
+
     fn check(&self, settings: &Settings) -> Result<Vec<String>, FeatureError> {
-        check_listen(&settings.admin)?;
+        check(&settings.section())?;
         Ok(Vec::new())
     }
 
@@ -70,11 +83,12 @@ impl Feature for Operator {
         settings: &Settings,
         is_successor: bool,
     ) -> Result<Vec<TcpListener>, FeatureError> {
-        Ok(open_listeners(&settings.admin, is_successor)?)
+        Ok(open_listeners(&settings.section(), is_successor)?)
     }
 
     fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
         let Foundation { settings, cluster, .. } = foundation;
+        let AdminSettings { token, .. } = settings.section();
         let link = |name| PartLink::new(cluster, PartName::new(name, FORMAT));
         let metrics_page = Arc::new(MetricsPage::new(link("metrics")));
         let denied = Arc::new(DeniedAddresses::new(link("denied_addresses")));
@@ -95,7 +109,7 @@ impl Feature for Operator {
             troubles,
             view: Arc::new(view),
             profiles: Arc::new(ProfileCalls::new(link("profiles"))),
-            access: Arc::new(Access::new(&settings.admin.token, foundation.metrics)),
+            access: Arc::new(Access::new(&token, foundation.metrics)),
             log: settings.log.clone(),
             listeners: Mutex::new(foundation.take_listeners()),
             routes: OnceLock::new(),
@@ -194,8 +208,8 @@ impl Part for OperatorPart {
         let server = AdminServer::start(listeners, router.clone(), &self.access, *serves_api)?;
         let recorder = match records {
             true => {
-                let file = &started.settings.admin.history_file;
-                let file = state_file(file, HISTORY_FILE);
+                let AdminSettings { history_file, .. } = started.settings.section();
+                let file = state_file(&history_file, HISTORY_FILE);
                 let started = RecorderThread::start(self.view.clone(), file);
                 Some(started.map_err(|error| format!("cannot start a thread: {error}"))?)
             }

@@ -2,11 +2,11 @@
 //!
 //! ```
 //! use watchfire::{Server, Settings};
-//! use watchfire_operator::Operator;
+//! use watchfire_operator::{AdminSettings, Operator};
 //!
 //! let mut settings = Settings::default();
 //! settings.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
-//! settings.admin.listen = vec!["127.0.0.1:0".parse().unwrap()];
+//! settings.section_mut::<AdminSettings>().listen = vec!["127.0.0.1:0".parse().unwrap()];
 //! let server = Server::new(settings).with(Operator::new()).start().unwrap();
 //! ```
 //!
@@ -35,6 +35,7 @@ mod record;
 mod recorded;
 mod recorder;
 mod routes;
+mod settings;
 mod troubles;
 mod view;
 
@@ -48,6 +49,7 @@ pub use self::listener::AdminError;
 use self::metrics_page::MetricsPage;
 #[cfg(feature = "profiles")]
 pub use self::profiles::{CpuProfile, Profile, ProfileError};
+pub use self::settings::AdminSettings;
 
 fn routes(metrics_page: Arc<MetricsPage>, calls: Router) -> Router {
     let routes = page::routes().merge(metrics_page.routes()).merge(calls);

@@ -16,11 +16,12 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use watchfire::AdminSettings;
+use watchfire::internal::TOKEN_BYTES_MIN;
 use watchfire_sockets::small_listener::{self, serve_latest};
 
 use super::access::Access;
 use super::guard::{Guard, LocalAddress, guard};
+use super::settings::AdminSettings;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -45,18 +46,22 @@ pub enum AdminError {
     )]
     Listen { address: SocketAddr, source: io::Error },
     #[error(
-        "cannot listen on {address} of admin.listen: other machines can reach it and there is no admin.token; set a token of at least {} bytes, or listen on a loopback address such as 127.0.0.1:{}",
-        watchfire::internal::TOKEN_BYTES_MIN,
+        "cannot listen on {address} of admin.listen: other machines can reach it and there is no admin.token; set a token of at least {TOKEN_BYTES_MIN} bytes, or listen on a loopback address such as 127.0.0.1:{}",
         address.port()
     )]
     NoToken { address: SocketAddr },
+    #[error("cannot use admin.token: it must have at least {TOKEN_BYTES_MIN} bytes")]
+    ShortToken,
     /// An inherited descriptor, a thread or an event loop.
     #[error("cannot start the admin listener: {0}")]
     System(#[from] io::Error),
 }
 
-/// Checks `admin.listen` without opening anything.
-pub(crate) fn check_listen(settings: &AdminSettings) -> Result<(), AdminError> {
+/// Checks the settings without opening anything.
+pub(crate) fn check(settings: &AdminSettings) -> Result<(), AdminError> {
+    if (1..TOKEN_BYTES_MIN).contains(&settings.token.len()) {
+        return Err(AdminError::ShortToken);
+    }
     let is_open = |address: &&SocketAddr| !address.ip().is_loopback();
     match settings.listen.iter().find(is_open) {
         Some(&address) if settings.token.is_empty() => Err(AdminError::NoToken { address }),
@@ -72,7 +77,7 @@ pub(crate) fn open_listeners(
     settings: &AdminSettings,
     is_successor: bool,
 ) -> Result<Vec<TcpListener>, AdminError> {
-    check_listen(settings)?;
+    check(settings)?;
     let is_default = settings.listen == AdminSettings::default().listen;
     let mut listeners = Vec::new();
     for &address in &settings.listen {

@@ -19,7 +19,6 @@ fn start_server(change: impl FnOnce(&mut Settings)) -> (RunningServer, ServerUrl
     let mut settings = Settings::default();
     settings.server.listen = vec!["127.0.0.1:0".parse().expect("an address")];
     settings.server.shards = 2;
-    settings.admin.listen.clear();
     settings.server.drain_period = Duration::from_millis(100);
     change(&mut settings);
     let server = Server::new(settings)

@@ -8,11 +8,11 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
+use watchfire::Settings;
 use watchfire::feature::{
     ClusterPart, Feature, FeatureError, Foundation, Gate, MetricSource, MetricWriter, Metrics,
-    OwnClientKey, Part, PartLink, Running, Started, TokenKey, Verdict, section_limits,
+    OwnClientKey, Part, PartLink, Running, SectionType, Started, TokenKey, Verdict, section_limits,
 };
-use watchfire::{P2pSettings, Settings};
 use watchfire_sockets::RequestHead;
 
 use crate::format::part_name;
@@ -22,6 +22,7 @@ use crate::page::{
     ReplicatedPages,
 };
 use crate::rooms::RoomFeature;
+use crate::settings::{P2pSettings, PageSettings, SitesSettings, StunSettings};
 use crate::sites::{self, RequestTarget, SiteHosts, SiteShell, SitesError, restrict_site_hosts};
 use crate::sprites::SpriteFeature;
 use crate::stun::{self, Announced, StunError, StunMetrics};
@@ -39,6 +40,9 @@ pub enum PagesError {
     Gateway(#[from] GatewayError),
     #[error("pages.deny_file: {0}")]
     DenyFile(#[from] DenyFileError),
+    /// `pages.report` is not an address that a browser can open.
+    #[error("cannot use pages.report {report:?}: it must begin with https://, http:// or mailto:")]
+    Report { report: String },
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }
@@ -60,6 +64,21 @@ impl Feature for Pages {
         "pages"
     }
 
+    fn sections(&self) -> Vec<SectionType> {
+        vec![
+            SectionType::of::<StunSettings>(),
+            SectionType::of::<SitesSettings>(),
+            SectionType::of::<P2pSettings>(),
+            SectionType::of::<PageSettings>(),
+        ]
+    }
+
+    /// The domain of sites.
+    fn domain(&self, settings: &Settings) -> Option<String> {
+        let SitesSettings { domain, .. } = settings.section();
+        Some(domain).filter(|domain| !domain.is_empty())
+    }
+
     fn check(&self, settings: &Settings) -> Result<Vec<String>, FeatureError> {
         Ok(vec![check(settings)?])
     }
@@ -71,11 +90,21 @@ impl Feature for Pages {
 
 /// Checks the settings, without starting anything. Returns what the server would do about STUN.
 fn check(settings: &Settings) -> Result<String, PagesError> {
-    stun::announced(&settings.stun)?;
-    DenyList::open(&settings.pages.deny_file)?;
-    SiteHosts::new(&settings.sites)?;
-    gateway::check(&settings.p2p)?;
-    Ok(stun::describe(&settings.stun, &settings.server.listen))
+    let stun: StunSettings = settings.section();
+    let pages: PageSettings = settings.section();
+    check_report(&pages)?;
+    stun::announced(&stun)?;
+    DenyList::open(&pages.deny_file)?;
+    SiteHosts::new(&settings.section())?;
+    gateway::check(&settings.section())?;
+    Ok(stun::describe(&stun, &settings.server.listen))
+}
+
+fn check_report(settings: &PageSettings) -> Result<(), PagesError> {
+    match settings.report_is_address() {
+        true => Ok(()),
+        false => Err(PagesError::Report { report: settings.report.clone() }),
+    }
 }
 
 /// Builds the parts of pages: the state of pages, and everything that stands on it.
@@ -83,13 +112,16 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     let Foundation { settings, secret, seed, cluster, addresses, metrics, .. } = foundation;
     let sender = Arc::new(foundation.endpoint.clone());
     let link = |name| PartLink::new(cluster, part_name(name));
-    gateway::check_addresses(&settings.p2p)?;
-    let sites = Arc::new(SiteHosts::new(&settings.sites)?);
-    let announced = stun::announced(&settings.stun)?;
-    let deny_list = Arc::new(DenyList::open(&settings.pages.deny_file)?);
+    let p2p: P2pSettings = settings.section();
+    let page_settings: PageSettings = settings.section();
+    check_report(&page_settings)?;
+    gateway::check_addresses(&p2p)?;
+    let sites = Arc::new(SiteHosts::new(&settings.section())?);
+    let announced = stun::announced(&settings.section())?;
+    let deny_list = Arc::new(DenyList::open(&page_settings.deny_file)?);
     // One of several processes has the gateway; the others send it the state of their pages. So
     // do the processes of machines without one: another machine may have it.
-    let has_gateway = settings.p2p.is_on();
+    let has_gateway = p2p.is_on();
     let is_gateway = has_gateway && cluster.is_first_of_machine();
     let may_be_asked = has_gateway || settings.cluster.is_on();
     let availability =
@@ -118,9 +150,9 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
         stun_metrics: StunMetrics::default(),
         metrics: (*metrics).clone(),
         sites,
-        report: settings.pages.report.clone(),
+        report: page_settings.report,
         has_rooms: settings.channels.open_rooms,
-        p2p: p2p(&settings.p2p),
+        p2p: gateway_limits(&p2p),
     };
     let mut parts: Vec<Arc<dyn Part>> = vec![
         Arc::new(services),
@@ -150,7 +182,7 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
         cluster: (*cluster).clone(),
         sender,
         state: Mutex::default(),
-        has_status_page: settings.pages.status_page,
+        has_status_page: page_settings.status_page,
         pages,
         started_at: Instant::now(),
     }));
@@ -235,7 +267,7 @@ impl PageServices {
         let gateway = gateway.map(|(availability, host_metrics)| {
             availability.subscribe();
             Gateway::start(
-                &started.settings.p2p,
+                &started.settings.section(),
                 started.websocket_path.to_owned(),
                 self.own_client_key.clone(),
                 availability,
@@ -255,14 +287,14 @@ impl PageServices {
     }
 
     fn start_stun(&self, started: &Started<'_>) -> Result<Option<stun::Responder>, PagesError> {
-        let Started { settings, addresses, .. } = started;
+        let Started { addresses, is_shared, processes, .. } = *started;
+        let settings: StunSettings = started.settings.section();
         let announced = self.announced.clone();
-        let opened =
-            stun::open(&settings.stun, announced, addresses, started.is_shared, started.processes)?;
+        let opened = stun::open(&settings, announced, addresses, is_shared, processes)?;
         let Some((responder, address)) = opened else { return Ok(None) };
         self.stun_metrics.0.set(responder.counters()).ok();
         let is_local = responder.addresses().iter().all(|at| at.ip().is_loopback());
-        if is_local && settings.stun.announce.is_empty() && started.is_first {
+        if is_local && settings.announce.is_empty() && started.is_first {
             tracing::info!(
                 "STUN is answered on this machine only; for browsers elsewhere, set stun.listen \
                  and stun.announce to a public address"
@@ -308,7 +340,7 @@ impl Gate for SiteHosts {
 }
 
 /// The limits of the gateway; `None` without one.
-fn p2p(settings: &P2pSettings) -> Option<Value> {
+fn gateway_limits(settings: &P2pSettings) -> Option<Value> {
     settings.is_on().then(|| section_limits(settings))
 }
 
@@ -318,10 +350,10 @@ mod tests {
 
     #[test]
     fn every_limit_of_the_gateway_is_listed_when_there_is_one() {
-        let mut settings = Settings::default();
-        settings.p2p.listen = vec!["/ip4/127.0.0.1/tcp/0".parse().unwrap()];
-        let listed = p2p(&settings.p2p).unwrap();
-        for (name, value) in toml::Table::try_from(settings.p2p).unwrap() {
+        let listen = vec!["/ip4/127.0.0.1/tcp/0".to_owned()];
+        let settings = P2pSettings { listen, ..P2pSettings::default() };
+        let listed = gateway_limits(&settings).unwrap();
+        for (name, value) in toml::Table::try_from(settings).unwrap() {
             if value.is_integer() {
                 assert!(listed[&name]["value"].is_u64(), "{name} is not listed");
                 assert!(listed[&name]["when_reached"].is_string(), "{name}");

@@ -65,8 +65,8 @@ pub use crate::metrics::{Counter, CountersBy, MetricSource, MetricWriter, Metric
 pub use crate::own_client::OwnClientKey;
 pub use crate::proxies::TrustedProxies;
 pub use crate::seed::Seed;
-pub use crate::settings::section_limits;
 pub use crate::token::{SlotToken, TokenKey, query_token};
+pub use watchfire_settings::{Section, SectionType, section, section_limits};
 
 /// Why a feature cannot be built or started. Its text names the setting and says what to do.
 pub type FeatureError = Box<dyn Error + Send + Sync>;
@@ -75,6 +75,35 @@ pub type FeatureError = Box<dyn Error + Send + Sync>;
 pub trait Feature {
     /// The name of the feature, different from those of the others.
     fn name(&self) -> &'static str;
+
+    /// The sections of the settings that the feature reads.
+    fn sections(&self) -> Vec<SectionType> {
+        Vec::new()
+    }
+
+    /// The addresses on which the feature listens for itself.
+    fn addresses(&self, _settings: &Settings) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+
+    /// A domain whose subdomains are hosts of this server.
+    fn domain(&self, _settings: &Settings) -> Option<String> {
+        None
+    }
+
+    /// Whether the feature serves the operator's routes of the parts.
+    fn serves_operator(&self, _settings: &Settings) -> bool {
+        false
+    }
+
+    /// Checks what the feature needs of the others. `all` are the features of the server.
+    fn check_beside(
+        &self,
+        _settings: &Settings,
+        _all: &[Box<dyn Feature>],
+    ) -> Result<(), FeatureError> {
+        Ok(())
+    }
 
     /// Checks the settings and the files that they name, without starting anything. Returns what the
     /// feature would do, a line for each part.

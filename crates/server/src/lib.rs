@@ -115,11 +115,10 @@ pub use process::{raise_open_file_limit, stop_signal};
 pub use proxies::NetworkError;
 pub use server::{RunningServer, Server, StartError};
 pub use settings::{
-    AcmeChallenge, AcmeSettings, AdminSettings, ApiKey, ApiListen, ApiScope, ApiSettings,
-    AuthSettings, ByteSize, ChannelRule, ChannelSettings, ClusterSettings, DhtRole, HistoryRule,
-    Hook, HookSettings, JoinRule, Limits, LogFormat, LogSettings, OnFailure, P2pSettings,
-    PageSettings, ProxyHeader, PublishRule, RuleError, ServerSettings, Settings, SitesSettings,
-    SocketSettings, StunSettings, TlsSettings, TraceSettings,
+    AcmeChallenge, AcmeSettings, AuthSettings, ByteSize, ChannelRule, ChannelSettings,
+    ClusterSettings, HistoryRule, Hook, HookSettings, JoinRule, Limits, LogFormat, LogSettings,
+    OnFailure, ProxyHeader, PublishRule, RuleError, ServerSettings, Settings, SocketSettings,
+    TlsSettings, TraceSettings,
 };
 #[cfg(feature = "settings-file")]
 pub use settings::{Layers, SettingsError};

@@ -16,7 +16,7 @@ use crate::multi_process::{
     RunError, Started, is_stop_during_start, process_count, serve_as_worker, supervise_all,
 };
 use crate::restart::{Inherited, Opened, report_ready};
-use crate::server::{ProcessRole, RunningServer, Server, StartError, check_listen, shards};
+use crate::server::{ProcessRole, RunningServer, Server, StartError, shards};
 use crate::settings::Settings;
 use crate::tls;
 
@@ -53,7 +53,7 @@ impl Server {
             Err(error) if is_stop_during_start(&error) => return Ok(()),
             Err(error) => return Err(RunError::JoinSupervisor(error)),
         }
-        check_listen(self.settings())?;
+        self.check_listen()?;
         let inherited = Inherited::receive().map_err(RunError::Inherit)?;
         match process_count(self.settings()) {
             1 => self.run_alone(inherited, stop, started).await,

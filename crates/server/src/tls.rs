@@ -21,15 +21,16 @@ mod built {
     /// on the same addresses. `None`: the settings have no TLS.
     pub fn open(
         settings: &Settings,
+        domains: &[String],
         is_shared: bool,
     ) -> Result<Option<PreparedTls>, TlsStartError> {
-        watchfire_certificates::open(&settings.tls, addresses(settings), is_shared)
+        watchfire_certificates::open(&settings.tls, addresses(settings, domains), is_shared)
     }
 
     /// Checks the settings without starting anything. Returns what the server would do, a line for
     /// each part.
-    pub fn check(settings: &Settings) -> Result<Vec<String>, TlsStartError> {
-        watchfire_certificates::check(&settings.tls, addresses(settings))
+    pub fn check(settings: &Settings, domains: &[String]) -> Result<Vec<String>, TlsStartError> {
+        watchfire_certificates::check(&settings.tls, addresses(settings, domains))
     }
 
     /// Checks that other servers do not listen on `tls.redirect_listen`. Afterwards, the processes
@@ -38,10 +39,10 @@ mod built {
         watchfire_certificates::check_redirect_addresses(&settings.tls)
     }
 
-    fn addresses(settings: &Settings) -> ServerAddresses<'_> {
+    fn addresses<'a>(settings: &'a Settings, domains: &'a [String]) -> ServerAddresses<'a> {
         ServerAddresses {
             public_url: &settings.server.public_url,
-            sites_domain: &settings.sites.domain,
+            domains,
             listen: settings.server.listen.first().copied(),
             has_processes: settings.server.processes != 1,
         }
@@ -85,15 +86,19 @@ mod absent {
         }
     }
 
-    pub fn open(settings: &Settings, _is_shared: bool) -> Result<Option<PreparedTls>, NotBuilt> {
-        check(settings).map(|_| None)
+    pub fn open(
+        settings: &Settings,
+        domains: &[String],
+        _is_shared: bool,
+    ) -> Result<Option<PreparedTls>, NotBuilt> {
+        check(settings, domains).map(|_| None)
     }
 
     pub fn check_redirect_addresses(settings: &Settings) -> Result<(), NotBuilt> {
-        check(settings).map(|_| ())
+        check(settings, &[]).map(|_| ())
     }
 
-    pub fn check(settings: &Settings) -> Result<Vec<String>, NotBuilt> {
+    pub fn check(settings: &Settings, _domains: &[String]) -> Result<Vec<String>, NotBuilt> {
         match settings.tls.is_on() || !settings.tls.redirect_listen.is_empty() {
             true => Err(NotBuilt { setting: "tls", feature: "tls" }),
             false => Ok(Vec::new()),
@@ -109,13 +114,13 @@ mod tests {
     #[test]
     fn a_program_without_the_feature_refuses_the_settings_of_tls() {
         let mut settings = Settings::default();
-        assert_eq!(check(&settings), Ok(Vec::new()));
+        assert_eq!(check(&settings, &[]), Ok(Vec::new()));
         settings.tls.redirect_listen = vec!["127.0.0.1:80".parse().unwrap()];
-        let error = check(&settings).unwrap_err().to_string();
+        let error = check(&settings, &[]).unwrap_err().to_string();
         assert!(error.starts_with("cannot use tls: "), "{error}");
         assert!(error.contains("without the feature \"tls\""), "{error}");
         settings.tls.redirect_listen.clear();
         settings.tls.cert = "cert.pem".into();
-        assert!(check(&settings).is_err());
+        assert!(check(&settings, &[]).is_err());
     }
 }

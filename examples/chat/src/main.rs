@@ -12,8 +12,8 @@ use watchfire::{
     Channel, ChannelRule, Connected, Crash, HandleIn, HistoryRule, JoinRule, Joined, Outcome,
     Payload, PublishRule, Refusal, Refused, Reply, Server, Settings, Socket, Started,
 };
-use watchfire_api::Api;
-use watchfire_operator::Operator;
+use watchfire_api::{Api, ApiSettings};
+use watchfire_operator::{AdminSettings, Operator};
 
 /// `rooms:*`: anyone may join.
 struct Rooms;
@@ -92,7 +92,8 @@ async fn main() -> anyhow::Result<()> {
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))];
     // A free port: several of these servers may run at the same time.
-    settings.admin.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
+    settings.section_mut::<AdminSettings>().listen =
+        vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
     if let Some(processes) = arguments.next() {
         let number = processes.parse();
         settings.server.processes =
@@ -107,7 +108,7 @@ async fn main() -> anyhow::Result<()> {
         hooks: Vec::new(),
         history: Some(HistoryRule::default()),
     }];
-    settings.api.key = std::env::var("CHAT_API_KEY").unwrap_or_default();
+    settings.section_mut::<ApiSettings>().key = std::env::var("CHAT_API_KEY").unwrap_or_default();
     let server = Server::new(settings)
         .with(Operator::new())
         .with(Api::new())

@@ -4,11 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use axum::{Router, routing::get};
+use serde::{Deserialize, Serialize};
 use watchfire::feature::{
     ClusterPart, Feature, FeatureError, Foundation, MetricWriter, NodeId, Part, PartLink, PartName,
-    Registry,
+    Registry, SectionType, section,
 };
 use watchfire::{Channel, HandleIn, Joined, Outcome, Payload, Refusal, Socket};
+
+section! {
+    "greetings";
+    /// The page about greetings.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct GreetingSettings {
+        /// The text after the number of greetings.
+        text: String = "greetings".into();
+    }
+}
 
 /// Counts the greetings of all processes. Clients greet by joining the topic `greetings`.
 pub struct Greetings;
@@ -18,14 +29,21 @@ impl Feature for Greetings {
         "greetings"
     }
 
+    fn sections(&self) -> Vec<SectionType> {
+        vec![SectionType::of::<GreetingSettings>()]
+    }
+
     fn build(&self, foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, FeatureError> {
         let link = PartLink::new(foundation.cluster, PartName::new("greetings", 1));
-        Ok(vec![Arc::new(Counted { link, here: AtomicU64::new(0), elsewhere: AtomicU64::new(0) })])
+        let GreetingSettings { text } = foundation.settings.section();
+        let (here, elsewhere) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(vec![Arc::new(Counted { link, text, here, elsewhere })])
     }
 }
 
 struct Counted {
     link: PartLink,
+    text: String,
     here: AtomicU64,
     elsewhere: AtomicU64,
 }
@@ -36,9 +54,11 @@ impl Part for Counted {
     }
 
     fn routes(self: Arc<Self>) -> Router {
-        let count =
-            async move || (self.here.load(Relaxed) + self.elsewhere.load(Relaxed)).to_string();
-        Router::new().route("/greetings", get(count))
+        let show = async move || {
+            let count = self.here.load(Relaxed) + self.elsewhere.load(Relaxed);
+            format!("{count} {}", self.text)
+        };
+        Router::new().route("/greetings", get(show))
     }
 
     fn write_metrics(&self, writer: &mut MetricWriter) {

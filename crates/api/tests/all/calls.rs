@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
-use watchfire::{ApiListen, RunningServer, Server, StartError};
-use watchfire_api::ApiKeyError;
+use watchfire::{RunningServer, Server, StartError};
+use watchfire_api::{Api, ApiKeyError, ApiListen, ApiSettings};
+use watchfire_operator::AdminSettings;
 
-use crate::support::{Client, admin_address, get, http, http_to, metric, settings};
+use crate::support::{
+    Client, admin_address, get, http, http_to, metric, settings, settings_without_operator,
+};
 use crate::{
     KEY, READER, api_settings, application, call, call_with, client, message, ok, parse, request,
     start,
@@ -122,7 +125,7 @@ fn without_a_key_there_is_no_api() {
     let server = application(settings()).start().expect("the server starts");
     assert_eq!(call(&server, "info", &json!({})).status, 404);
     let mut short = settings();
-    short.api.key = "short".into();
+    short.section_mut::<ApiSettings>().key = "short".into();
     let error = application(short.clone()).start().err().expect("the server does not start");
     assert!(matches!(error.of_feature(), Some(ApiKeyError::Short { .. })), "{error:?}");
     let error = application(short).check().expect_err("the check finds it, too");
@@ -131,10 +134,12 @@ fn without_a_key_there_is_no_api() {
 
 #[test]
 fn a_server_that_was_not_given_the_feature_refuses_its_keys() {
-    let text = "cannot use the keys of [api]: this server has no feature \"api\"";
-    let error = Server::new(api_settings()).start().err().expect("the server does not start");
-    assert!(matches!(error, StartError::NoFeature { feature: "api", .. }), "{error:?}");
-    let error = Server::new(api_settings()).check().unwrap_err().to_string();
+    let text = "cannot use the section [api]: no feature of this server reads it";
+    let mut settings = settings_without_operator();
+    settings.section_mut::<ApiSettings>().key = KEY.into();
+    let error = Server::new(settings.clone()).start().err().expect("the server does not start");
+    assert!(matches!(error, StartError::Unread { feature: "watchfire-api", .. }), "{error:?}");
+    let error = Server::new(settings).check().unwrap_err().to_string();
     assert!(error.starts_with(text), "{error}");
 }
 
@@ -151,9 +156,9 @@ fn the_limits_are_listed_while_there_is_a_key() {
 #[test]
 fn the_admin_listener_serves_the_api_instead_if_the_settings_say_so() {
     let mut settings = api_settings();
-    settings.api.listen = ApiListen::Admin;
-    settings.admin.listen = vec![SocketAddr::from(([0, 0, 0, 0], 0))];
-    settings.admin.token = "a token of the operator".into();
+    settings.section_mut::<ApiSettings>().listen = ApiListen::Admin;
+    settings.section_mut::<AdminSettings>().listen = vec![SocketAddr::from(([0, 0, 0, 0], 0))];
+    settings.section_mut::<AdminSettings>().token = "a token of the operator".into();
     let server = application(settings).start().expect("the server starts");
     assert_eq!(call(&server, "info", &json!({})).status, 404, "the public port");
     let address = SocketAddr::from(([127, 0, 0, 1], admin_address(&server).port()));
@@ -165,6 +170,21 @@ fn the_admin_listener_serves_the_api_instead_if_the_settings_say_so() {
     assert_eq!(of("a token of the operator").code(), "unauthorized", "it is no key of the API");
     let line = format!("authorization: Bearer {KEY}");
     assert_eq!(parse(&http_to(address, &request("/metrics", &[&line], ""))).status, 401);
+}
+
+#[test]
+fn an_api_for_the_operators_listener_needs_a_feature_that_has_one() {
+    let mut settings = api_settings();
+    settings.section_mut::<ApiSettings>().listen = ApiListen::Admin;
+    assert!(application(settings.clone()).check().is_ok());
+    settings.section_mut::<AdminSettings>().listen.clear();
+    let closed = application(settings).start().err().expect("there is no listener");
+    assert!(matches!(closed.of_feature(), Some(ApiKeyError::NoListener)), "{closed:?}");
+    let mut without = settings_without_operator();
+    without.section_mut::<ApiSettings>().key = KEY.into();
+    without.section_mut::<ApiSettings>().listen = ApiListen::Admin;
+    let missing = Server::new(without).with(Api::new()).check().unwrap_err();
+    assert_eq!(missing.to_string(), closed.to_string());
 }
 
 #[test]
@@ -203,7 +223,7 @@ fn a_repeat_with_the_same_idempotency_key_publishes_nothing() {
 #[test]
 fn a_full_store_of_answers_refuses_new_keys() {
     let mut settings = api_settings();
-    settings.api.idempotency_keys_max = 1;
+    settings.section_mut::<ApiSettings>().idempotency_keys_max = 1;
     let server = application(settings).start().expect("the server starts");
     let once = |key: &str| {
         let line = format!("idempotency-key: {key}");
@@ -220,7 +240,7 @@ fn a_full_store_of_answers_refuses_new_keys() {
 #[test]
 fn bodies_are_bounded_and_must_say_their_type() {
     let mut settings = api_settings();
-    settings.api.body_bytes_max = 200;
+    settings.section_mut::<ApiSettings>().body_bytes_max = 200;
     let server = application(settings).start().expect("the server starts");
     let long = json!({ "topic": "t", "event": "e", "payload": { "p": "p".repeat(200) } });
     let refused = call(&server, "publish", &long);

@@ -15,8 +15,9 @@ use watchfire::{
     Channel, ChannelRule, HandleIn, HistoryRule, JoinRule, Joined, Outcome, Payload, PublishRule,
     Refusal, RunningServer, Server, Settings, Socket,
 };
-use watchfire_api::Api;
+use watchfire_api::{Api, ApiSettings};
 use watchfire_cluster::bus::LocalBus;
+use watchfire_operator::{AdminSettings, Operator};
 
 use crate::support::{self, Client};
 use crate::{KEY, ok};
@@ -120,14 +121,15 @@ fn base() -> Config {
     let mut settings = support::settings();
     settings.server.shards = 1;
     settings.channels.rules = vec![rule("news:*", None)];
-    settings.api.key = KEY.into();
+    settings.section_mut::<ApiSettings>().key = KEY.into();
     // Only a sign that there are other machines: the test links them itself.
     settings.cluster.nats = vec!["nats://127.0.0.1:4222".into()];
     Config { settings, has_notes: true }
 }
 
 fn start(node: u16, config: &Config) -> Machine {
-    let server = Server::new(config.settings.clone()).with(Api::new()).channel("rooms:*", Rooms);
+    let server = Server::new(config.settings.clone()).with(Operator::new()).with(Api::new());
+    let server = server.channel("rooms:*", Rooms);
     let server = if config.has_notes { server.with(Notes) } else { server };
     let node = NodeId(node);
     let (server, bus) = server.start_on_bus(node, SECRET).expect("the machine starts");
@@ -210,7 +212,7 @@ fn changes() -> Vec<(&'static str, Config)> {
         ("history for a rule", changed),
         ("a rule with history before another", before),
         ("one more rule", change(|config| config.settings.channels.rules.push(rule("x:*", None)))),
-        ("no HTTP API", change(|config| config.settings.api.key.clear())),
+        ("no HTTP API", change(|config| config.settings.section_mut::<ApiSettings>().key.clear())),
         ("no notes", change(|config| config.has_notes = false)),
         ("open rooms", change(|config| config.settings.channels.open_rooms = true)),
         ("event loops", change(|config| config.settings.server.shards = 2)),
@@ -242,7 +244,12 @@ fn changes() -> Vec<(&'static str, Config)> {
             }),
         ),
         ("log", change(|config| config.settings.log.request_paths = vec!["/api".into()])),
-        ("operator", change(|config| config.settings.admin.token = "0123456789abcdef".into())),
+        (
+            "operator",
+            change(|config| {
+                config.settings.section_mut::<AdminSettings>().token = "0123456789abcdef".into();
+            }),
+        ),
     ]
 }
 
@@ -273,7 +280,7 @@ fn a_setting_that_changes_on_one_machine_after_the_other_loses_no_message() {
 #[test]
 fn a_machine_without_the_http_api_answers_the_calls_of_one_that_has_it() {
     let mut without = base();
-    without.settings.api.key.clear();
+    without.settings.section_mut::<ApiSettings>().key.clear();
     let (one, other) = (start(0, &base()), start(1, &without));
     link(&one, &other);
     let _client = join(&other, "news:1", json!({}));

@@ -9,10 +9,10 @@ mod differing_machines;
 
 use serde_json::{Value, json};
 use watchfire::{
-    ApiKey, ApiScope, Channel, ChannelRule, Connected, HandleIn, HistoryRule, JoinRule, Joined,
-    Outcome, Payload, PublishRule, Refusal, Reply, RunningServer, Server, Settings, Socket,
+    Channel, ChannelRule, Connected, HandleIn, HistoryRule, JoinRule, Joined, Outcome, Payload,
+    PublishRule, Refusal, Reply, RunningServer, Server, Settings, Socket,
 };
-use watchfire_api::Api;
+use watchfire_api::{Api, ApiKey, ApiScope, ApiSettings};
 use watchfire_operator::Operator;
 
 use support::{Client, http, settings};
@@ -51,7 +51,7 @@ impl Channel for Rooms {
 
 fn api_settings() -> Settings {
     let mut settings = settings();
-    settings.api.key = KEY.into();
+    settings.section_mut::<ApiSettings>().key = KEY.into();
     settings.channels.rules = vec![ChannelRule {
         pattern: "news:*".into(),
         join: JoinRule::Anyone,
@@ -61,7 +61,8 @@ fn api_settings() -> Settings {
         history: Some(HistoryRule::default()),
     }];
     let scopes = vec![ApiScope::Presence, ApiScope::Info];
-    settings.api.keys = vec![ApiKey { key: READER.into(), name: "reader".into(), scopes }];
+    settings.section_mut::<ApiSettings>().keys =
+        vec![ApiKey { key: READER.into(), name: "reader".into(), scopes }];
     settings
 }
 

@@ -30,8 +30,8 @@ pub(crate) struct RedirectRules {
     /// The host of `server.public_url`.
     public_host: Option<String>,
     acme_domains: Option<Vec<String>>,
-    /// The domain of sites; its subdomains are hosts of this server.
-    sites: Option<String>,
+    /// Their subdomains are hosts of this server.
+    domains: Vec<String>,
     /// The port of an `https` `server.public_url`. `None`: the port of the first listener.
     public_port: Option<u16>,
     /// For the answers to HTTP-01.
@@ -49,12 +49,11 @@ impl RedirectRules {
         let hosts = public_host.iter().chain(acme_domains.iter().flatten()).cloned().collect();
         let is_https = |url: &Uri| url.scheme_str() == Some("https");
         let public_port = public.filter(is_https).map(|url| url.port_u16().unwrap_or(HTTPS_PORT));
-        let sites = Some(server.sites_domain.to_ascii_lowercase());
         RedirectRules {
             hosts,
             public_host,
             acme_domains,
-            sites: sites.filter(|domain| !domain.is_empty()),
+            domains: server.domains.iter().map(|domain| domain.to_ascii_lowercase()).collect(),
             public_port,
             acme: acme.filter(|acme| acme.challenge() == AcmeChallenge::Http01),
         }
@@ -79,12 +78,12 @@ impl RedirectRules {
     }
 
     fn has_host(&self, host: &str) -> bool {
-        let is_site = |domain: &String| {
+        let is_below = |domain: &String| {
             host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         self.hosts.is_empty()
             || self.hosts.iter().any(|known| known == host)
-            || self.sites.as_ref().is_some_and(is_site)
+            || self.domains.iter().any(is_below)
     }
 }
 
@@ -212,8 +211,9 @@ mod tests {
     use hyper::Request;
 
     fn redirects(public_url: &str, port: u16) -> Redirects {
-        let sites_domain = if public_url.is_empty() { "" } else { "pages.example.net" };
-        let server = ServerAddresses { public_url, sites_domain, ..ServerAddresses::default() };
+        let domains = ["pages.example.net".to_owned()];
+        let domains = if public_url.is_empty() { &[] } else { &domains[..] };
+        let server = ServerAddresses { public_url, domains, ..ServerAddresses::default() };
         let serving = SocketAddr::from(([127, 0, 0, 1], port));
         Redirects::new(RedirectRules::new(server, None), serving)
     }

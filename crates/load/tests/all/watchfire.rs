@@ -10,7 +10,6 @@ fn watchfire() -> RunningServer {
     settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings.server.shards = 2;
     settings.channels.open_rooms = true;
-    settings.admin.listen.clear();
     Server::new(settings).with(watchfire_pages::Pages::new()).start().expect("the server starts")
 }
 

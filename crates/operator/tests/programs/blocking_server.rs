@@ -8,6 +8,7 @@ use watchfire::{
     Channel, Connect, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Server,
     Settings, Socket, stop_signal,
 };
+use watchfire_operator::AdminSettings;
 
 struct Blocking;
 
@@ -45,7 +46,7 @@ fn connect(connect: &Connect<'_>) -> Result<Connected, Refused> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut settings = Settings::default();
     settings.server.listen = vec![([127, 0, 0, 1], 0).into()];
-    settings.admin.listen = vec![([127, 0, 0, 1], 0).into()];
+    settings.section_mut::<AdminSettings>().listen = vec![([127, 0, 0, 1], 0).into()];
     settings.server.processes = std::env::args().nth(1).unwrap_or_default().parse()?;
     // The other event loop of the process continues, so the process does not look dead.
     settings.server.shards = 2;

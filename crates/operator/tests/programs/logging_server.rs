@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
+use watchfire::feature::Feature as _;
 use watchfire::{
     Channel, Connect, Connected, HandleIn, Joined, Layers, LogFormat, Payload, Refusal, Refused,
     Server, Socket, start_logging, stop_signal,
 };
+use watchfire_operator::AdminSettings;
 
 struct Crash;
 
@@ -38,13 +40,13 @@ fn connect(connect: &Connect<'_>) -> Result<Connected, Refused> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut layers = Layers::new();
+    let mut layers = Layers::new().with(watchfire_operator::Operator::new().sections());
     layers.text("arguments", &std::env::args().nth(1).unwrap_or_default())?;
     let mut settings = layers.settings()?;
     settings.log.format = LogFormat::Json;
     settings.server.listen = vec![([127, 0, 0, 1], 0).into()];
     settings.server.drain_period = std::time::Duration::ZERO;
-    settings.admin.listen = vec![([127, 0, 0, 1], 0).into()];
+    settings.section_mut::<AdminSettings>().listen = vec![([127, 0, 0, 1], 0).into()];
     start_logging(&settings.log)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -12,7 +12,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::interval;
 use watchfire::feature::OwnClientKey;
-use watchfire::{DhtRole, P2pSettings};
 use watchfire_content::Cid;
 use watchfire_p2p::{Dht, Host, HostLimits, HostSettings, Multiaddr, StartError, SwarmKeyError};
 use watchfire_sockets::Adopter;
@@ -24,6 +23,7 @@ use super::host_metrics::HostMetrics;
 use super::router::{Direction, GatewayRouter, NewTransfer};
 use super::transfer::{PageTransfer, TransferShared};
 use crate::page::Availability;
+use crate::settings::{DhtRole, P2pSettings};
 
 /// Available pages that are announced to content routing. Further pages are not announced.
 const PROVIDED_MAX: usize = 1024;

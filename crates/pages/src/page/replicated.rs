@@ -26,6 +26,7 @@ use super::deny_list::DenyList;
 use super::messages::Message;
 use super::name::{TOPIC_PREFIX, topic_of};
 use super::peer_json::{KnownPeer, PeerKind, counts_json};
+use crate::settings::PageSettings;
 
 /// Random rings of each page. A peer has at most two neighbours on each.
 const RINGS: usize = 3;
@@ -152,7 +153,8 @@ impl From<&Settings> for PageRules {
             signals_per_second_per_peer: limits.signals_per_second_per_peer.into(),
             ..PageLimits::default()
         };
-        PageRules { limits, quotas, last_available_kept: settings.pages.last_available_kept }
+        let PageSettings { last_available_kept, .. } = settings.section();
+        PageRules { limits, quotas, last_available_kept }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The hosts of sites. Below `localhost`, and below the domain of the settings, each page that is a
 //! folder of web pages has an origin of its own, `<cid>.<domain>`.
 
-use watchfire::SitesSettings;
+use crate::settings::SitesSettings;
 use watchfire_content::Cid;
 
 /// The longest label of a host name, in bytes.

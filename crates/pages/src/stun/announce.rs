@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use watchfire::StunSettings;
 use watchfire::feature::{MetricSource, MetricWriter};
 
 use super::allowance::StunLimits;
 use super::counters::StunCounters;
 use super::responder::{Responder, StartError};
+use crate::settings::StunSettings;
 
 /// Why STUN cannot be answered.
 #[derive(Debug, thiserror::Error)]

@@ -9,7 +9,7 @@ use watchfire::{
     Channel, HandleIn, Joined, Outcome, Payload, Refusal, RunningServer, Server, Settings, Socket,
     StartError,
 };
-use watchfire_operator::AdminError;
+use watchfire_operator::{AdminError, AdminSettings};
 
 use crate::support;
 use crate::support::{Client, admin_address, get, http, http_to, metric, settings};
@@ -45,7 +45,7 @@ fn status(server: &RunningServer, path: &str, headers: &[&str]) -> u16 {
 #[test]
 fn the_public_port_has_neither_metrics_nor_admin_calls() {
     let mut settings = settings();
-    settings.admin.token = TOKEN.into();
+    settings.section_mut::<AdminSettings>().token = TOKEN.into();
     let server = start(settings);
     for path in ["/metrics", "/admin/denied", "/admin", "/metrics/", "//metrics"] {
         let request = format!(
@@ -70,7 +70,7 @@ fn the_public_port_has_neither_metrics_nor_admin_calls() {
 #[test]
 fn an_address_that_other_machines_reach_needs_a_token() {
     let mut open = settings();
-    open.admin.listen = vec![any_address()];
+    open.section_mut::<AdminSettings>().listen = vec![any_address()];
     let error = Server::new(open.clone())
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())
@@ -90,7 +90,7 @@ fn an_address_that_other_machines_reach_needs_a_token() {
         "--check says the same"
     );
 
-    open.admin.token = TOKEN.into();
+    open.section_mut::<AdminSettings>().token = TOKEN.into();
     let server = start(open);
     let (host, token) = ("host: localhost", &format!("authorization: Bearer {TOKEN}"));
     for path in ["/metrics", "/admin/denied", "/nothing"] {
@@ -122,7 +122,7 @@ fn a_website_in_the_operators_browser_gets_nothing() {
 fn an_address_in_use_is_an_error_unless_it_is_the_default() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let mut second = settings();
-    second.admin.listen = vec![taken.local_addr().expect("bound")];
+    second.section_mut::<AdminSettings>().listen = vec![taken.local_addr().expect("bound")];
     let error = Server::new(second)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())
@@ -132,16 +132,16 @@ fn an_address_in_use_is_an_error_unless_it_is_the_default() {
     assert!(matches!(refusal, Some(AdminError::Listen { .. })), "{error:?}");
 
     // The default port may be free, or in use by another program: this test needs it in use.
-    let default = Settings::default().admin.listen;
+    let default = AdminSettings::default().listen;
     let _taken = TcpListener::bind(default[0]);
     let mut unset = settings();
-    unset.admin.listen = default;
+    unset.section_mut::<AdminSettings>().listen = default;
     let server = start(unset);
     assert_eq!(server.addresses_of("operator"), []);
     assert!(get(&server, "/healthz").starts_with("HTTP/1.1 200"));
 
     let mut off = settings();
-    off.admin.listen = Vec::new();
+    off.section_mut::<AdminSettings>().listen = Vec::new();
     assert_eq!(start(off).addresses_of("operator"), []);
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Server, Settings, StartError};
-use watchfire_pages::PagesError;
+use watchfire_operator::{AdminError, AdminSettings};
+use watchfire_pages::{PageSettings, PagesError};
 
 use crate::support;
 use crate::support::{Client, get, http_to, metric, settings};
@@ -32,8 +33,8 @@ impl DenyList {
 
     fn settings(&self) -> Settings {
         let mut settings = settings();
-        settings.pages.deny_file = self.0.clone();
-        settings.admin.token = TOKEN.into();
+        settings.section_mut::<PageSettings>().deny_file = self.0.clone();
+        settings.section_mut::<AdminSettings>().token = TOKEN.into();
         settings
     }
 }
@@ -136,7 +137,7 @@ fn a_call_needs_the_token_and_its_error_gives_the_reason() {
     assert_eq!((status, &body["reason"]), (400, &json!("not a CID")));
 
     let mut without_list = settings();
-    without_list.admin.token = TOKEN.into();
+    without_list.section_mut::<AdminSettings>().token = TOKEN.into();
     let (status, body) = admin(&start(without_list), "PUT", &format!("denied/{CID}"), TOKEN);
     assert_eq!((status, &body["reason"]), (409, &json!("no deny-list")));
 
@@ -157,13 +158,19 @@ fn unsafe_settings_prevent_the_start() {
             .start()
             .err()
     };
-    let missing = with(|settings| settings.pages.deny_file = "/nowhere/denied.txt".into());
+    let missing = with(|settings| {
+        settings.section_mut::<PageSettings>().deny_file = "/nowhere/denied.txt".into()
+    });
     let refusal = missing.as_ref().and_then(StartError::of_feature);
     assert!(matches!(refusal, Some(PagesError::DenyFile(_))), "{missing:?}");
-    let short = with(|settings| settings.admin.token = "guess".into());
-    assert!(matches!(short, Some(StartError::ShortToken)), "{short:?}");
-    let script = with(|settings| settings.pages.report = "javascript:alert(1)".into());
-    assert!(matches!(script, Some(StartError::Report { .. })), "{script:?}");
+    let short = with(|settings| settings.section_mut::<AdminSettings>().token = "guess".into());
+    let refusal = short.as_ref().and_then(StartError::of_feature);
+    assert!(matches!(refusal, Some(AdminError::ShortToken)), "{short:?}");
+    let script = with(|settings| {
+        settings.section_mut::<PageSettings>().report = "javascript:alert(1)".into()
+    });
+    let refusal = script.as_ref().and_then(StartError::of_feature);
+    assert!(matches!(refusal, Some(PagesError::Report { .. })), "{script:?}");
 }
 
 #[test]
@@ -201,7 +208,7 @@ fn the_pages_and_relayed_bytes_of_an_address_are_limited() {
 #[test]
 fn the_reply_says_when_a_page_was_last_available_if_the_settings_allow_it() {
     let mut remembering = settings();
-    remembering.pages.last_available_kept = Duration::from_secs(60);
+    remembering.section_mut::<PageSettings>().last_available_kept = Duration::from_secs(60);
     for (settings, is_remembered) in [(remembering, true), (settings(), false)] {
         let server = start(settings);
         let (mut visitor, mut holder) = (Client::connect(&server), Client::connect(&server));
@@ -219,7 +226,7 @@ fn the_reply_says_when_a_page_was_last_available_if_the_settings_allow_it() {
 #[test]
 fn limits_have_the_address_for_reports() {
     let mut settings = settings();
-    settings.pages.report = "mailto:abuse@example.org?subject={cid}".into();
+    settings.section_mut::<PageSettings>().report = "mailto:abuse@example.org?subject={cid}".into();
     let limits = get(&start(settings), "/limits");
     let body: Value = serde_json::from_str(limits.split_once("\r\n\r\n").unwrap().1).unwrap();
     assert_eq!(body["report"], "mailto:abuse@example.org?subject={cid}");

@@ -10,6 +10,7 @@ use watchfire::{RunningServer, Server};
 use watchfire_content::{Block, Cid, FileBuilder, Profile};
 use watchfire_p2p::{Host, HostSettings};
 use watchfire_page_client::{Have, PageClient, PageClientOptions, PageStatus, ServerUrl};
+use watchfire_pages::P2pSettings;
 use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores, WriteBlocks};
 
 use crate::support::settings;
@@ -27,11 +28,12 @@ fn gateway_addresses(server: &RunningServer) -> Vec<String> {
 fn server(neighbours: &[&RunningServer]) -> RunningServer {
     let mut settings = settings();
     settings.server.shards = 1;
-    settings.p2p.listen = vec!["/ip4/127.0.0.1/tcp/0".parse().expect("an address")];
+    settings.section_mut::<P2pSettings>().listen =
+        vec!["/ip4/127.0.0.1/tcp/0".parse().expect("an address")];
     let addresses = neighbours.iter().flat_map(|server| gateway_addresses(server));
-    settings.p2p.bootstrap =
+    settings.section_mut::<P2pSettings>().bootstrap =
         addresses.map(|address| address.parse().expect("an address")).collect();
-    assert_eq!(settings.p2p.bootstrap.len(), neighbours.len());
+    assert_eq!(settings.section_mut::<P2pSettings>().bootstrap.len(), neighbours.len());
     Server::new(settings)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())

@@ -1,6 +1,7 @@
 //! The HTTP routes of pages.
 
 use watchfire::Server;
+use watchfire_pages::PageSettings;
 
 use crate::server;
 use crate::support::{self, Client, get, settings};
@@ -9,7 +10,7 @@ use crate::support::{self, Client, get, settings};
 fn the_status_page_counts_people_and_pages_if_the_operator_wants_it() {
     assert!(!get(&server(), "/status").contains("Watchfire is up"));
     let mut settings = settings();
-    settings.pages.status_page = true;
+    settings.section_mut::<PageSettings>().status_page = true;
     let server = Server::new(settings)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())

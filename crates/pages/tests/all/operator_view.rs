@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use watchfire::{RunningServer, Server, Settings};
+use watchfire_operator::AdminSettings;
 
 use crate::support;
 use crate::support::{Client, http_to, metric, settings};
@@ -29,7 +30,7 @@ fn rooms() -> Settings {
 
 fn with_token() -> Settings {
     let mut settings = rooms();
-    settings.admin.token = TOKEN.into();
+    settings.section_mut::<AdminSettings>().token = TOKEN.into();
     settings
 }
 
@@ -397,7 +398,7 @@ fn a_restart_shows_the_past() {
     let file = std::env::temp_dir().join(format!("watchfire-view-{}", std::process::id()));
     std::fs::remove_file(&file).ok();
     let mut settings = rooms();
-    settings.admin.history_file = file.clone();
+    settings.section_mut::<AdminSettings>().history_file = file.clone();
     let server = start(settings.clone());
     let mut client = Client::connect(&server);
     client.join("rooms:a", json!({}));
@@ -417,7 +418,7 @@ fn a_restart_shows_the_past() {
 
     // A file that cannot be used costs the past, not the server.
     let mut settings = rooms();
-    settings.admin.history_file = PathBuf::from("/proc/no/such/folder");
+    settings.section_mut::<AdminSettings>().history_file = PathBuf::from("/proc/no/such/folder");
     let server = start(settings);
     read_until(&server, "/admin/state", |state| state["latest"].is_object());
     std::fs::remove_file(&file).ok();

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use watchfire::Server;
-use watchfire_api::Api;
-use watchfire_pages::{Pages, PagesError};
+use watchfire_api::{Api, ApiSettings};
+use watchfire_pages::{P2pSettings, PageSettings, Pages, PagesError, StunSettings};
 
-use crate::support::{Client, metric, settings};
+use crate::support::{Client, metric, settings, settings_without_operator};
 use crate::{server as watchfire, support};
 
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
@@ -257,8 +257,8 @@ fn the_reply_to_a_join_has_the_stun_port_and_stun_answers_there() {
 #[test]
 fn stun_uses_the_addresses_of_the_settings() {
     let mut elsewhere = settings();
-    elsewhere.stun.listen = vec!["[::1]:0".parse().unwrap()];
-    elsewhere.stun.announce = "stun.example.org:3478".into();
+    elsewhere.section_mut::<StunSettings>().listen = vec!["[::1]:0".parse().unwrap()];
+    elsewhere.section_mut::<StunSettings>().announce = "stun.example.org:3478".into();
     let server = Server::new(elsewhere)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())
@@ -268,7 +268,7 @@ fn stun_uses_the_addresses_of_the_settings() {
     assert_eq!(stun, json!({ "host": "stun.example.org", "port": 3478 }));
 
     let mut without = settings();
-    without.stun.enabled = false;
+    without.section_mut::<StunSettings>().enabled = false;
     let server = Server::new(without)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())
@@ -278,7 +278,7 @@ fn stun_uses_the_addresses_of_the_settings() {
     assert!(!support::metrics(&server).contains("watchfire_stun"));
 
     let mut wrong = settings();
-    wrong.stun.announce = "somewhere".into();
+    wrong.section_mut::<StunSettings>().announce = "somewhere".into();
     let error = Server::new(wrong)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())
@@ -289,7 +289,7 @@ fn stun_uses_the_addresses_of_the_settings() {
 
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut blocked = settings();
-    blocked.stun.listen = vec![taken.local_addr().unwrap()];
+    blocked.section_mut::<StunSettings>().listen = vec![taken.local_addr().unwrap()];
     let error = Server::new(blocked)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())
@@ -301,8 +301,8 @@ fn stun_uses_the_addresses_of_the_settings() {
 
 #[test]
 fn a_deny_list_that_cannot_be_read_prevents_the_start() {
-    let mut missing = settings();
-    missing.pages.deny_file = "/nowhere/denied.txt".into();
+    let mut missing = settings_without_operator();
+    missing.section_mut::<PageSettings>().deny_file = "/nowhere/denied.txt".into();
     let error = Server::new(missing).with(Pages::new()).start().err().expect("it does not start");
     let refusal = error.of_feature();
     assert!(matches!(refusal, Some(PagesError::DenyFile(_))), "{error:?}");
@@ -310,8 +310,8 @@ fn a_deny_list_that_cannot_be_read_prevents_the_start() {
 
 #[test]
 fn a_server_with_pages_keeps_its_own_topics() {
-    let mut with_api = settings();
-    with_api.api.key = "a-key-of-the-http-api".into();
+    let mut with_api = settings_without_operator();
+    with_api.section_mut::<ApiSettings>().key = "a-key-of-the-http-api".into();
     let server = Server::new(with_api)
         .with(Pages::new())
         .with(Api::new())
@@ -334,8 +334,8 @@ fn a_server_with_pages_keeps_its_own_topics() {
 
 #[test]
 fn an_address_that_is_none_prevents_the_start_also_without_a_gateway() {
-    let mut announced = settings();
-    announced.p2p.announce = vec!["/ip4/1.2.3/tcp/1".into()];
+    let mut announced = settings_without_operator();
+    announced.section_mut::<P2pSettings>().announce = vec!["/ip4/1.2.3/tcp/1".into()];
     let text = "p2p: cannot use p2p.announce \"/ip4/1.2.3/tcp/1\": write an address such as";
     let server = || Server::new(announced.clone()).with(Pages::new());
     assert!(server().check().unwrap_err().to_string().starts_with(text));

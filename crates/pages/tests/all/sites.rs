@@ -1,7 +1,7 @@
 //! Hosts of sites: they serve the shell and the service worker, and nothing else.
 
 use watchfire::{RunningServer, Server};
-use watchfire_pages::{PagesError, SitesError};
+use watchfire_pages::{PagesError, SitesError, SitesSettings};
 
 use crate::server as watchfire;
 use crate::support::{get, http, metric, settings};
@@ -184,8 +184,8 @@ fn the_app_may_embed_its_sites_and_gets_their_authority() {
 #[test]
 fn a_configured_domain_has_sites_for_its_app() {
     let mut with_domain = settings();
-    with_domain.sites.domain = "pages.example.org".into();
-    with_domain.sites.app = "https://fire.example.net".into();
+    with_domain.section_mut::<SitesSettings>().domain = "pages.example.org".into();
+    with_domain.section_mut::<SitesSettings>().app = "https://fire.example.net".into();
     let server = Server::new(with_domain)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())
@@ -200,7 +200,7 @@ fn a_configured_domain_has_sites_for_its_app() {
     assert!(head.contains("frame-src 'self' *.pages.example.org;"), "{head}");
 
     let mut half = settings();
-    half.sites.domain = "pages.example.org".into();
+    half.section_mut::<SitesSettings>().domain = "pages.example.org".into();
     let error = Server::new(half)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())

@@ -42,7 +42,6 @@ impl Plan {
         settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
         settings.server.shards = 1 + u16::from(rng.once_in(2));
         settings.server.drain_period = Duration::from_millis(20);
-        settings.admin.listen.clear();
         // No timeout ends a client of the model.
         settings.socket.longpoll_window = Duration::from_secs(120);
         settings.socket.idle_timeout = Duration::from_secs(600);

@@ -11,6 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use watchfire_cluster::workers::SuperviseError;
 use watchfire_sockets::LoopPanic;
 
@@ -94,6 +95,8 @@ impl Started {
 #[derive(Serialize, Deserialize)]
 struct StartupData {
     settings: Settings,
+    /// The sections that features read.
+    sections: Map<String, Value>,
     secret: [u8; 32],
     /// The node of the first worker; the others follow it.
     first: u16,

@@ -48,10 +48,11 @@ impl OpenServer {
     ) -> Result<Self, RunError> {
         let mut settings = worker_settings(server.settings(), processes);
         let is_successor = inherited.is_successor();
-        tls::check(&settings).map_err(StartError::Tls)?;
+        tls::check(&settings, &server.domains()).map_err(StartError::Tls)?;
         if !is_successor {
             tls::check_redirect_addresses(&settings).map_err(StartError::Tls)?;
         }
+        server.check_features()?;
         let all_shards = usize::from(settings.server.shards) * processes;
         let Opened { listeners, listen, restarts, predecessor } =
             inherited.open(&settings.server.listen, all_shards)?;
@@ -65,8 +66,10 @@ impl OpenServer {
             None => random_secret().map_err(StartError::NoRandomness)?,
         };
         let shared_listeners = server.listen(is_successor)?;
+        let sections = settings.of_features.to_json().expect("settings have a JSON form");
         let startup_data = StartupData {
             settings,
+            sections,
             secret,
             first: machine.as_ref().map_or(0, |machine| machine.first.0),
             cluster: machine.as_ref().map_or(0, |machine| machine.cluster),

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::Interval;
 use watchfire_cluster::bus::{BusLimits, LocalBus};
 use watchfire_cluster::workers::{Control, HandoffSocket, Link, Order, WorkerSetup};
+use watchfire_settings::Sections;
 use watchfire_sockets::{Listeners, LoopPanic};
 use watchfire_types::NodeId;
 
@@ -124,8 +125,10 @@ fn role(
     buses: Vec<(NodeId, UnixStream)>,
     lost: mpsc::UnboundedSender<NodeId>,
 ) -> Result<ProcessRole, RunError> {
-    let StartupData { settings, addresses, sockets_per_shard, numbered, feature_listeners, .. } =
-        startup_data;
+    let StartupData { mut settings, sections, addresses, feature_listeners, .. } = startup_data;
+    let StartupData { sockets_per_shard, numbered, is_successor, secret, .. } = startup_data;
+    settings.of_features = Sections::from_json(sections, &server.section_types())
+        .map_err(|error| RunError::JoinSupervisor(io::Error::other(error)))?;
     let public = listeners.len().saturating_sub(feature_listeners.iter().sum());
     let of_features = listeners.split_off(public);
     let inherited = Listeners::from_parts(addresses, sockets_per_shard, listeners)
@@ -136,8 +139,8 @@ fn role(
     let (bus, receiving_bus) = (place.bus.clone(), place.bus.clone());
     Ok(ProcessRole {
         cluster: Cluster::among(bus, place.of_machine.clone(), connections_max, balancer, starts),
-        is_successor: startup_data.is_successor,
-        secret: startup_data.secret,
+        is_successor,
+        secret,
         inherited: Some(inherited),
         listeners: Some(SharedListeners::from_descriptors(&feature_listeners, of_features)),
         on_parts: Box::new(move |cluster, parts| {

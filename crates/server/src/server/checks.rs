@@ -11,15 +11,18 @@ use watchfire_sockets::{ProxyProtocol, SocketLimits, SocketServerSettings};
 use super::start_error::StartError;
 use crate::machines;
 use crate::proxies::{NetworkError, TrustedProxies};
-use crate::settings::{ServerSettings, Settings, TOKEN_BYTES_MIN};
+use crate::settings::{ServerSettings, Settings};
 use crate::traces;
 
-pub(crate) fn check_listen(settings: &Settings) -> Result<(), StartError> {
-    let public = &settings.server.listen;
+/// Checks that the server can listen on the public addresses, and beside them on those of its features.
+pub(super) fn check_listen(
+    public: &[SocketAddr],
+    of_features: impl Iterator<Item = SocketAddr>,
+) -> Result<(), StartError> {
     if public.is_empty() {
         return Err(StartError::NoAddress);
     }
-    let all: Vec<SocketAddr> = public.iter().chain(&settings.admin.listen).copied().collect();
+    let all: Vec<SocketAddr> = public.iter().copied().chain(of_features).collect();
     let taken = all.iter().enumerate().find_map(|(at, address)| {
         let earlier = all[..at].iter().find(|earlier| excludes(**earlier, *address))?;
         Some(StartError::TakenAddress { address: *address, earlier: *earlier })
@@ -55,14 +58,8 @@ pub(super) fn check(settings: &Settings) -> Result<(), StartError> {
     if !is_mount(mount) {
         return Err(StartError::Mount { mount: mount.clone() });
     }
-    if !settings.pages.report_is_address() {
-        return Err(StartError::Report { report: settings.pages.report.clone() });
-    }
     if let Some(path) = settings.log.request_paths.iter().find(|path| !path.starts_with('/')) {
         return Err(StartError::RequestPath { path: path.clone() });
-    }
-    if (1..TOKEN_BYTES_MIN).contains(&settings.admin.token.len()) {
-        return Err(StartError::ShortToken);
     }
     settings.channels.check(settings.auth.is_on() || settings.hooks.connect)?;
     for rule in &settings.channels.rules {

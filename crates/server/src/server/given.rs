@@ -4,6 +4,9 @@ use std::net::{SocketAddr, TcpListener};
 
 use axum::Router;
 
+use watchfire_settings::SectionType;
+
+use super::checks::check_listen;
 use super::role::SharedListeners;
 use super::start_error::StartError;
 use crate::channel_api::{Endpoint, Registry};
@@ -37,13 +40,36 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Refuses settings that only a feature uses which the server was not given.
+    /// Checks that the server and its features can listen on all their addresses.
+    pub fn check_listen(&self) -> Result<(), StartError> {
+        let of_features =
+            self.features.iter().flat_map(|feature| feature.addresses(&self.settings));
+        check_listen(&self.settings.server.listen, of_features)
+    }
+
+    /// Checks that each section of the settings has a feature that reads it, and that each feature has
+    /// the others that it needs.
     pub fn check_features(&self) -> Result<(), StartError> {
-        let has_api = self.features.iter().any(|feature| feature.name() == "api");
-        match self.settings.api.is_on() && !has_api {
-            true => Err(StartError::NoFeature { setting: "the keys of [api]", feature: "api" }),
-            false => Ok(()),
+        let read = self.section_types();
+        let mut set = self.settings.of_features.types();
+        if let Some(unread) = set.find(|set| !read.iter().any(|read| read.name() == set.name())) {
+            let (section, feature) = (unread.name(), unread.crate_name());
+            return Err(StartError::Unread { section, feature });
         }
+        let mut features = self.features.iter();
+        features
+            .try_for_each(|feature| feature.check_beside(&self.settings, &self.features))
+            .map_err(StartError::Feature)
+    }
+
+    /// The sections that the features read.
+    pub fn section_types(&self) -> Vec<SectionType> {
+        self.features.iter().flat_map(|feature| feature.sections()).collect()
+    }
+
+    /// The domains whose subdomains are hosts of this server.
+    pub fn domains(&self) -> Vec<String> {
+        self.features.iter().filter_map(|feature| feature.domain(&self.settings)).collect()
     }
 
     /// Opens the listeners of all features.

@@ -18,6 +18,7 @@ mod start_error;
 use std::sync::Arc;
 
 use axum::Router;
+use watchfire_settings::SectionType;
 
 use crate::channel_api::{Channel, Connect, Connected, Endpoint, Refused, Registry};
 use crate::feature::Feature;
@@ -26,7 +27,7 @@ use assembly::Assembly;
 use given::Given;
 use plan::Plan;
 
-pub(crate) use self::checks::{check_listen, cores, shards};
+pub(crate) use self::checks::{cores, shards};
 pub(crate) use self::given::FeatureAddresses;
 pub(crate) use self::role::{ProcessRole, SharedListeners, random_secret};
 pub use self::running::RunningServer;
@@ -147,7 +148,7 @@ impl Server {
 
     /// Opens the listeners and starts the shards, in this process only: see [`Server::run`].
     pub fn start(self) -> Result<RunningServer, StartError> {
-        check_listen(&self.given.settings)?;
+        self.check_listen()?;
         self.start_as(ProcessRole::alone()?)
     }
 
@@ -164,28 +165,45 @@ impl Server {
     /// assert!(error.to_string().starts_with("cannot use server.public_url"));
     /// ```
     pub fn check(&self) -> Result<Vec<String>, StartError> {
-        check_listen(&self.given.settings)?;
+        self.check_listen()?;
         checks::check(&self.given.settings)?;
-        self.given.check_features()?;
         let mut lines = Vec::new();
         for feature in &self.given.features {
             lines.extend(feature.check(&self.given.settings).map_err(StartError::Feature)?);
         }
-        lines.extend(Plan::describe(&self.given.settings)?);
+        lines.extend(Plan::describe(&self.given.settings, &self.given.domains())?);
+        self.given.check_features()?;
         Ok(lines)
     }
 
     /// Starts this process of the server.
     pub(crate) fn start_as(mut self, mut role: ProcessRole) -> Result<RunningServer, StartError> {
         self.fault.take().map_or(Ok(()), Err)?;
+        let domains = self.given.domains();
+        let plan = Plan::check(&self.given.settings, &domains, role.inherited.is_some())?;
         self.given.check_features()?;
-        let plan = Plan::check(&self.given.settings, role.inherited.is_some())?;
         let listeners = match role.listeners.take() {
             Some(listeners) => listeners,
             None => self.listen(role.is_successor)?,
         };
         let assembly = Assembly::build(&mut self.given, &plan, &mut role, listeners)?;
         start::start(self.given, plan, role, assembly)
+    }
+
+    pub(crate) fn check_listen(&self) -> Result<(), StartError> {
+        self.given.check_listen()
+    }
+
+    pub(crate) fn check_features(&self) -> Result<(), StartError> {
+        self.given.check_features()
+    }
+
+    pub(crate) fn section_types(&self) -> Vec<SectionType> {
+        self.given.section_types()
+    }
+
+    pub(crate) fn domains(&self) -> Vec<String> {
+        self.given.domains()
     }
 
     pub(crate) fn listen(&self, is_successor: bool) -> Result<SharedListeners, StartError> {

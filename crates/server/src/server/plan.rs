@@ -56,14 +56,18 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Checks the settings of the server itself, and opens the files that they name.
-    pub fn check(settings: &Settings, inherits_listeners: bool) -> Result<Self, StartError> {
+    pub fn check(
+        settings: &Settings,
+        domains: &[String],
+        inherits_listeners: bool,
+    ) -> Result<Self, StartError> {
         check(settings)?;
         let proxies = trusted_proxies(&settings.server)?;
         let auth = open_auth(&settings.auth)?;
         let hooks = open_hooks(&settings.hooks)?;
         let origins = origins(&settings.socket.check_origin)?;
         let public_host = public_host(&settings.server.public_url)?;
-        let tls = tls::open(settings, inherits_listeners)?;
+        let tls = tls::open(settings, domains, inherits_listeners)?;
         let mut sockets = socket_settings(settings, &proxies)?;
         sockets.tls = tls.as_ref().map(|tls| tls.certificates());
         let mount = &settings.socket.mount;
@@ -82,12 +86,12 @@ impl Plan {
     }
 
     /// Checks what [`Plan::check`] opens, and opens nothing. Returns a line for each part.
-    pub fn describe(settings: &Settings) -> Result<Vec<String>, StartError> {
+    pub fn describe(settings: &Settings, domains: &[String]) -> Result<Vec<String>, StartError> {
         open_auth(&settings.auth)?;
         open_hooks(&settings.hooks)?;
         origins(&settings.socket.check_origin)?;
         public_host(&settings.server.public_url)?;
         proxy_protocol(&settings.server, &trusted_proxies(&settings.server)?)?;
-        Ok(tls::check(settings)?)
+        Ok(tls::check(settings, domains)?)
     }
 }

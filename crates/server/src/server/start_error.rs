@@ -11,7 +11,7 @@ use crate::feature::FeatureError;
 use crate::machines::ClusterError;
 use crate::not_built::NotBuilt;
 use crate::proxies::NetworkError;
-use crate::settings::{RuleError, TOKEN_BYTES_MIN};
+use crate::settings::RuleError;
 use crate::tls::TlsStartError;
 use crate::traces::TracesError;
 
@@ -100,14 +100,14 @@ pub enum StartError {
         /// The name.
         name: &'static str,
     },
-    /// The settings have a section of a feature that the server was not given.
+    /// No feature of the server reads a section of the settings.
     #[error(
-        "cannot use {setting}: this server has no feature {feature:?}; give it the one of the crate watchfire-{feature}, or remove the setting"
+        "cannot use the section [{section}]: no feature of this server reads it; give the server the feature of {feature}, or remove the section"
     )]
-    NoFeature {
-        /// The setting, or the section of settings.
-        setting: &'static str,
-        /// The name of the feature.
+    Unread {
+        /// The name of the section.
+        section: &'static str,
+        /// The crate of the feature that is missing.
         feature: &'static str,
     },
     /// A feature cannot start.
@@ -127,18 +127,9 @@ pub enum StartError {
         /// The name of the setting.
         setting: &'static str,
     },
-    /// `pages.report` is not an address that a browser can open.
-    #[error("cannot use pages.report {report:?}: it must begin with https://, http:// or mailto:")]
-    Report {
-        /// The value of the setting.
-        report: String,
-    },
     /// The settings of the cluster are invalid.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// `admin.token` is too short.
-    #[error("cannot use admin.token: it must have at least {TOKEN_BYTES_MIN} bytes")]
-    ShortToken,
     /// Traces cannot be sent.
     #[error(transparent)]
     Traces(#[from] TracesError),

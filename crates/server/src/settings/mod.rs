@@ -3,28 +3,18 @@
 //! A setting is a field of its section, and that is the only place where it is written. The mechanism is
 //! in the crate `watchfire-settings`.
 
-mod api;
 mod channels;
 mod cluster;
 mod limits;
-mod p2p;
-mod pages;
 mod sections;
-mod sites;
 #[cfg(all(test, feature = "settings-file"))]
 mod tests;
 mod traces;
 
-pub use api::{ApiKey, ApiListen, ApiScope, ApiSettings};
 pub use channels::{ChannelRule, ChannelSettings, HistoryRule, JoinRule, PublishRule, RuleError};
 pub use cluster::ClusterSettings;
 pub use limits::Limits;
-pub use p2p::{DhtRole, P2pSettings};
-pub use pages::{AdminSettings, PageSettings};
-pub use sections::{
-    LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings, StunSettings,
-};
-pub use sites::SitesSettings;
+pub use sections::{LogFormat, LogSettings, ProxyHeader, ServerSettings, Settings, SocketSettings};
 pub use traces::TraceSettings;
 pub use watchfire_auth::AuthSettings;
 pub use watchfire_certificates::{AcmeChallenge, AcmeSettings, TlsSettings};

@@ -10,19 +10,15 @@ use watchfire_certificates::AcmeSettings;
 use watchfire_certificates::TlsSettings;
 use watchfire_hooks::HookSettings;
 #[cfg(feature = "settings-file")]
-use watchfire_settings::{AllSettings, SectionType, Sections};
-use watchfire_settings::{Section as _, section};
+use watchfire_settings::{AllSettings, SectionType};
+use watchfire_settings::{Section, Sections, section};
 
-use super::api::ApiSettings;
 use super::channels::ChannelSettings;
 use super::cluster::ClusterSettings;
 use super::limits::Limits;
-use super::p2p::P2pSettings;
-use super::pages::{AdminSettings, PageSettings};
-use super::sites::SitesSettings;
 use super::traces::TraceSettings;
 
-/// All settings.
+/// All settings: the sections of the server, and those that its features read.
 ///
 /// ```
 /// let mut settings = watchfire::Settings::default();
@@ -46,33 +42,33 @@ pub struct Settings {
     pub cluster: ClusterSettings,
     /// TLS with a certificate from files or from an ACME server; plain HTTP with neither.
     pub tls: TlsSettings,
-    /// Whether and where the server answers STUN.
-    pub stun: StunSettings,
-    /// The hosts of sites.
-    pub sites: SitesSettings,
-    /// The gateway to libp2p peers.
-    pub p2p: P2pSettings,
-    /// The operator's settings for pages.
-    pub pages: PageSettings,
-    /// The operator's listener.
-    pub admin: AdminSettings,
-    /// The HTTP API for other programs.
-    pub api: ApiSettings,
     /// Limits on the resources of a client, address, page or shard.
     pub limits: Limits,
     /// Level and format of the log.
     pub log: LogSettings,
     /// Where distributed traces are sent.
     pub traces: TraceSettings,
+    /// The sections that features read.
+    #[serde(skip)]
+    pub(crate) of_features: Sections,
 }
 
 impl Settings {
+    /// A section that a feature reads. It has its defaults if it was not set.
+    pub fn section<S: Section>(&self) -> S {
+        self.of_features.get().cloned().unwrap_or_default()
+    }
+
+    /// A section that a feature reads, to change it. A server without that feature does not start then.
+    pub fn section_mut<S: Section>(&mut self) -> &mut S {
+        self.of_features.get_mut()
+    }
+
     /// The first setting that is zero and must not be. For other settings, zero has a meaning: no
     /// limit, a limit that is derived, no wait.
     pub(crate) fn zero(&self) -> Option<&'static str> {
-        let Settings { socket, limits, auth, hooks, api, .. } = self;
-        let api = || api.is_on().then(|| api.zero()).flatten();
-        socket.zero().or(auth.zero()).or(hooks.zero()).or(limits.zero()).or_else(api)
+        let Settings { socket, limits, auth, hooks, .. } = self;
+        socket.zero().or(auth.zero()).or(hooks.zero()).or(limits.zero())
     }
 }
 
@@ -94,12 +90,6 @@ impl AllSettings for Settings {
             SectionType::of::<HookSettings>(),
             SectionType::of::<TlsSettings>(),
             SectionType::of::<AcmeSettings>(),
-            SectionType::of::<StunSettings>(),
-            SectionType::of::<SitesSettings>(),
-            SectionType::of::<P2pSettings>(),
-            SectionType::of::<PageSettings>(),
-            SectionType::of::<AdminSettings>(),
-            SectionType::of::<ApiSettings>(),
             SectionType::of::<Limits>(),
             SectionType::of::<LogSettings>(),
             SectionType::of::<TraceSettings>(),
@@ -115,15 +105,10 @@ impl AllSettings for Settings {
             auth: sections.take(),
             hooks: sections.take(),
             tls: sections.take(),
-            stun: sections.take(),
-            sites: sections.take(),
-            p2p: sections.take(),
-            pages: sections.take(),
-            admin: sections.take(),
-            api: sections.take(),
             limits: sections.take(),
             log: sections.take(),
             traces: sections.take(),
+            of_features: sections,
         }
     }
 }
@@ -206,35 +191,6 @@ section! {
         /// it back.
         #[serde(with = "humantime_serde")]
         reservation_period: Duration = Duration::from_secs(10);
-    }
-}
-
-section! {
-    "stun";
-    /// STUN Binding (RFC 8489) over UDP. It tells browsers their public address, so that they can
-    /// connect directly.
-    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-    pub struct StunSettings {
-        /// Whether the server tells browsers their public address (STUN Binding over UDP), so that
-        /// browsers behind different routers can connect directly. Without STUN they use the relay.
-        enabled: bool = true;
-        /// UDP addresses to listen on; empty for the addresses and ports of `server.listen`. If one
-        /// of those is in use, the server logs a warning and runs without STUN. An address that is
-        /// set here must be free.
-        listen: Vec<SocketAddr> = Vec::new();
-        /// The host and port that browsers receive, such as `"stun.example.org:3478"`. Set it
-        /// behind a proxy, to the port that is open to the outside. Empty: the host of the page and
-        /// the first UDP port.
-        announce: String = String::new();
-        /// Answers per second to one address; of IPv6, one network of 64 bits. Requests beyond it
-        /// get no answer.
-        #[serde(skip)]
-        #[doc(hidden)]
-        answers_per_second_per_address: u32 = 50;
-        /// Answers per second to all addresses. Requests beyond it get no answer.
-        #[serde(skip)]
-        #[doc(hidden)]
-        answers_per_second: u32 = 10_000;
     }
 }
 

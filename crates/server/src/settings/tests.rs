@@ -1,10 +1,6 @@
-//! Layers with the sections of the server, and the files that they produce.
-//! `WATCHFIRE_WRITE=1 cargo test -p watchfire generated` writes the files.
+//! Layers with the sections of the server.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use watchfire_settings::{AllSettings as _, documents};
 
 use super::{Layers, Settings};
 
@@ -23,14 +19,14 @@ fn printed_settings_name_their_source_and_hide_secrets() {
     let mut layers = Layers::new();
     layers.text("my.toml", "[socket]\nidle_timeout = \"5s\"").unwrap();
     layers.environment([("WATCHFIRE_LOG_LEVEL".to_owned(), "debug".to_owned())]).unwrap();
-    layers.assign("--set", "admin.token=0123456789abcdef").unwrap();
+    layers.assign("--set", "cluster.key=0123456789abcdef").unwrap();
     layers.assign("--set", "auth.hs256_secret=0123456789abcdef").unwrap();
     let text = layers.print();
     for line in [
         "[limits]",
         "idle_timeout = \"5s\"  # my.toml",
         "level = \"debug\"  # WATCHFIRE_LOG_LEVEL",
-        "token = \"(hidden)\"  # --set",
+        "key = \"(hidden)\"  # --set",
         "hs256_secret = \"(hidden)\"  # --set",
         "listen = [\"127.0.0.1:4000\"]  # default",
     ] {
@@ -38,26 +34,6 @@ fn printed_settings_name_their_source_and_hide_secrets() {
     }
     let again: Settings = toml::from_str(&text).expect("the output is a settings file");
     assert_eq!(again.socket, layers.settings().unwrap().socket);
-}
-
-#[test]
-fn the_keys_of_the_api_are_read_from_each_layer_and_hidden() {
-    let mut layers = Layers::new();
-    let file = "[[api.keys]]\nkey = \"0123456789abcdef\"\nname = \"shop\"\nscopes = [\"publish\"]";
-    layers.text("my.toml", file).unwrap();
-    let key = layers.settings().unwrap().api.keys.remove(0);
-    assert_eq!((&*key.key, &*key.name), ("0123456789abcdef", "shop"));
-    let text = layers.print();
-    assert!(text.contains("shop") && !text.contains("0123456789abcdef"), "{text}");
-    let again: Settings = toml::from_str(&text).expect("the output is a settings file");
-    assert_eq!(again.api.keys[0].scopes, [super::ApiScope::Publish]);
-
-    let list = "[{ key = \"fedcba9876543210\", name = \"crm\", scopes = [\"info\"] }]";
-    layers.environment([("WATCHFIRE_API_KEYS".to_owned(), list.to_owned())]).unwrap();
-    assert_eq!(layers.settings().unwrap().api.keys[0].name, "crm");
-    let error =
-        layers.assign("--set", "api.keys=[{ key = \"k\", name = \"n\", scopes = [\"x\"] }]");
-    assert!(error.unwrap_err().to_string().contains("unknown variant `x`"));
 }
 
 #[test]
@@ -130,8 +106,8 @@ fn a_list_may_be_written_with_commas() {
     let mut layers = Layers::new();
     layers.assign("--listen", "server.listen=127.0.0.1:1, [::1]:1").unwrap();
     assert_eq!(layers.settings().unwrap().server.listen.len(), 2);
-    layers.environment([("WATCHFIRE_ADMIN_LISTEN".to_owned(), String::new())]).unwrap();
-    assert_eq!(layers.settings().unwrap().admin.listen, []);
+    layers.environment([("WATCHFIRE_SERVER_TRUSTED_PROXIES".to_owned(), String::new())]).unwrap();
+    assert!(layers.settings().unwrap().server.trusted_proxies.is_empty());
 }
 
 #[test]
@@ -151,29 +127,4 @@ fn a_setting_that_serves_no_client_at_zero_is_named() {
     {
         assert_eq!(toml::from_str::<Settings>(text).unwrap().zero(), None, "{text}");
     }
-}
-
-/// Compares a file of the repository, or writes it.
-#[track_caller]
-fn check(path: &str, expected: &str) {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    if std::env::var_os("WATCHFIRE_WRITE").is_some() {
-        std::fs::write(&path, expected).expect("the file is written");
-    }
-    let written = std::fs::read_to_string(&path).expect("the file is there");
-    let hint = "WATCHFIRE_WRITE=1 cargo test -p watchfire generated writes it";
-    assert!(written == expected, "{} differs from the table of settings; {hint}", path.display());
-}
-
-#[test]
-fn the_generated_example_file_has_every_setting_with_its_effect_and_default() {
-    let example = documents::example(&Settings::own_sections());
-    check("config.example.toml", &example);
-    let written: Settings = toml::from_str(&example).expect("the example file parses");
-    assert_eq!(written, Settings::default());
-}
-
-#[test]
-fn the_generated_reference_has_every_setting_and_every_limit() {
-    check("docs/reference/settings.md", &documents::reference(&Settings::own_sections()));
 }

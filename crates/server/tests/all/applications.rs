@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::support::{Client, settings};
+use crate::support::{Client, settings_without_operator as settings};
 use serde_json::{Value, json};
 use watchfire::{
     Channel, Connected, HandleIn, Joined, Outcome, Payload, Refusal, Refused, Reply, RunningServer,

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use crate::support::{Client, http_to, settings};
+use crate::support::{Client, http_to, settings_without_operator as settings};
 use axum::Router;
 use axum::routing::get;
 use serde_json::json;

@@ -3,10 +3,11 @@
 #[path = "../../../../examples/feature/src/greetings.rs"]
 mod greetings;
 
-use watchfire::Server;
-use watchfire_operator::Operator;
+use watchfire::{Server, StartError};
+use watchfire_operator::{AdminSettings, Operator};
 
-use crate::support::{Client, get, metric, settings};
+use crate::support::{Client, get, metric, settings, settings_without_operator};
+use greetings::GreetingSettings;
 
 #[test]
 fn a_feature_that_is_given_twice_prevents_the_start() {
@@ -16,13 +17,29 @@ fn a_feature_that_is_given_twice_prevents_the_start() {
 }
 
 #[test]
+fn a_section_that_no_feature_reads_prevents_the_start_and_names_the_missing_feature() {
+    let mut settings = settings_without_operator();
+    settings.section_mut::<AdminSettings>().token = "a token of the operator".into();
+    let error = Server::new(settings.clone()).start().err().expect("the server does not start");
+    assert!(
+        matches!(error, StartError::Unread { section: "admin", feature: "watchfire-operator" }),
+        "{error}"
+    );
+    let checked = Server::new(settings.clone()).check().unwrap_err();
+    assert_eq!(checked.to_string(), error.to_string());
+    assert!(Server::new(settings).with(Operator::new()).check().is_ok());
+}
+
+#[test]
 fn a_feature_is_added_with_one_call() {
-    let server = Server::new(settings()).with(greetings::Greetings).with(Operator::new());
+    let mut settings = settings();
+    settings.section_mut::<GreetingSettings>().text = "good days".into();
+    let server = Server::new(settings).with(greetings::Greetings).with(Operator::new());
     let server = server.start().expect("the server starts");
-    assert!(get(&server, "/greetings").ends_with("\r\n\r\n0"));
+    assert!(get(&server, "/greetings").ends_with("\r\n\r\n0 good days"));
     let mut client = Client::connect(&server);
     client.join("greetings", serde_json::json!({}));
-    assert!(get(&server, "/greetings").ends_with("\r\n\r\n1"));
+    assert!(get(&server, "/greetings").ends_with("\r\n\r\n1 good days"));
     assert_eq!(metric(&server, "watchfire_greetings_total"), 1);
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use watchfire::{Connected, Server, StartError, TlsStartError};
+use watchfire_operator::AdminSettings;
 
 use crate::server as watchfire;
 use crate::support::{self, Client, get, http, metric, settings};
@@ -112,7 +113,7 @@ fn invalid_settings_prevent_the_start() {
         let addresses = |list: Vec<&str>| list.iter().map(|text| text.parse().unwrap()).collect();
         let mut taken = settings();
         taken.server.listen = addresses(public);
-        taken.admin.listen = addresses(admin);
+        taken.section_mut::<AdminSettings>().listen = addresses(admin);
         let error =
             Server::new(taken).with(watchfire_operator::Operator::new()).check().unwrap_err();
         assert!(matches!(error, StartError::TakenAddress { .. }), "{error}");

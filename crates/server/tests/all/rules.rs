@@ -305,6 +305,7 @@ impl Channel for Own {
 #[test]
 fn an_application_keeps_its_channels_and_its_data_beside_the_rules() {
     let server = Server::new(rule_settings())
+        .with(watchfire_operator::Operator::new())
         .channel("orders:own", Own)
         .on_connect(|connect| {
             let user = connect.params.text("user").map(str::to_owned);

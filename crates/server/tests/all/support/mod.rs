@@ -8,15 +8,22 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 use watchfire::{RunningServer, Settings};
+use watchfire_operator::AdminSettings;
 
 /// A timeout that is long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
+/// The settings of a server that has the operator's listener.
 pub fn settings() -> Settings {
+    let mut settings = settings_without_operator();
+    settings.section_mut::<AdminSettings>().listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
+    settings
+}
+
+pub fn settings_without_operator() -> Settings {
     let mut settings = Settings::default();
     settings.server.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings.server.shards = 2;
-    settings.admin.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     settings
 }
 

@@ -1,43 +1,10 @@
+//! The section of the settings that the feature reads.
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
-use watchfire_settings::section;
-
-section! {
-    "pages";
-    /// The operator's settings for pages.
-    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-    pub struct PageSettings {
-        /// A file with the CIDs of blocked pages, one on each line, also in a link or path; text
-        /// after # is a comment. An entry blocks the content under every form of its CID. A change
-        /// applies within two seconds: peers that have the page open are notified and removed from
-        /// it. Empty: no blocked pages.
-        deny_file: PathBuf = PathBuf::new();
-        /// Address for reports, linked from each page: https:, http: or mailto:, such as
-        /// `"mailto:abuse@example.org?subject={cid}"`. `{cid}` becomes the page's CID. Empty: no
-        /// link.
-        report: String = String::new();
-        /// Whether `GET /status` shows everyone how many people are here, how many pages are
-        /// available, and for how long the server has run. Nothing on that page identifies anyone.
-        status_page: bool = false;
-        /// How long the server remembers when a page was last available. It tells this to visitors
-        /// of a page that is unavailable. Kept in memory, for at most 100,000 pages. `"0s"` turns
-        /// it off.
-        #[serde(with = "humantime_serde")]
-        last_available_kept: Duration = Duration::ZERO;
-    }
-}
-
-impl PageSettings {
-    /// Whether `report` is empty, or an address that a browser may open.
-    pub(crate) fn report_is_address(&self) -> bool {
-        let schemes = ["https://", "http://", "mailto:"];
-        self.report.is_empty() || schemes.iter().any(|scheme| self.report.starts_with(scheme))
-    }
-}
+use watchfire::feature::section;
 
 section! {
     "admin", secrets ["token"];

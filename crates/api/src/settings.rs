@@ -1,8 +1,10 @@
+//! The section of the settings that the feature reads.
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use watchfire_settings::section;
+use watchfire::feature::section;
 
 section! {
     "api", secrets ["key", "keys.key"], never_zero [body_bytes_max];
@@ -50,15 +52,16 @@ section! {
 /// A key of the HTTP API.
 ///
 /// ```
-/// use watchfire::{ApiKey, ApiScope, Settings};
+/// use watchfire::Settings;
+/// use watchfire_api::{ApiKey, ApiScope, ApiSettings};
 ///
 /// let mut settings = Settings::default();
-/// settings.api.keys.push(ApiKey {
+/// settings.section_mut::<ApiSettings>().keys.push(ApiKey {
 ///     key: "a secret of at least sixteen bytes".into(),
 ///     name: "billing".into(),
 ///     scopes: vec![ApiScope::Publish],
 /// });
-/// assert!(settings.api.is_on());
+/// assert!(settings.section::<ApiSettings>().is_on());
 /// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,5 +125,37 @@ impl std::fmt::Debug for ApiKey {
             .field("name", &self.name)
             .field("scopes", &self.scopes)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use watchfire::Layers;
+    use watchfire::feature::Feature as _;
+
+    use super::*;
+    use crate::Api;
+
+    #[test]
+    fn the_keys_of_the_api_are_read_from_each_layer_and_hidden() {
+        let mut layers = Layers::new().with(Api::new().sections());
+        let file =
+            "[[api.keys]]\nkey = \"0123456789abcdef\"\nname = \"shop\"\nscopes = [\"publish\"]";
+        layers.text("my.toml", file).unwrap();
+        let section = |layers: &Layers| layers.settings().unwrap().section::<ApiSettings>();
+        let key = section(&layers).keys.remove(0);
+        assert_eq!((&*key.key, &*key.name), ("0123456789abcdef", "shop"));
+        let text = layers.print();
+        assert!(text.contains("shop") && !text.contains("0123456789abcdef"), "{text}");
+        let mut again = Layers::new().with(Api::new().sections());
+        again.text("printed", &text).expect("the output is a settings file");
+        assert_eq!(section(&again).keys[0].scopes, [ApiScope::Publish]);
+
+        let list = "[{ key = \"fedcba9876543210\", name = \"crm\", scopes = [\"info\"] }]";
+        layers.environment([("WATCHFIRE_API_KEYS".to_owned(), list.to_owned())]).unwrap();
+        assert_eq!(section(&layers).keys[0].name, "crm");
+        let error =
+            layers.assign("--set", "api.keys=[{ key = \"k\", name = \"n\", scopes = [\"x\"] }]");
+        assert!(error.unwrap_err().to_string().contains("unknown variant `x`"));
     }
 }

@@ -1,0 +1,158 @@
+//! The sections of the settings that the feature reads, in the order of the file.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use watchfire::feature::section;
+
+section! {
+    "stun";
+    /// STUN Binding (RFC 8489) over UDP. It tells browsers their public address, so that they can
+    /// connect directly.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct StunSettings {
+        /// Whether the server tells browsers their public address (STUN Binding over UDP), so that
+        /// browsers behind different routers can connect directly. Without STUN they use the relay.
+        enabled: bool = true;
+        /// UDP addresses to listen on; empty for the addresses and ports of `server.listen`. If one
+        /// of those is in use, the server logs a warning and runs without STUN. An address that is
+        /// set here must be free.
+        listen: Vec<SocketAddr> = Vec::new();
+        /// The host and port that browsers receive, such as `"stun.example.org:3478"`. Set it
+        /// behind a proxy, to the port that is open to the outside. Empty: the host of the page and
+        /// the first UDP port.
+        announce: String = String::new();
+        /// Answers per second to one address; of IPv6, one network of 64 bits. Requests beyond it
+        /// get no answer.
+        #[serde(skip)]
+        #[doc(hidden)]
+        answers_per_second_per_address: u32 = 50;
+        /// Answers per second to all addresses. Requests beyond it get no answer.
+        #[serde(skip)]
+        #[doc(hidden)]
+        answers_per_second: u32 = 10_000;
+    }
+}
+
+section! {
+    "sites";
+    /// The hosts of sites: folders of web pages, each on an origin of its own.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct SitesSettings {
+        /// A page that is a folder with an index.html is shown as a site, on an origin of its own.
+        /// Where the app is opened on localhost, that is `<cid>.localhost`. For other visitors, set
+        /// a domain whose subdomains all lead to this server, with a certificate for them, such as
+        /// `"pages.example.org"`; preferably of another registrable domain than the app's. Empty:
+        /// they see single files of it, in a sandboxed frame.
+        domain: String = String::new();
+        /// The app's origin, such as `"https://watchfire.example.org"`: only it may show the sites.
+        /// Required with a domain.
+        app: String = String::new();
+    }
+}
+
+section! {
+    "p2p";
+    /// The gateway to libp2p peers, such as kubo. It is off while `listen` and `bootstrap` are empty.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct P2pSettings {
+        /// The gateway between browsers and libp2p peers, such as kubo, is off while both listen
+        /// and bootstrap are empty. With several processes, one of them runs it. Addresses to
+        /// listen on, such as `"/ip4/0.0.0.0/tcp/4001"` or `"/ip4/0.0.0.0/udp/4001/quic-v1"`.
+        listen: Vec<String> = Vec::new();
+        /// Peers to stay connected to, such as `"/ip4/192.0.2.1/tcp/4001/p2p/12D3…"`.
+        bootstrap: Vec<String> = Vec::new();
+        /// Further addresses at which peers reach the server, such as the address of a router in front.
+        announce: Vec<String> = Vec::new();
+        /// The file of the server's key pair, created at the first start. Empty: a new key at each
+        /// start.
+        identity: PathBuf = PathBuf::new();
+        /// The key file of a private network. Peers without this key cannot connect. Empty: no
+        /// private network.
+        swarm_key: PathBuf = PathBuf::new();
+        /// DHT mode: `"off"`; `"client"` finds providers of the content that browsers request, and
+        /// announces available pages; `"server"` also stores records for other peers, and must be
+        /// publicly reachable.
+        dht: DhtRole = DhtRole::Off;
+        /// The protocol name of the DHT: the public network, or `"/ipfs/lan/kad/1.0.0"`.
+        dht_protocol: String = "/ipfs/kad/1.0.0".into();
+        /// Memory for blocks that may be requested again. When it is full, the least recently read
+        /// block is dropped. No block of a page stays when its last holder has left. 0: no block
+        /// stays after the last request for its page. Blocks in transfer take at most 32 MiB more.
+        cache_bytes_max: u64 = 64 << 20, "bytes",
+            "The least recently read block is dropped, and fetched again for the next request.";
+        /// Pages whose content is transferred to libp2p peers at the same time. The other direction
+        /// has the same bound. When the limit is reached, peers get DONT_HAVE, and browsers wait until the
+        /// transfer of another page ends.
+        #[serde(skip)]
+        #[doc(hidden)]
+        pages_max: u32 = 64, "pages",
+            "The page waits until the transfer of another page ends.";
+        /// Wants of one peer. Further wants are answered with DONT_HAVE if the peer asked for such
+        /// answers, and ignored otherwise.
+        #[serde(skip)]
+        #[doc(hidden)]
+        wants_per_peer_max: u32 = 256, "blocks",
+            "The want is answered with DONT_HAVE if the peer requested that, or else ignored.";
+        /// Connections with peers. Further connections are refused.
+        #[serde(skip)]
+        #[doc(hidden)]
+        connections_max: u32 = 256, "connections",
+            "The connection is refused. Near the limit, connections without recent blocks are closed.";
+    }
+}
+
+/// DHT mode: off, client or server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DhtRole {
+    /// The server does not use the DHT.
+    #[default]
+    Off,
+    /// The server finds providers of requested content, and announces available pages.
+    Client,
+    /// The server also stores records for other peers.
+    Server,
+}
+
+impl P2pSettings {
+    /// Whether the gateway runs.
+    pub fn is_on(&self) -> bool {
+        !self.listen.is_empty() || !self.bootstrap.is_empty()
+    }
+}
+
+section! {
+    "pages";
+    /// The operator's settings for pages.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    pub struct PageSettings {
+        /// A file with the CIDs of blocked pages, one on each line, also in a link or path; text
+        /// after # is a comment. An entry blocks the content under every form of its CID. A change
+        /// applies within two seconds: peers that have the page open are notified and removed from
+        /// it. Empty: no blocked pages.
+        deny_file: PathBuf = PathBuf::new();
+        /// Address for reports, linked from each page: https:, http: or mailto:, such as
+        /// `"mailto:abuse@example.org?subject={cid}"`. `{cid}` becomes the page's CID. Empty: no
+        /// link.
+        report: String = String::new();
+        /// Whether `GET /status` shows everyone how many people are here, how many pages are
+        /// available, and for how long the server has run. Nothing on that page identifies anyone.
+        status_page: bool = false;
+        /// How long the server remembers when a page was last available. It tells this to visitors
+        /// of a page that is unavailable. Kept in memory, for at most 100,000 pages. `"0s"` turns
+        /// it off.
+        #[serde(with = "humantime_serde")]
+        last_available_kept: Duration = Duration::ZERO;
+    }
+}
+
+impl PageSettings {
+    /// Whether `report` is empty, or an address that a browser may open.
+    pub fn report_is_address(&self) -> bool {
+        let schemes = ["https://", "http://", "mailto:"];
+        self.report.is_empty() || schemes.iter().any(|scheme| self.report.starts_with(scheme))
+    }
+}
