@@ -29,39 +29,6 @@ export type IndexProblem =
 
 /** The reason why a private page cannot be created or opened. */
 export function privateProblemSentence(problem: PrivateProblem): string {
-  switch (problem.kind) {
-    case 'not-private':
-      return text('notPrivate')
-    case 'version':
-      return text('version')
-    case 'wrong-key':
-      return text('wrongKey')
-    case 'changed':
-      return text('changed', { record: problem.record })
-    case 'length':
-      return text('length')
-    case 'too-large':
-      return text('tooLarge')
-    case 'index':
-      return indexSentence(problem.index)
-  }
-}
-
-function indexSentence(index: IndexProblem): string {
-  switch (index) {
-    case 'too-long':
-      return text('tooLong')
-    case 'too-many-entries':
-      return text('tooMany')
-    case 'not-one-file':
-      return text('notOneFile')
-    case 'cut':
-    case 'trailing':
-    case 'kind':
-    case 'utf8':
-    case 'path':
-    case 'order':
-    case 'size':
-      return text(index)
-  }
+  if (problem.kind === 'changed') return text('changed', { record: problem.record })
+  return text(problem.kind === 'index' ? problem.index : problem.kind)
 }

@@ -68,35 +68,16 @@ export function pathOf({ path, kind }: Pick<PeerStatus, 'path' | 'kind'>): PeerS
 export function directSentence(reach: DirectStatus): string {
   switch (reach.kind) {
     case 'untried':
-      return panel('untried')
     case 'calling':
-      return panel('calling')
+    case 'mending':
+      return panel(reach.kind)
     case 'up':
       return panel('directly')
-    case 'mending':
-      return panel('mending')
     case 'none': {
-      const why = obstacleSentence(reach.why)
+      const why = panel(reach.why === 'node' ? 'ofNode' : reach.why)
       if (reach.why === 'absent' || reach.why === 'node') return why
       if (reach.again === null) return `${why} ${panel('notAgain')}`
       return reach.again > 0 ? `${why} ${panel('again', { wait: secondsText(reach.again) })}` : why
     }
-  }
-}
-
-function obstacleSentence(why: Extract<DirectStatus, { kind: 'none' }>['why']): string {
-  switch (why) {
-    case 'hidden-here':
-      return panel('hiddenHere')
-    case 'node':
-      return panel('ofNode')
-    case 'hidden-there':
-      return panel('hiddenThere')
-    case 'absent':
-    case 'unanswered':
-    case 'unreachable':
-    case 'cut':
-    case 'busy':
-      return panel(why)
   }
 }
