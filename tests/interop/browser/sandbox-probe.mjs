@@ -26,7 +26,8 @@ export async function launchRecordedBrowser(t) {
     tab.on('download', (download) => popups.push(`download ${download.url()}`))
     tab.on('dialog', (dialog) => {
       popups.push(`dialog ${dialog.message()}`)
-      void dialog.dismiss()
+      // It is gone when its page is.
+      void dialog.dismiss().catch(() => {})
     })
   }
   context.pages().forEach(watch)
