@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use watchfire_channels::{self as channels, Message, Serializer, event};
 
+/// The kind of a binary frame that a client sends.
 const PUSH: u8 = 0;
-const REPLY: u8 = 1;
-const BROADCAST: u8 = 2;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerFrame {
@@ -60,58 +60,35 @@ pub(crate) fn binary(
 
 /// Decodes a text frame; `None` if it is invalid.
 pub(crate) fn read_text(text: &str) -> Option<ServerFrame> {
-    let message: (Option<String>, Option<String>, String, String, Value) =
-        serde_json::from_str(text).ok()?;
-    let (join_ref, reference, topic, event, payload) = message;
-    let content = match (reference, &*event) {
-        (Some(reference), "phx_reply") => {
-            let is_ok = payload.get("status").is_some_and(|status| status == "ok");
-            let response = payload.get("response").cloned().unwrap_or(Value::Null);
-            FrameContent::Reply { reference, is_ok, response }
-        }
-        _ => FrameContent::Event { event, payload: Payload::Json(payload) },
-    };
-    Some(ServerFrame { topic, join_ref, content })
+    let message = channels::decode_text(Serializer::V2, text).ok()?;
+    let channels::Payload::Json(payload) = message.payload else { return None };
+    let payload: Value = serde_json::from_str(payload).ok()?;
+    if !message.reference.is_null() && message.event == event::REPLY {
+        let is_ok = payload.get("status").is_some_and(|status| status == "ok");
+        let response = payload.get("response").cloned().unwrap_or(Value::Null);
+        let reference = message.reference.text().into_owned();
+        return Some(frame_of(&message, FrameContent::Reply { reference, is_ok, response }));
+    }
+    Some(frame_of(&message, event_of(&message, Payload::Json(payload))))
 }
 
-/// Decodes a binary frame; `None` if it is invalid.
+/// Decodes a binary frame; `None` if it is invalid. The server sends no binary replies to the requests of
+/// this client.
 pub(crate) fn read_binary(frame: &Bytes) -> Option<ServerFrame> {
-    let (&kind, lengths) = frame.split_first()?;
-    let fields_len = match kind {
-        PUSH => 3,
-        REPLY => 4,
-        BROADCAST => 2,
-        _ => return None,
-    };
-    let lengths = lengths.get(..fields_len)?;
-    let mut at = 1 + fields_len;
-    let mut fields = lengths.iter().map(|len| {
-        let field = frame.get(at..at + usize::from(*len))?;
-        at += usize::from(*len);
-        std::str::from_utf8(field).ok().map(str::to_owned)
-    });
-    let mut next = || fields.next().flatten();
-    let non_empty = |text: String| (!text.is_empty()).then_some(text);
-    let (join_ref, topic, reply_or_event) = match kind {
-        PUSH => {
-            let (join_ref, topic, event) = (next()?, next()?, next()?);
-            (join_ref, topic, Err(event))
-        }
-        BROADCAST => {
-            let (topic, event) = (next()?, next()?);
-            (String::new(), topic, Err(event))
-        }
-        _ => {
-            let (join_ref, reference, topic) = (next()?, next()?, next()?);
-            (join_ref, topic, Ok((reference, next()? == "ok")))
-        }
-    };
-    let content = match reply_or_event {
-        // The server sends no binary replies to the requests of this client.
-        Ok((reference, is_ok)) => FrameContent::Reply { reference, is_ok, response: Value::Null },
-        Err(event) => FrameContent::Event { event, payload: Payload::Bytes(frame.slice(at..)) },
-    };
-    Some(ServerFrame { topic, join_ref: non_empty(join_ref), content })
+    let message = channels::decode_sent_binary(frame).ok()?;
+    let channels::Payload::Binary(payload) = message.payload else { return None };
+    let payload = Payload::Bytes(frame.slice_ref(payload));
+    Some(frame_of(&message, event_of(&message, payload)))
+}
+
+fn event_of(message: &Message<'_>, payload: Payload) -> FrameContent {
+    FrameContent::Event { event: message.event.clone().into_owned(), payload }
+}
+
+fn frame_of(message: &Message<'_>, content: FrameContent) -> ServerFrame {
+    let join_ref = &message.join_ref;
+    let join_ref = (!join_ref.is_null()).then(|| join_ref.text().into_owned());
+    ServerFrame { topic: message.topic.clone().into_owned(), join_ref, content }
 }
 
 #[cfg(test)]
