@@ -10,6 +10,10 @@ pub struct Arguments {
     ignored: Vec<OsString>,
 }
 
+pub use self::{
+    Arguments as FleetArguments, Arguments as SwarmArguments, run as run_fleet, run as run_swarm,
+};
+
 /// Fail, and say which build has the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let scenario =
