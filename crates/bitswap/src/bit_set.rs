@@ -36,7 +36,6 @@ impl BitSet {
         was_in
     }
 
-    /// How many numbers are in the set.
     pub const fn len(&self) -> usize {
         self.len
     }
@@ -64,7 +63,6 @@ impl BitSet {
         (0..of.words()).all(|at| of.word(at) & !self.word(at) == 0)
     }
 
-    /// The numbers of the set, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         ones(self.words(), |at| self.word(at))
     }

@@ -78,7 +78,6 @@ pub trait Payload: Clone + Debug {
     /// The number of bytes that it carries or stands for.
     fn len(&self) -> usize;
 
-    /// Whether it has no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -145,7 +144,6 @@ impl<B> Message<B> {
         *full || !is_empty || trace.is_some()
     }
 
-    /// Whether it has no content.
     pub fn is_empty(&self) -> bool {
         !self.has_bitswap() && self.leaves.is_empty()
     }

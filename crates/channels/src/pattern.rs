@@ -80,7 +80,6 @@ impl<T> Patterns<T> {
         self.entries.iter().find(|(pattern, _)| pattern.matches(topic)).map(|(_, value)| value)
     }
 
-    /// All patterns in the order of their registration.
     pub fn iter(&self) -> impl Iterator<Item = (&Pattern, &T)> {
         self.entries.iter().map(|(pattern, value)| (pattern, value))
     }

@@ -183,11 +183,10 @@ mod tests {
 
     #[test]
     fn the_names_of_a_binary_payload_are_escaped() {
-        let file = std::env::temp_dir().join(format!("watchfire-publish-{}", std::process::id()));
-        fs::write(&file, [0, 255]).unwrap();
-        let request = request_of(&["rooms:a&b", "e", "--binary", file.to_str().unwrap()]);
-        fs::remove_file(&file).unwrap();
-        let request = request.unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), [0, 255]).unwrap();
+        let path = file.path().to_str().unwrap();
+        let request = request_of(&["rooms:a&b", "e", "--binary", path]).unwrap();
         assert_eq!(
             (&*request.path, &*request.body),
             ("/api/publish?topic=rooms%3Aa%26b&event=e", &[0, 255][..])

@@ -43,7 +43,6 @@ pub struct FileBuilder {
 }
 
 impl FileBuilder {
-    /// Creates a builder of one file.
     pub fn new(profile: Profile) -> Result<Self, ProfileError> {
         profile.check()?;
         Ok(FileBuilder { profile, chunk: Vec::new(), levels: Vec::new() })

@@ -64,12 +64,10 @@ impl MemoryStore {
         MemoryStore { blocks: BTreeMap::new(), bytes: 0, bytes_max }
     }
 
-    /// Returns the number of blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether the store has no block.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }

@@ -165,7 +165,6 @@ impl<D> Hub<D> {
         self.subscriptions.len()
     }
 
-    /// Whether there are no subscriptions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

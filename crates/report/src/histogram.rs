@@ -53,12 +53,10 @@ impl Histogram {
         }
     }
 
-    /// Number of recorded durations.
     pub fn len(&self) -> u64 {
         self.0.len()
     }
 
-    /// Whether no duration was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -140,12 +138,10 @@ impl Snapshot {
         }
     }
 
-    /// Number of recorded durations.
     pub fn len(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// Whether no duration was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -13,7 +13,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table without rows.
     pub fn new(heads: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Table { heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }

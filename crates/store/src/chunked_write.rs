@@ -29,19 +29,15 @@ mod tests {
 
     #[test]
     fn chunks_are_written_one_after_the_other() {
-        let name = format!("watchfire-pieces-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
         let bytes: Vec<u8> = (0..2 * CHUNK_BYTES + 7).map(|at| (at % 251) as u8).collect();
-        let mut file = File::create_new(&path).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
         write(&mut file, &bytes).unwrap();
         write_at(&file, &bytes, 3).unwrap();
         write_at(&file, b"", u64::MAX).unwrap();
 
-        let mut file = File::open(&path).unwrap();
         let mut found = Vec::new();
         file.seek(SeekFrom::Start(3)).unwrap();
         file.read_to_end(&mut found).unwrap();
-        std::fs::remove_file(path).unwrap();
         assert!(found == bytes);
     }
 }

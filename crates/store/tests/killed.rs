@@ -68,17 +68,17 @@ fn start_writer(folder: &Path, round: u64) -> Child {
 }
 
 fn a_writer_that_is_killed_at_any_moment_leaves_whole_blocks() {
-    let name = format!("watchfire-store-killed-{}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path();
     let mut half_written = 0;
     for round in 0..ROUNDS {
-        let mut writer = start_writer(&folder, round);
+        let mut writer = start_writer(folder, round);
         let mut lines = BufReader::new(writer.stdout.take().unwrap()).lines();
         // The number of blocks grows beyond the limit of the store, so that it evicts as well.
         let wait_for = 3 + round as usize * 3;
         let mut put: Vec<u64> =
             lines.by_ref().take(wait_for).map(|line| line.unwrap().parse().unwrap()).collect();
-        let second = DiskStore::open(&folder, LIMITS);
+        let second = DiskStore::open(folder, LIMITS);
         let owner = writer.id().to_string();
         assert!(matches!(second, Err(StoreError::Locked { owner: o, .. }) if o == owner));
         writer.kill().unwrap();
@@ -86,10 +86,9 @@ fn a_writer_that_is_killed_at_any_moment_leaves_whole_blocks() {
         put.extend(lines.filter_map(|line| line.unwrap().parse::<u64>().ok()));
         half_written += fs::read_dir(folder.join("temp")).unwrap().count();
 
-        check(&folder, round, &put);
+        check(folder, round, &put);
     }
     assert!(half_written > 0, "no writer was killed in the middle of a block");
-    fs::remove_dir_all(&folder).unwrap();
     println!("{ROUNDS} writers were killed, {half_written} blocks half-written");
 }
 

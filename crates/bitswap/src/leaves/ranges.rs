@@ -30,12 +30,10 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// The numbers, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.runs.iter().flat_map(|&(start, len)| start..start + len)
     }
 
-    /// How many numbers are in the set.
     pub fn len(&self) -> usize {
         self.runs.iter().map(|&(_, len)| len as usize).sum()
     }

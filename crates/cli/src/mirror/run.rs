@@ -306,9 +306,8 @@ mod tests {
 
     #[test]
     fn mdns_needs_an_address_that_other_hosts_reach_and_a_region_a_valid_name() {
-        let folder = std::env::temp_dir().join(format!("watchfire-run-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let key = folder.join("key");
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("key");
         std::fs::write(&key, format!("/key/swarm/psk/1.0.0/\n/base16/\n{}", "ab".repeat(32)))
             .unwrap();
         let options = |listen: &str| Options {
@@ -329,6 +328,5 @@ mod tests {
         assert_eq!(found.region, Some("eu".parse().unwrap()));
         let alone = Options { region: Some("eu".into()), ..Options::default() };
         assert!(format!("{:#}", alone.settings().unwrap_err()).contains("--region needs"));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -3,9 +3,9 @@
 use crate::support::{Scratch, names};
 
 /// A folder with a trip: a large file, an empty one, a small one and an empty folder.
-fn trip(name: &str) -> Scratch {
-    let scratch = Scratch::new(name);
-    std::fs::create_dir_all(scratch.0.join("trip/empty")).expect("a folder can be made");
+fn trip() -> Scratch {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.join("trip/empty")).expect("a folder can be made");
     let long: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
     scratch.file("trip/day1.bin", long);
     scratch.file("trip/nothing", b"");
@@ -19,42 +19,42 @@ fn cid(scratch: &Scratch, path: &str) -> String {
 
 #[test]
 fn an_exported_directory_is_imported_unchanged() {
-    let scratch = trip("both-ways");
+    let scratch = trip();
     let root = cid(&scratch, "trip");
     assert!(scratch.prints(&["car", "export", "trip", "-o", "trip.car"]).starts_with(&root));
     assert!(scratch.prints(&["car", "import", "trip.car", "-o", "again"]).starts_with(&root));
     assert_eq!(cid(&scratch, "again"), root);
-    assert_eq!(names(&scratch.0), ["again", "trip", "trip.car"], "no other files are left");
+    assert_eq!(names(&scratch), ["again", "trip", "trip.car"], "no other files are left");
 
     scratch.prints(&["car", "export", "again"]);
-    let named = std::fs::read(scratch.0.join(format!("{root}.car")))
+    let named = std::fs::read(scratch.join(format!("{root}.car")))
         .expect("the archive is named by its CID");
-    assert_eq!(named, std::fs::read(scratch.0.join("trip.car")).expect("the archive"));
+    assert_eq!(named, std::fs::read(scratch.join("trip.car")).expect("the archive"));
 }
 
 #[test]
 fn an_archive_is_imported_to_a_block_store_and_exported_again() {
-    let scratch = trip("store");
+    let scratch = trip();
     let cid = cid(&scratch, "trip");
     scratch.prints(&["car", "export", "trip", "-o", "trip.car"]);
     assert_eq!(scratch.prints(&["car", "import", "trip.car", "--store", "blocks"]).trim(), cid);
     scratch.prints(&["car", "export", &cid, "--store", "blocks", "-o", "back.car"]);
     let archives =
-        ["trip.car", "back.car"].map(|name| std::fs::read(scratch.0.join(name)).expect(name));
+        ["trip.car", "back.car"].map(|name| std::fs::read(scratch.join(name)).expect(name));
     assert_eq!(archives[0], archives[1]);
 
     let notes = format!("{cid}/notes.md");
     scratch.prints(&["car", "export", &notes, "--store", "blocks", "-o", "notes.car"]);
     scratch.prints(&["car", "import", "notes.car", "-o", "notes.md"]);
-    let read = std::fs::read_to_string(scratch.0.join("notes.md")).expect("the notes");
+    let read = std::fs::read_to_string(scratch.join("notes.md")).expect("the notes");
     assert_eq!(read, "Hello, world!\n");
 }
 
 #[test]
 fn invalid_truncated_or_corrupted_archives_leave_no_files() {
-    let scratch = trip("broken");
+    let scratch = trip();
     scratch.prints(&["car", "export", "trip", "-o", "trip.car"]);
-    let whole = std::fs::read(scratch.0.join("trip.car")).expect("the archive");
+    let whole = std::fs::read(scratch.join("trip.car")).expect("the archive");
     let mut corrupted = whole.clone();
     corrupted[1_000_000] ^= 1;
     let truncated = &whole[..whole.len() - 100];
@@ -64,16 +64,16 @@ fn invalid_truncated_or_corrupted_archives_leave_no_files() {
         scratch.file("broken.car", bytes);
         let error = scratch.fails(&["car", "import", "broken.car", "-o", "again"]);
         assert!(error.contains(reason), "{error}");
-        assert_eq!(names(&scratch.0), ["broken.car", "trip", "trip.car"]);
+        assert_eq!(names(&scratch), ["broken.car", "trip", "trip.car"]);
     }
     let error = scratch.fails(&["car", "export", "trip", "-o", "trip.car"]);
     assert!(error.contains("trip.car"), "{error}");
-    assert_eq!(std::fs::read(scratch.0.join("trip.car")).expect("the archive"), whole);
+    assert_eq!(std::fs::read(scratch.join("trip.car")).expect("the archive"), whole);
 }
 
 #[test]
 fn an_archive_that_cannot_be_written_or_read_is_an_error_with_its_cause() {
-    let scratch = trip("errors");
+    let scratch = trip();
     scratch.prints(&["car", "export", "trip", "-o", "trip.car"]);
     let error = scratch.fails(&["car", "export", "trip", "-o", "trip.car"]);
     let expected =

@@ -10,8 +10,8 @@ use crate::support::{Scratch, WATCHFIRE, text};
 /// The CID of a file with the text "Hello, world!", from kubo.
 const HELLO: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
 
-fn content(name: &str) -> Scratch {
-    let scratch = Scratch::new(name);
+fn content() -> Scratch {
+    let scratch = Scratch::new();
     scratch.file("hello.txt", b"Hello, world!\n");
     scratch.file("sub/.hidden", b"h\n");
     scratch
@@ -19,7 +19,7 @@ fn content(name: &str) -> Scratch {
 
 #[test]
 fn a_file_has_the_same_cid_as_in_kubo() {
-    let content = content("file");
+    let content = content();
     let output = content.run(&["cid", "hello.txt"]);
     assert_eq!(text(&output.stdout), format!("{HELLO}  hello.txt\n"));
     assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
@@ -30,7 +30,7 @@ fn a_file_has_the_same_cid_as_in_kubo() {
 
 #[test]
 fn options_of_a_profile_can_be_changed_one_by_one() {
-    let content = content("options");
+    let content = content();
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
     content.file("large", &bytes);
     let named = content.run(&["cid", "-q", "--profile", "v1-256-kib", "large"]);
@@ -62,7 +62,7 @@ fn the_standard_input_is_a_file() {
 
 #[test]
 fn json_output_has_an_object_for_each_path() {
-    let content = content("json");
+    let content = content();
     let output = content.run(&["cid", "--json", "hello.txt", "sub"]);
     let lines = text(&output.stdout);
     let lines: Vec<Value> =
@@ -75,7 +75,7 @@ fn json_output_has_an_object_for_each_path() {
 
 #[test]
 fn hidden_files_are_included_unless_they_are_skipped() {
-    let content = content("hidden");
+    let content = content();
     let whole = text(&content.run(&["cid", "-q", "sub"]).stdout);
     let empty = text(&content.run(&["cid", "-q", "--skip-hidden", "sub"]).stdout);
     // The CID of an empty directory, from kubo.
@@ -85,7 +85,7 @@ fn hidden_files_are_included_unless_they_are_skipped() {
 
 #[test]
 fn a_path_that_fails_is_reported_and_the_others_get_their_cid() {
-    let content = content("failing");
+    let content = content();
     let output = content.run(&["cid", "absent", "hello.txt"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout), format!("{HELLO}  hello.txt\n"));
@@ -94,7 +94,7 @@ fn a_path_that_fails_is_reported_and_the_others_get_their_cid() {
 
 #[test]
 fn a_name_cannot_control_the_terminal_or_add_a_line() {
-    let content = content("hidden-characters");
+    let content = content();
     let name = "a\n\u{1b}[31mb\u{202e}c";
     content.file(name, b"Hello, world!\n");
     let output = content.run(&["cid", name]);

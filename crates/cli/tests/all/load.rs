@@ -1,20 +1,30 @@
 //! `watchfire load` from the command line.
 
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Listening, WATCHFIRE, text};
+use crate::support::{Listening, Scratch, WATCHFIRE, text};
 
 /// A server with the rooms that the scenarios join.
 const SERVE: [&str; 5] =
     ["serve", "--set", "channels.open_rooms=true", "--set", "admin.listen=127.0.0.1:0"];
 
 fn load(scenario: &str, name: &str, arguments: &[&str]) -> Output {
-    let file = std::env::temp_dir().join(format!("watchfire-{}-{name}", std::process::id()));
-    std::fs::write(&file, scenario).expect("a file can be written");
-    let output = Command::new(WATCHFIRE).arg("load").arg(&file).args(arguments).output();
-    std::fs::remove_file(&file).expect("the file is there");
-    output.expect("the program runs")
+    let scratch = Scratch::new();
+    scratch.file(name, scenario);
+    let file = scratch.join(name);
+    scratch.run(&[&["load", path_text(&file)], arguments].concat())
+}
+
+fn path_text(path: &Path) -> &str {
+    path.to_str().expect("the path is text")
+}
+
+/// The results that `--json` has written.
+fn results(file: &Path) -> serde_json::Value {
+    let text = std::fs::read(file).expect("JSON is written");
+    serde_json::from_slice(&text).expect("it is JSON")
 }
 
 const LOBBY: &str = r#"
@@ -41,17 +51,14 @@ const LOBBY: &str = r#"
 #[test]
 fn a_load_above_the_open_file_limit_uses_several_processes() {
     let server = Listening::start(&SERVE);
-    let json = std::env::temp_dir().join(format!("watchfire-{}.json", std::process::id()));
-    let file = json.to_str().expect("the path is text");
+    let scratch = Scratch::new();
+    let json = scratch.join("results.json");
     // 64 of these files are reserved, so each process has 60 users.
-    let arguments = ["--target", &server.url(), "--files-max", "124", "--json", file];
+    let arguments = ["--target", &server.url(), "--files-max", "124", "--json", path_text(&json)];
     let output = load(LOBBY, "several.toml", &arguments);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
-    let results: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(&json).expect("JSON is written"))
-            .expect("it is JSON");
-    std::fs::remove_file(&json).expect("the file is there");
+    let results = results(&json);
     assert_eq!(results["workers"], 4, "{out}");
     assert_eq!(
         (&results["connected_max"], &results["counts"]["finished"]),
@@ -65,9 +72,15 @@ fn a_load_above_the_open_file_limit_uses_several_processes() {
 #[test]
 fn agents_with_the_right_token_run_users() {
     let server = Listening::start(&SERVE);
-    let token = std::env::temp_dir().join(format!("watchfire-{}-token", std::process::id()));
-    std::fs::write(&token, "a-token-of-some-length\n").expect("it is written");
-    let token_file = token.to_str().expect("the path is text");
+    let scratch = Scratch::new();
+    scratch.file(
+        "token",
+        "a-token-of-some-length
+",
+    );
+    scratch.file("wrong", "another-token-of-some-length");
+    let (token, wrong) = (scratch.join("token"), scratch.join("wrong"));
+    let token_file = path_text(&token);
     let agents = [(); 2].map(|()| Listening::start(&["load", "agent", "--token-file", token_file]));
     let addresses = agents.each_ref().map(|agent| format!("127.0.0.1:{}", agent.port));
     let target = server.url();
@@ -81,29 +94,21 @@ fn agents_with_the_right_token_run_users() {
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(out.contains("200 started, 200 finished") && out.contains("4 processes"), "{out}");
 
-    let wrong = std::env::temp_dir().join(format!("watchfire-{}-wrong", std::process::id()));
-    std::fs::write(&wrong, "another-token-of-some-length").expect("it is written");
-    let output =
-        load(LOBBY, "wrong-token.toml", &arguments(wrong.to_str().expect("the path is text")));
+    let output = load(LOBBY, "wrong-token.toml", &arguments(path_text(&wrong)));
     let err = text(&output.stderr);
     assert!(output.status.code() == Some(1) && err.contains("rejected the token"), "{err}");
-    for file in [token, wrong] {
-        std::fs::remove_file(file).expect("the file is there");
-    }
 }
 
 #[test]
 fn an_interrupted_load_reports_its_results() {
     let server = Listening::start(&SERVE);
-    let name = |extension: &str| {
-        let file = format!("watchfire-{}-stopped.{extension}", std::process::id());
-        std::env::temp_dir().join(file).to_str().expect("the path is text").to_owned()
-    };
-    let (scenario, json) = (name("toml"), name("json"));
+    let scratch = Scratch::new();
+    let (scenario, json) = (scratch.join("stopped.toml"), scratch.join("stopped.json"));
     let text = LOBBY.replace("500ms", "1h").replace("400", "20");
     std::fs::write(&scenario, text).expect("a file can be written");
     let mut command = Command::new(WATCHFIRE);
-    command.args(["load", &scenario, "--target", &server.url(), "--json", &json]);
+    command.args(["load", path_text(&scenario), "--target", &server.url()]);
+    command.args(["--json", path_text(&json)]);
     let mut child =
         command.args(["--workers", "3"]).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stdout.take().expect("its output is a pipe")).lines();
@@ -115,12 +120,7 @@ fn an_interrupted_load_reports_its_results() {
     let rest: Vec<String> = lines.map(|line| line.expect("in UTF-8")).collect();
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest:?}");
     assert!(rest.iter().any(|line| line.starts_with("STOPPED")), "{rest:?}");
-    let results: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(&json).expect("JSON is written"))
-            .expect("it is JSON");
-    for file in [scenario, json] {
-        std::fs::remove_file(file).expect("the file is there");
-    }
+    let results = results(&json);
     let after = results["stopped_after"].as_f64().expect("the time of the stop");
     assert!((1.0..60.0).contains(&after), "{after}");
     assert_eq!(results["failed_workers"], serde_json::json!([]));
@@ -179,14 +179,13 @@ const TSUNG_LOBBY: &str = r#"<?xml version="1.0"?>
 fn tsung_lobby(idle_timeout: &str) -> serde_json::Value {
     let setting = format!("socket.idle_timeout={idle_timeout}");
     let server = Listening::start(&[&SERVE[..], &["--set", &setting]].concat());
-    let name = format!("watchfire-{}-tsung-{idle_timeout}.json", std::process::id());
-    let json = std::env::temp_dir().join(name);
+    let scratch = Scratch::new();
+    let json = scratch.join("results.json");
     let scenario = TSUNG_LOBBY.replace("PORT", &server.port);
-    let arguments = ["--json", json.to_str().expect("the path is text")];
+    let arguments = ["--json", path_text(&json)];
     let output = load(&scenario, &format!("tsung-{idle_timeout}.xml"), &arguments);
-    let results = std::fs::read(&json).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
-    std::fs::remove_file(&json).expect("the file is there");
-    serde_json::from_slice(&results).expect("it is JSON")
+    assert!(json.exists(), "{}", text(&output.stderr));
+    results(&json)
 }
 
 #[test]

@@ -21,12 +21,12 @@ const DEBIAN: &str = "version = 2\n\n[plugins]\n  [plugins.\"io.containerd.grpc.
 struct Root(Scratch);
 
 impl Root {
-    fn new(name: &str) -> Root {
-        Root(Scratch::new(name))
+    fn new() -> Root {
+        Root(Scratch::new())
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.0.join(name)
+        self.0.join(name)
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -41,14 +41,14 @@ impl Root {
     /// All folders, and all files with their mode and text.
     fn snapshot(&self) -> BTreeMap<PathBuf, (u32, Option<String>)> {
         let mut found = BTreeMap::new();
-        collect(&self.0.0, &mut found);
+        collect(&self.0, &mut found);
         found
     }
 
     fn command(&self, engine: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(WATCHFIRE);
         command.args(["mirror", "configure", engine]).args(arguments);
-        command.arg("--root").arg(&self.0.0).stdin(Stdio::null());
+        command.arg("--root").arg(&*self.0).stdin(Stdio::null());
         command
     }
 
@@ -91,7 +91,7 @@ fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, (u32, Option<String>)>) 
 #[test]
 fn a_fresh_host_gets_the_files_and_undo_removes_them_with_their_folders() {
     for (engine, files) in [("containerd", [CONFIG, HOSTS].as_slice()), ("podman", &[PODMAN])] {
-        let root = Root::new(&format!("fresh-{engine}"));
+        let root = Root::new();
         let shown = root.succeed(engine, &["--yes"]);
         assert!(shown.contains("estart"), "it says what to restart: {shown}");
         for file in files {
@@ -111,7 +111,7 @@ fn a_fresh_host_gets_the_files_and_undo_removes_them_with_their_folders() {
 
 #[test]
 fn the_rest_of_an_existing_configuration_stays_and_undo_restores_it() {
-    let root = Root::new("existing");
+    let root = Root::new();
     let own = "server = \"https://registry.example\"\n\n[host.\"https://other.example\"]\n  skip_verify = true\n";
     root.write(CONFIG, DEBIAN);
     root.write(HOSTS, own);
@@ -139,7 +139,7 @@ fn the_rest_of_an_existing_configuration_stays_and_undo_restores_it() {
 
 #[test]
 fn a_second_run_changes_nothing_and_other_options_replace_the_first() {
-    let root = Root::new("twice");
+    let root = Root::new();
     root.write(CONFIG, DEBIAN);
     let before = root.snapshot();
     root.succeed("containerd", &["--yes"]);
@@ -164,7 +164,7 @@ fn a_second_run_changes_nothing_and_other_options_replace_the_first() {
 
 #[test]
 fn nothing_changes_without_a_terminal_and_without_yes() {
-    let root = Root::new("no-terminal");
+    let root = Root::new();
     root.write(CONFIG, DEBIAN);
     for engine in ["containerd", "podman"] {
         let error = root.fail(engine, &[]);
@@ -177,7 +177,7 @@ fn nothing_changes_without_a_terminal_and_without_yes() {
 
 #[test]
 fn files_that_were_changed_since_are_not_overwritten() {
-    let root = Root::new("changed");
+    let root = Root::new();
     root.write(CONFIG, DEBIAN);
     root.succeed("containerd", &["--yes"]);
     let ours = root.read(HOSTS);
@@ -203,7 +203,7 @@ fn files_that_were_changed_since_are_not_overwritten() {
 
 #[test]
 fn a_run_that_was_interrupted_can_be_repeated_or_undone() {
-    let root = Root::new("interrupted");
+    let root = Root::new();
     root.write(CONFIG, DEBIAN);
     let before = root.snapshot();
     root.succeed("containerd", &["--yes"]);
@@ -224,7 +224,7 @@ fn a_run_that_was_interrupted_can_be_repeated_or_undone() {
 
 #[test]
 fn undo_leaves_folders_with_files_of_others() {
-    let root = Root::new("others");
+    let root = Root::new();
     root.succeed("containerd", &["--yes"]);
     root.write("etc/containerd/certs.d/README", "of the user");
     root.write("etc/containerd/certs.d/ghcr.io/hosts.toml", "server = 'https://ghcr.io'\n");
@@ -239,7 +239,7 @@ fn undo_leaves_folders_with_files_of_others() {
 
 #[test]
 fn a_folder_that_cannot_be_written_is_an_error_and_nothing_changes() {
-    let root = Root::new("read-only");
+    let root = Root::new();
     root.write(CONFIG, DEBIAN);
     // The first file can be written, the second cannot.
     root.write("etc/containerd/certs.d/_default/other", "x");
@@ -248,6 +248,8 @@ fn a_folder_that_cannot_be_written_is_an_error_and_nothing_changes() {
     };
     let is_root = rustix::process::geteuid().is_root();
     if is_root {
+        // Only its owner enters a temporary folder.
+        set("", 0o755);
         for name in
             ["etc/containerd", CONFIG, "etc/containerd/certs.d", "etc/containerd/certs.d/_default"]
         {
@@ -276,10 +278,10 @@ fn a_folder_that_cannot_be_written_is_an_error_and_nothing_changes() {
 
 #[test]
 fn a_link_out_of_the_root_is_refused() {
-    let root = Root::new("link");
-    let outside = Root::new("link-outside");
+    let root = Root::new();
+    let outside = Root::new();
     fs::create_dir_all(root.path("etc")).unwrap();
-    std::os::unix::fs::symlink(&outside.0.0, root.path("etc/containerd")).unwrap();
+    std::os::unix::fs::symlink(&*outside.0, root.path("etc/containerd")).unwrap();
     let error = root.fail("containerd", &["--yes"]);
     assert!(error.contains("etc/containerd: it is a symbolic link"), "{error}");
     assert_eq!(outside.snapshot(), BTreeMap::new());
@@ -287,7 +289,7 @@ fn a_link_out_of_the_root_is_refused() {
 
 #[test]
 fn podman_gets_an_entry_for_each_registry_and_notes_an_entry_of_the_user() {
-    let root = Root::new("podman");
+    let root = Root::new();
     root.write("etc/containers/registries.conf", "[[registry]]\nlocation = \"ghcr.io\"\n");
     let mut command =
         root.command("podman", &["--yes", "--registry", "docker.io", "--registry", "ghcr.io"]);
@@ -308,7 +310,7 @@ fn podman_gets_an_entry_for_each_registry_and_notes_an_entry_of_the_user() {
 
 #[test]
 fn an_invalid_argument_is_an_error_of_use() {
-    let root = Root::new("arguments");
+    let root = Root::new();
     for arguments in [
         ["--mirror", "127.0.0.1:5000"],
         ["--mirror", "http://127.0.0.1:5000/path"],

@@ -19,28 +19,28 @@ fn peer_of(link: &str) -> &str {
 }
 
 fn same(scratch: &Scratch, one: &str, other: &str) -> bool {
-    let read = |name: &str| fs::read(scratch.0.join(name)).expect("it is there");
+    let read = |name: &str| fs::read(scratch.join(name)).expect("it is there");
     read(one) == read(other)
 }
 
 #[test]
 fn only_peers_with_the_swarm_key_get_content_of_a_private_network() {
-    let scratch = Scratch::new("private");
+    let scratch = Scratch::new();
     scratch.file("ours.key", swarm_key('a'));
     scratch.file("theirs.key", swarm_key('b'));
     scratch.file("secret", vec![7; 3_000_000]);
     let ours = ["--swarm-key", "ours.key"];
-    let mut share = Serving::start(&scratch.0, "share", &[&["secret"][..], &ours].concat());
+    let mut share = Serving::start(&scratch, "share", &[&["secret"][..], &ours].concat());
     let link = share.link("shared");
     let holding = [&link, "--store", "kept", ours[0], ours[1]];
-    let mut hold = Serving::start(&scratch.0, "hold", &holding);
+    let mut hold = Serving::start(&scratch, "hold", &holding);
     let held = hold.link("held");
 
     for options in [&["--swarm-key", "theirs.key"][..], &[]] {
         let get = ["get", &link, "-o", "stolen", "--timeout", "2s"];
         let output = scratch.run(&[&get[..], options].concat());
         assert_eq!(output.status.code(), Some(3), "{options:?}: {}", text(&output.stderr));
-        assert!(!scratch.0.join("stolen").exists());
+        assert!(!scratch.join("stolen").exists());
     }
     drop(share);
     scratch.prints(&[&["get", &held, "-o", "copy"][..], &ours].concat());
@@ -53,21 +53,21 @@ fn only_peers_with_the_swarm_key_get_content_of_a_private_network() {
 
 #[test]
 fn a_host_with_an_identity_file_keeps_its_peer_id() {
-    let scratch = Scratch::new("identity");
+    let scratch = Scratch::new();
     scratch.file("file", "hello\n");
     let arguments = ["file", "--identity", "me/key"];
-    let mut share = Serving::start(&scratch.0, "share", &arguments);
+    let mut share = Serving::start(&scratch, "share", &arguments);
     let first = share.link("shared");
     drop(share);
-    let mode = fs::metadata(scratch.0.join("me/key")).expect("it is there").permissions().mode();
+    let mode = fs::metadata(scratch.join("me/key")).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "only the owner can read the key");
-    let mut share = Serving::start(&scratch.0, "share", &arguments);
+    let mut share = Serving::start(&scratch, "share", &arguments);
     let second = share.link("shared");
     assert_eq!(peer_of(&first), peer_of(&second));
     scratch.prints(&["get", &second, "-o", "copy"]);
     drop(share);
 
-    let mut anonymous = Serving::start(&scratch.0, "share", &["file"]);
+    let mut anonymous = Serving::start(&scratch, "share", &["file"]);
     assert_ne!(peer_of(&anonymous.link("shared")), peer_of(&first));
     drop(anonymous);
 
@@ -86,13 +86,13 @@ async fn dht_server() -> Host {
 
 #[test]
 fn a_cid_is_enough_if_content_routing_knows_a_provider() {
-    let scratch = Scratch::new("dht");
+    let scratch = Scratch::new();
     scratch.file("file", vec![9; 3_000_000]);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let server = runtime.block_on(dht_server());
     let address = server.addresses()[0].to_string();
     let dht = ["--dht", "--peer", &address];
-    let mut share = Serving::start(&scratch.0, "share", &[&["file"][..], &dht].concat());
+    let mut share = Serving::start(&scratch, "share", &[&["file"][..], &dht].concat());
     let event = share.event("shared");
     let cid = event["cid"].as_str().expect("a CID");
 
@@ -109,14 +109,14 @@ fn a_cid_is_enough_if_content_routing_knows_a_provider() {
 
 #[test]
 fn a_link_with_a_path_fetches_only_the_folder_at_the_path() {
-    let scratch = Scratch::new("below");
+    let scratch = Scratch::new();
     scratch.file("tree/a/b/small", "small\n");
     scratch.file("tree/large", vec![1; 5_000_000]);
-    let mut share = Serving::start(&scratch.0, "share", &["tree"]);
+    let mut share = Serving::start(&scratch, "share", &["tree"]);
     let link = share.link("shared");
     let below = link.replacen('?', "/a/b?", 1);
     let events = scratch.prints(&["get", &below, "-o", "out", "--json"]);
     let got: Value = serde_json::from_str(events.lines().last().expect("an event")).expect("JSON");
     assert!(got["fetched_bytes"].as_u64() < Some(2000), "{got}");
-    assert_eq!(fs::read(scratch.0.join("out/small")).expect("it is there"), b"small\n");
+    assert_eq!(fs::read(scratch.join("out/small")).expect("it is there"), b"small\n");
 }

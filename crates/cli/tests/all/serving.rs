@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{WATCHFIRE, signal};
+use crate::support::{Scratch, WATCHFIRE, signal};
 
 /// Longer than the start of the program on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -30,33 +30,25 @@ fn wait(mut child: Child) -> (bool, String) {
 fn an_address_in_use_is_named_once() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("bound").to_string();
-    for processes in ["1", "2"] {
-        let arguments = ["--listen", &address, "--processes", processes];
-        let (is_success, stderr) = wait(serve(&arguments));
-        assert!(!is_success);
-        assert_eq!(stderr.matches("Address already in use").count(), 1, "{stderr}");
-        assert!(stderr.contains(&address), "{stderr}");
-    }
-}
-
-#[test]
-fn an_address_for_redirects_in_use_is_named_once() {
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = taken.local_addr().expect("bound").to_string();
-    let state = std::env::temp_dir().join(format!("watchfire-taken-{}", std::process::id()));
-    let state_dir = format!("tls.acme.state_dir={}", state.display());
+    let scratch = Scratch::new();
+    let state_dir = format!("tls.acme.state_dir={}", scratch.join("state").display());
     let redirect = format!("tls.redirect_listen={address}");
-    for processes in ["1", "2"] {
-        let listen = ["--listen", "127.0.0.1:0", "--processes", processes];
-        let tls = ["tls.acme.domains=a.example", &state_dir, &redirect];
-        let sets = tls.iter().flat_map(|setting| ["--set", setting]);
-        let arguments: Vec<&str> = listen.into_iter().chain(sets).collect();
-        let (is_success, stderr) = wait(serve(&arguments));
-        assert!(!is_success);
-        assert_eq!(stderr.matches("Address already in use").count(), 1, "{stderr}");
-        assert!(stderr.contains(&format!("tls.redirect_listen {address}")), "{stderr}");
+    let admin = format!("admin.listen={address}");
+    let in_use = "Address already in use";
+    let tls = ["--set", "tls.acme.domains=a.example", "--set", &state_dir, "--set", &redirect];
+    for (listen, settings, once, also) in [
+        (&*address, &[][..], in_use, &*address),
+        ("127.0.0.1:0", &tls, in_use, &format!("tls.redirect_listen {address}")),
+        ("127.0.0.1:0", &["--set", &admin], &address, &format!("admin.listen: {in_use}")),
+    ] {
+        for processes in ["1", "2"] {
+            let listen = ["--listen", listen, "--processes", processes];
+            let (is_success, stderr) = wait(serve(&[&listen, settings].concat()));
+            assert!(!is_success);
+            assert_eq!(stderr.matches(once).count(), 1, "{stderr}");
+            assert!(stderr.contains(also), "{stderr}");
+        }
     }
-    let _ = std::fs::remove_dir_all(state);
 }
 
 #[test]
@@ -102,20 +94,6 @@ fn the_address_of_the_metrics_is_printed_and_any_process_answers() {
         }
         signal(&child, "-TERM");
         assert!(wait(child).0);
-    }
-}
-
-#[test]
-fn an_admin_address_in_use_is_named_once() {
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = taken.local_addr().expect("bound").to_string();
-    let setting = format!("admin.listen={address}");
-    for processes in ["1", "2"] {
-        let arguments = ["--listen", "127.0.0.1:0", "--processes", processes, "--set", &setting];
-        let (is_success, stderr) = wait(serve(&arguments));
-        assert!(!is_success);
-        assert_eq!(stderr.matches(&address).count(), 1, "{stderr}");
-        assert!(stderr.contains("admin.listen: Address already in use"), "{stderr}");
     }
 }
 
@@ -259,7 +237,8 @@ fn a_running_server_is_healthy_and_a_stopped_one_is_not() {
 
 #[test]
 fn a_check_shows_what_tls_would_do() {
-    let state = std::env::temp_dir().join(format!("watchfire-check-{}", std::process::id()));
+    let scratch = Scratch::new();
+    let state = scratch.join("state");
     let state_dir = format!("tls.acme.state_dir={}", state.display());
     let acme = ["--check", "--set", "tls.acme.domains=a.example,b.example", "--set", &state_dir];
     let (is_success, out, stderr) = output(&acme, &[]);

@@ -17,19 +17,19 @@ const HELLO: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u
 struct Folders(Scratch);
 
 impl Folders {
-    fn new(name: &str) -> Self {
-        let scratch = Scratch::new(name);
-        fs::create_dir_all(scratch.0.join("there")).expect("a folder can be made");
-        fs::create_dir_all(scratch.0.join("here")).expect("a folder can be made");
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        fs::create_dir_all(scratch.join("there")).expect("a folder can be made");
+        fs::create_dir_all(scratch.join("here")).expect("a folder can be made");
         Folders(scratch)
     }
 
     fn share_folder(&self) -> PathBuf {
-        self.0.0.join("there")
+        self.0.join("there")
     }
 
     fn get_folder(&self) -> PathBuf {
-        self.0.0.join("here")
+        self.0.join("here")
     }
 
     /// Writes a file in the folder of `share`.
@@ -76,7 +76,7 @@ fn last_event(output: &Output) -> Value {
 
 #[test]
 fn a_link_is_enough_to_get_a_file_under_its_name() {
-    let scratch = Folders::new("file");
+    let scratch = Folders::new();
     let bytes = generated(5_000_000);
     scratch.file("my notes.bin", &bytes);
     let mut share = scratch.share("my notes.bin");
@@ -97,7 +97,7 @@ fn a_link_is_enough_to_get_a_file_under_its_name() {
 
 #[test]
 fn a_directory_or_one_of_its_files_is_fetched() {
-    let scratch = Folders::new("directory");
+    let scratch = Folders::new();
     scratch.file("trip/day 1.md", "sunny\n");
     scratch.file("trip/sub/.hidden", "h\n");
     scratch.file("trip/large", generated(3_000_000));
@@ -129,7 +129,7 @@ fn a_directory_or_one_of_its_files_is_fetched() {
 
 #[test]
 fn each_path_gets_a_link_of_the_same_host() {
-    let scratch = Folders::new("several");
+    let scratch = Folders::new();
     scratch.file("a", "first\n");
     scratch.file("b", generated(3_000_000));
     let mut share = Serving::start(&scratch.share_folder(), "share", &["a", "b"]);
@@ -142,7 +142,7 @@ fn each_path_gets_a_link_of_the_same_host() {
 
 #[test]
 fn a_killed_get_continues_from_the_blocks_on_disk() {
-    let scratch = Folders::new("resume");
+    let scratch = Folders::new();
     let bytes = generated(96 << 20);
     scratch.file("large", &bytes);
     let mut share = scratch.share("large");
@@ -178,7 +178,7 @@ fn bytes_in_parts(folder: &Path) -> u64 {
 
 #[test]
 fn an_interrupted_get_ends_with_the_exit_code_of_the_signal() {
-    let scratch = Folders::new("interrupted");
+    let scratch = Folders::new();
     scratch.file("one", "one\n");
     let mut share = scratch.share("one");
     let link = share.link("shared");
@@ -192,7 +192,7 @@ fn an_interrupted_get_ends_with_the_exit_code_of_the_signal() {
 
 #[test]
 fn two_gets_of_one_cid_into_one_folder_do_not_disturb_each_other() {
-    let scratch = Folders::new("twice");
+    let scratch = Folders::new();
     let bytes = generated(3_000_000);
     scratch.file("one", &bytes);
     let mut share = scratch.share("one");
@@ -221,7 +221,7 @@ fn two_gets_of_one_cid_into_one_folder_do_not_disturb_each_other() {
 
 #[test]
 fn a_get_without_a_provider_times_out_with_exit_code_3() {
-    let scratch = Folders::new("no-provider");
+    let scratch = Folders::new();
     scratch.file("one", "one\n");
     let mut share = scratch.share("one");
     let link = share.link("shared");
@@ -233,7 +233,7 @@ fn a_get_without_a_provider_times_out_with_exit_code_3() {
 
 #[test]
 fn a_get_without_a_peer_fails_with_advice() {
-    let scratch = Folders::new("peerless");
+    let scratch = Folders::new();
     let output = scratch.get(&[HELLO]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--peer"), "{}", text(&output.stderr));
@@ -251,7 +251,7 @@ fn a_get_without_a_peer_fails_with_advice() {
 
 #[test]
 fn content_that_is_here_already_is_got_without_a_peer() {
-    let scratch = Folders::new("here-already");
+    let scratch = Folders::new();
     // The CID contains the text.
     let output = scratch.get(&["bafkqabtimvwgy3yk", "-o", "-"]);
     assert_eq!(text(&output.stdout), "hello\n", "{}", text(&output.stderr));
@@ -275,7 +275,7 @@ fn content_that_is_here_already_is_got_without_a_peer() {
 
 #[test]
 fn an_existing_file_is_replaced_only_with_force() {
-    let scratch = Folders::new("force");
+    let scratch = Folders::new();
     scratch.file("file", "new\n");
     fs::write(scratch.get_folder().join("file"), "old\n").expect("a file can be written");
     let mut share = scratch.share("file");
@@ -290,12 +290,12 @@ fn an_existing_file_is_replaced_only_with_force() {
 
 #[test]
 fn held_content_is_available_after_the_sharer_has_left() {
-    let scratch = Folders::new("hold");
+    let scratch = Folders::new();
     let bytes = generated(3_000_000);
     scratch.file("file", &bytes);
     let mut share = scratch.share("file");
     let link = share.link("shared");
-    let mut hold = Serving::start(&scratch.0.0, "hold", &[&link, "--store", "kept"]);
+    let mut hold = Serving::start(&scratch.0, "hold", &[&link, "--store", "kept"]);
     let held = hold.link("held");
     assert_eq!(share.interrupt(), Some(0));
 
@@ -304,7 +304,7 @@ fn held_content_is_available_after_the_sharer_has_left() {
     assert_eq!(hold.interrupt(), Some(0));
 
     // From disk, without any other peer.
-    let mut again = Serving::start(&scratch.0.0, "hold", &[&link, "--store", "kept"]);
+    let mut again = Serving::start(&scratch.0, "hold", &[&link, "--store", "kept"]);
     let held = again.link("held");
     let output = scratch.get(&[&held, "-o", "-", "-q"]);
     assert!(output.stdout == bytes);
@@ -318,7 +318,7 @@ fn held_content_is_available_after_the_sharer_has_left() {
 
 #[test]
 fn a_file_that_changes_while_it_is_shared_is_withdrawn() {
-    let scratch = Folders::new("changed");
+    let scratch = Folders::new();
     scratch.file("file", generated(3_000_000));
     let mut share = scratch.share("file");
     let link = share.link("shared");
@@ -353,7 +353,7 @@ fn trip(scratch: &Folders) -> Vec<u8> {
 
 #[test]
 fn a_private_page_opens_only_with_its_key() {
-    let scratch = Folders::new("private");
+    let scratch = Folders::new();
     let large = trip(&scratch);
     let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "trip"]);
     let event = share.event("shared");
@@ -402,7 +402,7 @@ fn a_private_page_opens_only_with_its_key() {
 
 #[test]
 fn one_file_of_a_private_page_is_fetched_alone() {
-    let scratch = Folders::new("private-one");
+    let scratch = Folders::new();
     let large = trip(&scratch);
     let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "trip"]);
     let (key, keyless) = split_key(&share.link("shared"));
@@ -431,19 +431,17 @@ fn one_file_of_a_private_page_is_fetched_alone() {
     assert!(text(&output.stderr).contains("day 2.md"), "{}", text(&output.stderr));
     let output = scratch.get(&[&inside("..%2Fescaped"), "-o", "escaped"]);
     assert!(matches!(output.status.code(), Some(1 | 2)), "{output:?}");
-    assert!(
-        !scratch.get_folder().join("escaped").exists() && !scratch.0.0.join("escaped").exists()
-    );
+    assert!(!scratch.get_folder().join("escaped").exists() && !scratch.0.join("escaped").exists());
 }
 
 #[test]
 fn a_private_page_is_held_and_served_without_its_key() {
-    let scratch = Folders::new("private-hold");
+    let scratch = Folders::new();
     let large = trip(&scratch);
     let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "trip"]);
     let link = share.link("shared");
     let (key, keyless) = split_key(&link);
-    let store = scratch.0.0.join("store");
+    let store = scratch.0.join("store");
     let store = store.to_str().expect("UTF-8");
     // The printed link has no key, even if the given link has one.
     for given in [&keyless, &link] {
@@ -463,7 +461,7 @@ fn a_private_page_is_held_and_served_without_its_key() {
 
 #[test]
 fn a_killed_get_of_a_private_page_continues_and_leaves_no_ciphertext() {
-    let scratch = Folders::new("private-resume");
+    let scratch = Folders::new();
     let bytes = generated(24 << 20);
     scratch.file("large", &bytes);
     let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "large"]);

@@ -2,33 +2,29 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 pub const WATCHFIRE: &str = env!("CARGO_BIN_EXE_watchfire");
 
 /// A folder that is removed after the test.
-pub struct Scratch(pub PathBuf);
+pub struct Scratch(TempDir);
 
 impl Scratch {
-    pub fn new(name: &str) -> Self {
-        static FOLDERS: AtomicU32 = AtomicU32::new(0);
-        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
-        let folder = format!("watchfire-{}-{number}-{name}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        Scratch(folder)
+    pub fn new() -> Self {
+        Scratch(tempfile::tempdir().expect("a folder can be made"))
     }
 
     pub fn file(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        write(&self.0.join(name), bytes);
+        write(&self.join(name), bytes);
     }
 
     pub fn run(&self, arguments: &[&str]) -> Output {
-        run_in(&self.0, arguments)
+        run_in(self, arguments)
     }
 
     /// The standard output of a run that succeeds.
@@ -43,9 +39,11 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+impl Deref for Scratch {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
     }
 }
 

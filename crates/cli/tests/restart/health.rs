@@ -13,7 +13,7 @@ fn a_stopped_process_is_missing_then_replaced_and_new_clients_go_elsewhere() {
 }
 
 fn stop_and_replace(slot: usize) {
-    let installation = Installation::new(&format!("stopped-{slot}"));
+    let installation = Installation::new();
     let mut server = installation.serve(&["--processes", "2"]);
     let (status, body) = server.get("/readyz");
     assert_eq!(status, 200, "{body}");

@@ -13,7 +13,7 @@ use crate::server::{Installation, Prober, close_code, eventually, get, is_alive,
 #[test]
 fn a_restart_starts_the_installed_program_and_answers_every_connection() {
     for processes in ["1", "2"] {
-        let installation = Installation::new(&format!("restart-{processes}"));
+        let installation = Installation::new();
         let mut server = installation.serve(&["--processes", processes]);
         let prober = Prober::start(server.address);
         let first = server.pid;
@@ -40,7 +40,7 @@ fn a_restart_starts_the_installed_program_and_answers_every_connection() {
 
 #[test]
 fn a_program_that_does_not_start_leaves_the_running_server_alone() {
-    let installation = Installation::new("broken");
+    let installation = Installation::new();
     let mut server = installation.serve(&["--processes", "2"]);
     let prober = Prober::start(server.address);
     let mut open = websocket(server.address);
@@ -60,8 +60,8 @@ fn a_program_that_does_not_start_leaves_the_running_server_alone() {
 
 #[test]
 fn a_restart_applies_changed_settings_also_to_addresses_and_processes() {
-    let installation = Installation::new("settings");
-    let settings = installation.folder.join("settings.toml");
+    let installation = Installation::new();
+    let settings = installation.folder.path().join("settings.toml");
     let write = |listen: &str, processes: u32| {
         let text = format!("[server]\nlisten = [{listen}]\nprocesses = {processes}\nshards = 1\n");
         fs::write(&settings, text).expect("a file");
@@ -100,7 +100,7 @@ fn the_gateway_of_the_new_program_waits_for_the_port_of_the_old_one() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let port = free.local_addr().expect("bound").port();
     drop(free);
-    let installation = Installation::new("gateway");
+    let installation = Installation::new();
     let listen = format!("p2p.listen=/ip4/127.0.0.1/udp/{port}/quic-v1");
     let mut server = installation.serve(&["--set", &listen]);
     let listening = |log: String| log.matches("the gateway is listening").count();

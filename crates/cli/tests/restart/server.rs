@@ -11,30 +11,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 /// Longer than any step on a busy machine; only failures take it.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A folder with a copy of the program, as an installation has one.
 pub struct Installation {
-    pub folder: PathBuf,
+    pub folder: TempDir,
 }
 
 impl Installation {
-    pub fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("watchfire-{}-{name}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
         let installation = Installation { folder };
         installation.install(Path::new(env!("CARGO_BIN_EXE_watchfire")));
         installation
     }
 
     pub fn program(&self) -> PathBuf {
-        self.folder.join("watchfire")
+        self.folder.path().join("watchfire")
     }
 
     /// Replaces the program as package managers do: by a new file under the same name.
     pub fn install(&self, program: &Path) {
-        let new = self.folder.join("watchfire.new");
+        let new = self.folder.path().join("watchfire.new");
         // Not written by this process: a program that another thread starts just now would inherit
         // the open file, and the system does not start a program whose file is open for writing.
         let status = Command::new("cp").arg(program).arg(&new).status();
@@ -55,10 +56,10 @@ impl Installation {
 
     /// Starts a server with a socket for its notifications.
     pub fn start(&self, mut command: Command) -> Server {
-        let path = self.folder.join("notify");
+        let path = self.folder.path().join("notify");
         let notifications = UnixDatagram::bind(&path).expect("a socket");
         notifications.set_read_timeout(Some(DEADLINE)).expect("a timeout");
-        let log = self.folder.join("log");
+        let log = self.folder.path().join("log");
         // The program that replaces this one has the same address, so the port cannot be 0.
         let admin = free_address();
         command
@@ -83,12 +84,6 @@ impl Installation {
             Server { pid: child.id(), child, address, admin, notifications, log, _output: output };
         server.notified("READY=1");
         server
-    }
-}
-
-impl Drop for Installation {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -204,7 +199,6 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Requests a path over a new connection.
 pub fn get(address: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
     get_within(address, path, DEADLINE)
 }

@@ -10,7 +10,7 @@ use crate::server::{Installation, Prober, websocket};
 fn a_socket_of_the_service_manager_replaces_the_configured_ones_and_is_passed_on() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
-    let installation = Installation::new("activation");
+    let installation = Installation::new();
     // As a service manager does: the socket is descriptor 3, and the pid names the program.
     let mut command = Command::new("sh");
     command.args(["-c", r#"exec 3<&0 </dev/null; LISTEN_PID=$$ exec "$0" "$@""#]);
@@ -35,7 +35,7 @@ fn a_proxy_names_the_client_on_a_socket_of_the_service_manager() {
     for processes in ["1", "2"] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
-        let installation = Installation::new(&format!("activated-proxy-{processes}"));
+        let installation = Installation::new();
         let mut command = Command::new("sh");
         command.args(["-c", r#"exec 3<&0 </dev/null; LISTEN_PID=$$ exec "$0" "$@""#]);
         command.arg(installation.program()).args(["serve", "--processes", processes]);
@@ -61,7 +61,7 @@ fn a_proxy_names_the_client_on_a_socket_of_the_service_manager() {
 
 #[test]
 fn a_descriptor_that_is_not_a_listener_is_an_error() {
-    let installation = Installation::new("not-a-listener");
+    let installation = Installation::new();
     let (socket, _other) = std::os::unix::net::UnixStream::pair().expect("sockets");
     let mut command = Command::new("sh");
     command.args(["-c", r#"exec 3<&0 </dev/null; LISTEN_PID=$$ exec "$0" serve"#]);
@@ -77,7 +77,7 @@ fn a_descriptor_that_is_not_a_listener_is_an_error() {
 #[test]
 fn the_watchdog_of_the_service_manager_is_served() {
     for processes in ["1", "2"] {
-        let installation = Installation::new(&format!("watchdog-{processes}"));
+        let installation = Installation::new();
         let mut command = Command::new(installation.program());
         command.args(["serve", "--listen", "127.0.0.1:0", "--processes", processes]);
         command.env("WATCHDOG_USEC", "1000000");

@@ -62,7 +62,7 @@ fn all_clients_return_within_the_drain_period_and_no_connect_is_refused() {
     let (sockets, polls) = (size("RESTART_SOCKETS", 500), size("RESTART_POLLS", 50));
     let seconds = size("RESTART_DRAIN_SECONDS", 3);
     watchfire::raise_open_file_limit().expect("a higher limit");
-    let installation = Installation::new("under-load");
+    let installation = Installation::new();
     let drain = format!("server.drain_period={seconds}s");
     let per_address = "limits.sockets_per_address_max=100000";
     let arguments = ["--processes", "2", "--set", &drain, "--set", per_address];

@@ -165,7 +165,6 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Creates a lookup of `name` in the directory `root`.
     pub fn new(root: Cid, name: &str) -> Self {
         Lookup { name: name.to_owned(), shard_path: ShardPath::default(), at: root }
     }

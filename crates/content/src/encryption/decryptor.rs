@@ -31,7 +31,6 @@ pub struct Decryptor {
 }
 
 impl Decryptor {
-    /// Creates a decryptor for a page of `sealed_bytes`.
     pub fn new(key: &Key, sealed_bytes: u64) -> Self {
         Decryptor {
             key: key.clone(),

@@ -41,12 +41,10 @@ pub struct Message {
 }
 
 impl Message {
-    /// The bytes of both texts.
     pub fn len(&self) -> usize {
         self.event.len() + self.payload.len()
     }
 
-    /// Whether both texts are empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -174,7 +172,6 @@ impl Log {
         self.messages.len()
     }
 
-    /// Whether no messages are kept.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

@@ -282,7 +282,6 @@ impl Presence {
         self.own_entries
     }
 
-    /// Whether there are no presences.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -102,7 +102,6 @@ struct ErrorJson {
 }
 
 impl MirrorClient {
-    /// A client of the mirror with this URL. It sends nothing yet.
     pub fn new(mirror: &Registry) -> Result<Self, ClientError> {
         let base = mirror.base_url().to_owned();
         let failed = |cause: String| ClientError::Unreachable { mirror: base.clone(), cause };

@@ -365,8 +365,7 @@ mod tests {
 
     #[test]
     fn a_catalog_remembers_what_belongs_to_a_repository() {
-        let root = std::env::temp_dir().join(format!("watchfire-catalog-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&root);
+        let root = tempfile::tempdir().unwrap();
         let id = |name: &str| RepositoryId {
             registry: "a.example".into(),
             repository: name.parse().unwrap(),
@@ -379,7 +378,7 @@ mod tests {
         let manifest = Digest::sha256(text.as_bytes());
         let tag: Tag = "v1".parse().unwrap();
         {
-            let store = Folder::open(&root).unwrap();
+            let store = Folder::open(root.path()).unwrap();
             let catalog = Catalog::open(&store).unwrap();
             assert_eq!(catalog.member(&id("x"), &layer), None);
             let reference = Reference::Tag(tag.clone());
@@ -387,7 +386,7 @@ mod tests {
             catalog.note_member(&id("x"), &lone).unwrap();
             fs::write(store.repositories().join("bad"), "{").unwrap();
         }
-        let store = Folder::open(&root).unwrap();
+        let store = Folder::open(root.path()).unwrap();
         let catalog = Catalog::open(&store).unwrap();
         for digest in [&layer, &config, &manifest, &lone] {
             assert!(catalog.member(&id("x"), digest).is_some(), "{digest}");
@@ -404,7 +403,6 @@ mod tests {
         assert_eq!(catalog.tag_records(&id("x"), &tag), []);
         assert_eq!(catalog.first_images(1), (0, vec![]));
         assert!(!store.repositories().join("bad").exists());
-        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

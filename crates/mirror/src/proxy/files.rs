@@ -124,8 +124,7 @@ mod tests {
 
     #[test]
     fn versions_are_kept_on_disk() {
-        let root = std::env::temp_dir().join(format!("watchfire-files-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&root);
+        let root = tempfile::tempdir().unwrap();
         let version = |url: &str, etag: &str| Version {
             url: url.to_owned(),
             etag: etag.to_owned(),
@@ -137,7 +136,7 @@ mod tests {
         let (old, new) = (version("http://a/1", "\"1\""), version("http://a/1", "\"2\""));
         let gone = version("http://a/2", "\"1\"");
         {
-            let store = Folder::open(&root).unwrap();
+            let store = Folder::open(root.path()).unwrap();
             let files = Files::open(&store).unwrap();
             for version in [&old, &new, &gone] {
                 files.put(version.clone()).unwrap();
@@ -145,7 +144,7 @@ mod tests {
             files.remove(&gone.url).unwrap();
             fs::write(store.files().join("bad"), "{").unwrap();
         }
-        let store = Folder::open(&root).unwrap();
+        let store = Folder::open(root.path()).unwrap();
         let files = Files::open(&store).unwrap();
         assert!(!store.files().join("bad").exists());
         assert_eq!(files.get(&new.url).as_deref(), Some(&new));
@@ -156,7 +155,5 @@ mod tests {
         assert_eq!(files.get(&new.url).unwrap().checked_at, 5);
         files.expire(&new);
         assert_eq!(files.get(&new.url).unwrap().checked_at, 0);
-        drop((files, store));
-        fs::remove_dir_all(root).unwrap();
     }
 }

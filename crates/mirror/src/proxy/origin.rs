@@ -43,7 +43,6 @@ pub(crate) enum Probe {
 }
 
 impl Origin {
-    /// The client of a server. It sends nothing yet.
     pub(crate) fn new(
         server: &Registry,
         redirects: Arc<RedirectRules>,

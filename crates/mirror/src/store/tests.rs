@@ -1,26 +1,17 @@
-use std::path::PathBuf;
+use tempfile::TempDir;
 
 use super::*;
 use crate::oci::Manifest;
 
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("watchfire-mirror-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Scratch(path)
+    fn new() -> Self {
+        Scratch(tempfile::tempdir().unwrap())
     }
 
     fn folder(&self) -> Folder {
-        Folder::open(&self.0).unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        Folder::open(self.0.path()).unwrap()
     }
 }
 
@@ -51,7 +42,7 @@ fn write_all(folder: &Folder, blob: &Blob, bytes: &[u8], order: &[usize]) -> Blo
 
 #[test]
 fn a_file_without_a_digest_is_complete_with_its_last_block() {
-    let scratch = Scratch::new("unchecked");
+    let scratch = Scratch::new();
     let folder = scratch.folder();
     let (bytes, name) = (content(3), Digest::sha256(b"name"));
     let size = bytes.len() as u64;
@@ -77,7 +68,7 @@ fn a_file_without_a_digest_is_complete_with_its_last_block() {
 
 #[test]
 fn blocks_in_any_order_make_a_blob() {
-    let scratch = Scratch::new("order");
+    let scratch = Scratch::new();
     let folder = scratch.folder();
     let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
     for (seed, order) in [(1, [0, 1, 2]), (2, [2, 1, 0]), (3, [1, 2, 0])] {
@@ -96,7 +87,7 @@ fn blocks_in_any_order_make_a_blob() {
 
 #[test]
 fn a_blob_with_wrong_bytes_is_removed() {
-    let scratch = Scratch::new("wrong");
+    let scratch = Scratch::new();
     let folder = scratch.folder();
     let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
     let (bytes, digest) = (content(1), Digest::sha256(b"other"));
@@ -109,7 +100,7 @@ fn a_blob_with_wrong_bytes_is_removed() {
 
 #[test]
 fn another_process_goes_on_with_a_partial_blob_and_drops_its_damaged_blocks() {
-    let scratch = Scratch::new("resume");
+    let scratch = Scratch::new();
     let bytes = content(1);
     let digest = Digest::sha256(&bytes);
     {
@@ -130,7 +121,7 @@ fn another_process_goes_on_with_a_partial_blob_and_drops_its_damaged_blocks() {
 
 #[test]
 fn a_damaged_block_is_an_error_and_a_lost_list_is_made_again() {
-    let scratch = Scratch::new("damage");
+    let scratch = Scratch::new();
     let bytes = content(1);
     let digest = Digest::sha256(&bytes);
     let folder = scratch.folder();
@@ -155,7 +146,7 @@ fn a_damaged_block_is_an_error_and_a_lost_list_is_made_again() {
 
 #[test]
 fn a_full_store_removes_what_was_not_used_and_keeps_what_is_open() {
-    let scratch = Scratch::new("full");
+    let scratch = Scratch::new();
     let folder = scratch.folder();
     let bytes: Vec<Vec<u8>> = (0..4).map(content).collect();
     let digests: Vec<Digest> = bytes.iter().map(|bytes| Digest::sha256(bytes)).collect();
@@ -185,7 +176,7 @@ fn a_full_store_removes_what_was_not_used_and_keeps_what_is_open() {
 
 #[test]
 fn blocks_are_found_by_their_hash_unless_it_is_the_digest_of_a_blob() {
-    let scratch = Scratch::new("index");
+    let scratch = Scratch::new();
     let folder = scratch.folder();
     let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
     let (large, small) = (content(1), b"small".to_vec());
@@ -209,8 +200,8 @@ fn blocks_are_found_by_their_hash_unless_it_is_the_digest_of_a_blob() {
 
 #[test]
 fn blobs_of_containerd_are_read_in_place_and_not_kept_twice() {
-    let scratch = Scratch::new("containerd");
-    let theirs = scratch.0.join("theirs");
+    let scratch = Scratch::new();
+    let theirs = scratch.0.path().join("theirs");
     let folder = scratch.folder().with_containerd(Some(theirs.clone()));
     let blobs = Blobs::open(folder.clone(), 1 << 30).unwrap();
     let (bytes, other) = (content(1), content(2));
@@ -245,16 +236,16 @@ fn blobs_of_containerd_are_read_in_place_and_not_kept_twice() {
 
 #[test]
 fn a_store_has_one_process() {
-    let scratch = Scratch::new("lock");
+    let scratch = Scratch::new();
     let first = scratch.folder();
-    assert!(matches!(Folder::open(&scratch.0), Err(StoreError::InUse { .. })));
+    assert!(matches!(Folder::open(scratch.0.path()), Err(StoreError::InUse { .. })));
     drop(first);
     scratch.folder();
 }
 
 #[test]
 fn an_empty_blob_is_complete_at_once() {
-    let scratch = Scratch::new("empty");
+    let scratch = Scratch::new();
     let blobs = Blobs::open(scratch.folder(), 1 << 30).unwrap();
     let blob = open_partial(&blobs, &Digest::sha256(b""), 0).unwrap();
     assert_eq!((blob.state(), blob.blocks()), (BlobState::Complete, 0));
@@ -264,7 +255,7 @@ fn an_empty_blob_is_complete_at_once() {
 
 #[test]
 fn a_manifest_keeps_its_bytes_and_type_and_a_damaged_one_is_removed() {
-    let scratch = Scratch::new("manifests");
+    let scratch = Scratch::new();
     let folder = scratch.folder();
     let manifests = Manifests::new(folder.clone());
     let bytes = bytes::Bytes::from_static(b"{\n}");

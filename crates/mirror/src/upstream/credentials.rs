@@ -235,20 +235,14 @@ async fn ask_helper(helper: &str, registry: &str) -> Result<Option<Credential>, 
 mod tests {
     use super::*;
 
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("watchfire-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
     fn basic(user: &str, password: &str) -> Option<Credential> {
         Some(Credential::Basic { user: user.into(), password: password.into() })
     }
 
     #[tokio::test]
     async fn a_file_has_credentials_for_registries_and_repositories() {
-        let folder = folder("credentials");
-        let path = folder.join("config.json");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
         let auth = STANDARD.encode("ann:se:cret");
         let text = format!(
             r#"{{"auths": {{"a.example": {{"auth": "{auth}"}},
@@ -268,20 +262,18 @@ mod tests {
         let error = find("bad.example", "x").await.unwrap_err();
         assert!(error.to_string().contains("bad.example"), "{error}");
         assert_eq!(format!("{:?}", basic("ann", "secret")), "Some(Credential)");
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[tokio::test]
     async fn a_missing_and_an_invalid_file_are_errors() {
-        let folder = folder("credentials-bad");
-        let path = folder.join("config.json");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
         let files = CredentialFiles { files: vec![path.clone()] };
         assert!(matches!(files.check().await, Err(CredentialsError::Read { .. })));
         std::fs::write(&path, "[").unwrap();
         assert!(matches!(files.check().await, Err(CredentialsError::Format { .. })));
         std::fs::write(&path, vec![b' '; FILE_BYTES_MAX as usize + 1]).unwrap();
         assert!(matches!(files.check().await, Err(CredentialsError::TooLarge { .. })));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[tokio::test]

@@ -75,7 +75,6 @@ impl Fetches {
         self.unwritten_bytes
     }
 
-    /// Starts the thread of a fetch.
     pub(super) fn start(
         &mut self,
         exchange: &mut Exchange<PeerNumber>,

@@ -65,7 +65,6 @@ impl Routing {
         Routing { is_enabled, searches_providers, protocol, bootstrap, queries: HashMap::new() }
     }
 
-    /// Adds the bootstrap peers to Kademlia.
     pub(super) fn start(&mut self, swarm: &mut Swarm<Behaviour>) {
         if let Some(kad) = swarm.behaviour_mut().kad.as_mut() {
             for (peer, address) in self.bootstrap.drain(..) {

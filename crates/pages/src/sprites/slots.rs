@@ -44,7 +44,6 @@ impl Slots {
         self.grids.len()
     }
 
-    /// How many slots the grids have together.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -6,24 +6,16 @@ use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use watchfire::{
-    Channel, HandleIn, Joined, Outcome, Payload, Refusal, RunningServer, Server, Settings, Socket,
-    StartError,
+    Channel, HandleIn, Joined, Outcome, Payload, Refusal, RunningServer, Server, Socket, StartError,
 };
 use watchfire_operator::{AdminError, AdminSettings};
 
 use crate::support;
 use crate::support::{Client, admin_address, get, http, http_to, metric, settings};
+use crate::{start, with_pages};
 
 const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(20);
-
-fn start(settings: Settings) -> RunningServer {
-    Server::new(settings)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts")
-}
 
 /// An address on which every interface listens, at a free port.
 fn any_address() -> SocketAddr {
@@ -71,24 +63,13 @@ fn the_public_port_has_neither_metrics_nor_admin_calls() {
 fn an_address_that_other_machines_reach_needs_a_token() {
     let mut open = settings();
     open.section_mut::<AdminSettings>().listen = vec![any_address()];
-    let error = Server::new(open.clone())
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .err();
+    let error = with_pages(open.clone()).start().err();
     let refusal = error.as_ref().and_then(StartError::of_feature);
     let Some(AdminError::NoToken { address }) = refusal else {
         panic!("it has started, or: {error:?}");
     };
     assert_eq!(*address, any_address());
-    assert!(
-        Server::new(open.clone())
-            .with(watchfire_pages::Pages::new())
-            .with(watchfire_operator::Operator::new())
-            .check()
-            .is_err(),
-        "--check says the same"
-    );
+    assert!(with_pages(open.clone()).check().is_err(), "--check says the same");
 
     open.section_mut::<AdminSettings>().token = TOKEN.into();
     let server = start(open);
@@ -123,11 +104,7 @@ fn an_address_in_use_is_an_error_unless_it_is_the_default() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let mut second = settings();
     second.section_mut::<AdminSettings>().listen = vec![taken.local_addr().expect("bound")];
-    let error = Server::new(second)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .err();
+    let error = with_pages(second).start().err();
     let refusal = error.as_ref().and_then(StartError::of_feature);
     assert!(matches!(refusal, Some(AdminError::Listen { .. })), "{error:?}");
 

@@ -1,17 +1,16 @@
 //! An operator's tools for pages: the deny-list, quotas, and the address for reports.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use watchfire::{RunningServer, Server, Settings, StartError};
+use tempfile::NamedTempFile;
+use watchfire::{RunningServer, Settings, StartError};
 use watchfire_operator::{AdminError, AdminSettings};
 use watchfire_pages::{PageSettings, PagesError};
 
-use crate::support;
 use crate::support::{Client, get, http_to, metric, settings};
+use crate::{start, support, with_pages};
 
 const CID: &str = "bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
@@ -19,38 +18,21 @@ const OTHER: &str = "page:bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxq
 const TOKEN: &str = "a token of the operator";
 
 /// The deny-list of one test, removed when the test ends.
-struct DenyList(PathBuf);
+struct DenyList(NamedTempFile);
 
 impl DenyList {
     fn new(text: &str) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("watchfire-operator-{}-{number}.txt", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::write(&path, text).unwrap();
-        DenyList(path)
+        let file = NamedTempFile::new().unwrap();
+        fs::write(&file, text).unwrap();
+        DenyList(file)
     }
 
     fn settings(&self) -> Settings {
         let mut settings = settings();
-        settings.section_mut::<PageSettings>().deny_file = self.0.clone();
+        settings.section_mut::<PageSettings>().deny_file = self.0.path().to_owned();
         settings.section_mut::<AdminSettings>().token = TOKEN.into();
         settings
     }
-}
-
-impl Drop for DenyList {
-    fn drop(&mut self) {
-        fs::remove_file(&self.0).ok();
-    }
-}
-
-fn start(settings: Settings) -> RunningServer {
-    Server::new(settings)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .unwrap()
 }
 
 fn join(client: &mut Client, topic: &str, have: &str) -> Value {
@@ -91,7 +73,7 @@ fn peers_of_a_newly_denied_page_are_notified_and_removed() {
     join(&mut visitor, PAGE, "none");
     join(&mut visitor, OTHER, "none");
     // As with an editor: the server notices the change.
-    fs::write(&list.0, CID).unwrap();
+    fs::write(list.0.path(), CID).unwrap();
     assert_eq!(holder.receive_event("denied"), json!({}));
     assert_eq!(visitor.receive_event("denied"), json!({}));
 
@@ -115,7 +97,7 @@ fn a_call_denies_a_page_at_once_and_changes_the_file() {
     let response = admin(&server, "PUT", &format!("denied/{CID}"), TOKEN);
     assert_eq!(response, (200, json!({ "denied": true, "changed": true, "failed": 0 })));
     assert_eq!(holder.receive_event("denied"), json!({}));
-    assert_eq!(fs::read_to_string(&list.0).unwrap(), format!("# ours\n{CID}\n"));
+    assert_eq!(fs::read_to_string(list.0.path()).unwrap(), format!("# ours\n{CID}\n"));
     let again = admin(&server, "PUT", &format!("denied/{CID}"), TOKEN);
     assert_eq!(again, (200, json!({ "denied": true, "changed": false, "failed": 0 })));
     assert_eq!(admin(&server, "GET", "denied", TOKEN), (200, json!({ "denied": 1 })));
@@ -152,11 +134,7 @@ fn unsafe_settings_prevent_the_start() {
     let with = |change: fn(&mut Settings)| {
         let mut settings = settings();
         change(&mut settings);
-        Server::new(settings)
-            .with(watchfire_pages::Pages::new())
-            .with(watchfire_operator::Operator::new())
-            .start()
-            .err()
+        with_pages(settings).start().err()
     };
     let missing = with(|settings| {
         settings.section_mut::<PageSettings>().deny_file = "/nowhere/denied.txt".into()

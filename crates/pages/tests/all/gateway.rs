@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::timeout;
-use watchfire::{RunningServer, Server};
+use watchfire::RunningServer;
 use watchfire_content::{Block, Cid, FileBuilder, Profile};
 use watchfire_p2p::{Host, HostSettings};
 use watchfire_page_client::{Have, PageClient, PageClientOptions, PageStatus, ServerUrl};
 use watchfire_pages::P2pSettings;
 use watchfire_store::{LockedMemoryStore, ReadBlocks, Stores, WriteBlocks};
 
+use crate::start;
 use crate::support::settings;
 
 /// Enough for a busy machine.
@@ -34,11 +35,7 @@ fn server(neighbours: &[&RunningServer]) -> RunningServer {
     settings.section_mut::<P2pSettings>().bootstrap =
         addresses.map(|address| address.parse().expect("an address")).collect();
     assert_eq!(settings.section_mut::<P2pSettings>().bootstrap.len(), neighbours.len());
-    Server::new(settings)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts")
+    start(settings)
 }
 
 /// A peer of a page on one server, as a tab or a terminal is.

@@ -1,21 +1,16 @@
 //! The HTTP routes of pages.
 
-use watchfire::Server;
 use watchfire_pages::PageSettings;
 
-use crate::server;
 use crate::support::{self, Client, get, settings};
+use crate::{server, start};
 
 #[test]
 fn the_status_page_counts_people_and_pages_if_the_operator_wants_it() {
     assert!(!get(&server(), "/status").contains("Watchfire is up"));
     let mut settings = settings();
     settings.section_mut::<PageSettings>().status_page = true;
-    let server = Server::new(settings)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts");
+    let server = start(settings);
     let mut client = Client::connect(&server);
     let page = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
     client.join(page, serde_json::json!({ "have": "all" }));
@@ -32,11 +27,7 @@ fn the_status_page_counts_people_and_pages_if_the_operator_wants_it() {
 fn metrics_count_clients_joins_and_refusals() {
     let mut settings = settings();
     settings.channels.open_rooms = true;
-    let server = Server::new(settings)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts");
+    let server = start(settings);
     let mut client = Client::connect(&server);
     client.join("rooms:lobby", serde_json::json!({}));
     client.join("unknown", serde_json::json!({}));
@@ -55,11 +46,7 @@ fn rooms_are_an_unknown_topic_until_the_operator_opens_them() {
     for is_open in [false, true] {
         let mut settings = settings();
         settings.channels.open_rooms = is_open;
-        let server = Server::new(settings)
-            .with(watchfire_pages::Pages::new())
-            .with(watchfire_operator::Operator::new())
-            .start()
-            .expect("the server starts");
+        let server = start(settings);
         let mut client = Client::connect(&server);
         let reply = client.join("rooms:lobby", serde_json::json!({}));
         let unmatched = serde_json::json!({

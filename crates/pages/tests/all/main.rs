@@ -13,11 +13,19 @@ mod sites;
 mod sprites;
 mod stun;
 
-use watchfire::{RunningServer, Server};
+use watchfire::{RunningServer, Server, Settings};
 use watchfire_operator::Operator;
 use watchfire_pages::Pages;
 
+/// A server with pages and the operator's listener.
+fn with_pages(settings: Settings) -> Server {
+    Server::new(settings).with(Pages::new()).with(Operator::new())
+}
+
+fn start(settings: Settings) -> RunningServer {
+    with_pages(settings).start().expect("the server starts")
+}
+
 fn server() -> RunningServer {
-    let server = Server::new(support::settings()).with(Pages::new()).with(Operator::new());
-    server.start().expect("the server starts")
+    start(support::settings())
 }

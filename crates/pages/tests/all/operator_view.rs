@@ -4,22 +4,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use watchfire::{RunningServer, Server, Settings};
+use watchfire::{RunningServer, Settings};
 use watchfire_operator::AdminSettings;
 
-use crate::support;
 use crate::support::{Client, http_to, metric, settings};
+use crate::{start, support};
 
 const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(20);
-
-fn start(settings: Settings) -> RunningServer {
-    Server::new(settings)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts")
-}
 
 fn rooms() -> Settings {
     let mut settings = settings();
@@ -395,10 +387,9 @@ fn the_page_is_served_without_the_token_and_runs_only_its_own_code() {
 
 #[test]
 fn a_restart_shows_the_past() {
-    let file = std::env::temp_dir().join(format!("watchfire-view-{}", std::process::id()));
-    std::fs::remove_file(&file).ok();
+    let folder = tempfile::tempdir().unwrap();
     let mut settings = rooms();
-    settings.section_mut::<AdminSettings>().history_file = file.clone();
+    settings.section_mut::<AdminSettings>().history_file = folder.path().join("history");
     let server = start(settings.clone());
     let mut client = Client::connect(&server);
     client.join("rooms:a", json!({}));
@@ -421,5 +412,4 @@ fn a_restart_shows_the_past() {
     settings.section_mut::<AdminSettings>().history_file = PathBuf::from("/proc/no/such/folder");
     let server = start(settings);
     read_until(&server, "/admin/state", |state| state["latest"].is_object());
-    std::fs::remove_file(&file).ok();
 }

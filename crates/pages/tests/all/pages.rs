@@ -6,7 +6,7 @@ use watchfire_api::{Api, ApiSettings};
 use watchfire_pages::{P2pSettings, PageSettings, Pages, PagesError, StunSettings};
 
 use crate::support::{Client, metric, settings, settings_without_operator};
-use crate::{server as watchfire, support};
+use crate::{server, start, support, with_pages};
 
 const PAGE: &str = "page:bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
 
@@ -22,7 +22,7 @@ fn peer_bytes(id: &Value) -> [u8; 8] {
 
 #[test]
 fn a_visitor_and_a_holder_are_introduced_to_each_other() {
-    let server = watchfire();
+    let server = server();
     let (mut holder, mut visitor) = (Client::connect(&server), Client::connect(&server));
     let first = join(&mut holder, "all");
     assert_eq!(first["peers"], json!([]));
@@ -40,7 +40,7 @@ fn a_visitor_and_a_holder_are_introduced_to_each_other() {
 
 #[test]
 fn a_relayed_segment_arrives_with_its_senders_peer_id_and_is_acknowledged() {
-    let server = watchfire();
+    let server = server();
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
     let a_id = join(&mut a, "all")["peer"].clone();
     let b_id = join(&mut b, "none")["peer"].clone();
@@ -61,11 +61,7 @@ fn a_relayed_frame_beyond_a_limit_is_refused() {
     let mut settings = settings();
     settings.limits.relay_frame_bytes_max = 100;
     settings.limits.relay_bytes_per_second_per_peer = 150;
-    let server = Server::new(settings)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .unwrap();
+    let server = start(settings);
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
     let a_id = join(&mut a, "all")["peer"].clone();
     join(&mut b, "none");
@@ -86,7 +82,7 @@ fn a_relayed_frame_beyond_a_limit_is_refused() {
 
 #[test]
 fn waiting_peers_are_notified_when_the_page_becomes_available_and_unavailable() {
-    let server = watchfire();
+    let server = server();
     let (mut waiting, mut holder) = (Client::connect(&server), Client::connect(&server));
     join(&mut waiting, "none");
     join(&mut holder, "none");
@@ -99,7 +95,7 @@ fn waiting_peers_are_notified_when_the_page_becomes_available_and_unavailable() 
 
 #[test]
 fn an_invalid_page_or_payload_is_refused_with_a_reason() {
-    let server = watchfire();
+    let server = server();
     let mut client = Client::connect(&server);
     for name in ["", "hello", "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH", "BAFKREI"] {
         let reply = client.join(&format!("page:{name}"), json!({ "have": "none" }));
@@ -113,7 +109,7 @@ fn an_invalid_page_or_payload_is_refused_with_a_reason() {
 
 #[test]
 fn a_node_is_marked_as_one_and_unknown_kinds_count_as_tabs() {
-    let server = watchfire();
+    let server = server();
     let mut node = Client::connect(&server);
     let joined = node.join(PAGE, json!({ "have": "all", "kind": "node" }));
     let marked = json!({ "peer": joined["response"]["peer"], "have": "all", "kind": "node" });
@@ -134,7 +130,7 @@ fn a_node_is_marked_as_one_and_unknown_kinds_count_as_tabs() {
 
 #[test]
 fn nodes_are_also_counted_separately_if_there_are_any() {
-    let server = watchfire();
+    let server = server();
     let mut tab = Client::connect(&server);
     let alone = join(&mut tab, "some");
     assert_eq!(alone["counts"], json!({ "watching": 1, "holders": 0, "partial": 1 }));
@@ -150,7 +146,7 @@ fn nodes_are_also_counted_separately_if_there_are_any() {
 
 #[test]
 fn a_peer_can_request_more_peers() {
-    let server = watchfire();
+    let server = server();
     let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(&server)).collect();
     for client in &mut clients {
         join(client, "all");
@@ -162,7 +158,7 @@ fn a_peer_can_request_more_peers() {
 
 #[test]
 fn a_client_that_joined_with_another_number_of_visitors_receives_the_current_one() {
-    let server = watchfire();
+    let server = server();
     let (mut first, mut second) = (Client::connect(&server), Client::connect(&server));
     for client in [&mut first, &mut second] {
         client.join("site", json!({}));
@@ -177,7 +173,7 @@ fn a_client_that_joined_with_another_number_of_visitors_receives_the_current_one
 
 #[test]
 fn the_number_of_visitors_is_sent_to_clients_that_joined_the_topic() {
-    let server = watchfire();
+    let server = server();
     let mut first = Client::connect(&server);
     assert_eq!(first.join("site", json!({}))["response"], json!({ "visitors": 1 }));
     let _second = Client::connect(&server);
@@ -197,7 +193,7 @@ fn signal(client: &mut Client, to: [u8; 8], text: &[u8]) -> Value {
 
 #[test]
 fn a_signal_arrives_with_its_senders_peer_id_and_does_not_count_as_relayed_bytes() {
-    let server = watchfire();
+    let server = server();
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
     let a_id = join(&mut a, "all")["peer"].clone();
     let b_id = join(&mut b, "none")["peer"].clone();
@@ -213,11 +209,7 @@ fn a_signal_beyond_a_limit_is_refused() {
     let mut settings = settings();
     settings.limits.signal_bytes_max = 100;
     settings.limits.signals_per_second_per_peer = 1;
-    let server = Server::new(settings)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .unwrap();
+    let server = start(settings);
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
     let a_id = peer_bytes(&join(&mut a, "all")["peer"]);
     let b_id = peer_bytes(&join(&mut b, "none")["peer"]);
@@ -240,7 +232,7 @@ fn a_signal_beyond_a_limit_is_refused() {
 
 #[test]
 fn the_reply_to_a_join_has_the_stun_port_and_stun_answers_there() {
-    let server = watchfire();
+    let server = server();
     let mut client = Client::connect(&server);
     let stun = join(&mut client, "none")["stun"].clone();
     let port = stun["port"].as_u64().expect("a port");
@@ -259,43 +251,25 @@ fn stun_uses_the_addresses_of_the_settings() {
     let mut elsewhere = settings();
     elsewhere.section_mut::<StunSettings>().listen = vec!["[::1]:0".parse().unwrap()];
     elsewhere.section_mut::<StunSettings>().announce = "stun.example.org:3478".into();
-    let server = Server::new(elsewhere)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .unwrap();
+    let server = start(elsewhere);
     let stun = join(&mut Client::connect(&server), "none")["stun"].clone();
     assert_eq!(stun, json!({ "host": "stun.example.org", "port": 3478 }));
 
     let mut without = settings();
     without.section_mut::<StunSettings>().enabled = false;
-    let server = Server::new(without)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .unwrap();
+    let server = start(without);
     assert_eq!(join(&mut Client::connect(&server), "none").get("stun"), None);
     assert!(!support::metrics(&server).contains("watchfire_stun"));
 
     let mut wrong = settings();
     wrong.section_mut::<StunSettings>().announce = "somewhere".into();
-    let error = Server::new(wrong)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .err()
-        .expect("the server does not start");
+    let error = with_pages(wrong).start().err().expect("the server does not start");
     assert!(error.to_string().contains("stun.announce"), "{error}");
 
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut blocked = settings();
     blocked.section_mut::<StunSettings>().listen = vec![taken.local_addr().unwrap()];
-    let error = Server::new(blocked)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .err()
-        .expect("the server does not start");
+    let error = with_pages(blocked).start().err().expect("the server does not start");
     assert!(error.to_string().contains("stun.listen"), "{error}");
 }
 

@@ -3,8 +3,8 @@
 use watchfire::{RunningServer, Server};
 use watchfire_pages::{PagesError, SitesError, SitesSettings};
 
-use crate::server as watchfire;
 use crate::support::{get, http, metric, settings};
+use crate::{server, start, with_pages};
 
 const CID: &str = "bafybeicl2vqmrnvrbfywpem5bcbbv2vx4fwsg5ooa6yvmczz3dvh5f7pzm";
 
@@ -22,7 +22,7 @@ fn status(head: &str) -> &str {
 
 #[test]
 fn a_site_has_its_shell_and_its_worker() {
-    let server = watchfire();
+    let server = server();
     let host = format!("host: {CID}.localhost:4000");
     let (head, body) = request(&server, &["GET /.watchfire/shell HTTP/1.1", &host]);
     assert_eq!(status(&head), "200", "{head}");
@@ -41,7 +41,7 @@ fn a_site_has_its_shell_and_its_worker() {
 
 #[test]
 fn a_sites_host_serves_nothing_else() {
-    let server = watchfire();
+    let server = server();
     let host = format!("host: {CID}.localhost:4000");
     let upgrade = [
         "connection: upgrade",
@@ -104,7 +104,7 @@ fn a_sites_host_serves_nothing_else() {
 
 #[test]
 fn a_site_cannot_pass_for_the_app_with_a_forwarding_header() {
-    let server = watchfire();
+    let server = server();
     let host = format!("host: {CID}.localhost:4000");
     for forwarded in ["x-forwarded-host: localhost:4000", "x-forwarded-host: example.org"] {
         for target in ["/healthz", "/socket/longpoll?vsn=2.0.0"] {
@@ -118,7 +118,7 @@ fn a_site_cannot_pass_for_the_app_with_a_forwarding_header() {
 
 #[test]
 fn no_spelling_of_a_sites_host_reaches_the_app() {
-    let server = watchfire();
+    let server = server();
     let upper_case = CID.to_uppercase();
     for host in [
         format!("{CID}.localhost"),
@@ -155,7 +155,7 @@ fn no_spelling_of_a_sites_host_reaches_the_app() {
 
 #[test]
 fn the_host_is_checked_for_each_request_of_a_connection() {
-    let server = watchfire();
+    let server = server();
     let site = format!("GET /healthz HTTP/1.1\r\nhost: {CID}.localhost\r\n\r\n");
     let app = "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let last = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
@@ -167,7 +167,7 @@ fn the_host_is_checked_for_each_request_of_a_connection() {
 
 #[test]
 fn the_app_may_embed_its_sites_and_gets_their_authority() {
-    let server = watchfire();
+    let server = server();
     let (head, _) = request(&server, &["GET / HTTP/1.1", "host: localhost:4000"]);
     assert!(head.contains("frame-src 'self' *.localhost:4000;"), "{head}");
     let (head, _) = request(&server, &["GET / HTTP/1.1", "host: 127.0.0.1:4000"]);
@@ -186,11 +186,7 @@ fn a_configured_domain_has_sites_for_its_app() {
     let mut with_domain = settings();
     with_domain.section_mut::<SitesSettings>().domain = "pages.example.org".into();
     with_domain.section_mut::<SitesSettings>().app = "https://fire.example.net".into();
-    let server = Server::new(with_domain)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts");
+    let server = start(with_domain);
     let host = format!("host: {CID}.pages.example.org");
     let (head, _) = request(&server, &["GET /.watchfire/shell HTTP/1.1", &host]);
     assert!(head.contains("frame-ancestors https://fire.example.net\r\n"), "{head}");
@@ -201,12 +197,7 @@ fn a_configured_domain_has_sites_for_its_app() {
 
     let mut half = settings();
     half.section_mut::<SitesSettings>().domain = "pages.example.org".into();
-    let error = Server::new(half)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .map(|_| ())
-        .unwrap_err();
+    let error = with_pages(half).start().map(|_| ()).unwrap_err();
     let refusal = error.of_feature();
     assert!(matches!(refusal, Some(PagesError::Sites(SitesError::App(_)))), "{error}");
 }

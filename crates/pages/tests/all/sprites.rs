@@ -5,21 +5,17 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use watchfire::{RunningServer, Server, Settings};
+use watchfire::{RunningServer, Settings};
 
-use crate::server as watchfire;
 use crate::support::{Client, get, http, metric, settings};
+use crate::{server, start};
 
 const GRID: &str = "sprites:meadow";
 
 fn start_with(change: impl FnOnce(&mut Settings)) -> RunningServer {
     let mut settings = settings();
     change(&mut settings);
-    Server::new(settings)
-        .with(watchfire_pages::Pages::new())
-        .with(watchfire_operator::Operator::new())
-        .start()
-        .expect("the server starts")
+    start(settings)
 }
 
 fn join(client: &mut Client, payload: Value) -> Value {
@@ -91,7 +87,7 @@ fn wait_until_parked(server: &RunningServer, polls: u64) {
 
 #[test]
 fn a_throw_arrives_at_the_neighbour_at_that_edge_and_comes_in_at_the_opposite_edge() {
-    let server = watchfire();
+    let server = server();
     let (mut a, mut b) = (Client::connect(&server), Client::connect(&server));
     let first = join(&mut a, json!({}));
     let none = json!({ "left": null, "right": null, "up": null, "down": null });
@@ -117,7 +113,7 @@ fn a_throw_arrives_at_the_neighbour_at_that_edge_and_comes_in_at_the_opposite_ed
 
 #[test]
 fn each_of_many_peers_has_one_right_and_one_left_neighbour() {
-    let server = watchfire();
+    let server = server();
     let mut clients: Vec<Client> = (0..12).map(|_| Client::connect(&server)).collect();
     let ids: Vec<Value> =
         clients.iter_mut().map(|client| join(client, json!({}))["peer"].clone()).collect();
@@ -137,7 +133,7 @@ fn each_of_many_peers_has_one_right_and_one_left_neighbour() {
 
 #[test]
 fn a_throw_of_a_peer_alone_returns_at_the_opposite_edge() {
-    let server = watchfire();
+    let server = server();
     let mut client = Client::connect(&server);
     join(&mut client, json!({}));
     let reply = client.push(GRID, "throw", throw("up"));
@@ -178,7 +174,7 @@ fn a_slot_is_closed_when_its_reservation_expires() {
 
 #[test]
 fn the_older_of_two_tabs_with_one_token_loses_the_slot() {
-    let server = watchfire();
+    let server = server();
     let (mut older, mut newer) = (Client::connect(&server), Client::connect(&server));
     let slot = join(&mut older, json!({}));
     let taken = join(&mut newer, json!({ "token": slot["token"] }));
@@ -193,7 +189,7 @@ fn the_older_of_two_tabs_with_one_token_loses_the_slot() {
 
 #[test]
 fn an_invalid_throw_is_refused_with_the_reason() {
-    let server = watchfire();
+    let server = server();
     let mut client = Client::connect(&server);
     join(&mut client, json!({}));
     let cases = [
@@ -251,7 +247,7 @@ fn grids_slots_and_names_are_limited() {
 
 #[test]
 fn a_poll_waits_until_a_sprite_arrives() {
-    let server = watchfire();
+    let server = server();
     let mut thrower = Client::connect(&server);
     join(&mut thrower, json!({}));
     let slot = join_polling(&server);
@@ -272,7 +268,7 @@ fn a_poll_waits_until_a_sprite_arrives() {
 
 #[test]
 fn a_polling_peer_can_throw_and_its_token_is_stale_after_it_left() {
-    let server = watchfire();
+    let server = server();
     let mut neighbour = Client::connect(&server);
     join(&mut neighbour, json!({}));
     let slot = join_polling(&server);
@@ -294,7 +290,7 @@ fn a_polling_peer_can_throw_and_its_token_is_stale_after_it_left() {
 
 #[test]
 fn an_invalid_token_is_stale() {
-    let server = watchfire();
+    let server = server();
     let stale = (410, json!({ "reason": "stale token" }));
     for token in ["", "x", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
         assert_eq!(poll(&server, &json!(token)), stale);
@@ -306,7 +302,7 @@ fn an_invalid_token_is_stale() {
 
 #[test]
 fn a_newer_poll_of_the_same_peer_ends_the_older_one() {
-    let server = watchfire();
+    let server = server();
     let slot = join_polling(&server);
     let older = WaitingPoll::start(&server, &slot["token"]);
     wait_until_parked(&server, 1);
@@ -341,7 +337,7 @@ fn a_neighbour_with_a_full_queue_accepts_no_throws_until_it_polls() {
 
 #[test]
 fn a_throw_that_is_too_large_gets_413() {
-    let server = watchfire();
+    let server = server();
     let slot = join_polling(&server);
     let body = json!({ "token": slot["token"], "sprite": "x".repeat(4_000) }).to_string();
     let (status, body) = request(&server, "POST", "/sprites/meadow/throw", &body);
@@ -350,6 +346,6 @@ fn a_throw_that_is_too_large_gets_413() {
 
 #[test]
 fn a_browser_gets_the_app_for_a_grid() {
-    let response = get(&watchfire(), "/sprites/meadow").to_lowercase();
+    let response = get(&server(), "/sprites/meadow").to_lowercase();
     assert!(response.contains("content-security-policy: default-src 'self'"), "{response}");
 }

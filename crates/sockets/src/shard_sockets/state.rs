@@ -104,12 +104,10 @@ impl Sockets {
         self.shard
     }
 
-    /// The number of open WebSockets.
     pub fn len(&self) -> usize {
         self.websockets
     }
 
-    /// Whether no WebSocket is open.
     pub fn is_empty(&self) -> bool {
         self.websockets == 0
     }

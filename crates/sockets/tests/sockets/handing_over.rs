@@ -262,7 +262,7 @@ fn a_connection_refused_by_two_full_servers_goes_to_a_third() {
 
 #[test]
 fn a_tls_client_keeps_its_address_when_it_is_handed_over() {
-    let certificate = Certificate::new("handing-over");
+    let certificate = Certificate::new();
     let first = certificate.server();
     let second = certificate.server_at(SECOND, SocketLimits::default());
     first.route_handoffs(HandoffTarget::Owner(SECOND), &second);
@@ -284,7 +284,7 @@ fn a_tls_client_keeps_its_address_when_it_is_handed_over() {
 
 #[test]
 fn a_full_tls_server_offers_clients_before_the_handshake() {
-    let certificate = Certificate::new("crowded");
+    let certificate = Certificate::new();
     let limits = SocketLimits { sockets_max: 1, ..SocketLimits::default() };
     let first = certificate.server_at(FIRST, limits);
     let second = certificate.server_at(SECOND, SocketLimits::default());

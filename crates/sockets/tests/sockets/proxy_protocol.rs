@@ -162,7 +162,7 @@ fn another_listener_of_the_server_takes_no_header() {
 
 #[test]
 fn the_header_comes_before_tls() {
-    let certificate = Certificate::new("proxy-protocol");
+    let certificate = Certificate::new();
     let server = proxied_at(NodeId(0), SocketLimits::default(), Some(certificate.certificates()));
     for header in [V1, V2] {
         let mut stream = certificate.connect(&server);
@@ -181,7 +181,7 @@ fn the_header_comes_before_tls() {
 
 #[test]
 fn a_client_keeps_its_address_in_another_process() {
-    let certificate = Certificate::new("proxy-protocol-handoff");
+    let certificate = Certificate::new();
     for tls in [None, Some(certificate.certificates())] {
         let first = proxied_at(NodeId(0), SocketLimits::default(), tls.clone());
         let second = proxied_at(NodeId(1), SocketLimits::default(), tls.clone());
@@ -207,7 +207,7 @@ fn a_client_keeps_its_address_in_another_process() {
 
 #[test]
 fn a_full_server_offers_a_connection_before_its_header_is_read() {
-    let certificate = Certificate::new("proxy-protocol-full");
+    let certificate = Certificate::new();
     for tls in [None, Some(certificate.certificates())] {
         let limits = SocketLimits { sockets_max: 1, ..SocketLimits::default() };
         let first = proxied_at(NodeId(0), limits, tls.clone());

@@ -13,7 +13,7 @@ use super::support::{Certificate, Event, receive};
 
 #[test]
 fn http_and_websockets_work_over_tls() {
-    let certificate = Certificate::new("round-trip");
+    let certificate = Certificate::new();
     let server = certificate.server();
     let mut page = certificate.connect(&server);
     let address = page.sock.local_addr().unwrap().to_string();
@@ -43,7 +43,7 @@ fn http_and_websockets_work_over_tls() {
 
 #[test]
 fn a_drain_sends_close_frames_over_tls() {
-    let certificate = Certificate::new("drain");
+    let certificate = Certificate::new();
     let server = certificate.server();
     let stream = certificate.connect(&server);
     let (mut peer, _) = tungstenite::client("wss://localhost/listen", stream).unwrap();
@@ -62,7 +62,7 @@ fn a_drain_sends_close_frames_over_tls() {
 
 #[test]
 fn a_client_that_sends_plain_http_to_a_tls_listener_is_counted() {
-    let certificate = Certificate::new("plain");
+    let certificate = Certificate::new();
     let server = certificate.server();
     let _client = server.sending("GET / HTTP/1.1\r\nhost: test\r\n\r\n");
     server.eventually("it is counted", |totals| totals.tls_failures == 1);
@@ -71,10 +71,10 @@ fn a_client_that_sends_plain_http_to_a_tls_listener_is_counted() {
 
 #[test]
 fn an_error_in_a_certificate_names_its_file() {
-    let good = Certificate::new("good");
-    let other = Certificate::new("other");
-    let missing = good.directory.join("missing.pem");
-    let empty = good.directory.join("empty.pem");
+    let good = Certificate::new();
+    let other = Certificate::new();
+    let missing = good.directory.path().join("missing.pem");
+    let empty = good.directory.path().join("empty.pem");
     std::fs::write(&empty, "not a certificate\n").unwrap();
     let error_of = |files: TlsFiles| watchfire_sockets::Certificate::read(&files).unwrap_err();
     let with = |cert: &PathBuf, key: &PathBuf| TlsFiles { cert: cert.clone(), key: key.clone() };
@@ -92,7 +92,7 @@ fn an_error_in_a_certificate_names_its_file() {
 
 #[test]
 fn a_new_certificate_is_used_for_new_handshakes_and_open_connections_continue() {
-    let (first, second) = (Certificate::new("first"), Certificate::new("second"));
+    let (first, second) = (Certificate::new(), Certificate::new());
     let certificates = first.certificates();
     let server = first.server_with(certificates.clone());
     let (mut open, _) =
@@ -111,7 +111,7 @@ fn a_new_certificate_is_used_for_new_handshakes_and_open_connections_continue() 
 
 #[test]
 fn sessions_are_resumed_also_after_a_new_certificate() {
-    let (first, second) = (Certificate::new("resumed"), Certificate::new("resumed-later"));
+    let (first, second) = (Certificate::new(), Certificate::new());
     let certificates = first.certificates();
     let server = first.server_with(certificates.clone());
     let client = Arc::new(first.client());
@@ -131,7 +131,7 @@ fn sessions_are_resumed_also_after_a_new_certificate() {
 
 #[test]
 fn without_a_certificate_handshakes_fail_until_there_is_one() {
-    let certificate = Certificate::new("later");
+    let certificate = Certificate::new();
     let certificates = Arc::new(Certificates::new(None));
     let server = certificate.server_with(certificates.clone());
     assert!(certificate.connect(&server).write_all(b"GET / HTTP/1.1\r\n").is_err());
@@ -142,7 +142,7 @@ fn without_a_certificate_handshakes_fail_until_there_is_one() {
 
 #[test]
 fn the_handshake_of_an_acme_server_gets_the_certificate_of_its_challenge() {
-    let (own, challenge) = (Certificate::new("own"), Certificate::new("challenge"));
+    let (own, challenge) = (Certificate::new(), Certificate::new());
     let answer = challenge.read();
     let certificates = Certificates::new(Some(own.read()))
         .answer_challenges(move |domain| (domain == "localhost").then(|| answer.clone()));
@@ -166,7 +166,7 @@ fn the_handshake_of_an_acme_server_gets_the_certificate_of_its_challenge() {
 
 #[test]
 fn a_server_without_challenges_refuses_the_protocol_of_acme_servers() {
-    let certificate = Certificate::new("no-challenges");
+    let certificate = Certificate::new();
     let server = certificate.server();
     let mut config = certificate.client();
     config.alpn_protocols = vec![b"acme-tls/1".to_vec()];

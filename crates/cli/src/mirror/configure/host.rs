@@ -131,7 +131,6 @@ impl Host {
         Ok(written?)
     }
 
-    /// Removes a file, if it exists.
     pub(super) fn remove(&self, path: &Path) -> anyhow::Result<()> {
         let path = self.path(path)?;
         match fs::remove_file(&path) {

@@ -151,6 +151,8 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
 
     #[test]
@@ -172,30 +174,22 @@ mod tests {
 
     /// A host with files, whose folder is removed at the end.
     struct TestHost {
-        root: PathBuf,
+        _root: TempDir,
         host: Host,
     }
 
     impl TestHost {
-        fn new(name: &str, files: &[(&str, &str)]) -> Self {
-            let process = std::process::id();
-            let root = std::env::temp_dir().join(format!("watchfire-imports-{name}-{process}"));
-            std::fs::create_dir_all(&root).unwrap();
-            let host = Host::new(Some(root.clone())).unwrap();
+        fn new(files: &[(&str, &str)]) -> Self {
+            let root = tempfile::tempdir().unwrap();
+            let host = Host::new(Some(root.path().to_owned())).unwrap();
             for (path, text) in files {
                 host.write(Path::new(path), text, 0o644).unwrap();
             }
-            TestHost { root, host }
+            TestHost { _root: root, host }
         }
 
         fn find(&self, text: &str) -> anyhow::Result<Option<Imported>> {
             find(&self.host, Path::new("/etc/containerd/config.toml"), text)
-        }
-    }
-
-    impl Drop for TestHost {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.root);
         }
     }
 
@@ -206,19 +200,13 @@ mod tests {
 
     #[test]
     fn the_path_of_an_imported_file_is_found() {
-        let host = TestHost::new(
-            "path",
-            &[
-                ("/etc/containerd/conf.d/1.toml", WITH_PATH),
-                ("/etc/containerd/conf.d/2.toml", WITHOUT_PATH),
-                (
-                    "/etc/containerd/conf.d/3.toml",
-                    "imports = ['4.toml', '1.toml', '../config.toml']",
-                ),
-                ("/etc/containerd/conf.d/4.toml", &WITH_PATH.replace("/a/", "/b/")),
-                ("/etc/containerd/conf.d/5.bak", "not TOML"),
-            ],
-        );
+        let host = TestHost::new(&[
+            ("/etc/containerd/conf.d/1.toml", WITH_PATH),
+            ("/etc/containerd/conf.d/2.toml", WITHOUT_PATH),
+            ("/etc/containerd/conf.d/3.toml", "imports = ['4.toml', '1.toml', '../config.toml']"),
+            ("/etc/containerd/conf.d/4.toml", &WITH_PATH.replace("/a/", "/b/")),
+            ("/etc/containerd/conf.d/5.bak", "not TOML"),
+        ]);
         let found = |path: &str, config_path: Option<&str>| {
             Some(Imported { path: path.into(), config_path: config_path.map(str::to_owned) })
         };
@@ -244,7 +232,7 @@ mod tests {
         files.push(("/etc/bad.toml", "= 1"));
         let large = "#".repeat(FILE_BYTES_MAX as usize + 1);
         files.push(("/etc/large.toml", &large));
-        let host = TestHost::new("errors", &files);
+        let host = TestHost::new(&files);
         for (imports, expected) in [
             ("/etc/bad.toml", "not valid TOML"),
             ("/etc/large.toml", "not a file of at most"),

@@ -127,7 +127,6 @@ impl Links {
         self.settled.clone().wait_for(|is_settled| *is_settled).await.ok();
     }
 
-    /// Counters since the start.
     pub fn totals(&self) -> LinkTotals {
         let Counters { is_connected, links, ended, sent, sent_again, bytes_out, bytes_in } =
             &*self.counters;

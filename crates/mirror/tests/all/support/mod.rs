@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use tempfile::TempDir;
 use watchfire_mirror::oci::Digest;
 use watchfire_mirror::{Mirror, MirrorSettings, RunningMirror};
 
@@ -171,32 +170,22 @@ pub fn manifest_response(media_type: &str, manifest: &[u8]) -> Vec<u8> {
 /// A mirror whose store is removed when it is dropped.
 pub struct TestMirror {
     pub running: RunningMirror,
-    store: PathBuf,
+    _store: TempDir,
 }
-
-impl Drop for TestMirror {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.store);
-    }
-}
-
-static STORES: AtomicU64 = AtomicU64::new(0);
 
 /// Starts a mirror of these registries. `change` changes its settings.
 pub async fn mirror(upstreams: &[String], change: impl FnOnce(&mut MirrorSettings)) -> TestMirror {
-    let number = STORES.fetch_add(1, Ordering::Relaxed);
-    let name = format!("watchfire-mirror-{}-{number}", std::process::id());
-    let store = std::env::temp_dir().join(name);
+    let store = tempfile::tempdir().expect("a folder");
     let mut settings = MirrorSettings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         upstreams: upstreams.iter().map(|one| one.parse().expect("a registry")).collect(),
-        store: store.clone(),
+        store: store.path().to_owned(),
         first_byte_timeout: std::time::Duration::from_secs(20),
         ..MirrorSettings::default()
     };
     change(&mut settings);
     let running = Mirror::new(settings).start().await.expect("the mirror starts");
-    TestMirror { running, store }
+    TestMirror { running, _store: store }
 }
 
 #[derive(Debug)]

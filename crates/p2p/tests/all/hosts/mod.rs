@@ -7,9 +7,7 @@ mod questions;
 mod requests;
 mod transfers;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use watchfire_types::Rng;
 
@@ -94,29 +92,4 @@ async fn wait_until(mut condition: impl AsyncFnMut() -> bool) {
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(TIMEOUT, future).await.expect("no timeout")
-}
-
-/// A temporary folder, removed at the end of the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("watchfire-p2p-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Folder(path)
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // The system cleans its folder of temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use watchfire_p2p::{FetchError, HostSettings};
 use watchfire_store::{DiskLimits, DiskStore, ReadBlocks, Stores};
 
-use super::{Folder, Node, settings, within};
+use super::{Node, settings, within};
 
 #[tokio::test]
 async fn one_byte_is_transferred() {
@@ -131,7 +131,7 @@ async fn a_block_that_is_stored_after_its_request_arrives() {
 
 #[tokio::test]
 async fn a_disk_store_is_filled_and_served() {
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
     let one = Node::start().await;
     let root = one.add(5_000_000, 9);
     let store = Arc::new(DiskStore::open(folder.path(), DiskLimits::default()).unwrap());
@@ -177,7 +177,7 @@ async fn a_stopped_host_returns_errors() {
 
 #[tokio::test]
 async fn an_identity_file_preserves_the_peer_id() {
-    let folder = Folder::new();
+    let folder = tempfile::tempdir().unwrap();
     let identity = Some(folder.path().join("below/key"));
     let with = || HostSettings { identity: identity.clone(), ..settings() };
     let first = Node::with(with()).await.host.peer_id();

@@ -47,7 +47,6 @@ impl DenyList {
         self.is_on() && page.parse().is_ok_and(|cid| self.holds(&cid))
     }
 
-    /// How many entries the list has.
     pub fn len(&self) -> usize {
         self.hashes.read().len()
     }
@@ -99,29 +98,18 @@ impl DenyList {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
+
+    use tempfile::NamedTempFile;
 
     use super::*;
 
     const RAW: &str = "bafkreidogqfzz75tpkmjzjke425xqcrmpcib2p5tg44hnbirumdbpl5adu";
     const FOLDER: &str = "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi";
 
-    /// A file for one test, removed when the test ends.
-    struct TempFile(PathBuf);
-
-    impl TempFile {
-        fn new(name: &str, text: &str) -> Self {
-            let path =
-                std::env::temp_dir().join(format!("watchfire-{}-{name}", std::process::id()));
-            fs::write(&path, text).unwrap();
-            TempFile(path)
-        }
-    }
-
-    impl Drop for TempFile {
-        fn drop(&mut self) {
-            fs::remove_file(&self.0).ok();
-        }
+    fn list(text: &str) -> NamedTempFile {
+        let file = NamedTempFile::new().unwrap();
+        fs::write(&file, text).unwrap();
+        file
     }
 
     fn cid(text: &str) -> Cid {
@@ -133,8 +121,8 @@ mod tests {
         let folder_v0 = "QmbWqxBEKC3P8tqsKc98xmWNzrzDtRLMiMPL8wBuTGsMnR";
         let text =
             format!("# ours\n\n  {RAW}  # by mail, 2026\nhttps://host/p/{folder_v0}#file=a\n");
-        let file = TempFile::new("lines", &text);
-        let denied = DenyList::open(&file.0).unwrap();
+        let file = list(&text);
+        let denied = DenyList::open(file.path()).unwrap();
         assert_eq!(denied.len(), 2);
         assert!(denied.holds_page(RAW));
         assert!(denied.holds_page(FOLDER), "the same content, named by a CIDv0 in the list");
@@ -153,47 +141,47 @@ mod tests {
             &format!("https://{RAW}.ipfs.dweb.link/"),
             &format!("ipfs://{RAW}"),
         ] {
-            let file = TempFile::new("forms", &format!("{line}\n"));
-            let denied = DenyList::open(&file.0).unwrap();
+            let file = list(&format!("{line}\n"));
+            let denied = DenyList::open(file.path()).unwrap();
             assert!(denied.holds_page(RAW), "{line}");
         }
     }
 
     #[test]
     fn a_line_without_a_cid_is_skipped_and_the_others_apply() {
-        let file = TempFile::new("bad-line", &format!("bafynothing\n{RAW}\n\u{0}\u{1}\n"));
-        let denied = DenyList::open(&file.0).unwrap();
+        let file = list(&format!("bafynothing\n{RAW}\n\u{0}\u{1}\n"));
+        let denied = DenyList::open(file.path()).unwrap();
         assert!(denied.holds_page(RAW));
         assert_eq!(denied.len(), 1);
     }
 
     #[test]
     fn a_change_of_the_file_applies_after_a_refresh() {
-        let file = TempFile::new("edited", "");
-        let denied = DenyList::open(&file.0).unwrap();
+        let file = list("");
+        let denied = DenyList::open(file.path()).unwrap();
         assert!(!denied.refresh().unwrap());
-        fs::write(&file.0, format!("{RAW}\n")).unwrap();
+        fs::write(file.path(), format!("{RAW}\n")).unwrap();
         assert!(denied.refresh().unwrap());
         assert!(denied.holds_page(RAW));
-        fs::remove_file(&file.0).unwrap();
+        fs::remove_file(file.path()).unwrap();
         assert!(denied.refresh().is_err());
         assert!(denied.holds_page(RAW), "a missing file unblocks nothing");
     }
 
     #[test]
     fn adding_and_removing_keep_the_other_lines() {
-        let file = TempFile::new("calls", "# ours, without an end of line");
-        let denied = DenyList::open(&file.0).unwrap();
+        let file = list("# ours, without an end of line");
+        let denied = DenyList::open(file.path()).unwrap();
         assert!(denied.add(&cid(RAW)).unwrap());
         assert!(denied.add(&cid(FOLDER)).unwrap());
         assert!(!denied.add(&cid(RAW)).unwrap());
         // Another process uses the same file.
-        let other = DenyList::open(&file.0).unwrap();
+        let other = DenyList::open(file.path()).unwrap();
         assert!(other.remove(&cid(RAW)).unwrap());
         assert!(!other.remove(&cid(RAW)).unwrap());
         assert!(denied.refresh().unwrap());
         assert!(!denied.holds_page(RAW) && denied.holds_page(FOLDER));
-        let text = fs::read_to_string(&file.0).unwrap();
+        let text = fs::read_to_string(file.path()).unwrap();
         assert_eq!(text, format!("# ours, without an end of line\n{FOLDER}\n"));
     }
 

@@ -1,29 +1,27 @@
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tempfile::TempDir;
 use watchfire_sockets::{Certificates, SocketLimits, SocketServerSettings, TlsFiles};
-
 use watchfire_types::NodeId;
 
 use super::{DEADLINE, TestServer};
 
 /// A self-signed certificate, in files that are removed on drop.
 pub struct Certificate {
-    pub directory: PathBuf,
+    pub directory: TempDir,
     pub files: TlsFiles,
     der: CertificateDer<'static>,
 }
 
 impl Certificate {
-    pub fn new(name: &str) -> Self {
-        let directory =
-            std::env::temp_dir().join(format!("watchfire-sockets-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name| directory.path().join(name);
         let generated = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-        let files = TlsFiles { cert: directory.join("cert.pem"), key: directory.join("key.pem") };
+        let files = TlsFiles { cert: file("cert.pem"), key: file("key.pem") };
         std::fs::write(&files.cert, generated.cert.pem()).unwrap();
         std::fs::write(&files.key, generated.signing_key.serialize_pem()).unwrap();
         Certificate { directory, files, der: generated.cert.der().clone() }
@@ -79,11 +77,5 @@ impl Certificate {
         let stream = TcpStream::connect(server.server.local_addr()).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         StreamOwned::new(client, stream)
-    }
-}
-
-impl Drop for Certificate {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

@@ -148,7 +148,6 @@ impl<S: Read + Write> Client<S> {
         (status, String::from_utf8(self.read_exact(len)).unwrap())
     }
 
-    /// Send a GET and read the response.
     pub fn get(&mut self, path: &str) -> (u16, String) {
         self.send(format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n"));
         self.read_response()
