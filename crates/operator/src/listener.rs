@@ -147,7 +147,6 @@ impl AdminServer {
         Ok(AdminServer { stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Closes the listener and its connections.
     pub fn stop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {

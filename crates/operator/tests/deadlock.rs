@@ -1,41 +1,32 @@
 //! An event loop that blocks for ever or panics is noticed, while the rest of its process runs.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+mod support;
+
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use support::Program;
 use tungstenite::Message;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-struct Server {
-    child: Child,
-    address: SocketAddr,
-    /// The operator's listener.
-    admin: SocketAddr,
-}
+struct Server(Program);
 
 impl Server {
-    fn start(processes: &str, environment: &[(&str, &str)]) -> Server {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_blocking-server"));
-        command.arg(processes).envs(environment.iter().copied()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let output = child.stdout.take().expect("a pipe");
-        let mut lines = BufReader::new(output).lines();
-        let mut address = || {
-            let line = lines.next().expect("its addresses").expect("text");
-            line.parse().expect("an address")
-        };
-        let (address, admin) = (address(), address());
-        Server { child, address, admin }
+    /// Each process has two event loops: with one that continues, it does not look dead.
+    fn start(processes: u16, environment: &[(&str, &str)]) -> Server {
+        let settings = format!("server.processes = {processes}\nserver.shards = 2");
+        let mut command = Program::command(&settings);
+        command.envs(environment.iter().copied());
+        Server(Program::start(command))
     }
 
     /// Blocks the event loop that serves a new client.
     fn block(&self) {
-        let stream = TcpStream::connect(self.address).expect("a connection");
-        let url = format!("ws://{}/socket/websocket?vsn=2.0.0", self.address);
+        let stream = TcpStream::connect(self.0.address).expect("a connection");
+        let url = format!("ws://{}/socket/websocket?vsn=2.0.0", self.0.address);
         let (mut client, _) = tungstenite::client(url, stream).expect("a WebSocket");
         for message in [r#"["1","1","block","phx_join",{}]"#, r#"["1","2","block","block",{}]"#] {
             client.send(Message::text(message)).expect("it is sent");
@@ -45,7 +36,7 @@ impl Server {
     }
 
     fn get(&self, path: &str) -> Option<(u16, String)> {
-        Self::get_from(self.address, path)
+        Self::get_from(self.0.address, path)
     }
 
     fn get_from(address: SocketAddr, path: &str) -> Option<(u16, String)> {
@@ -59,14 +50,6 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Its workers end with it, also the blocked one: it may take the drain's timeout.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -77,24 +60,24 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 #[test]
 fn a_process_with_a_blocked_event_loop_is_missing_and_then_replaced() {
-    let server = Server::start("2", &[]);
+    let server = Server::start(2, &[]);
     eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
     server.block();
     eventually("one is missing", || server.get("/readyz").is_some_and(|(status, _)| status == 503));
     eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
-    let read = || Server::get_from(server.admin, "/metrics");
+    let read = || Server::get_from(server.0.admin, "/metrics");
     let metrics = || read().map(|(_, text)| text).unwrap_or_default();
     eventually("it is counted", || metrics().contains("\nwatchfire_process_hangs_total 1\n"));
 }
 
 #[test]
 fn a_process_whose_event_loop_panics_ends_and_is_replaced() {
-    let server = Server::start("2", &[]);
+    let server = Server::start(2, &[]);
     eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
-    let stream = TcpStream::connect(server.address).expect("a connection");
-    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.address);
+    let stream = TcpStream::connect(server.0.address).expect("a connection");
+    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.0.address);
     drop(tungstenite::client(url, stream).expect("a WebSocket"));
-    let read = || Server::get_from(server.admin, "/metrics");
+    let read = || Server::get_from(server.0.admin, "/metrics");
     let metrics = || read().map(|(_, text)| text).unwrap_or_default();
     eventually("it is counted", || metrics().contains("\nwatchfire_process_restarts_total 1\n"));
     eventually("both serve", || server.get("/readyz").is_some_and(|(status, _)| status == 200));
@@ -106,22 +89,23 @@ fn a_process_whose_event_loop_panics_ends_and_is_replaced() {
 
 #[test]
 fn a_process_with_an_event_loop_that_panics_ends_with_an_error() {
-    let mut server = Server::start("1", &[]);
-    let stream = TcpStream::connect(server.address).expect("a connection");
-    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.address);
+    let mut server = Server::start(1, &[]);
+    let stream = TcpStream::connect(server.0.address).expect("a connection");
+    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.0.address);
     drop(tungstenite::client(url, stream).expect("a WebSocket"));
-    assert_eq!(server.child.wait().expect("it ends").code(), Some(1));
+    assert_eq!(server.0.child.wait().expect("it ends").code(), Some(1));
 }
 
 #[test]
 fn the_watchdog_is_not_served_while_an_event_loop_is_blocked() {
     const TIMEOUT: Duration = Duration::from_secs(1);
-    let path = std::env::temp_dir().join(format!("watchfire-{}-notify", std::process::id()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("notify");
     let notifications = UnixDatagram::bind(&path).expect("a socket");
     notifications.set_read_timeout(Some(DEADLINE)).expect("a timeout");
     let micros = TIMEOUT.as_micros().to_string();
     let notify = path.to_str().expect("a text");
-    let server = Server::start("1", &[("NOTIFY_SOCKET", notify), ("WATCHDOG_USEC", &micros)]);
+    let server = Server::start(1, &[("NOTIFY_SOCKET", notify), ("WATCHDOG_USEC", &micros)]);
     let receive = || {
         let mut buffer = [0; 256];
         let len = notifications.recv(&mut buffer)?;
@@ -134,5 +118,4 @@ fn the_watchdog_is_not_served_while_an_event_loop_is_blocked() {
     notifications.set_read_timeout(Some(2 * TIMEOUT)).expect("a timeout");
     let late = std::iter::from_fn(|| receive().ok()).take(3).count();
     assert!(late <= 2, "the watchdog is served");
-    let _ = std::fs::remove_file(&path);
 }

@@ -1,17 +1,20 @@
 //! The log of a server that runs: lines of requests, and the page that describes all lines.
 
+#[path = "support/mod.rs"]
+mod program;
 #[path = "../../server/tests/all/support/mod.rs"]
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use program::Program;
 use serde_json::{Value, json};
 use support::{Client, http_to};
 use watchfire::{Server, StartError};
@@ -20,11 +23,9 @@ const PAGE: &str = include_str!("../../../docs/reference/logs.md");
 const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The program `logging-server`, and the lines of its log.
+/// The program `test-server`, and the lines of its log.
 struct LoggingServer {
-    child: Child,
-    address: SocketAddr,
-    admin: SocketAddr,
+    program: Program,
     lines: Receiver<Value>,
     /// All lines so far.
     seen: Vec<Value>,
@@ -32,14 +33,11 @@ struct LoggingServer {
 
 impl LoggingServer {
     fn start(settings: &str) -> LoggingServer {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_logging-server"));
+        let mut command = Program::command(&format!("admin.token = {TOKEN:?}\n{settings}"));
         // The backtrace of a panic is text.
-        command.env_remove("RUST_BACKTRACE");
-        command.arg(format!("admin.token = {TOKEN:?}\n{settings}"));
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let output = child.stdout.take().expect("a pipe");
-        let log = child.stderr.take().expect("a pipe");
+        command.env_remove("RUST_BACKTRACE").stderr(Stdio::piped());
+        let mut program = Program::start(command);
+        let log = program.child.stderr.take().expect("a pipe");
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             let lines = BufReader::new(log).lines().map_while(Result::ok);
@@ -51,13 +49,7 @@ impl LoggingServer {
                 sender.send(line).ok();
             }
         });
-        let mut addresses = BufReader::new(output).lines();
-        let mut address = || {
-            let line = addresses.next().expect("its addresses").expect("text");
-            line.parse().expect("an address")
-        };
-        let (address, admin) = (address(), address());
-        LoggingServer { child, address, admin, lines, seen: Vec::new() }
+        LoggingServer { program, lines, seen: Vec::new() }
     }
 
     fn get(&self, path: &str, lines: &str) -> String {
@@ -65,11 +57,11 @@ impl LoggingServer {
     }
 
     fn request(&self, method: &str, path: &str, lines: &str) -> String {
-        request_to(self.address, method, path, lines)
+        request_to(self.program.address, method, path, lines)
     }
 
     fn admin(&self, method: &str, path: &str, token: &str) -> String {
-        request_to(self.admin, method, path, &format!("authorization: Bearer {token}\r\n"))
+        request_to(self.program.admin, method, path, &format!("authorization: Bearer {token}\r\n"))
     }
 
     fn line(&mut self, message: &str) -> Value {
@@ -90,13 +82,6 @@ impl LoggingServer {
         assert_eq!(line["target"], "watchfire::request");
         assert_eq!(line["level"], "INFO");
         line["fields"].clone()
-    }
-}
-
-impl Drop for LoggingServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -139,8 +124,8 @@ fn a_request_below_a_chosen_path_writes_a_line_and_no_other_does() {
     assert_eq!((&fields["path"], &fields["client"]), (&"/metrics".into(), &"127.0.0.1".into()));
 
     // A WebSocket has no line. A session of long poll has one for its first request.
-    let url = format!("ws://{}/socket/websocket?vsn=2.0.0", server.address);
-    Client::connect_to(server.address, &url).expect("the client is accepted");
+    let url = format!("ws://{}/socket/websocket?vsn=2.0.0", server.program.address);
+    Client::connect_to(server.program.address, &url).expect("the client is accepted");
     server.get("/socket/longpoll?vsn=2.0.0", "");
     assert_eq!(server.request_line()["path"], "/socket/longpoll");
     let log = format!("{:?}", server.seen);
@@ -176,7 +161,7 @@ fn the_line_of_a_request_whose_client_left_has_the_answer_that_nobody_received()
         backend.local_addr().expect("an address"),
         "s".repeat(32),
     ));
-    let mut client = TcpStream::connect(server.address).expect("the server listens");
+    let mut client = TcpStream::connect(server.program.address).expect("the server listens");
     client
         .write_all(b"GET /socket/longpoll?vsn=2.0.0 HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .expect("the request is sent");
@@ -204,21 +189,21 @@ fn the_level_of_request_lines_changes_while_the_server_runs() {
 #[test]
 fn an_event_loop_that_panics_is_logged_and_ends_the_process_with_an_error() {
     let mut server = LoggingServer::start("server.shards = 2");
-    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.address);
-    drop(Client::connect_to(server.address, &url).expect("a client"));
+    let url = format!("ws://{}/socket/websocket?vsn=2.0.0&panics=yes", server.program.address);
+    drop(Client::connect_to(server.program.address, &url).expect("a client"));
     let panic = server.line("a thread panicked");
     assert_eq!(
         (&panic["level"], &panic["fields"]["reason"]),
         (&json!("ERROR"), &json!("a requested panic"))
     );
     assert!(
-        panic["fields"]["location"].as_str().expect("text").contains("logging_server.rs"),
+        panic["fields"]["location"].as_str().expect("text").contains("test_server.rs"),
         "{panic}"
     );
     let ended = server.line("an event loop panicked");
     let number = ended["fields"]["shard"].as_u64().expect("a number");
     assert_eq!(panic["fields"]["thread"], format!("shard-{number}"));
-    assert_eq!(server.child.wait().expect("it ends").code(), Some(1));
+    assert_eq!(server.program.child.wait().expect("it ends").code(), Some(1));
 }
 
 #[test]
@@ -228,7 +213,7 @@ fn the_fault_of_a_token_is_logged_at_the_level_debug_and_not_told_to_the_client(
          auth.hs256_secret = '{}'\n[[channels.rules]]\npattern = 'orders:*'",
         "s".repeat(32),
     ));
-    let address = server.address;
+    let address = server.program.address;
     let url = |query: &str| format!("ws://{address}/socket/websocket?vsn=2.0.0{query}");
     let mut client = Client::connect_to(address, &url("")).expect("a client");
     let head = |head: &str| format!("{}.e30.", URL_SAFE_NO_PAD.encode(head));
@@ -288,8 +273,9 @@ fn the_page_describes_every_line_of_a_server_with_its_level_and_fields() {
     let mut server = LoggingServer::start(
         "log.request_paths = ['/healthz']\nlimits.sockets_max = 40\nserver.shards = 1",
     );
-    let url = |query: &str| format!("ws://{}/socket/websocket?{query}", server.address);
-    let mut client = Client::connect_to(server.address, &url("vsn=2.0.0")).expect("a client");
+    let url = |query: &str| format!("ws://{}/socket/websocket?{query}", server.program.address);
+    let mut client =
+        Client::connect_to(server.program.address, &url("vsn=2.0.0")).expect("a client");
     client.join("crash", json!({}));
     client.send("crash", "any", json!({}));
     client.receive_event("phx_error");
@@ -305,8 +291,9 @@ fn the_page_describes_every_line_of_a_server_with_its_level_and_fields() {
     let (_, id) = connections.split_once(r#""id":""#).expect("a connection");
     let (id, _) = id.split_once('"').expect("an id");
     server.admin("POST", &format!("/admin/connections/{id}/disconnect"), TOKEN);
-    let many: Vec<_> =
-        (0..38).map(|_| TcpStream::connect(server.address).expect("a connection")).collect();
+    let many: Vec<_> = (0..38)
+        .map(|_| TcpStream::connect(server.program.address).expect("a connection"))
+        .collect();
     server.line("trouble began");
     drop(many);
 

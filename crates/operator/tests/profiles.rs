@@ -1,36 +1,36 @@
 //! CPU profiles over the operator's listener, with real processes.
 
+#[path = "support/mod.rs"]
+mod program;
 #[path = "../../server/tests/all/support/mod.rs"]
 mod support;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use program::Program;
 use serde_json::Value;
 
 const TOKEN: &str = "a token of the operator";
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The program `logging-server`.
+/// The program `test-server`, and its log.
 struct Server {
-    child: Child,
-    address: SocketAddr,
-    admin: SocketAddr,
+    program: Program,
     log: std::sync::Arc<Mutex<String>>,
 }
 
 impl Server {
     fn start(settings: &str) -> Server {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_logging-server"));
-        command.arg(settings).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let mut addresses = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut errors = child.stderr.take().expect("a pipe");
+        let mut command = Program::command(settings);
+        command.stderr(Stdio::piped());
+        let mut program = Program::start(command);
+        let mut errors = program.child.stderr.take().expect("a pipe");
         let log = std::sync::Arc::<Mutex<String>>::default();
         let written = log.clone();
         thread::spawn(move || {
@@ -39,23 +39,18 @@ impl Server {
                 written.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..length]));
             }
         });
-        let mut address = || {
-            let line = addresses.next().expect("its addresses").expect("text");
-            line.parse().expect("an address")
-        };
-        let (address, admin) = (address(), address());
-        Server { child, address, admin, log }
+        Server { program, log }
     }
 
     /// The status, the head and the body of an answer of the operator's listener.
     fn get(&self, path: &str, lines: &str) -> (u16, String, Vec<u8>) {
-        request(self.admin, path, lines)
+        request(self.program.admin, path, lines)
     }
 
     /// Requests `/limits` until it is told to stop.
     fn load(&self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
-            assert_eq!(request(self.address, "/limits", "").0, 200);
+            assert_eq!(request(self.program.address, "/limits", "").0, 200);
         }
     }
 }
@@ -66,13 +61,6 @@ struct StopWhenDropped<'a>(&'a AtomicBool);
 impl Drop for StopWhenDropped<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -110,7 +98,7 @@ fn eventually<T>(what: &str, mut holds: impl FnMut() -> Option<T>) -> T {
 /// Starts a profile, when no other one runs any more. Returns its connection.
 fn start_profile(server: &Server, path: &str) -> TcpStream {
     eventually("a profile runs", || {
-        let mut client = send(server.admin, path, "");
+        let mut client = send(server.program.admin, path, "");
         client.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout can be set");
         // A refusal comes at once, and the profile later.
         client.read(&mut [0]).is_err().then_some(client)
@@ -193,7 +181,9 @@ fn a_profile_ends_when_its_client_leaves() {
 #[test]
 fn any_process_takes_the_profile_of_another() {
     let server = Server::start("server.processes = 2\nserver.shards = 2");
-    eventually("both serve", || (request(server.address, "/readyz", "").0 == 200).then_some(()));
+    eventually("both serve", || {
+        (request(server.program.address, "/readyz", "").0 == 200).then_some(())
+    });
     // Every process answers some of these.
     for round in 0..8 {
         let process = round % 2;

@@ -333,24 +333,15 @@ fn read_events(file: &File) -> io::Result<(VecDeque<Event>, u64)> {
 mod tests {
     use std::path::PathBuf;
 
+    use tempfile::TempDir;
+
     use super::*;
 
-    /// The path of a new file, which is removed at the end.
-    struct Scratch(PathBuf);
-
-    impl Scratch {
-        fn new(name: &str) -> Self {
-            let name = format!("watchfire-history-{name}-{}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            std::fs::remove_file(&path).ok();
-            Scratch(path)
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            std::fs::remove_file(&self.0).ok();
-        }
+    /// The path of a new file, and its folder, which is removed at the end.
+    fn scratch() -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history");
+        (folder, path)
     }
 
     fn row(time_ms: u64) -> Row {
@@ -373,8 +364,8 @@ mod tests {
 
     #[test]
     fn a_restart_shows_the_past() {
-        let scratch = Scratch::new("restart");
-        let mut history = opened(&scratch.0);
+        let (_folder, path) = scratch();
+        let mut history = opened(&path);
         for second in 1..=SECONDS as u64 + 100 {
             history.add(Step::Second, row(second * 1_000));
         }
@@ -387,7 +378,7 @@ mod tests {
         let own = (SECONDS as u64 + 105) * 1_000;
         history.add(Step::Second, row(own));
         history.add_event(event(1_000, "start"));
-        history.attach(&scratch.0).unwrap();
+        history.attach(&path).unwrap();
         let seconds = times(&history, Step::Second);
         assert_eq!((seconds.len(), seconds[seconds.len() - 1]), (SECONDS, own));
         assert_eq!(seconds[0], 102_000);
@@ -396,20 +387,20 @@ mod tests {
         let events: Vec<_> = history.events_after(0).map(|event| event.text.clone()).collect();
         assert_eq!((events.len(), &*events[0]), (EVENTS, "event 45"));
         assert_eq!(events[EVENTS - 1], "start");
-        assert!(std::fs::metadata(&scratch.0).unwrap().len() < 2 * 1024 * 1024);
+        assert!(std::fs::metadata(&path).unwrap().len() < 2 * 1024 * 1024);
     }
 
     #[test]
     fn a_file_that_is_cut_in_half_keeps_the_rest() {
-        let scratch = Scratch::new("cut");
-        let mut history = opened(&scratch.0);
+        let (_folder, path) = scratch();
+        let mut history = opened(&path);
         (1..=SECONDS as u64).for_each(|second| history.add(Step::Second, row(second * 1_000)));
         history.add_event(event(5, "lost"));
         drop(history);
-        let file = OpenOptions::new().write(true).open(&scratch.0).unwrap();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.set_len((HEADER_BYTES + SECONDS * ROW_BYTES / 2 + 7) as u64).unwrap();
         drop(file);
-        let history = opened(&scratch.0);
+        let history = opened(&path);
         let half = times(&history, Step::Second).len();
         assert!((SECONDS / 2 - 1..=SECONDS / 2).contains(&half), "{half}");
         assert_eq!(history.events_after(0).count(), 0);
@@ -417,29 +408,28 @@ mod tests {
 
     #[test]
     fn damaged_slots_and_files_of_others_are_empty() {
-        let scratch = Scratch::new("damaged");
-        let mut history = opened(&scratch.0);
+        let (_folder, path) = scratch();
+        let mut history = opened(&path);
         history.add(Step::Second, row(1_000));
         history.add(Step::Second, row(2_000));
         drop(history);
-        let file = OpenOptions::new().write(true).open(&scratch.0).unwrap();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(&[0xff; 3], row_offset(Step::Second, 1) as u64 + 20).unwrap();
         drop(file);
-        assert_eq!(times(&opened(&scratch.0), Step::Second), [2_000]);
+        assert_eq!(times(&opened(&path), Step::Second), [2_000]);
 
-        std::fs::write(&scratch.0, "something else that is longer than a header".repeat(9))
-            .unwrap();
-        assert_eq!(times(&opened(&scratch.0), Step::Second), [0; 0]);
+        std::fs::write(&path, "something else that is longer than a header".repeat(9)).unwrap();
+        assert_eq!(times(&opened(&path), Step::Second), [0; 0]);
     }
 
     #[test]
     fn one_server_at_a_time_has_the_file() {
-        let scratch = Scratch::new("lock");
-        let first = opened(&scratch.0);
+        let (_folder, path) = scratch();
+        let first = opened(&path);
         let mut second = History::default();
-        assert!(matches!(second.attach(&scratch.0), Err(HistoryFileError::InUse)));
+        assert!(matches!(second.attach(&path), Err(HistoryFileError::InUse)));
         drop(first);
-        second.attach(&scratch.0).unwrap();
+        second.attach(&path).unwrap();
     }
 
     #[test]
@@ -454,14 +444,14 @@ mod tests {
 
     #[test]
     fn a_text_of_any_length_and_content_fits() {
-        let scratch = Scratch::new("texts");
-        let mut history = opened(&scratch.0);
+        let (_folder, path) = scratch();
+        let mut history = opened(&path);
         for text in ["\u{1}".repeat(9_000), "é".repeat(500), String::new(), "<b>\n".repeat(99)] {
             history.add_event(event(1, &text));
         }
         let before: Vec<Event> = history.events_after(0).cloned().collect();
         assert!(before[1].text.starts_with('é') && before[1].text.len() <= 240);
         drop(history);
-        assert!(opened(&scratch.0).events_after(0).eq(&before));
+        assert!(opened(&path).events_after(0).eq(&before));
     }
 }

@@ -19,7 +19,6 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The value of a column; `None` when it is not known.
     pub fn get(&self, column: Column) -> Option<f64> {
         let value = self.values.get(column as usize).map(|value| f64::from(*value));
         value.filter(|value| !value.is_nan())

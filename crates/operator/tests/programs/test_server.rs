@@ -1,6 +1,6 @@
-//! A server that writes its log as JSON, with settings as TOML in its argument. Its channel `crash` panics
-//! at each message, and the end of a client with the parameter `panics` ends its event loop. The tests start
-//! it.
+//! A server that writes its log as JSON, with settings as TOML in its argument. The channel `crash` panics
+//! at each message, and `block` blocks its event loop for ever. The end of a client with the parameter
+//! `panics` ends its event loop. The tests start the program.
 
 use std::sync::Arc;
 
@@ -11,9 +11,12 @@ use watchfire::{
 };
 use watchfire_operator::AdminSettings;
 
-struct Crash;
+enum Broken {
+    Crash,
+    Block,
+}
 
-impl Channel for Crash {
+impl Channel for Broken {
     type State = ();
 
     fn join(&self, _: &mut Socket<'_>, _: Payload<'_>) -> Result<Joined<()>, Refusal> {
@@ -21,7 +24,12 @@ impl Channel for Crash {
     }
 
     fn handle_in(&self, _: &mut (), _: &mut Socket<'_>, _: &str, _: Payload<'_>) -> HandleIn {
-        panic!("the message of a panic");
+        match self {
+            Broken::Crash => panic!("the message of a panic"),
+            Broken::Block => loop {
+                std::thread::park();
+            },
+        }
     }
 }
 
@@ -57,7 +65,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let server = Server::new(settings)
             .with(watchfire_operator::Operator::new())
-            .channel("crash", Crash)
+            .channel("crash", Broken::Crash)
+            .channel("block", Broken::Block)
             .on_connect(connect);
         server.run(stop, started).await
     })?;
