@@ -148,24 +148,29 @@ fn a_killed_get_continues_from_the_blocks_on_disk() {
     let mut share = scratch.share("large");
     let link = share.link("shared");
 
-    let mut command = Command::new(WATCHFIRE);
-    let mut first =
-        command.args(["get", &link]).current_dir(scratch.get_folder()).spawn().expect("runs");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while bytes_in_parts(&scratch.get_folder()) < 5 << 20 {
-        assert!(Instant::now() < deadline, "no blocks came");
-        std::thread::yield_now();
-    }
-    first.kill().expect("it can be killed");
-    first.wait().expect("it ends");
-    assert!(!scratch.get_folder().join("large").exists(), "the process was killed too late");
-
+    kill_get_of_large(&scratch, &link);
     let output = scratch.gets(&["--json", &link]);
     let got = last_event(&output);
     assert!(got["present_bytes"].as_u64() >= Some(4 << 20), "{got}");
     assert!(got["fetched_bytes"].as_u64() < Some(96 << 20), "{got}");
     assert!(scratch.got("large") == bytes);
     assert_eq!(scratch.got_names(), ["large"]);
+}
+
+/// Starts to get the file `large`, and kills the process when it has a part of it.
+fn kill_get_of_large(scratch: &Folders, link: &str) {
+    let mut command = Command::new(WATCHFIRE);
+    command.args(["get", link]).current_dir(scratch.get_folder()).stderr(Stdio::null());
+    let mut get = command.spawn().expect("the program runs");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while bytes_in_parts(&scratch.get_folder()) < 5 << 20 {
+        assert!(Instant::now() < deadline, "no blocks came");
+        std::thread::yield_now();
+    }
+    get.kill().expect("it runs");
+    get.wait().expect("it ends");
+    let is_there = scratch.get_folder().join("large").exists();
+    assert!(!is_there, "an incomplete file has appeared, or the process was killed too late");
 }
 
 /// Bytes on disk of incomplete files.
@@ -467,18 +472,7 @@ fn a_killed_get_of_a_private_page_continues_and_leaves_no_ciphertext() {
     let mut share = Serving::start(&scratch.share_folder(), "share", &["--private", "large"]);
     let link = share.link("shared");
 
-    let mut command = Command::new(WATCHFIRE);
-    command.args(["get", &link]).current_dir(scratch.get_folder()).stderr(Stdio::null());
-    let mut get = command.spawn().expect("the program runs");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while bytes_in_parts(&scratch.get_folder()) < 5 << 20 {
-        assert!(Instant::now() < deadline, "no blocks came");
-        std::thread::yield_now();
-    }
-    get.kill().expect("it runs");
-    get.wait().expect("it ends");
-    assert!(!scratch.get_folder().join("large").exists(), "an incomplete file must not appear");
-
+    kill_get_of_large(&scratch, &link);
     let output = scratch.gets(&["--json", &link]);
     let got = last_event(&output);
     assert!(got["present_bytes"].as_u64() >= Some(4 << 20), "{got}");
