@@ -67,10 +67,7 @@ const pullLayerAgain = ({ index, mirror }, blob = image.layers[0], ms = RECOVERY
 const pullManifests = (hosts = fleet.hosts) =>
   Promise.all(hosts.map(({ mirror }) => pullOne(mirror.port, `/v2/app/manifests/${image.digest}`, image.digest)))
 
-/**
- * Starts to pull the layer on all hosts. Returns a function that awaits how it ended on some of them, and one that waits until
- * all clients have a byte and the registry has sent a part of the layer.
- */
+/** Starts to pull the layer on all hosts. Returns a function that awaits how it ended on some of them, and the clients with a byte. */
 async function pullEverywhere() {
   await pullManifests()
   const digest = digestOf(image.layers[0])
@@ -83,12 +80,17 @@ async function pullEverywhere() {
   const pull = (host) => pullOne(host.mirror.port, blobPath(image.layers[0]), digest, { onBytes: () => begun.add(host) })
   const pulls = new Map(fleet.hosts.map((host) => [host, settled(pull(host))]))
   const ended = (hosts) => Promise.all(hosts.map((host) => pulls.get(host)))
-  const isFetched = (part) =>
-    waitUntil(
-      () => begun.size === pulls.size && upstream.copiesOf(image.layers[0]) > part,
-      `all clients have a byte, and ${part} of the layer is sent`,
-    )
-  return { ended, isFetched }
+  return { ended, begun }
+}
+
+/** Pulls a new layer on all hosts, slowly, and waits until all clients have a byte and the registry has sent a part of the layer. */
+async function pullSlowly(part) {
+  await newImage([SEGMENT])
+  upstream.bytesPerSecond = SLOW
+  const { ended, begun } = await pullEverywhere()
+  const isFetched = () => begun.size === fleet.hosts.length && upstream.copiesOf(image.layers[0]) > part
+  await waitUntil(isFetched, `all clients have a byte, and ${part} of the layer is sent`)
+  return ended
 }
 
 /** The host to which the registry sends the layer now. */
@@ -103,27 +105,25 @@ function assertPulled(ended, pauseMsMax = Infinity) {
   }
 }
 
+function assertSent(copiesMax) {
+  const copies = upstream.copiesOf(image.layers[0])
+  assert.ok(copies < copiesMax, `the registry sent the layer ${copies} times`)
+}
+
 describe('a host that fails', () => {
   it('is replaced within 3 seconds when it is killed while it fetches', { timeout: 60_000 }, async () => {
     await startFleet(4)
-    await newImage([SEGMENT])
-    upstream.bytesPerSecond = SLOW
-    const { ended, isFetched } = await pullEverywhere()
-    await isFetched(0.4)
+    const ended = await pullSlowly(0.4)
     const killed = await fetcher()
     await fleet.killHost(killed)
     assertPulled(await ended(others(killed)), PAUSE_MS_MAX)
-    const copies = upstream.copiesOf(image.layers[0])
-    assert.ok(copies < 1.5, `the registry sent the layer ${copies} times`)
+    assertSent(1.5)
   })
 
   it('does not stop the others when it is killed, whichever it is, and goes on after its restart', { timeout: 120_000 }, async () => {
     await startFleet(4)
     for (const killed of [...fleet.hosts]) {
-      await newImage([SEGMENT])
-      upstream.bytesPerSecond = SLOW
-      const { ended, isFetched } = await pullEverywhere()
-      await isFetched(0.3)
+      const ended = await pullSlowly(0.3)
       await fleet.killHost(killed)
       assertPulled(await ended(others(killed)), PAUSE_MS_MAX)
       await fleet.run(killed)
@@ -151,10 +151,7 @@ describe('a host that fails', () => {
 
   it('does not stop the others when it stalls while it fetches, and goes on later', { timeout: 60_000 }, async () => {
     await startFleet(4)
-    await newImage([SEGMENT])
-    upstream.bytesPerSecond = SLOW
-    const { ended, isFetched } = await pullEverywhere()
-    await isFetched(0.4)
+    const ended = await pullSlowly(0.4)
     const stalled = await fetcher()
     process.kill(stalled.mirror.pid, 'SIGSTOP')
     try {
@@ -167,18 +164,14 @@ describe('a host that fails', () => {
 
   it('goes on with what it had when all hosts are killed and start again', { timeout: 60_000 }, async () => {
     await startFleet(3)
-    await newImage([SEGMENT])
-    upstream.bytesPerSecond = SLOW
-    const { ended, isFetched } = await pullEverywhere()
-    await isFetched(0.5)
+    const ended = await pullSlowly(0.5)
     await Promise.all(fleet.hosts.map((host) => fleet.killHost(host)))
     for (const { error } of await ended(fleet.hosts)) assert.ok(error, 'a pull of a killed host cannot end well')
     upstream.bytesPerSecond = Infinity
     for (const host of fleet.hosts) await fleet.run(host)
     await fleet.isConnected()
     await Promise.all(fleet.hosts.map((host) => pullLayerAgain(host)))
-    const copies = upstream.copiesOf(image.layers[0])
-    assert.ok(copies < 1.3, `the registry sent the layer ${copies} times`)
+    assertSent(1.3)
   })
 
   it('sends its clients to the registry when the blob does not fit, and the others have it', { timeout: 60_000 }, async () => {
@@ -196,10 +189,7 @@ describe('a host that fails', () => {
 describe('a registry that fails', () => {
   it('is asked again when it comes back soon', { timeout: 60_000 }, async () => {
     await startFleet(4)
-    await newImage([SEGMENT])
-    upstream.bytesPerSecond = SLOW
-    const { ended, isFetched } = await pullEverywhere()
-    await isFetched(0.4)
+    const ended = await pullSlowly(0.4)
     upstream.isDown = true
     await waitUntil(() => upstream.refused >= 2, 'the mirrors ask the registry again')
     upstream.isDown = false
@@ -208,10 +198,7 @@ describe('a registry that fails', () => {
 
   it('cuts all responses in time when it stays down, and all hosts get the blob when it comes back', { timeout: 90_000 }, async () => {
     await startFleet(4)
-    await newImage([SEGMENT])
-    upstream.bytesPerSecond = SLOW
-    const { ended, isFetched } = await pullEverywhere()
-    await isFetched(0.4)
+    const ended = await pullSlowly(0.4)
     upstream.isDown = true
     const downAt = performance.now()
     for (const { error } of await ended(fleet.hosts)) {
@@ -222,8 +209,7 @@ describe('a registry that fails', () => {
     upstream.isDown = false
     upstream.bytesPerSecond = Infinity
     await Promise.all(fleet.hosts.map((host) => pullLayerAgain(host)))
-    const copies = upstream.copiesOf(image.layers[0])
-    assert.ok(copies < 1.5, `the registry sent the layer ${copies} times`)
+    assertSent(1.5)
   })
 })
 
