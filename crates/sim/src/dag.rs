@@ -96,6 +96,20 @@ impl Dag {
         self.bytes
     }
 
+    /// The leaves whose bytes are all among the first bytes of the file.
+    pub(crate) fn leaves_within(&self, bytes: u64) -> Range<u32> {
+        let first = self.blocks.iter().position(|block| block.children.is_empty()).unwrap_or(0);
+        let mut end = first;
+        let mut left = bytes;
+        while let Some(rest) =
+            self.blocks.get(end).and_then(|leaf| left.checked_sub(leaf.len.into()))
+        {
+            left = rest;
+            end += 1;
+        }
+        first as u32..end as u32
+    }
+
     pub(crate) fn cid(&self, block: u32) -> &Cid {
         &self.blocks[block as usize].cid
     }
@@ -169,6 +183,16 @@ mod tests {
         assert_eq!(children, (1..dag.len()).collect::<Vec<_>>());
         let leaves = (0..dag.len()).filter(|block| dag.children(*block).is_empty());
         assert_eq!(leaves.map(|leaf| u64::from(dag.block_len(leaf))).sum::<u64>(), NETFLIX.bytes);
+    }
+
+    #[test]
+    fn the_first_bytes_of_a_file_are_in_its_first_leaves() {
+        let dag = Dag::new(NETFLIX, 1);
+        assert!(dag.leaves_within((256 << 10) - 1).is_empty());
+        let leaves = dag.leaves_within(3 * (256 << 10) + 1);
+        assert_eq!(leaves.len(), 3);
+        assert!(leaves.into_iter().all(|leaf| dag.children(leaf).is_empty()));
+        assert_eq!(dag.leaves_within(u64::MAX).len(), 1200);
     }
 
     #[test]

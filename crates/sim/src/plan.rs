@@ -37,6 +37,8 @@ pub struct PeerPlan {
     /// Its row in [`Plan::paths`].
     pub region: usize,
     pub is_seeder: bool,
+    /// Bytes from the start of the file that it has before it arrives, in whole leaves.
+    pub held_bytes: u64,
     pub arrives_at: Duration,
     pub leaves_at: Option<Duration>,
     /// When it returns with its store after it left; `None` if it does not.

@@ -140,6 +140,7 @@ impl Group {
             access: self.access,
             region: self.region,
             is_seeder: self.is_seeder,
+            held_bytes: 0,
             arrives_at: self.arrive_within.mul_f64(rng.fraction()),
             leaves_at: None,
             returns_at: None,

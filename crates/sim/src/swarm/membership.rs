@@ -20,10 +20,13 @@ impl Swarm<'_> {
         let (now, peer_plan) = (self.now, self.peer_plan(peer));
         let mut exchange = exchange(self.plan, &mut self.rng);
         let is_full = peer_plan.is_seeder || peer_plan.attack.is_some();
+        let held = self.dag.leaves_within(peer_plan.held_bytes);
         for block in 0..self.dag.len() {
             let node = &mut self.nodes[peer.0 as usize];
             if peer_plan.is_seeder {
                 node.store(block);
+            } else if held.contains(&block) && node.store(block) {
+                self.held += u64::from(peer_plan.is_awaited());
             }
             if is_full || node.has(block) {
                 exchange.handle_stored(

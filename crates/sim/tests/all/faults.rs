@@ -80,6 +80,7 @@ fn plan(seed: u64) -> Plan {
             access,
             region: draws.between(0, regions as u64 - 1) as usize,
             is_seeder,
+            held_bytes: 0,
             arrives_at: if draws.one_in(2) { draws.millis(5_000) } else { Duration::ZERO },
             leaves_at: None,
             returns_at: None,
