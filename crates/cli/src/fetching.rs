@@ -1,5 +1,6 @@
 //! Common code of `get` and `hold`: fetch content, and report progress.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,8 @@ pub async fn wait(
 ) -> anyhow::Result<Ending> {
     let mut line = ProgressLine::start(options.is_quiet || options.is_json);
     let mut every = tokio::time::interval(TICK);
+    let is_first =
+        |reported: &Option<Progress>| reported.as_ref().is_none_or(|one| one.bytes() == 0);
     let (mut now, mut reported) = (Progress::default(), None);
     let mut received_at = Instant::now();
     loop {
@@ -92,20 +95,19 @@ pub async fn wait(
                         received_at = Instant::now();
                     }
                     now = progress;
+                    // The first bytes are reported when they arrive.
+                    if options.is_json && is_first(&reported) && now.bytes() > 0 {
+                        report(&now)?;
+                        reported = Some(now.clone());
+                    }
                 }
                 None => break,
             },
             code = signals.next() => return Ok(Ending::Signalled(code)),
             _ = every.tick() => {
                 if options.is_json && reported.as_ref() != Some(&now) {
+                    report(&now)?;
                     reported = Some(now.clone());
-                    emit(&json!({
-                        "event": "progress",
-                        "bytes": now.bytes(),
-                        "total_bytes": now.total_bytes,
-                        "bytes_per_second": now.bytes_per_second.round(),
-                        "peers": now.peers,
-                    }))?;
                 }
                 if options.timeout.is_some_and(|timeout| received_at.elapsed() > timeout) {
                     return Ok(Ending::TimedOut);
@@ -125,6 +127,16 @@ pub async fn wait(
     announcer.has_all();
     step()?;
     Ok(Ending::Complete(fetched))
+}
+
+fn report(progress: &Progress) -> io::Result<()> {
+    emit(&json!({
+        "event": "progress",
+        "bytes": progress.bytes(),
+        "total_bytes": progress.total_bytes,
+        "bytes_per_second": progress.bytes_per_second.round(),
+        "peers": progress.peers,
+    }))
 }
 
 fn note(progress: &Progress) -> String {

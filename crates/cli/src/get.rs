@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use watchfire_content::encryption::{Index, Key, Kind, Output as Opened};
 use watchfire_content::{Block, Cid, FileReader, Walk};
 use watchfire_p2p::{Fetched, Host, HostStats};
@@ -27,7 +27,7 @@ use crate::key_hiding::hidden_key;
 use crate::link::Link;
 use crate::page_clients::{Announcer, join_page};
 use crate::progress::{ProgressLine, Step};
-use crate::serving::{emit, peers_of};
+use crate::serving::{emit, exchange, peers_of};
 use crate::signals::Signals;
 use crate::traces;
 use watchfire_report::units::{binary_bytes, parse_bytes};
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let got = runtime.block_on(span.within(get(arguments, &blocks, &output, key.as_ref())));
     note_end(span, &got);
     match got? {
-        (Ending::Complete(fetched), stats) => {
+        (Ending::Complete(fetched), totals) => {
             let written = match &output {
                 Output::Stdout => None,
                 Output::Path(path) => {
@@ -100,7 +100,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             if let (Output::Path(path), None) = (&output, &key) {
                 warn_if_sealed(path, &arguments.link.cid);
             }
-            report(arguments, &fetched, &stats, written)?;
+            report(arguments, &fetched, &totals, written)?;
             Ok(ExitCode::SUCCESS)
         }
         (Ending::Signalled(code), _) => {
@@ -156,7 +156,14 @@ fn with_advice(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-fn note_end(mut span: Span, got: &anyhow::Result<(Ending, HostStats)>) {
+/// The totals of the host that fetched.
+struct Totals {
+    stats: HostStats,
+    /// As JSON, for `--json`.
+    exchange: Value,
+}
+
+fn note_end(mut span: Span, got: &anyhow::Result<(Ending, Totals)>) {
     match got {
         Ok((Ending::Complete(fetched), _)) => {
             span.set("watchfire.bytes", fetched.progress.fetched_bytes);
@@ -311,7 +318,7 @@ async fn get(
     blocks: &Blocks,
     output: &Output,
     key: Option<&Key>,
-) -> anyhow::Result<(Ending, HostStats)> {
+) -> anyhow::Result<(Ending, Totals)> {
     let mut signals = Signals::listen()?;
     let link = &arguments.link;
     let settings = arguments.host.settings(&[], &link.peers)?;
@@ -357,13 +364,13 @@ async fn get(
         })
     };
     let ending: anyhow::Result<Ending> = ending.await;
-    let stats = host.stats().await;
+    let (stats, exchange) = (host.stats().await, exchange(&host).await);
     host.stop().await;
-    let (ending, stats) = (ending?, stats?);
+    let (ending, totals) = (ending?, Totals { stats: stats?, exchange: exchange? });
     if let (Ending::Complete(_), Some(stream)) = (&ending, stream) {
         stream.finish(&*blocks.store)?;
     }
-    Ok((ending, stats))
+    Ok((ending, totals))
 }
 
 /// Writes the bytes of a stream that have arrived.
@@ -500,7 +507,7 @@ fn write_private(
 fn report(
     arguments: &Arguments,
     fetched: &Fetched,
-    stats: &HostStats,
+    totals: &Totals,
     written: Option<(PathBuf, u64)>,
 ) -> anyhow::Result<()> {
     let progress = &fetched.progress;
@@ -513,8 +520,9 @@ fn report(
             "bytes": bytes,
             "fetched_bytes": progress.fetched_bytes,
             "present_bytes": progress.present_bytes,
-            "duplicate_bytes": stats.duplicate_block_bytes,
-            "sent_bytes": stats.sent_block_bytes,
+            "duplicate_bytes": totals.stats.duplicate_block_bytes,
+            "sent_bytes": totals.stats.sent_block_bytes,
+            "exchange": totals.exchange,
             "peers": progress.peers,
             "seconds": fetched.took.as_secs_f64(),
         }))?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use watchfire_content::Cid;
-use watchfire_p2p::{AddressPart, Host, HostStats, Multiaddr};
+use watchfire_p2p::{AddressPart, Host, HostStats, Multiaddr, Stopped};
 
 use crate::link::Link;
 use crate::progress::{ProgressLine, Step};
@@ -91,13 +91,39 @@ pub async fn serve(
     }
     line.clear();
     let HostStats { sent_block_bytes, .. } = host.stats().await?;
+    let exchange = exchange(host).await?;
     host.stop().await;
     if is_json {
-        emit(&json!({ "event": "stopped", "sent_bytes": sent_block_bytes }))?;
+        emit(&json!({
+            "event": "stopped",
+            "sent_bytes": sent_block_bytes,
+            "exchange": exchange,
+        }))?;
     } else {
         println!("{} sent. No longer shared.", binary_bytes(sent_block_bytes));
     }
     Ok(())
+}
+
+/// The totals of a host: its messages with their bytes, and the content that it exchanged with each peer
+/// that is still connected.
+pub async fn exchange(host: &Host) -> Result<Value, Stopped> {
+    let stats = host.stats().await?;
+    let with = host.peers().await?.into_iter().map(|peer| {
+        json!({
+            "peer": peer.peer.to_string(),
+            "sent_bytes": peer.sent_block_bytes,
+            "received_bytes": peer.received_block_bytes,
+        })
+    });
+    Ok(json!({
+        "peer": host.peer_id().to_string(),
+        "sent_bytes": stats.sent_bytes,
+        "received_bytes": stats.received_bytes,
+        "received_messages": stats.received_messages,
+        "duplicate_bytes": stats.duplicate_block_bytes,
+        "with": with.collect::<Value>(),
+    }))
 }
 
 /// `1 peer`, `3 peers`.
