@@ -1,0 +1,681 @@
+//! The format of an experiment file, and its checks. docs/reference/experiments.md describes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+use watchfire_report::scenario::SourceText;
+use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
+
+use super::{
+    Build, Churn, Cluster, DefinitionError, Experiment, Fault, FaultKind, Group, Implementation,
+    Link, Load, NODES_MAX, Object, Path, Peer, Query, Scenario, Trial,
+};
+
+/// Most trials, repeats and warm-up runs of an experiment.
+const RUNS_MAX: u32 = 1000;
+/// Most bytes of an object that is made here.
+const RANDOM_BYTES_MAX: u64 = 1 << 40;
+/// The peer of a group that names none.
+const OURS: &str = "watchfire";
+/// How long a run may take if its scenario does not say it.
+const TIME_MAX: Duration = Duration::from_secs(1200);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExperimentFile {
+    name: Option<String>,
+    #[serde(default)]
+    seed: u64,
+    #[serde(default = "one")]
+    repeat: u32,
+    #[serde(default)]
+    warm_up: u32,
+    #[serde(default)]
+    notes: Vec<String>,
+    #[serde(default)]
+    peers: BTreeMap<String, Spanned<PeerFile>>,
+    #[serde(default)]
+    clusters: BTreeMap<String, Spanned<ClusterFile>>,
+    #[serde(default)]
+    scenarios: BTreeMap<String, Spanned<ScenarioFile>>,
+    trials: Option<Vec<Spanned<TrialFile>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeerFile {
+    implementation: Option<Implementation>,
+    build: Option<BuildFile>,
+    #[serde(default)]
+    settings: BTreeMap<String, toml::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BuildFile {
+    git: Option<String>,
+    path: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClusterFile {
+    groups: Vec<Spanned<GroupFile>>,
+    #[serde(default)]
+    latency: DurationText,
+    #[serde(default)]
+    jitter: DurationText,
+    #[serde(default)]
+    loss: Share,
+    #[serde(default)]
+    paths: Vec<Spanned<PathFile>>,
+    neighbours: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupFile {
+    name: String,
+    #[serde(default = "one")]
+    count: u32,
+    #[serde(default)]
+    labels: BTreeSet<String>,
+    #[serde(default)]
+    region: String,
+    #[serde(default)]
+    link: LinkFile,
+    peer: Option<String>,
+    processors: Option<f64>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkFile {
+    up: Option<ByteRateText>,
+    down: Option<ByteRateText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PathFile {
+    between: [String; 2],
+    latency: Option<DurationText>,
+    jitter: Option<DurationText>,
+    loss: Option<Share>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScenarioFile {
+    #[serde(default)]
+    objects: BTreeMap<String, Spanned<ObjectFile>>,
+    #[serde(default)]
+    seed: BTreeMap<String, Spanned<String>>,
+    load: Option<Spanned<LoadFile>>,
+    #[serde(default)]
+    fetch: BTreeMap<String, Spanned<String>>,
+    #[serde(default)]
+    arrive_within: DurationText,
+    #[serde(default)]
+    churn: Vec<Spanned<ChurnFile>>,
+    #[serde(default)]
+    faults: Vec<Spanned<FaultFile>>,
+    time_max: Option<DurationText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ObjectFile {
+    random: Option<BytesText>,
+    path: Option<PathBuf>,
+    image: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoadFile {
+    file: PathBuf,
+    on: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChurnFile {
+    nodes: String,
+    part: Share,
+    within: DurationText,
+    returns_after: Option<DurationText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultFile {
+    at: DurationText,
+    nodes: String,
+    #[serde(default)]
+    kill: bool,
+    link: Option<LinkFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TrialFile {
+    name: Option<String>,
+    cluster: String,
+    scenario: String,
+    peer: Option<String>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl Experiment {
+    /// Parses an experiment, and checks that its parts fit together. `name` is the file's name, for
+    /// errors.
+    ///
+    /// ```
+    /// let error = watchfire_lab::Experiment::parse("one.toml", "[clusters.c]\ngroups = []");
+    /// assert!(error.unwrap_err().to_string().starts_with("one.toml:1: groups: "));
+    /// ```
+    pub fn parse(name: &str, text: &str) -> Result<Experiment, DefinitionError> {
+        let source = SourceText { name, text };
+        let file: ExperimentFile = source.parse()?;
+        file.check(&source)
+    }
+}
+
+impl ExperimentFile {
+    fn check(mut self, source: &SourceText<'_>) -> Result<Experiment, DefinitionError> {
+        for (key, value) in [("repeat", self.repeat), ("warm_up", self.warm_up + 1)] {
+            if !(1..=RUNS_MAX).contains(&value) {
+                return Err(source.error_in_file(key, format!("must be at most {RUNS_MAX}")));
+            }
+        }
+        let mut peers = BTreeMap::new();
+        for (name, peer) in std::mem::take(&mut self.peers) {
+            peers.insert(name, check_peer(peer, source)?);
+        }
+        peers.entry(OURS.to_owned()).or_insert_with(|| Peer {
+            implementation: Implementation::Watchfire,
+            build: Build::Installed,
+            settings: BTreeMap::new(),
+        });
+        let mut clusters = BTreeMap::new();
+        for (name, cluster) in std::mem::take(&mut self.clusters) {
+            clusters.insert(name, check_cluster(cluster, &peers, source)?);
+        }
+        let mut scenarios = BTreeMap::new();
+        for (name, scenario) in std::mem::take(&mut self.scenarios) {
+            scenarios.insert(name, check_scenario(scenario, source)?);
+        }
+        for (key, is_empty) in
+            [("clusters", clusters.is_empty()), ("scenarios", scenarios.is_empty())]
+        {
+            if is_empty {
+                return Err(source.error_in_file(key, "at least one is needed"));
+            }
+        }
+        let mut experiment = Experiment {
+            name: self.name.unwrap_or_else(|| source.name.to_owned()),
+            seed: self.seed,
+            repeat: self.repeat,
+            warm_up: self.warm_up,
+            notes: self.notes,
+            peers,
+            clusters,
+            scenarios,
+            trials: Vec::new(),
+        };
+        experiment.trials = check_trials(self.trials, &experiment, source)?;
+        Ok(experiment)
+    }
+}
+
+fn check_peer(peer: Spanned<PeerFile>, source: &SourceText<'_>) -> Result<Peer, DefinitionError> {
+    let (at, peer) = (peer.span().start, peer.into_inner());
+    let build = match peer.build {
+        None => Build::Installed,
+        Some(BuildFile { git: Some(reference), path: None }) => Build::Git(reference),
+        Some(BuildFile { git: None, path: Some(path) }) => Build::Path(path),
+        Some(_) => return Err(source.error(at, "build", "needs either git or path")),
+    };
+    let is_dashed = |build: &Build| matches!(build, Build::Git(git) if git.starts_with('-'));
+    if is_dashed(&build) {
+        return Err(source.error(at, "git", "a git reference does not begin with -"));
+    }
+    let text = |value: toml::Value| match value {
+        toml::Value::String(text) => text,
+        value => value.to_string(),
+    };
+    Ok(Peer {
+        implementation: peer.implementation.unwrap_or(Implementation::Watchfire),
+        build,
+        settings: peer.settings.into_iter().map(|(key, value)| (key, text(value))).collect(),
+    })
+}
+
+fn check_cluster(
+    cluster: Spanned<ClusterFile>,
+    peers: &BTreeMap<String, Peer>,
+    source: &SourceText<'_>,
+) -> Result<Cluster, DefinitionError> {
+    let (at, file) = (cluster.span().start, cluster.into_inner());
+    let mut cluster = Cluster {
+        groups: Vec::new(),
+        regions: Vec::new(),
+        paths: Vec::new(),
+        neighbours: file.neighbours,
+    };
+    if file.groups.is_empty() {
+        return Err(source.error(at, "groups", "must contain a group"));
+    }
+    if file.neighbours == Some(0) {
+        return Err(source.error(at, "neighbours", "must be at least 1"));
+    }
+    let mut count: u32 = 0;
+    for group in &file.groups {
+        let (at, group) = (group.span().start, group.get_ref());
+        let group = check_group(at, group, &mut cluster, peers, source)?;
+        count = count.saturating_add(group.count);
+        if count > NODES_MAX {
+            let problem = format!("must be at most {NODES_MAX} in all groups together");
+            return Err(source.error(at, "count", problem));
+        }
+        cluster.groups.push(group);
+    }
+    cluster.paths = check_paths(&file, &cluster.regions, source)?;
+    Ok(cluster)
+}
+
+fn check_group(
+    at: usize,
+    group: &GroupFile,
+    cluster: &mut Cluster,
+    peers: &BTreeMap<String, Peer>,
+    source: &SourceText<'_>,
+) -> Result<Group, DefinitionError> {
+    let error = |key, problem: String| Err(source.error(at, key, problem));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if group.count == 0 {
+        return error("count", "must be at least 1".to_owned());
+    }
+    if group.name.is_empty() || group.name.len() > 64 || !group.name.chars().all(is_name) {
+        return error("name", "must be 1 to 64 letters, digits, '-', '_' or '.'".to_owned());
+    }
+    if cluster.groups.iter().any(|known| known.name == group.name) {
+        return error("name", format!("another group has the name {:?}", group.name));
+    }
+    let peer = group.peer.clone().unwrap_or_else(|| OURS.to_owned());
+    if !peers.contains_key(&peer) {
+        return error("peer", unknown("peer", &peer, peers));
+    }
+    if group.processors.is_some_and(|share| !(0.01..=1024.0).contains(&share)) {
+        return error("processors", "must be between 0.01 and 1024".to_owned());
+    }
+    let region = cluster.regions.iter().position(|known| *known == group.region);
+    let region = region.unwrap_or_else(|| {
+        cluster.regions.push(group.region.clone());
+        cluster.regions.len() - 1
+    });
+    Ok(Group {
+        name: group.name.clone(),
+        count: group.count,
+        labels: group.labels.clone(),
+        region,
+        link: group.link.link(),
+        peer,
+        processors: group.processors,
+    })
+}
+
+impl LinkFile {
+    fn link(self) -> Link {
+        Link { up: self.up.map(|rate| rate.0), down: self.down.map(|rate| rate.0) }
+    }
+}
+
+fn check_paths(
+    file: &ClusterFile,
+    regions: &[String],
+    source: &SourceText<'_>,
+) -> Result<Vec<Vec<Path>>, DefinitionError> {
+    let usual = Path { delay: file.latency.0, jitter: file.jitter.0, loss: file.loss.0 };
+    let mut paths = vec![vec![usual; regions.len()]; regions.len()];
+    for path in &file.paths {
+        let (at, path) = (path.span().start, path.get_ref());
+        let mut ends = [0; 2];
+        for (end, region) in ends.iter_mut().zip(&path.between) {
+            let found = regions.iter().position(|known| known == region);
+            let problem = || format!("no group is in region {region:?}");
+            *end = found.ok_or_else(|| source.error(at, "between", problem()))?;
+        }
+        let path = Path {
+            delay: path.latency.map_or(usual.delay, |span| span.0),
+            jitter: path.jitter.map_or(usual.jitter, |span| span.0),
+            loss: path.loss.map_or(usual.loss, |part| part.0),
+        };
+        paths[ends[0]][ends[1]] = path;
+        paths[ends[1]][ends[0]] = path;
+    }
+    if paths.iter().flatten().any(|path| path.loss > 0.5) {
+        return Err(source.error_in_file("loss", "must be at most 0.5"));
+    }
+    Ok(paths)
+}
+
+fn check_scenario(
+    scenario: Spanned<ScenarioFile>,
+    source: &SourceText<'_>,
+) -> Result<Scenario, DefinitionError> {
+    let (at, file) = (scenario.span().start, scenario.into_inner());
+    let mut objects = BTreeMap::new();
+    for (name, object) in file.objects {
+        objects.insert(name, check_object(object, source)?);
+    }
+    let seed = check_rules("seed", file.seed, &objects, source)?;
+    let fetch = check_rules("fetch", file.fetch, &objects, source)?;
+    if fetch.is_empty() && file.load.is_none() {
+        return Err(source.error(at, "fetch", "the scenario needs fetch or load"));
+    }
+    let query =
+        |at, text: &str| Query::parse(text).map_err(|problem| source.error(at, "nodes", problem));
+    let load = file.load.map(|load| {
+        let (at, load) = (load.span().start, load.into_inner());
+        Ok(Load { file: load.file, on: query(at, &load.on)? })
+    });
+    let mut churn = Vec::new();
+    for part in &file.churn {
+        let (at, part) = (part.span().start, part.get_ref());
+        churn.push(Churn {
+            nodes: query(at, &part.nodes)?,
+            part: part.part.0,
+            within: part.within.0,
+            returns_after: part.returns_after.map(|span| span.0),
+        });
+    }
+    let mut faults = Vec::new();
+    for fault in &file.faults {
+        let (at, fault) = (fault.span().start, fault.get_ref());
+        let kind = match (fault.kill, fault.link) {
+            (true, None) => FaultKind::Kill,
+            (false, Some(link)) => FaultKind::Link(link.link()),
+            _ => return Err(source.error(at, "faults", "needs either kill = true or link")),
+        };
+        faults.push(Fault { at: fault.at.0, nodes: query(at, &fault.nodes)?, kind });
+    }
+    Ok(Scenario {
+        objects,
+        seed,
+        fetch,
+        arrive_within: file.arrive_within.0,
+        churn,
+        faults,
+        load: load.transpose()?,
+        time_max: file.time_max.map_or(TIME_MAX, |span| span.0),
+    })
+}
+
+fn check_object(
+    object: Spanned<ObjectFile>,
+    source: &SourceText<'_>,
+) -> Result<Object, DefinitionError> {
+    let (at, object) = (object.span().start, object.into_inner());
+    match (object.random, object.path, object.image) {
+        (Some(BytesText(bytes)), None, None) if (1..=RANDOM_BYTES_MAX).contains(&bytes) => {
+            Ok(Object::Random { bytes })
+        }
+        (Some(_), None, None) => Err(source.error(at, "random", "must be between 1B and 1TiB")),
+        (None, Some(path), None) => Ok(Object::Path(path)),
+        (None, None, Some(layout)) => Ok(Object::Image(layout)),
+        _ => Err(source.error(at, "objects", "needs one of random, path and image")),
+    }
+}
+
+fn check_rules(
+    key: &str,
+    rules: BTreeMap<String, Spanned<String>>,
+    objects: &BTreeMap<String, Object>,
+    source: &SourceText<'_>,
+) -> Result<Vec<(Query, String)>, DefinitionError> {
+    let mut checked = Vec::new();
+    for (query, object) in rules {
+        let (at, object) = (object.span().start, object.into_inner());
+        let query = Query::parse(&query).map_err(|problem| source.error(at, key, problem))?;
+        if !objects.contains_key(&object) {
+            return Err(source.error(at, key, unknown("object", &object, objects)));
+        }
+        checked.push((query, object));
+    }
+    Ok(checked)
+}
+
+/// The trials of the file; without any, each cluster with each scenario.
+fn check_trials(
+    trials: Option<Vec<Spanned<TrialFile>>>,
+    experiment: &Experiment,
+    source: &SourceText<'_>,
+) -> Result<Vec<Trial>, DefinitionError> {
+    let Some(files) = trials else {
+        let pairs = experiment.clusters.keys().flat_map(|cluster| {
+            experiment.scenarios.keys().map(move |scenario| (cluster, scenario))
+        });
+        let trial = |(cluster, scenario): (&String, &String)| Trial {
+            name: format!("{cluster}, {scenario}"),
+            cluster: cluster.clone(),
+            scenario: scenario.clone(),
+            peer: None,
+        };
+        return pairs
+            .map(trial)
+            .map(|trial| fits(&trial, experiment, 0, source).map(|()| trial))
+            .collect();
+    };
+    let mut checked: Vec<Trial> = Vec::new();
+    for file in files {
+        let (at, file) = (file.span().start, file.into_inner());
+        let name = file.name.unwrap_or_else(|| {
+            let peer = file.peer.as_ref().map_or(String::new(), |peer| format!(", {peer}"));
+            format!("{}, {}{peer}", file.cluster, file.scenario)
+        });
+        if !experiment.clusters.contains_key(&file.cluster) {
+            let problem = unknown("cluster", &file.cluster, &experiment.clusters);
+            return Err(source.error(at, "cluster", problem));
+        }
+        if !experiment.scenarios.contains_key(&file.scenario) {
+            let problem = unknown("scenario", &file.scenario, &experiment.scenarios);
+            return Err(source.error(at, "scenario", problem));
+        }
+        if let Some(peer) = file.peer.as_ref().filter(|peer| !experiment.peers.contains_key(*peer))
+        {
+            return Err(source.error(at, "peer", unknown("peer", peer, &experiment.peers)));
+        }
+        if checked.iter().any(|known| known.name == name) {
+            return Err(source.error(at, "name", format!("another trial has the name {name:?}")));
+        }
+        let trial = Trial { name, cluster: file.cluster, scenario: file.scenario, peer: file.peer };
+        fits(&trial, experiment, at, source)?;
+        checked.push(trial);
+    }
+    if checked.is_empty() || checked.len() > RUNS_MAX as usize {
+        return Err(source.error_in_file("trials", format!("must be 1 to {RUNS_MAX}")));
+    }
+    Ok(checked)
+}
+
+/// Checks that every query of a trial's scenario selects a node of its cluster, and that every object
+/// that is fetched is at a node.
+fn fits(
+    trial: &Trial,
+    experiment: &Experiment,
+    at: usize,
+    source: &SourceText<'_>,
+) -> Result<(), DefinitionError> {
+    let error = |key, problem: String| match at {
+        0 => Err(source.error_in_file(key, problem)),
+        at => Err(source.error(at, key, problem)),
+    };
+    let scenario = &experiment.scenarios[&trial.scenario];
+    let nodes = experiment.plan(trial, 0).nodes;
+    let rules = |key, rules: &[(Query, String)]| -> Vec<(&'static str, Query)> {
+        rules.iter().map(|(query, _)| (key, query.clone())).collect()
+    };
+    let mut queries = rules("seed", &scenario.seed);
+    queries.extend(rules("fetch", &scenario.fetch));
+    queries.extend(scenario.churn.iter().map(|churn| ("churn", churn.nodes.clone())));
+    queries.extend(scenario.load.iter().map(|load| ("load", load.on.clone())));
+    queries.extend(scenario.faults.iter().map(|fault| ("faults", fault.nodes.clone())));
+    for (key, query) in queries {
+        if !nodes.iter().any(|node| query.applies_to(&node.labels)) {
+            let Trial { cluster, scenario, .. } = trial;
+            let problem =
+                format!("the query {query} of {scenario:?} selects no node of {cluster:?}");
+            return error(key, problem);
+        }
+    }
+    for (index, (object, _)) in scenario.objects.iter().enumerate() {
+        let is_fetched = nodes.iter().any(|node| node.fetches.contains(&index));
+        if is_fetched && !nodes.iter().any(|node| node.seeds.contains(&index)) {
+            return error("seed", format!("no node has {object:?}, which others fetch"));
+        }
+    }
+    let not_server =
+        |node: &super::NodePlan| node.serves && node.peer.implementation != Implementation::Server;
+    if let Some(node) = nodes.iter().find(|node| not_server(node)) {
+        let problem = format!("the peer of {} is not a server", node.name);
+        return error("load", problem);
+    }
+    if scenario.load.is_none() && !nodes.iter().any(super::NodePlan::is_awaited) {
+        return error("fetch", format!("no node of {:?} fetches and stays", trial.cluster));
+    }
+    Ok(())
+}
+
+/// An error about a name that nothing has.
+fn unknown<T>(kind: &str, name: &str, known: &BTreeMap<String, T>) -> String {
+    let names: Vec<&str> = known.keys().map(String::as_str).collect();
+    format!("no {kind} has the name {name:?}; known: {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+seed = 3
+repeat = 2
+
+[peers.old]
+implementation = "go-bitswap"
+[peers.main]
+build = { git = "main" }
+
+[clusters.two-regions]
+latency = "5ms"
+paths = [{ between = ["eu", "us"], latency = "45ms" }]
+[[clusters.two-regions.groups]]
+name = "seeder"
+region = "eu"
+link = { up = "100Mbit", down = "1Gbit" }
+[[clusters.two-regions.groups]]
+name = "peers"
+count = 30
+region = "us"
+labels = ["new"]
+peer = "main"
+
+[scenarios.spread]
+objects.file = { random = "10MiB" }
+seed = { seeder = "file" }
+fetch = { "(not 'seeder')" = "file" }
+
+[[trials]]
+cluster = "two-regions"
+scenario = "spread"
+[[trials]]
+cluster = "two-regions"
+scenario = "spread"
+peer = "old"
+"#;
+
+    #[test]
+    fn a_file_becomes_an_experiment() {
+        let experiment = Experiment::parse("good.toml", GOOD).unwrap();
+        let cluster = &experiment.clusters["two-regions"];
+        assert_eq!(cluster.paths[0][1].delay, Duration::from_millis(45));
+        assert_eq!(cluster.paths[1][1].delay, Duration::from_millis(5));
+        assert_eq!(cluster.groups[0].link.up, Some(12_500_000));
+        assert_eq!(experiment.peers["main"].build, Build::Git("main".to_owned()));
+        let names: Vec<_> = experiment.trials.iter().map(|trial| trial.name.as_str()).collect();
+        assert_eq!(names, ["two-regions, spread", "two-regions, spread, old"]);
+        let plan = experiment.plan(&experiment.trials[1], 0);
+        assert!(
+            plan.nodes.iter().all(|node| { node.peer.implementation == Implementation::GoBitswap })
+        );
+    }
+
+    #[test]
+    fn an_error_names_its_line_and_key() {
+        let cases: &[(&str, &str, usize, &str, &str)] = &[
+            ("repeat = 2", "repeat = 0", 0, "repeat", "at most 1000"),
+            ("\"go-bitswap\"", "\"gobitswap\"", 6, "implementation", "did you mean `go-bitswap`?"),
+            ("{ git = \"main\" }", "{ git = \"-x\" }", 7, "git", "does not begin with -"),
+            (
+                "{ git = \"main\" }",
+                "{ git = \"a\", path = \"b\" }",
+                7,
+                "build",
+                "either git or path",
+            ),
+            ("\"us\"]", "\"uss\"]", 12, "between", "uss"),
+            ("count = 30", "count = 0", 17, "count", "at least 1"),
+            ("count = 30", "count = 100000", 17, "count", "at most 10000"),
+            ("up = \"100Mbit\"", "up = \"0Mbit\"", 16, "up", "invalid rate"),
+            ("peer = \"main\"", "peer = \"mian\"", 17, "peer", "known: main, old, watchfire"),
+            ("name = \"peers\"", "name = \"seeder\"", 17, "name", "another group"),
+            ("\"10MiB\"", "\"0B\"", 25, "random", "between 1B"),
+            ("seeder = \"file\"", "sower = \"file\"", 29, "seed", "selects no node"),
+            ("seeder = \"file\"", "seeder = \"fle\"", 26, "seed", "no object has the name"),
+            ("(not 'seeder')", "(nor 'seeder')", 27, "fetch", "unknown operator"),
+            ("scenario = \"spread\"", "scenario = \"x\"", 29, "scenario", "known: spread"),
+            ("latency = \"5ms\"", "loss = 0.9", 0, "loss", "at most 0.5"),
+            ("peer = \"old\"", "", 32, "name", "another trial"),
+        ];
+        for (old, new, line, key, problem) in cases {
+            let text = GOOD.replacen(old, new, 1);
+            assert_ne!(text, GOOD, "{old} is there");
+            let error = Experiment::parse("bad.toml", &text).expect_err(new);
+            let text = error.to_string();
+            assert!(text.contains(problem), "{new}: {text}");
+            assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_load_needs_servers() {
+        let text = "
+            [peers.server]
+            implementation = 'server'
+            [clusters.c]
+            groups = [{ name = 'one', peer = 'server' }, { name = 'other' }]
+            [scenarios.s]
+            load = { file = 'lobby.toml', on = 'one' }
+        ";
+        let experiment = Experiment::parse("load.toml", text).unwrap();
+        let plan = experiment.plan(&experiment.trials[0], 0);
+        assert_eq!(plan.load, Some("lobby.toml".into()));
+        assert!(plan.nodes[0].serves && !plan.nodes[1].serves);
+        let error = Experiment::parse("load.toml", &text.replace("on = 'one'", "on = 'other'"));
+        assert!(error.unwrap_err().to_string().contains("the peer of other is not a server"));
+    }
+
+    #[test]
+    fn without_trials_each_cluster_meets_each_scenario() {
+        let (head, _) = GOOD.split_once("[[trials]]").unwrap();
+        let experiment = Experiment::parse("good.toml", head).unwrap();
+        assert_eq!(experiment.trials.len(), 1);
+    }
+}

@@ -1,0 +1,217 @@
+//! An experiment as data: clusters of nodes, scenarios of objects, and the trials that combine them.
+//!
+//! [`Experiment::parse`] reads a file and checks every reference, so that the rest of the crate works
+//! with values that fit together. [`Experiment::plan`] expands one trial into its nodes.
+
+mod file;
+mod plan;
+mod query;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use plan::{NodePlan, ObjectPlan, TrialPlan};
+pub use query::{Query, QueryError};
+pub use watchfire_report::scenario::ScenarioError as DefinitionError;
+
+/// Most nodes of a cluster.
+pub const NODES_MAX: u32 = 10_000;
+
+/// A file of clusters, scenarios and trials.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    /// The name in reports.
+    pub name: String,
+    pub seed: u64,
+    /// How often each trial runs.
+    pub repeat: u32,
+    /// Runs of each trial before the first that counts.
+    pub warm_up: u32,
+    pub notes: Vec<String>,
+    pub peers: BTreeMap<String, Peer>,
+    pub clusters: BTreeMap<String, Cluster>,
+    pub scenarios: BTreeMap<String, Scenario>,
+    pub trials: Vec<Trial>,
+}
+
+/// A cluster with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    pub name: String,
+    pub cluster: String,
+    pub scenario: String,
+    /// The peer of every node, in place of those of the cluster's groups.
+    pub peer: Option<String>,
+}
+
+/// A program that nodes run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub implementation: Implementation,
+    pub build: Build,
+    /// Settings of the implementation, by name. Each adapter checks its own.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// A program that the lab can drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Implementation {
+    /// `watchfire share` and `watchfire get`.
+    Watchfire,
+    /// kubo, of which `ipfs` is the program.
+    Kubo,
+    /// nginx at the nodes that hold an object, curl at the others.
+    Http,
+    /// `watchfire serve`, for scenarios with a load.
+    Server,
+    /// Bitswap 1.1, before HAVE. Only the simulated driver has it.
+    GoBitswap,
+}
+
+/// The build of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Build {
+    /// This program, or the one that is installed.
+    #[default]
+    Installed,
+    /// The program at this path.
+    Path(PathBuf),
+    /// Built from this git reference of the repository in which the command runs.
+    Git(String),
+}
+
+/// Nodes, and the network between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    pub groups: Vec<Group>,
+    /// Regions in the order in which the groups name them.
+    pub regions: Vec<String>,
+    /// Paths between regions: one row for each region, with one path for each.
+    pub paths: Vec<Vec<Path>>,
+    /// Nodes that each node is connected to at first; `None` for all.
+    pub neighbours: Option<u32>,
+}
+
+/// Nodes with the same settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    pub name: String,
+    pub count: u32,
+    pub labels: BTreeSet<String>,
+    /// An index of [`Cluster::regions`].
+    pub region: usize,
+    pub link: Link,
+    /// A name of [`Experiment::peers`].
+    pub peer: String,
+    /// The processors of each node, as a share of one; `None`: not limited.
+    pub processors: Option<f64>,
+}
+
+/// The link of a node to the network. `None` means that it is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Bytes per second.
+    pub up: Option<u64>,
+    /// Bytes per second.
+    pub down: Option<u64>,
+}
+
+/// The path between two regions.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Path {
+    /// Time from one end to the other.
+    pub delay: Duration,
+    /// The largest random addition to the delay.
+    pub jitter: Duration,
+    /// The share of packets that are lost.
+    pub loss: f64,
+}
+
+/// Objects, the nodes that have them, and the nodes that fetch them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    pub objects: BTreeMap<String, Object>,
+    /// The nodes that have an object before the clock starts.
+    pub seed: Vec<(Query, String)>,
+    /// The nodes that fetch an object while the clock runs.
+    pub fetch: Vec<(Query, String)>,
+    /// Nodes begin to fetch at random times within this duration.
+    pub arrive_within: Duration,
+    pub churn: Vec<Churn>,
+    pub faults: Vec<Fault>,
+    pub load: Option<Load>,
+    pub time_max: Duration,
+}
+
+/// Simulated users, as `watchfire load` makes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// A scenario of `watchfire load`.
+    pub file: PathBuf,
+    /// The nodes that are servers. The users are clients of the first one.
+    pub on: Query,
+}
+
+/// Content that nodes exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// Random bytes from the experiment's seed.
+    Random { bytes: u64 },
+    /// A file, or a folder with all that is in it.
+    Path(PathBuf),
+    /// An OCI image in a local layout.
+    Image(PathBuf),
+}
+
+/// A part of the nodes leaves, and may return.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Churn {
+    pub nodes: Query,
+    /// The share of these nodes that leaves.
+    pub part: f64,
+    /// They leave at random times within this duration after they arrived.
+    pub within: Duration,
+    /// How long after that they return; `None`: they do not.
+    pub returns_after: Option<Duration>,
+}
+
+/// A change during a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    pub at: Duration,
+    pub nodes: Query,
+    pub kind: FaultKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The nodes end without a word to others, and do not return.
+    Kill,
+    /// The links of the nodes get these rates.
+    Link(Link),
+}
+
+impl Experiment {
+    /// Makes relative paths of objects and programs relative to a folder.
+    pub fn resolve_paths(&mut self, folder: &std::path::Path) {
+        let resolve = |path: &mut PathBuf| *path = folder.join(&*path);
+        for scenario in self.scenarios.values_mut() {
+            if let Some(load) = &mut scenario.load {
+                resolve(&mut load.file);
+            }
+            for object in scenario.objects.values_mut() {
+                match object {
+                    Object::Path(path) | Object::Image(path) => resolve(path),
+                    Object::Random { .. } => {}
+                }
+            }
+        }
+        for peer in self.peers.values_mut() {
+            if let Build::Path(path) = &mut peer.build {
+                resolve(path);
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! One trial, node by node.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use watchfire_types::Rng;
+
+use super::{Cluster, Experiment, FaultKind, Group, Link, Object, Path, Peer, Scenario, Trial};
+
+/// The number that divides the random choices about nodes from others of the same seed.
+const NODES_PURPOSE: u64 = 0x1ab;
+
+/// One run of a trial: every node, and all that happens to it. Drivers run this, and read nothing else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialPlan {
+    pub name: String,
+    pub seed: u64,
+    pub nodes: Vec<NodePlan>,
+    pub objects: Vec<ObjectPlan>,
+    /// Paths between regions: one row for each region, with one path for each.
+    pub paths: Vec<Vec<Path>>,
+    pub neighbours: Option<u32>,
+    /// A scenario of `watchfire load`, for the first node that serves.
+    pub load: Option<PathBuf>,
+    pub time_max: Duration,
+}
+
+/// An object of a trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectPlan {
+    pub name: String,
+    pub object: Object,
+}
+
+/// A node of a trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodePlan {
+    pub name: String,
+    pub group: String,
+    pub labels: BTreeSet<String>,
+    /// Its row in [`TrialPlan::paths`].
+    pub region: usize,
+    pub link: Link,
+    pub peer: Peer,
+    pub processors: Option<f64>,
+    /// Objects that it has from the start, as indices of [`TrialPlan::objects`].
+    pub seeds: BTreeSet<usize>,
+    /// Objects that it fetches, as indices of [`TrialPlan::objects`].
+    pub fetches: BTreeSet<usize>,
+    /// Whether it is a server for the users of a load.
+    pub serves: bool,
+    /// When it begins to fetch.
+    pub arrives_at: Duration,
+    pub leaves_at: Option<Duration>,
+    /// When it returns with its content after it left; `None` if it does not.
+    pub returns_at: Option<Duration>,
+    /// Changes of its link.
+    pub link_changes: Vec<(Duration, Link)>,
+}
+
+impl NodePlan {
+    /// Whether the trial waits until the node has its objects.
+    pub fn is_awaited(&self) -> bool {
+        !self.fetches.is_empty() && (self.leaves_at.is_none() || self.returns_at.is_some())
+    }
+}
+
+impl Experiment {
+    /// Expands a trial. The same experiment and repeat give the same plan.
+    ///
+    /// # Panics
+    ///
+    /// If the trial is not one of this experiment.
+    pub fn plan(&self, trial: &Trial, repeat: u32) -> TrialPlan {
+        let seed = self.seed.wrapping_add(u64::from(repeat));
+        let (cluster, scenario) =
+            (&self.clusters[&trial.cluster], &self.scenarios[&trial.scenario]);
+        let peer = |group: &Group| self.peers[trial.peer.as_ref().unwrap_or(&group.peer)].clone();
+        let mut rng = Rng::for_purpose(seed, NODES_PURPOSE);
+        let mut nodes = nodes(cluster, &peer);
+        for node in &mut nodes {
+            scenario.give_objects(node);
+            node.serves =
+                scenario.load.as_ref().is_some_and(|load| load.on.applies_to(&node.labels));
+            node.arrives_at = scenario.arrive_within.mul_f64(rng.fraction());
+        }
+        scenario.apply_churn(&mut nodes, &mut rng);
+        scenario.apply_faults(&mut nodes);
+        let objects = scenario.objects.iter();
+        let objects =
+            objects.map(|(name, object)| ObjectPlan { name: name.clone(), object: object.clone() });
+        TrialPlan {
+            name: trial.name.clone(),
+            seed,
+            nodes,
+            objects: objects.collect(),
+            paths: cluster.paths.clone(),
+            neighbours: cluster.neighbours,
+            load: scenario.load.as_ref().map(|load| load.file.clone()),
+            time_max: scenario.time_max,
+        }
+    }
+}
+
+fn nodes(cluster: &Cluster, peer: &dyn Fn(&Group) -> Peer) -> Vec<NodePlan> {
+    let of_group = |group: &Group| -> Vec<NodePlan> {
+        let node = |number| {
+            let name = match group.count {
+                1 => group.name.clone(),
+                _ => format!("{}-{number}", group.name),
+            };
+            let mut labels = group.labels.clone();
+            let region = format!("region={}", cluster.regions[group.region]);
+            labels.extend([name.clone(), group.name.clone(), region]);
+            NodePlan {
+                name,
+                group: group.name.clone(),
+                labels,
+                region: group.region,
+                link: group.link,
+                peer: peer(group),
+                processors: group.processors,
+                seeds: BTreeSet::new(),
+                fetches: BTreeSet::new(),
+                serves: false,
+                arrives_at: Duration::ZERO,
+                leaves_at: None,
+                returns_at: None,
+                link_changes: Vec::new(),
+            }
+        };
+        (1..=group.count).map(node).collect()
+    };
+    cluster.groups.iter().flat_map(of_group).collect()
+}
+
+impl Scenario {
+    fn give_objects(&self, node: &mut NodePlan) {
+        let index = |name: &String| self.objects.keys().position(|known| known == name);
+        let of = |rules: &[(super::Query, String)]| -> BTreeSet<usize> {
+            let of_node = rules.iter().filter(|(query, _)| query.applies_to(&node.labels));
+            of_node.filter_map(|(_, object)| index(object)).collect()
+        };
+        let (seeds, fetches) = (of(&self.seed), of(&self.fetch));
+        node.fetches = fetches.difference(&seeds).copied().collect();
+        node.seeds = seeds;
+    }
+
+    fn apply_churn(&self, nodes: &mut [NodePlan], rng: &mut Rng) {
+        for churn in &self.churn {
+            let mut chosen: Vec<usize> = (0..nodes.len())
+                .filter(|index| churn.nodes.applies_to(&nodes[*index].labels))
+                .collect();
+            rng.shuffle(&mut chosen);
+            let leaving = (chosen.len() as f64 * churn.part).round() as usize;
+            for index in chosen.into_iter().take(leaving) {
+                let node = &mut nodes[index];
+                let leaves_at = node.arrives_at + churn.within.mul_f64(rng.fraction());
+                node.leaves_at = Some(leaves_at);
+                node.returns_at = churn.returns_after.map(|after| leaves_at + after);
+            }
+        }
+    }
+
+    fn apply_faults(&self, nodes: &mut [NodePlan]) {
+        for fault in &self.faults {
+            for node in nodes.iter_mut().filter(|node| fault.nodes.applies_to(&node.labels)) {
+                match fault.kind {
+                    FaultKind::Kill => (node.leaves_at, node.returns_at) = (Some(fault.at), None),
+                    FaultKind::Link(link) => node.link_changes.push((fault.at, link)),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHURN: &str = "
+        [clusters.c]
+        groups = [{ name = 'source' }, { name = 'peers', count = 10, labels = ['eu'] }]
+        [scenarios.s]
+        objects.file = { random = '1MiB' }
+        seed = { source = 'file' }
+        fetch = { \"(not 'source')\" = 'file' }
+        arrive_within = '10s'
+        churn = [{ nodes = 'eu', part = 0.3, within = '5s', returns_after = '2s' }]
+        faults = [
+          { at = '3s', nodes = 'peers-1', kill = true },
+          { at = '4s', nodes = 'source', link = { up = '10Mbit' } },
+        ]
+    ";
+
+    fn plan(repeat: u32) -> TrialPlan {
+        let experiment = Experiment::parse("churn.toml", CHURN).unwrap();
+        experiment.plan(&experiment.trials[0], repeat)
+    }
+
+    #[test]
+    fn a_trial_expands_to_nodes_with_their_objects() {
+        let plan = plan(0);
+        assert_eq!(plan.nodes.len(), 11);
+        let source = &plan.nodes[0];
+        assert_eq!(
+            (source.name.as_str(), source.seeds.len(), source.is_awaited()),
+            ("source", 1, false)
+        );
+        assert_eq!(source.link_changes[0].1.up, Some(1_250_000));
+        let fetching = plan.nodes.iter().filter(|node| node.fetches == [0].into());
+        assert_eq!(fetching.count(), 10);
+        assert!(plan.nodes.iter().all(|node| node.arrives_at < Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn churn_and_faults_name_their_nodes() {
+        let plan = plan(0);
+        let killed = &plan.nodes[1];
+        assert_eq!((killed.leaves_at, killed.returns_at), (Some(Duration::from_secs(3)), None));
+        let returning = plan.nodes.iter().filter(|node| node.returns_at.is_some());
+        assert!((2..=3).contains(&returning.clone().count()));
+        for node in returning {
+            let left_for = node.returns_at.unwrap() - node.leaves_at.unwrap();
+            assert_eq!(left_for, Duration::from_secs(2));
+            assert!(node.is_awaited());
+        }
+    }
+
+    #[test]
+    fn the_same_repeat_has_the_same_plan() {
+        assert_eq!(plan(1), plan(1));
+        assert_ne!(plan(1), plan(2));
+    }
+}

@@ -1,0 +1,88 @@
+//! Drivers run a trial, each in its own world, and measure the same figures.
+
+mod other_program;
+mod processes;
+mod simulated;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::builds::BuildError;
+use crate::definition::{Object, TrialPlan};
+use crate::results::RunResult;
+
+pub use other_program::SimulatedBy;
+pub use processes::{Processes, Workspace};
+pub use simulated::Simulated;
+
+/// Runs trials.
+pub trait Driver {
+    /// The name in reports and on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Whether the driver can run a plan. Called for every trial before the first one runs.
+    fn check(&self, plan: &TrialPlan) -> Result<(), DriverError>;
+
+    /// Runs a plan to its end, or to its time limit. A node that fails is a result, not an error.
+    fn run(
+        &mut self,
+        plan: &TrialPlan,
+        watch: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<RunResult, DriverError>;
+}
+
+/// Why a driver cannot run a trial.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DriverError {
+    /// The plan asks for something that this driver does not have.
+    #[error("the driver {driver} cannot run {trial:?}: {problem}")]
+    Unsupported { driver: &'static str, trial: String, problem: String },
+    /// An object cannot be read.
+    #[error("cannot read the object {object:?}")]
+    Object { object: String, source: io::Error },
+    /// The program of a node cannot be built.
+    #[error("cannot build the program of {node}")]
+    Build { node: String, source: BuildError },
+    /// Another program cannot run the trial.
+    #[error("{program} cannot run {trial:?}: {problem}")]
+    Program { program: PathBuf, trial: String, problem: String },
+    /// Too many runs are under way on this machine.
+    #[error("no block of loopback addresses is free for the nodes")]
+    Addresses { source: io::Error },
+    /// A folder of the run cannot be created or removed.
+    #[error("cannot use the folder {path}")]
+    Folder { path: PathBuf, source: io::Error },
+}
+
+/// The progress of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// What the driver does, such as "builds" or "fetches".
+    pub phase: &'a str,
+    /// The time of the run's own clock.
+    pub now: Duration,
+    /// The share of all bytes that the awaited nodes have.
+    pub part: f64,
+    /// Awaited nodes that have all their objects.
+    pub finished: usize,
+    pub awaited: usize,
+}
+
+/// The bytes of an object; of a folder or a layout, the bytes of all files in it.
+fn object_bytes(object: &Object) -> io::Result<u64> {
+    fn of_path(path: &Path) -> io::Result<u64> {
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_dir() {
+            return Ok(metadata.len());
+        }
+        fs::read_dir(path)?.map(|entry| of_path(&entry?.path())).sum()
+    }
+    match object {
+        Object::Random { bytes } => Ok(*bytes),
+        Object::Path(path) => of_path(path),
+        Object::Image(layout) => of_path(&layout.join("blobs")),
+    }
+}

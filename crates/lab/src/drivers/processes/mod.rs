@@ -1,0 +1,110 @@
+//! The driver on real processes: each node is a program of its own, on this machine.
+//!
+//! A run has four steps: objects are written, nodes with content start and say how others request it,
+//! nodes that fetch are prepared, and the clock starts. Nothing before that counts, neither time nor CPU.
+//! A node that fails is a result: its error is in it, and the others go on.
+
+mod load;
+mod network;
+mod objects;
+mod process;
+mod programs;
+mod run;
+mod workspace;
+
+use std::path::PathBuf;
+
+use super::{Driver, DriverError, Progress};
+use crate::builds::Builds;
+use crate::definition::{Build, NodePlan, TrialPlan};
+use crate::results::RunResult;
+
+use network::SITES_MAX;
+use programs::Program;
+pub use workspace::Workspace;
+
+const NAME: &str = "processes";
+/// Most nodes of a run on one machine.
+const NODES_MAX: usize = 1000;
+
+/// Runs trials with processes of this machine.
+pub struct Processes {
+    /// The Watchfire program for peers that name no build.
+    watchfire: PathBuf,
+    /// The folder in which each run has one of its own.
+    runs: PathBuf,
+    builds: Builds,
+}
+
+impl Processes {
+    /// A driver whose nodes run this program unless their peer names another build, and whose runs have
+    /// folders in `runs`.
+    pub fn new(watchfire: PathBuf, runs: PathBuf, builds: Builds) -> Self {
+        Processes { watchfire, runs, builds }
+    }
+
+    /// The program of a node, which is built if it is not in the cache.
+    fn program(&self, plan: &TrialPlan, node: &NodePlan) -> Result<Box<dyn Program>, DriverError> {
+        let build_error = |source| DriverError::Build { node: node.name.clone(), source };
+        let path = match &node.peer.build {
+            Build::Git(reference) => self.builds.program(reference).map_err(build_error)?,
+            _ => self.watchfire.clone(),
+        };
+        programs::program(&node.peer, &path)
+            .map_err(|problem| unsupported(plan, format!("{}: {problem}", node.name)))
+    }
+
+    /// Checks the peer of a node without building anything.
+    fn check_program(&self, plan: &TrialPlan, node: &NodePlan) -> Result<(), DriverError> {
+        if let Build::Git(reference) = &node.peer.build {
+            let build_error = |source| DriverError::Build { node: node.name.clone(), source };
+            self.builds.commit(reference).map_err(build_error)?;
+        }
+        let checked = programs::program(&node.peer, &self.watchfire);
+        checked.map_err(|problem| unsupported(plan, format!("{}: {problem}", node.name)))?;
+        Ok(())
+    }
+}
+
+fn unsupported(plan: &TrialPlan, problem: String) -> DriverError {
+    DriverError::Unsupported { driver: NAME, trial: plan.name.clone(), problem }
+}
+
+impl Driver for Processes {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn check(&self, plan: &TrialPlan) -> Result<(), DriverError> {
+        if plan.nodes.len() > NODES_MAX.min(SITES_MAX) {
+            let nodes = plan.nodes.len();
+            return Err(unsupported(plan, format!("{nodes} nodes are more than {NODES_MAX}")));
+        }
+        for node in &plan.nodes {
+            self.check_program(plan, node)?;
+            let link = node.link.up.or(node.link.down).is_some() || !node.link_changes.is_empty();
+            if link || node.processors.is_some() {
+                let problem =
+                    format!("the link and the processors of {} cannot be limited", node.name);
+                return Err(unsupported(plan, problem));
+            }
+        }
+        let is_free = |path: &crate::definition::Path| *path == crate::definition::Path::default();
+        if !plan.paths.iter().flatten().all(is_free) {
+            return Err(unsupported(plan, "paths with delay or loss need a wire".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn run(
+        &mut self,
+        plan: &TrialPlan,
+        watch: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<RunResult, DriverError> {
+        self.check(plan)?;
+        let workspace = Workspace::create(&self.runs)?;
+        let programs = plan.nodes.iter().map(|node| self.program(plan, node));
+        let programs = programs.collect::<Result<Vec<_>, _>>()?;
+        run::run(plan, &programs, &self.watchfire, &workspace, watch)
+    }
+}

@@ -1,0 +1,83 @@
+//! The objects of a trial on disk.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use watchfire_types::Rng;
+
+use super::super::{DriverError, object_bytes};
+use crate::definition::{Object, ObjectPlan};
+
+/// The number that divides the bytes of objects from other random numbers of the same seed.
+const BYTES_PURPOSE: u64 = 0x0b1;
+
+/// An object that nodes can share.
+#[derive(Clone, Debug)]
+pub struct Content {
+    pub name: String,
+    pub path: PathBuf,
+    pub bytes: u64,
+}
+
+/// Makes an object in a folder, or finds it where it is.
+pub fn content(plan: &ObjectPlan, seed: u64, folder: &Path) -> Result<Content, DriverError> {
+    let error = |source| DriverError::Object { object: plan.name.clone(), source };
+    let path = match &plan.object {
+        Object::Random { bytes } => {
+            let path = folder.join(&plan.name);
+            write_random(&path, *bytes, seed, &plan.name).map_err(error)?;
+            path
+        }
+        Object::Path(path) => fs::canonicalize(path).map_err(error)?,
+        Object::Image(layout) => {
+            fs::metadata(layout.join("oci-layout")).map_err(error)?;
+            fs::canonicalize(layout.join("blobs")).map_err(error)?
+        }
+    };
+    let bytes = object_bytes(&plan.object).map_err(error)?;
+    Ok(Content { name: plan.name.clone(), path, bytes })
+}
+
+/// Writes random bytes, the same for each run with this seed.
+fn write_random(path: &Path, bytes: u64, seed: u64, name: &str) -> io::Result<()> {
+    let mut rng = Rng::for_purpose(seed, BYTES_PURPOSE);
+    // Two objects of one trial differ.
+    let skipped =
+        name.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    let mut rng = Rng::from_seed(rng.next_u64() ^ skipped);
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut left = bytes;
+    let mut piece = [0; 4096];
+    while left > 0 {
+        rng.fill(&mut piece);
+        let part = left.min(piece.len() as u64);
+        out.write_all(&piece[..part as usize])?;
+        left -= part;
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_objects_depend_on_seed_and_name() {
+        let folder =
+            std::env::temp_dir().join(format!("watchfire-lab-objects-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let bytes = |name: &str, seed| {
+            let plan =
+                ObjectPlan { name: name.to_owned(), object: Object::Random { bytes: 10_001 } };
+            let content = content(&plan, seed, &folder).unwrap();
+            assert_eq!(content.bytes, 10_001);
+            fs::read(content.path).unwrap()
+        };
+        assert_eq!(bytes("a", 1), bytes("a", 1));
+        assert_ne!(bytes("a", 1), bytes("a", 2));
+        assert_ne!(bytes("a", 1), bytes("b", 1));
+        assert_eq!(bytes("a", 1).len(), 10_001);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

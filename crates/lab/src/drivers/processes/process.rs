@@ -1,0 +1,279 @@
+//! A process of a node: its output line by line, its log, its CPU time and its memory.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::network::Site;
+use super::workspace::MARK;
+
+/// The interval in which a process is asked whether it has ended.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The end of a log that an error contains.
+const LOG_BYTES: usize = 600;
+/// The CPU time of a tick in `/proc/PID/stat`, which Linux fixes for programs.
+const TICK: Duration = Duration::from_millis(10);
+/// Most bytes of output that are read. A node that writes more has lost its mind.
+const OUTPUT_BYTES_MAX: usize = 64 << 20;
+
+/// Why a node failed.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    #[error("cannot run {program}")]
+    Spawn { program: String, source: io::Error },
+    #[error("{program} ended with {status}{log}")]
+    Ended { program: String, status: ExitStatus, log: String },
+    #[error("{program} was not ready after {seconds} s{log}")]
+    NotReady { program: String, seconds: u64, log: String },
+    #[error("{program} did not end within {seconds} s{log}")]
+    NotEnded { program: String, seconds: u64, log: String },
+    #[error("the answer of {program} is unexpected: {problem}")]
+    Unexpected { program: String, problem: String },
+    #[error("cannot read {path}")]
+    File { path: PathBuf, source: io::Error },
+}
+
+impl NodeError {
+    pub fn file(path: &Path) -> impl FnOnce(io::Error) -> NodeError {
+        let path = path.to_owned();
+        |source| NodeError::File { path, source }
+    }
+}
+
+/// A process that is killed when this is dropped.
+pub struct Process {
+    program: String,
+    child: Child,
+    output: File,
+    /// Output that was read and is not a whole line yet.
+    rest: Vec<u8>,
+    read_bytes: usize,
+    log: PathBuf,
+    ended: Option<ExitStatus>,
+    peak_memory: u64,
+    cpu: Duration,
+}
+
+impl Process {
+    /// Starts a command at a node. Its output and its log are in the folder of the node.
+    pub fn start(site: &Site, mut command: Command, name: &str) -> Result<Process, NodeError> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let program = program.rsplit('/').next().unwrap_or_default().to_owned();
+        let (out, log) =
+            (site.folder.join(format!("{name}.out")), site.folder.join(format!("{name}.log")));
+        let create = |path: &Path| File::create(path).map_err(NodeError::file(path));
+        command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&log)?);
+        command.env(MARK, &site.run).current_dir(&site.folder);
+        let child = site
+            .spawn(command)
+            .map_err(|source| NodeError::Spawn { program: program.clone(), source })?;
+        let output = File::open(&out).map_err(NodeError::file(&out))?;
+        Ok(Process {
+            program,
+            child,
+            output,
+            rest: Vec::new(),
+            read_bytes: 0,
+            log,
+            ended: None,
+            peak_memory: 0,
+            cpu: Duration::ZERO,
+        })
+    }
+
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// The lines that it wrote since the last call.
+    pub fn lines(&mut self) -> Result<Vec<String>, NodeError> {
+        let mut new = Vec::new();
+        let read = self.output.by_ref().take((OUTPUT_BYTES_MAX - self.read_bytes) as u64);
+        { read }.read_to_end(&mut new).map_err(NodeError::file(&self.log))?;
+        self.read_bytes += new.len();
+        self.rest.extend(new);
+        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
+            return Ok(Vec::new());
+        };
+        let whole: Vec<u8> = self.rest.drain(..=end).collect();
+        Ok(String::from_utf8_lossy(&whole).lines().map(str::to_owned).collect())
+    }
+
+    /// Whether it has ended. Its memory and CPU time are read as long as it runs.
+    pub fn has_ended(&mut self) -> Result<Option<ExitStatus>, NodeError> {
+        if self.ended.is_none() {
+            self.measure();
+            let ended = self.child.try_wait();
+            self.ended = ended
+                .map_err(|source| NodeError::Spawn { program: self.program.clone(), source })?;
+        }
+        Ok(self.ended)
+    }
+
+    /// Fails if it has ended.
+    pub fn check_running(&mut self) -> Result<(), NodeError> {
+        match self.has_ended()? {
+            None => Ok(()),
+            Some(status) => Err(self.ended_with(status)),
+        }
+    }
+
+    pub fn ended_with(&self, status: ExitStatus) -> NodeError {
+        NodeError::Ended { program: self.program.clone(), status, log: self.log_end() }
+    }
+
+    /// Waits until `is_ready` finds what it looks for in the lines that the process writes.
+    pub fn wait_until<T>(
+        &mut self,
+        timeout: Duration,
+        mut is_ready: impl FnMut(&mut Process) -> Result<Option<T>, NodeError>,
+    ) -> Result<T, NodeError> {
+        let started_at = Instant::now();
+        loop {
+            if let Some(found) = is_ready(self)? {
+                return Ok(found);
+            }
+            self.check_running()?;
+            if started_at.elapsed() > timeout {
+                return Err(NodeError::NotReady {
+                    program: self.program.clone(),
+                    seconds: timeout.as_secs(),
+                    log: self.log_end(),
+                });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    pub fn signal(&mut self, signal: Signal) {
+        if self.ended.is_none()
+            && let Some(pid) = Pid::from_raw(self.child.id().cast_signed())
+        {
+            // The process is not waited for yet, so the number is still its own.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Sends a signal and waits for the end.
+    pub fn stop(&mut self, signal: Signal, timeout: Duration) -> Result<ExitStatus, NodeError> {
+        self.measure();
+        self.signal(signal);
+        self.end(timeout)
+    }
+
+    /// Waits for the end.
+    pub fn end(&mut self, timeout: Duration) -> Result<ExitStatus, NodeError> {
+        let started_at = Instant::now();
+        loop {
+            if let Some(status) = self.has_ended()? {
+                return Ok(status);
+            }
+            if started_at.elapsed() > timeout {
+                return Err(NodeError::NotEnded {
+                    program: self.program.clone(),
+                    seconds: timeout.as_secs(),
+                    log: self.log_end(),
+                });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Ends it without a chance to say anything.
+    pub fn kill(&mut self) {
+        self.measure();
+        let _ = self.child.kill();
+        let _ = self.child.wait().map(|status| self.ended = Some(status));
+    }
+
+    /// CPU time of the process and of its children that have ended.
+    pub fn cpu(&self) -> Duration {
+        self.cpu
+    }
+
+    pub fn peak_memory(&self) -> u64 {
+        self.peak_memory
+    }
+
+    pub fn measure(&mut self) {
+        let folder = PathBuf::from(format!("/proc/{}", self.child.id()));
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        // Both are unreadable, or 0, once the process ends.
+        self.peak_memory = self.peak_memory.max(peak_memory(&read("status")).unwrap_or(0));
+        self.cpu = self.cpu.max(cpu(&read("stat")).unwrap_or_default());
+    }
+
+    /// The last lines of its log, to append to an error.
+    fn log_end(&self) -> String {
+        let log = fs::read(&self.log).unwrap_or_default();
+        let end = &log[log.len().saturating_sub(LOG_BYTES)..];
+        let text = String::from_utf8_lossy(end);
+        match text.trim() {
+            "" => String::new(),
+            text => format!(": {text}"),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The peak resident memory in `/proc/PID/status`.
+fn peak_memory(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// User and system time of a process and of its ended children, in `/proc/PID/stat`.
+fn cpu(stat: &str) -> Option<Duration> {
+    // After the name in brackets and the state, utime is the 11th, with stime, cutime and cstime.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let words: Vec<&str> = rest.split_whitespace().skip(11).take(4).collect();
+    let ticks = words.iter().map(|word| word.parse::<u32>().ok()).sum::<Option<u32>>()?;
+    (words.len() == 4).then(|| TICK * ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_of_a_process_are_read() {
+        let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 150 50 7 3 20 0";
+        assert_eq!(cpu(stat), Some(Duration::from_millis(2100)));
+        assert_eq!(cpu("12 (a) S 1"), None);
+        assert_eq!(peak_memory("Name:\ta\nVmHWM:\t  2048 kB\n"), Some(2 << 20));
+        assert_eq!(peak_memory(""), None);
+    }
+
+    #[test]
+    fn output_arrives_in_whole_lines_and_an_error_has_the_log() {
+        let site = Site::for_test("output");
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; printf tw; echo oh >&2; exit 3"]);
+        let mut process = Process::start(&site, command, "sh").unwrap();
+        let error = process.wait_until::<()>(Duration::from_secs(60), |_| Ok(None)).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("sh ended with exit status: 3: oh"), "{error}");
+        assert_eq!(process.lines().unwrap(), ["one"]);
+        fs::remove_dir_all(&site.folder).unwrap();
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named() {
+        let site = Site::for_test("missing");
+        let error = Process::start(&site, Command::new("/no/such-program"), "x").err().unwrap();
+        assert_eq!(error.to_string(), "cannot run such-program");
+        fs::remove_dir_all(&site.folder).unwrap();
+    }
+}

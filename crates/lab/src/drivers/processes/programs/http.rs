@@ -1,0 +1,191 @@
+//! Plain HTTP: nginx at the nodes that have content, curl at the others.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::{
+    Content, Node, NodeError, Program, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals,
+    Usage, check_settings,
+};
+use crate::drivers::processes::process::Process;
+
+const PORT: u16 = 8080;
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
+
+pub struct Http;
+
+impl Http {
+    pub fn new(settings: &BTreeMap<String, String>) -> Result<Self, String> {
+        check_settings(settings.keys(), &[])?;
+        Ok(Http)
+    }
+}
+
+impl Program for Http {
+    fn seed(&self, site: &Site, contents: &[Content]) -> Result<Box<dyn Node>, NodeError> {
+        let root = site.folder.join("html");
+        fs::create_dir_all(&root).map_err(NodeError::file(&root))?;
+        let listen = format!("{}:{PORT}", site.address);
+        let mut tickets = Vec::new();
+        for (object, content) in contents.iter().enumerate() {
+            if content.path.is_dir() {
+                let problem = format!("{} is a folder, and curl fetches files", content.name);
+                return Err(NodeError::Unexpected { program: "nginx".to_owned(), problem });
+            }
+            let file = root.join(object.to_string());
+            symlink(&content.path, &file).map_err(NodeError::file(&file))?;
+            let name = format!("http://{listen}/{object}");
+            tickets.push(Ticket { object, name, bytes: content.bytes });
+        }
+        let file = site.folder.join("nginx.conf");
+        fs::write(&file, configuration(&listen)).map_err(NodeError::file(&file))?;
+        let mut command = Command::new("nginx");
+        command.arg("-p").arg(&site.folder).args(["-c", "nginx.conf", "-e", "error.log"]);
+        let mut process = Process::start(site, command, "nginx")?;
+        // nginx does not say when it is ready.
+        let address = (site.address, PORT).into();
+        process.wait_until(START_TIMEOUT, |_| {
+            Ok(TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).ok().map(|_| ()))
+        })?;
+        let access_log = Some(site.folder.join("access.log"));
+        Ok(Box::new(Server { tickets, process, access_log }))
+    }
+
+    fn store(&self, _: &Site, _: &[Content]) -> Result<Vec<Ticket>, NodeError> {
+        let problem = "a node with nginx does not fetch, and one with curl does not share";
+        Err(NodeError::Unexpected { program: "HTTP".to_owned(), problem: problem.to_owned() })
+    }
+
+    fn prepare(
+        &self,
+        site: &Site,
+        tickets: &[Ticket],
+        _: &[Ticket],
+    ) -> Result<Box<dyn Node>, NodeError> {
+        let copies = tickets.iter().enumerate();
+        let copies = copies
+            .map(|(number, ticket)| (ticket.clone(), site.folder.join(format!("copy-{number}"))));
+        Ok(Box::new(Client { site: site.clone(), copies: copies.collect(), process: None }))
+    }
+}
+
+/// A configuration without compression, and with a log of the length of each response. One process is
+/// enough, because the kernel sends the file.
+fn configuration(listen: &str) -> String {
+    let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let folders = folders.map(|name| format!("  {name}_temp_path temp_{name};\n")).concat();
+    format!(
+        "daemon off;\nmaster_process off;\npid nginx.pid;\nevents {{ worker_connections 1024; }}\n\
+         http {{\n{folders}  log_format sent \"$body_bytes_sent\";\n  access_log access.log sent;\n  \
+         sendfile on;\n  tcp_nopush on;\n  server {{ listen {listen}; root html; }}\n}}\n"
+    )
+}
+
+struct Server {
+    tickets: Vec<Ticket>,
+    process: Process,
+    access_log: Option<PathBuf>,
+}
+
+impl Node for Server {
+    fn tickets(&self) -> &[Ticket] {
+        &self.tickets
+    }
+
+    fn address(&self) -> Option<String> {
+        None
+    }
+
+    fn fetch(&mut self, _: &[String]) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Status, NodeError> {
+        self.process.check_running()?;
+        Ok(Status { bytes: 0, has_all: true })
+    }
+
+    fn usage(&mut self) -> Usage {
+        self.process.measure();
+        Usage { cpu: self.process.cpu(), peak_memory: self.process.peak_memory() }
+    }
+
+    fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    fn end(&mut self) -> Result<Totals, NodeError> {
+        self.process.stop(Signal::QUIT, STOP_TIMEOUT)?;
+        let Some(log) = self.access_log.take() else { return Ok(Totals::default()) };
+        let text = fs::read_to_string(&log).map_err(NodeError::file(&log))?;
+        let sent = text.lines().map(|line| line.parse::<u64>().ok()).sum::<Option<u64>>();
+        Ok(Totals { content_sent_bytes: sent, ..Totals::default() })
+    }
+}
+
+/// curl, which fetches one object after another.
+struct Client {
+    site: Site,
+    copies: Vec<(Ticket, PathBuf)>,
+    process: Option<Process>,
+}
+
+impl Node for Client {
+    fn tickets(&self) -> &[Ticket] {
+        &[]
+    }
+
+    fn address(&self) -> Option<String> {
+        None
+    }
+
+    fn fetch(&mut self, _: &[String]) -> Result<(), NodeError> {
+        let mut command = Command::new("curl");
+        command.args(["--fail", "--silent", "--show-error", "--noproxy", "*"]);
+        for (ticket, copy) in &self.copies {
+            command.arg("--output").arg(copy).arg(&ticket.name);
+        }
+        self.process = Some(Process::start(&self.site, command, "curl")?);
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Status, NodeError> {
+        let Some(process) = &mut self.process else { return Ok(Status::default()) };
+        let ended = process.has_ended()?;
+        if let Some(status) = ended.filter(|status| !status.success()) {
+            return Err(process.ended_with(status));
+        }
+        let length = |copy: &PathBuf| fs::metadata(copy).map_or(0, |metadata| metadata.len());
+        let bytes = self.copies.iter().map(|(_, copy)| length(copy)).sum();
+        let expected: u64 = self.copies.iter().map(|(ticket, _)| ticket.bytes).sum();
+        if ended.is_some() && bytes != expected {
+            let problem = format!("{bytes} bytes arrived, {expected} were expected");
+            return Err(NodeError::Unexpected { program: "curl".to_owned(), problem });
+        }
+        Ok(Status { bytes, has_all: ended.is_some() })
+    }
+
+    fn usage(&mut self) -> Usage {
+        let Some(process) = &mut self.process else { return Usage::default() };
+        process.measure();
+        Usage { cpu: process.cpu(), peak_memory: process.peak_memory() }
+    }
+
+    fn kill(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.kill();
+        }
+    }
+
+    fn end(&mut self) -> Result<Totals, NodeError> {
+        self.kill();
+        Ok(Totals { content_sent_bytes: Some(0), duplicate_bytes: Some(0), ..Totals::default() })
+    }
+}

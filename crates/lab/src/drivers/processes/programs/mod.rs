@@ -1,0 +1,149 @@
+//! The programs that nodes run, each behind the same contract.
+
+mod http;
+mod kubo;
+mod server;
+mod watchfire;
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::network::Site;
+use super::objects::Content;
+use super::process::NodeError;
+use crate::definition::{Build, Implementation, Peer};
+
+/// How long a program may take to start, beside the time for its content.
+pub const START_TIMEOUT: Duration = Duration::from_secs(60);
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A program that shares and fetches content.
+pub trait Program {
+    /// Starts a node that has content, and waits until others can fetch it.
+    fn seed(&self, site: &Site, contents: &[Content]) -> Result<Box<dyn Node>, NodeError>;
+
+    /// Starts a server for the users of a load, and waits until it takes clients.
+    fn serve(&self, _: &Site) -> Result<Box<dyn Node>, NodeError> {
+        let problem = "it is not a server".to_owned();
+        Err(NodeError::Unexpected { program: "the peer".to_owned(), problem })
+    }
+
+    /// Stores content at a node that will also fetch, before it is prepared.
+    fn store(&self, site: &Site, contents: &[Content]) -> Result<Vec<Ticket>, NodeError>;
+
+    /// Prepares a node that will fetch, beside the content that it has stored. All that is not part of
+    /// fetching happens here.
+    fn prepare(
+        &self,
+        site: &Site,
+        tickets: &[Ticket],
+        stored: &[Ticket],
+    ) -> Result<Box<dyn Node>, NodeError>;
+}
+
+/// An object as others request it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The index of the object in its trial.
+    pub object: usize,
+    /// A CID, or a URL.
+    pub name: String,
+    pub bytes: u64,
+}
+
+/// A node of one program.
+pub trait Node {
+    /// The content that others can fetch here.
+    fn tickets(&self) -> &[Ticket];
+    /// The address to dial, for programs whose nodes dial each other.
+    fn address(&self) -> Option<String>;
+    /// Begins to fetch the tickets, and dials these addresses.
+    fn fetch(&mut self, dials: &[String]) -> Result<(), NodeError>;
+    /// How far it is.
+    fn poll(&mut self) -> Result<Status, NodeError>;
+    /// CPU time and peak memory.
+    fn usage(&mut self) -> Usage;
+    /// Ends it without a word to others.
+    fn kill(&mut self);
+    /// Ends it, and returns its totals.
+    fn end(&mut self) -> Result<Totals, NodeError>;
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Bytes of content that it has.
+    pub bytes: u64,
+    pub has_all: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub cpu: Duration,
+    pub peak_memory: u64,
+}
+
+/// The totals of a node; `None` for what its program does not report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub content_sent_bytes: Option<u64>,
+    pub sent_bytes: Option<u64>,
+    pub received_bytes: Option<u64>,
+    pub duplicate_bytes: Option<u64>,
+    pub messages: Option<u64>,
+    /// The identity by which the totals of other nodes name this one.
+    pub identity: Option<String>,
+    /// Content exchanged with other nodes: identity, sent, received.
+    pub with: Vec<(String, u64, u64)>,
+}
+
+impl Totals {
+    /// The totals of a node that does nothing.
+    pub const NONE: Totals = Totals {
+        content_sent_bytes: Some(0),
+        sent_bytes: Some(0),
+        received_bytes: Some(0),
+        duplicate_bytes: Some(0),
+        messages: Some(0),
+        identity: None,
+        with: Vec::new(),
+    };
+}
+
+/// The program of a peer, or why it cannot run. `watchfire` is the program of peers that name no path.
+pub fn program(peer: &Peer, watchfire: &Path) -> Result<Box<dyn Program>, String> {
+    let path = match &peer.build {
+        Build::Path(path) => Some(path.clone()),
+        Build::Installed | Build::Git(_) => None,
+    };
+    match (peer.implementation, &peer.build) {
+        (Implementation::Watchfire, _) => {
+            let path = path.unwrap_or_else(|| watchfire.to_owned());
+            Ok(Box::new(watchfire::Watchfire::new(path, &peer.settings)?))
+        }
+        (Implementation::Server, _) => {
+            let path = path.unwrap_or_else(|| watchfire.to_owned());
+            Ok(Box::new(server::Server::new(path, &peer.settings)))
+        }
+        (other, Build::Git(_)) => Err(format!("{other:?} is not built from git")),
+        (Implementation::Kubo, _) => {
+            let path = path.unwrap_or_else(|| "ipfs".into());
+            Ok(Box::new(kubo::Kubo::new(path, &peer.settings)?))
+        }
+        (Implementation::Http, _) => Ok(Box::new(http::Http::new(&peer.settings)?)),
+        (Implementation::GoBitswap, _) => {
+            Err("Bitswap 1.1 exists only in the simulator".to_owned())
+        }
+    }
+}
+
+/// Fails if a setting is not one of these.
+fn check_settings<'a>(
+    settings: impl IntoIterator<Item = &'a String>,
+    known: &[&str],
+) -> Result<(), String> {
+    match settings.into_iter().find(|key| !known.contains(&key.as_str())) {
+        None => Ok(()),
+        Some(key) if known.is_empty() => Err(format!("unknown setting {key:?}: it has none")),
+        Some(key) => Err(format!("unknown setting {key:?}; known: {}", known.join(", "))),
+    }
+}

@@ -1,0 +1,101 @@
+//! `watchfire serve`, for the users of a load.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use super::{
+    Content, Node, NodeError, Program, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals,
+    Usage,
+};
+use crate::drivers::processes::process::Process;
+
+const PORT: u16 = 4000;
+const OPERATOR_PORT: u16 = 4010;
+
+pub struct Server {
+    program: PathBuf,
+    settings: BTreeMap<String, String>,
+}
+
+impl Server {
+    /// A server with these settings, by their keys in its settings file. The server checks them.
+    pub fn new(program: PathBuf, settings: &BTreeMap<String, String>) -> Self {
+        Server { program, settings: settings.clone() }
+    }
+}
+
+impl Program for Server {
+    fn seed(&self, _: &Site, _: &[Content]) -> Result<Box<dyn Node>, NodeError> {
+        Err(no_content())
+    }
+
+    fn store(&self, _: &Site, _: &[Content]) -> Result<Vec<Ticket>, NodeError> {
+        Err(no_content())
+    }
+
+    fn prepare(&self, _: &Site, _: &[Ticket], _: &[Ticket]) -> Result<Box<dyn Node>, NodeError> {
+        Err(no_content())
+    }
+
+    fn serve(&self, site: &Site) -> Result<Box<dyn Node>, NodeError> {
+        let mut command = Command::new(&self.program);
+        command.arg("serve").args(["--listen", &format!("{}:{PORT}", site.address)]);
+        command.args(["--set", &format!("admin.listen={}:{OPERATOR_PORT}", site.address)]);
+        for (key, value) in &self.settings {
+            command.args(["--set", &format!("{key}={value}")]);
+        }
+        let mut process = Process::start(site, command, "serve")?;
+        process.wait_until(START_TIMEOUT, |process| {
+            let is_ready = |line: &String| line.starts_with("Watchfire is running at");
+            Ok(process.lines()?.iter().any(is_ready).then_some(()))
+        })?;
+        let url = format!("ws://{}:{PORT}", site.address);
+        Ok(Box::new(Serving { url, process }))
+    }
+}
+
+fn no_content() -> NodeError {
+    let problem = "it takes the users of a load, and has no content of its own".to_owned();
+    NodeError::Unexpected { program: "serve".to_owned(), problem }
+}
+
+struct Serving {
+    url: String,
+    process: Process,
+}
+
+impl Node for Serving {
+    fn tickets(&self) -> &[Ticket] {
+        &[]
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.url.clone())
+    }
+
+    fn fetch(&mut self, _: &[String]) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Status, NodeError> {
+        self.process.check_running()?;
+        Ok(Status::default())
+    }
+
+    fn usage(&mut self) -> Usage {
+        self.process.measure();
+        Usage { cpu: self.process.cpu(), peak_memory: self.process.peak_memory() }
+    }
+
+    fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    fn end(&mut self) -> Result<Totals, NodeError> {
+        self.process.stop(Signal::TERM, STOP_TIMEOUT)?;
+        Ok(Totals::default())
+    }
+}

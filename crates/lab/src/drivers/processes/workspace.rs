@@ -1,0 +1,145 @@
+//! The folder of a run, and the removal of what killed runs left behind.
+//!
+//! **Without it**, a lab that is killed leaves its peers: 33 of them hold their ports and their memory, and the
+//! next run measures beside them. A killed process cannot clean up, so the next lab command does.
+//!
+//! Each run has a folder, and holds a lock on the file `lock` in it. The kernel releases the lock when the
+//! process ends, in any way. Each process of a run has the run's id in the variable [`MARK`] of its
+//! environment, and so have its own children. So [`Workspace::sweep`] knows two things without a list that could be
+//! stale: a folder whose lock is free belongs to nobody, and the processes with its id belong to it. It ends
+//! these, and removes the folder. Processes are ended through descriptors (pidfd) that are opened before the
+//! environment is read, so a number that another process got meanwhile is never hit.
+//!
+//! A folder without the lock file is younger than its run's lock: it is left alone for a minute.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open, pidfd_send_signal};
+
+use super::super::DriverError;
+
+/// The variable with the id of a run. Its name does not begin with WATCHFIRE_: the server reads those as settings.
+pub const MARK: &str = "LAB_RUN_OF_WATCHFIRE";
+const LOCK: &str = "lock";
+/// How old a folder without a lock file must be.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// The folder of a run. It is removed when this is dropped.
+pub struct Workspace {
+    pub id: String,
+    pub folder: PathBuf,
+    _lock: File,
+}
+
+impl Workspace {
+    /// Creates a folder in `runs`, which is created if it is missing.
+    pub fn create(runs: &Path) -> Result<Workspace, DriverError> {
+        let error = |source| DriverError::Folder { path: runs.to_owned(), source };
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(runs).map_err(error)?;
+        let metadata = fs::metadata(runs).map_err(error)?;
+        if metadata.uid() != getuid().as_raw() {
+            return Err(error(io::Error::other("it belongs to another user")));
+        }
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let id = format!("{}-{}", std::process::id(), now.as_nanos());
+        let folder = runs.join(&id);
+        fs::create_dir(&folder).map_err(error)?;
+        let lock = File::create(folder.join(LOCK)).map_err(error)?;
+        lock.lock().map_err(error)?;
+        Ok(Workspace { id, folder, _lock: lock })
+    }
+
+    /// Ends the processes and removes the folders of runs that ended without doing so. Returns the number of runs.
+    pub fn sweep(runs: &Path) -> io::Result<usize> {
+        let entries = match fs::read_dir(runs) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            entries => entries?,
+        };
+        let mut swept = 0;
+        for entry in entries {
+            let folder = entry?.path();
+            let Some(id) = folder.file_name().and_then(|name| name.to_str()) else { continue };
+            if is_abandoned(&folder)? {
+                end_processes(id)?;
+                fs::remove_dir_all(&folder)?;
+                swept += 1;
+            }
+        }
+        Ok(swept)
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        // A process that outlived its node is ended before its folder is removed.
+        let _ = end_processes(&self.id);
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn is_abandoned(folder: &Path) -> io::Result<bool> {
+    match File::open(folder.join(LOCK)) {
+        Ok(lock) => match lock.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let age = fs::metadata(folder)?.modified()?.elapsed().unwrap_or_default();
+            Ok(folder.is_dir() && age > YOUNG)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Ends every process with the id of a run in its environment.
+fn end_processes(id: &str) -> io::Result<()> {
+    let mark = format!("{MARK}={id}");
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(pid) = number.and_then(Pid::from_raw) else { continue };
+        // A process that has ended, or belongs to another user, cannot be opened or read.
+        let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
+        if environment.split(|byte| *byte == 0).any(|one| one == mark.as_bytes()) {
+            let _ = pidfd_send_signal(descriptor, Signal::KILL);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_ended_is_swept_and_one_that_runs_is_not() {
+        let runs = std::env::temp_dir().join(format!("watchfire-lab-sweep-{}", std::process::id()));
+        let workspace = Workspace::create(&runs).unwrap();
+        let abandoned = runs.join("1-1");
+        fs::create_dir(&abandoned).unwrap();
+        fs::write(abandoned.join(LOCK), "").unwrap();
+        let mut left =
+            Command::new("sleep").arg("600").env(MARK, "1-1").stdin(Stdio::null()).spawn().unwrap();
+        let mut running =
+            Command::new("sleep").arg("600").env(MARK, &workspace.id).spawn().unwrap();
+
+        assert_eq!(Workspace::sweep(&runs).unwrap(), 1);
+        assert!(!left.wait().unwrap().success(), "the process of the abandoned run was ended");
+        assert!(!abandoned.exists() && workspace.folder.exists());
+        assert!(running.try_wait().unwrap().is_none(), "the process of this run still runs");
+
+        drop(workspace);
+        assert!(!running.wait().unwrap().success());
+        assert_eq!(fs::read_dir(&runs).unwrap().count(), 0);
+        fs::remove_dir_all(&runs).unwrap();
+    }
+}

@@ -1,0 +1,331 @@
+//! The driver on a simulated clock and network: every node runs the real exchange, and blocks are CIDs
+//! and lengths without bytes.
+//!
+//! It has no processes, so it measures no CPU time and no memory. All nodes run the same program, and a
+//! trial has one object: its limits are errors before a trial runs, never silent differences.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::Path as FilePath;
+use std::time::Duration;
+
+use watchfire_sim::{
+    Access, FileShape, NetworkLimits, Outcome, PeerOutcome, PeerPlan, Plan, Strategy,
+};
+
+use super::{Driver, DriverError, Progress, object_bytes};
+use crate::definition::{Implementation, NodePlan, Object, ObjectPlan, Path, TrialPlan};
+use crate::results::{NodeResult, RunResult};
+
+/// Bytes per second of a link without a limit: 10 Gbit/s.
+const UNLIMITED: u64 = 1_250_000_000;
+/// Bytes of a leaf, as `watchfire share` makes them.
+const BLOCK_BYTES: u64 = 1 << 20;
+const LINKS_MAX: u32 = 1024;
+/// Most blocks of a simulated file.
+const BLOCKS_MAX: u64 = 1_000_000;
+const NAME: &str = "simulated";
+
+/// Simulates trials.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Simulated;
+
+impl Driver for Simulated {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn check(&self, plan: &TrialPlan) -> Result<(), DriverError> {
+        simulation(plan).map(|_| ())
+    }
+
+    fn run(
+        &mut self,
+        plan: &TrialPlan,
+        watch: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<RunResult, DriverError> {
+        let simulation = simulation(plan)?;
+        let outcome = watchfire_sim::run(&simulation, &mut |progress| {
+            watch(Progress {
+                phase: "simulates",
+                now: progress.now,
+                part: progress.part,
+                finished: progress.finished,
+                awaited: progress.awaited,
+            });
+        });
+        Ok(result(plan, &outcome))
+    }
+}
+
+fn simulation(plan: &TrialPlan) -> Result<Plan, DriverError> {
+    let unsupported = |problem: String| DriverError::Unsupported {
+        driver: NAME,
+        trial: plan.name.clone(),
+        problem,
+    };
+    if plan.load.is_some() {
+        return Err(unsupported("it has no servers for a load".to_owned()));
+    }
+    let (fetched, file) = file(plan)?;
+    let strategy = strategy(plan).map_err(unsupported)?;
+    if let Some(node) = plan.nodes.iter().find(|node| !node.link_changes.is_empty()) {
+        return Err(unsupported(format!("the link of {} changes during the run", node.name)));
+    }
+    if let Some(node) = plan.nodes.iter().find(|node| node.processors.is_some()) {
+        return Err(unsupported(format!("the processors of {} are limited", node.name)));
+    }
+    let path = |path: &Path| watchfire_sim::Path {
+        delay: path.delay,
+        jitter: path.jitter,
+        loss: path.loss,
+    };
+    let held = |node: &NodePlan| held_bytes(plan, fetched, node);
+    let peers = plan.nodes.iter().map(|node| Ok(peer(node, held(node)?)));
+    Ok(Plan {
+        seed: plan.seed,
+        file,
+        strategy,
+        limits: Default::default(),
+        peers: peers.collect::<Result<_, DriverError>>()?,
+        paths: plan.paths.iter().map(|row| row.iter().map(path).collect()).collect(),
+        network: NetworkLimits::default(),
+        neighbours: plan.neighbours,
+        read_delay: Duration::ZERO,
+        breaks_per_second: 0.0,
+        time_max: plan.time_max,
+    })
+}
+
+/// The index and the shape of the one object that nodes fetch.
+fn file(plan: &TrialPlan) -> Result<(usize, FileShape), DriverError> {
+    let unsupported = |problem: &str| DriverError::Unsupported {
+        driver: NAME,
+        trial: plan.name.clone(),
+        problem: problem.to_owned(),
+    };
+    let fetched: BTreeSet<usize> =
+        plan.nodes.iter().flat_map(|node| &node.fetches).copied().collect();
+    let (Some(index), 1) = (fetched.first(), fetched.len()) else {
+        return Err(unsupported("it simulates one object, and nodes fetch several"));
+    };
+    let object = &plan.objects[*index];
+    let bytes = object_bytes(&object.object)
+        .map_err(|source| DriverError::Object { object: object.name.clone(), source })?;
+    if bytes == 0 || bytes.div_ceil(BLOCK_BYTES) > BLOCKS_MAX {
+        return Err(unsupported("the object is empty, or larger than 1,000,000 MiB"));
+    }
+    Ok((*index, FileShape { bytes, block_bytes: BLOCK_BYTES as u32, links_max: LINKS_MAX }))
+}
+
+/// The bytes of the fetched image that a node has, because its own images have the same blobs. They count as the
+/// first bytes of the fetched one.
+fn held_bytes(plan: &TrialPlan, fetched: usize, node: &NodePlan) -> Result<u64, DriverError> {
+    let blobs = |index: usize| -> Result<BTreeMap<String, u64>, DriverError> {
+        let ObjectPlan { name, object } = &plan.objects[index];
+        let error = |source| DriverError::Object { object: name.clone(), source };
+        match object {
+            Object::Image(layout) => image_blobs(layout).map_err(error),
+            Object::Random { .. } | Object::Path(_) => Ok(BTreeMap::new()),
+        }
+    };
+    if node.seeds.is_empty() || node.fetches.is_empty() {
+        return Ok(0);
+    }
+    let wanted = blobs(fetched)?;
+    let mut held = BTreeMap::new();
+    for own in &node.seeds {
+        held.extend(blobs(*own)?);
+    }
+    Ok(wanted.iter().filter(|(digest, _)| held.contains_key(*digest)).map(|(_, len)| len).sum())
+}
+
+/// The blobs of a layout by digest, with their bytes.
+fn image_blobs(layout: &FilePath) -> io::Result<BTreeMap<String, u64>> {
+    let blob = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        Ok((entry.file_name().to_string_lossy().into_owned(), entry.metadata()?.len()))
+    };
+    fs::read_dir(layout.join("blobs/sha256"))?.map(blob).collect()
+}
+
+fn strategy(plan: &TrialPlan) -> Result<Strategy, String> {
+    let mut programs = plan.nodes.iter().map(|node| node.peer.implementation);
+    let first = programs.next().ok_or("it has no node")?;
+    if programs.any(|program| program != first) {
+        return Err("it simulates one program, and the nodes run several".to_owned());
+    }
+    match first {
+        Implementation::Watchfire => Ok(Strategy::Watchfire),
+        Implementation::Kubo => Ok(Strategy::Boxo),
+        Implementation::GoBitswap => Ok(Strategy::GoBitswap),
+        Implementation::Http => Err("it has no HTTP".to_owned()),
+        Implementation::Server => Err("it has no servers".to_owned()),
+    }
+}
+
+fn peer(node: &NodePlan, held_bytes: u64) -> PeerPlan {
+    PeerPlan {
+        group: 0,
+        access: Access {
+            up: node.link.up.unwrap_or(UNLIMITED),
+            down: node.link.down.unwrap_or(UNLIMITED),
+        },
+        region: node.region,
+        held_bytes,
+        is_seeder: node.fetches.is_empty() && !node.seeds.is_empty(),
+        arrives_at: node.arrives_at,
+        leaves_at: node.leaves_at,
+        returns_at: node.returns_at,
+        noticed_after: Duration::ZERO,
+        leaves_when_done: false,
+        attack: None,
+    }
+}
+
+fn result(plan: &TrialPlan, outcome: &Outcome) -> RunResult {
+    let nodes = plan.nodes.iter().zip(&outcome.peers);
+    RunResult {
+        trial: plan.name.clone(),
+        driver: NAME.to_owned(),
+        seed: plan.seed,
+        object_bytes: outcome.bytes,
+        bound_seconds: Some(outcome.bound.seconds()),
+        took_seconds: outcome.ended_at.as_secs_f64(),
+        nodes: nodes.map(|(node, peer)| node_result(node, peer, outcome.blocks)).collect(),
+        transfers: Vec::new(),
+        measures: BTreeMap::new(),
+        problems: outcome.violations.clone(),
+    }
+}
+
+fn node_result(node: &NodePlan, peer: &PeerOutcome, blocks: u32) -> NodeResult {
+    let seconds = |at: Duration| at.as_secs_f64();
+    let received = &peer.received_at;
+    let share = |index: usize| (index + 1) as f64 / f64::from(blocks.max(1));
+    NodeResult {
+        name: node.name.clone(),
+        group: node.group.clone(),
+        is_seeder: peer.is_seeder,
+        is_awaited: node.is_awaited(),
+        arrived_at: seconds(peer.arrived_at),
+        first_byte_at: received.first().copied().map(seconds),
+        finished_at: peer.finished_at.map(seconds),
+        progress: received
+            .iter()
+            .enumerate()
+            .map(|(at, time)| (seconds(*time), share(at)))
+            .collect(),
+        content_sent_bytes: Some(peer.sum(|totals| totals.bytes_out)),
+        sent_bytes: Some(peer.sent_bytes),
+        received_bytes: Some(peer.received_bytes),
+        duplicate_bytes: Some(peer.sum(|totals| totals.duplicate_bytes)),
+        messages: Some(peer.sum(|totals| totals.messages_in)),
+        cpu_seconds: None,
+        peak_memory_bytes: None,
+        failure: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::Experiment;
+
+    const TEXT: &str = "
+        [peers]
+        kubo = { implementation = 'kubo' }
+        nginx = { implementation = 'http' }
+        [clusters.c]
+        latency = '10ms'
+        groups = [
+          { name = 'source', link = { up = '100Mbit', down = '100Mbit' } },
+          { name = 'peers', count = 4, link = { up = '100Mbit', down = '100Mbit' } },
+        ]
+        [scenarios.s]
+        objects.file = { random = '10MiB' }
+        seed = { source = 'file' }
+        fetch = { peers = 'file' }
+        [[trials]]
+        cluster = 'c'
+        scenario = 's'
+    ";
+
+    fn run(text: &str) -> Result<RunResult, DriverError> {
+        let experiment = Experiment::parse("one.toml", text).unwrap();
+        Simulated.run(&experiment.plan(&experiment.trials[0], 0), &mut |_| {})
+    }
+
+    #[test]
+    fn every_node_of_a_trial_gets_the_object() {
+        let result = run(TEXT).unwrap();
+        assert_eq!((result.nodes.len(), result.unfinished()), (5, 0));
+        let bound = result.bound_seconds.unwrap();
+        let last = result.nodes.iter().filter_map(|node| node.finished_at).fold(0.0, f64::max);
+        assert!(last > bound, "{last} > {bound}");
+        let peer = &result.nodes[1];
+        assert!(peer.first_byte_at < peer.finished_at);
+        assert!(peer.received_bytes >= Some(10 << 20));
+        assert_eq!(peer.progress.last().map(|(_, share)| *share), Some(1.0));
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_simulated_names_the_reason() {
+        for (old, new, problem) in [
+            ("scenario = 's'", "scenario = 's'\npeer = 'nginx'", "has no HTTP"),
+            ("count = 4,", "count = 4, peer = 'kubo',", "several"),
+            ("count = 4,", "count = 4, processors = 0.5,", "processors of peers-1"),
+            (
+                "seed = { source = 'file' }\n        fetch = {",
+                "objects.other = { random = '1B' }\nseed = { source = 'file', peers-1 = 'other' }
+                 fetch = { source = 'other',",
+                "one object",
+            ),
+            ("{ random = '10MiB' }", "{ path = '/nowhere' }", "cannot read the object"),
+        ] {
+            let text = TEXT.replacen(old, new, 1);
+            assert_ne!(text, TEXT, "{old} is there");
+            let error = run(&text).expect_err(new).to_string();
+            assert!(error.contains(problem), "{new}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_node_does_not_fetch_the_blobs_that_its_other_image_has() {
+        let folder =
+            std::env::temp_dir().join(format!("watchfire-lab-images-{}", std::process::id()));
+        let image = |name: &str, blobs: &[&str]| {
+            let layout = folder.join(name);
+            fs::create_dir_all(layout.join("blobs/sha256")).unwrap();
+            fs::write(layout.join("oci-layout"), "{}").unwrap();
+            for blob in blobs {
+                fs::write(layout.join("blobs/sha256").join(blob), vec![0; 2 << 20]).unwrap();
+            }
+        };
+        image("v1", &["base", "old"]);
+        image("v2", &["base", "new"]);
+        let text = TEXT
+            .replace(
+                "objects.file = { random = '10MiB' }",
+                "objects.v1 = { image = 'v1' }\nobjects.v2 = { image = 'v2' }",
+            )
+            .replace("{ source = 'file' }", "{ source = 'v2', peers = 'v1' }")
+            .replace("{ peers = 'file' }", "{ peers = 'v2' }");
+        let mut experiment = Experiment::parse("images.toml", &text).unwrap();
+        experiment.resolve_paths(&folder);
+        let result = Simulated.run(&experiment.plan(&experiment.trials[0], 0), &mut |_| {});
+        fs::remove_dir_all(&folder).unwrap();
+        let result = result.unwrap();
+        assert!(result.object_bytes >= 4 << 20 && result.unfinished() == 0);
+        for node in result.awaited() {
+            let received = node.received_bytes.unwrap();
+            assert!((2 << 20..3 << 20).contains(&received), "{received} of 4 MiB were missing 2");
+        }
+    }
+
+    #[test]
+    fn the_same_plan_has_the_same_result() {
+        assert_eq!(run(TEXT).unwrap(), run(TEXT).unwrap());
+    }
+}

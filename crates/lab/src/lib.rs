@@ -1,0 +1,62 @@
+//! Experiments: which programs spread which content between which nodes, how fast and at what cost, and
+//! whether one commit does it better than another.
+//!
+//! An [`Experiment`] is a file of clusters, scenarios and trials. A [`Driver`] runs one [`TrialPlan`]:
+//! [`Simulated`] on a simulated clock and network, where every node runs the real exchange, and
+//! [`Processes`] with a real program for each node. Each run has a [`RunResult`], and every driver fills in the same one. [`compare`] gives a verdict about two sides
+//! of an experiment, figure by figure.
+//!
+//! Its modules import only those in the lines below their own:
+//!
+//! ```text
+//! runner       which trial runs when, on one side or two
+//! drivers      run a trial, each in its own world
+//! results      what a run measured, its figures, and the verdict about two sides
+//! import       p2plab's definitions as an experiment
+//! builds       programs at a git reference, each built once
+//! definition   clusters, scenarios and trials, as a file and node by node
+//! ```
+//!
+//! ```
+//! let text = "
+//!     [clusters.pair]
+//!     groups = [
+//!       { name = 'seeder', link = { up = '10Mbit', down = '10Mbit' } },
+//!       { name = 'leecher', link = { up = '10Mbit', down = '10Mbit' } },
+//!     ]
+//!     [scenarios.spread]
+//!     objects.file = { random = '1MiB' }
+//!     seed = { seeder = 'file' }
+//!     fetch = { leecher = 'file' }
+//! ";
+//! use watchfire_lab::{Driver, Experiment, Simulated};
+//!
+//! let experiment = Experiment::parse("pair.toml", text)?;
+//! let plan = experiment.plan(&experiment.trials[0], 0);
+//! let result = Simulated.run(&plan, &mut |_| {})?;
+//! assert_eq!(result.unfinished(), 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![allow(missing_docs, reason = "only the crate `watchfire` is documented item by item")]
+
+mod builds;
+mod definition;
+mod drivers;
+mod import;
+mod results;
+mod runner;
+
+pub use builds::{BuildError, Builds};
+pub use definition::{
+    Build, Churn, Cluster, DefinitionError, Experiment, Fault, FaultKind, Group, Implementation,
+    Link, Load, NODES_MAX, NodePlan, Object, ObjectPlan, Path, Peer, Query, QueryError, Scenario,
+    Trial, TrialPlan,
+};
+pub use drivers::{Driver, DriverError, Processes, Progress, Simulated, SimulatedBy, Workspace};
+pub use import::{CueError, ImportError, Imported, Source, Substitute, import};
+pub use results::{
+    Comparison, Figure, FigureVerdict, NodeResult, RunResult, Transfer, Verdict, compare,
+    comparison_html, comparison_table, csv, html, results_table,
+};
+pub use runner::{FailedTrial, Results, Turn, compare_all, run_all};

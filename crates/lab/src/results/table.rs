@@ -1,0 +1,121 @@
+//! Results and verdicts as tables for a terminal.
+
+use std::collections::BTreeSet;
+
+use watchfire_report::Table;
+use watchfire_report::units::number;
+
+use super::{Comparison, Figure, RunResult, Verdict};
+
+/// The medians of all figures, one row for each and one column for each trial. The spread beside a median is the
+/// smallest and the largest value.
+pub fn results_table(runs: &[RunResult]) -> String {
+    results_rows(runs).terminal()
+}
+
+/// The names of the trials, in the order of their first runs.
+pub(super) fn trials_of(runs: &[RunResult]) -> Vec<&str> {
+    let mut trials: Vec<&str> = Vec::new();
+    for run in runs {
+        if !trials.contains(&run.trial.as_str()) {
+            trials.push(&run.trial);
+        }
+    }
+    trials
+}
+
+pub(super) fn results_rows(runs: &[RunResult]) -> Table {
+    let trials = trials_of(runs);
+    let heads = std::iter::once("figure").chain(trials.iter().copied());
+    let mut table = Table::new(heads);
+    for figure in Figure::ALL {
+        let values = trials.iter().map(|trial| {
+            let of_trial = runs.iter().filter(|run| run.trial == *trial);
+            let values = of_trial.map(|run| figure.of(run));
+            values.collect::<Option<Vec<f64>>>().map_or_else(|| "-".to_owned(), |all| spread(&all))
+        });
+        let row: Vec<String> = values.collect();
+        if row.iter().any(|value| value != "-") {
+            table.push(std::iter::once(figure.title().to_owned()).chain(row));
+        }
+    }
+    let measures: BTreeSet<&String> = runs.iter().flat_map(|run| run.measures.keys()).collect();
+    for name in measures {
+        let value = |trial: &&str| {
+            let of_trial = runs.iter().filter(|run| run.trial == **trial);
+            let values: Vec<f64> =
+                of_trial.filter_map(|run| run.measures.get(name).copied()).collect();
+            spread(&values)
+        };
+        table.push(std::iter::once(name.clone()).chain(trials.iter().map(value)));
+    }
+    table
+}
+
+/// The verdicts of a comparison, a row for each figure of each trial.
+pub fn comparison_table(comparison: &Comparison) -> String {
+    comparison_rows(comparison).terminal()
+}
+
+pub(super) fn comparison_rows(comparison: &Comparison) -> Table {
+    let mut table = Table::new(["trial", "figure", "before", "after", "ratio", "verdict"]);
+    for one in &comparison.figures {
+        let value = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
+        let ratio = one.ratio.map_or_else(
+            || "-".to_owned(),
+            |[low, mean, high]| format!("{mean:.3} ({low:.3} to {high:.3})"),
+        );
+        let verdict = match one.verdict {
+            Verdict::Better => "better",
+            Verdict::Worse => "WORSE",
+            Verdict::WithinNoise => "within noise",
+            Verdict::TooFewRuns => "too few runs",
+        };
+        table.push([
+            one.trial.clone(),
+            one.figure.clone(),
+            value(one.medians[0]),
+            value(one.medians[1]),
+            ratio,
+            verdict.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn spread(values: &[f64]) -> String {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else { return "-".to_owned() };
+    let median = sorted[sorted.len() / 2];
+    match least == most {
+        true => short(median),
+        false => format!("{} ({} to {})", short(median), short(*least), short(*most)),
+    }
+}
+
+/// A value with about three digits.
+fn short(value: f64) -> String {
+    let decimals = match value.abs() {
+        value if value >= 100.0 || value == 0.0 => 0,
+        value if value >= 10.0 => 1,
+        value if value >= 1.0 => 2,
+        _ => 3,
+    };
+    number(value, decimals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_about_three_digits() {
+        assert_eq!(
+            [0.0, 0.1234, 1.234, 12.34, 1234.5].map(short),
+            ["0", "0.123", "1.23", "12.3", "1,234"]
+        );
+        assert_eq!(spread(&[2.0, 1.0, 3.0]), "2.00 (1.00 to 3.00)");
+        assert_eq!(spread(&[2.0, 2.0]), "2.00");
+    }
+}

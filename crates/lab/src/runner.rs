@@ -1,0 +1,208 @@
+//! The runs of an experiment: which trial runs when.
+//!
+//! Trials take turns: every trial runs once, then every trial runs again. So a minute in which the machine is slow
+//! falls on all of them. Of a comparison, the two sides of a trial run one after the other, and the side that is
+//! first changes with each repeat.
+
+use crate::definition::{Experiment, Trial, TrialPlan};
+use crate::drivers::{Driver, DriverError, Progress};
+use crate::results::{Comparison, RunResult, compare};
+
+/// A run that is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    pub trial: &'a str,
+    /// From 0; warm-up runs come first.
+    pub repeat: u32,
+    pub is_warm_up: bool,
+    /// Runs before this one.
+    pub done: u32,
+    /// All runs, warm-up included.
+    pub runs: u32,
+}
+
+/// A trial that could not run. Other trials go on.
+#[derive(Debug)]
+pub struct FailedTrial {
+    pub trial: String,
+    pub error: DriverError,
+}
+
+/// The results of one side.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// Runs that count, in the order in which they ended.
+    pub runs: Vec<RunResult>,
+    pub failed: Vec<FailedTrial>,
+}
+
+/// Runs the trials of an experiment, with all its repeats.
+pub fn run_all(
+    experiment: &Experiment,
+    trials: &[&Trial],
+    driver: &mut dyn Driver,
+    watch: &mut dyn FnMut(Turn<'_>, Progress<'_>),
+) -> Results {
+    let [results] = run_sides(experiment, trials, [driver], watch);
+    results
+}
+
+/// Runs the trials of an experiment on two drivers in turns, and compares them.
+pub fn compare_all(
+    experiment: &Experiment,
+    trials: &[&Trial],
+    drivers: [&mut dyn Driver; 2],
+    watch: &mut dyn FnMut(Turn<'_>, Progress<'_>),
+) -> (Comparison, [Results; 2]) {
+    let results = run_sides(experiment, trials, drivers, watch);
+    (compare(&results[0].runs, &results[1].runs), results)
+}
+
+fn run_sides<const SIDES: usize>(
+    experiment: &Experiment,
+    trials: &[&Trial],
+    drivers: [&mut dyn Driver; SIDES],
+    watch: &mut dyn FnMut(Turn<'_>, Progress<'_>),
+) -> [Results; SIDES] {
+    let mut results = [const { Results { runs: Vec::new(), failed: Vec::new() } }; SIDES];
+    let mut skipped: Vec<&str> = Vec::new();
+    for (driver, results) in drivers.iter().zip(&mut results) {
+        for trial in trials {
+            if let Err(error) = driver.check(&experiment.plan(trial, 0)) {
+                skipped.push(&trial.name);
+                results.failed.push(FailedTrial { trial: trial.name.clone(), error });
+            }
+        }
+    }
+    let trials: Vec<&&Trial> =
+        trials.iter().filter(|trial| !skipped.contains(&trial.name.as_str())).collect();
+    let repeats = experiment.warm_up + experiment.repeat;
+    let runs = repeats * (trials.len() * SIDES) as u32;
+    let mut done = 0;
+    for repeat in 0..repeats {
+        let is_warm_up = repeat < experiment.warm_up;
+        for trial in &trials {
+            let plan = experiment.plan(trial, repeat);
+            for turn in 0..SIDES {
+                let side = (turn + repeat as usize) % SIDES;
+                let turn = Turn { trial: &trial.name, repeat, is_warm_up, done, runs };
+                let ran = one_run(&plan, &mut *drivers[side], turn, watch);
+                done += 1;
+                match ran {
+                    Ok(run) if !is_warm_up => results[side].runs.push(run),
+                    Ok(_) => {}
+                    Err(error) => {
+                        let trial = trial.name.clone();
+                        results[side].failed.push(FailedTrial { trial, error });
+                    }
+                }
+            }
+        }
+    }
+    results
+}
+
+fn one_run(
+    plan: &TrialPlan,
+    driver: &mut dyn Driver,
+    turn: Turn<'_>,
+    watch: &mut dyn FnMut(Turn<'_>, Progress<'_>),
+) -> Result<RunResult, DriverError> {
+    driver.run(plan, &mut |progress| watch(turn, progress))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drivers::Simulated;
+    use crate::results::Verdict;
+
+    const TEXT: &str = "
+        repeat = 3
+        warm_up = 1
+        [peers]
+        old = { implementation = 'go-bitswap' }
+        [clusters.c]
+        latency = '10ms'
+        groups = [
+          { name = 'source', link = { up = '100Mbit', down = '100Mbit' } },
+          { name = 'peers', count = 3, link = { up = '100Mbit', down = '100Mbit' } },
+        ]
+        [scenarios.s]
+        objects.file = { random = '4MiB' }
+        seed = { source = 'file' }
+        fetch = { peers = 'file' }
+        [[trials]]
+        cluster = 'c'
+        scenario = 's'
+        [[trials]]
+        name = 'old'
+        cluster = 'c'
+        scenario = 's'
+        peer = 'old'
+    ";
+
+    /// A driver that notes the order of its runs.
+    struct Noted<'a>(char, &'a std::cell::RefCell<String>);
+
+    impl Driver for Noted<'_> {
+        fn name(&self) -> &'static str {
+            "noted"
+        }
+
+        fn check(&self, plan: &TrialPlan) -> Result<(), DriverError> {
+            Simulated.check(plan)
+        }
+
+        fn run(
+            &mut self,
+            plan: &TrialPlan,
+            watch: &mut dyn FnMut(Progress<'_>),
+        ) -> Result<RunResult, DriverError> {
+            self.1.borrow_mut().push(self.0);
+            Simulated.run(plan, watch)
+        }
+    }
+
+    #[test]
+    fn every_trial_runs_once_before_any_runs_again() {
+        let experiment = Experiment::parse("one.toml", TEXT).unwrap();
+        let trials: Vec<&Trial> = experiment.trials.iter().collect();
+        let mut order = Vec::new();
+        let mut watch = |turn: Turn<'_>, _: Progress<'_>| {
+            let is_new = order.last().is_none_or(|(done, _)| *done != turn.done);
+            if is_new {
+                order.push((turn.done, turn.trial.to_owned()));
+            }
+        };
+        let results = run_all(&experiment, &trials, &mut Simulated, &mut watch);
+        assert_eq!((results.runs.len(), results.failed.len()), (6, 0));
+        let names: Vec<_> = order.iter().map(|(_, trial)| trial.as_str()).collect();
+        assert_eq!(names, ["c, s", "old"].repeat(4));
+    }
+
+    #[test]
+    fn the_sides_of_a_comparison_take_turns() {
+        let experiment = Experiment::parse("one.toml", TEXT).unwrap();
+        let order = std::cell::RefCell::new(String::new());
+        let (mut a, mut b) = (Noted('a', &order), Noted('b', &order));
+        let trials = [&experiment.trials[0]];
+        let (comparison, results) =
+            compare_all(&experiment, &trials, [&mut a, &mut b], &mut |_, _| {});
+        assert_eq!(*order.borrow(), "abbaabba");
+        assert_eq!(results.map(|results| results.runs.len()), [3, 3]);
+        assert!(!comparison.figures.is_empty() && !comparison.is_worse());
+        let noise = |figure: &crate::results::FigureVerdict| figure.verdict == Verdict::WithinNoise;
+        assert!(comparison.figures.iter().all(noise), "the same side twice is equal");
+    }
+
+    #[test]
+    fn a_trial_that_cannot_run_does_not_stop_the_others() {
+        let text = TEXT.replace("'go-bitswap'", "'http'");
+        let experiment = Experiment::parse("one.toml", &text).unwrap();
+        let trials: Vec<&Trial> = experiment.trials.iter().collect();
+        let results = run_all(&experiment, &trials, &mut Simulated, &mut |_, _| {});
+        assert_eq!((results.runs.len(), results.failed.len()), (3, 1));
+        assert_eq!(results.failed[0].trial, "old");
+    }
+}
