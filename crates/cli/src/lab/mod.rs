@@ -1,5 +1,9 @@
 //! `watchfire lab`: experiments.
 
+#[cfg(feature = "lab")]
+mod experiment;
+#[cfg(feature = "lab")]
+mod import;
 #[cfg(not(feature = "lab"))]
 mod not_built;
 #[cfg(feature = "lab")]
@@ -19,6 +23,19 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Experiment {
+    /// Check experiment files, and show their trials.
+    #[cfg(feature = "lab")]
+    Check(experiment::CheckArguments),
+    /// Run the trials of an experiment, simulated or on real processes.
+    #[cfg(feature = "lab")]
+    Run(experiment::RunArguments),
+    /// Run an experiment with two programs in turns, and judge the difference; the exit code is 4 if
+    /// a figure is worse.
+    #[cfg(feature = "lab")]
+    Compare(experiment::CompareArguments),
+    /// Turn p2plab's definitions into an experiment file.
+    #[cfg(feature = "lab")]
+    Import(import::Arguments),
     /// Simulate a swarm: how fast a file reaches every peer, compared with the least possible time.
     Swarm(simulation::SwarmArguments),
     /// Simulate a fleet of image mirrors: how often the registry sends an image, and how fast every
@@ -28,7 +45,17 @@ enum Experiment {
 
 /// Run an experiment.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "lab")]
+    experiment::sweep()?;
     match arguments.experiment {
+        #[cfg(feature = "lab")]
+        Experiment::Check(arguments) => experiment::check(&arguments),
+        #[cfg(feature = "lab")]
+        Experiment::Run(arguments) => experiment::run(&arguments),
+        #[cfg(feature = "lab")]
+        Experiment::Compare(arguments) => experiment::compare(&arguments),
+        #[cfg(feature = "lab")]
+        Experiment::Import(arguments) => import::run(&arguments),
         Experiment::Swarm(arguments) => simulation::run_swarm(&arguments),
         Experiment::Fleet(arguments) => simulation::run_fleet(&arguments),
     }

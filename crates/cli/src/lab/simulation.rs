@@ -118,17 +118,17 @@ impl SimulationArguments {
 }
 
 /// Writes a file. An error names it.
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(file, text).with_context(|| file.display().to_string())
 }
 
 /// The exit code of a simulation.
-fn exit_code(is_healthy: bool) -> ExitCode {
+pub fn exit_code(is_healthy: bool) -> ExitCode {
     if is_healthy { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
 }
 
 /// The line about a run of a simulation.
-fn progress_text(name: &str, progress: Progress) -> String {
+pub fn progress_text(name: &str, progress: Progress) -> String {
     let Progress { now, part, finished, awaited } = progress;
     let full = (part.clamp(0.0, 1.0) * BAR_CELLS as f64) as usize;
     let mut line = format!("{name}  ");

@@ -1,0 +1,312 @@
+//! `watchfire lab check`, `run` and `compare`: experiments from a file.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde_json::json;
+use watchfire_lab::{
+    Builds, Driver, Experiment, FailedTrial, Processes, Progress, Results, Simulated, SimulatedBy,
+    Trial, Turn, Workspace, compare_all, comparison_html, comparison_table, results_table, run_all,
+};
+
+use super::simulation::{self, write};
+use crate::progress::ProgressLine;
+
+/// The exit code of a comparison with a figure that is worse.
+const WORSE: u8 = 4;
+
+/// How the trials of an experiment run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum DriverName {
+    /// On a simulated clock and network; the same seed has the same result.
+    Simulated,
+    /// With a process for each node, on this machine.
+    Processes,
+}
+
+/// The experiment, and a choice of its trials.
+#[derive(clap::Args)]
+struct Choice {
+    /// The experiment file; see docs/reference/experiments.md.
+    #[arg(value_name = "EXPERIMENT")]
+    experiment: PathBuf,
+    /// Run only this trial; can be repeated.
+    #[arg(long, value_name = "NAME")]
+    trial: Vec<String>,
+    /// How the trials run.
+    #[arg(long, value_enum, default_value = "simulated")]
+    driver: DriverName,
+    /// How often each trial runs, in place of the number in the file.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+    /// Runs of each trial before the first that counts, in place of the number in the file.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1000))]
+    warm_up: Option<u32>,
+    /// Use this seed for random numbers instead of the experiment's.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The folder of runs, while they last, and of programs that were built.
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// Write a report with pictures to this file: one HTML page that needs no other file.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write all results to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Arguments of `watchfire lab check`.
+#[derive(clap::Args)]
+pub struct CheckArguments {
+    /// Experiment files.
+    #[arg(value_name = "EXPERIMENT", required = true)]
+    experiments: Vec<PathBuf>,
+}
+
+/// Arguments of `watchfire lab run`.
+#[derive(clap::Args)]
+pub struct RunArguments {
+    #[command(flatten)]
+    choice: Choice,
+    /// Write a line for each node of each run to this file.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+/// Arguments of `watchfire lab compare`.
+#[derive(clap::Args)]
+pub struct CompareArguments {
+    /// The two sides, such as main..HEAD: git references, or paths of programs.
+    #[arg(value_name = "BEFORE..AFTER")]
+    sides: String,
+    #[command(flatten)]
+    choice: Choice,
+}
+
+/// Check files, and show the trials of each.
+pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
+    for path in &arguments.experiments {
+        let experiment = read(path)?;
+        println!("{}: {}", path.display(), experiment.name);
+        for trial in &experiment.trials {
+            let plan = experiment.plan(trial, 0);
+            let fetching = plan.nodes.iter().filter(|node| node.is_awaited()).count();
+            let can_simulate = Simulated.check(&plan).is_ok();
+            let only = if can_simulate { "" } else { ", not in the simulator" };
+            println!(
+                "  {}: {} nodes, {fetching} of them fetch{only}",
+                trial.name,
+                plan.nodes.len()
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Run the trials of an experiment.
+pub fn run(RunArguments { choice, csv }: &RunArguments) -> anyhow::Result<ExitCode> {
+    let experiment = choice.read()?;
+    let trials = choice.trials(&experiment)?;
+    let mut driver: Box<dyn Driver> = match choice.driver {
+        DriverName::Simulated => Box::new(Simulated),
+        DriverName::Processes => choice.processes(std::env::current_exe()?)?,
+    };
+    let mut line = ProgressLine::start(false);
+    let results = run_all(&experiment, &trials, &mut *driver, &mut |turn, progress| {
+        line.show_text(|_| progress_text(turn, progress));
+    });
+    drop(line);
+    print!("{}", results_table(&results.runs));
+    if let Some(file) = &choice.json {
+        let json = json!({ "experiment": experiment.name, "runs": results.runs });
+        write(file, &(serde_json::to_string_pretty(&json)? + "\n"))?;
+    }
+    if let Some(file) = csv {
+        write(file, &watchfire_lab::csv(&results.runs))?;
+    }
+    if let Some(file) = &choice.report {
+        write(file, &watchfire_lab::html(&experiment.name, &experiment.notes, &results.runs))?;
+    }
+    Ok(simulation::exit_code(report_problems(&results)))
+}
+
+/// Run the trials of an experiment with two programs in turns, and judge the difference.
+pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
+    let choice = &arguments.choice;
+    let experiment = choice.read()?;
+    let trials = choice.trials(&experiment)?;
+    let names = sides(&arguments.sides)?;
+    let mut before = choice.side(names.0)?;
+    let mut after = choice.side(names.1)?;
+    let mut line = ProgressLine::start(false);
+    let drivers: [&mut dyn Driver; 2] = [&mut *before, &mut *after];
+    let (comparison, results) =
+        compare_all(&experiment, &trials, drivers, &mut |turn, progress| {
+            line.show_text(|_| progress_text(turn, progress));
+        });
+    drop(line);
+    print!("{}", comparison_table(&comparison));
+    if let Some(file) = &choice.json {
+        let [before, after] = &results;
+        let json = json!({
+            "experiment": experiment.name,
+            "comparison": comparison,
+            "before": before.runs,
+            "after": after.runs,
+        });
+        write(file, &(serde_json::to_string_pretty(&json)? + "\n"))?;
+    }
+    if let Some(file) = &choice.report {
+        let [before_runs, after_runs] = &results;
+        let sides = [(names.0, &*before_runs.runs), (names.1, &*after_runs.runs)];
+        write(file, &comparison_html(&experiment.name, &comparison, sides))?;
+    }
+    let are_healthy = results.iter().map(report_problems).collect::<Vec<_>>();
+    match (are_healthy.into_iter().all(|is_healthy| is_healthy), comparison.is_worse()) {
+        (true, true) => Ok(ExitCode::from(WORSE)),
+        (is_healthy, _) => Ok(simulation::exit_code(is_healthy)),
+    }
+}
+
+impl Choice {
+    fn read(&self) -> anyhow::Result<Experiment> {
+        let mut experiment = read(&self.experiment)?;
+        experiment.seed = self.seed.unwrap_or(experiment.seed);
+        experiment.repeat = self.repeat.unwrap_or(experiment.repeat);
+        experiment.warm_up = self.warm_up.unwrap_or(experiment.warm_up);
+        Ok(experiment)
+    }
+
+    fn trials<'a>(&self, experiment: &'a Experiment) -> anyhow::Result<Vec<&'a Trial>> {
+        if self.trial.is_empty() {
+            return Ok(experiment.trials.iter().collect());
+        }
+        let find = |name: &String| {
+            experiment.trials.iter().find(|trial| trial.name == *name).with_context(|| {
+                let known: Vec<_> = experiment.trials.iter().map(|trial| &*trial.name).collect();
+                format!("no trial has the name {name:?}; known: {}", known.join("; "))
+            })
+        };
+        self.trial.iter().map(find).collect()
+    }
+
+    /// The driver of one side of a comparison.
+    fn side(&self, side: &str) -> anyhow::Result<Box<dyn Driver>> {
+        let program = match side.contains('/') {
+            true => Path::new(side).canonicalize().with_context(|| side.to_owned())?,
+            false => self.builds()?.program(side)?,
+        };
+        match self.driver {
+            DriverName::Processes => self.processes(program),
+            DriverName::Simulated => {
+                let folder = self.cache()?.join("runs");
+                Ok(Box::new(SimulatedBy::new(program, &self.experiment, folder)))
+            }
+        }
+    }
+
+    /// The driver whose nodes run `program` unless their peer names another build.
+    fn processes(&self, program: PathBuf) -> anyhow::Result<Box<dyn Driver>> {
+        let runs = self.cache()?.join("runs");
+        if self.folder.is_some() {
+            sweep_folder(&runs)?;
+        }
+        Ok(Box::new(Processes::new(program, runs, self.builds()?)))
+    }
+
+    fn builds(&self) -> anyhow::Result<Builds> {
+        Ok(Builds::new(std::env::current_dir()?, self.cache()?.join("builds")))
+    }
+
+    /// The folder of runs and of built programs.
+    fn cache(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.folder.clone().or_else(cache_folder);
+        folder.context("cannot find your cache folder; choose a folder with --folder")
+    }
+}
+
+/// Removes what killed runs left in the usual folder of the lab.
+pub fn sweep() -> anyhow::Result<()> {
+    cache_folder().map_or(Ok(()), |folder| sweep_folder(&folder.join("runs")))
+}
+
+fn sweep_folder(runs: &Path) -> anyhow::Result<()> {
+    let swept = Workspace::sweep(runs).with_context(|| runs.display().to_string())?;
+    if swept > 0 {
+        eprintln!("watchfire: removed what {swept} killed runs had left");
+    }
+    Ok(())
+}
+
+/// The two sides of a comparison. The dots between them are not a part of a path.
+fn sides(text: &str) -> anyhow::Result<(&str, &str)> {
+    let is_end = |side: &str| !side.is_empty() && !side.ends_with(['/', '.']);
+    let pairs = text.match_indices("..").map(|(at, _)| (&text[..at], &text[at + 2..]));
+    let mut pairs = pairs.filter(|(before, after)| is_end(before) && !after.is_empty());
+    pairs.next().with_context(|| format!("{text:?} does not name two sides; write main..HEAD"))
+}
+
+fn read(path: &Path) -> anyhow::Result<Experiment> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
+    let mut experiment = Experiment::parse(&name, &text)?;
+    // Paths in a file are relative to the file.
+    let file = std::path::absolute(path)?;
+    experiment.resolve_paths(file.parent().unwrap_or(Path::new("/")));
+    Ok(experiment)
+}
+
+/// The folder of the lab, unless `--folder` names another.
+fn cache_folder() -> Option<PathBuf> {
+    let is_set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let cache = is_set("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(is_set("HOME")?).join(".cache")))?;
+    Some(cache.join("watchfire/lab"))
+}
+
+fn progress_text(turn: Turn<'_>, progress: Progress<'_>) -> String {
+    let Turn { trial, done, runs, is_warm_up, .. } = turn;
+    let run = done + 1;
+    let warm_up = if is_warm_up { ", warm-up" } else { "" };
+    let name = format!("{run} of {runs}{warm_up}: {trial}, {}", progress.phase);
+    let Progress { now, part, finished, awaited, .. } = progress;
+    simulation::progress_text(&name, watchfire_sim::Progress { now, part, finished, awaited })
+}
+
+/// Prints the failures and the broken rules of all runs. Returns whether there were none.
+fn report_problems(results: &Results) -> bool {
+    for FailedTrial { trial, error } in &results.failed {
+        eprintln!("watchfire: {trial}: {}", causes(error));
+    }
+    for run in results.runs.iter().filter(|run| !run.is_healthy()) {
+        let (trial, unfinished) = (&run.trial, run.unfinished());
+        eprintln!("watchfire: {trial}, seed {}: {unfinished} nodes did not finish", run.seed);
+        for problem in &run.problems {
+            eprintln!("watchfire: {trial}, seed {}: {problem}", run.seed);
+        }
+    }
+    results.failed.is_empty() && results.runs.iter().all(watchfire_lab::RunResult::is_healthy)
+}
+
+/// An error with its causes.
+fn causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sides_of_a_comparison_are_references_or_paths() {
+        assert_eq!(sides("main..HEAD").unwrap(), ("main", "HEAD"));
+        assert_eq!(sides("v1.0..v1.1").unwrap(), ("v1.0", "v1.1"));
+        assert_eq!(sides("../a/w..../b/w").unwrap(), ("../a/w", "../b/w"));
+        for text in ["main", "main..", "..HEAD", "../a"] {
+            assert!(sides(text).is_err(), "{text}");
+        }
+    }
+}

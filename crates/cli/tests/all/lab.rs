@@ -1,0 +1,210 @@
+//! `watchfire lab` with the real program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const TEXT: &str = r#"
+name = "a small experiment"
+repeat = 2
+
+[clusters.c]
+groups = [
+  { name = "source" },
+  { name = "peers", count = 3 },
+]
+
+[scenarios.s]
+objects.file = { random = "2MiB" }
+seed = { source = "file" }
+fetch = { peers = "file" }
+time_max = "60s"
+"#;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("watchfire-lab-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("one.toml"), TEXT).unwrap();
+        Folder(path)
+    }
+
+    fn lab(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+        command.arg("lab").args(arguments).current_dir(&self.0).stdin(Stdio::null());
+        command.env("XDG_CACHE_HOME", self.0.join("cache"));
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.lab(arguments).output().unwrap()
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.0.join(name)).unwrap()).unwrap()
+    }
+
+    /// The folders of runs that exist now.
+    fn runs(&self) -> usize {
+        fs::read_dir(self.0.join("cache/watchfire/lab/runs")).map_or(0, Iterator::count)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_file_is_checked_and_an_error_names_its_line() {
+    let folder = Folder::new("check");
+    let output = folder.output(&["check", "one.toml"]);
+    assert!(text(&output.stdout).contains("c, s: 4 nodes, 3 of them fetch"), "{output:?}");
+
+    fs::write(folder.0.join("bad.toml"), TEXT.replace("count = 3", "count = 0")).unwrap();
+    let output = folder.output(&["check", "bad.toml"]);
+    let error = text(&output.stderr);
+    assert!(!output.status.success() && error.contains("bad.toml:8: count: "), "{error}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_in_the_simulator() {
+    let folder = Folder::new("simulated");
+    for file in ["first.json", "second.json"] {
+        let output = folder.output(&["run", "one.toml", "--seed", "7", "--json", file]);
+        assert!(output.status.success(), "{output:?}");
+    }
+    let read = |name: &str| fs::read(folder.0.join(name)).unwrap();
+    assert_eq!(read("first.json"), read("second.json"));
+    assert_eq!(folder.json("first.json")["runs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn every_process_gets_the_object_and_nothing_is_left_behind() {
+    let folder = Folder::new("processes");
+    let output = folder.output(&[
+        "run",
+        "one.toml",
+        "--driver",
+        "processes",
+        "--repeat",
+        "1",
+        "--json",
+        "out.json",
+        "--report",
+        "out.html",
+        "--csv",
+        "out.csv",
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let run = &folder.json("out.json")["runs"][0];
+    let nodes = run["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 4);
+    for node in &nodes[1..] {
+        assert!(node["finished_at"].as_f64().unwrap() > 0.0, "{node}");
+        assert!(node["received_bytes"].as_u64().unwrap() >= 2 << 20, "{node}");
+        assert!(node["peak_memory_bytes"].as_u64().unwrap() > 1 << 20, "{node}");
+    }
+    let sent: u64 =
+        run["transfers"].as_array().unwrap().iter().map(|one| one["bytes"].as_u64().unwrap()).sum();
+    assert!(sent >= 3 * (2 << 20), "each peer received the object from someone: {sent}");
+    assert!(fs::read_to_string(folder.0.join("out.html")).unwrap().contains("a small experiment"));
+    assert_eq!(fs::read_to_string(folder.0.join("out.csv")).unwrap().lines().count(), 5);
+    assert_eq!(folder.runs(), 0);
+}
+
+#[test]
+fn a_node_that_fails_is_in_the_results_and_the_others_go_on() {
+    let folder = Folder::new("fails");
+    let program = folder.0.join("ends-at-once");
+    fs::write(&program, "#!/bin/sh\necho no thanks >&2\nexit 7\n").unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&program, executable).unwrap();
+    let text_with = TEXT.replace(
+        "count = 3 }",
+        "count = 2 },\n { name = \"broken\", labels = [\"peers\"], peer = \"broken\" }",
+    ) + "[peers.broken]\nbuild = { path = \"ends-at-once\" }\n";
+    fs::write(folder.0.join("one.toml"), text_with).unwrap();
+    let output = folder.output(&[
+        "run",
+        "one.toml",
+        "--driver",
+        "processes",
+        "--repeat",
+        "1",
+        "--json",
+        "out.json",
+    ]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let error = text(&output.stderr);
+    assert!(error.contains("broken: ends-at-once ended with exit status: 7: no thanks"), "{error}");
+    let run = &folder.json("out.json")["runs"][0];
+    let finished =
+        run["nodes"].as_array().unwrap().iter().filter(|node| !node["finished_at"].is_null());
+    assert_eq!(finished.count(), 2);
+}
+
+#[test]
+fn a_program_is_as_good_as_itself() {
+    let folder = Folder::new("compare");
+    let program = env!("CARGO_BIN_EXE_watchfire");
+    let sides = format!("{program}..{program}");
+    let output = folder.output(&["compare", &sides, "one.toml", "--json", "out.json"]);
+    assert!(output.status.success(), "{output:?}");
+    let figures = folder.json("out.json")["comparison"]["figures"].clone();
+    let figures = figures.as_array().unwrap();
+    assert!(figures.len() > 5 && figures.iter().all(|one| one["verdict"] == "within_noise"));
+}
+
+#[test]
+fn a_killed_lab_leaves_nothing_after_the_next_command() {
+    let folder = Folder::new("killed");
+    // The third node never gets the object: nobody has it any more.
+    let slow = TEXT.replace(
+        "time_max",
+        "faults = [{ at = \"0s\", nodes = \"source\", kill = true }]\ntime_max",
+    );
+    fs::write(folder.0.join("one.toml"), slow).unwrap();
+    let mut lab = folder.lab(&["run", "one.toml", "--driver", "processes"]);
+    let mut lab = lab.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let is_running = |folder: &Folder| marked(&folder.0) >= 3;
+    wait_until("the nodes run", || is_running(&folder));
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    assert!(folder.runs() == 1 && marked(&folder.0) > 0, "a killed lab cannot clean up");
+
+    let output = folder.output(&["check", "one.toml"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(folder.runs(), 0);
+    wait_until("the nodes have ended", || marked(&folder.0) == 0);
+}
+
+/// The processes whose working folder is inside this folder, except those that have ended.
+fn marked(folder: &Path) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let inside = processes.filter(|process| {
+        fs::read_link(process.path().join("cwd"))
+            .is_ok_and(|cwd| cwd.starts_with(folder.join("cache")))
+    });
+    inside.count()
+}
+
+#[track_caller]
+fn wait_until(name: &str, mut is_done: impl FnMut() -> bool) {
+    let started_at = Instant::now();
+    while !is_done() {
+        assert!(started_at.elapsed() < Duration::from_secs(60), "{name}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
