@@ -155,6 +155,56 @@ fn a_node_that_fails_is_in_the_results_and_the_others_go_on() {
     assert_eq!(finished.count(), 2);
 }
 
+/// A peer of a few lines: it shares by the path of a file, and fetches by copying it.
+#[test]
+fn any_program_that_writes_events_can_be_a_peer() {
+    let folder = Folder::new("program");
+    let seed = "#!/bin/sh
+path=$(echo \"$LAB_PATHS\" | tr -d '[]\"')
+echo '{\"event\":\"shared\",\"cid\":\"'$path'\",\"address\":\"here\"}'
+trap 'echo {\\\"event\\\":\\\"stopped\\\",\\\"sent_bytes\\\":7}; exit 0' TERM
+while :; do sleep 0.05; done
+";
+    let fetch = "#!/bin/sh
+[ \"$LAB_PEERS\" = '[\"here\"]' ] || exit 9
+cp \"$(echo \"$LAB_NAMES\" | tr -d '[]\"')\" copy
+echo '{\"event\":\"progress\",\"bytes\":'$(stat -c %s copy)'}'
+echo '{\"event\":\"held\"}'
+exec sleep 600
+";
+    fs::write(folder.0.join("seed.sh"), seed).unwrap();
+    fs::write(folder.0.join("fetch.sh"), fetch).unwrap();
+    let at = folder.0.display();
+    let peers = format!(
+        "[peers.script]\nimplementation = \"program\"\n\
+         settings = {{ seed = \"sh {at}/seed.sh\", fetch = \"sh {at}/fetch.sh\" }}\n\
+         [[trials]]\ncluster = \"c\"\nscenario = \"s\"\npeer = \"script\"\n"
+    );
+    fs::write(folder.0.join("one.toml"), format!("{TEXT}{peers}")).unwrap();
+    let output = folder.output(&[
+        "run",
+        "one.toml",
+        "--driver",
+        "processes",
+        "--repeat",
+        "1",
+        "--json",
+        "out.json",
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    let nodes = folder.json("out.json")["runs"][0]["nodes"].clone();
+    assert_eq!(nodes[0]["content_sent_bytes"], 7);
+    assert!(
+        nodes[1]["first_byte_at"].is_number() && nodes[3]["finished_at"].is_number(),
+        "{nodes}"
+    );
+
+    fs::write(folder.0.join("fetch.sh"), "echo hello\nsleep 600\n").unwrap();
+    let output = folder.output(&["run", "one.toml", "--driver", "processes", "--repeat", "1"]);
+    let error = text(&output.stderr);
+    assert!(error.contains("peers-1: the answer of sh is unexpected: hello"), "{error}");
+}
+
 #[test]
 fn a_program_is_as_good_as_itself() {
     let folder = Folder::new("compare");

@@ -64,6 +64,8 @@ pub enum Implementation {
     Kubo,
     /// nginx at the nodes that hold an object, curl at the others.
     Http,
+    /// Any program, by the commands in its settings.
+    Program,
     /// `watchfire serve`, for scenarios with a load.
     Server,
     /// Bitswap 1.1, before HAVE. Only the simulated driver has it.

@@ -161,6 +161,7 @@ fn strategy(plan: &TrialPlan) -> Result<Strategy, String> {
         Implementation::Kubo => Ok(Strategy::Boxo),
         Implementation::GoBitswap => Ok(Strategy::GoBitswap),
         Implementation::Http => Err("it has no HTTP".to_owned()),
+        Implementation::Program => Err("it has no other programs".to_owned()),
         Implementation::Server => Err("it has no servers".to_owned()),
     }
 }

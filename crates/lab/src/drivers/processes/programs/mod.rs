@@ -1,7 +1,9 @@
 //! The programs that nodes run, each behind the same contract.
 
+mod events;
 mod http;
 mod kubo;
+mod other;
 mod server;
 mod watchfire;
 
@@ -130,6 +132,7 @@ pub fn program(peer: &Peer, watchfire: &Path) -> Result<Box<dyn Program>, String
             Ok(Box::new(kubo::Kubo::new(path, &peer.settings)?))
         }
         (Implementation::Http, _) => Ok(Box::new(http::Http::new(&peer.settings)?)),
+        (Implementation::Program, _) => Ok(Box::new(other::Other::new(&peer.settings)?)),
         (Implementation::GoBitswap, _) => {
             Err("Bitswap 1.1 exists only in the simulator".to_owned())
         }

@@ -6,13 +6,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{
-    Content, Node, NodeError, Program, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals,
-    Usage, check_settings,
-};
+use super::events::{EventNode, events};
+use super::{Content, Node, NodeError, Program, Site, Ticket, check_settings};
 use crate::drivers::processes::process::Process;
 
 const PORT: u16 = 4001;
@@ -20,8 +17,6 @@ const PORT: u16 = 4001;
 const STORE_TIMEOUT: Duration = Duration::from_secs(600);
 /// The folder of a node's blocks.
 const STORE: &str = "store";
-/// Bytes that a node hashes per second at least, before it shares them.
-const HASH_RATE: u64 = 20 << 20;
 
 pub struct Watchfire {
     program: PathBuf,
@@ -71,9 +66,7 @@ impl Watchfire {
         command.arg(name).args(["--json", "--listen", &self.transport.address(site)]);
         command
     }
-}
 
-impl Watchfire {
     /// Runs a command to its end, and returns the events that it wrote.
     fn run_to_end(
         &self,
@@ -94,20 +87,8 @@ impl Program for Watchfire {
         if let Some(profile) = &self.profile {
             command.args(["--profile", profile]);
         }
-        let bytes: u64 = contents.iter().map(|content| content.bytes).sum();
-        let timeout = START_TIMEOUT + Duration::from_secs(bytes / HASH_RATE);
-        let mut process = Process::start(site, command, "share")?;
-        let mut tickets: Vec<Ticket> = Vec::new();
-        process.wait_until(timeout, |process| {
-            for event in events(process)?.iter().filter(|event| event["event"] == "shared") {
-                let name = event["cid"].as_str().unwrap_or_default().to_owned();
-                let bytes = contents.get(tickets.len()).map_or(0, |content| content.bytes);
-                tickets.push(Ticket { object: tickets.len(), name, bytes });
-            }
-            Ok((tickets.len() == contents.len()).then_some(()))
-        })?;
-        let peer = Peer::new(site, self.transport);
-        Ok(Box::new(Peer { process: Some(process), tickets, ..peer }))
+        let address = Some(self.transport.address(site));
+        Ok(Box::new(EventNode::sharing(site, command, contents, address)?))
     }
 
     fn store(&self, site: &Site, contents: &[Content]) -> Result<Vec<Ticket>, NodeError> {
@@ -142,169 +123,25 @@ impl Program for Watchfire {
         stored: &[Ticket],
     ) -> Result<Box<dyn Node>, NodeError> {
         let mut command = self.command(site, if self.ends_when_done { "get" } else { "hold" });
-        let (names, bytes): (Vec<_>, Vec<_>) =
-            tickets.iter().map(|ticket| (&ticket.name, ticket.bytes)).unzip();
         // `hold` takes one link after another: what is stored is held immediately.
-        command.args(stored.iter().map(|ticket| &ticket.name)).args(names);
+        command.args(stored.iter().chain(tickets).map(|ticket| &ticket.name));
         match self.ends_when_done {
             true => command.arg("--output").arg(site.folder.join("copy")),
             false => command.arg("--store").arg(site.folder.join(STORE)),
         };
-        Ok(Box::new(Peer {
-            command: Some(command),
-            awaited: stored.len() + tickets.len(),
-            total_bytes: bytes.iter().sum(),
-            ends_when_done: self.ends_when_done,
-            ..Peer::new(site, self.transport)
-        }))
-    }
-}
-
-/// A `share`, a `hold` or a `get`.
-struct Peer {
-    site: Site,
-    transport: Transport,
-    /// The command that fetches, until it runs.
-    command: Option<Command>,
-    process: Option<Process>,
-    tickets: Vec<Ticket>,
-    /// Objects that it fetches.
-    awaited: usize,
-    finished: usize,
-    total_bytes: u64,
-    /// Bytes of the object that it fetches now, and of those before.
-    bytes: u64,
-    bytes_before: u64,
-    ends_when_done: bool,
-    totals: Totals,
-}
-
-impl Peer {
-    fn new(site: &Site, transport: Transport) -> Self {
-        Peer {
-            site: site.clone(),
-            transport,
-            command: None,
-            process: None,
-            tickets: Vec::new(),
-            awaited: 0,
-            finished: 0,
-            total_bytes: 0,
-            bytes: 0,
-            bytes_before: 0,
-            ends_when_done: false,
-            totals: Totals::default(),
-        }
-    }
-
-    fn read_events(&mut self) -> Result<(), NodeError> {
-        let Some(process) = &mut self.process else { return Ok(()) };
-        for event in events(process)? {
-            match event["event"].as_str() {
-                Some("progress") => self.bytes = event["bytes"].as_u64().unwrap_or(0),
-                Some("held") => self.finish_one(),
-                Some("got") => {
-                    self.finish_one();
-                    self.totals = totals(&event);
-                }
-                Some("stopped") => self.totals = totals(&event),
-                _ => {}
+        let address = Some(self.transport.address(site));
+        let dial = |command: &mut Command, peers: &[String]| {
+            for peer in peers {
+                command.args(["--peer", peer]);
             }
-        }
-        Ok(())
-    }
-
-    fn finish_one(&mut self) {
-        self.finished += 1;
-        self.bytes_before += std::mem::take(&mut self.bytes);
-    }
-}
-
-impl Node for Peer {
-    fn tickets(&self) -> &[Ticket] {
-        &self.tickets
-    }
-
-    fn address(&self) -> Option<String> {
-        Some(self.transport.address(&self.site))
-    }
-
-    fn fetch(&mut self, dials: &[String]) -> Result<(), NodeError> {
-        let Some(mut command) = self.command.take() else { return Ok(()) };
-        for peer in dials {
-            command.args(["--peer", peer]);
-        }
-        self.process = Some(Process::start(&self.site, command, "fetch")?);
-        Ok(())
-    }
-
-    fn poll(&mut self) -> Result<Status, NodeError> {
-        self.read_events()?;
-        let has_all = self.finished == self.awaited;
-        if let Some(process) = &mut self.process
-            && let Some(status) = process.has_ended()?
-            && !(self.ends_when_done && status.success())
-        {
-            return Err(process.ended_with(status));
-        }
-        let bytes = if has_all { self.total_bytes } else { self.bytes_before + self.bytes };
-        Ok(Status { bytes, has_all })
-    }
-
-    fn usage(&mut self) -> Usage {
-        let Some(process) = &mut self.process else { return Usage::default() };
-        process.measure();
-        Usage { cpu: process.cpu(), peak_memory: process.peak_memory() }
-    }
-
-    fn kill(&mut self) {
-        if let Some(process) = &mut self.process {
-            process.kill();
-        }
-    }
-
-    fn end(&mut self) -> Result<Totals, NodeError> {
-        if let Some(process) = &mut self.process {
-            process.stop(Signal::TERM, STOP_TIMEOUT)?;
-        }
-        self.read_events()?;
-        Ok(std::mem::take(&mut self.totals))
-    }
-}
-
-/// The events that a process wrote since the last call.
-fn events(process: &mut Process) -> Result<Vec<Value>, NodeError> {
-    let program = process.program().to_owned();
-    let event = |line: String| {
-        serde_json::from_str(&line)
-            .map_err(|_| NodeError::Unexpected { program: program.clone(), problem: line })
-    };
-    process.lines()?.into_iter().map(event).collect()
-}
-
-/// The totals in the last event of a process.
-fn totals(event: &Value) -> Totals {
-    let exchange = &event["exchange"];
-    let number = |value: &Value| value.as_u64();
-    let with = exchange["with"].as_array().into_iter().flatten().filter_map(|one| {
-        let peer = one["peer"].as_str()?.to_owned();
-        Some((peer, one["sent_bytes"].as_u64()?, one["received_bytes"].as_u64()?))
-    });
-    Totals {
-        content_sent_bytes: number(&event["sent_bytes"]),
-        sent_bytes: number(&exchange["sent_bytes"]),
-        received_bytes: number(&exchange["received_bytes"]),
-        duplicate_bytes: number(&exchange["duplicate_bytes"]),
-        messages: number(&exchange["received_messages"]),
-        identity: exchange["peer"].as_str().map(str::to_owned),
-        with: with.collect(),
+        };
+        let node = EventNode::fetching(site, command, dial, tickets, stored, address);
+        Ok(Box::new(node.ending_when_done(self.ends_when_done)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -316,17 +153,5 @@ mod tests {
         assert_eq!(new("command", "get"), "");
         assert!(new("command", "fetch").contains("known: hold, get"));
         assert!(new("comand", "get").contains("unknown setting \"comand\""));
-    }
-
-    #[test]
-    fn totals_are_read_from_the_last_event() {
-        let exchange = json!({
-            "sent_bytes": 10, "received_bytes": 20, "received_messages": 3, "duplicate_bytes": 0,
-            "with": [{ "peer": "12D3", "sent_bytes": 8, "received_bytes": 9 }],
-        });
-        let totals = totals(&json!({ "event": "stopped", "sent_bytes": 8, "exchange": exchange }));
-        assert_eq!((totals.content_sent_bytes, totals.sent_bytes), (Some(8), Some(10)));
-        assert_eq!((totals.received_bytes, totals.messages), (Some(20), Some(3)));
-        assert_eq!(totals.with, [("12D3".to_owned(), 8, 9)]);
     }
 }

@@ -1,0 +1,224 @@
+//! Nodes whose program writes events: a JSON object on each line of its output, as `watchfire share`,
+//! `hold` and `get` do with `--json`.
+
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{
+    Content, Node, NodeError, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals, Usage,
+};
+use crate::drivers::processes::process::Process;
+
+/// Bytes that a node hashes per second at least, before it shares them.
+const HASH_RATE: u64 = 20 << 20;
+
+/// Tells a command which nodes to dial.
+pub type Dial = fn(&mut Command, &[String]);
+
+/// A node whose program writes events.
+pub struct EventNode {
+    site: Site,
+    /// The address that others dial.
+    address: Option<String>,
+    /// The command that fetches, until it runs, and how it is told which nodes to dial.
+    fetching: Option<(Command, Dial)>,
+    process: Option<Process>,
+    tickets: Vec<Ticket>,
+    /// Objects that it fetches.
+    awaited: usize,
+    finished: usize,
+    total_bytes: u64,
+    /// Bytes of the object that it fetches now, and of those before.
+    bytes: u64,
+    bytes_before: u64,
+    ends_when_done: bool,
+    totals: Totals,
+}
+
+impl EventNode {
+    /// Starts a command that shares contents, and waits until it has named each.
+    pub fn sharing(
+        site: &Site,
+        command: Command,
+        contents: &[Content],
+        address: Option<String>,
+    ) -> Result<EventNode, NodeError> {
+        let bytes: u64 = contents.iter().map(|content| content.bytes).sum();
+        let timeout = START_TIMEOUT + Duration::from_secs(bytes / HASH_RATE);
+        let mut process = Process::start(site, command, "share")?;
+        let (mut tickets, mut told) = (Vec::new(), None);
+        process.wait_until(timeout, |process| {
+            for event in events(process)?.iter().filter(|event| event["event"] == "shared") {
+                let name = event["cid"].as_str().unwrap_or_default().to_owned();
+                let bytes = contents.get(tickets.len()).map_or(0, |content| content.bytes);
+                tickets.push(Ticket { object: tickets.len(), name, bytes });
+                told = event["address"].as_str().map(str::to_owned).or(told.take());
+            }
+            Ok((tickets.len() == contents.len()).then_some(()))
+        })?;
+        let address = address.or(told);
+        Ok(EventNode { process: Some(process), tickets, ..EventNode::new(site, address) })
+    }
+
+    /// A node that will fetch tickets with a command, beside content that it has stored.
+    pub fn fetching(
+        site: &Site,
+        command: Command,
+        dial: Dial,
+        wanted: &[Ticket],
+        stored: &[Ticket],
+        address: Option<String>,
+    ) -> EventNode {
+        EventNode {
+            fetching: Some((command, dial)),
+            awaited: stored.len() + wanted.len(),
+            total_bytes: wanted.iter().map(|ticket| ticket.bytes).sum(),
+            ..EventNode::new(site, address)
+        }
+    }
+
+    /// The program ends when it has its content, and that is no failure.
+    pub fn ending_when_done(self, ends_when_done: bool) -> EventNode {
+        EventNode { ends_when_done, ..self }
+    }
+
+    fn new(site: &Site, address: Option<String>) -> Self {
+        EventNode {
+            site: site.clone(),
+            address,
+            fetching: None,
+            process: None,
+            tickets: Vec::new(),
+            awaited: 0,
+            finished: 0,
+            total_bytes: 0,
+            bytes: 0,
+            bytes_before: 0,
+            ends_when_done: false,
+            totals: Totals::default(),
+        }
+    }
+
+    fn read_events(&mut self) -> Result<(), NodeError> {
+        let Some(process) = &mut self.process else { return Ok(()) };
+        for event in events(process)? {
+            match event["event"].as_str() {
+                Some("progress") => self.bytes = event["bytes"].as_u64().unwrap_or(0),
+                Some("held") => self.finish_one(),
+                Some("got") => {
+                    self.finish_one();
+                    self.totals = totals(&event);
+                }
+                Some("stopped") => self.totals = totals(&event),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_one(&mut self) {
+        self.finished += 1;
+        self.bytes_before += std::mem::take(&mut self.bytes);
+    }
+}
+
+impl Node for EventNode {
+    fn tickets(&self) -> &[Ticket] {
+        &self.tickets
+    }
+
+    fn address(&self) -> Option<String> {
+        self.address.clone()
+    }
+
+    fn fetch(&mut self, dials: &[String]) -> Result<(), NodeError> {
+        let Some((mut command, dial)) = self.fetching.take() else { return Ok(()) };
+        dial(&mut command, dials);
+        self.process = Some(Process::start(&self.site, command, "fetch")?);
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Status, NodeError> {
+        self.read_events()?;
+        let has_all = self.finished == self.awaited;
+        if let Some(process) = &mut self.process
+            && let Some(status) = process.has_ended()?
+            && !(self.ends_when_done && status.success())
+        {
+            return Err(process.ended_with(status));
+        }
+        let bytes = if has_all { self.total_bytes } else { self.bytes_before + self.bytes };
+        Ok(Status { bytes, has_all })
+    }
+
+    fn usage(&mut self) -> Usage {
+        let Some(process) = &mut self.process else { return Usage::default() };
+        process.measure();
+        Usage { cpu: process.cpu(), peak_memory: process.peak_memory() }
+    }
+
+    fn kill(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.kill();
+        }
+    }
+
+    fn end(&mut self) -> Result<Totals, NodeError> {
+        if let Some(process) = &mut self.process {
+            process.stop(Signal::TERM, STOP_TIMEOUT)?;
+        }
+        self.read_events()?;
+        Ok(std::mem::take(&mut self.totals))
+    }
+}
+
+/// The events that a process wrote since the last call.
+pub fn events(process: &mut Process) -> Result<Vec<Value>, NodeError> {
+    let program = process.program().to_owned();
+    let event = |line: String| {
+        serde_json::from_str(&line)
+            .map_err(|_| NodeError::Unexpected { program: program.clone(), problem: line })
+    };
+    process.lines()?.into_iter().map(event).collect()
+}
+
+/// The totals in the last event of a process.
+fn totals(event: &Value) -> Totals {
+    let exchange = &event["exchange"];
+    let number = |value: &Value| value.as_u64();
+    let with = exchange["with"].as_array().into_iter().flatten().filter_map(|one| {
+        let peer = one["peer"].as_str()?.to_owned();
+        Some((peer, one["sent_bytes"].as_u64()?, one["received_bytes"].as_u64()?))
+    });
+    Totals {
+        content_sent_bytes: number(&event["sent_bytes"]),
+        sent_bytes: number(&exchange["sent_bytes"]),
+        received_bytes: number(&exchange["received_bytes"]),
+        duplicate_bytes: number(&exchange["duplicate_bytes"]),
+        messages: number(&exchange["received_messages"]),
+        identity: exchange["peer"].as_str().map(str::to_owned),
+        with: with.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn totals_are_read_from_the_last_event() {
+        let exchange = json!({
+            "sent_bytes": 10, "received_bytes": 20, "received_messages": 3, "duplicate_bytes": 0,
+            "with": [{ "peer": "12D3", "sent_bytes": 8, "received_bytes": 9 }],
+        });
+        let totals = totals(&json!({ "event": "stopped", "sent_bytes": 8, "exchange": exchange }));
+        assert_eq!((totals.content_sent_bytes, totals.sent_bytes), (Some(8), Some(10)));
+        assert_eq!((totals.received_bytes, totals.messages), (Some(20), Some(3)));
+        assert_eq!(totals.with, [("12D3".to_owned(), 8, 9)]);
+    }
+}
