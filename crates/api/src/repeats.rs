@@ -86,7 +86,7 @@ impl Repeats {
         let RepeatLimits { period, keys_max, bytes_max } = self.limits;
         if self.answers.len() >= keys_max || self.bytes >= bytes_max {
             let message = "too many requests with an Idempotency-Key within \
-                 api.idempotency_period; try again later";
+                 five minutes; try again later";
             return Err(CallError::new(Code::TooMany, message));
         }
         let body = run()?.to_string();

@@ -34,7 +34,8 @@ section! {
             "The request gets 429: \"too_many\". Each process counts for itself.";
         /// How long the answer to a request with an Idempotency-Key is kept. A repeat within this
         /// time gets that answer, and publishes nothing.
-        #[serde(with = "humantime_serde")]
+        #[serde(skip)]
+        #[doc(hidden)]
         idempotency_period: Duration = Duration::from_secs(300);
         /// Answers that one process keeps for requests with an Idempotency-Key.
         #[serde(skip)]
