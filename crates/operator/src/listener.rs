@@ -42,9 +42,9 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 #[non_exhaustive]
 pub enum AdminError {
     #[error(
-        "cannot listen on {address} of admin.listen: {source}; choose another address, or set admin.listen to [] for no metrics and admin calls"
+        "cannot listen on {address} of admin.listen: {cause}; choose another address, or set admin.listen to [] for no metrics and admin calls"
     )]
-    Listen { address: SocketAddr, source: io::Error },
+    Listen { address: SocketAddr, cause: io::Error },
     #[error(
         "cannot listen on {address} of admin.listen: other machines can reach it and there is no admin.token; set a token of at least {TOKEN_BYTES_MIN} bytes, or listen on a loopback address such as 127.0.0.1:{}",
         address.port()
@@ -54,7 +54,13 @@ pub enum AdminError {
     ShortToken,
     /// An inherited descriptor, a thread or an event loop.
     #[error("cannot start the admin listener: {0}")]
-    System(#[from] io::Error),
+    System(io::Error),
+}
+
+impl From<io::Error> for AdminError {
+    fn from(cause: io::Error) -> Self {
+        AdminError::System(cause)
+    }
 }
 
 /// Checks the settings without opening anything.
@@ -90,7 +96,7 @@ pub(crate) fn open_listeners(
                      API on it. Set admin.listen to another address, or to [] for none"
                 );
             }
-            Err(source) => return Err(AdminError::Listen { address, source }),
+            Err(cause) => return Err(AdminError::Listen { address, cause }),
         }
     }
     Ok(listeners)

@@ -37,9 +37,9 @@ pub enum PagesError {
     #[error(transparent)]
     Stun(#[from] StunError),
     #[error("p2p: {0}")]
-    Gateway(#[from] GatewayError),
+    Gateway(GatewayError),
     #[error("pages.deny_file: {0}")]
-    DenyFile(#[from] DenyFileError),
+    DenyFile(DenyFileError),
     /// `pages.report` is not an address that a browser can open.
     #[error("cannot use pages.report {report:?}: it must begin with https://, http:// or mailto:")]
     Report { report: String },
@@ -94,9 +94,9 @@ fn check(settings: &Settings) -> Result<String, PagesError> {
     let pages: PageSettings = settings.section();
     check_report(&pages)?;
     stun::announced(&stun)?;
-    DenyList::open(&pages.deny_file)?;
+    DenyList::open(&pages.deny_file).map_err(PagesError::DenyFile)?;
     SiteHosts::new(&settings.section())?;
-    gateway::check(&settings.section())?;
+    gateway::check(&settings.section()).map_err(PagesError::Gateway)?;
     Ok(stun::describe(&stun, &settings.server.listen))
 }
 
@@ -115,10 +115,11 @@ fn build(foundation: &Foundation<'_>) -> Result<Vec<Arc<dyn Part>>, PagesError> 
     let p2p: P2pSettings = settings.section();
     let page_settings: PageSettings = settings.section();
     check_report(&page_settings)?;
-    gateway::check_addresses(&p2p)?;
+    gateway::check_addresses(&p2p).map_err(PagesError::Gateway)?;
     let sites = Arc::new(SiteHosts::new(&settings.section())?);
     let announced = stun::announced(&settings.section())?;
-    let deny_list = Arc::new(DenyList::open(&page_settings.deny_file)?);
+    let deny_list = DenyList::open(&page_settings.deny_file).map_err(PagesError::DenyFile)?;
+    let deny_list = Arc::new(deny_list);
     // One of several processes has the gateway; the others send it the state of their pages. So
     // do the processes of machines without one: another machine may have it.
     let has_gateway = p2p.is_on();
@@ -280,7 +281,7 @@ impl PageServices {
         let deny_watch =
             DenyListWatcher::start(&self.deny_calls.deny_list, move || pages.end_denied());
         Ok(RunningPages {
-            gateway: gateway.transpose()?,
+            gateway: gateway.transpose().map_err(PagesError::Gateway)?,
             _stun: stun,
             _deny_watch: deny_watch.map_err(PagesError::Thread)?,
         })

@@ -33,7 +33,10 @@ impl Server {
         settings.server.listen.clear();
         let socket_path = settings.socket.mount.clone();
         self.set_settings(settings);
-        Ok(EmbeddedServer { server: self.start_as(ProcessRole::alone()?)?, socket_path })
+        Ok(EmbeddedServer {
+            server: self.start_as(ProcessRole::alone().map_err(StartError::NoRandomness)?)?,
+            socket_path,
+        })
     }
 }
 

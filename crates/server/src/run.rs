@@ -123,7 +123,7 @@ impl Server {
         let mut loops = server.loop_watch();
         let end = tokio::select! {
             () = restarts.until_end(stop, || loops.stalled().is_empty()) => Ok(()),
-            panic = server.panicked() => Err(panic.into()),
+            panic = server.panicked() => Err(RunError::EventLoop(panic)),
             error = machines::place_lost(&mut machine) => {
                 tracing::error!(%error, "this machine stops");
                 Err(error.into())

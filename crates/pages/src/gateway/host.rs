@@ -47,7 +47,7 @@ pub enum GatewayError {
     #[error(transparent)]
     SwarmKey(#[from] SwarmKeyError),
     #[error("cannot start a thread: {0}")]
-    Thread(#[from] io::Error),
+    Thread(io::Error),
 }
 
 /// A running gateway, which stops when it is dropped.
@@ -89,9 +89,10 @@ impl Gateway {
         let thread = thread::Builder::new().name("gateway".to_owned()).spawn(move || {
             match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime.block_on(start.run(opened, stopped, &ready, retries)),
-                Err(error) => drop(ready.send(Err(error.into()))),
+                Err(error) => drop(ready.send(Err(GatewayError::Thread(error)))),
             }
-        })?;
+        });
+        let thread = thread.map_err(GatewayError::Thread)?;
         let addresses =
             is_ready.recv().unwrap_or(Err(watchfire_p2p::StartError::Stopped.into()))?;
         Ok(Gateway { stop: Some(stop), thread: Some(thread), addresses })

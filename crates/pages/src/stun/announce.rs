@@ -20,7 +20,7 @@ pub enum StunError {
     )]
     Announce { announce: String },
     #[error("stun.listen: {0}")]
-    Listen(#[from] StartError),
+    Listen(StartError),
 }
 
 /// The counters of the responder; empty while nothing answers.
@@ -138,7 +138,7 @@ pub(crate) fn open(
             let announced = announced.or_else(derived);
             Ok(announced.map(|announced| (responder, announced)))
         }
-        Err(error) if is_configured => Err(error.into()),
+        Err(error) if is_configured => Err(StunError::Listen(error)),
         Err(error) => {
             tracing::warn!(%error, "cannot answer STUN; browsers behind different routers use the relay");
             Ok(None)

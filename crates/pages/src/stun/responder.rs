@@ -32,10 +32,16 @@ pub struct Responder {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot answer STUN on {address}: {source}")]
-    Address { address: SocketAddr, source: io::Error },
+    #[error("cannot answer STUN on {address}: {cause}")]
+    Address { address: SocketAddr, cause: io::Error },
     #[error("cannot answer STUN: {0}")]
-    System(#[from] io::Error),
+    System(io::Error),
+}
+
+impl From<io::Error> for StartError {
+    fn from(cause: io::Error) -> Self {
+        StartError::System(cause)
+    }
 }
 
 impl fmt::Debug for Responder {
@@ -56,7 +62,7 @@ impl Responder {
         let mut sockets = Vec::new();
         let mut bound = Vec::new();
         for &address in addresses {
-            let failed = |source| StartError::Address { address, source };
+            let failed = |cause| StartError::Address { address, cause };
             let socket = match open(address, has_ipv4, is_shared) {
                 // A machine without IPv6 answers on the other addresses.
                 Err(error) if has_ipv4 && address.is_ipv6() && is_family_missing(&error) => {

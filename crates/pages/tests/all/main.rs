@@ -11,6 +11,7 @@ mod operator_view;
 mod pages;
 mod sites;
 mod sprites;
+mod start_errors;
 mod stun;
 
 use watchfire::{RunningServer, Server, Settings};

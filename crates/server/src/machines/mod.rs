@@ -22,15 +22,15 @@ pub enum ClusterError {
     /// The machine has no place in the cluster.
     #[cfg(feature = "cluster")]
     #[error("cluster: {0}")]
-    Join(#[from] watchfire_cluster::nats::JoinError),
+    Join(watchfire_cluster::nats::JoinError),
     /// NATS cannot be used.
     #[cfg(feature = "cluster")]
     #[error("cluster: {0}")]
-    Nats(#[from] watchfire_cluster::nats::NatsError),
+    Nats(watchfire_cluster::nats::NatsError),
     /// The program was built without the feature `cluster`.
     #[cfg(not(feature = "cluster"))]
     #[error("cluster: {0}")]
-    NotBuilt(#[from] crate::not_built::NotBuilt),
+    NotBuilt(crate::not_built::NotBuilt),
     /// `cluster.key` is too short.
     #[error("cannot use cluster.key: it must have at least {KEY_BYTES_MIN} bytes")]
     ShortKey,
@@ -83,7 +83,10 @@ pub(crate) fn check(settings: &ClusterSettings) -> Result<(), ClusterError> {
 
 #[cfg(not(feature = "cluster"))]
 fn not_built() -> ClusterError {
-    crate::not_built::NotBuilt { setting: "cluster.nats", feature: "cluster" }.into()
+    ClusterError::NotBuilt(crate::not_built::NotBuilt {
+        setting: "cluster.nats",
+        feature: "cluster",
+    })
 }
 
 /// Joins the cluster with the processes of this machine; `None` for a server of one machine.

@@ -30,7 +30,7 @@ pub(super) fn nats_settings(settings: &ClusterSettings) -> Result<NatsSettings, 
         prefix: settings.prefix.clone(),
         key: (!settings.key.is_empty()).then(|| settings.key.clone()),
     };
-    nats.check()?;
+    nats.check().map_err(ClusterError::Nats)?;
     Ok(nats)
 }
 
@@ -39,7 +39,8 @@ pub(super) async fn join(
     settings: &ClusterSettings,
     processes: u16,
 ) -> Result<Machine, ClusterError> {
-    let claimed = Claimed::join(&nats_settings(settings)?, processes, FORMAT).await?;
+    let claimed = Claimed::join(&nats_settings(settings)?, processes, FORMAT).await;
+    let claimed = claimed.map_err(ClusterError::Join)?;
     Ok(Machine {
         first: claimed.first(),
         secret: claimed.secret(),
@@ -67,7 +68,8 @@ pub(super) async fn link(
     bus: &Arc<LocalBus>,
 ) -> Result<Arc<dyn FarLinks>, ClusterError> {
     let process = Process { me, of_machine, cluster, format: FORMAT };
-    Ok(Arc::new(Links::start(nats_settings(settings)?, process, bus.clone()).await?))
+    let links = Links::start(nats_settings(settings)?, process, bus.clone()).await;
+    Ok(Arc::new(links.map_err(ClusterError::Nats)?))
 }
 
 impl FarLinks for Links {

@@ -57,7 +57,7 @@ pub enum RunError {
     Cluster(#[from] ClusterError),
     /// An event loop of this process panicked.
     #[error("the server has ended: {0}")]
-    EventLoop(#[from] LoopPanic),
+    EventLoop(LoopPanic),
     /// A call to the operating system failed.
     #[error(transparent)]
     System(#[from] io::Error),

@@ -211,7 +211,7 @@ async fn end(
             }
             Some(panic) => {
                 server.end_after_panic().await;
-                Err(panic.into())
+                Err(RunError::EventLoop(panic))
             }
         }
     };

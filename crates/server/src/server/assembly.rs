@@ -214,7 +214,7 @@ fn share(
         metrics,
         addresses,
         memory,
-        sessions: TokenKey::new(random_secret()?),
+        sessions: TokenKey::new(random_secret().map_err(StartError::NoRandomness)?),
         websocket_path: plan.websocket_path.clone(),
         longpoll_path: plan.longpoll_path.clone(),
         gates: parts.iter().filter_map(|part| part.clone().gate()).collect(),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use ::http::Uri;
 use ::http::uri::Authority;
-use watchfire_channels::handshake::{OriginPattern, OriginPatternError, OriginPolicy};
+use watchfire_channels::handshake::{OriginPattern, OriginPolicy};
 use watchfire_sockets::{ProxyProtocol, SocketLimits, SocketServerSettings};
 
 use super::start_error::StartError;
 use crate::machines;
-use crate::proxies::{NetworkError, TrustedProxies};
+use crate::proxies::TrustedProxies;
 use crate::settings::{ServerSettings, Settings};
 use crate::traces;
 
@@ -61,9 +61,10 @@ pub(super) fn check(settings: &Settings) -> Result<(), StartError> {
     if let Some(path) = settings.log.request_paths.iter().find(|path| !path.starts_with('/')) {
         return Err(StartError::RequestPath { path: path.clone() });
     }
-    settings.channels.check(settings.auth.is_on() || settings.hooks.connect)?;
+    let has_users = settings.auth.is_on() || settings.hooks.connect;
+    settings.channels.check(has_users).map_err(StartError::Rule)?;
     for rule in &settings.channels.rules {
-        rule.check_hooks(settings.hooks.is_on())?;
+        rule.check_hooks(settings.hooks.is_on()).map_err(StartError::Rule)?;
     }
     machines::check(&settings.cluster)?;
     traces::check(&settings.traces)?;
@@ -89,14 +90,14 @@ pub(super) fn public_host(url: &str) -> Result<Option<String>, StartError> {
     }
 }
 
-pub(super) fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternError> {
+pub(super) fn origins(entries: &[String]) -> Result<OriginPolicy, StartError> {
     match entries {
         [entry] if entry == "any" => Ok(OriginPolicy::Any),
         [entry] if entry == "same" => Ok(OriginPolicy::SameHost),
         entries => {
             let others = entries.iter().filter(|entry| *entry != "same");
             let patterns = others.map(|entry| entry.parse::<OriginPattern>());
-            let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
+            let patterns = patterns.collect::<Result<Vec<_>, _>>().map_err(StartError::Origin)?;
             Ok(match patterns.len() == entries.len() {
                 true => OriginPolicy::List(patterns),
                 false => OriginPolicy::SameHostOr(patterns),
@@ -105,10 +106,9 @@ pub(super) fn origins(entries: &[String]) -> Result<OriginPolicy, OriginPatternE
     }
 }
 
-pub(super) fn trusted_proxies(
-    server: &ServerSettings,
-) -> Result<Arc<TrustedProxies>, NetworkError> {
-    Ok(Arc::new(TrustedProxies::new(&server.trusted_proxies, server.proxy_header)?))
+pub(super) fn trusted_proxies(server: &ServerSettings) -> Result<Arc<TrustedProxies>, StartError> {
+    let proxies = TrustedProxies::new(&server.trusted_proxies, server.proxy_header);
+    proxies.map(Arc::new).map_err(StartError::Network)
 }
 
 /// The addresses at which proxies name clients with the PROXY protocol.

@@ -66,9 +66,9 @@ impl Server {
     /// Adds a channel for the topics of a pattern: an exact topic, or a prefix with one `*` at the
     /// end. The first pattern that matches a topic wins.
     pub fn channel(mut self, pattern: &str, channel: impl Channel) -> Self {
-        if let Err(source) = self.given.registry.add(pattern, channel) {
+        if let Err(cause) = self.given.registry.add(pattern, channel) {
             let pattern = pattern.to_owned();
-            self.fault.get_or_insert(StartError::Pattern { pattern, source });
+            self.fault.get_or_insert(StartError::Pattern { pattern, cause });
         }
         self
     }
@@ -149,7 +149,7 @@ impl Server {
     /// Opens the listeners and starts the shards, in this process only: see [`Server::run`].
     pub fn start(self) -> Result<RunningServer, StartError> {
         self.check_listen()?;
-        self.start_as(ProcessRole::alone()?)
+        self.start_as(ProcessRole::alone().map_err(StartError::NoRandomness)?)
     }
 
     /// Checks the settings and the files that they name, without starting anything. Returns what the

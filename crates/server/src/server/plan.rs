@@ -20,7 +20,7 @@ use crate::tls::{self, PreparedTls};
 /// Reads the keys of clients' tokens. `None`: the settings have no key.
 fn open_auth(settings: &AuthSettings) -> Result<Option<Arc<dyn Auth>>, StartError> {
     #[cfg(feature = "jwt")]
-    return Ok(watchfire_auth::open(settings)?);
+    return watchfire_auth::open(settings).map_err(StartError::Auth);
     #[cfg(not(feature = "jwt"))]
     match settings.is_on() {
         true => Err(StartError::NotBuilt(NotBuilt { setting: "auth", feature: "jwt" })),
@@ -31,11 +31,11 @@ fn open_auth(settings: &AuthSettings) -> Result<Option<Arc<dyn Auth>>, StartErro
 /// Reads the settings of the backend. `None`: there is none.
 fn open_hooks(settings: &HookSettings) -> Result<Option<Arc<dyn Hooks>>, StartError> {
     #[cfg(feature = "hooks")]
-    return Ok(watchfire_hooks::open(settings)?);
+    return watchfire_hooks::open(settings).map_err(StartError::Hooks);
     #[cfg(not(feature = "hooks"))]
     match (settings.is_on(), settings.connect) {
         (true, _) => Err(StartError::NotBuilt(NotBuilt { setting: "hooks", feature: "hooks" })),
-        (false, true) => Err(watchfire_hooks::HookError::NoBackend.into()),
+        (false, true) => Err(StartError::Hooks(watchfire_hooks::HookError::NoBackend)),
         (false, false) => Ok(None),
     }
 }
@@ -79,7 +79,7 @@ impl Plan {
             proxies,
             tls,
             sockets,
-            random_seed: getrandom::u64()?,
+            random_seed: getrandom::u64().map_err(StartError::NoRandomness)?,
             websocket_path: format!("{mount}/websocket"),
             longpoll_path: format!("{mount}/longpoll"),
         })

@@ -52,8 +52,10 @@ pub(super) fn start(
     let running = start_parts(&shared, &started)?;
     // One process orders certificates, like the gateway.
     let tls = tls.map(|tls| tls.start(sockets.local_addr(), is_first)).transpose()?;
-    let jwks = auth.as_ref().map(|auth| auth.start_fetching()).transpose()?.flatten();
-    let hooks = hooks.map(|hooks| HookThread::start(&hooks)).transpose()?;
+    let jwks = auth.as_ref().map(|auth| auth.start_fetching()).transpose();
+    let jwks = jwks.map_err(StartError::Auth)?.flatten();
+    let hooks =
+        hooks.map(|hooks| HookThread::start(&hooks)).transpose().map_err(StartError::Hooks)?;
     on_start.into_iter().for_each(|act| act(&shared.endpoint));
     Ok(RunningServer {
         running,

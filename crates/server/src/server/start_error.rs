@@ -16,6 +16,9 @@ use crate::tls::TlsStartError;
 use crate::traces::TracesError;
 
 /// Why a server cannot start.
+///
+/// Each error prints its cause, or returns it as its source, and never both: a program that prints an error
+/// with its sources repeats no text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -45,10 +48,10 @@ pub enum StartError {
     },
     /// An entry of `socket.check_origin` is not an origin.
     #[error("socket.check_origin: {0}")]
-    Origin(#[from] OriginPatternError),
+    Origin(OriginPatternError),
     /// An entry of `server.trusted_proxies` is not a network.
     #[error("server.trusted_proxies: {0}")]
-    Network(#[from] NetworkError),
+    Network(NetworkError),
     /// `server.public_url` is not a URL.
     #[error("cannot use server.public_url {url:?}: write an address such as https://example.org")]
     PublicUrl {
@@ -75,25 +78,25 @@ pub enum StartError {
         mount: String,
     },
     /// The topic pattern of a channel is invalid.
-    #[error("cannot register the channel {pattern:?}: {source}")]
+    #[error("cannot register the channel {pattern:?}: {cause}")]
     Pattern {
         /// The pattern.
         pattern: String,
         /// Why it is invalid.
-        source: PatternError,
+        cause: PatternError,
     },
     /// A rule of `channels.rules` is invalid.
     #[error("channels.rules: {0}")]
-    Rule(#[from] RuleError),
+    Rule(RuleError),
     /// A setting needs a feature of the crate that this program does not have.
     #[error(transparent)]
     NotBuilt(NotBuilt),
     /// The keys of clients' tokens cannot be used.
     #[error("auth: {0}")]
-    Auth(#[from] AuthError),
+    Auth(AuthError),
     /// The backend of hooks cannot be used.
     #[error("hooks: {0}")]
-    Hooks(#[from] HookError),
+    Hooks(HookError),
     /// Two features have the same name.
     #[error("cannot start with two features named {name:?}: give the server one of them")]
     FeatureTwice {
@@ -138,7 +141,7 @@ pub enum StartError {
     Thread(std::io::Error),
     /// The operating system returned no random bytes.
     #[error("cannot generate a key: the operating system returned no random bytes: {0}")]
-    NoRandomness(#[from] getrandom::Error),
+    NoRandomness(getrandom::Error),
 }
 
 impl StartError {

@@ -17,15 +17,18 @@ const UNREADABLE_MAX: usize = 10;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DenyFileError {
-    #[error("cannot use the deny-list: {source}")]
-    Unreadable {
-        #[from]
-        source: io::Error,
-    },
+    #[error("cannot use the deny-list: {cause}")]
+    Unreadable { cause: io::Error },
     #[error(
         "cannot read the deny-list: it has {bytes} bytes, and the most is {FILE_BYTES_MAX}; remove entries"
     )]
     TooLong { bytes: u64 },
+}
+
+impl From<io::Error> for DenyFileError {
+    fn from(cause: io::Error) -> Self {
+        DenyFileError::Unreadable { cause }
+    }
 }
 
 /// A file with one CID on each line.

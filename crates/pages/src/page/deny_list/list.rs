@@ -83,7 +83,7 @@ impl DenyList {
 
     fn change(&self, cid: &Cid, is_denied: bool) -> Result<bool, DenyFileError> {
         let file = self.file.as_ref().ok_or_else(|| DenyFileError::Unreadable {
-            source: io::Error::new(io::ErrorKind::NotFound, "pages.deny_file is not set"),
+            cause: io::Error::new(io::ErrorKind::NotFound, "pages.deny_file is not set"),
         })?;
         self.refresh()?;
         if self.holds(cid) == is_denied {

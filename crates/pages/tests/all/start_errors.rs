@@ -1,0 +1,62 @@
+//! The errors with which a server does not start.
+
+use std::error::Error;
+
+use watchfire::{ChannelRule, JoinRule, PublishRule, Server, Settings};
+use watchfire_operator::{AdminSettings, Operator};
+use watchfire_pages::{P2pSettings, PageSettings, Pages, SitesSettings, StunSettings};
+
+use crate::support::settings;
+
+/// The error and all its sources.
+fn chain(error: &dyn Error) -> Vec<String> {
+    let mut next = Some(error);
+    std::iter::from_fn(|| {
+        let error = next?;
+        next = error.source();
+        Some(error.to_string())
+    })
+    .collect()
+}
+
+/// A program prints an error with its sources: each text stands there once.
+#[test]
+fn an_error_prints_its_cause_or_returns_it_and_never_both() {
+    type Change = fn(&mut Settings);
+    let changes: [Change; 14] = [
+        |settings| settings.socket.check_origin = vec!["https://".into()],
+        |settings| settings.server.trusted_proxies = vec!["everyone".into()],
+        |settings| settings.server.public_url = "example.org".into(),
+        |settings| {
+            settings.channels.rules = vec![ChannelRule {
+                pattern: "a:*:b".into(),
+                join: JoinRule::Anyone,
+                publish: PublishRule::Server,
+                presence: false,
+                hooks: Vec::new(),
+                history: None,
+            }];
+        },
+        |settings| settings.auth.hs256_secret = "short".into(),
+        |settings| settings.auth.public_key_files = vec!["/nowhere/key.pem".into()],
+        |settings| settings.hooks.url = "http://localhost:99999/".into(),
+        |settings| settings.cluster.nats = vec!["nats://127.0.0.1:x".into()],
+        |settings| settings.section_mut::<AdminSettings>().token = "short".into(),
+        |settings| settings.section_mut::<PageSettings>().deny_file = "/nowhere/denied.txt".into(),
+        |settings| settings.section_mut::<PageSettings>().report = "javascript:alert(1)".into(),
+        |settings| settings.section_mut::<P2pSettings>().announce = vec!["/ip4/1.2.3/tcp/1".into()],
+        |settings| settings.section_mut::<SitesSettings>().domain = "pages.example.org".into(),
+        |settings| settings.section_mut::<StunSettings>().announce = "somewhere".into(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut settings = settings();
+        change(&mut settings);
+        let server = Server::new(settings).with(Pages::new()).with(Operator::new());
+        let error = server.check().expect_err(&format!("the settings {number} are wrong"));
+        let texts = chain(&error);
+        for (at, text) in texts.iter().enumerate() {
+            let repeats = texts[..at].iter().any(|earlier| earlier.contains(text));
+            assert!(!repeats, "settings {number}: {texts:#?}");
+        }
+    }
+}
