@@ -1,5 +1,5 @@
 //! The cost of a message over the bus, in processor time, bytes and latency:
-//! `cargo run --release -p watchfire-bus --example hop`.
+//! `cargo run --release -p watchfire-cluster --example hop`.
 //!
 //! All nodes are in this process, each with its own bus and thread. Node 0 has a socket pair with
 //! each other node. Processor time includes both ends and the kernel.
