@@ -1,9 +1,9 @@
-//! A section of the settings: its struct, its defaults and its rows, from one [`section!`].
+//! A section of the settings: its struct, its defaults and its rows, from one [`section!`](crate::section!).
 //!
 //! Each fact about a setting is written once, at its field. The doc comment is the effect: it becomes
 //! the comment in `config.example.toml` and the text of `docs/reference/settings.md`. A limit has its
 //! unit and the sentence that tells what happens when it is reached: `GET /limits` shows both. The
-//! functions in [`documents`](crate::documents) write the two files.
+//! functions in `documents` write the two files.
 //!
 //! A field with `serde(skip)` is fixed: a bound for which no operator could know a better value. No file,
 //! variable or flag sets it, and the documentation of the crate does not list it. It is a field because
@@ -33,7 +33,7 @@ pub struct Limit {
     pub when_reached: &'static str,
 }
 
-/// A section of the settings file. [`section!`] implements it.
+/// A section of the settings file. [`section!`](crate::section!) implements it.
 pub trait Section:
     Any + Clone + Debug + Default + DeserializeOwned + PartialEq + Send + Serialize + Sync
 {
