@@ -9,6 +9,7 @@ mod leaves;
 mod server;
 mod sockets;
 mod stun;
+mod wire;
 
 use crate::Target;
 
@@ -44,4 +45,5 @@ pub static TARGETS: &[Target] = &[
     Target::new("private_index", encryption::private_index),
     Target::with_memory("private_page", encryption::private_page, 1024 * 1024),
     Target::new("stun_request", stun::stun_request),
+    Target::with_memory("wire_packets", wire::wire_packets, 4 * 1024 * 1024),
 ];
