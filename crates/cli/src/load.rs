@@ -93,7 +93,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         stop: StopFlag::default(),
     };
     let signalled = stop_at_signals(options.stop.clone())?;
-    let thresholds = source.scenario()?.thresholds;
+    let checked = source.scenario()?;
+    for note in &checked.notes {
+        eprintln!("note: {note}");
+    }
+    let thresholds = checked.thresholds;
 
     let operator = arguments.operator.as_ref().map(|url| Operator::new(url, None)).transpose()?;
     // The text of an event has 160 bytes at most.
@@ -124,6 +128,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         results.failed_workers.is_empty(),
         "a worker failed, so the results are incomplete"
     );
+    if results.is_aborted {
+        return Ok(ExitCode::from(THRESHOLD_BROKEN));
+    }
     if results.stopped_after.is_some() {
         return Ok(ExitCode::from(signalled.load(Ordering::Relaxed)));
     }

@@ -62,9 +62,17 @@ impl<'a> Arrivals<'a> {
         arrivals
     }
 
-    /// Every `count`-th arrival, beginning with `index`.
-    pub(crate) fn share(self, index: usize, count: usize) -> ArrivalShare<'a> {
-        ArrivalShare { arrivals: self, next: index as u32, skipped: index, count }
+    /// Every `count`-th arrival, beginning with `index`; also of those at a fixed time, which have
+    /// the first numbers.
+    pub(crate) fn share(
+        self,
+        index: usize,
+        count: usize,
+        fixed: &'a [(Duration, u16)],
+    ) -> ArrivalShare<'a> {
+        let next = fixed.len() as u32 + index as u32;
+        let (next_fixed, planned) = (index, None);
+        ArrivalShare { arrivals: self, next, skipped: index, count, fixed, next_fixed, planned }
     }
 
     fn first_planned(&mut self) -> f64 {
@@ -121,6 +129,8 @@ pub(crate) struct Arrival {
     pub(crate) number: u32,
     pub(crate) phase: usize,
     pub(crate) at: Instant,
+    /// The session of a user that arrives at a fixed time.
+    pub(crate) session: Option<u16>,
 }
 
 pub(crate) struct ArrivalShare<'a> {
@@ -129,17 +139,41 @@ pub(crate) struct ArrivalShare<'a> {
     /// Arrivals of other workers before the next one of this worker.
     skipped: usize,
     count: usize,
+    /// The arrivals at a fixed time, and the next one of this worker.
+    fixed: &'a [(Duration, u16)],
+    next_fixed: usize,
+    /// The next arrival of a phase, which was drawn but is not due first.
+    planned: Option<(usize, Instant)>,
+}
+
+impl ArrivalShare<'_> {
+    fn plan(&mut self) -> Option<(usize, Instant)> {
+        if self.planned.is_none() {
+            self.planned = self.arrivals.nth(self.skipped);
+            self.skipped = self.count - 1;
+        }
+        self.planned
+    }
 }
 
 impl Iterator for ArrivalShare<'_> {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
-        let (phase, at) = self.arrivals.nth(self.skipped)?;
+        let planned = self.plan();
+        let fixed = self.fixed.get(self.next_fixed);
+        let fixed = fixed.map(|(at, session)| (Instant::ZERO + *at, *session));
+        if let Some((at, session)) =
+            fixed.filter(|(at, _)| planned.is_none_or(|(_, next)| *at <= next))
+        {
+            let number = self.next_fixed as u32;
+            self.next_fixed += self.count;
+            return Some(Arrival { number, phase: 0, at, session: Some(session) });
+        }
+        let (phase, at) = self.planned.take()?;
         let number = self.next;
         self.next += self.count as u32;
-        self.skipped = self.count - 1;
-        Some(Arrival { number, phase, at })
+        Some(Arrival { number, phase, at, session: None })
     }
 }
 
@@ -179,6 +213,7 @@ mod tests {
             spacing,
             users_max: None,
             weights: None,
+            waits_for_users: false,
         }
     }
 
@@ -221,13 +256,36 @@ mod tests {
         for count in [1, 2, 7, 60] {
             let mut found = vec![None; whole.len()];
             for index in 0..count {
-                for arrival in Arrivals::new(&phases, 1).share(index, count) {
+                for arrival in Arrivals::new(&phases, 1).share(index, count, &[]) {
                     let slot = &mut found[arrival.number as usize];
                     assert_eq!(slot.replace((arrival.phase, arrival.at)), None);
                 }
             }
             assert_eq!(found, whole.iter().copied().map(Some).collect::<Vec<_>>(), "{count}");
         }
+    }
+
+    #[test]
+    fn users_at_a_fixed_time_arrive_among_the_others() {
+        let phases = [phase(2, 1.0, 1.0, Spacing::Even)];
+        let fixed = [(0, 7), (1500, 8), (9000, 9)]
+            .map(|(at, session)| (Duration::from_millis(at), session));
+        let arrivals = |index, count| {
+            let share = Arrivals::new(&phases, 1).share(index, count, &fixed);
+            let millis = |at: Instant| at.as_nanos() / 1_000_000;
+            share.map(|one| (one.number, millis(one.at), one.session)).collect::<Vec<_>>()
+        };
+        let all = [
+            (0, 0, Some(7)),
+            (3, 0, None),
+            (4, 1000, None),
+            (1, 1500, Some(8)),
+            (2, 9000, Some(9)),
+        ];
+        assert_eq!(arrivals(0, 1), all);
+        let mut shared = [arrivals(0, 2), arrivals(1, 2)].concat();
+        shared.sort_by_key(|(number, at, _)| (*at, *number));
+        assert_eq!(shared, all);
     }
 
     #[test]

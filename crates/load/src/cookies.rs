@@ -1,4 +1,4 @@
-//! The cookies of one user (RFC 6265). A user has one server, so a jar has one host.
+//! The cookies of one user (RFC 6265), of all servers that its session names.
 //!
 //! `Secure` is not looked at: a load is sent to the server behind a TLS proxy, where a login sets
 //! such cookies too.
@@ -19,6 +19,9 @@ struct Cookie {
     name: String,
     value: String,
     path: String,
+    /// The host that it is sent to, and whether also to the hosts below it.
+    domain: String,
+    is_for_subdomains: bool,
     /// Since 1970; `None` until the session ends.
     expires_at: Option<Duration>,
 }
@@ -28,7 +31,11 @@ impl CookieJar {
     /// cookie that is invalid or for another host is ignored; one that has expired is removed.
     pub(crate) fn set(&mut self, header: &[u8], host: &str, path: &str, now: Duration) {
         let Some(cookie) = parse(header, host, path, now) else { return };
-        self.0.retain(|known| (&known.name, &known.path) != (&cookie.name, &cookie.path));
+        let is_other = |known: &Cookie| {
+            (&known.name, &known.path, &known.domain)
+                != (&cookie.name, &cookie.path, &cookie.domain)
+        };
+        self.0.retain(is_other);
         if cookie.expires_at.is_some_and(|at| at <= now) {
             return;
         }
@@ -38,19 +45,33 @@ impl CookieJar {
         self.0.push(cookie);
     }
 
-    /// Append the `Cookie` line of a request to this path, if there are cookies for it.
-    pub(crate) fn write(&self, path: &str, now: Duration, out: &mut Vec<u8>) {
+    /// Append the `Cookie` line of a request, if there are cookies for it. `own` has further ones,
+    /// such as `a=1; b=2`.
+    pub(crate) fn write(
+        &self,
+        host: &str,
+        path: &str,
+        now: Duration,
+        own: &str,
+        out: &mut Vec<u8>,
+    ) {
         let is_sent = |cookie: &&Cookie| {
-            cookie.expires_at.is_none_or(|at| at > now) && matches_path(path, &cookie.path)
+            let is_host = match cookie.is_for_subdomains {
+                true => matches_domain(host, &cookie.domain),
+                false => host.eq_ignore_ascii_case(&cookie.domain),
+            };
+            let is_current = cookie.expires_at.is_none_or(|at| at > now);
+            is_host && is_current && matches_path(path, &cookie.path)
         };
         let mut sent: Vec<&Cookie> = self.0.iter().filter(is_sent).collect();
-        if sent.is_empty() {
-            return;
-        }
         // Section 5.4: longer paths first. The sort is stable, so older cookies come first.
         sent.sort_by_key(|cookie| std::cmp::Reverse(cookie.path.len()));
-        let pairs: Vec<String> =
-            sent.iter().map(|cookie| format!("{}={}", cookie.name, cookie.value)).collect();
+        let pairs = sent.iter().map(|cookie| format!("{}={}", cookie.name, cookie.value));
+        let own = (!own.is_empty()).then(|| own.to_owned());
+        let pairs: Vec<String> = pairs.chain(own).collect();
+        if pairs.is_empty() {
+            return;
+        }
         out.extend_from_slice(b"Cookie: ");
         out.extend_from_slice(pairs.join("; ").as_bytes());
         out.extend_from_slice(b"\r\n");
@@ -78,6 +99,8 @@ fn parse(header: &[u8], host: &str, path: &str, now: Duration) -> Option<Cookie>
         name: name.to_owned(),
         value: value.to_owned(),
         path: default_path(path).to_owned(),
+        domain: host.to_owned(),
+        is_for_subdomains: false,
         expires_at: None,
     };
     let mut max_age = None;
@@ -88,6 +111,10 @@ fn parse(header: &[u8], host: &str, path: &str, now: Duration) -> Option<Cookie>
             "path" if value.starts_with('/') => cookie.path = value.to_owned(),
             "path" => cookie.path = default_path(path).to_owned(),
             "domain" if !value.is_empty() && !matches_domain(host, value) => return None,
+            "domain" if !value.is_empty() => {
+                cookie.domain = value.trim_start_matches('.').to_owned();
+                cookie.is_for_subdomains = true;
+            }
             // Section 5.3: Max-Age wins over Expires.
             "max-age" => max_age = expiry(value, now).or(max_age),
             "expires" => cookie.expires_at = date(value).or(cookie.expires_at),
@@ -192,7 +219,7 @@ mod tests {
 
     fn sent(jar: &CookieJar, path: &str, now: Duration) -> String {
         let mut out = Vec::new();
-        jar.write(path, now, &mut out);
+        jar.write("shop.example", path, now, "", &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -227,7 +254,8 @@ mod tests {
         let past = "b=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT";
         jar.set(past.as_bytes(), "shop.example", "/", NOW);
         assert_eq!(sent(&jar, "/", NOW), "Cookie: a=2\r\n");
-        jar.set(b"a=; Path=/; Max-Age=0; Expires=Thu, 01 Jan 2099 00:00:00 GMT", "x", "/", NOW);
+        let gone = b"a=; Path=/; Max-Age=0; Expires=Thu, 01 Jan 2099 00:00:00 GMT";
+        jar.set(gone, "shop.example", "/", NOW);
         assert_eq!(jar, CookieJar::default());
     }
 
@@ -238,6 +266,15 @@ mod tests {
         assert_eq!(jar(&refused), CookieJar::default());
         let taken = jar(&["a=1; Domain=.Shop.example", "b=1; Domain=example"]);
         assert_eq!(taken.0.len(), 2);
+        let sent_to = |host| {
+            let mut out = Vec::new();
+            jar(&["a=1; Domain=.Shop.example; Path=/", "b=1; Path=/"])
+                .write(host, "/", NOW, "c=3", &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(sent_to("SHOP.example"), "Cookie: a=1; b=1; c=3\r\n");
+        assert_eq!(sent_to("www.shop.example"), "Cookie: a=1; c=3\r\n");
+        assert_eq!(sent_to("workshop.example"), "Cookie: c=3\r\n");
         assert!(!matches_domain("127.0.0.1", "0.1"));
     }
 

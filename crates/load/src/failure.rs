@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use crate::frame::FrameError;
 use crate::http::ResponseError;
+use crate::tls::TlsFailure;
 
 /// The beginning of the name of a failure that a limit of this machine caused.
 pub(crate) const LIMIT_REACHED: &str = "this machine's limit: ";
@@ -39,8 +40,11 @@ pub(crate) enum Failure {
     WrongStatus(u16),
     /// The response does not contain the expected text.
     TextMissing,
-    /// The response has no value at the JSON pointer.
+    /// The answer has no value at the named place.
     NothingToSave,
+    /// A URL from a variable names a server that the scenario does not have.
+    UnknownServer,
+    Tls(TlsFailure),
     OpenFiles,
     SourcePorts,
     SourceAddress,
@@ -140,7 +144,13 @@ impl fmt::Display for Failure {
             Failure::HeartbeatUnanswered => f.write_str("heartbeat unanswered"),
             Failure::WrongStatus(status) => write!(f, "HTTP {status}"),
             Failure::TextMissing => f.write_str("the response lacks the expected text"),
-            Failure::NothingToSave => f.write_str("no value to save at the JSON pointer"),
+            Failure::NothingToSave => f.write_str("no value to save in the answer"),
+            Failure::UnknownServer => f.write_str("the URL names a server that the file does not"),
+            Failure::Tls(TlsFailure::Certificate) => {
+                f.write_str("TLS: the certificate of the server is not trusted")
+            }
+            Failure::Tls(TlsFailure::Alert) => f.write_str("TLS: the server refused the handshake"),
+            Failure::Tls(TlsFailure::Invalid) => f.write_str("TLS: invalid data"),
             Failure::SourceAddress => f.write_str("this machine does not have the source address"),
             Failure::System(errno) => write!(f, "{}", Errno::from_raw_os_error(*errno)),
             Failure::OpenFiles | Failure::SourcePorts | Failure::KernelMemory => Ok(()),

@@ -13,6 +13,8 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug, PartialEq)]
 pub(crate) struct Response<'a> {
     pub(crate) status: u16,
+    /// The status line and the headers.
+    pub(crate) head: &'a [u8],
     /// The body without chunk headers.
     pub(crate) body: Cow<'a, [u8]>,
     /// Length of head and body in bytes, with the interim responses before them.
@@ -79,7 +81,8 @@ pub(crate) fn decode(
         let status = response.code.unwrap_or(0);
         skipped += head_len;
         if !matches!(status, 100..=199) || status == 101 {
-            return finish(&response, bytes, skipped, exchange);
+            let head = &bytes[skipped - head_len..skipped];
+            return finish(&response, head, bytes, skipped, exchange);
         }
     }
 }
@@ -97,6 +100,7 @@ fn parser() -> httparse::ParserConfig {
 /// The response whose head has been parsed. Its body begins at `begin`.
 fn finish<'a>(
     head: &httparse::Response<'_, 'a>,
+    head_bytes: &'a [u8],
     bytes: &'a [u8],
     begin: usize,
     exchange: Exchange,
@@ -116,6 +120,7 @@ fn finish<'a>(
     let websocket_accept = values(head, "sec-websocket-accept").next();
     Ok(Some(Response {
         status,
+        head: head_bytes,
         body,
         len: begin + len,
         is_kept_alive: is_kept_alive(head, &framing),

@@ -20,7 +20,7 @@
 //! tally                      the figures of one worker, in one second
 //! arrivals, failure, source  when users are due; why they fail; the text of the scenario
 //! scenario                   the users' arrivals and sessions, read from TOML or from Tsung's XML
-//! broadcast, clock, cookies, frame, http, open_files, sampling
+//! broadcast, clock, cookies, frame, http, open_files, sampling, tls
 //! ```
 
 mod agent;
@@ -41,6 +41,7 @@ mod scenario;
 mod source;
 mod tally;
 mod thresholds;
+mod tls;
 mod worker;
 mod workers;
 
@@ -52,7 +53,7 @@ pub use results::{Results, Second, Step};
 pub use run::{LoadOptions, run_load};
 pub use scenario::{Phase, Scenario, ScenarioError, Spacing, StepThresholds, Target, Thresholds};
 pub use source::Source;
-pub use tally::Counts;
+pub use tally::{Counts, Match};
 pub use thresholds::{Verdict, judge};
 #[doc(hidden)]
 pub use worker::echo;

@@ -7,7 +7,7 @@ use watchfire_report::{Histogram, Snapshot};
 
 use crate::broadcast::{BROADCASTS_MAX, Broadcast, Receipts, Sent};
 use crate::scenario::Scenario;
-use crate::tally::{Counts, Delta};
+use crate::tally::{Counts, Delta, MATCHES_MAX, Match};
 
 /// Seconds that are kept one by one; a longer load keeps only its totals.
 const SECONDS_MAX: usize = 7 * 24 * 3600;
@@ -33,6 +33,12 @@ pub struct Results {
     pub steps: Vec<Step>,
     /// Error counts by step and kind.
     pub errors: BTreeMap<(String, String), u64>,
+    /// Events of sessions, by their names in Tsung's statistics.
+    pub counters: BTreeMap<String, u64>,
+    /// The answers that sessions asked to be noted, at most a thousand.
+    pub matches: Vec<Match>,
+    /// Whether a session has ended the load.
+    pub is_aborted: bool,
     /// Each second since the load began.
     pub seconds: Vec<Second>,
     /// Processor time of all workers.
@@ -107,6 +113,9 @@ impl Results {
             delivery: Histogram::default(),
             steps: scenario.steps.iter().map(step).collect(),
             errors: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            matches: Vec::new(),
+            is_aborted: false,
             seconds: Vec::new(),
             cpu: Duration::ZERO,
             resident_bytes: (0, 0),
@@ -136,6 +145,12 @@ impl Results {
         for (step, kind, count) in &delta.errors {
             *self.errors.entry((step.clone(), kind.clone())).or_default() += count;
         }
+        for (name, count) in &delta.counters {
+            *self.counters.entry(name.clone()).or_default() += count;
+        }
+        let room = MATCHES_MAX.saturating_sub(self.matches.len());
+        self.matches.extend(delta.matches.iter().take(room).cloned());
+        self.is_aborted |= delta.is_aborted;
         self.add_second(worker, delta);
         let seen = &mut self.workers_seen[worker];
         seen.is_done = delta.is_last;

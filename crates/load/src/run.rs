@@ -185,7 +185,13 @@ fn collect(
             stop_workers();
         }
         match receiver.recv_timeout(STOP_LATENCY) {
-            Ok((worker, WorkerEvent::Delta(delta))) => results.add(worker, &delta),
+            Ok((worker, WorkerEvent::Delta(delta))) => {
+                results.add(worker, &delta);
+                if delta.is_aborted {
+                    // The other workers end too.
+                    stop.set();
+                }
+            }
             Ok((worker, WorkerEvent::Broken(cause))) => results.add_broken(worker, &cause),
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return,

@@ -1,5 +1,6 @@
-//! The text of a scenario, and the overrides from the command line.
+//! The text of a scenario, the files that it names, and the overrides from the command line.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -7,15 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::scenario::{Scenario, ScenarioError};
 
-/// Larger scenario files are rejected.
+/// Larger scenario files, and larger files that they name, are rejected.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
 
 /// A scenario as text, so that it can be sent to workers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Source {
     /// The file's name, for errors.
     pub name: String,
     pub text: String,
+    /// The texts of the files that the scenario names, by the names that it uses.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
     /// The server to use instead of the scenario's.
     pub target: Option<String>,
     /// The seed to use instead of the scenario's.
@@ -23,19 +27,24 @@ pub struct Source {
 }
 
 impl Source {
+    /// Read a scenario, and all files that it names. Their paths are relative to its folder.
     pub fn read(path: &Path) -> anyhow::Result<Source> {
         let name = path.display().to_string();
-        let len = std::fs::metadata(path).with_context(|| name.clone())?.len();
-        anyhow::ensure!(
-            len <= TEXT_BYTES_MAX,
-            "cannot read {name}: it has {len} bytes, but at most 64 MiB are allowed"
-        );
-        let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
-        Ok(Source { name, text, target: None, seed: None })
+        let text = read_text(path).with_context(|| format!("cannot read {name}"))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut files = BTreeMap::new();
+        Scenario::parse_with(&name, &text, &mut |file| {
+            let text = read_text(&folder.join(file)).map_err(|error| error.to_string())?;
+            files.insert(file.to_owned(), text.clone());
+            Ok(text)
+        })?;
+        Ok(Source { name, text, files, ..Source::default() })
     }
 
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
-        let mut scenario = Scenario::parse(&self.name, &self.text)?;
+        let mut scenario = Scenario::parse_with(&self.name, &self.text, &mut |file| {
+            self.files.get(file).cloned().ok_or_else(|| "the file is missing".to_owned())
+        })?;
         if let Some(url) = &self.target {
             scenario.set_target(url)?;
         }
@@ -43,4 +52,10 @@ impl Source {
         scenario.prepare(&self.name)?;
         Ok(scenario)
     }
+}
+
+fn read_text(path: &Path) -> anyhow::Result<String> {
+    let len = std::fs::metadata(path)?.len();
+    anyhow::ensure!(len <= TEXT_BYTES_MAX, "it has {len} bytes, but at most 64 MiB are allowed");
+    Ok(std::fs::read_to_string(path)?)
 }

@@ -32,11 +32,32 @@ pub(crate) struct Delta {
     pub(crate) steps: Vec<StepDelta>,
     /// Step, kind and count.
     pub(crate) errors: Vec<(String, String, u64)>,
+    /// Events of sessions, by their names in Tsung's statistics.
+    pub(crate) counters: BTreeMap<String, u64>,
+    pub(crate) matches: Vec<Match>,
+    /// Whether a session has ended the load.
+    pub(crate) is_aborted: bool,
     /// Processor time used since the load began, and memory held now.
     pub(crate) cpu: Duration,
     pub(crate) resident_bytes: u64,
     /// Memory held before the first user.
     pub(crate) resident_first_bytes: u64,
+}
+
+/// The most answers that are noted one by one, in the whole load.
+pub(crate) const MATCHES_MAX: usize = 1_000;
+
+/// An answer that a session asked to be noted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Match {
+    /// The name of the check.
+    pub name: String,
+    pub user: u32,
+    /// The index of its session.
+    pub session: u16,
+    pub step: String,
+    /// The begin of the answer, if the session asked for it.
+    pub text: Option<String>,
 }
 
 /// Counters that can be added.
@@ -104,6 +125,9 @@ pub(crate) struct Tally {
     sent_total: usize,
     steps: Vec<Option<Box<StepTimes>>>,
     errors: BTreeMap<(Option<StepId>, Failure), u64>,
+    counters: BTreeMap<&'static str, u64>,
+    matches: Vec<Match>,
+    matches_total: usize,
 }
 
 impl Tally {
@@ -117,6 +141,9 @@ impl Tally {
             sent_total: 0,
             steps: (0..steps).map(|_| None).collect(),
             errors: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            matches: Vec::new(),
+            matches_total: 0,
         }
     }
 
@@ -155,6 +182,18 @@ impl Tally {
         *self.errors.entry((step, failure)).or_default() += 1;
     }
 
+    pub(crate) fn count(&mut self, event: &'static str) {
+        *self.counters.entry(event).or_default() += 1;
+    }
+
+    /// Note an answer, unless there were many.
+    pub(crate) fn note_match(&mut self, noted: Match) {
+        if self.matches_total < MATCHES_MAX {
+            self.matches_total += 1;
+            self.matches.push(noted);
+        }
+    }
+
     /// The results since the last call.
     pub(crate) fn take(&mut self, names: &[String]) -> Delta {
         let steps = self.steps.iter_mut().enumerate().filter_map(|(step, recorders)| {
@@ -170,6 +209,7 @@ impl Tally {
                 let step = step.map_or("between steps", |step| &names[usize::from(step.0)]);
                 (step.to_owned(), failure.to_string(), count)
             });
+        let counters = std::mem::take(&mut self.counters).into_iter();
         Delta {
             counts: std::mem::take(&mut self.counts),
             lateness: self.lateness.take(),
@@ -178,6 +218,8 @@ impl Tally {
             receipts: self.receipts.take(),
             steps,
             errors: errors.collect(),
+            counters: counters.map(|(name, count)| (name.to_owned(), count)).collect(),
+            matches: std::mem::take(&mut self.matches),
             ..Delta::default()
         }
     }

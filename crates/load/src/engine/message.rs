@@ -76,6 +76,23 @@ impl Received {
     }
 }
 
+/// The `response` of a reply, as JSON.
+pub(super) fn response_of(serializer: Serializer, message: &[u8]) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Reply<'a> {
+        #[serde(borrow)]
+        response: &'a RawValue,
+    }
+    let payload = match serializer {
+        Serializer::V1 => serde_json::from_slice::<V1<'_>>(message).ok()?.payload,
+        Serializer::V2 | Serializer::Raw => {
+            let Five(_, _, _, _, payload) = serde_json::from_slice(message).ok()?;
+            payload
+        }
+    };
+    Some(serde_json::from_str::<Reply<'_>>(payload.get()).ok()?.response.get())
+}
+
 /// `[join_ref, ref, topic, event, payload]`
 #[derive(Deserialize)]
 struct Five<'a>(
@@ -100,6 +117,15 @@ mod tests {
         let refused = br#"["1","7","t","phx_reply",{"response":{},"status":"error"}]"#;
         let reply = Received::Reply { reference: Some(7), is_ok: false };
         assert_eq!(Received::read(Serializer::V2, refused), reply);
+    }
+
+    #[test]
+    fn a_reply_has_a_response() {
+        let v2 = br#"["1","7","t","phx_reply",{"status":"ok","response":{"a": 1}}]"#;
+        let v1 = br#"{"topic":"t","event":"phx_reply","payload":{"response":{"a": 1}},"ref":"7"}"#;
+        assert_eq!(response_of(Serializer::V2, v2), Some(r#"{"a": 1}"#));
+        assert_eq!(response_of(Serializer::V1, v1), Some(r#"{"a": 1}"#));
+        assert_eq!(response_of(Serializer::V2, br#"["1","7","t","phx_reply",7]"#), None);
     }
 
     #[test]

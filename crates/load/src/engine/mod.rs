@@ -1,9 +1,13 @@
 //! All users of one process: a slab of small records over one epoll, in one thread.
 
 mod addresses;
+mod answer;
+mod arrive;
+mod flow;
 mod message;
 mod receive;
 mod script;
+mod secure;
 mod send;
 mod sources;
 mod timer;
@@ -20,15 +24,16 @@ use rustix::event::{Timespec, epoll};
 use slab::Slab;
 use watchfire_types::{Instant, Rng};
 
-use crate::arrivals::{Arrival, ArrivalShare, Arrivals};
+use crate::arrivals::{ArrivalShare, Arrivals};
 use crate::clock::{Clock, cpu_time, monotonic};
 use crate::failure::Failure;
 use crate::open_files::make_room_for_files;
-use crate::sampling::{seed_for, weighted};
+use crate::sampling::seed_for;
 use crate::scenario::{Scenario, TextContext};
 use crate::tally::{Delta, Tally};
 
 use addresses::Addresses;
+use flow::Meeting;
 use sources::Sources;
 use timer::{TIMER, Timer, Wake, Wakes};
 use user::{Connection, NEVER, User, Waiting};
@@ -39,7 +44,6 @@ const READ_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 256;
 /// The most work of each kind in one turn of the event loop. A turn takes a fraction of a
 /// millisecond, so that the next due user is not late.
-const STARTS_PER_TURN: usize = 8;
 const WAKES_PER_TURN: usize = 16;
 const EVENTS_PER_TURN: usize = 16;
 const SWEPT_PER_TURN: usize = 16;
@@ -115,6 +119,17 @@ pub(crate) struct Engine<'a> {
     sweep_at: Instant,
     /// After the end of the load: idle users before this slot have been disconnected.
     closed_before: Option<usize>,
+    share: Share,
+    /// How many rows of each file were taken.
+    rows_taken: Vec<u64>,
+    meeting: Meeting,
+    tls_client: Option<Arc<rustls::ClientConfig>>,
+    /// The phase that users arrive in, and how much later than planned its users are due, because
+    /// phases have waited for their users.
+    phase: usize,
+    delay: Duration,
+    /// Whether a session has ended the load.
+    is_aborted: bool,
     resident_first_bytes: u64,
     /// Whether users send every message back, see [`crate::worker::echo`].
     pub(crate) echoes: bool,
@@ -127,7 +142,9 @@ impl<'a> Engine<'a> {
         clock: Clock,
     ) -> std::io::Result<Engine<'a>> {
         let arrivals = Arrivals::new(&scenario.phases, scenario.seed);
-        let arrivals = arrivals.share(share.index, share.count);
+        let arrivals = arrivals.share(share.index, share.count, &scenario.fixed_arrivals);
+        let has_tls = scenario.targets.iter().any(|target| target.is_tls);
+        let tls_client = has_tls.then(|| scenario.tls.client().map_err(std::io::Error::other));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer = Timer::new(&epoll)?;
         make_room_for_files(&epoll, share.of(scenario.users_at_once_max()));
@@ -156,6 +173,13 @@ impl<'a> Engine<'a> {
             swept: None,
             sweep_at: Instant::ZERO + SWEEP_PERIOD,
             closed_before: None,
+            share,
+            rows_taken: vec![0; scenario.rows.len()],
+            meeting: Meeting::default(),
+            tls_client: tls_client.transpose()?,
+            phase: 0,
+            delay: Duration::ZERO,
+            is_aborted: false,
             resident_first_bytes: resident_bytes(),
             echoes: false,
         })
@@ -169,18 +193,19 @@ impl<'a> Engine<'a> {
         mut report: impl FnMut(Delta) -> bool,
     ) -> std::io::Result<()> {
         self.clock.wait_for_begin();
-        let over_at = Instant::ZERO + self.scenario.duration();
-        let cut_at = over_at + self.scenario.wind_down;
         let mut second = 0;
         loop {
             let now = self.clock.now();
-            let is_cut = now >= cut_at || stop.is_set();
+            let over_at = Instant::ZERO + self.scenario.duration() + self.delay;
+            let cut_at = over_at + self.scenario.wind_down;
+            let is_cut = now >= cut_at || stop.is_set() || self.is_aborted;
             if is_cut || (self.arrivals.peek().is_none() && self.users.is_empty() && now >= over_at)
             {
                 if !stop.is_set() {
                     self.measure_unanswered(over_at);
                 }
                 self.tally.counts.cut_off += self.users.len() as u64;
+                self.meeting = Meeting::default();
                 self.users.clear();
                 self.connected = 0;
                 let last = self.delta(second, true);
@@ -209,7 +234,7 @@ impl<'a> Engine<'a> {
                 next = next.min(over_at);
             }
             next = next.min(self.wakes.next_at().unwrap_or(next));
-            next = next.min(self.arrivals.peek().map_or(next, |arrival| arrival.at));
+            next = next.min(self.next_arrival_at().unwrap_or(next));
             if self.events_seen == self.events.len() {
                 self.poll((!self.is_searching()).then_some(next))?;
             }
@@ -225,6 +250,7 @@ impl<'a> Engine<'a> {
         let mut delta = self.tally.take(&self.scenario.steps);
         delta.second = second;
         delta.is_last = is_last;
+        delta.is_aborted = self.is_aborted;
         delta.users = std::mem::replace(&mut self.users_peak, self.users.len() as u64);
         delta.connected = std::mem::replace(&mut self.connected_peak, self.connected);
         delta.audiences = self.audiences.iter().map(|audience| audience.fewest).collect();
@@ -276,37 +302,6 @@ impl<'a> Engine<'a> {
         self.users.get(index).is_some_and(|user| user.number == number)
     }
 
-    fn start_due(&mut self) {
-        for _ in 0..STARTS_PER_TURN {
-            let now = self.clock.now();
-            let Some(Arrival { number, phase, at }) =
-                self.arrivals.next_if(|arrival| arrival.at <= now)
-            else {
-                return;
-            };
-            self.tally.counts.due += 1;
-            self.tally.lateness.record(now.since(at));
-            if self.users.len() as u64 >= self.users_max {
-                self.tally.counts.turned_away += 1;
-                continue;
-            }
-            self.tally.counts.started += 1;
-            let index = self.users.insert(self.new_user(number, phase, at));
-            self.users_peak = self.users_peak.max(self.users.len() as u64);
-            self.advance(index);
-        }
-    }
-
-    fn new_user(&self, number: u32, phase: usize, at: Instant) -> User {
-        let mut rng = Rng::from_seed(seed_for(self.scenario.seed, u64::from(number), u64::MAX - 1));
-        let session = match &self.scenario.phases[phase].weights {
-            Some(weights) => weighted(&mut rng, weights.iter().copied()),
-            None => weighted(&mut rng, self.scenario.sessions.iter().map(|session| session.weight)),
-        };
-        let target = weighted(&mut rng, self.scenario.targets.iter().map(|target| target.weight));
-        User::new(number, at, session as u16, target as u16)
-    }
-
     fn wake_due(&mut self) {
         for _ in 0..WAKES_PER_TURN {
             let Some(wake) = self.wakes.pop_due(self.clock.now()) else { return };
@@ -331,6 +326,10 @@ impl<'a> Engine<'a> {
             self.sweep_at = now + SWEEP_PERIOD;
         }
         let Some(first) = self.swept else { return };
+        if first == 0 {
+            self.check_meeting(now);
+        }
+        let since = now;
         let now = millis(now);
         let mut acted = 0;
         let last = (first + SLOTS_PER_TURN).min(self.users.capacity());
@@ -341,7 +340,7 @@ impl<'a> Engine<'a> {
                 self.time_out(index);
             } else if user.heartbeat_at <= now {
                 self.heartbeat(index, now);
-            } else {
+            } else if !self.resumes_reading(index, since) {
                 continue;
             }
             acted += 1;
@@ -443,8 +442,8 @@ impl<'a> Engine<'a> {
             variables: &self.scenario.variables,
             seed: self.scenario.seed,
             user: u64::from(user.number),
-            saved: user.saved.as_deref().unwrap_or_default(),
-            slots: user.slots.as_deref().unwrap_or_default(),
+            slots: user.memory.as_ref().map_or(&[][..], |memory| &memory.values),
+            undefined: self.scenario.sessions[usize::from(user.session)].undefined,
             now,
             is_broadcast,
         }

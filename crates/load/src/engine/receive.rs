@@ -5,8 +5,9 @@ use std::time::Duration;
 use memchr::memmem;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use watchfire_types::Instant;
 
-use super::message::{HEARTBEAT_REFERENCE, Received};
+use super::message::{HEARTBEAT_REFERENCE, Received, response_of};
 use super::user::{Connection, Inbox, User, Waiting};
 use super::{Engine, millis};
 use crate::broadcast::BroadcastId;
@@ -15,10 +16,10 @@ use crate::cookies::wall_clock;
 use crate::failure::Failure;
 use crate::frame::{self, Frame, MESSAGE_BYTES_MAX, Opcode};
 use crate::http::{self, Exchange, Response};
-use crate::scenario::{Effect, Http, Op, Poll, Scenario, SentAt, Serializer, Wanted, sent_at};
+use crate::scenario::{
+    Answer, Content, Effect, Http, Op, Poll, Scenario, SentAt, Serializer, Wanted, sent_at,
+};
 
-/// The longest value that is saved from a response.
-const SAVED_BYTES_MAX: usize = 4096;
 /// Full buffers read from one socket in one turn.
 const READS_PER_TURN: usize = 16;
 /// The events at the end of a connection.
@@ -33,7 +34,7 @@ enum Consumed {
     Gone,
 }
 
-impl Engine<'_> {
+impl<'a> Engine<'a> {
     pub(super) fn handle_event(&mut self, index: usize, flags: EventFlags) {
         let User { number, socket_serial: serial, .. } = self.users[index];
         if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
@@ -51,11 +52,40 @@ impl Engine<'_> {
     /// data continues in a later turn.
     fn read(&mut self, index: usize, flags: EventFlags) {
         let mut buffer = std::mem::take(&mut self.read_buffer);
-        let is_drained = (0..READS_PER_TURN).any(|_| self.read_once(index, flags, &mut buffer));
+        let is_drained = (0..READS_PER_TURN).any(|_| {
+            let allowed = self.allowed_bytes(index, buffer.len());
+            allowed == 0 || self.read_once(index, flags, &mut buffer[..allowed])
+        });
         self.read_buffer = buffer;
         if !is_drained {
             self.watch_again(index);
         }
+    }
+
+    /// How many bytes the user may receive now. Without any, it pauses until it is swept.
+    fn allowed_bytes(&mut self, index: usize, max: usize) -> usize {
+        let now = self.clock.now();
+        // An ended user has nothing to receive.
+        let Some(memory) = self.users.get_mut(index).and_then(|user| user.memory.as_mut()) else {
+            return max;
+        };
+        let Some(bucket) = &mut memory.bucket else { return max };
+        let available = bucket.available(now);
+        bucket.is_paused = available == 0;
+        usize::try_from(available).unwrap_or(max).min(max)
+    }
+
+    /// Read again from the socket of a paused user that may receive bytes; returns whether it was.
+    pub(super) fn resumes_reading(&mut self, index: usize, now: Instant) -> bool {
+        let memory = self.users[index].memory.as_mut();
+        let Some(bucket) = memory.and_then(|memory| memory.bucket.as_mut()) else { return false };
+        if !bucket.is_paused || bucket.available(now) == 0 {
+            return false;
+        }
+        bucket.is_paused = false;
+        // The kernel reports bytes that have waited.
+        self.watch_again(index);
+        true
     }
 
     /// Read once; returns whether the socket is empty.
@@ -70,7 +100,11 @@ impl Engine<'_> {
             }
             Ok((len, _)) => {
                 self.tally.counts.bytes_in += len as u64;
-                self.receive_bytes(index, &buffer[..len]);
+                let memory = self.users[index].memory.as_mut();
+                if let Some(bucket) = memory.and_then(|memory| memory.bucket.as_mut()) {
+                    bucket.take(len as u64);
+                }
+                self.receive_raw(index, &buffer[..len]);
                 let is_same =
                     self.has_user(index, number) && self.users[index].socket_serial == serial;
                 // The end of the connection arrives as a read of 0 bytes.
@@ -87,7 +121,7 @@ impl Engine<'_> {
     }
 
     /// Handle received bytes: process complete frames and responses, keep the rest.
-    fn receive_bytes(&mut self, index: usize, bytes: &[u8]) {
+    pub(super) fn receive_bytes(&mut self, index: usize, bytes: &[u8]) {
         let user = &mut self.users[index];
         let earlier = user.inbox.as_mut().map(|inbox| std::mem::take(&mut inbox.unread));
         match earlier.filter(|earlier| !earlier.is_empty()) {
@@ -142,7 +176,7 @@ impl Engine<'_> {
     }
 
     /// Handles the end of the connection by the server.
-    fn handle_ended(&mut self, index: usize) {
+    pub(super) fn handle_ended(&mut self, index: usize) {
         let user = &mut self.users[index];
         match user.connection {
             Connection::Closing => self.handle_closed(index),
@@ -265,7 +299,11 @@ impl Engine<'_> {
                         {
                             self.join_audience(index, audience);
                         }
-                        self.complete(index);
+                        let response = match self.answer(index) {
+                            Some(answer) if !answer.is_unused() => response_of(serializer, message),
+                            _ => None,
+                        };
+                        self.complete_message(index, response.unwrap_or_default().as_bytes());
                     }
                     false if is_awaited => self.complete_with_error(index, Failure::RefusedReply),
                     _ => {}
@@ -284,18 +322,44 @@ impl Engine<'_> {
                 };
                 self.delivered(scenario, message, !is_wanted || serializer != Serializer::Raw);
                 if is_wanted {
-                    self.complete(index);
+                    self.complete_message(index, message);
                 }
             }
         }
     }
 
+    /// Complete the step that waited for this message.
+    fn complete_message(&mut self, index: usize, message: &[u8]) {
+        if let Some(Op::Listen) = self.op(&self.users[index]) {
+            let now = self.clock.now();
+            let user = &mut self.users[index];
+            (user.anchor, user.due) = (now, now);
+        }
+        match self.answer(index) {
+            Some(answer) => self.complete_with(index, answer, &Content::new(b"", message)),
+            None => self.complete(index),
+        }
+    }
+
+    /// The use of the answer to the current step.
+    fn answer(&self, index: usize) -> Option<&'a Answer> {
+        match self.op(&self.users[index])? {
+            Op::Connect(connect) => Some(&connect.answer),
+            Op::Send(send) => Some(&send.answer),
+            Op::Expect { answer, .. } => Some(answer),
+            Op::Http(http) => Some(&http.answer),
+            _ => None,
+        }
+    }
+
     /// The message that the current step waits for, if any.
     fn wanted(&self, index: usize) -> Option<&Wanted> {
+        static ANY: Wanted = Wanted::Any;
         let user = &self.users[index];
         match self.op(user) {
             Some(Op::Send(send)) if user.waiting == Waiting::Message => Some(&send.wanted),
             Some(Op::Expect { wanted, .. }) if user.waiting == Waiting::Message => Some(wanted),
+            Some(Op::Listen) if user.waiting == Waiting::Message => Some(&ANY),
             _ => None,
         }
     }
@@ -379,7 +443,7 @@ impl Engine<'_> {
         }
         let path = self.full_path(user, path);
         let host = self.scenario.targets[usize::from(user.target)].host();
-        let jar = self.users[index].cookies.get_or_insert_default();
+        let jar = &mut self.memory(index).cookies;
         let now = wall_clock();
         response.cookies.iter().for_each(|cookie| jar.set(cookie, host, &path, now));
     }
@@ -392,6 +456,11 @@ impl Engine<'_> {
             self.fail(index, Failure::WrongAccept);
         } else {
             self.opened(index);
+            let content = Content::new(response.head, b"");
+            match self.answer(index) {
+                Some(answer) => self.complete_with(index, answer, &content),
+                None => self.complete(index),
+            }
         }
     }
 
@@ -402,16 +471,20 @@ impl Engine<'_> {
         }
     }
 
-    fn handle_http(&mut self, index: usize, http: &Http, response: &Response<'_>) {
-        let failure = self.check(index, http, response);
-        let failure = failure.or_else(|| self.save(index, http, &response.body));
-        match failure {
+    fn handle_http(&mut self, index: usize, http: &'a Http, response: &Response<'_>) {
+        let content = Content::new(response.head, &response.body);
+        match self.check_response(index, http, response) {
             Some(failure) => self.complete_with_error(index, failure),
-            None => self.complete(index),
+            None => self.complete_with(index, &http.answer, &content),
         }
     }
 
-    fn check(&self, index: usize, http: &Http, response: &Response<'_>) -> Option<Failure> {
+    fn check_response(
+        &self,
+        index: usize,
+        http: &Http,
+        response: &Response<'_>,
+    ) -> Option<Failure> {
         let is_expected = http.accepts_any_status
             || http.status.map_or(response.status < 400, |status| status == response.status);
         if !is_expected {
@@ -421,30 +494,8 @@ impl Engine<'_> {
         memmem::find(&response.body, text.as_bytes()).is_none().then_some(Failure::TextMissing)
     }
 
-    fn save(&mut self, index: usize, http: &Http, body: &[u8]) -> Option<Failure> {
-        if http.save.is_empty() {
-            return None;
-        }
-        let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-        let names = self.scenario.variables.saved.len();
-        let saved = &mut self.users[index].saved;
-        let saved = saved.get_or_insert_with(|| vec![String::new(); names].into());
-        for (pointer, index) in &http.save {
-            let value = match body.pointer(pointer) {
-                None | Some(serde_json::Value::Null) => return Some(Failure::NothingToSave),
-                Some(serde_json::Value::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
-            };
-            if value.len() > SAVED_BYTES_MAX {
-                return Some(Failure::NothingToSave);
-            }
-            saved[*index] = value;
-        }
-        None
-    }
-
     fn handle_poll(&mut self, index: usize, poll: &Poll, response: &Response<'_>) {
-        if let Some(failure) = self.check(index, &poll.request, response) {
+        if let Some(failure) = self.check_response(index, &poll.request, response) {
             return self.complete_with_error(index, failure);
         }
         self.delivered(self.scenario, &response.body, !response.body.is_empty());

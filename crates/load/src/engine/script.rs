@@ -44,15 +44,17 @@ use super::user::{Connection, NEVER, User, Waiting};
 use super::{Engine, millis};
 use crate::failure::Failure;
 use crate::sampling::exponential;
-use crate::scenario::{Op, SlotDraw, StepId, ThinkTime, Wanted};
+use crate::scenario::{Http, Op, StepId, ThinkTime, Wanted};
 
 /// The most operations of one user in one turn.
 const OPS_PER_TURN: usize = 100;
+/// The longest think time that a variable can ask for.
+const THINK_TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Time limit for a server to close its side of a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The result of an operation.
-enum Turn {
+pub(super) enum Turn {
     Next,
     Wait,
 }
@@ -83,7 +85,7 @@ impl<'a> Engine<'a> {
         };
         match op {
             Op::Think(think) => {
-                let time = self.draw(think.time);
+                let time = self.think_time(index, think.time);
                 if think.is_after_reply {
                     self.users[index].anchor = self.clock.now();
                 }
@@ -92,10 +94,6 @@ impl<'a> Engine<'a> {
             Op::Stay(Some(period)) => self.pause(index, *period),
             Op::Stay(None) if self.is_over() => self.next_op(index),
             Op::Stay(None) => self.wait(index, Waiting::Over),
-            Op::Draw { slot, drawn } => {
-                self.draw_slot(index, *slot, *drawn);
-                self.next_op(index)
-            }
             Op::LoopBegin { depth } => {
                 self.users[index].counters[*depth] = 0;
                 self.next_op(index)
@@ -115,6 +113,11 @@ impl<'a> Engine<'a> {
                 self.begin_exchange(index, Waiting::Open, self.scenario.step_timeout)
             }
             Op::Http(http) => {
+                if !self.choose_server(index, http) {
+                    self.users[index].begun = self.clock.now();
+                    self.complete_with_error(index, Failure::UnknownServer);
+                    return Turn::Wait;
+                }
                 let timeout = http.timeout.unwrap_or(self.scenario.step_timeout);
                 self.begin_exchange(index, Waiting::Response, timeout)
             }
@@ -139,16 +142,33 @@ impl<'a> Engine<'a> {
                 self.send_close(index);
                 Turn::Wait
             }
+            _ => self.begin_flow(index, op),
         }
     }
 
-    /// Draw a variable into a slot of the user.
-    fn draw_slot(&mut self, index: usize, slot: usize, drawn: u32) {
-        let user = &mut self.users[index];
-        let count = self.scenario.sessions[usize::from(user.session)].slots;
-        let slots = user.slots.get_or_insert_with(|| vec![SlotDraw::default(); count].into());
-        let times = slots[slot].times.wrapping_add(1).max(1);
-        slots[slot] = SlotDraw { drawn, times };
+    /// Continue with the server that a request names, if it names one; `false` if it is unknown.
+    fn choose_server(&mut self, index: usize, http: &Http) -> bool {
+        let user = &self.users[index];
+        let target = match http.target {
+            Some(target) => Some(target),
+            None if !http.path.begins_with_value() => return true,
+            None => {
+                let url = http.path.to_string(&self.text_context(user));
+                if !url.starts_with("http") || !url.contains("://") {
+                    return true;
+                }
+                self.scenario.target_of_url(&url)
+            }
+        };
+        match target {
+            Some(target) if target != user.target => {
+                self.drop_socket(index);
+                self.users[index].target = target;
+            }
+            Some(_) => {}
+            None => return false,
+        }
+        true
     }
 
     /// Send the request of the current step, over a new connection if there is none. The response
@@ -161,8 +181,14 @@ impl<'a> Engine<'a> {
         Turn::Wait
     }
 
-    fn draw(&mut self, time: ThinkTime) -> Duration {
+    fn think_time(&mut self, index: usize, time: ThinkTime) -> Duration {
         match time {
+            ThinkTime::Variable(slot) => {
+                let seconds =
+                    self.value_text(index, slot).and_then(|text| text.trim().parse().ok());
+                let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                time.unwrap_or_default().min(THINK_TIME_MAX)
+            }
             ThinkTime::Fixed(time) => time,
             ThinkTime::Uniform(min, max) => min + (max - min).mul_f64(self.rng.fraction()),
             ThinkTime::Exponential(mean) => mean.mul_f64(exponential(&mut self.rng)),
@@ -199,12 +225,12 @@ impl<'a> Engine<'a> {
         Turn::Next
     }
 
-    fn next_op(&mut self, index: usize) -> Turn {
+    pub(super) fn next_op(&mut self, index: usize) -> Turn {
         self.users[index].position += 1;
         Turn::Next
     }
 
-    fn wait(&mut self, index: usize, waiting: Waiting) -> Turn {
+    pub(super) fn wait(&mut self, index: usize, waiting: Waiting) -> Turn {
         self.users[index].waiting = waiting;
         Turn::Wait
     }
@@ -216,7 +242,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Record the times of a finished step, since it was due and since it began.
-    fn measure(&mut self, index: usize, step: StepId) -> Instant {
+    pub(super) fn measure(&mut self, index: usize, step: StepId) -> Instant {
         let now = self.clock.now();
         let user = &mut self.users[index];
         self.tally.step(step, now.since(user.due), now.since(user.begun));
@@ -267,7 +293,7 @@ impl<'a> Engine<'a> {
         self.continue_session(index);
     }
 
-    fn continue_session(&mut self, index: usize) {
+    pub(super) fn continue_session(&mut self, index: usize) {
         let user = &mut self.users[index];
         user.waiting = Waiting::Nothing;
         user.times_out_at = NEVER;
@@ -284,31 +310,29 @@ impl<'a> Engine<'a> {
             Op::Http(http) => Some(http.step),
             Op::Poll(poll) => Some(poll.request.step),
             Op::Disconnect { step } => *step,
-            Op::Think(_)
-            | Op::Stay(_)
-            | Op::Draw { .. }
-            | Op::LoopBegin { .. }
-            | Op::LoopEnd { .. } => None,
+            _ => None,
         }
     }
 
     /// End the user with an error.
     pub(super) fn fail(&mut self, index: usize, failure: Failure) {
         let step = match self.users[index].waiting {
-            Waiting::Time | Waiting::Over => None,
+            Waiting::Time | Waiting::Over | Waiting::Others => None,
             _ => self.step(index),
         };
         if let (Some(step), Failure::TimedOut) = (step, failure) {
             self.measure_in_vain(index, step);
         }
+        self.measure_groups_in_vain(index);
         self.tally.error(step, failure);
         self.tally.counts.failed += 1;
         self.remove(index);
     }
 
-    fn remove(&mut self, index: usize) {
+    pub(super) fn remove(&mut self, index: usize) {
         self.drop_socket(index);
-        self.users.remove(index);
+        let kept = self.users.remove(index).memory.map(|memory| memory.kept);
+        kept.into_iter().flatten().for_each(|kept| self.note_dropped(kept));
     }
 
     /// Close the socket without a close frame, and drop its unread bytes.
@@ -318,6 +342,7 @@ impl<'a> Engine<'a> {
             self.connected -= 1;
         }
         user.socket = None;
+        user.tls = None;
         if user.audiences != 0 {
             (0..self.audiences.len())
                 .for_each(|audience| self.leave_audience(index, audience as u8));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use watchfire_types::Instant;
+use watchfire_types::{Instant, Rng};
 
 use super::addresses::Tried;
 use super::message::HEARTBEAT_REFERENCE;
@@ -19,7 +19,8 @@ use crate::sampling::seed_for;
 
 use crate::failure::Failure;
 use crate::frame::{self, Opcode};
-use crate::scenario::{Connect, Effect, Http, Message, Op, Send, Serializer, Text};
+use crate::sampling::weighted;
+use crate::scenario::{Connect, Effect, Headers, Http, Message, Op, Send, Serializer, Text};
 
 /// Most unsent bytes of one user. A user whose server does not read ends with an error.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
@@ -51,6 +52,9 @@ impl Engine<'_> {
         match self.sources.connect(target, server) {
             Ok(socket) => {
                 self.users[index].socket = Some(socket);
+                if !self.begin_tls(index) {
+                    return;
+                }
                 // On loopback the socket is connected immediately and accepts the bytes. Otherwise they
                 // wait in the outbox.
                 self.send_request(index);
@@ -92,7 +96,7 @@ impl Engine<'_> {
     }
 
     /// Register a new socket with epoll.
-    fn watch(&mut self, index: usize) {
+    pub(super) fn watch(&mut self, index: usize) {
         let user = &mut self.users[index];
         let Some(socket) = user.socket.as_ref().filter(|_| !user.is_watched) else { return };
         user.is_watched = true;
@@ -142,7 +146,7 @@ impl Engine<'_> {
     }
 
     fn write_upgrade(&self, user: &User, connect: &Connect, out: &mut Vec<u8>) {
-        self.write_head(user, "GET", &connect.path, &connect.headers, connect.has_own_cookie, out);
+        self.write_head(user, ("GET", &connect.path), &connect.headers, None, out);
         let key = frame::key(self.nonce(user));
         write!(
             out,
@@ -153,10 +157,10 @@ impl Engine<'_> {
     }
 
     fn write_request(&self, user: &User, http: &Http, out: &mut Vec<u8>) {
-        self.write_head(user, &http.method, &http.path, &http.headers, http.has_own_cookie, out);
+        self.write_head(user, (&http.method, &http.path), &http.headers, Some(http), out);
         let mut body = Vec::new();
         http.body.write(&self.text_context(user), &mut body);
-        if !body.is_empty() || http.method == "POST" {
+        if !body.is_empty() || ["POST", "PUT", "PATCH"].contains(&http.method.as_str()) {
             write!(out, "Content-Length: {}\r\n", body.len())
                 .expect("writing to a vector cannot fail");
         }
@@ -164,29 +168,66 @@ impl Engine<'_> {
         out.extend_from_slice(&body);
     }
 
+    /// The request line, and the headers that do not depend on the body.
     fn write_head(
         &self,
         user: &User,
-        method: &str,
-        path: &Text,
-        headers: &Text,
-        has_own_cookie: bool,
+        (method, path): (&str, &Text),
+        headers: &Headers,
+        http: Option<&Http>,
         out: &mut Vec<u8>,
     ) {
         let target = &self.scenario.targets[usize::from(user.target)];
         let path = self.full_path(user, path);
-        write!(out, "{method} {path} HTTP/1.1\r\nHost: {}\r\n", target.authority)
-            .expect("writing to a vector cannot fail");
-        headers.write(&self.text_context(user), out);
-        if let Some(cookies) = user.cookies.as_deref().filter(|_| !has_own_cookie) {
-            cookies.write(&path, wall_clock(), out);
+        let version = if http.is_some_and(|http| http.is_old) { "1.0" } else { "1.1" };
+        let context = self.text_context(user);
+        let mut line = |text: String| out.extend_from_slice(text.as_bytes());
+        line(format!("{method} {path} HTTP/{version}\r\n"));
+        if !headers.has_host {
+            line(format!("Host: {}\r\n", target.authority));
         }
+        if let Some(agent) =
+            self.user_agent(user).filter(|_| http.is_some() && !headers.has_user_agent)
+        {
+            line(format!("User-Agent: {agent}\r\n"));
+        }
+        headers.lines.write(&context, out);
+        if let Some(login) = http.and_then(|http| http.login.as_ref()) {
+            login.write(method, &path, &context, out);
+        }
+        if headers.has_cookie {
+            return;
+        }
+        let own = http.and_then(|http| http.cookies.as_ref()).map(|text| text.to_string(&context));
+        let own = own.unwrap_or_default();
+        match &user.memory {
+            Some(memory) => memory.cookies.write(target.host(), &path, wall_clock(), &own, out),
+            None if own.is_empty() => {}
+            None => out.extend_from_slice(format!("Cookie: {own}\r\n").as_bytes()),
+        }
+    }
+
+    /// The `User-Agent` of a user, the same for all its requests.
+    fn user_agent(&self, user: &User) -> Option<&str> {
+        let agents = &self.scenario.user_agents;
+        let seed = seed_for(self.scenario.seed, u64::from(user.number), 0x6167_656e_7400);
+        let weights = agents.iter().map(|(weight, _)| *weight);
+        let chosen = (!agents.is_empty()).then(|| weighted(&mut Rng::from_seed(seed), weights));
+        chosen.map(|chosen| agents[chosen].1.as_str())
     }
 
     /// The path of a request, with the prefix of the server.
     pub(super) fn full_path(&self, user: &User, path: &Text) -> String {
         let target = &self.scenario.targets[usize::from(user.target)];
-        format!("{}{}", target.prefix, path.to_string(&self.text_context(user)))
+        let path = path.to_string(&self.text_context(user));
+        let whole_url = path.split_once("://").filter(|_| path.starts_with("http"));
+        let path = match whole_url.map(|(_, rest)| (rest, rest.find(['/', '?']))) {
+            Some((rest, Some(begin))) => &rest[begin..],
+            Some((_, None)) => "",
+            None => path.as_str(),
+        };
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        format!("{}{slash}{path}", target.prefix)
     }
 
     /// The random number for the websocket key of a user. It is computed again to check the
@@ -303,7 +344,7 @@ impl Engine<'_> {
 
     /// Write bytes to the socket, and keep what the kernel does not accept; `false` when that ended
     /// the user.
-    fn write(&mut self, index: usize, bytes: &[u8]) -> bool {
+    pub(super) fn write_raw(&mut self, index: usize, bytes: &[u8]) -> bool {
         let user = &mut self.users[index];
         if let Some(Outbox(outbox)) = user.outbox.as_deref_mut() {
             if outbox.len() + bytes.len() > OUTBOX_BYTES_MAX {
@@ -371,7 +412,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The websocket is open.
+    /// The websocket is open. The caller completes the step.
     pub(super) fn opened(&mut self, index: usize) {
         self.connected += 1;
         self.connected_peak = self.connected_peak.max(self.connected);
@@ -383,7 +424,6 @@ impl Engine<'_> {
         if let Some(everyone) = self.scenario.audiences.everyone {
             self.join_audience(index, everyone);
         }
-        self.complete(index);
     }
 }
 

@@ -21,14 +21,19 @@ const SYSTEM_PORTS: u64 = 2_000;
 /// uses the next one.
 const FIRST_LOCAL: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
 
+/// Turns in which addresses of different weights are ordered.
+const WEIGHED_TURNS: usize = 1_000;
+
 /// Addresses and ports, used in turn for each server. Without addresses the kernel chooses.
 pub(super) struct Sources {
     addresses: Vec<IpAddr>,
+    /// The indices of the addresses in the order of their use, which begins again at its end.
+    order: Vec<u32>,
     ports: (u16, u16),
     /// Workers share the addresses; each uses every n-th port.
     share: Share,
-    /// Number of pairs of address and port that were used for each target.
-    taken: Vec<u64>,
+    /// For each target, the number of sockets, and of each address's ports that were used.
+    taken: Vec<(u64, Vec<u32>)>,
 }
 
 impl Sources {
@@ -38,28 +43,34 @@ impl Sources {
             let ips = || target.addresses().iter().map(SocketAddr::ip);
             ips().all(|ip| ip.is_loopback()) && ips().any(|ip| ip.is_ipv4())
         };
-        let mut addresses = scenario.sources.clone();
+        // Users get the addresses of a group in turn, and groups by their weights.
+        let groups = scenario.sources.iter().filter(|group| group.weight > 0.0);
+        let weighed = groups.flat_map(|group| {
+            let weight = group.weight / group.addresses.len() as f64;
+            group.addresses.iter().map(move |address| (*address, weight))
+        });
+        let mut addresses: Vec<(IpAddr, f64)> = weighed.collect();
         if addresses.is_empty()
             && scenario.users_at_once_max() > SYSTEM_PORTS
             && scenario.targets.iter().all(is_local)
         {
             let own = u32::from(FIRST_LOCAL) + share.index as u32;
-            addresses.push(IpAddr::V4(Ipv4Addr::from(own)));
-            return Sources::of(
-                addresses,
-                scenario.ports,
-                Share { index: 0, count: 1 },
-                scenario.targets.len(),
-            );
+            addresses.push((IpAddr::V4(Ipv4Addr::from(own)), 1.0));
+            let share = Share { index: 0, count: 1 };
+            return Sources::of(addresses, scenario.ports, share, scenario.targets.len());
         }
         Sources::of(addresses, scenario.ports, share, scenario.targets.len())
     }
 
-    fn of(addresses: Vec<IpAddr>, ports: (u16, u16), share: Share, targets: usize) -> Sources {
+    /// `weighed` has the addresses, and the weight of each.
+    fn of(weighed: Vec<(IpAddr, f64)>, ports: (u16, u16), share: Share, targets: usize) -> Sources {
         let range = usize::from(ports.1 - ports.0) + 1;
         // With more workers than ports, the first bind wins.
         let share = if share.count > range { Share { index: 0, count: 1 } } else { share };
-        Sources { addresses, ports, share, taken: vec![0; targets] }
+        let (addresses, weights): (Vec<_>, Vec<_>) = weighed.into_iter().unzip();
+        let order = order(&weights);
+        let taken = vec![(0, vec![0; addresses.len()]); targets];
+        Sources { addresses, order, ports, share, taken }
     }
 
     /// Start connecting a socket to a server; `target` is its index in the scenario.
@@ -103,18 +114,41 @@ impl Sources {
     }
 
     fn next_source(&mut self, target: usize) -> SocketAddr {
-        let taken = &mut self.taken[target];
-        let addresses = self.addresses.len() as u64;
+        let (turns, taken) = &mut self.taken[target];
         let (index, count) = (self.share.index as u64, self.share.count as u64);
         let range = u64::from(self.ports.1 - self.ports.0) + 1;
         let own_ports = (range - index).div_ceil(count);
         // Each worker and target begins with a different address.
         let first = index + target as u64;
-        let address = self.addresses[((*taken + first) % addresses) as usize];
-        let port_index = (*taken / addresses) % own_ports * count + index;
-        *taken += 1;
-        SocketAddr::new(address, self.ports.0 + port_index as u16)
+        let turn = (*turns + first) % self.order.len() as u64;
+        let address = self.order[turn as usize] as usize;
+        let port_index = u64::from(taken[address]) % own_ports * count + index;
+        *turns += 1;
+        taken[address] = taken[address].wrapping_add(1);
+        SocketAddr::new(self.addresses[address], self.ports.0 + port_index as u16)
     }
+}
+
+/// The order in which addresses are used. Each gets its share of the turns, evenly spread.
+fn order(weights: &[f64]) -> Vec<u32> {
+    let is_even = weights.windows(2).all(|pair| pair[0] == pair[1]);
+    if is_even {
+        return (0..weights.len() as u32).collect();
+    }
+    let total: f64 = weights.iter().sum();
+    let mut credit = vec![0.0; weights.len()];
+    let turns = (0..WEIGHED_TURNS.max(weights.len())).map(|_| {
+        credit.iter_mut().zip(weights).for_each(|(credit, weight)| *credit += weight / total);
+        let best = (0..credit.len()).max_by(|a, b| credit[*a].total_cmp(&credit[*b])).unwrap_or(0);
+        credit[best] -= 1.0;
+        best as u32
+    });
+    let mut order: Vec<u32> = turns.collect();
+    // One that is too light for a turn gets one, because no other may reach some server.
+    let missing = (0..weights.len() as u32).filter(|index| !order.contains(index));
+    let missing: Vec<u32> = missing.collect();
+    order.extend(missing);
+    order
 }
 
 fn new_socket(server: SocketAddr) -> Result<OwnedFd, Failure> {
@@ -153,9 +187,24 @@ mod tests {
         IpAddr::from([127, 0, 1, last])
     }
 
+    fn even(addresses: &[IpAddr]) -> Vec<(IpAddr, f64)> {
+        addresses.iter().map(|address| (*address, 1.0)).collect()
+    }
+
+    #[test]
+    fn addresses_get_turns_by_their_weights() {
+        let weighed = vec![(address(1), 2.0), (address(2), 1.0), (address(3), 1e-9)];
+        let mut sources = Sources::of(weighed, (5000, 5999), ALONE, 1);
+        let taken: Vec<_> = (0..1000).map(|_| sources.next_source(0)).collect();
+        let count = |last| taken.iter().filter(|taken| taken.ip() == address(last)).count();
+        assert_eq!((count(1), count(2), count(3)), (667, 333, 0));
+        assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 1000, "each port once");
+        assert_eq!(sources.next_source(0).ip(), address(3));
+    }
+
     #[test]
     fn addresses_take_turns_and_ports_wrap_around() {
-        let mut sources = Sources::of(vec![address(1), address(2)], (5000, 5001), ALONE, 1);
+        let mut sources = Sources::of(even(&[address(1), address(2)]), (5000, 5001), ALONE, 1);
         let taken: Vec<_> = (0..6).map(|_| sources.next_source(0)).collect();
         let expected = [(1, 5000), (2, 5000), (1, 5001), (2, 5001), (1, 5000), (2, 5000)];
         assert_eq!(taken, expected.map(|(last, port)| SocketAddr::new(address(last), port)));
@@ -166,7 +215,7 @@ mod tests {
         let mut taken = BTreeSet::new();
         for index in 0..3 {
             let share = Share { index, count: 3 };
-            let mut sources = Sources::of(vec![address(1), address(2)], (1, 10), share, 1);
+            let mut sources = Sources::of(even(&[address(1), address(2)]), (1, 10), share, 1);
             let own_ports = [4, 3, 3][index];
             for _ in 0..own_ports * 2 {
                 assert!(taken.insert(sources.next_source(0)), "a port of another worker");
@@ -180,7 +229,7 @@ mod tests {
     fn each_server_is_reached_from_every_port() {
         let servers = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let port = TcpListener::bind("127.0.1.1:0").unwrap().local_addr().unwrap().port();
-        let mut sources = Sources::of(vec![address(1)], (port, port), ALONE, 2);
+        let mut sources = Sources::of(even(&[address(1)]), (port, port), ALONE, 2);
         let mut sockets = Vec::new();
         for (target, server) in servers.iter().enumerate() {
             sockets.push(sources.connect(target, server.local_addr().unwrap()).unwrap());
@@ -197,9 +246,9 @@ mod tests {
         let server = listener.local_addr().unwrap();
         // The only port is the port of the listener.
         let ports = (server.port(), server.port());
-        let mut sources = Sources::of(vec![server.ip()], ports, ALONE, 1);
+        let mut sources = Sources::of(even(&[server.ip()]), ports, ALONE, 1);
         assert_eq!(sources.connect(0, server).unwrap_err(), Failure::SourcePorts);
-        let foreign = vec!["192.0.2.1".parse().unwrap()];
+        let foreign = even(&["192.0.2.1".parse().unwrap()]);
         let mut foreign = Sources::of(foreign, (1024, 65535), ALONE, 1);
         assert_eq!(foreign.connect(0, server).unwrap_err(), Failure::SourceAddress);
     }

@@ -5,9 +5,11 @@ use std::os::fd::OwnedFd;
 use watchfire_types::Instant;
 
 use super::addresses::Tried;
+use super::flow::Bucket;
 use crate::cookies::CookieJar;
 use crate::frame::Opcode;
-use crate::scenario::{LOOPS_NESTED_MAX, Serializer, SlotDraw};
+use crate::scenario::{LOOPS_NESTED_MAX, Serializer, Value};
+use crate::tls::TlsConnection;
 
 /// Refs below this belong to joins.
 pub(super) const FIRST_REFERENCE: u32 = 100_000;
@@ -24,11 +26,10 @@ pub(super) struct User {
     pub(super) inbox: Option<Box<Inbox>>,
     /// Bytes that the kernel has not accepted yet.
     pub(super) outbox: Option<Box<Outbox>>,
-    pub(super) saved: Option<Box<[String]>>,
-    /// The variables that were drawn in the session.
-    pub(super) slots: Option<Box<[SlotDraw]>>,
-    /// The cookies of the server, if the session keeps them.
-    pub(super) cookies: Option<Box<CookieJar>>,
+    /// What only some users need, so that the others stay small.
+    pub(super) memory: Option<Box<Memory>>,
+    /// The state of TLS, if the server of the current connection uses it.
+    pub(super) tls: Option<Box<TlsConnection>>,
     pub(super) socket: Option<OwnedFd>,
     /// The number of the user in the whole load. It also distinguishes users of the same slot.
     pub(super) number: u32,
@@ -69,9 +70,8 @@ impl User {
             begun: at,
             inbox: None,
             outbox: None,
-            saved: None,
-            slots: None,
-            cookies: None,
+            memory: None,
+            tls: None,
             socket: None,
             number,
             counters: Default::default(),
@@ -96,6 +96,49 @@ impl User {
             is_write_watched: false,
         }
     }
+}
+
+/// The variables, cookies and counters of a user.
+pub(super) struct Memory {
+    /// The values of the variables of its session.
+    pub(super) values: Box<[Value]>,
+    pub(super) cookies: CookieJar,
+    /// How many times it has drawn random values.
+    pub(super) draws: u32,
+    /// How many times an answer has made it repeat a step, and begin again.
+    pub(super) repeats: u32,
+    pub(super) restarts: u32,
+    /// When the open groups of steps were due, and when they began.
+    pub(super) groups: Vec<(Instant, Instant)>,
+    /// The connection that is kept for each protocol.
+    pub(super) kept: [Option<Kept>; 2],
+    /// The limit of the bytes that it receives.
+    pub(super) bucket: Option<Bucket>,
+}
+
+impl Memory {
+    pub(super) fn new(values: usize) -> Memory {
+        Memory {
+            values: vec![Value::Undefined; values].into(),
+            cookies: CookieJar::default(),
+            draws: 0,
+            repeats: 0,
+            restarts: 0,
+            groups: Vec::new(),
+            kept: [None, None],
+            bucket: None,
+        }
+    }
+}
+
+/// A connection that is not in use while the user speaks another protocol.
+pub(super) struct Kept {
+    pub(super) socket: OwnedFd,
+    pub(super) tls: Option<Box<TlsConnection>>,
+    pub(super) connection: Connection,
+    pub(super) inbox: Option<Box<Inbox>>,
+    pub(super) outbox: Option<Box<Outbox>>,
+    pub(super) target: u16,
 }
 
 /// Bytes that the kernel has not accepted yet.
@@ -131,6 +174,8 @@ pub(super) enum Waiting {
     Response,
     /// A think time to be over.
     Time,
+    /// Other users to come.
+    Others,
     /// The load to be over.
     Over,
     Closed,

@@ -24,6 +24,9 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
     if let Some(stopped) = stopped(results) {
         row("STOPPED", stopped);
     }
+    if results.is_aborted {
+        row("ENDED", "by a session of the scenario".to_owned());
+    }
     row("users", users(results));
     row(
         "at the same time",
@@ -35,6 +38,10 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
     if counts.deliveries > 0 {
         let size = bytes(counts.delivery_bytes);
         row("deliveries", format!("{} messages, {size}", counts.deliveries));
+    }
+    if !results.counters.is_empty() {
+        let counters = results.counters.iter().map(|(name, count)| format!("{count} {name}"));
+        row("sessions", counters.collect::<Vec<_>>().join(", "));
     }
     row("generator", generator(results));
     out.push('\n');

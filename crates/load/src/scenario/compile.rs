@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::Session;
+use super::answer::Answer;
 use super::program::{
-    Connect, Effect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId, Think,
-    Wanted,
+    ChangeProtocol, Condition, Connect, Each, Effect, Headers, Http, LOOPS_NESTED_MAX, Message, Op,
+    Poll, Rate, Send, Serializer, Set, SetTo, StepId, Think, Wanted,
 };
 use super::text::{Place, Slots, Text, Variables};
 
@@ -13,34 +14,46 @@ use super::text::{Place, Slots, Text, Variables};
 const STEPS_MAX: usize = 1000;
 /// Most operations of one session.
 const OPS_MAX: usize = 60_000;
+/// Most measured groups of steps within each other.
+const GROUPS_NESTED_MAX: usize = 8;
 
 /// Compiles one session. Errors name the problem; the caller adds the position.
 pub(super) struct Compiler<'a> {
     steps: &'a mut Vec<String>,
     variables: &'a Variables,
     ops: Vec<Op>,
-    /// The start of each open loop, and the state of the connection there.
-    loops: Vec<(usize, bool, Serializer)>,
+    /// The start of each open loop or condition, and the state of the connection there.
+    blocks: Vec<(usize, bool, Serializer)>,
+    /// The open loops that count in the record of the user.
+    loops: usize,
+    groups: usize,
+    /// The use of the answer to the next step.
+    answer: Answer,
+    /// Whether the connection that was kept for each protocol is an open websocket.
+    kept_open: [bool; 2],
     /// The topics joined so far; the index of a topic decides its join_ref.
     topics: Vec<String>,
     serializer: Serializer,
     is_open: bool,
-    /// The variables of a session of Tsung; `None`: texts may name all variables.
-    slots: Option<Slots>,
+    slots: Slots,
 }
 
 impl<'a> Compiler<'a> {
     pub(super) fn new(
         steps: &'a mut Vec<String>,
         variables: &'a Variables,
-        slots: Option<Slots>,
+        slots: Slots,
     ) -> Compiler<'a> {
         Compiler {
             steps,
             variables,
             slots,
             ops: Vec::new(),
-            loops: Vec::new(),
+            blocks: Vec::new(),
+            loops: 0,
+            groups: 0,
+            answer: Answer::default(),
+            kept_open: [false; 2],
             topics: Vec::new(),
             serializer: Serializer::Raw,
             is_open: false,
@@ -48,7 +61,17 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn text(&self, text: &str, place: Place) -> Result<Text, String> {
-        Text::parse(text, place, self.variables, self.slots.as_ref())
+        Text::parse(text, place, self.variables, &self.slots)
+    }
+
+    /// The slot of a variable.
+    pub(super) fn slot(&self, name: &str) -> Result<usize, String> {
+        self.slots.find(name).ok_or_else(|| format!("unknown variable {name}"))
+    }
+
+    /// Use the answer to the next step.
+    pub(super) fn use_answer(&mut self, answer: Answer) {
+        self.answer = answer;
     }
 
     /// The text of a request's body. Its type decides how values are escaped in it.
@@ -58,12 +81,9 @@ impl<'a> Compiler<'a> {
         self.text(body, if is_form { Place::Form } else { Place::of_message(body) })
     }
 
-    /// Draw a variable into a slot of the session.
-    pub(super) fn draw(&mut self, name: &str, drawn: usize) -> Result<(), String> {
-        let slots = self.slots.as_ref().map_or(&[][..], |Slots(names)| names);
-        let slot = slots.iter().position(|known| known == name);
-        let slot = slot.ok_or_else(|| format!("unknown variable {name}"))?;
-        self.push_op(Op::Draw { slot, drawn: drawn as u32 })
+    /// Set variables of the session.
+    pub(super) fn set(&mut self, slots: Vec<usize>, to: SetTo) -> Result<(), String> {
+        self.push_op(Op::Set(Box::new(Set { slots, to })))
     }
 
     pub(super) fn connect(
@@ -78,12 +98,12 @@ impl<'a> Compiler<'a> {
             return Err("the websocket is already open; disconnect first".into());
         }
         let path = self.path(path)?;
-        let has_own_cookie = has_cookie(headers);
         let headers = self.headers(headers)?;
         let step = self.step(name.unwrap_or("connect"))?;
         self.is_open = true;
         self.serializer = serializer;
-        let connect = Connect { step, path, headers, has_own_cookie, serializer, heartbeat };
+        let answer = std::mem::take(&mut self.answer);
+        let connect = Connect { step, path, headers, serializer, heartbeat, answer };
         self.push_op(Op::Connect(Box::new(connect)))
     }
 
@@ -154,8 +174,20 @@ impl<'a> Compiler<'a> {
         wanted: Wanted,
         is_broadcast: bool,
     ) -> Result<(), String> {
+        let text = self.text(text, Place::of_message(text))?;
+        self.send_text(name, text, is_binary, wanted, is_broadcast)
+    }
+
+    pub(super) fn send_text(
+        &mut self,
+        name: Option<&str>,
+        text: Text,
+        is_binary: bool,
+        wanted: Wanted,
+        is_broadcast: bool,
+    ) -> Result<(), String> {
         self.needs_open("send")?;
-        let message = Message::Raw { text: self.text(text, Place::of_message(text))?, is_binary };
+        let message = Message::Raw { text, is_binary };
         self.push_send(name.unwrap_or("send"), message, wanted, is_broadcast)
     }
 
@@ -174,13 +206,16 @@ impl<'a> Compiler<'a> {
         let step = self.step(name)?;
         // Audiences are known after all sessions are compiled.
         let effect = Effect::Nothing;
-        self.push_op(Op::Send(Box::new(Send { step, message, wanted, is_broadcast, effect })))
+        let answer = std::mem::take(&mut self.answer);
+        let send = Send { step, message, wanted, is_broadcast, effect, answer };
+        self.push_op(Op::Send(Box::new(send)))
     }
 
     pub(super) fn expect(&mut self, name: Option<&str>, wanted: Wanted) -> Result<(), String> {
         self.needs_open("expect")?;
         let step = self.step(name.unwrap_or("expect"))?;
-        self.push_op(Op::Expect { step, wanted })
+        let answer = std::mem::take(&mut self.answer);
+        self.push_op(Op::Expect { step, wanted, answer })
     }
 
     pub(super) fn think(&mut self, think: Think) -> Result<(), String> {
@@ -191,33 +226,141 @@ impl<'a> Compiler<'a> {
         self.push_op(Op::Stay(period))
     }
 
-    pub(super) fn loop_begin(&mut self) -> Result<(), String> {
-        let depth = self.loops.len();
-        if depth == LOOPS_NESTED_MAX {
-            return Err(format!("too many nested loops: at most {LOOPS_NESTED_MAX} are allowed"));
-        }
-        self.push_op(Op::LoopBegin { depth })?;
-        self.loops.push((self.ops.len(), self.is_open, self.serializer));
-        Ok(())
+    /// Begin a loop or a condition. Its end must find the websocket in the same state.
+    fn begin_block(&mut self) {
+        self.blocks.push((self.ops.len(), self.is_open, self.serializer));
     }
 
-    pub(super) fn loop_end(&mut self, times: Option<u32>) -> Result<(), String> {
-        let (begin, is_open, serializer) =
-            self.loops.pop().expect("each loop end has a loop begin");
+    /// End the block that was begun last, and return where it begins.
+    fn end_block(&mut self) -> Result<usize, String> {
+        let (begin, is_open, serializer) = self.blocks.pop().expect("each block was begun");
         if self.ops.len() == begin {
             return Err("a loop needs steps".into());
         }
         if (self.is_open, self.serializer) != (is_open, serializer) {
             return Err(
-                "the websocket must be in the same state at the start and at the end of a loop"
+                "the websocket must be in the same state at the start and at the end of a \
+                        loop or a condition"
                     .into(),
             );
         }
+        Ok(begin)
+    }
+
+    pub(super) fn loop_begin(&mut self) -> Result<(), String> {
+        let depth = self.loops;
+        if depth == LOOPS_NESTED_MAX {
+            return Err(format!("too many nested loops: at most {LOOPS_NESTED_MAX} are allowed"));
+        }
+        self.push_op(Op::LoopBegin { depth })?;
+        self.loops += 1;
+        self.begin_block();
+        Ok(())
+    }
+
+    pub(super) fn loop_end(&mut self, times: Option<u32>) -> Result<(), String> {
+        let begin = self.end_block()?;
         if times == Some(0) {
             return Err("times must be at least 1".into());
         }
-        let depth = self.loops.len();
-        self.push_op(Op::LoopEnd { depth, begin, times })
+        self.loops -= 1;
+        self.push_op(Op::LoopEnd { depth: self.loops, begin, times })
+    }
+
+    /// Begin a loop in which a variable counts from `first`.
+    pub(super) fn count_begin(&mut self, slot: usize, first: SetTo) -> Result<(), String> {
+        self.set(vec![slot], first)?;
+        self.begin_block();
+        Ok(())
+    }
+
+    pub(super) fn count_end(&mut self, slot: usize, last: Text, step: i64) -> Result<(), String> {
+        let begin = self.end_block()?;
+        self.push_op(Op::CountEnd { slot, last, step, begin })
+    }
+
+    pub(super) fn repeat_begin(&mut self) {
+        self.begin_block();
+    }
+
+    pub(super) fn repeat_end(
+        &mut self,
+        slot: usize,
+        condition: Condition,
+        max: u32,
+    ) -> Result<(), String> {
+        let begin = self.end_block()?;
+        self.push_op(Op::RepeatEnd { slot, condition: Box::new(condition), begin, max })
+    }
+
+    pub(super) fn each_begin(&mut self, each: Each) -> Result<(), String> {
+        self.push_op(Op::EachBegin(Box::new(each)))?;
+        self.begin_block();
+        Ok(())
+    }
+
+    pub(super) fn each_end(&mut self, each: Each) -> Result<(), String> {
+        let begin = self.end_block()?;
+        self.push_op(Op::EachEnd { each: Box::new(each), begin })
+    }
+
+    pub(super) fn if_begin(&mut self, condition: Condition) -> Result<(), String> {
+        self.push_op(Op::If { condition: Box::new(condition), otherwise: usize::MAX })?;
+        self.begin_block();
+        Ok(())
+    }
+
+    pub(super) fn if_end(&mut self) -> Result<(), String> {
+        let begin = self.end_block()?;
+        let end = self.ops.len();
+        match &mut self.ops[begin - 1] {
+            Op::If { otherwise, .. } => *otherwise = end,
+            _ => unreachable!("the block of a condition follows the condition"),
+        }
+        Ok(())
+    }
+
+    /// Begin a group of steps that is measured as a whole.
+    pub(super) fn group_begin(&mut self) -> Result<(), String> {
+        if self.groups == GROUPS_NESTED_MAX {
+            return Err(format!(
+                "too many nested transactions: at most {GROUPS_NESTED_MAX} are allowed"
+            ));
+        }
+        self.push_op(Op::GroupBegin { depth: self.groups })?;
+        self.groups += 1;
+        Ok(())
+    }
+
+    pub(super) fn group_end(&mut self, name: &str) -> Result<(), String> {
+        self.groups -= 1;
+        let step = self.step(name)?;
+        self.push_op(Op::GroupEnd { depth: self.groups, step })
+    }
+
+    pub(super) fn meet(&mut self) -> Result<(), String> {
+        self.push_op(Op::Meet)
+    }
+
+    pub(super) fn listen(&mut self) -> Result<(), String> {
+        self.needs_open("wait_bidi")?;
+        self.push_op(Op::Listen)
+    }
+
+    pub(super) fn limit_rate(&mut self, rate: Rate) -> Result<(), String> {
+        self.push_op(Op::LimitRate(rate))
+    }
+
+    pub(super) fn abort(&mut self, is_whole_load: bool) -> Result<(), String> {
+        self.push_op(Op::Abort { is_whole_load })
+    }
+
+    pub(super) fn change_protocol(&mut self, change: ChangeProtocol) -> Result<(), String> {
+        self.kept_open[usize::from(change.from)] = change.stores && self.is_open;
+        let kept = std::mem::take(&mut self.kept_open[usize::from(change.to)]);
+        self.is_open = change.restores && kept;
+        self.serializer = Serializer::Raw;
+        self.push_op(Op::ChangeProtocol(change))
     }
 
     pub(super) fn disconnect(&mut self, name: Option<&str>) -> Result<(), String> {
@@ -256,28 +399,21 @@ impl<'a> Compiler<'a> {
             path: self.path(path)?,
             step: self.step(name.unwrap_or(&default))?,
             method: method.to_owned(),
-            headers: self.text("", Place::Plain)?,
-            has_own_cookie: false,
+            target: None,
+            is_old: false,
+            headers: self.headers(&[])?,
+            cookies: None,
+            login: None,
             body: self.text("", Place::Plain)?,
             status: None,
             accepts_any_status: false,
             contains: None,
-            save: Vec::new(),
+            answer: Answer::default(),
             timeout: None,
         })
     }
 
-    pub(super) fn set_headers(
-        &self,
-        request: &mut Http,
-        headers: &[(String, String)],
-    ) -> Result<(), String> {
-        request.headers = self.headers(headers)?;
-        request.has_own_cookie = has_cookie(headers);
-        Ok(())
-    }
-
-    fn headers(&self, headers: &[(String, String)]) -> Result<Text, String> {
+    pub(super) fn headers(&self, headers: &[(String, String)]) -> Result<Headers, String> {
         let mut lines = String::new();
         for (name, value) in headers {
             let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
@@ -286,12 +422,18 @@ impl<'a> Compiler<'a> {
             }
             lines.push_str(&format!("{name}: {value}\r\n"));
         }
-        self.text(&lines, Place::Header)
+        let has = |wanted: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        Ok(Headers {
+            lines: self.text(&lines, Place::Header)?,
+            has_cookie: has("cookie"),
+            has_user_agent: has("user-agent"),
+            has_host: has("host"),
+        })
     }
 
     fn path(&self, path: &str) -> Result<Text, String> {
         let has_bad = path.bytes().any(|byte| byte <= b' ' || byte == 0x7f);
-        if !path.starts_with('/') || has_bad {
+        if !path.starts_with(['/', '$']) || has_bad {
             return Err(format!(
                 "invalid path {path:?}: it must start with a slash and have no spaces"
             ));
@@ -338,13 +480,11 @@ impl<'a> Compiler<'a> {
         if self.is_open {
             self.ops.push(Op::Disconnect { step: None });
         }
-        let slots = self.slots.map_or(0, |Slots(names)| names.len());
-        (!self.ops.is_empty()).then_some(Session { weight, ops: self.ops, slots, keeps_cookies })
+        let slots = self.slots.names.len();
+        let undefined = if self.slots.is_tsung { "undefined" } else { "" };
+        let ops = self.ops;
+        (!ops.is_empty()).then_some(Session { weight, ops, slots, undefined, keeps_cookies })
     }
-}
-
-fn has_cookie(headers: &[(String, String)]) -> bool {
-    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("cookie"))
 }
 
 fn escaped(text: &str) -> String {

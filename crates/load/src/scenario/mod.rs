@@ -1,27 +1,42 @@
 //! Scenarios: the arrivals and the sessions of simulated users. A scenario is checked before the
 //! load.
 
+mod answer;
 mod audience;
 mod compile;
 mod file;
+mod login;
+mod pattern;
 mod program;
+mod rows;
 mod sources;
 mod target;
 mod text;
 mod tsung;
+mod value;
+mod xpath;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::tls::TlsSettings;
+
 pub use target::Target;
 pub use watchfire_report::scenario::ScenarioError;
 
+pub(crate) use answer::{Action, Answer, Content, Found, Missing};
 pub(crate) use audience::Audiences;
 pub(crate) use program::{
-    Connect, Effect, Http, LOOPS_NESTED_MAX, Message, Op, Poll, Send, Serializer, StepId,
-    ThinkTime, Wanted,
+    ChangeProtocol, Condition, Connect, Each, Effect, Headers, Http, LOOPS_NESTED_MAX, Message, Op,
+    Poll, Rate, Send, Serializer, Set, SetTo, StepId, ThinkTime, Wanted,
 };
-pub(crate) use text::{SentAt, SlotDraw, Text, TextContext, Variables, sent_at};
+pub(crate) use rows::Rows;
+pub(crate) use sources::SourceGroup;
+pub(crate) use text::{SentAt, Text, TextContext, Variables, sent_at};
+pub(crate) use value::Value;
+
+/// Reads the other files that a scenario names, relative to its own folder.
+pub(crate) type Files<'a> = dyn FnMut(&str) -> Result<String, String> + 'a;
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -29,7 +44,7 @@ pub struct Scenario {
     /// The servers, by weight.
     pub targets: Vec<Target>,
     /// The source addresses of users; empty lets the kernel choose.
-    pub sources: Vec<IpAddr>,
+    pub(crate) sources: Vec<SourceGroup>,
     /// The source ports of users that have a source address.
     pub ports: (u16, u16),
     /// Most users at the same time; further users are rejected.
@@ -46,6 +61,17 @@ pub struct Scenario {
     /// Whether some text contains `${now}`.
     pub(crate) is_timed: bool,
     pub(crate) audiences: Audiences,
+    pub(crate) rows: Vec<Rows>,
+    /// Users that arrive at a fixed time, with the index of their session, ordered by time.
+    pub(crate) fixed_arrivals: Vec<(Duration, u16)>,
+    /// The `User-Agent` of users, by weight.
+    pub(crate) user_agents: Vec<(f64, String)>,
+    /// How many users must wait at a [`Op::Meet`].
+    pub(crate) meeting_size: u64,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) tls: TlsSettings,
+    /// Parts of the file that have no effect here.
+    pub notes: Vec<String>,
 }
 
 /// A period in which users arrive at a constant or linearly changing rate.
@@ -62,6 +88,8 @@ pub struct Phase {
     pub users_max: Option<u64>,
     /// The weights of the sessions in this phase; `None` uses the weights that the sessions name.
     pub weights: Option<Vec<f64>>,
+    /// Whether the next phase begins only after all users have ended.
+    pub waits_for_users: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +104,9 @@ pub enum Spacing {
 pub(crate) struct Session {
     pub(crate) weight: f64,
     pub(crate) ops: Vec<Op>,
-    /// The slots that variables are drawn into.
+    /// The number of variables that it sets, and the text of one that it has not set.
     pub(crate) slots: usize,
+    pub(crate) undefined: &'static str,
     /// Whether a user keeps the cookies of its server.
     pub(crate) keeps_cookies: bool,
 }
@@ -127,10 +156,19 @@ impl Scenario {
     /// 'gopher://x'\n"); assert!(error.unwrap_err().to_string().starts_with("lobby.toml:"));
     /// ```
     pub fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        Scenario::parse_with(name, text, &mut |_| Err("the scenario has no folder".to_owned()))
+    }
+
+    /// Parse a scenario that may name other files.
+    pub(crate) fn parse_with(
+        name: &str,
+        text: &str,
+        files: &mut Files<'_>,
+    ) -> Result<Scenario, ScenarioError> {
         if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
-            return tsung::parse(name, text);
+            return tsung::parse(name, text, files);
         }
-        file::parse(name, text)
+        file::parse(name, text, files)
     }
 
     /// Resolve the servers, and check the number of users.
@@ -139,12 +177,24 @@ impl Scenario {
         if self.targets.iter().all(|target| target.weight == 0.0) {
             return error("targets", "no target with a weight; add one here or with --target");
         }
+        if self.targets.iter().any(|target| target.is_tls) {
+            self.tls.client().map_err(|problem| ScenarioError::new(name, 0, "tls", problem))?;
+        }
         if self.users() > u64::from(u32::MAX) {
             return error("phases", "more than four billion users");
         }
-        let sources = &self.sources;
-        let found = self.targets.iter_mut().try_for_each(|target| target.resolve(sources));
+        let sources: Vec<IpAddr> = self.source_addresses().collect();
+        let found = self.targets.iter_mut().try_for_each(|target| target.resolve(&sources));
         found.map_err(|problem| ScenarioError::new(name, 0, "targets", problem))
+    }
+
+    /// The index of the server of a whole URL.
+    pub(crate) fn target_of_url(&self, url: &str) -> Option<u16> {
+        let at = url.find("://")? + 3;
+        let end = url[at..].find(['/', '?', '#']).map_or(url.len(), |end| at + end);
+        let wanted = Target::parse(&url[..end], 0.0).ok()?;
+        let found = self.targets.iter().position(|target| target.is_same_server(&wanted));
+        found.map(|index| index as u16)
     }
 
     pub fn duration(&self) -> Duration {
@@ -152,7 +202,13 @@ impl Scenario {
     }
 
     pub fn users(&self) -> u64 {
-        self.phases.iter().map(Phase::users).sum()
+        let fixed = self.fixed_arrivals.len() as u64;
+        self.phases.iter().map(Phase::users).sum::<u64>() + fixed
+    }
+
+    /// The source addresses of users; none lets the kernel choose.
+    pub fn source_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.sources.iter().flat_map(|group| &group.addresses).copied()
     }
 
     /// The most users that can be active at the same time.
@@ -164,7 +220,11 @@ impl Scenario {
     pub fn set_target(&mut self, url: &str) -> Result<(), ScenarioError> {
         let target = Target::parse(url, 1.0);
         let target = target.map_err(|problem| ScenarioError::new("--target", 0, "", problem))?;
-        self.targets = vec![target];
+        // Requests may name a server by its index.
+        let others = self.targets.len().saturating_sub(1);
+        let mut unchosen = target.clone();
+        unchosen.weight = 0.0;
+        self.targets = std::iter::once(target).chain(vec![unchosen; others]).collect();
         Ok(())
     }
 }

@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
+use super::answer::Answer;
+use super::login::Login;
+use super::pattern::Pattern;
+use super::rows::Columns;
 use super::text::Text;
+use super::value::JsonPath;
 
 /// Most nested loops; a user stores one counter for each.
 pub(crate) const LOOPS_NESTED_MAX: usize = 3;
@@ -17,12 +22,55 @@ pub(crate) enum Op {
     Expect {
         step: StepId,
         wanted: Wanted,
+        answer: Answer,
     },
     Think(Think),
-    /// Draw a variable into a slot of the session.
-    Draw {
+    /// Wait until enough users wait here.
+    Meet,
+    /// Wait for a message of the server.
+    Listen,
+    /// Set variables.
+    Set(Box<Set>),
+    /// Continue at `otherwise` unless the condition holds.
+    If {
+        condition: Box<Condition>,
+        otherwise: usize,
+    },
+    /// Count a variable up, and go back to `begin`, until it has reached the end.
+    CountEnd {
         slot: usize,
-        drawn: u32,
+        last: Text,
+        step: i64,
+        begin: usize,
+    },
+    /// Go back to `begin` while the condition holds, at most `max` times. The slot counts.
+    RepeatEnd {
+        slot: usize,
+        condition: Box<Condition>,
+        begin: usize,
+        max: u32,
+    },
+    /// Take the first element of a list.
+    EachBegin(Box<Each>),
+    /// Take the next element of a list, and go back to `begin`, until there is none.
+    EachEnd {
+        each: Box<Each>,
+        begin: usize,
+    },
+    /// The begin of a measured group of steps, and the depth of its nesting.
+    GroupBegin {
+        depth: usize,
+    },
+    GroupEnd {
+        depth: usize,
+        step: StepId,
+    },
+    ChangeProtocol(ChangeProtocol),
+    /// Limit the bytes per second that the user receives.
+    LimitRate(Rate),
+    /// End the session, or the whole load.
+    Abort {
+        is_whole_load: bool,
     },
     LoopBegin {
         depth: usize,
@@ -46,13 +94,24 @@ pub(crate) enum Op {
 pub(crate) struct Connect {
     pub(crate) step: StepId,
     pub(crate) path: Text,
-    /// Whole header lines.
-    pub(crate) headers: Text,
-    /// Whether the headers have a `Cookie`, which replaces the cookies of the user.
-    pub(crate) has_own_cookie: bool,
+    pub(crate) headers: Headers,
     pub(crate) serializer: Serializer,
     /// The heartbeat interval; `None` sends no heartbeats.
     pub(crate) heartbeat: Option<Duration>,
+    pub(crate) answer: Answer,
+}
+
+/// The headers of a request that a scenario names.
+#[derive(Clone, Debug)]
+pub(crate) struct Headers {
+    /// Whole header lines.
+    pub(crate) lines: Text,
+    /// Whether they have a `Cookie`, which replaces the cookies of the user.
+    pub(crate) has_cookie: bool,
+    /// Whether they have a `User-Agent`, which replaces the scenario's.
+    pub(crate) has_user_agent: bool,
+    /// Whether they have a `Host`, which replaces the server's.
+    pub(crate) has_host: bool,
 }
 
 /// The encoding of messages on a websocket.
@@ -74,6 +133,7 @@ pub(crate) struct Send {
     /// Whether it is a broadcast to its audience.
     pub(crate) is_broadcast: bool,
     pub(crate) effect: Effect,
+    pub(crate) answer: Answer,
 }
 
 /// The effect of a message on an audience of the scenario.
@@ -138,24 +198,128 @@ pub(crate) enum ThinkTime {
     Uniform(Duration, Duration),
     /// With this mean.
     Exponential(Duration),
+    /// As many seconds as the text of a variable tells.
+    Variable(usize),
+}
+
+/// Sets variables of the session.
+#[derive(Clone, Debug)]
+pub(crate) struct Set {
+    pub(crate) slots: Vec<usize>,
+    pub(crate) to: SetTo,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum SetTo {
+    /// Random values: the variable with this index, and one more for each further slot.
+    Drawn(u32),
+    /// The columns of a row of a file.
+    Row(Columns),
+    Text(Text),
+    /// The host and the port of the server.
+    Server,
+    /// A value in the JSON of another variable.
+    Json {
+        from: usize,
+        path: JsonPath,
+    },
+}
+
+/// A comparison of a variable with a text.
+#[derive(Clone, Debug)]
+pub(crate) struct Condition {
+    pub(crate) slot: usize,
+    /// An element of a list, from 1.
+    pub(crate) element: Option<usize>,
+    pub(crate) relation: Relation,
+    pub(crate) operand: String,
+    /// Whether the comparison must fail.
+    pub(crate) is_negated: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    Equal,
+    Unequal,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+impl Condition {
+    /// Compare a value. Texts are compared as they are; the order is that of numbers, and a text
+    /// that is not a number has none.
+    pub(crate) fn holds(&self, value: &str) -> bool {
+        let numbers =
+            || Some((value.trim().parse::<f64>().ok()?, self.operand.trim().parse().ok()?));
+        let is_ordered = |wanted: fn(f64, f64) -> bool| {
+            numbers().is_some_and(|(value, operand)| wanted(value, operand))
+        };
+        let holds = match self.relation {
+            Relation::Equal => value == self.operand,
+            Relation::Unequal => value != self.operand,
+            Relation::Greater => is_ordered(|value, operand| value > operand),
+            Relation::GreaterOrEqual => is_ordered(|value, operand| value >= operand),
+            Relation::Less => is_ordered(|value, operand| value < operand),
+            Relation::LessOrEqual => is_ordered(|value, operand| value <= operand),
+        };
+        holds != self.is_negated
+    }
+}
+
+/// A loop over the elements of a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Each {
+    pub(crate) list: usize,
+    pub(crate) element: usize,
+    /// The variable with the number of the next element.
+    pub(crate) number: usize,
+    /// Only elements that match, or only those that do not.
+    pub(crate) filter: Option<(Pattern, bool)>,
+}
+
+/// Continue with another protocol, and usually another server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChangeProtocol {
+    /// The index of the old and the new protocol.
+    pub(crate) from: u8,
+    pub(crate) to: u8,
+    pub(crate) target: u16,
+    /// Keep the connection of the old protocol for later.
+    pub(crate) stores: bool,
+    /// Take the connection that was kept for the new one.
+    pub(crate) restores: bool,
+}
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    pub(crate) bytes_per_second: u64,
+    /// The most bytes at once.
+    pub(crate) burst_bytes: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Http {
     pub(crate) step: StepId,
     pub(crate) method: String,
+    /// A path, or a whole URL of a server of the scenario if it begins with a variable.
     pub(crate) path: Text,
-    /// Whole header lines.
-    pub(crate) headers: Text,
-    /// Whether the headers have a `Cookie`, which replaces the cookies of the user.
-    pub(crate) has_own_cookie: bool,
+    /// The server of this and of the following requests; `None` stays with the current one.
+    pub(crate) target: Option<u16>,
+    /// Whether the request is HTTP/1.0.
+    pub(crate) is_old: bool,
+    pub(crate) headers: Headers,
+    /// Further cookies, such as `a=1; b=2`.
+    pub(crate) cookies: Option<Text>,
+    pub(crate) login: Option<Box<Login>>,
     pub(crate) body: Text,
     /// The expected status; `None` accepts any below 400.
     pub(crate) status: Option<u16>,
     pub(crate) accepts_any_status: bool,
     pub(crate) contains: Option<Text>,
-    /// JSON pointers into the response body, and the index of the saved value.
-    pub(crate) save: Vec<(String, usize)>,
+    pub(crate) answer: Answer,
     pub(crate) timeout: Option<Duration>,
 }
 

@@ -4,6 +4,13 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// Most source addresses of one scenario.
 const SOURCES_MAX: usize = 65_536;
+/// Source addresses of which users get equal shares, and the weight of them all together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SourceGroup {
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) weight: f64,
+}
+
 /// The ports of a scenario that names none.
 pub(super) const PORTS: (u16, u16) = (1024, 65_535);
 

@@ -12,25 +12,23 @@ pub struct Target {
     pub prefix: String,
     /// The weight of this server compared with the others.
     pub weight: f64,
+    /// Whether the connection uses TLS.
+    pub(crate) is_tls: bool,
     /// Host and port to resolve, and the resolved addresses.
     host_and_port: String,
     addresses: Vec<SocketAddr>,
 }
 
 impl Target {
-    /// Parse `ws://host:port/prefix` or `http://…`.
+    /// Parse `ws://host:port/prefix`, or the same with `wss`, `http` or `https`.
     pub(crate) fn parse(url: &str, weight: f64) -> Result<Target, String> {
         let form = "use the form ws://localhost:4000";
         let (scheme, rest) = url.split_once("://").ok_or(format!("invalid URL; {form}"))?;
-        match scheme.to_ascii_lowercase().as_str() {
-            "ws" | "http" => {}
-            "wss" | "https" => {
-                return Err(format!(
-                    "{scheme} is not supported; use the address of the server behind the TLS proxy"
-                ));
-            }
-            _ => return Err(format!("{scheme} is not supported; use ws or http")),
-        }
+        let is_tls = match scheme.to_ascii_lowercase().as_str() {
+            "ws" | "http" => false,
+            "wss" | "https" => true,
+            _ => return Err(format!("{scheme} is not supported; use ws, wss, http or https")),
+        };
         if let Some(other) =
             rest.chars().find(|one| !one.is_ascii_graphic() || "?#@".contains(*one))
         {
@@ -43,10 +41,21 @@ impl Target {
             format!("invalid host or port {authority:?} in the URL; {form} or ws://[::1]:4000")
         })?;
         let prefix = prefix.trim_end_matches('/').to_owned();
-        let host_and_port = format!("{host}:{}", port.unwrap_or(80));
+        let default = if is_tls { 443 } else { 80 };
+        let host_and_port = format!("{host}:{}", port.unwrap_or(default));
         let authority = port.map_or(host.to_owned(), |port| format!("{host}:{port}"));
         let addresses = Vec::new();
-        Ok(Target { authority, prefix, weight, host_and_port, addresses })
+        Ok(Target { authority, prefix, weight, is_tls, host_and_port, addresses })
+    }
+
+    /// Whether the same server is meant, whatever its weight and its prefix are.
+    pub(crate) fn is_same_server(&self, other: &Target) -> bool {
+        self.is_tls == other.is_tls && self.host_and_port.eq_ignore_ascii_case(&other.host_and_port)
+    }
+
+    /// The port of the server.
+    pub(crate) fn port(&self) -> &str {
+        self.host_and_port.rsplit_once(':').map_or("", |(_, port)| port)
     }
 
     /// The name of the server, without its port.
@@ -143,8 +152,12 @@ mod tests {
 
     #[test]
     fn unsupported_schemes_are_rejected() {
-        for url in ["localhost:4000", "wss://127.0.0.1", "gopher://127.0.0.1", "WSS://127.0.0.1"] {
+        for url in ["localhost:4000", "ftp://127.0.0.1", "gopher://127.0.0.1", "WSX://127.0.0.1"] {
             assert!(Target::parse(url, 1.0).is_err(), "{url}");
+        }
+        for (url, port) in [("https://a", "443"), ("WSS://a:4443", "4443"), ("ws://a", "80")] {
+            let target = Target::parse(url, 1.0).unwrap();
+            assert_eq!((target.port(), target.is_tls), (port, port != "80"), "{url}");
         }
     }
 

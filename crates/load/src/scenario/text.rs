@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use memchr::memmem;
 
+use super::value::Value;
 use watchfire_types::Rng;
 
 /// A text, split at its variables.
@@ -52,8 +53,8 @@ enum Variable {
     /// `${now}`: the time of sending, so that receivers can measure the delay.
     Now,
     Drawn(usize),
+    /// A value of the session.
     Slot(usize),
-    Saved(usize),
 }
 
 /// The random choice of a variable, once for each user.
@@ -80,22 +81,15 @@ impl Draw {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables {
     pub(crate) drawn: Vec<(String, Draw)>,
-    /// Values saved from responses, by name.
-    pub(crate) saved: Vec<String>,
 }
 
-/// The names that one session gives to slots, at one place of it. Tsung draws a variable where its
-/// session says so, and another session may use the same name for something else.
+/// The variables that a session sets while it runs. In Tsung another session may use the same name
+/// for something else.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slots(pub(crate) Vec<String>);
-
-/// The last draw of a slot by one user.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SlotDraw {
-    /// The index of the variable in [`Variables::drawn`].
-    pub(crate) drawn: u32,
-    /// How many times the user has drawn into this slot; 0: not yet.
-    pub(crate) times: u32,
+pub(crate) struct Slots {
+    pub(crate) names: Vec<String>,
+    /// Whether the names are those of a Tsung session, where texts can name nothing else.
+    pub(crate) is_tsung: bool,
 }
 
 /// The values of the variables for one user.
@@ -103,8 +97,9 @@ pub(crate) struct TextContext<'a> {
     pub(crate) variables: &'a Variables,
     pub(crate) seed: u64,
     pub(crate) user: u64,
-    pub(crate) saved: &'a [String],
-    pub(crate) slots: &'a [SlotDraw],
+    pub(crate) slots: &'a [Value],
+    /// The text of a slot that was not set.
+    pub(crate) undefined: &'static str,
     /// The machine's monotonic clock.
     pub(crate) now: Duration,
     /// Whether each receipt is reported.
@@ -125,14 +120,28 @@ const MARK: &str = "wf-sent-at-";
 
 /// The name of `${id}` in Tsung.
 pub(crate) const UNIQUE_ID: &str = "ts_user_server:get_unique_id";
-/// The text of a slot that nothing was drawn into, as in Tsung.
-const UNDEFINED: &str = "undefined";
+/// The variable of a Tsung session that has the same value.
+const USER_ID: &str = "tsung_userid";
+
+impl Slots {
+    /// The index of a name.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known == name)
+    }
+
+    pub(crate) fn add(&mut self, name: &str) {
+        if self.find(name).is_none() {
+            self.names.push(name.to_owned());
+        }
+    }
+}
 
 impl Variables {
-    fn find(&self, name: &str, slots: Option<&Slots>) -> Option<Variable> {
-        if let Some(Slots(names)) = slots {
-            let slot = names.iter().position(|known| known == name).map(Variable::Slot);
-            return if name == UNIQUE_ID { Some(Variable::Id) } else { slot };
+    fn find(&self, name: &str, slots: &Slots) -> Option<Variable> {
+        let slot = slots.find(name).map(Variable::Slot);
+        if slots.is_tsung {
+            let is_id = [UNIQUE_ID, USER_ID].contains(&name);
+            return slot.or(is_id.then_some(Variable::Id));
         }
         match name {
             "user" => Some(Variable::User),
@@ -140,18 +149,17 @@ impl Variables {
             "now" => Some(Variable::Now),
             _ => {
                 let drawn = self.drawn.iter().position(|(known, _)| known == name);
-                let saved = self.saved.iter().position(|known| known == name);
-                drawn.map(Variable::Drawn).or(saved.map(Variable::Saved))
+                drawn.map(Variable::Drawn).or(slot)
             }
         }
     }
 
     /// All names, for the error about an unknown variable.
-    fn names(&self, slots: Option<&Slots>) -> String {
-        if let Some(Slots(names)) = slots {
-            return names.join(", ");
+    fn names(&self, slots: &Slots) -> String {
+        if slots.is_tsung {
+            return slots.names.join(", ");
         }
-        let own = self.drawn.iter().map(|(name, _)| name).chain(&self.saved);
+        let own = self.drawn.iter().map(|(name, _)| name).chain(&slots.names);
         let names: Vec<String> = own.map(|name| format!("${{{name}}}")).collect();
         [vec!["${user}".to_owned(), "${id}".to_owned(), "${now}".to_owned()], names]
             .concat()
@@ -160,12 +168,12 @@ impl Variables {
 }
 
 impl Text {
-    /// Parse a text; an unknown variable is an error. `slots`: the text may name these only.
+    /// Parse a text; an unknown variable is an error.
     pub(crate) fn parse(
         text: &str,
         place: Place,
         variables: &Variables,
-        slots: Option<&Slots>,
+        slots: &Slots,
     ) -> Result<Text, String> {
         let mut pieces = Vec::new();
         let mut quotes = Quotes::default();
@@ -210,6 +218,15 @@ impl Text {
         }
     }
 
+    /// Whether the text depends on a value from its first character on.
+    pub(crate) fn begins_with_value(&self) -> bool {
+        match self.0.first() {
+            Some(Piece::Variable(..)) => true,
+            Some(Piece::Literal(text)) => text.starts_with("http"),
+            None => false,
+        }
+    }
+
     pub(crate) fn is_timed(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Variable(Variable::Now, _)))
     }
@@ -247,19 +264,30 @@ impl TextContext<'_> {
                 write!(out, "{MARK}{}-{}!", self.now.as_nanos(), self.user)
             }
             Variable::Now => write!(out, "{MARK}{}.", self.now.as_nanos()),
-            Variable::Saved(index) => {
-                let saved = self.saved.get(index).map_or("", String::as_str);
-                write!(out, "{saved}")
-            }
             Variable::Drawn(index) => self.draw(index, 0, out),
-            Variable::Slot(slot) => match self.slots.get(slot) {
-                Some(SlotDraw { drawn, times }) if *times > 0 => {
-                    self.draw(*drawn as usize, *times, out)
-                }
-                _ => write!(out, "{UNDEFINED}"),
-            },
+            Variable::Slot(slot) => {
+                self.write_value(self.slots.get(slot).unwrap_or(&Value::Undefined), out)
+            }
         };
         written.expect("writing to a vector cannot fail");
+    }
+
+    fn write_value(&self, value: &Value, out: &mut Vec<u8>) -> std::io::Result<()> {
+        use std::io::Write as _;
+        match value {
+            Value::Undefined => write!(out, "{}", self.undefined),
+            Value::Drawn { drawn, times } => self.draw(*drawn as usize, *times, out),
+            Value::Number(number) => write!(out, "{number}"),
+            Value::Text(text) => write!(out, "{text}"),
+            Value::List(list) => list.iter().try_for_each(|text| write!(out, "{text}")),
+        }
+    }
+
+    /// The text of a value.
+    pub(crate) fn text_of(&self, value: &Value) -> String {
+        let mut out = Vec::new();
+        self.write_value(value, &mut out).expect("writing to a vector cannot fail");
+        String::from_utf8(out).expect("values are UTF-8")
     }
 
     /// Draw a variable for the user. `times` distinguishes the draws of a slot.
@@ -377,7 +405,7 @@ mod tests {
             ("word".to_owned(), Draw::Letters(5)),
             ("colour".to_owned(), Draw::Choice(vec!["red".into(), "blue".into()])),
         ];
-        Variables { drawn, saved: vec!["token".to_owned()] }
+        Variables { drawn }
     }
 
     fn filled(text: &str, user: u64) -> String {
@@ -386,18 +414,22 @@ mod tests {
 
     fn filled_with(text: &str, place: Place, user: u64, token: &str) -> String {
         let variables = variables();
-        let saved = [token.to_owned()];
+        let values = [Value::Text(token.into())];
         let now = Duration::from_nanos(17);
         let context = TextContext {
             variables: &variables,
             seed: 1,
             user,
-            saved: &saved,
-            slots: &[],
+            slots: &values,
+            undefined: "",
             now,
             is_broadcast: false,
         };
-        Text::parse(text, place, &variables, None).unwrap().to_string(&context)
+        Text::parse(text, place, &variables, &slots(false)).unwrap().to_string(&context)
+    }
+
+    fn slots(is_tsung: bool) -> Slots {
+        Slots { names: vec!["token".to_owned()], is_tsung }
     }
 
     #[test]
@@ -426,36 +458,29 @@ mod tests {
     #[test]
     fn a_slot_has_the_last_draw_of_a_user() {
         let variables = variables();
-        let slots = Slots(vec!["v".to_owned()]);
-        let text = Text::parse(
-            &format!("${{v}} ${{{UNIQUE_ID}}}"),
-            Place::Plain,
-            &variables,
-            Some(&slots),
-        )
-        .unwrap();
-        let filled = |slots: &[SlotDraw]| {
-            let now = Duration::ZERO;
-            let (seed, user, is_broadcast) = (1, 3, false);
-            let variables = &variables;
+        let slots = slots(true);
+        let parsed = |text: &str| Text::parse(text, Place::Plain, &variables, &slots);
+        let text = parsed(&format!("${{token}} ${{{UNIQUE_ID}}}")).unwrap();
+        let filled = |value: Value| {
             text.to_string(&TextContext {
-                variables,
-                seed,
-                user,
-                saved: &[],
-                slots,
-                now,
-                is_broadcast,
+                variables: &variables,
+                seed: 1,
+                user: 3,
+                slots: &[value],
+                undefined: "undefined",
+                now: Duration::ZERO,
+                is_broadcast: false,
             })
         };
-        assert_eq!(filled(&[SlotDraw::default()]), "undefined 4");
-        let first = filled(&[SlotDraw { drawn: 1, times: 1 }]);
-        let second = filled(&[SlotDraw { drawn: 1, times: 2 }]);
+        assert_eq!(filled(Value::Undefined), "undefined 4");
+        let list = Value::List(["a".into(), "b".into()].into());
+        assert_eq!(filled(list), "ab 4");
+        let first = filled(Value::Drawn { drawn: 1, times: 1 });
+        let second = filled(Value::Drawn { drawn: 1, times: 2 });
         assert_eq!((first.len(), first != second), (7, true));
-        assert_ne!(filled(&[SlotDraw { drawn: 0, times: 3 }]).len(), 7);
-        for name in ["word", "user", "now"] {
-            let text = format!("${{{name}}}");
-            assert!(Text::parse(&text, Place::Plain, &variables, Some(&slots)).is_err(), "{name}");
+        assert_ne!(filled(Value::Drawn { drawn: 0, times: 3 }).len(), 7);
+        for name in ["word", "user", "now", "token[1]"] {
+            assert!(parsed(&format!("${{{name}}}")).is_err(), "{name}");
         }
     }
 
@@ -477,10 +502,11 @@ mod tests {
 
     #[test]
     fn an_unknown_variable_is_an_error_with_the_known_ones() {
-        let error = Text::parse("a ${rom}", Place::Plain, &variables(), None).unwrap_err();
+        let (variables, slots) = (variables(), slots(false));
+        let error = Text::parse("a ${rom}", Place::Plain, &variables, &slots).unwrap_err();
         assert!(error.starts_with("unknown variable ${rom}; known variables: ${user}"), "{error}");
         assert!(error.contains("${room}"), "{error}");
-        assert!(Text::parse("a ${rom", Place::Plain, &variables(), None).is_err());
+        assert!(Text::parse("a ${rom", Place::Plain, &variables, &slots).is_err());
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn requests_of_a_user_share_a_connection_and_saved_values() {
     assert_eq!(done(&results, "echo"), 5, "{:?}", results.errors);
     assert_eq!(results.errors.len(), 1);
     let (step, kind) = results.errors.keys().next().unwrap();
-    assert_eq!((step.as_str(), kind.as_str()), ("other", "no value to save at the JSON pointer"));
+    assert_eq!((step.as_str(), kind.as_str()), ("other", "no value to save in the answer"));
     assert_eq!(results.counts.finished, 5, "a wrong response must not end a user");
 }
 

@@ -1,6 +1,7 @@
 //! The TOML format, described in docs/reference/load-scenarios.md.
 
 mod phases;
+mod rows;
 mod steps;
 mod thresholds;
 mod values;
@@ -14,12 +15,14 @@ use serde::Deserialize;
 use toml::Spanned;
 use watchfire_report::scenario::SourceText;
 
-use super::sources::{PORTS, add_addresses, ports};
+use super::sources::{PORTS, SourceGroup, add_addresses, ports};
 use super::text::Variables;
-use super::{Audiences, Scenario, ScenarioError, Target};
+use super::{Audiences, Files, Scenario, ScenarioError, Target};
+use crate::tls::TlsSettings;
 
 use phases::PhaseFile;
-use steps::{SessionFile, saved_names};
+use rows::{RowsFile, read_rows};
+use steps::{Names, SessionFile};
 use thresholds::ThresholdsFile;
 use variables::{VariableFile, drawn_variables};
 use watchfire_report::units::DurationText;
@@ -41,6 +44,10 @@ struct ScenarioFile {
     phases: Vec<Spanned<PhaseFile>>,
     #[serde(default)]
     variables: BTreeMap<String, Spanned<VariableFile>>,
+    #[serde(default)]
+    rows: BTreeMap<String, Spanned<RowsFile>>,
+    #[serde(default)]
+    tls: TlsFile,
     sessions: Vec<Spanned<SessionFile>>,
     #[serde(default)]
     thresholds: ThresholdsFile,
@@ -62,18 +69,46 @@ struct SourcesFile {
     ports: Option<Spanned<[u16; 2]>>,
 }
 
+/// How servers with TLS are verified.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TlsFile {
+    verify: bool,
+    /// A file with certificates in PEM, which are trusted instead of the system's.
+    ca: Option<Spanned<String>>,
+    /// Whether a user may resume a session of another one.
+    resume: bool,
+}
+
+impl Default for TlsFile {
+    fn default() -> TlsFile {
+        TlsFile { verify: true, ca: None, resume: true }
+    }
+}
+
+/// The variables that every text can name.
+const BUILT_IN: [&str; 3] = ["user", "id", "now"];
+
 fn one() -> f64 {
     1.0
 }
 
-pub(super) fn parse(name: &str, text: &str) -> Result<Scenario, ScenarioError> {
+pub(super) fn parse(
+    name: &str,
+    text: &str,
+    files: &mut Files<'_>,
+) -> Result<Scenario, ScenarioError> {
     let source = SourceText { name, text };
     let file: ScenarioFile = source.parse()?;
-    file.check(&source)
+    file.check(&source, files)
 }
 
 impl ScenarioFile {
-    fn check(self, source: &SourceText<'_>) -> Result<Scenario, ScenarioError> {
+    fn check(
+        self,
+        source: &SourceText<'_>,
+        files: &mut Files<'_>,
+    ) -> Result<Scenario, ScenarioError> {
         let targets = self.targets.iter().map(|target| target.check(source));
         let targets = targets.collect::<Result<Vec<_>, _>>()?;
         let phases = self.phases.iter().enumerate();
@@ -84,10 +119,9 @@ impl ScenarioFile {
         if phases.is_empty() {
             return Err(source.error_in_file("phases", "at least one phase is needed"));
         }
-        let variables = Variables {
-            drawn: drawn_variables(&self.variables, source)?,
-            saved: saved_names(&self.sessions),
-        };
+        let variables = Variables { drawn: drawn_variables(&self.variables, source)? };
+        let rows = read_rows(&self.rows, source, files)?;
+        let names = Names::collect(&self.sessions, &self.rows);
         let mut steps = Vec::new();
         let mut sessions = Vec::new();
         for session in &self.sessions {
@@ -95,6 +129,7 @@ impl ScenarioFile {
                 session.span().start,
                 &mut steps,
                 &variables,
+                &names,
                 source,
             )?);
         }
@@ -123,7 +158,31 @@ impl ScenarioFile {
             sessions,
             steps,
             variables,
+            rows,
+            fixed_arrivals: Vec::new(),
+            user_agents: Vec::new(),
+            meeting_size: 1,
+            rate: None,
+            tls: self.tls.check(source, files)?,
+            notes: Vec::new(),
         })
+    }
+}
+
+impl TlsFile {
+    fn check(
+        &self,
+        source: &SourceText<'_>,
+        files: &mut Files<'_>,
+    ) -> Result<TlsSettings, ScenarioError> {
+        let roots = self.ca.as_ref().map(|file| {
+            files(file.get_ref()).map_err(|cause| {
+                let problem = format!("cannot read {}: {cause}", file.get_ref());
+                source.error(file.span().start, "ca", problem)
+            })
+        });
+        let roots = roots.transpose()?;
+        Ok(TlsSettings { is_verified: self.verify, roots, resumes: self.resume })
     }
 }
 
@@ -137,13 +196,14 @@ impl TargetFile {
 }
 
 impl SourcesFile {
-    fn addresses(&self, source: &SourceText<'_>) -> Result<Vec<IpAddr>, ScenarioError> {
-        let mut addresses = Vec::new();
+    fn addresses(&self, source: &SourceText<'_>) -> Result<Vec<SourceGroup>, ScenarioError> {
+        let mut addresses: Vec<IpAddr> = Vec::new();
         for text in &self.addresses {
             add_addresses(&mut addresses, text.get_ref())
                 .map_err(|problem| source.error(text.span().start, "addresses", problem))?;
         }
-        Ok(addresses)
+        let is_empty = addresses.is_empty();
+        Ok((!is_empty).then_some(SourceGroup { addresses, weight: 1.0 }).into_iter().collect())
     }
 
     fn ports(&self, source: &SourceText<'_>) -> Result<(u16, u16), ScenarioError> {
@@ -212,7 +272,14 @@ rate = 5 |  | 5 | rate | a phase needs
 "10s" | "10 bananas" | 6 | duration | invalid duration
 "10s" | "0s" | 5 | duration | at least 1 ms
 "10s" | "9999 years" | 6 | duration | longer than a year
-ws://127.0.0.1:4000 | wss://127.0.0.1 | 3 | url | wss is not supported
+ws://127.0.0.1:4000 | ftp://127.0.0.1 | 3 | url | ftp is not supported
+[variables] | [rows.x]\nfile='x'\ncolumns=['a']\n[variables] | 10 | file | cannot read x
+[variables] | [tls]\nca='x'\n[variables] | 10 | ca | cannot read x
+[variables] | [rows.x]\nfile='x'\ncolumns=['id']\n[variables] | 10 | x | built in
+{ think = "1s" } | { row = 'x' } | 20 | row | unknown rows x
+{ think = "1s" } | { expect = { save = { id = '/x' } } } | 20 | expect | built in
+{ think = "1s" } | { expect = { save = { x = { regex = '(' } } } } | 20 | expect | invalid regular expression
+{ think = "1s" } | { send = { text = 'x', save = { x = '/x' } } } | 20 | send | needs an answer
 [1, 9] | [9, 1] | 10 | room | in order
 room = | now = | 10 | now | built in
 ${id} | ${idd} | 15 | join | unknown variable ${idd}

@@ -70,7 +70,16 @@ impl PhaseFile {
         let (duration, users_max) = (self.duration.0, self.users_max);
         let weights = self.weights(sessions);
         let weights = weights.map_err(|problem| source.error(at, "sessions", problem))?;
-        Ok(Phase { name, duration, rate, rate_end, spacing, users_max, weights })
+        Ok(Phase {
+            name,
+            duration,
+            rate,
+            rate_end,
+            spacing,
+            users_max,
+            weights,
+            waits_for_users: false,
+        })
     }
 
     /// The weight of each session, if the phase names its sessions.

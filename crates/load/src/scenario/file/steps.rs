@@ -9,11 +9,13 @@ use toml::Spanned;
 use watchfire_report::scenario::SourceText;
 use watchfire_report::units::DurationText;
 
-use super::values::{PayloadFile, ThinkFile};
-use super::{check_weight, one};
+use super::rows::RowsFile;
+use super::values::{PayloadFile, SaveFile, ThinkFile};
+use super::{BUILT_IN, check_weight, one};
+use crate::scenario::answer::{Answer, Missing, Save};
 use crate::scenario::compile::Compiler;
-use crate::scenario::program::{Poll, Serializer, Wanted};
-use crate::scenario::text::{Place, Variables};
+use crate::scenario::program::{Poll, Serializer, SetTo, Wanted};
+use crate::scenario::text::{Place, Slots, Variables};
 use crate::scenario::{ScenarioError, Session};
 
 /// The heartbeat interval of a Phoenix client.
@@ -43,6 +45,9 @@ enum StepFile {
     Expect(ExpectFile),
     Think(ThinkFile),
     Loop(LoopFile),
+    Group(GroupFile),
+    /// Take a row of this file.
+    Row(String),
     Http(HttpFile),
     Longpoll(PollFile),
     Disconnect(DisconnectFile),
@@ -74,6 +79,8 @@ struct JoinFile {
     topic: String,
     name: Option<String>,
     payload: Option<PayloadFile>,
+    #[serde(default)]
+    save: BTreeMap<String, SaveFile>,
 }
 
 #[derive(Deserialize)]
@@ -90,6 +97,8 @@ struct PushFile {
     /// All users on the topic should receive it.
     #[serde(default)]
     broadcast: bool,
+    #[serde(default)]
+    save: BTreeMap<String, SaveFile>,
 }
 
 fn yes() -> bool {
@@ -118,6 +127,8 @@ struct SendFile {
     /// All connected users should receive it.
     #[serde(default)]
     broadcast: bool,
+    #[serde(default)]
+    save: BTreeMap<String, SaveFile>,
 }
 
 #[derive(Deserialize)]
@@ -125,6 +136,16 @@ struct SendFile {
 struct ExpectFile {
     text: Option<String>,
     name: Option<String>,
+    #[serde(default)]
+    save: BTreeMap<String, SaveFile>,
+}
+
+/// Steps that are measured as a whole.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupFile {
+    name: String,
+    steps: Vec<Spanned<StepFile>>,
 }
 
 #[derive(Deserialize)]
@@ -146,7 +167,7 @@ struct HttpFile {
     status: Option<u16>,
     contains: Option<String>,
     #[serde(default)]
-    save: BTreeMap<String, String>,
+    save: BTreeMap<String, SaveFile>,
     timeout: Option<DurationText>,
 }
 
@@ -177,21 +198,54 @@ struct StayFile {
     period: Option<DurationText>,
 }
 
-pub(super) fn saved_names(sessions: &[Spanned<SessionFile>]) -> Vec<String> {
-    fn collect(steps: &[Spanned<StepFile>], names: &mut Vec<String>) {
-        for step in steps {
-            match step.get_ref() {
-                StepFile::Http(http) => names.extend(http.save.keys().cloned()),
-                StepFile::Loop(inner) => collect(&inner.steps, names),
-                _ => {}
-            }
-        }
+/// The variables that sessions set: values of answers, and columns of rows.
+pub(super) struct Names<'a> {
+    slots: Slots,
+    rows: &'a BTreeMap<String, Spanned<RowsFile>>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn collect(
+        sessions: &[Spanned<SessionFile>],
+        rows: &'a BTreeMap<String, Spanned<RowsFile>>,
+    ) -> Names<'a> {
+        let mut names = Vec::new();
+        sessions.iter().for_each(|session| collect(&session.get_ref().steps, &mut names));
+        names.extend(rows.values().flat_map(|rows| &rows.get_ref().columns).cloned());
+        names.sort();
+        names.dedup();
+        Names { slots: Slots { names, is_tsung: false }, rows }
     }
-    let mut names = Vec::new();
-    sessions.iter().for_each(|session| collect(&session.get_ref().steps, &mut names));
-    names.sort();
-    names.dedup();
-    names
+}
+
+fn collect(steps: &[Spanned<StepFile>], names: &mut Vec<String>) {
+    for step in steps {
+        let saved = match step.get_ref() {
+            StepFile::Http(http) => &http.save,
+            StepFile::Join(join) => &join.save,
+            StepFile::Push(push) => &push.save,
+            StepFile::Send(send) => &send.save,
+            StepFile::Expect(expect) => &expect.save,
+            StepFile::Loop(LoopFile { steps, .. }) | StepFile::Group(GroupFile { steps, .. }) => {
+                collect(steps, names);
+                continue;
+            }
+            _ => continue,
+        };
+        names.extend(saved.keys().cloned());
+    }
+}
+
+/// Compile the values that a step saves.
+fn answer(saved: &BTreeMap<String, SaveFile>, compiler: &Compiler<'_>) -> Result<Answer, String> {
+    let saves = saved.iter().map(|(name, save)| {
+        if BUILT_IN.contains(&name.as_str()) {
+            return Err(format!("save: the name {name} is built in"));
+        }
+        let find = save.find().map_err(|problem| format!("save: {problem}"))?;
+        Ok(Save { slot: compiler.slot(name)?, find, missing: Missing::Fails })
+    });
+    Ok(Answer { saves: saves.collect::<Result<_, String>>()?, checks: Vec::new() })
 }
 
 impl SessionFile {
@@ -204,12 +258,13 @@ impl SessionFile {
         at: usize,
         steps: &mut Vec<String>,
         variables: &Variables,
+        names: &Names<'_>,
         source: &SourceText<'_>,
     ) -> Result<Session, ScenarioError> {
         check_weight(self.probability)
             .map_err(|problem| source.error(at, "probability", problem))?;
-        let mut compiler = Compiler::new(steps, variables, None);
-        self.steps.iter().try_for_each(|step| compile(step, &mut compiler, variables, source))?;
+        let mut compiler = Compiler::new(steps, variables, names.slots.clone());
+        self.steps.iter().try_for_each(|step| compile(step, &mut compiler, names, source))?;
         let name = self.name.as_deref().unwrap_or("steps");
         let session = compiler.finish(self.probability, self.cookies);
         session.ok_or_else(|| source.error(at, name, "a session needs steps"))
@@ -219,17 +274,23 @@ impl SessionFile {
 fn compile(
     step: &Spanned<StepFile>,
     compiler: &mut Compiler<'_>,
-    variables: &Variables,
+    names: &Names<'_>,
     source: &SourceText<'_>,
 ) -> Result<(), ScenarioError> {
     let at = step.span().start;
+    let error = |key| move |problem: String| source.error(at, key, problem);
     if let StepFile::Loop(inner) = step.get_ref() {
-        compiler.loop_begin().map_err(|problem| source.error(at, "loop", problem))?;
-        inner.steps.iter().try_for_each(|step| compile(step, compiler, variables, source))?;
-        return compiler.loop_end(inner.times).map_err(|problem| source.error(at, "loop", problem));
+        compiler.loop_begin().map_err(error("loop"))?;
+        inner.steps.iter().try_for_each(|step| compile(step, compiler, names, source))?;
+        return compiler.loop_end(inner.times).map_err(error("loop"));
     }
-    let (key, result) = step.get_ref().compile(compiler, variables);
-    result.map_err(|problem| source.error(at, key, problem))
+    if let StepFile::Group(inner) = step.get_ref() {
+        compiler.group_begin().map_err(error("group"))?;
+        inner.steps.iter().try_for_each(|step| compile(step, compiler, names, source))?;
+        return compiler.group_end(&inner.name).map_err(error("group"));
+    }
+    let (key, result) = step.get_ref().compile(compiler, names);
+    result.map_err(error(key))
 }
 
 fn payload(payload: &Option<PayloadFile>) -> &str {
@@ -245,14 +306,11 @@ impl StepFile {
     fn compile(
         &self,
         compiler: &mut Compiler<'_>,
-        variables: &Variables,
+        names: &Names<'_>,
     ) -> (&'static str, Result<(), String>) {
         match self {
             StepFile::Connect(connect) => ("connect", connect.compile(compiler)),
-            StepFile::Join(join) => {
-                let payload = payload(&join.payload);
-                ("join", compiler.join(join.name.as_deref(), &join.topic, payload))
-            }
+            StepFile::Join(join) => ("join", join.compile(compiler)),
             StepFile::Push(push) => ("push", push.compile(compiler)),
             StepFile::Leave(leave) => {
                 ("leave", compiler.leave(leave.name.as_deref(), &leave.topic))
@@ -260,14 +318,35 @@ impl StepFile {
             StepFile::Send(send) => ("send", send.compile(compiler)),
             StepFile::Expect(expect) => ("expect", expect.compile(compiler)),
             StepFile::Think(think) => ("think", compiler.think(think.0.clone())),
-            StepFile::Http(http) => ("http", http.compile(compiler, variables)),
+            StepFile::Http(http) => ("http", http.compile(compiler)),
             StepFile::Longpoll(poll) => ("longpoll", poll.compile(compiler)),
             StepFile::Disconnect(disconnect) => {
                 ("disconnect", compiler.disconnect(disconnect.name.as_deref()))
             }
             StepFile::Stay(stay) => ("stay", compiler.stay(stay.period.map(|span| span.0))),
-            StepFile::Loop(_) => unreachable!("the caller compiles loops"),
+            StepFile::Row(name) => ("row", take_row(name, compiler, names)),
+            StepFile::Loop(_) | StepFile::Group(_) => unreachable!("the caller compiles these"),
         }
+    }
+}
+
+/// Take a row, and set the variables of its columns.
+fn take_row(name: &str, compiler: &mut Compiler<'_>, names: &Names<'_>) -> Result<(), String> {
+    let file = names.rows.keys().position(|known| known == name);
+    let (file, rows) = file.zip(names.rows.get(name)).ok_or_else(|| {
+        let known: Vec<&str> = names.rows.keys().map(String::as_str).collect();
+        format!("unknown rows {name}; known rows: {}", known.join(", "))
+    })?;
+    let slots = rows.get_ref().columns.iter().map(|column| compiler.slot(column));
+    let slots = slots.collect::<Result<_, _>>()?;
+    compiler.set(slots, SetTo::Row(rows.get_ref().columns(file)))
+}
+
+impl JoinFile {
+    fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
+        let answer = answer(&self.save, compiler)?;
+        compiler.use_answer(answer);
+        compiler.join(self.name.as_deref(), &self.topic, payload(&self.payload))
     }
 }
 
@@ -302,7 +381,26 @@ impl PushFile {
         };
         let name = self.name.as_deref();
         let payload = payload(&self.payload);
+        let answer = self.answer(&wanted, compiler)?;
+        compiler.use_answer(answer);
         compiler.push(name, &self.topic, &self.event, payload, wanted, self.broadcast)
+    }
+}
+
+impl PushFile {
+    fn answer(&self, wanted: &Wanted, compiler: &Compiler<'_>) -> Result<Answer, String> {
+        needs_answer(&self.save, wanted)?;
+        answer(&self.save, compiler)
+    }
+}
+
+/// Values can be saved only from an answer that the step waits for.
+fn needs_answer(saved: &BTreeMap<String, SaveFile>, wanted: &Wanted) -> Result<(), String> {
+    match wanted {
+        Wanted::Nothing if !saved.is_empty() => {
+            Err("save needs an answer: add reply = true or expect".to_owned())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -313,6 +411,9 @@ impl SendFile {
             (None, true) => Wanted::Any,
             (None, false) => Wanted::Nothing,
         };
+        needs_answer(&self.save, &wanted)?;
+        let answer = answer(&self.save, compiler)?;
+        compiler.use_answer(answer);
         compiler.send(self.name.as_deref(), &self.text, self.binary, wanted, self.broadcast)
     }
 }
@@ -323,12 +424,14 @@ impl ExpectFile {
             Some(text) => Wanted::Containing(compiler.text(text, Place::Plain)?),
             None => Wanted::Any,
         };
+        let answer = answer(&self.save, compiler)?;
+        compiler.use_answer(answer);
         compiler.expect(self.name.as_deref(), wanted)
     }
 }
 
 impl HttpFile {
-    fn compile(&self, compiler: &mut Compiler<'_>, variables: &Variables) -> Result<(), String> {
+    fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
         let default = if self.body.is_some() { "POST" } else { "GET" };
         let method = self.method.as_deref().unwrap_or(default);
         let mut request = compiler.request(self.name.as_deref(), method, &self.path)?;
@@ -338,7 +441,7 @@ impl HttpFile {
         {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }
-        compiler.set_headers(&mut request, &headers)?;
+        request.headers = compiler.headers(&headers)?;
         let content_type =
             headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         let content_type = content_type.map_or("", |(_, value)| value);
@@ -348,15 +451,7 @@ impl HttpFile {
         request.contains =
             self.contains.as_deref().map(|text| compiler.text(text, Place::Plain)).transpose()?;
         request.timeout = self.timeout.map(|span| span.0);
-        for (name, pointer) in &self.save {
-            if !pointer.is_empty() && !pointer.starts_with('/') {
-                return Err(format!(
-                    "save: invalid JSON pointer {pointer:?}; use one such as \"/token\""
-                ));
-            }
-            let index = variables.saved.iter().position(|known| known == name);
-            request.save.push((pointer.clone(), index.expect("all saved names were collected")));
-        }
+        request.answer = answer(&self.save, compiler)?;
         compiler.http(request)
     }
 }
@@ -366,7 +461,7 @@ impl PollFile {
         let default = format!("longpoll {}", self.path);
         let name = self.name.as_deref().unwrap_or(&default);
         let mut request = compiler.request(Some(name), "GET", &self.path)?;
-        compiler.set_headers(&mut request, &pairs(&self.headers))?;
+        request.headers = compiler.headers(&pairs(&self.headers))?;
         request.status = self.status;
         request.timeout = self.timeout.map(|span| span.0);
         let until =

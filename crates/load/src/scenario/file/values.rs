@@ -6,6 +6,8 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use watchfire_report::units::DurationText;
 
+use crate::scenario::answer::Find;
+use crate::scenario::pattern::Pattern;
 use crate::scenario::program::{Think, ThinkTime};
 
 /// A payload as a table, or as a string of JSON that is sent unchanged.
@@ -16,6 +18,47 @@ impl<'de> Deserialize<'de> for PayloadFile {
         match toml::Value::deserialize(deserializer)? {
             toml::Value::String(text) => Ok(PayloadFile(text)),
             value => serde_json::to_string(&value).map(PayloadFile).map_err(D::Error::custom),
+        }
+    }
+}
+
+/// A value of an answer: a JSON pointer, or a table with one place of it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum SaveFile {
+    Pointer(String),
+    Place(PlaceFile),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PlaceFile {
+    /// A JSON pointer.
+    Json(String),
+    /// The first group of a regular expression.
+    Regex(String),
+    /// A header of a response.
+    Header(String),
+}
+
+impl SaveFile {
+    pub(super) fn find(&self) -> Result<Find, String> {
+        match self {
+            SaveFile::Pointer(pointer) | SaveFile::Place(PlaceFile::Json(pointer)) => {
+                if !pointer.is_empty() && !pointer.starts_with('/') {
+                    return Err(format!(
+                        "invalid JSON pointer {pointer:?}; use one such as \"/token\""
+                    ));
+                }
+                Ok(Find::Pointer(pointer.clone()))
+            }
+            SaveFile::Place(PlaceFile::Regex(text)) => {
+                let pattern = Pattern::parse(text)?;
+                Ok(Find::Pattern { pattern, decodes_entities: false })
+            }
+            SaveFile::Place(PlaceFile::Header(name)) => {
+                Ok(Find::Header { name: name.clone(), parameter: None })
+            }
         }
     }
 }

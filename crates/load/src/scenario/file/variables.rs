@@ -27,7 +27,7 @@ pub(super) fn drawn_variables(
     let mut drawn = Vec::new();
     for (name, variable) in variables {
         let error = |problem: &str| source.error(variable.span().start, name, problem);
-        if ["user", "id", "now"].contains(&name.as_str()) {
+        if super::BUILT_IN.contains(&name.as_str()) {
             return Err(error("this name is built in"));
         }
         let draw = match variable.get_ref() {

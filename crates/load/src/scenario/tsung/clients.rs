@@ -1,15 +1,13 @@
-//! `<clients>`: the machines of users. Here all users run on this machine.
-
-use std::net::IpAddr;
+//! `<clients>`: the machines of users. Here all users run on this machine, or on the agents.
 
 use super::Result;
 use super::element::Element;
-use crate::scenario::sources::add_addresses;
+use crate::scenario::sources::{SourceGroup, add_addresses};
 
 /// The limits and addresses of all machines together.
 pub(super) struct Clients {
     pub(super) users_max: u64,
-    pub(super) sources: Vec<IpAddr>,
+    pub(super) sources: Vec<SourceGroup>,
 }
 
 impl Clients {
@@ -21,23 +19,7 @@ impl Clients {
             Ok(list.elements())
         });
         for client in elements.transpose()?.into_iter().flatten() {
-            client.attributes(&[
-                "host",
-                "weight",
-                "maxusers",
-                "cpu",
-                "use_controller_vm",
-                "type",
-            ])?;
-            client.one_of("type", &["machine"])?;
-            client.children(&["ip", "iprange"])?;
-            client.number("weight")?;
-            // Tsung's default.
-            let users_max = client.whole("maxusers")?.unwrap_or(800);
-            clients.users_max = clients.users_max.saturating_add(users_max);
-            for ip in client.elements() {
-                clients.read_addresses(&ip)?;
-            }
+            clients.read_one(&client)?;
         }
         if clients.users_max == 0 {
             clients.users_max = u64::MAX;
@@ -45,17 +27,37 @@ impl Clients {
         Ok(clients)
     }
 
-    fn read_addresses(&mut self, ip: &Element<'_, '_>) -> Result<()> {
-        let value = if ip.name() == "ip" {
-            ip.attributes(&["value", "scan"])?;
-            ip.one_of("scan", &["false"])?;
-            ip.needed("value")?.to_owned()
-        } else {
-            ip.attributes(&["v4", "version"])?;
-            last_octet_range(ip.needed("v4")?)
-        };
-        add_addresses(&mut self.sources, &value).map_err(|problem| ip.error(problem))
+    fn read_one(&mut self, client: &Element<'_, '_>) -> Result<()> {
+        let known = ["host", "weight", "maxusers", "cpu", "use_controller_vm", "type"];
+        client.attributes(&known)?;
+        client.one_of("type", &["machine"])?;
+        client.children(&["ip", "iprange"])?;
+        let weight = client.number("weight")?.unwrap_or(1.0);
+        // Tsung's default.
+        let users_max = client.whole("maxusers")?.unwrap_or(800);
+        self.users_max = self.users_max.saturating_add(users_max);
+        let mut addresses = Vec::new();
+        for ip in client.elements() {
+            let range = range(&ip)?;
+            add_addresses(&mut addresses, &range).map_err(|problem| ip.error(problem))?;
+        }
+        if !addresses.is_empty() {
+            self.sources.push(SourceGroup { addresses, weight });
+        }
+        Ok(())
     }
+}
+
+fn range(ip: &Element<'_, '_>) -> Result<String> {
+    if ip.name() == "ip" {
+        ip.attributes(&["value", "scan"])?;
+        ip.one_of("scan", &["false"])?;
+        return Ok(ip.needed("value")?.to_owned());
+    }
+    ip.attributes(&["v4", "value", "version"])?;
+    ip.one_of("version", &["v4"])?;
+    let value = ip.attribute("v4").or(ip.attribute("value"));
+    Ok(last_octet_range(value.ok_or_else(|| ip.attribute_error("value", "is needed"))?))
 }
 
 /// Convert `10.0.0.1-20` to `10.0.0.1-10.0.0.20`.

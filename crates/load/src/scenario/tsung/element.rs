@@ -6,12 +6,13 @@ use std::time::Duration;
 use roxmltree::Node;
 
 use super::Result;
+use super::included::Lines;
 use crate::scenario::ScenarioError;
 
 /// An element with its file, for errors.
 pub(super) struct Element<'a, 'd> {
     pub(super) node: Node<'a, 'd>,
-    pub(super) file: &'a str,
+    pub(super) file: &'a Lines,
 }
 
 impl<'a, 'd> Element<'a, 'd> {
@@ -33,7 +34,8 @@ impl<'a, 'd> Element<'a, 'd> {
 
     pub(super) fn error_at(&self, key: &str, problem: impl fmt::Display) -> ScenarioError {
         let position = self.node.document().text_pos_at(self.node.range().start);
-        ScenarioError::new(self.file, position.row as usize, key, problem)
+        let (file, line) = self.file.find(position.row as usize);
+        ScenarioError::new(file, line, key, problem)
     }
 
     /// Fails if there is another attribute.

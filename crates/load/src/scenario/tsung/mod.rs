@@ -1,65 +1,124 @@
 //! The XML format of Tsung, as far as websockets and HTTP need it. Unknown elements are rejected
-//! with name and line: ignoring one would measure a different load.
+//! with name and line: ignoring one would measure a different load. Known elements that change
+//! nothing here are noted ([`Scenario::notes`]).
 
 mod clients;
 mod element;
+mod included;
 mod load;
 mod options;
+mod parts;
+mod requests;
 mod sessions;
 
-use roxmltree::{Document, ParsingOptions};
+use roxmltree::{Document, Node, ParsingOptions};
 
-use super::{Audiences, Scenario, ScenarioError, Thresholds};
+use super::text::Variables;
+use super::{Audiences, Files, Scenario, ScenarioError, Thresholds};
+use crate::tls::TlsSettings;
 
 use clients::Clients;
 use element::Element;
-use load::{phases, servers};
+use included::include;
+use load::{Load, servers};
 use options::Options;
-use sessions::sessions;
+use parts::Parts;
+use sessions::{names, sessions};
 
 /// Larger documents are rejected.
 const NODES_MAX: u32 = 1_000_000;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
-pub(super) fn parse(name: &str, text: &str) -> Result<Scenario> {
+pub(super) fn parse(name: &str, text: &str, files: &mut Files<'_>) -> Result<Scenario> {
+    let whole = include(name, text, files);
+    let (text, lines) = whole.map_err(|problem| ScenarioError::new(name, 1, "DOCTYPE", problem))?;
     let options = ParsingOptions { allow_dtd: true, nodes_limit: NODES_MAX, ..Default::default() };
-    let document = Document::parse_with_options(text, options);
-    let document = document
-        .map_err(|error| ScenarioError::new(name, error.pos().row as usize, "XML", &error))?;
-    let root = Element { node: document.root_element(), file: name };
+    let document = Document::parse_with_options(&text, options).map_err(|error| {
+        let (file, line) = lines.find(error.pos().row as usize);
+        ScenarioError::new(file, line, "XML", &error)
+    })?;
+    let root = Element { node: document.root_element(), file: &lines };
     if root.name() != "tsung" {
         return Err(root.error("is not <tsung>"));
     }
     root.attributes(&["loglevel", "version", "dumptraffic", "backend"])?;
-    root.children(&["clients", "servers", "load", "options", "sessions"])?;
-    read(&root)
+    root.children(&[
+        "information",
+        "clients",
+        "servers",
+        "monitoring",
+        "load",
+        "options",
+        "sessions",
+    ])?;
+    read(&root, files)
 }
 
-fn read(root: &Element<'_, '_>) -> Result<Scenario> {
-    let options = Options::read(root.child("options")?.as_ref())?;
+fn read<'f>(root: &Element<'_, '_>, files: &'f mut Files<'f>) -> Result<Scenario> {
+    let targets = servers(&root.needed_child("servers")?)?;
+    let mut parts = Parts {
+        files,
+        servers: targets.len(),
+        targets,
+        rows: Vec::new(),
+        variables: Variables::default(),
+        notes: Vec::new(),
+    };
+    for ignored in ["monitoring", "information"] {
+        if let Some(element) = root.child(ignored)? {
+            parts.note(&element, "is ignored");
+        }
+    }
+    let options = Options::read(root.child("options")?.as_ref(), &mut parts)?;
     let clients = Clients::read(root.child("clients")?.as_ref())?;
-    let servers = servers(&root.needed_child("servers")?)?;
-    let load = root.needed_child("load")?;
-    let (phases, wind_down) = phases(&load)?;
     let list = root.needed_child("sessions")?;
-    let (sessions, steps, variables) = sessions(&list, &options)?;
+    let (sessions, steps) = sessions(&list, &options, &mut parts)?;
+    let load = Load::read(&root.needed_child("load")?, &names(&list))?;
+    let is_weighed = load.phases.iter().any(|phase| phase.weights.is_none());
+    if is_weighed && sessions.iter().all(|session| session.weight == 0.0) {
+        return Err(list.error("needs a <session> with a probability"));
+    }
     Ok(Scenario {
         seed: options.seed,
-        targets: servers,
+        targets: parts.targets,
         sources: clients.sources,
         ports: options.ports,
         users_max: clients.users_max,
         step_timeout: options.step_timeout,
-        wind_down,
-        phases,
+        wind_down: load.wind_down,
+        phases: load.phases,
         thresholds: Thresholds::default(),
         is_timed: false,
         audiences: Audiences::default(),
         sessions,
         steps,
-        variables,
+        variables: parts.variables,
+        rows: parts.rows,
+        fixed_arrivals: load.fixed,
+        user_agents: options.user_agents,
+        meeting_size: options.meeting_size,
+        rate: options.rate,
+        // As in Tsung.
+        tls: TlsSettings { is_verified: false, roots: None, resumes: options.resumes_tls },
+        notes: parts.notes,
     })
+}
+
+/// The text of an element, without the space around it.
+fn trimmed_text(element: &Element<'_, '_>) -> String {
+    let texts = element.node.descendants().filter(Node::is_text).filter_map(|node| node.text());
+    texts.collect::<String>().trim().to_owned()
+}
+
+/// Whether a name matches a pattern, in which `*` stands for any text.
+fn wildcard(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((begin, rest)) => name.strip_prefix(begin).is_some_and(|name| {
+            (0..=name.len()).any(|at| name.is_char_boundary(at) && wildcard(rest, &name[at..]))
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -111,7 +170,7 @@ mod tests {
     #[test]
     fn a_scenario_with_websockets_is_parsed() {
         let scenario = Scenario::parse("good.xml", GOOD).unwrap();
-        assert_eq!((scenario.users_max, scenario.sources.len()), (100_000, 4));
+        assert_eq!((scenario.users_max, scenario.source_addresses().count()), (100_000, 4));
         assert_eq!(scenario.ports, (1025, 65_535));
         assert_eq!(scenario.phases[0].users_max, Some(100_000));
         assert_eq!((scenario.phases[0].rate, scenario.phases[1].rate), (1000.0, 2.0));
@@ -124,7 +183,7 @@ mod tests {
     fn unknown_elements_are_rejected_by_name() {
         let rows = r#"
 maxusers="64000" | maxuser="64000" | 5 | <client maxuser> | not supported
-type="tcp" | type="ssl" | 12 | <server type> | not one of tcp
+type="tcp" | type="udp" | 12 | <server type> | not one of tcp
 <ip value="127.0.1.1"/> | <ip value="nowhere"/> | 6 | <ip> | invalid address
 arrivalrate="1000" | arrivalrate="-1" | 19 | <users arrivalrate> | invalid number
 arrivalrate="1000" |  | 19 | <users> | either
@@ -132,15 +191,30 @@ unit="minute" | unit="fortnight" | 14 | <load unit> | not one of
 ports_range" | tcp_snd_buffer" value="1" | 23 | <option min> | not supported
 min="1025" | min="0" | 23 | <option min> | the lower port
 <option name="ports_range" min="1025" max="65535"/> | <option name="x"/> | 23 | <option name> | "x" is not supported
-<thinktime value="30"/> | <foreach/> | 32 | <foreach> | not supported
+<thinktime value="30"/> | <wait/> | 32 | <wait> | not supported
+<thinktime value="30"/> | <foreach name="x" in="y"/> | 32 | <foreach in> | unknown variable y
+<thinktime value="30"/> | <if var="room" eq="1" neq="2"/> | 32 | <if> | needs one of
+<thinktime value="30"/> | <if var="rom" eq="1"/> | 32 | <if var> | unknown variable rom
+<thinktime value="30"/> | <repeat name="r"><thinktime/></repeat> | 32 | <repeat> | must end with
+<thinktime value="30"/> | <change_type new_type="ts_ldap"/> | 32 | <change_type new_type> | not one of ts_http
+<thinktime value="30"/> | <set_option name="certificate"/> | 32 | <set_option name> | not supported here
+sourcetype="random_number" | sourcetype="eval" | 27 | <setdynvars sourcetype> | Erlang code
+sourcetype="random_number" | sourcetype="erlang" callback="a:b" | 27 | <setdynvars start> | not supported
+<request><http | <request><dyn_variable name="v" xpath="a"/><http | 35 | <dyn_variable> | unsupported XPath
+<request><http | <request><match>(?=a)</match><http | 35 | <match> | invalid regular expression
+<request><http | <request><match do="jump">a</match><http | 35 | <match do> | not one of continue
+</arrivalphase>\n  </load> | <session_setup name="x" probability="1"/></arrivalphase>\n</load> | 20 | <session_setup name> | unknown session
+</load> | <user session="x"/></load> | 21 | <user session> | unknown session
+<options> | <options><option name="file_server" value="x.csv"/> | 22 | <option value> | cannot read x.csv
 <thinktime value="30"/> | <thinktime value="soon"/> | 32 | <thinktime value> | invalid number
 get_unique_id | get_unique | 30 | <websocket> | %%ts_user_server:get_unique%%
 %%_room%% | %%_rom%% | 33 | <websocket> | unknown variable ${rom}
 type="close" | type="ping" | 34 | <websocket type> | not one of
 frame="text" | frame="fat" | 30 | <websocket frame> | not one of
-<http url="/" | <http if_modified_since="x" url="/" | 35 | <http if_modified_since> | not supported
+<http url="/" | <http if_none_match="x" url="/" | 35 | <http if_none_match> | not supported
+<http url="/" | <http contents_from_file="x" url="/" | 35 | <http contents_from_file> | cannot read x
+<http url="/" | <http url="ftp:///" | 35 | <http> | invalid path
 type="ts_websocket" | type="ts_jabber" | 26 | <session type> | not one of
-<request><http | <request><match/><http | 35 | <match> | not supported
 </sessions> |  | 38 | XML | expected
 <sessions> | <transaction/><sessions> | 25 | <transaction> | not supported
 "#;

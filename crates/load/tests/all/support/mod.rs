@@ -98,8 +98,51 @@ pub fn load_url(url: &str, scenario: &str) -> Results {
 
 /// Run a scenario in the format that its name tells.
 pub fn load_source(name: &str, text: String, target: Option<String>) -> Results {
-    let source = Source { name: name.to_owned(), text, target, seed: None };
-    watchfire_load::run_load(&source, &LoadOptions::default(), |_| {}).expect("the load runs")
+    let source = Source { name: name.to_owned(), text, target, ..Source::default() };
+    run(&source)
+}
+
+/// Run a scenario that names other files.
+pub fn load_files(url: &str, text: String, files: &[(&str, &str)]) -> Results {
+    let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+    let (name, target) = ("test.toml".to_owned(), Some(url.to_owned()));
+    run(&Source { name, text, files: files.collect(), target, seed: None })
+}
+
+fn run(source: &Source) -> Results {
+    watchfire_load::run_load(source, &LoadOptions::default(), |_| {}).expect("the load runs")
+}
+
+/// A scenario of Tsung with this content of `<load>` and of `<sessions>`.
+pub fn tsung(address: SocketAddr, load: &str, sessions: &str) -> Results {
+    let text = format!(
+        r#"<tsung><clients><client host="localhost" maxusers="100"/></clients>
+        <servers><server host="127.0.0.1" port="{}" type="tcp"/></servers>
+        <load duration="20" unit="second">{load}</load>
+        <options><option name="global_number" value="4"/></options>
+        <sessions>{sessions}</sessions></tsung>"#,
+        address.port()
+    );
+    load_source("test.xml", text, None)
+}
+
+/// What a server has seen, in order.
+#[derive(Clone, Default)]
+pub struct Seen(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Seen {
+    pub fn push(&self, text: impl Into<String>) {
+        self.0.lock().unwrap().push(text.into());
+    }
+
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// The path of a request.
+pub fn path(head: &str) -> &str {
+    head.split(' ').nth(1).unwrap_or_default()
 }
 
 /// A scenario of one session, with `users` arrivals in `millis` milliseconds.

@@ -1,0 +1,126 @@
+//! Files that a document includes as external entities: `<!ENTITY steps SYSTEM "steps.xml">` in its
+//! head, and `&steps;` where the text belongs. The text is inserted before the document is parsed,
+//! and [`Lines`] finds the file and the line of a place in the result.
+
+use crate::scenario::Files;
+
+/// A longer document is an error, so that a file that is included often cannot fill the memory.
+const TEXT_BYTES_MAX: usize = 64 << 20;
+
+/// Where the lines of a document come from.
+pub(super) struct Lines {
+    name: String,
+    included: Vec<Included>,
+}
+
+/// The lines of one inclusion in the whole document, from 1. The first and the last one are shared
+/// with the text around it.
+struct Included {
+    first: usize,
+    last: usize,
+    file: String,
+}
+
+impl Lines {
+    /// The file and the line of a line of the whole document.
+    pub(super) fn find(&self, line: usize) -> (&str, usize) {
+        let mut inserted = 0;
+        for included in &self.included {
+            if line < included.first || (line == included.first && included.first == included.last)
+            {
+                break;
+            }
+            if line <= included.last {
+                return (&included.file, line - included.first + 1);
+            }
+            inserted += included.last - included.first;
+        }
+        (&self.name, line - inserted)
+    }
+}
+
+/// The whole document, and where its lines come from.
+pub(super) fn include(
+    name: &str,
+    text: &str,
+    files: &mut Files<'_>,
+) -> Result<(String, Lines), String> {
+    let entities = declared(text, files)?;
+    let mut out = String::new();
+    let mut included = Vec::new();
+    let mut rest = text;
+    while let Some((at, (entity, file, inner))) = next_reference(rest, &entities) {
+        out.push_str(&rest[..at]);
+        let first = out.matches('\n').count() + 1;
+        out.push_str(inner);
+        let last = first + inner.matches('\n').count();
+        included.push(Included { first, last, file: file.clone() });
+        rest = &rest[at + entity.len() + 2..];
+        if out.len() > TEXT_BYTES_MAX {
+            return Err("more than 64 MiB with all included files".to_owned());
+        }
+    }
+    out.push_str(rest);
+    Ok((out, Lines { name: name.to_owned(), included }))
+}
+
+/// The name of an entity, its file, and the text of the file.
+type Entity = (String, String, String);
+
+/// The first reference to one of the entities.
+fn next_reference<'a>(text: &str, entities: &'a [Entity]) -> Option<(usize, &'a Entity)> {
+    let found = entities.iter().filter_map(|entity| {
+        let at = text.find(&format!("&{};", entity.0))?;
+        Some((at, entity))
+    });
+    found.min_by_key(|(at, _)| *at)
+}
+
+/// The files that the head of the document declares.
+fn declared(text: &str, files: &mut Files<'_>) -> Result<Vec<Entity>, String> {
+    let head = &text[..text.find("<tsung").unwrap_or(0)];
+    let mut entities = Vec::new();
+    for declaration in head.split("<!ENTITY").skip(1) {
+        let Some((name, uri)) = declaration.split_once("SYSTEM") else { continue };
+        let mut parts = uri.trim_start().split(['"', '\'']);
+        let (Some(""), Some(file)) = (parts.next(), parts.next()) else { continue };
+        let inner = files(file).map_err(|cause| format!("cannot read {file}: {cause}"))?;
+        // A file of its own may begin with a declaration, which is not part of the document.
+        let inner = match inner.trim_start().strip_prefix("<?xml") {
+            Some(rest) => rest.split_once("?>").map_or("", |(_, rest)| rest).to_owned(),
+            None => inner,
+        };
+        entities.push((name.trim().to_owned(), file.to_owned(), inner));
+    }
+    Ok(entities)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_included_file_keeps_its_name_and_its_lines() {
+        let text =
+            "<!DOCTYPE tsung [<!ENTITY a SYSTEM 'a.xml'>]>\n<tsung>\n&a;\n<b/>&a;</tsung>\n<c/>";
+        let (whole, lines) = include("x.xml", text, &mut |file| {
+            Ok(format!("<?xml version='1.0'?><{file}>\n<y/>\n"))
+        })
+        .unwrap();
+        let found: Vec<_> = (1..=8).map(|line| lines.find(line)).collect();
+        let expected = [
+            ("x.xml", 1),
+            ("x.xml", 2),
+            ("a.xml", 1),
+            ("a.xml", 2),
+            ("a.xml", 3),
+            ("a.xml", 1),
+            ("a.xml", 2),
+            ("a.xml", 3),
+        ];
+        assert_eq!(found, expected, "{whole}");
+        assert_eq!(lines.find(9), ("x.xml", 5), "{whole}");
+        let error = include("x.xml", text, &mut |_| Err("no such file".into())).map(|_| ());
+        assert_eq!(error.unwrap_err(), "cannot read a.xml: no such file");
+    }
+}
