@@ -26,7 +26,7 @@ const named = process.argv.slice(2)
 const all = readdirSync('browser')
   .filter((name) => name.endsWith('.test.mjs'))
   .map((name) => `browser/${name}`)
-const chosen = named.length > 0 ? named : [...all, 'gateway/private-pages.test.mjs', 'tsung/tsung.test.mjs']
+const chosen = named.length > 0 ? named : [...all, 'gateway/private-pages.test.mjs', 'tsung/tsung.test.mjs', 'tsung/shop.test.mjs']
 
 const msOf = new Map()
 const slow = []
