@@ -191,7 +191,7 @@ mirror-tools: ## Build containerd 2, crane, regctl and a registry once, with Go,
 	  if (whyNoMirrorTools) console.log(whyNoMirrorTools); else await buildMirrorTools()"
 
 swarm-tools: ## Install what the swarm is compared with, when it is missing; builds kubo once, with Go
-	@tests/install.sh nginx:nginx-light curl:curl tc:iproute2 unshare:util-linux
+	@tests/install.sh nginx:nginx-light curl:curl
 	@cd tests/interop && node --input-type=module -e "import { linkKubo } from './lib/kubo.mjs'; await linkKubo('$(CURDIR)/target/kubo')"
 
 image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
@@ -277,10 +277,11 @@ bench-recovery: web cluster-tools ## 10,000 clients that are cut off, beside Cen
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo ./target/release/watchfire-bench cluster --recovery $(ARGS)
 
-bench-swarm: web swarm-tools ## A file from one to many, beside kubo and HTTP; writes docs/swarm/
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire-bench swarm $(ARGS)
+bench-swarm: web swarm-tools ## A file from one to many, beside kubo and HTTP; writes docs/swarm/. EXPERIMENTS chooses some of pair, crowd and uplinks
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	for name in $(or $(EXPERIMENTS),pair crowd uplinks); do \
+	  ./target/release/watchfire lab run experiments/swarm-$$name.toml --driver processes \
+	    $(or $(ARGS),--page docs/swarm/$$name.md) || exit; done
 
 bench-images: web image-tools ## An image to many hosts, beside a registry and shared caches; writes docs/fleet/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
@@ -296,7 +297,7 @@ bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200
 	node bench/churn/main.mjs $(ARGS)
 
 redraw: ## Draw pages and pictures of docs/ again from the stored results
-	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw $(wildcard docs/scale/*.json docs/swarm/*.json docs/fleet/*.json docs/browser/*.json)
+	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw $(wildcard docs/scale/*.json docs/fleet/*.json docs/browser/*.json)
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -1,6 +1,6 @@
 //! `make bench`: the cost of a socket, measured from outside the server, beside other servers.
-//! `make scale`, `make bench-cluster`, `make bench-swarm` and `make bench-images`: very many sockets,
-//! several machines, how a file spreads, and how an image reaches many hosts.
+//! `make scale`, `make bench-cluster` and `make bench-images`: very many sockets, several machines, and how
+//! an image reaches many hosts.
 //!
 //! One program, several processes. `targets` starts a server (Watchfire, the baseline `bare` of
 //! this crate, or an npm server) and the `client` that opens the sockets. Nothing here links a
@@ -12,7 +12,6 @@ mod cluster;
 mod fleet;
 mod limits;
 mod log;
-mod machine;
 mod measure;
 mod message;
 mod parent_death_guard;
@@ -22,7 +21,6 @@ mod progress;
 mod report;
 mod scale;
 mod servers;
-mod swarm;
 
 use std::process::ExitCode;
 
@@ -46,8 +44,6 @@ enum Verb {
     Bare(bare::Settings),
     /// Measure Watchfire with very many sockets, both ends on this machine.
     Scale(scale::Settings),
-    /// Measure how a file spreads from one to many, beside kubo and plain HTTP.
-    Swarm(swarm::Settings),
     /// Measure how a container image reaches many hosts, beside a registry and shared caches.
     Images(fleet::Settings),
     /// Measure several machines that form one server, beside Centrifugo and Socket.IO.
@@ -67,7 +63,6 @@ fn main() -> ExitCode {
         Verb::Targets(plan) => measure::run(&plan),
         Verb::Bare(settings) => bare::serve(&settings).map(|never| match never {}),
         Verb::Scale(settings) => scale::run(&settings),
-        Verb::Swarm(settings) => swarm::run(&settings),
         Verb::Images(settings) => fleet::run(&settings),
         Verb::Cluster(settings) => cluster::run(&settings),
         Verb::Draw(settings) => report::draw(&settings),

@@ -22,10 +22,10 @@ use self::recovery::Place;
 use self::results::Results;
 use self::system::{Programs, System, versions};
 use crate::limits;
-use crate::machine::{Machine, OtherPrograms};
 use crate::progress::Progress;
 use crate::report;
 use crate::scale::{self, namespace, percent, watchfire_beside};
+use watchfire_lab::machine::{Machine, OtherPrograms};
 
 /// The name of the benchmark, and of its files.
 pub const NAME: &str = "cluster";

@@ -10,10 +10,11 @@ use super::MACHINES;
 use super::cases::{Bench, FIRST_SOURCE};
 use super::machines::Machines;
 use super::system::{KEPT, System};
-use crate::machine::{Machine, commit};
 use crate::report::{BenchmarkReport, Table, Target};
-use crate::scale::clock::{now_ns, today};
+use crate::scale::clock::now_ns;
 use crate::scale::orders::Order;
+use watchfire_lab::machine::today;
+use watchfire_lab::machine::{Machine, commit};
 use watchfire_report::units::number;
 use watchfire_report::{Bar, Chart, Panel};
 

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::cases::Delivery;
 use super::system::System;
 use super::{Broadcasts, MACHINES, Measured, NAME, ROOM_MEMBERS, Rounds, Settings};
-use crate::machine::{Machine, commit};
 use crate::report::{BenchmarkReport, Table, Target, median};
-use crate::scale::clock::today;
+use watchfire_lab::machine::today;
+use watchfire_lab::machine::{Machine, commit};
 use watchfire_report::units::number;
 use watchfire_report::{Bar, Chart, Panel};
 

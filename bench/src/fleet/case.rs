@@ -14,17 +14,17 @@ use super::disk::Disk;
 use super::host::{Host, use_reno};
 use super::image::Image;
 use super::links::Links;
+use super::logged::Logged;
 use super::mirror::{self, MirrorFiles, Watchfire};
 use super::nginx;
 use super::registry::{self, Served};
 use super::system::{Source, System};
-use crate::machine::load_average;
+use super::testbed::{Node, Rates, Testbed};
 use crate::process::Watched;
 use crate::progress::Progress;
 use crate::scale::kernel::softirq_daemons;
-use crate::swarm::memory_filler::MemoryFiller;
-use crate::swarm::peers::Logged;
-use crate::swarm::testbed::{Node, Rates, Testbed};
+use watchfire_lab::MemoryFiller;
+use watchfire_lab::machine::load_average;
 
 const PAUSE: Duration = Duration::from_millis(10);
 /// Bytes that a host writes for each byte of an image: fetched, unpacked, and in its mirror.
@@ -151,14 +151,14 @@ impl Case {
         let unlimited = || vec![Rates::default(); self.hosts + 1];
         let rates = self.links.map_or_else(unlimited, |links| links.rates(self.hosts));
         let testbed = Testbed::with_links(&rates)?;
-        testbed.leechers().iter().chain([testbed.seeder()]).try_for_each(use_reno)?;
+        testbed.hosts().iter().chain([testbed.registry()]).try_for_each(use_reno)?;
         let hosts: Vec<Host<'_>> = testbed
-            .leechers()
+            .hosts()
             .iter()
             .enumerate()
             .map(|(index, node)| Host::create(node, workspace.folder.join(format!("host-{index}"))))
             .collect::<Result<_>>()?;
-        let servers = self.start_servers(workspace, testbed.seeder(), &hosts)?;
+        let servers = self.start_servers(workspace, testbed.registry(), &hosts)?;
         let engines = self.start_engines(&servers, &hosts)?;
         let unmeasured = self.hosts - self.measured_hosts();
         let timeout = self.timeout();
@@ -362,9 +362,9 @@ impl Counters {
         let cpu = |watched: &mut dyn Iterator<Item = Watched>| -> io::Result<Duration> {
             watched.map(Watched::cpu_with_children).sum()
         };
-        let upstream = testbed.seeder();
+        let upstream = testbed.registry();
         let wire = |bytes: Option<u64>| bytes.context("the nodes share a device");
-        let hosts = testbed.leechers().iter();
+        let hosts = testbed.hosts().iter();
         let hosts_sent: u64 = hosts.map(|node| wire(node.sent_on_wire()?)).sum::<Result<u64>>()?;
         // The registry's link receives without a limit, so it gets all that hosts send to it.
         let to_upstream = wire(upstream.received_on_wire()?)?;

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::host::Host;
 use super::image::Image;
+use super::logged::Logged;
 use super::registry::{NAME, reference};
 use crate::process::Watched;
-use crate::swarm::peers::Logged;
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::swarm::testbed::Node;
+use super::testbed::Node;
 
 /// Uses the one congestion control that every machine allows in a namespace, instead of its default.
 pub fn use_reno(node: &Node) -> Result<()> {

@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use crate::swarm::testbed::Rates;
+use super::testbed::Rates;
 
 /// The rates of all links in Mbit/s, including headers. A host has the same rate in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use super::logged::Logged;
 use super::registry::{NAME, PORT};
 use super::system::System;
-use crate::swarm::peers::Logged;
-use crate::swarm::testbed::Node;
+use super::testbed::Node;
 
 const PEER_PORT: u16 = 5001;
 const START_TIMEOUT: Duration = Duration::from_secs(60);

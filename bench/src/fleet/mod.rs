@@ -12,12 +12,15 @@ mod figures;
 mod host;
 mod image;
 mod links;
+mod logged;
 mod mirror;
 mod nginx;
 mod registry;
 mod results;
+mod sweeper;
 mod system;
 mod targets;
+mod testbed;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,13 +36,13 @@ use self::image::Image;
 use self::links::Links;
 use self::mirror::Watchfire;
 use self::results::Results;
+use self::sweeper::Sweeper;
 use self::system::System;
-use crate::machine::{Machine, OtherPrograms};
 use crate::progress::Progress;
 use crate::report::{self, BenchmarkReport};
 use crate::scale::{namespace, percent, watchfire_beside};
-use crate::swarm::memory_filler::MemoryFiller;
-use crate::swarm::sweeper::Sweeper;
+use watchfire_lab::MemoryFiller;
+use watchfire_lab::machine::{Machine, OtherPrograms};
 
 const HOSTS_MAX: usize = 200;
 /// Links of a full run, in Mbit/s.

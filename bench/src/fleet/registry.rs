@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::image::Image;
+use super::logged::Logged;
+use super::testbed::{Node, Testbed};
 use crate::process::Watched;
-use crate::swarm::peers::Logged;
-use crate::swarm::testbed::{Node, Testbed};
 
 pub const PORT: u16 = 5000;
 /// The name under which the hosts pull.
@@ -93,9 +93,9 @@ pub fn sent_bytes(registry: &Served) -> Result<u64> {
 
 /// Pushes an image from an OCI layout into the storage of a registry.
 pub fn push(image: Image, layout: &Path, root: &Path, stem: &Path) -> Result<()> {
-    let testbed = Testbed::create(1, None)?;
-    let registry = start(testbed.seeder(), root, stem, None)?;
-    let mut command = testbed.seeder().command("skopeo")?;
+    let testbed = Testbed::local();
+    let registry = start(testbed.registry(), root, stem, None)?;
+    let mut command = testbed.registry().command("skopeo")?;
     command.args(["--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false"]);
     command.arg(format!("oci:{}:{}", layout.display(), image.tag()));
     command.arg(format!("docker://{}/{REPOSITORY}:{}", registry.address, image.tag()));

@@ -7,9 +7,9 @@ use super::figures::{Figures, Times};
 use super::image::Image;
 use super::system::System;
 use super::targets::targets;
-use crate::machine::commit;
 use crate::report::{BenchmarkReport, Table};
-use crate::scale::clock::today;
+use watchfire_lab::machine::commit;
+use watchfire_lab::machine::today;
 use watchfire_report::units::number;
 use watchfire_report::{Axis, Bar, Chart, Colour, Line, Marker, Panel};
 

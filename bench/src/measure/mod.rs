@@ -19,12 +19,12 @@ use figure::{Figure, Figures};
 pub use plan::Plan;
 
 use crate::limits;
-use crate::machine::{Machine, OtherPrograms, commit, load_average};
 use crate::progress::Progress;
 use crate::servers::{Server, ServerPaths, install_peers};
 use measurement::Measurement;
 use report::Report;
 use targets::targets;
+use watchfire_lab::machine::{Machine, OtherPrograms, commit, load_average};
 
 /// Measure every server, and write the report. Fails only if a measurement could not run.
 pub fn run(plan: &Plan) -> Result<ExitCode> {

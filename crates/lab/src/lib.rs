@@ -10,10 +10,13 @@
 //!
 //! ```text
 //! runner       which trial runs when, on one side or two
+//! page         figures as a page of the documents, and its age
 //! drivers      run a trial, each in its own world
 //! results      what a run measured, its figures, and the verdict about two sides
 //! import       p2plab's definitions as an experiment
 //! builds       programs at a git reference, each built once
+//! memory_filler   fills the free memory before a run
+//! machine      what the machine is, and how busy others keep it
 //! definition   clusters, scenarios and trials, as a file and node by node
 //! ```
 //!
@@ -44,6 +47,9 @@ mod builds;
 mod definition;
 mod drivers;
 mod import;
+pub mod machine;
+mod memory_filler;
+mod page;
 mod results;
 mod runner;
 
@@ -51,10 +57,12 @@ pub use builds::{BuildError, Builds};
 pub use definition::{
     Build, Churn, Cluster, DefinitionError, Experiment, Fault, FaultKind, Group, Implementation,
     Link, Load, NODES_MAX, NodePlan, Object, ObjectPlan, Path, Peer, Query, QueryError, Scenario,
-    Trial, TrialPlan,
+    Target, Trial, TrialPlan,
 };
 pub use drivers::{Driver, DriverError, Processes, Progress, Simulated, SimulatedBy, Workspace};
 pub use import::{CueError, ImportError, Imported, Source, Substitute, import};
+pub use memory_filler::MemoryFiller;
+pub use page::{Age, AgeError, Page, PageHead, targets_table};
 pub use results::{
     Comparison, Figure, FigureVerdict, NodeResult, RunResult, Transfer, Verdict, compare,
     comparison_html, comparison_table, csv, html, results_table,

@@ -17,9 +17,9 @@ pub use terminal::terminal;
 use super::figure::{Figure, Figures};
 use super::plan::Plan;
 use super::targets::Target;
-use crate::machine::Machine;
 use crate::report::put;
 use crate::servers::Server;
+use watchfire_lab::machine::Machine;
 
 #[derive(Serialize)]
 pub struct Report {

@@ -21,9 +21,9 @@ use super::orders::{Kind, Order, Status};
 use super::requirements::{self, Requirements};
 use super::server::{Program, Server, ServerPlan, supports_processes};
 use super::{Settings, namespace, watchfire_beside};
-use crate::machine::{Machine, commit};
 use crate::progress::Progress;
 use crate::report::BenchmarkReport;
+use watchfire_lab::machine::{Machine, commit};
 use watchfire_report::Chart;
 use watchfire_report::units::number;
 
@@ -316,7 +316,7 @@ impl<'a> Run<'a> {
             commit: commit(),
             title: title.to_owned(),
             is_whole: settings.percent >= 100.0 && !settings.separate,
-            date: clock::today(),
+            date: watchfire_lab::machine::today(),
             machine,
             command: command + "\"",
             seconds: 0,

@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::Context as _;
 use serde_json::json;
+use watchfire_lab::machine::{Machine, OtherPrograms, commit, today};
 use watchfire_lab::{
-    Builds, Driver, Experiment, FailedTrial, Processes, Progress, Results, Simulated, SimulatedBy,
-    Trial, Turn, Workspace, compare_all, comparison_html, comparison_table, results_table, run_all,
+    Builds, Driver, Experiment, FailedTrial, Page, Processes, Progress, Results, Simulated,
+    SimulatedBy, Trial, Turn, Workspace, compare_all, comparison_html, comparison_table,
+    results_table, run_all, targets_table,
 };
 
 use super::simulation::{self, write};
@@ -15,6 +18,9 @@ use crate::progress::ProgressLine;
 
 /// The exit code of a comparison with a figure that is worse.
 const WORSE: u8 = 4;
+
+/// The largest random object of a quick run.
+const QUICK_BYTES: u64 = 4 << 20;
 
 /// How the trials of an experiment run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -73,6 +79,12 @@ pub struct RunArguments {
     /// Write a line for each node of each run to this file.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Check that everything works: each trial once, with objects of at most 4 MiB.
+    #[arg(long)]
+    quick: bool,
+    /// Write the figures to this page of the documents, with a picture beside it. Every trial must succeed.
+    #[arg(long, value_name = "FILE.md", conflicts_with_all = ["quick", "trial"])]
+    page: Option<PathBuf>,
 }
 
 /// Arguments of `watchfire lab compare`.
@@ -106,19 +118,27 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Run the trials of an experiment.
-pub fn run(RunArguments { choice, csv }: &RunArguments) -> anyhow::Result<ExitCode> {
-    let experiment = choice.read()?;
+pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let RunArguments { choice, csv, quick, page } = arguments;
+    let mut experiment = choice.read()?;
+    if *quick {
+        experiment.shorten(QUICK_BYTES);
+    }
     let trials = choice.trials(&experiment)?;
     let mut driver: Box<dyn Driver> = match choice.driver {
         DriverName::Simulated => Box::new(Simulated),
         DriverName::Processes => choice.processes(std::env::current_exe()?)?,
     };
+    let (machine, others, started_at) = (Machine::read()?, OtherPrograms::start()?, Instant::now());
     let mut line = ProgressLine::start(false);
     let results = run_all(&experiment, &trials, &mut *driver, &mut |turn, progress| {
         line.show_text(|_| progress_text(turn, progress));
     });
     drop(line);
     print!("{}", results_table(&results.runs));
+    if !experiment.targets.is_empty() && !*quick && choice.trial.is_empty() {
+        print!("\n{}", targets_table(&experiment, &results.runs).terminal());
+    }
     if let Some(file) = &choice.json {
         let json = json!({ "experiment": experiment.name, "runs": results.runs });
         write(file, &(serde_json::to_string_pretty(&json)? + "\n"))?;
@@ -129,7 +149,37 @@ pub fn run(RunArguments { choice, csv }: &RunArguments) -> anyhow::Result<ExitCo
     if let Some(file) = &choice.report {
         write(file, &watchfire_lab::html(&experiment.name, &experiment.notes, &results.runs))?;
     }
-    Ok(simulation::exit_code(report_problems(&results)))
+    let is_healthy = report_problems(&results);
+    if let Some(page) = page {
+        anyhow::ensure!(is_healthy, "cannot write {}: not every trial succeeded", page.display());
+        write_page(&Page {
+            experiment: &experiment,
+            file: &choice.experiment,
+            page,
+            runs: &results.runs,
+            driver: driver.name(),
+            command: &command(arguments, page, driver.name()),
+            commit: &commit(),
+            date: &today(),
+            machine: &machine.sentence(),
+            others_share: others.share()?,
+            seconds: started_at.elapsed().as_secs(),
+        })?;
+    }
+    Ok(simulation::exit_code(is_healthy))
+}
+
+/// The command that writes a page again.
+fn command(arguments: &RunArguments, page: &Path, driver: &str) -> String {
+    let Choice { experiment, repeat, .. } = &arguments.choice;
+    let repeat = repeat.map_or_else(String::new, |repeat| format!(" --repeat {repeat}"));
+    let (experiment, page) = (experiment.display(), page.display());
+    format!("watchfire lab run {experiment} --driver {driver}{repeat} --page {page}")
+}
+
+fn write_page(page: &Page<'_>) -> anyhow::Result<()> {
+    write(page.page, &page.markdown())?;
+    write(&page.picture_file(), &page.picture())
 }
 
 /// Run the trials of an experiment with two programs in turns, and judge the difference.

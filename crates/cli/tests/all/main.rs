@@ -9,6 +9,7 @@ mod memory;
 #[cfg(feature = "mirror")]
 mod mirror_configure;
 mod networks;
+mod pages;
 mod security_guide;
 mod serving;
 mod sharing;

@@ -10,8 +10,8 @@ use watchfire_report::scenario::SourceText;
 use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 
 use super::{
-    Build, Churn, Cluster, DefinitionError, Experiment, Fault, FaultKind, Group, Implementation,
-    Link, Load, NODES_MAX, Object, Path, Peer, Query, Scenario, Trial,
+    Build, Churn, Cluster, DefinitionError, Experiment, FIGURES, Fault, FaultKind, Group,
+    Implementation, Link, Load, NODES_MAX, Object, Path, Peer, Query, Scenario, Target, Trial,
 };
 
 /// Most trials, repeats and warm-up runs of an experiment.
@@ -20,6 +20,8 @@ const RUNS_MAX: u32 = 1000;
 const RANDOM_BYTES_MAX: u64 = 1 << 40;
 /// The peer of a group that names none.
 const OURS: &str = "watchfire";
+/// The age of a page, in commits, if its experiment does not say it.
+const STALE_AFTER: u32 = 60;
 /// How long a run may take if its scenario does not say it.
 const TIME_MAX: Duration = Duration::from_secs(1200);
 
@@ -35,6 +37,13 @@ struct ExperimentFile {
     warm_up: u32,
     #[serde(default)]
     notes: Vec<String>,
+    #[serde(default)]
+    measures: Vec<String>,
+    stale_after: Option<u32>,
+    #[serde(default)]
+    fill_memory: bool,
+    #[serde(default)]
+    targets: Vec<Spanned<TargetFile>>,
     #[serde(default)]
     peers: BTreeMap<String, Spanned<PeerFile>>,
     #[serde(default)]
@@ -167,6 +176,18 @@ struct TrialFile {
     cluster: String,
     scenario: String,
     peer: Option<String>,
+    #[serde(default)]
+    peers: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetFile {
+    trial: String,
+    figure: String,
+    #[serde(default)]
+    relative_to: Vec<String>,
+    at_most: f64,
 }
 
 const fn one() -> u32 {
@@ -225,12 +246,17 @@ impl ExperimentFile {
             repeat: self.repeat,
             warm_up: self.warm_up,
             notes: self.notes,
+            measures: self.measures,
+            stale_after: self.stale_after.unwrap_or(STALE_AFTER),
+            fill_memory: self.fill_memory,
+            targets: Vec::new(),
             peers,
             clusters,
             scenarios,
             trials: Vec::new(),
         };
         experiment.trials = check_trials(self.trials, &experiment, source)?;
+        experiment.targets = check_targets(self.targets, &experiment, source)?;
         Ok(experiment)
     }
 }
@@ -272,9 +298,6 @@ fn check_cluster(
     };
     if file.groups.is_empty() {
         return Err(source.error(at, "groups", "must contain a group"));
-    }
-    if file.neighbours == Some(0) {
-        return Err(source.error(at, "neighbours", "must be at least 1"));
     }
     let mut count: u32 = 0;
     for group in &file.groups {
@@ -468,6 +491,7 @@ fn check_trials(
             cluster: cluster.clone(),
             scenario: scenario.clone(),
             peer: None,
+            peers: BTreeMap::new(),
         };
         return pairs
             .map(trial)
@@ -489,19 +513,52 @@ fn check_trials(
             let problem = unknown("scenario", &file.scenario, &experiment.scenarios);
             return Err(source.error(at, "scenario", problem));
         }
-        if let Some(peer) = file.peer.as_ref().filter(|peer| !experiment.peers.contains_key(*peer))
-        {
+        let groups = &experiment.clusters[&file.cluster].groups;
+        for name in file.peers.keys() {
+            if !groups.iter().any(|group| group.name == *name) {
+                let problem = format!("{:?} has no group {name:?}", file.cluster);
+                return Err(source.error(at, "peers", problem));
+            }
+        }
+        let mut peers = file.peer.iter().chain(file.peers.values());
+        if let Some(peer) = peers.find(|peer| !experiment.peers.contains_key(*peer)) {
             return Err(source.error(at, "peer", unknown("peer", peer, &experiment.peers)));
         }
         if checked.iter().any(|known| known.name == name) {
             return Err(source.error(at, "name", format!("another trial has the name {name:?}")));
         }
-        let trial = Trial { name, cluster: file.cluster, scenario: file.scenario, peer: file.peer };
+        let TrialFile { cluster, scenario, peer, peers, .. } = file;
+        let trial = Trial { name, cluster, scenario, peer, peers };
         fits(&trial, experiment, at, source)?;
         checked.push(trial);
     }
     if checked.is_empty() || checked.len() > RUNS_MAX as usize {
         return Err(source.error_in_file("trials", format!("must be 1 to {RUNS_MAX}")));
+    }
+    Ok(checked)
+}
+
+fn check_targets(
+    targets: Vec<Spanned<TargetFile>>,
+    experiment: &Experiment,
+    source: &SourceText<'_>,
+) -> Result<Vec<Target>, DefinitionError> {
+    let mut checked = Vec::new();
+    for target in targets {
+        let (at, file) = (target.span().start, target.into_inner());
+        for (key, name) in std::iter::once(("trial", &file.trial))
+            .chain(file.relative_to.iter().map(|name| ("relative_to", name)))
+        {
+            if !experiment.trials.iter().any(|trial| trial.name == *name) {
+                return Err(source.error(at, key, format!("no trial has the name {name:?}")));
+            }
+        }
+        if !FIGURES.contains(&file.figure.as_str()) && !file.figure.contains(':') {
+            let problem = format!("no figure {:?}; known: {}", file.figure, FIGURES.join(", "));
+            return Err(source.error(at, "figure", problem));
+        }
+        let TargetFile { trial, figure, relative_to, at_most } = file;
+        checked.push(Target { trial, figure, relative_to, at_most });
     }
     Ok(checked)
 }
@@ -652,6 +709,35 @@ peer = "old"
             assert!(text.contains(problem), "{new}: {text}");
             assert_eq!((error.line(), error.key()), (*line, *key), "{new}: {text}");
         }
+    }
+
+    #[test]
+    fn a_trial_can_have_a_peer_for_each_group() {
+        let old = "scenario = \"spread\"\npeer = \"old\"";
+        let text = GOOD.replace(old, &format!("{old}\npeers = {{ seeder = \"main\" }}"));
+        let experiment = Experiment::parse("good.toml", &text).unwrap();
+        let plan = experiment.plan(&experiment.trials[1], 0);
+        assert_eq!(plan.nodes[0].peer.implementation, Implementation::Watchfire);
+        assert_eq!(plan.nodes[1].peer.implementation, Implementation::GoBitswap);
+        let error =
+            Experiment::parse("bad.toml", &text.replace("{ seeder = \"main", "{ x = \"main"));
+        assert!(error.unwrap_err().to_string().contains("has no group \"x\""));
+    }
+
+    #[test]
+    fn a_target_names_a_figure_of_a_trial() {
+        let target = |trial: &str, figure: &str| {
+            let text = format!(
+                "{GOOD}[[targets]]\ntrial = \"{trial}\"\nfigure = \"{figure}\"\nat_most = 0.8\n\
+                 relative_to = [\"two-regions, spread, old\"]\n"
+            );
+            Experiment::parse("targets.toml", &text).map(|experiment| experiment.targets)
+        };
+        assert_eq!(target("two-regions, spread", "leecher_cpu").unwrap()[0].at_most, 0.8);
+        let error = target("two-regions", "leecher_cpu").unwrap_err().to_string();
+        assert!(error.contains("no trial has the name \"two-regions\""), "{error}");
+        let error = target("two-regions, spread", "leecher_cpus").unwrap_err().to_string();
+        assert!(error.contains("no figure \"leecher_cpus\"; known: first_byte"), "{error}");
     }
 
     #[test]

@@ -29,6 +29,13 @@ pub struct Experiment {
     /// Runs of each trial before the first that counts.
     pub warm_up: u32,
     pub notes: Vec<String>,
+    /// Files and folders of the repository whose code the experiment measures.
+    pub measures: Vec<String>,
+    /// A page with its figures is refused after more commits than this in these paths.
+    pub stale_after: u32,
+    /// Whether the free memory of the machine is filled before each run of real processes.
+    pub fill_memory: bool,
+    pub targets: Vec<Target>,
     pub peers: BTreeMap<String, Peer>,
     pub clusters: BTreeMap<String, Cluster>,
     pub scenarios: BTreeMap<String, Scenario>,
@@ -43,7 +50,36 @@ pub struct Trial {
     pub scenario: String,
     /// The peer of every node, in place of those of the cluster's groups.
     pub peer: Option<String>,
+    /// The peers of some groups, in place of all others.
+    pub peers: BTreeMap<String, String>,
 }
+
+/// A bound for a figure of a trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    pub trial: String,
+    /// One of [`FIGURES`], or the name of a measure, which contains a colon.
+    pub figure: String,
+    /// The figure is divided by the least one of these trials.
+    pub relative_to: Vec<String>,
+    pub at_most: f64,
+}
+
+/// The figures that a target can name.
+pub const FIGURES: [&str; 12] = [
+    "first_byte",
+    "completion_median",
+    "completion_p90",
+    "completion_last",
+    "times_the_bound",
+    "seeder_copies",
+    "duplicates",
+    "wire_bytes",
+    "messages",
+    "leecher_cpu",
+    "seeder_cpu",
+    "peak_memory",
+];
 
 /// A program that nodes run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +128,7 @@ pub struct Cluster {
     pub regions: Vec<String>,
     /// Paths between regions: one row for each region, with one path for each.
     pub paths: Vec<Vec<Path>>,
-    /// Nodes that each node is connected to at first; `None` for all.
+    /// Nodes that each node is connected to at first; `None` for all, 0 for the nodes that only have content.
     pub neighbours: Option<u32>,
 }
 
@@ -196,6 +232,19 @@ pub enum FaultKind {
 }
 
 impl Experiment {
+    /// Makes a short check of an experiment: one run of each trial, without a warm-up, with random objects of at
+    /// most this size, and without filling the memory.
+    pub fn shorten(&mut self, object_bytes_max: u64) {
+        (self.repeat, self.warm_up, self.fill_memory) = (1, 0, false);
+        let objects =
+            self.scenarios.values_mut().flat_map(|scenario| scenario.objects.values_mut());
+        for object in objects {
+            if let Object::Random { bytes } = object {
+                *bytes = object_bytes_max.min(*bytes);
+            }
+        }
+    }
+
     /// Makes relative paths of objects and programs relative to a folder.
     pub fn resolve_paths(&mut self, folder: &std::path::Path) {
         let resolve = |path: &mut PathBuf| *path = folder.join(&*path);

@@ -23,6 +23,8 @@ pub struct TrialPlan {
     pub neighbours: Option<u32>,
     /// A scenario of `watchfire load`, for the first node that serves.
     pub load: Option<PathBuf>,
+    /// Whether the free memory of the machine is filled before the clock starts.
+    pub fill_memory: bool,
     pub time_max: Duration,
 }
 
@@ -76,7 +78,10 @@ impl Experiment {
         let seed = self.seed.wrapping_add(u64::from(repeat));
         let (cluster, scenario) =
             (&self.clusters[&trial.cluster], &self.scenarios[&trial.scenario]);
-        let peer = |group: &Group| self.peers[trial.peer.as_ref().unwrap_or(&group.peer)].clone();
+        let peer = |group: &Group| {
+            let of_trial = trial.peers.get(&group.name).or(trial.peer.as_ref());
+            self.peers[of_trial.unwrap_or(&group.peer)].clone()
+        };
         let mut rng = Rng::for_purpose(seed, NODES_PURPOSE);
         let mut nodes = nodes(cluster, &peer);
         for node in &mut nodes {
@@ -98,6 +103,7 @@ impl Experiment {
             paths: cluster.paths.clone(),
             neighbours: cluster.neighbours,
             load: scenario.load.as_ref().map(|load| load.file.clone()),
+            fill_memory: self.fill_memory,
             time_max: scenario.time_max,
         }
     }

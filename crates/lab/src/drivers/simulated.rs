@@ -68,6 +68,9 @@ fn simulation(plan: &TrialPlan) -> Result<Plan, DriverError> {
     if plan.load.is_some() {
         return Err(unsupported("it has no servers for a load".to_owned()));
     }
+    if plan.neighbours == Some(0) {
+        return Err(unsupported("its nodes learn of each other".to_owned()));
+    }
     let (fetched, file) = file(plan)?;
     let strategy = strategy(plan).map_err(unsupported)?;
     if let Some(node) = plan.nodes.iter().find(|node| !node.link_changes.is_empty()) {

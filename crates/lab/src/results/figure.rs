@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{NodeResult, RunResult};
+use crate::definition::FIGURES;
 
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,6 +50,11 @@ impl Figure {
         Figure::SeederCpu,
         Figure::PeakMemory,
     ];
+
+    /// The name in experiment files.
+    pub fn name(self) -> &'static str {
+        FIGURES[self as usize]
+    }
 
     /// The name and the unit in tables.
     pub const fn title(self) -> &'static str {
@@ -170,6 +176,13 @@ mod tests {
             transfers: Vec::new(),
             measures: BTreeMap::new(),
             problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn experiment_files_name_figures_as_results_do() {
+        for figure in Figure::ALL {
+            assert_eq!(serde_json::to_value(figure).unwrap(), figure.name());
         }
     }
 

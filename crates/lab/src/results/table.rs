@@ -24,7 +24,7 @@ pub(super) fn trials_of(runs: &[RunResult]) -> Vec<&str> {
     trials
 }
 
-pub(super) fn results_rows(runs: &[RunResult]) -> Table {
+pub(crate) fn results_rows(runs: &[RunResult]) -> Table {
     let trials = trials_of(runs);
     let heads = std::iter::once("figure").chain(trials.iter().copied());
     let mut table = Table::new(heads);
@@ -83,7 +83,8 @@ pub(super) fn comparison_rows(comparison: &Comparison) -> Table {
     table
 }
 
-fn spread(values: &[f64]) -> String {
+/// The median, with the smallest and the largest value beside it.
+pub(crate) fn spread(values: &[f64]) -> String {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else { return "-".to_owned() };
@@ -95,7 +96,7 @@ fn spread(values: &[f64]) -> String {
 }
 
 /// A value with about three digits.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let decimals = match value.abs() {
         value if value >= 100.0 || value == 0.0 => 0,
         value if value >= 10.0 => 1,

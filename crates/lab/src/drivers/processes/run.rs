@@ -14,6 +14,7 @@ use super::programs::{Node, Program, Status, Ticket, Totals, Usage};
 use super::workspace::Workspace;
 use super::{DriverError, NAME, Progress};
 use crate::definition::{NodePlan, TrialPlan};
+use crate::memory_filler::{MemoryFiller, MemoryRelease};
 use crate::results::{NodeResult, RunResult, Transfer};
 
 /// The interval in which the nodes are looked at.
@@ -63,6 +64,7 @@ pub fn run(
     prepare_fetchers(&mut nodes, programs, &tickets);
     choose_dials(plan, &mut nodes);
     start_servers(&mut nodes, programs);
+    let _release = fill_memory(plan, workspace, &mut phase)?;
     let clock = Clock::start(plan, &mut nodes);
     let mut load = plan.load.as_ref().map(|file| Load::start(plan, file, &nodes, watchfire));
     let took = clock.run(&mut nodes, programs, load.as_mut(), watch);
@@ -81,6 +83,23 @@ pub fn run(
         result.problems.extend(load.failure.map(|failure| format!("load: {failure}")));
     }
     Ok(result)
+}
+
+/// Fills the free memory, and releases it as programs need it until the end of the run.
+fn fill_memory(
+    plan: &TrialPlan,
+    workspace: &Workspace,
+    phase: &mut dyn FnMut(&str),
+) -> Result<Option<MemoryRelease>, DriverError> {
+    if !plan.fill_memory {
+        return Ok(None);
+    }
+    phase("fills the memory");
+    let filler = MemoryFiller::in_folder(&workspace.folder);
+    let release = filler.and_then(|filler| filler.fill());
+    release
+        .map(Some)
+        .map_err(|source| DriverError::Folder { path: workspace.folder.clone(), source })
 }
 
 fn sites<'a>(
@@ -163,6 +182,7 @@ fn prepare_fetchers(
         }
         live.prepare(program.as_ref());
     }
+    nodes.iter_mut().filter(|live| !live.plan.fetches.is_empty()).for_each(Live::wait_until_ready);
 }
 
 fn start_servers(nodes: &mut [Live<'_>], programs: &[Box<dyn Program>]) {
@@ -220,7 +240,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 
 /// Chooses which earlier nodes each node dials; nodes that only have content are the first. All dial every earlier
 /// node, unless the plan bounds the number of neighbours: then half of a node's neighbours are chosen here, and
-/// the others are those that choose it.
+/// the others are those that choose it. With 0 neighbours, a node dials only those that have content and fetch none.
 fn choose_dials(plan: &TrialPlan, nodes: &mut [Live<'_>]) {
     let mut rng = Rng::for_purpose(plan.seed, NEIGHBOURS_PURPOSE);
     let mut order: Vec<usize> = (0..nodes.len()).collect();
@@ -229,7 +249,9 @@ fn choose_dials(plan: &TrialPlan, nodes: &mut [Live<'_>]) {
     });
     for (place, own) in order.iter().enumerate() {
         let mut earlier = order[..place].to_vec();
-        if let Some(neighbours) = plan.neighbours {
+        if plan.neighbours == Some(0) {
+            earlier.retain(|other| nodes[*other].plan.fetches.is_empty());
+        } else if let Some(neighbours) = plan.neighbours {
             rng.shuffle(&mut earlier);
             earlier.truncate((neighbours as usize / 2).max(1));
         }
@@ -246,6 +268,12 @@ impl Live<'_> {
         match program.prepare(&self.site, &self.tickets, &self.stored) {
             Ok(node) => self.node = Some(node),
             Err(error) => self.fail(&error),
+        }
+    }
+
+    fn wait_until_ready(&mut self) {
+        if let Some(Err(error)) = self.node.as_mut().map(|node| node.wait_until_ready()) {
+            self.fail(&error);
         }
     }
 
@@ -341,6 +369,7 @@ fn step(nodes: &mut [Live<'_>], index: usize, program: &dyn Program, now: Durati
         live.has_left = false;
         live.has_arrived = false;
         live.prepare(program);
+        live.wait_until_ready();
     }
     if live.has_left && !returns {
         return;

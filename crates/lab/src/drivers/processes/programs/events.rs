@@ -55,11 +55,13 @@ impl EventNode {
                 let name = event["cid"].as_str().unwrap_or_default().to_owned();
                 let bytes = contents.get(tickets.len()).map_or(0, |content| content.bytes);
                 tickets.push(Ticket { object: tickets.len(), name, bytes });
-                told = event["address"].as_str().map(str::to_owned).or(told.take());
+                // With the identity of the node, which some programs need to dial it.
+                let address = event["address"].as_str().or(event["addresses"][0].as_str());
+                told = address.map(str::to_owned).or(told.take());
             }
             Ok((tickets.len() == contents.len()).then_some(()))
         })?;
-        let address = address.or(told);
+        let address = told.or(address);
         Ok(EventNode { process: Some(process), tickets, ..EventNode::new(site, address) })
     }
 

@@ -81,20 +81,14 @@ impl Kubo {
         contents.iter().enumerate().map(add).collect()
     }
 
+    /// Starts kubo, which can be used after [`Node::wait_until_ready`].
     fn daemon(&self, site: &Site, repository: &Path) -> Result<Daemon, NodeError> {
         let mut command = self.command(repository);
         command.args(["daemon", "--migrate=false"]);
-        let mut process = Process::start(site, command, "kubo")?;
-        process.wait_until(START_TIMEOUT, |process| {
-            let is_ready = process.lines()?.iter().any(|line| line.contains("Daemon is ready"));
-            Ok(is_ready.then_some(()))
-        })?;
-        let id = request(site.address, "id")?;
-        let id = id["ID"].as_str().unwrap_or_default().to_owned();
         Ok(Daemon {
-            process,
+            process: Process::start(site, command, "kubo")?,
             at: site.address,
-            id,
+            id: String::new(),
             tickets: Vec::new(),
             wanted: Vec::new(),
             pins: None,
@@ -109,6 +103,7 @@ impl Program for Kubo {
         let tickets = self.add(&repository, contents)?;
         let mut daemon = self.daemon(site, &repository)?;
         daemon.tickets = tickets;
+        daemon.wait_until_ready()?;
         Ok(Box::new(daemon))
     }
 
@@ -216,14 +211,28 @@ impl Node for Daemon {
         Some(format!("/ip4/{}/tcp/{PORT}/p2p/{}", self.at, self.id))
     }
 
+    fn wait_until_ready(&mut self) -> Result<(), NodeError> {
+        self.process.wait_until(START_TIMEOUT, |process| {
+            let is_ready = process.lines()?.iter().any(|line| line.contains("Daemon is ready"));
+            Ok(is_ready.then_some(()))
+        })?;
+        let id = request(self.at, "id")?;
+        self.id = id["ID"].as_str().unwrap_or_default().to_owned();
+        Ok(())
+    }
+
     fn fetch(&mut self, dials: &[String]) -> Result<(), NodeError> {
-        for address in dials {
-            request(self.at, &format!("swarm/connect?arg={address}"))?;
-        }
         let (sender, receiver) = channel();
-        let (at, wanted) = (self.at, self.wanted.clone());
-        // The thread ends with kubo at the latest.
+        let (at, wanted, dials) = (self.at, self.wanted.clone(), dials.to_vec());
+        // The thread ends with kubo at the latest. Other nodes start to fetch while this one connects.
         let pin = move || {
+            for address in dials {
+                let connected = request(at, &format!("swarm/connect?arg={address}"));
+                if let Err(error) = connected {
+                    let _ = sender.send(Err(error)); // the receiver is gone if the run has ended
+                    return;
+                }
+            }
             for ticket in wanted {
                 let path = format!("pin/add?arg={}&progress=false", ticket.name);
                 if sender.send(request(at, &path).map(drop)).is_err() {

@@ -59,6 +59,10 @@ pub trait Node {
     fn tickets(&self) -> &[Ticket];
     /// The address to dial, for programs whose nodes dial each other.
     fn address(&self) -> Option<String>;
+    /// Waits until a node that was prepared can fetch. Nodes are prepared one after another, and start together.
+    fn wait_until_ready(&mut self) -> Result<(), NodeError> {
+        Ok(())
+    }
     /// Begins to fetch the tickets, and dials these addresses.
     fn fetch(&mut self, dials: &[String]) -> Result<(), NodeError>;
     /// How far it is.

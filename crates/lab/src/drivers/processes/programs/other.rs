@@ -26,10 +26,11 @@ impl Other {
     }
 }
 
-/// A shell that becomes the command.
+/// A shell that becomes the command, or that runs a script of several lines.
 fn shell(line: &str, site: &Site) -> Command {
+    let is_script = line.trim().contains('\n');
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("exec {line}")]);
+    command.arg("-c").arg(if is_script { line.to_owned() } else { format!("exec {line}") });
     command.env("LAB_ADDRESS", site.address.to_string()).env("LAB_FOLDER", &site.folder);
     command
 }

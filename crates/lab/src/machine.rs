@@ -1,11 +1,12 @@
+//! The machine on which programs are measured: what it is, how busy others keep it, and which commit is measured.
+
 use std::fs;
 use std::io;
 use std::process::Command;
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-
-use crate::process::kibibytes;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
@@ -25,7 +26,7 @@ impl Machine {
         Ok(Machine {
             cores: thread::available_parallelism()?.get(),
             processor: model.map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':'])).into(),
-            memory_bytes: kibibytes(&fs::read_to_string("/proc/meminfo")?, "MemTotal:")? * 1024,
+            memory_bytes: meminfo("MemTotal:")?,
             kernel: release.trim().split('-').next().unwrap_or_default().into(),
             load_before: load_average(),
         })
@@ -42,6 +43,36 @@ impl Machine {
             self.load_before
         )
     }
+}
+
+/// The bytes in a line of `/proc/meminfo`.
+pub fn meminfo(name: &str) -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(name));
+    let kibibytes = rest.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    let kibibytes = kibibytes.ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("/proc/meminfo has no {name}"))
+    })?;
+    Ok(kibibytes * 1024)
+}
+
+/// Today's date in UTC, such as `2026-11-24`.
+pub fn today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let (year, month, day) = date_of(since.map_or(0, |since| since.as_secs() / 86_400));
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// The date of a day since 1970. Years begin in March here, so that a leap day ends its year.
+fn date_of(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468; // since the first of March of the year 0
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let of_month = day - (153 * month + 2) / 5 + 1;
+    let (month, years) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + years, month, of_month)
 }
 
 /// Runnable tasks over the last minute; 0 if the system does not report it.
@@ -119,6 +150,13 @@ impl Ticks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_since_1970_are_converted_to_dates() {
+        assert_eq!(date_of(0), (1970, 1, 1));
+        assert_eq!(date_of(11_016), (2000, 2, 29));
+        assert_eq!(date_of(20_778), (2026, 11, 21));
+    }
 
     #[test]
     fn the_share_of_other_programs_is_between_0_and_1() {

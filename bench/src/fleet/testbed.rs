@@ -1,5 +1,5 @@
-//! The network of the peers: addresses of the loopback device, or, with shaped uplinks, a network
-//! namespace for each peer, connected by a bridge.
+//! The network of the registry and of its hosts: a network namespace for each, connected by a bridge. Only the node
+//! that builds an image is on the loopback device.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,12 +9,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::uplinks::Uplinks;
 use crate::parent_death_guard::{GuardedChild, guarded_command};
 use crate::scale::namespace;
 
 /// The bridge, in the namespace of the run.
-const BRIDGE: &str = "swarm";
+const BRIDGE: &str = "fleet";
 /// The address of this program on the bridge.
 const OWN: &str = "10.77.255.254/16";
 /// The device of a peer's link, in its own namespace.
@@ -77,26 +76,17 @@ impl Node {
     }
 }
 
-/// The nodes of a swarm; the seeder is first. Dropping this removes the network.
+/// The nodes; the registry is first. Dropping this removes the network.
 pub struct Testbed {
     nodes: Vec<Node>,
     has_bridge: bool,
 }
 
 impl Testbed {
-    pub fn create(nodes: usize, uplinks: Option<Uplinks>) -> Result<Self> {
-        match uplinks {
-            None => {
-                let node = |index| Node { address: loopback(index), holder: None };
-                Ok(Testbed { nodes: (0..nodes).map(node).collect(), has_bridge: false })
-            }
-            Some(uplinks) => {
-                let up_mbit =
-                    |index| if index == 0 { uplinks.seeder_mbit } else { uplinks.leecher_mbit };
-                let rates = |index| Rates { up_mbit: Some(up_mbit(index)), down_mbit: None };
-                Testbed::with_links(&(0..nodes).map(rates).collect::<Vec<_>>())
-            }
-        }
+    /// One node on the loopback device.
+    pub fn local() -> Self {
+        let node = Node { address: Ipv4Addr::LOCALHOST, holder: None };
+        Testbed { nodes: vec![node], has_bridge: false }
     }
 
     /// A node for each link, with namespaces of its own for network and mounts, behind one bridge.
@@ -137,11 +127,11 @@ impl Testbed {
         Ok(testbed)
     }
 
-    pub fn seeder(&self) -> &Node {
+    pub fn registry(&self) -> &Node {
         &self.nodes[0]
     }
 
-    pub fn leechers(&self) -> &[Node] {
+    pub fn hosts(&self) -> &[Node] {
         &self.nodes[1..]
     }
 }
@@ -157,10 +147,6 @@ impl Drop for Testbed {
             }
         }
     }
-}
-
-fn loopback(index: usize) -> Ipv4Addr {
-    Ipv4Addr::new(127, 0, 1 + (index / 250) as u8, 1 + (index % 250) as u8)
 }
 
 fn bridged(index: usize) -> Ipv4Addr {
@@ -275,12 +261,11 @@ mod tests {
 
     #[test]
     fn every_node_has_its_own_address_and_link() {
-        let all: BTreeSet<_> = (0..1000).flat_map(|i| [loopback(i), bridged(i)]).collect();
-        assert_eq!(all.len(), 2000);
+        let all: BTreeSet<_> = (0..1000).map(bridged).collect();
+        assert_eq!(all.len(), 1000);
         let hardware: BTreeSet<_> = (0..1000).map(hardware_address).collect();
         assert_eq!(hardware.len(), 1000);
         assert_eq!(neighbour_lines(3, 33).len(), 32);
-        assert!((0..1000).all(|i| loopback(i).is_loopback() && !bridged(i).is_loopback()));
         assert!(outer_end(999).len() < 16, "Linux allows no longer names");
     }
 
@@ -292,8 +277,8 @@ mod tests {
 
     #[test]
     fn a_slow_downlink_has_the_shortest_queue() {
-        assert!(queue_line("swarm1", 0.1).ends_with("bfifo limit 262144"));
-        assert!(queue_line("swarm1", 1000.0).ends_with("bfifo limit 6250000"));
+        assert!(queue_line("fleet1", 0.1).ends_with("bfifo limit 262144"));
+        assert!(queue_line("fleet1", 1000.0).ends_with("bfifo limit 6250000"));
     }
 
     #[test]

@@ -1,0 +1,145 @@
+//! The pages of the documents whose figures come from experiment files.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use watchfire_lab::{Age, Experiment, PageHead};
+
+/// Experiments whose pages still have figures that another program measured, and say which command renews them.
+const NOT_MEASURED_YET: [&str; 3] = [
+    "experiments/swarm-crowd.toml",
+    "experiments/swarm-pair.toml",
+    "experiments/swarm-uplinks.toml",
+];
+
+fn repository() -> PathBuf {
+    fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).unwrap()
+}
+
+fn read(file: &str) -> Experiment {
+    let text = fs::read_to_string(repository().join(file))
+        .unwrap_or_else(|error| panic!("{file}: {error}"));
+    Experiment::parse(file, &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The Markdown files below a folder, as paths in the repository.
+fn documents(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(documents(&path));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            let path = path.strip_prefix(repository()).unwrap();
+            found.push(path.to_string_lossy().into_owned());
+        }
+    }
+    found
+}
+
+/// The experiment files whose figures are for a page.
+fn measuring() -> BTreeSet<String> {
+    let files = fs::read_dir(repository().join("experiments")).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    let names =
+        files.map(|path| format!("experiments/{}", path.file_name().unwrap().to_string_lossy()));
+    names.filter(|file| !read(file).measures.is_empty()).collect()
+}
+
+#[test]
+fn no_page_is_older_than_its_experiment_allows() {
+    let repository = repository();
+    let mut measured = BTreeSet::new();
+    let mut refused = Vec::new();
+    for page in documents(&repository.join("docs")) {
+        let text = fs::read_to_string(repository.join(&page)).unwrap();
+        let Some(head) = PageHead::read(&text) else { continue };
+        let experiment = read(&head.experiment);
+        match head.age(&repository, &page, &experiment.measures) {
+            Ok(Age::Commits(age)) if age > experiment.stale_after => refused.push(format!(
+                "{page} is {age} commits old in {}, at most {} are allowed; renew it with the command on it",
+                experiment.measures.join(", "),
+                experiment.stale_after
+            )),
+            Ok(Age::Commits(_)) => {}
+            Ok(Age::Unknown) => eprintln!("warning: the age of {page} is unknown in a shallow clone"),
+            Err(error) if !repository.join(".git").exists() => eprintln!("warning: {page}: {error}"),
+            Err(error) => refused.push(format!("{page}: {error}")),
+        }
+        measured.insert(head.experiment);
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+    let missing: Vec<String> = measuring().difference(&measured).cloned().collect();
+    assert_eq!(missing, NOT_MEASURED_YET, "experiments without a page");
+}
+
+#[test]
+fn experiments_measure_files_that_exist() {
+    for file in measuring() {
+        for path in &read(&file).measures {
+            assert!(repository().join(path).exists(), "{file} measures {path}");
+        }
+    }
+}
+
+#[test]
+fn the_kubo_of_the_experiments_is_that_of_the_interop_tests() {
+    let module = fs::read_to_string(repository().join("tests/interop/kubo/go.mod")).unwrap();
+    let version =
+        module.lines().find_map(|line| line.strip_prefix("require github.com/ipfs/kubo ")).unwrap();
+    for file in measuring() {
+        let text = fs::read_to_string(repository().join(&file)).unwrap();
+        for line in text.lines().filter(|line| line.contains("target/kubo/")) {
+            assert!(line.contains(&format!("target/kubo/{version}/")), "{file}: {line}");
+        }
+    }
+}
+
+/// Trials of the pair that need no other program than this one, `dd` and `sh`.
+#[test]
+fn a_quick_run_of_the_pair_works() {
+    let folder = std::env::temp_dir().join(format!("watchfire-lab-pair-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+    command.args(["lab", "run", "experiments/swarm-pair.toml", "--driver", "processes", "--quick"]);
+    command.args(["--trial", "Watchfire", "--trial", "dd (only copies the file)", "--json"]);
+    command.arg(folder.join("out.json")).env("XDG_CACHE_HOME", &folder);
+    let output = command.current_dir(repository()).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = fs::read_to_string(folder.join("out.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(results["runs"].as_array().unwrap().len(), 2, "{text}");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_page_is_written_with_its_picture() {
+    let folder = std::env::temp_dir().join(format!("watchfire-lab-page-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let text = "
+        name = \"One to one\"
+        measures = [\"crates/bitswap\"]
+        [clusters.pair]
+        groups = [{ name = \"a\" }, { name = \"b\" }]
+        [scenarios.s]
+        objects.file = { random = \"1MiB\" }
+        seed = { a = \"file\" }
+        fetch = { b = \"file\" }
+    ";
+    fs::write(folder.join("pair.toml"), text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
+    command.args(["lab", "run", "pair.toml", "--page", "pair.md"]).current_dir(&folder);
+    let output = command.env("XDG_CACHE_HOME", &folder).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let page = fs::read_to_string(folder.join("pair.md")).unwrap();
+    assert!(
+        page.contains("`watchfire lab run pair.toml --driver simulated --page pair.md`"),
+        "{page}"
+    );
+    assert_eq!(PageHead::read(&page).unwrap().experiment, "pair.toml");
+    assert!(fs::read_to_string(folder.join("pair.svg")).unwrap().starts_with("<svg"));
+    fs::remove_dir_all(&folder).unwrap();
+}

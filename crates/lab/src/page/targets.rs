@@ -1,0 +1,77 @@
+//! The targets of an experiment, and whether its runs meet them.
+
+use watchfire_report::Table;
+
+use crate::definition::{Experiment, Target};
+use crate::results::{Figure, RunResult, short};
+
+/// A row for each target. A figure that no run has misses its target.
+pub fn targets_table(experiment: &Experiment, runs: &[RunResult]) -> Table {
+    let mut table = Table::new(["target", "measured", "at most", ""]);
+    for target in &experiment.targets {
+        let value = value(target, runs);
+        let is_met = value.is_some_and(|value| value <= target.at_most);
+        table.push([
+            name(target),
+            value.map_or_else(|| "-".to_owned(), short),
+            short(target.at_most),
+            if is_met { "met" } else { "MISSED" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn figure(name: &str) -> Option<Figure> {
+    Figure::ALL.into_iter().find(|figure| figure.name() == name)
+}
+
+fn name(target: &Target) -> String {
+    let figure = match figure(&target.figure) {
+        Some(figure) => figure.title(),
+        None => &target.figure,
+    };
+    match &target.relative_to[..] {
+        [] => format!("{}: {figure}", target.trial),
+        others => format!("{}: {figure}, relative to {}", target.trial, others.join(" or ")),
+    }
+}
+
+fn value(target: &Target, runs: &[RunResult]) -> Option<f64> {
+    let of = |trial: &String| median_of(&target.figure, runs, trial);
+    let value = of(&target.trial)?;
+    if target.relative_to.is_empty() {
+        return Some(value);
+    }
+    let others = target.relative_to.iter().map(of).collect::<Option<Vec<f64>>>()?;
+    let least = others.into_iter().fold(f64::INFINITY, f64::min);
+    (least > 0.0).then_some(value / least)
+}
+
+fn median_of(name: &str, runs: &[RunResult], trial: &str) -> Option<f64> {
+    let of = |run: &RunResult| match figure(name) {
+        Some(figure) => figure.of(run),
+        None => run.measures.get(name).copied(),
+    };
+    let values = runs.iter().filter(|run| run.trial == trial).map(of);
+    let mut values = values.collect::<Option<Vec<f64>>>()?;
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{TEXT, runs};
+    use super::*;
+
+    #[test]
+    fn a_target_is_a_bound_for_a_figure_or_for_a_ratio_of_two_trials() {
+        let experiment = Experiment::parse("three.toml", TEXT).unwrap();
+        let table = targets_table(&experiment, &runs(&experiment));
+        let ends: Vec<&str> = table.rows.iter().map(|row| row[3].as_str()).collect();
+        assert_eq!(ends, ["met", "MISSED"]);
+        assert_eq!(table.rows[0][0], "ours: copies from seeders");
+        assert_eq!(table.rows[1][0], "ours: completion, last, s, relative to old");
+        let table = targets_table(&experiment, &[]);
+        assert!(table.rows.iter().all(|row| row[1] == "-" && row[3] == "MISSED"));
+    }
+}
