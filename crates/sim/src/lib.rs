@@ -64,4 +64,7 @@ pub use plan::{Attack, Bound, PeerPlan, Plan};
 pub use report::{html, json, picture, table};
 pub use scenario::{Published, Report, Run, Scenario, ScenarioError};
 pub use strategies::Strategy;
-pub use swarm::{Outcome, PeerOutcome, Progress, UplinkUse, run};
+pub use swarm::{
+    Event, EventKind, Observer, Outcome, PeerOutcome, PeerProgress, Progress, UplinkUse, run,
+    run_observed,
+};

@@ -4,7 +4,7 @@ use watchfire_bitswap::{Message, Payload};
 use watchfire_content::Cid;
 
 use super::node::Peer;
-use super::{Swarm, Timer, message_len};
+use super::{EventKind, Swarm, Timer, message_len};
 use crate::dag::FakeBlock;
 use crate::network::Host;
 use crate::plan::Attack;
@@ -16,6 +16,7 @@ impl Swarm<'_> {
         let blocks: Vec<usize> = message.payloads().map(Payload::len).collect();
         let (from, host) = (Host(peer.0), Host(to.0));
         if self.network.is_open(from, host) {
+            self.note(EventKind::Send, peer, Some(to), bytes);
             let room = self.network.room(from, host);
             // The length is an estimate.
             if bytes > room + room / 16 + 4096 && blocks.len() != 1 {
@@ -86,6 +87,9 @@ impl Swarm<'_> {
             Some(_) => Some(self.dag.forged_block(block, &mut self.rng)),
             None => self.nodes[peer.0 as usize].has(block).then(|| self.dag.fake_block(block)),
         };
+        if fake_block.is_some() {
+            self.note(EventKind::Read, peer, Some(to), self.dag.block_len(block).into());
+        }
         let (now, cid) = (self.now, self.dag.cid(block).clone());
         self.node(peer).exchange.handle_read(now, to, &cid, fake_block);
     }
@@ -104,6 +108,8 @@ impl Swarm<'_> {
         self.held += u64::from(is_awaited);
         node.exchange.handle_stored(now, fake_block.cid(), fake_block.len());
         node.handle_block(now, &self.dag, block);
+        self.note(EventKind::Store, peer, None, fake_block.len() as u64);
+        let node = &mut self.nodes[peer.0 as usize];
         if node.held < self.dag.len() {
             return;
         }
@@ -112,6 +118,7 @@ impl Swarm<'_> {
         if let Some(session) = node.session.take() {
             node.exchange.stop_session(now, session);
         }
+        self.note(EventKind::Finish, peer, None, 0);
         if self.peer_plan(peer).leaves_when_done {
             self.timers.push(now, Timer::Leave(peer));
         }

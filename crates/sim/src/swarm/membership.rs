@@ -5,7 +5,7 @@ use std::time::Duration;
 use watchfire_content::Cid;
 
 use super::node::Peer;
-use super::{DialReason, Swarm, Timer, exchange};
+use super::{DialReason, EventKind, Swarm, Timer, exchange};
 use crate::network::Host;
 
 /// Round trips until a connection can be used: TCP's, TLS's, and one to agree on protocols.
@@ -17,6 +17,7 @@ const PROVIDERS_MAX: usize = 10;
 
 impl Swarm<'_> {
     pub(super) fn arrive(&mut self, peer: Peer) {
+        self.note(EventKind::Arrive, peer, None, 0);
         let (now, peer_plan) = (self.now, self.peer_plan(peer));
         let mut exchange = exchange(self.plan, &mut self.rng);
         let is_full = peer_plan.is_seeder || peer_plan.attack.is_some();
@@ -61,6 +62,7 @@ impl Swarm<'_> {
         if !self.node(peer).is_online {
             return;
         }
+        self.note(EventKind::Leave, peer, None, 0);
         self.topology.leave(peer);
         let node = self.node(peer);
         node.is_online = false;
@@ -108,6 +110,7 @@ impl Swarm<'_> {
         }
         let now = self.now;
         let path = self.path(a, b);
+        self.note(EventKind::Connect, a, Some(b), 0);
         self.network.open(Host(a.0), Host(b.0), path);
         let protocol = self.plan.strategy.protocol();
         for (peer, other) in [(a, b), (b, a)] {
@@ -123,6 +126,7 @@ impl Swarm<'_> {
     /// Closes a connection. Both peers notice it immediately.
     pub(super) fn disconnect(&mut self, a: Peer, b: Peer) {
         let now = self.now;
+        self.note(EventKind::Disconnect, a, Some(b), 0);
         self.network.close(Host(a.0), Host(b.0));
         for (peer, other) in [(a, b), (b, a)] {
             if self.node(peer).peers.remove(&other) {

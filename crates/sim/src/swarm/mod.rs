@@ -5,6 +5,7 @@ mod limits;
 mod membership;
 pub(crate) mod message_len;
 mod node;
+mod observer;
 mod outcome;
 mod topology;
 mod uplink_use;
@@ -20,9 +21,11 @@ use crate::network::{Arrival, Host, Network, Path};
 use crate::plan::{Bound, PeerPlan, Plan};
 use crate::schedule::Schedule;
 use node::{Node, Peer};
+use observer::ProgressOnly;
 use topology::Topology;
 use uplink_use::UplinkUseLog;
 
+pub use observer::{Event, EventKind, Observer, PeerProgress};
 pub use outcome::{Outcome, PeerOutcome, UplinkUse};
 
 const SEARCH_TIME: Duration = Duration::from_millis(300);
@@ -47,8 +50,15 @@ pub struct Progress {
 ///
 /// The same plan has the same outcome on every machine.
 pub fn run(plan: &Plan, watch: &mut dyn FnMut(Progress)) -> Outcome {
+    run_observed(plan, &mut ProgressOnly(watch))
+}
+
+/// Runs a plan as [`run`] does, before an observer. An observer sees the same events of the same plan, in the same
+/// order.
+pub fn run_observed(plan: &Plan, observer: &mut dyn Observer) -> Outcome {
     let mut swarm = Swarm::new(plan);
-    swarm.run(watch);
+    swarm.events = observer.sees_events().then(Vec::new);
+    swarm.run(observer);
     swarm.outcome()
 }
 
@@ -67,6 +77,8 @@ struct Swarm<'a> {
     held: u64,
     uplink_use: UplinkUseLog,
     violations: Vec<String>,
+    /// The events of this step; `None` if the observer is not told events.
+    events: Option<Vec<Event>>,
     honest_dropped: u32,
     malicious_dropped: u32,
 }
@@ -125,6 +137,7 @@ impl<'a> Swarm<'a> {
                 bound.clamp(0.001, 86_400.0) / 200.0,
             )),
             violations: Vec::new(),
+            events: None,
             honest_dropped: 0,
             malicious_dropped: 0,
         };
@@ -143,7 +156,7 @@ impl<'a> Swarm<'a> {
         swarm
     }
 
-    fn run(&mut self, watch: &mut dyn FnMut(Progress)) {
+    fn run(&mut self, observer: &mut dyn Observer) {
         let end = Instant::ZERO + self.plan.time_max;
         let mut steps: u64 = 0;
         while self.finished < self.awaited && self.violations.len() < VIOLATIONS_MAX {
@@ -169,13 +182,14 @@ impl<'a> Swarm<'a> {
             } else if let Some((_, timer)) = self.timers.pop() {
                 self.handle_timer(timer);
             }
+            self.tell_events(observer);
             steps += 1;
             if steps.is_multiple_of(STEPS_PER_REPORT) {
-                watch(self.progress());
+                self.tell_progress(observer);
             }
         }
         self.record_uplink_use();
-        watch(self.progress());
+        self.tell_progress(observer);
     }
 
     fn record_uplink_use(&mut self) {
@@ -227,6 +241,10 @@ impl<'a> Swarm<'a> {
         // More bytes may have been sent since the room was reported.
         let room = self.network.room(peer, from) as usize;
         let (peer, from) = (Peer(peer.0), Peer(from.0));
+        if let (Arrival::Message { message, .. }, Some(_)) = (&arrival, &self.events) {
+            let bytes = message_len::message_len(message, self.plan.strategy);
+            self.note(EventKind::Receive, from, Some(peer), bytes);
+        }
         let exchange = &mut self.node(peer).exchange;
         match arrival {
             Arrival::Message { message, .. } => exchange.handle_message(now, from, message),
