@@ -147,6 +147,22 @@ fn an_error_in_a_scenario_is_reported_with_its_line_and_key() {
     assert!(text(&output.stderr).contains("targets: no target with a weight"));
 }
 
+#[test]
+fn a_tsung_file_names_what_it_ignores_and_may_end_the_load() {
+    const ABORTING: &str = r#"<tsung>
+  <servers><server host="127.0.0.1" port="9" type="tcp"/></servers>
+  <monitoring><monitor host="other"/></monitoring>
+  <load><arrivalphase phase="1" duration="1" unit="hour">
+    <users maxnumber="1" arrivalrate="1000" unit="second"/></arrivalphase></load>
+  <sessions><session name="a" probability="100" type="ts_http"><abort type="all"/></session></sessions>
+</tsung>"#;
+    let output = load(ABORTING, "aborting.xml", &[]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{out}{err}");
+    assert!(out.contains("by a session of the scenario"), "{out}");
+    assert!(err.contains("aborting.xml:3: <monitoring>: is ignored"), "{err}");
+}
+
 /// The file of the run with two million sockets, with shorter times: users connect, join one room, and
 /// then think a thousand times in a row. They send no heartbeat.
 const TSUNG_LOBBY: &str = r#"<?xml version="1.0"?>

@@ -472,10 +472,13 @@ impl<'a> Engine<'a> {
     }
 
     fn handle_http(&mut self, index: usize, http: &'a Http, response: &Response<'_>) {
-        let content = Content::new(response.head, &response.body);
         match self.check_response(index, http, response) {
             Some(failure) => self.complete_with_error(index, failure),
-            None => self.complete_with(index, &http.answer, &content),
+            None if http.answer.is_unused() => self.complete(index),
+            None => {
+                let content = Content::new(response.head, &response.body);
+                self.complete_with(index, &http.answer, &content);
+            }
         }
     }
 

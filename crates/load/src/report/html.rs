@@ -4,7 +4,7 @@ use watchfire_report::{
     Axis, Chart, Colour, Histogram, Line, Panel, Snapshot, Table, TickFormat, escape, page, units,
 };
 
-use super::table::{broadcasts, bytes, generator, lateness, steps, stopped, users};
+use super::table::{broadcasts, bytes, counters, generator, lateness, steps, stopped, users};
 use crate::results::{Results, Second};
 use crate::thresholds::Verdict;
 
@@ -60,6 +60,7 @@ fn summary(results: &Results) -> String {
         ("Deliveries", format!("{} messages, {}", counts.deliveries, bytes(counts.delivery_bytes))),
         ("Generator", generator(results)),
     ];
+    rows.extend(counters(results).map(|counters| ("Sessions", counters)));
     rows.splice(0..0, stopped(results).map(|stopped| ("Stopped", stopped)));
     rows.extend(results.limits().into_iter().map(|limit| ("Stopped by", limit.to_owned())));
     rows.extend(results.failed_workers.iter().map(|cause| ("Missing", cause.clone())));

@@ -39,9 +39,8 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
         let size = bytes(counts.delivery_bytes);
         row("deliveries", format!("{} messages, {size}", counts.deliveries));
     }
-    if !results.counters.is_empty() {
-        let counters = results.counters.iter().map(|(name, count)| format!("{count} {name}"));
-        row("sessions", counters.collect::<Vec<_>>().join(", "));
+    if let Some(counters) = counters(results) {
+        row("sessions", counters);
     }
     row("generator", generator(results));
     out.push('\n');
@@ -88,6 +87,13 @@ pub(super) fn users(results: &Results) -> String {
     let parts: Vec<_> = parts.map(|(count, name)| format!("{count} {name}")).collect();
     text.push_str(&parts.join(", "));
     text
+}
+
+/// The events of sessions, such as matches; `None` without any.
+pub(super) fn counters(results: &Results) -> Option<String> {
+    let counters = results.counters.iter().map(|(name, count)| format!("{count} {name}"));
+    let counters: Vec<_> = counters.collect();
+    (!counters.is_empty()).then(|| counters.join(", "))
 }
 
 /// The lateness of starts, with a warning if the generator was late.

@@ -1,7 +1,9 @@
 //! The use that a session makes of an answer: values that it saves, and checks that decide how it
 //! goes on. Nothing here waits or sends; the engine acts on the [`Action`].
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::io::Read as _;
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -13,6 +15,9 @@ use super::xpath::XPath;
 
 /// The longest value that is saved; a longer one counts as missing.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// The part of a decompressed body that is looked at.
+const DECOMPRESSED_BYTES_MAX: u64 = 16 << 20;
 
 /// The use of the answer to one step.
 #[derive(Clone, Debug, Default)]
@@ -120,31 +125,39 @@ pub(crate) enum Action {
 /// The answer to a step: a response with a head, or a message without one.
 pub(crate) struct Content<'a> {
     head: &'a [u8],
-    body: &'a [u8],
+    body: Cow<'a, [u8]>,
     whole: OnceCell<Vec<u8>>,
     json: OnceCell<Option<Json>>,
 }
 
 impl<'a> Content<'a> {
+    /// The body of a response is decompressed, so that values and patterns are found in it.
     pub(crate) fn new(head: &'a [u8], body: &'a [u8]) -> Content<'a> {
-        Content { head, body, whole: OnceCell::new(), json: OnceCell::new() }
+        let body = Cow::from(body);
+        let mut content = Content { head, body, whole: OnceCell::new(), json: OnceCell::new() };
+        if content.header("content-encoding").is_some_and(|coding| coding.ends_with("gzip"))
+            && let Some(body) = decompressed(&content.body)
+        {
+            content.body = Cow::from(body);
+        }
+        content
     }
 
     /// The body of a response, or a whole message.
-    pub(crate) fn body(&self) -> &'a [u8] {
-        self.body
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
     }
 
     /// Head and body.
     pub(crate) fn whole(&self) -> &[u8] {
         if self.head.is_empty() {
-            return self.body;
+            return &self.body;
         }
-        self.whole.get_or_init(|| [self.head, self.body].concat())
+        self.whole.get_or_init(|| [self.head, &self.body].concat())
     }
 
     fn json(&self) -> Option<&Json> {
-        self.json.get_or_init(|| serde_json::from_slice(self.body).ok()).as_ref()
+        self.json.get_or_init(|| serde_json::from_slice(&self.body).ok()).as_ref()
     }
 
     fn header(&self, name: &str) -> Option<&'a str> {
@@ -185,7 +198,7 @@ impl Find {
                 })
             }
             Find::Page(path) => {
-                let found = path.find(&String::from_utf8_lossy(content.body));
+                let found = path.find(&String::from_utf8_lossy(&content.body));
                 (!found.is_empty()).then(|| Value::List(found.into_iter().map(Box::from).collect()))
             }
             Find::Header { name, parameter } => {
@@ -202,6 +215,14 @@ impl Find {
             None => Found::Nothing,
         }
     }
+}
+
+/// The content of a body in gzip; `None` if it is not in gzip.
+fn decompressed(body: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let reader = flate2::read::MultiGzDecoder::new(body);
+    reader.take(DECOMPRESSED_BYTES_MAX).read_to_end(&mut out).ok()?;
+    Some(out)
 }
 
 /// One parameter of a header, such as `nonce` of `Digest realm="x", nonce="y"`.
@@ -284,6 +305,23 @@ mod tests {
         assert_eq!(find(&title, head, "<t>a &amp;lt; b</t>"), Some(Value::text("a &lt; b")));
         let long = format!("<t>{}</t>", "x".repeat(VALUE_BYTES_MAX + 1));
         assert_eq!(find(&title, head, &long), None);
+
+        let zipped = {
+            use std::io::Write as _;
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(b"<t>zipped</t>").unwrap();
+            encoder.finish().unwrap()
+        };
+        let whole = |head: &str, body: &[u8]| match title.find(&Content::new(head.as_bytes(), body))
+        {
+            Found::Value(value) => Some(value),
+            Found::Nothing | Found::Unreadable => None,
+        };
+        let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n";
+        assert_eq!(whole(head, &zipped), Some(Value::text("zipped")));
+        assert_eq!(whole("HTTP/1.1 200 OK\r\n\r\n", &zipped), None);
+        assert_eq!(whole(head, b"<t>plain</t>"), Some(Value::text("plain")), "not as announced");
 
         let pointer = Find::Pointer("/a".to_owned());
         assert_eq!(find(&pointer, "", r#"{"a":[1,"x"]}"#), Some(Value::text(r#"[1,"x"]"#)));

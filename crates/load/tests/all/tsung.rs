@@ -150,6 +150,10 @@ fn a_match_may_end_the_load_and_note_the_answer() {
     let results = tsung(address, &users(1), &session("a", &steps));
     assert!(results.is_aborted);
     assert_eq!((results.counts.finished, results.counters["match"]), (1, 2));
+    let (table, page) = (watchfire_load::table(&results, &[]), watchfire_load::html(&results, &[]));
+    for report in [table, page] {
+        assert!(report.contains("2 match, 1 match_stop"), "{report}");
+    }
     let noted = &results.matches[0];
     assert_eq!((noted.name.as_str(), noted.step.as_str()), ("seen", "GET /go"));
     assert!(noted.text.as_ref().unwrap().ends_with("\r\n\r\ngo"), "{noted:?}");
