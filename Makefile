@@ -172,8 +172,9 @@ test-profiles: interop-build ## CPU profiles of a server and of commands under l
 	$(CARGO) test $(LOCKED) -p watchfire-operator --test without_profiles
 	$(RUN_SUITES) profiles
 
-test-traces: interop-build ## Traces of a browser, servers and mirrors at a real OpenTelemetry collector, which Go builds once
+test-traces: interop-build ## Spans and flame graphs of an experiment; traces of a browser, servers and mirrors at a real OpenTelemetry collector, which Go builds once
 	@tests/install.sh docker-registry:docker-registry go:golang-go
+	$(CARGO) test $(LOCKED) -p watchfire-cli --features otlp,profiles --test all -- lab::the_spans lab::each_node_has_a_flame
 	$(RUN_SUITES) traces
 
 test-tutorials: interop-build ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby

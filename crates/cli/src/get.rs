@@ -83,7 +83,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let blocks = Blocks::open(arguments, &output)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _traces = traces::start("get")?;
-    let mut span = Span::root("get", SpanKind::Client);
+    let mut span = Span::below_or_root(traces::parent(), "get", SpanKind::Client);
     span.set("watchfire.root", arguments.link.cid.to_string());
     let got = runtime.block_on(span.within(get(arguments, &blocks, &output, key.as_ref())));
     note_end(span, &got);

@@ -12,6 +12,7 @@ use watchfire_page_client::{Have, PageClient};
 use watchfire_store::{DiskLimits, DiskStore, Stores};
 use watchfire_traces::{Kind, Span};
 
+use crate::cpu_profile::CpuProfileOption;
 use crate::fetching::{Ending, WaitOptions, dial, parse_timeout, wait};
 use crate::host_options::HostOptions;
 use crate::link::Link;
@@ -47,6 +48,8 @@ pub struct Arguments {
     /// Print events as JSON, one object per line.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub cpu_profile: CpuProfileOption,
 }
 
 /// Hold content until a signal arrives.
@@ -100,7 +103,7 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
         let client = client.transpose()?.map(Arc::new);
         clients.extend(client.clone());
         let announcer = Announcer::of(client.into_iter().collect());
-        let mut span = Span::root("hold", Kind::Client);
+        let mut span = Span::below_or_root(traces::parent(), "hold", Kind::Client);
         span.set("watchfire.root", link.cid.to_string());
         let fetch = span.within(host.fetch(link.cid.clone())).await?;
         match wait(fetch, &link.cid, &announcer, &mut signals, &options, || Ok(())).await? {

@@ -9,6 +9,7 @@ mod cpu_profile;
 #[cfg(not(feature = "profiles"))]
 #[path = "cpu_profile/not_built.rs"]
 mod cpu_profile;
+mod dashboard;
 mod doctor;
 mod fetching;
 mod get;
@@ -20,7 +21,7 @@ mod http_client;
 mod key_hiding;
 mod lab;
 mod link;
-#[cfg(feature = "mirror")]
+#[cfg(any(feature = "lab", feature = "mirror"))]
 mod live_lines;
 mod load;
 mod memory;
@@ -112,7 +113,7 @@ pub fn run() -> ExitCode {
         Verb::Serve(arguments) => serve::run(arguments).map(|()| ExitCode::SUCCESS),
         Verb::Share(arguments) => arguments.cpu_profile.around("share", || share::run(&arguments)),
         Verb::Get(arguments) => arguments.cpu_profile.around("get", || get::run(&arguments)),
-        Verb::Hold(arguments) => hold::run(&arguments),
+        Verb::Hold(arguments) => arguments.cpu_profile.around("hold", || hold::run(&arguments)),
         #[cfg(feature = "mirror")]
         Verb::Mirror(arguments) => mirror::run(arguments),
         Verb::Cid(arguments) => cid::run(&arguments),

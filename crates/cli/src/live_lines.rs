@@ -56,8 +56,16 @@ impl LiveLines {
     }
 }
 
+/// Rows of the terminal.
+#[cfg(feature = "lab")]
+pub fn rows_of_terminal() -> usize {
+    size_of_terminal().1
+}
+
 fn size_of_terminal() -> (usize, usize) {
-    match rustix::termios::tcgetwinsize(io::stdout()) {
+    let of_output = rustix::termios::tcgetwinsize(io::stdout());
+    // The output may be a file while the lines are on the terminal of the errors.
+    match of_output.or_else(|_| rustix::termios::tcgetwinsize(io::stderr())) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
         _ => (COLUMNS, ROWS),
     }

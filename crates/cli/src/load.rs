@@ -11,6 +11,7 @@ use watchfire_load::{AgentAddress, Live, LoadOptions, Results, Source, StopFlag,
 use watchfire_page_client::ServerUrl;
 
 use crate::cpu_profile::CpuProfileOption;
+use crate::dashboard::LoadDashboard;
 use crate::operator::Operator;
 
 /// The exit code when a threshold is broken; other failures end with 1.
@@ -55,6 +56,9 @@ pub struct Arguments {
     /// A file with the token that the agents were started with.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Show the load while it runs on a page at this address, such as 127.0.0.1:8080.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    dashboard: Option<SocketAddr>,
     #[command(flatten)]
     pub cpu_profile: CpuProfileOption,
 }
@@ -105,7 +109,14 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Some(operator) = &operator {
         operator.note_blocking(&format!("The load {name:.32} began"))?;
     }
-    let results = watchfire_load::run_load(&source, &options, watch());
+    let mut dashboard = arguments.dashboard.map(LoadDashboard::start).transpose()?;
+    let mut in_terminal = watch();
+    let results = watchfire_load::run_load(&source, &options, |results| {
+        in_terminal(results);
+        if let Some(dashboard) = &mut dashboard {
+            dashboard.show(results);
+        }
+    });
     if let Some(operator) = &operator
         && let Err(error) = operator.note_blocking(&format!("The load {name:.32} ended"))
     {
@@ -113,6 +124,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         eprintln!("{error:#}");
     }
     let results = results?;
+    if let Some(dashboard) = dashboard {
+        dashboard.end(&results);
+    }
 
     let verdicts = watchfire_load::judge(&thresholds, &results);
     print!("\n{}", watchfire_load::table(&results, &verdicts));

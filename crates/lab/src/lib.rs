@@ -59,10 +59,14 @@ pub use definition::{
     Link, Load, NODES_MAX, NodePlan, Object, ObjectPlan, Path, Peer, Query, QueryError, Scenario,
     Target, Trial, TrialPlan,
 };
-pub use drivers::{Driver, DriverError, Processes, Progress, Simulated, SimulatedBy, Workspace};
+pub use drivers::{
+    Driver, DriverError, NodeProgress, NodeState, Processes, Progress, Simulated, SimulatedBy,
+    Traced, Workspace,
+};
 pub use import::{CueError, ImportError, Imported, Source, Substitute, import};
 pub use memory_filler::MemoryFiller;
 pub use page::{Age, AgeError, Page, PageHead, targets_table};
+pub use results::spans::{Receiver, RunTrace, Span, jaeger, perfetto, spans};
 pub use results::{
     Comparison, Figure, FigureVerdict, NodeResult, RunResult, Transfer, Verdict, compare,
     comparison_html, comparison_table, csv, html, results_table,

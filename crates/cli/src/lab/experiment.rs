@@ -1,5 +1,8 @@
 //! `watchfire lab check`, `run` and `compare`: experiments from a file.
 
+use std::fs::File;
+use std::io::BufWriter;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -8,13 +11,14 @@ use anyhow::Context as _;
 use serde_json::json;
 use watchfire_lab::machine::{Machine, OtherPrograms, commit, today};
 use watchfire_lab::{
-    Builds, Driver, Experiment, FailedTrial, Page, Processes, Progress, Results, Simulated,
-    SimulatedBy, Trial, Turn, Workspace, compare_all, comparison_html, comparison_table,
-    results_table, run_all, targets_table,
+    Builds, Driver, Experiment, FailedTrial, Page, Processes, Receiver, Results, RunResult,
+    Simulated, SimulatedBy, Traced, Trial, Workspace, compare_all, comparison_html,
+    comparison_table, jaeger, perfetto, results_table, run_all, targets_table,
 };
 
+use super::run_progress::RunProgress;
 use super::simulation::{self, write};
-use crate::progress::ProgressLine;
+use crate::dashboard::LabDashboard;
 
 /// The exit code of a comparison with a figure that is worse.
 const WORSE: u8 = 4;
@@ -29,6 +33,15 @@ enum DriverName {
     Simulated,
     /// With a process for each node, on this machine.
     Processes,
+}
+
+impl DriverName {
+    const fn name(self) -> &'static str {
+        match self {
+            DriverName::Simulated => "simulated",
+            DriverName::Processes => "processes",
+        }
+    }
 }
 
 /// The experiment, and a choice of its trials.
@@ -85,6 +98,78 @@ pub struct RunArguments {
     /// Write the figures to this page of the documents, with a picture beside it. Every trial must succeed.
     #[arg(long, value_name = "FILE.md", conflicts_with_all = ["quick", "trial"])]
     page: Option<PathBuf>,
+    #[command(flatten)]
+    records: Records,
+}
+
+/// What is recorded of runs beside their figures.
+#[derive(clap::Args)]
+struct Records {
+    /// Write the spans of all nodes to this file; Jaeger's page opens it.
+    #[arg(long, value_name = "FILE.json")]
+    spans: Option<PathBuf>,
+    /// Write the spans of all nodes to this file; Perfetto opens it.
+    #[arg(long, value_name = "FILE.json")]
+    perfetto: Option<PathBuf>,
+    /// Write a flame graph of each node to this folder; needs processes, and programs that have
+    /// --cpu-profile.
+    #[arg(long, value_name = "FOLDER")]
+    flame: Option<PathBuf>,
+    /// Write each event of simulated runs to this file, a line for each.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Show the runs while they last on a page at this address, such as 127.0.0.1:8080.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    dashboard: Option<SocketAddr>,
+}
+
+impl Records {
+    fn has_spans(&self) -> bool {
+        self.spans.is_some() || self.perfetto.is_some()
+    }
+
+    fn check(&self, driver: DriverName) -> anyhow::Result<()> {
+        match driver {
+            DriverName::Simulated if self.flame.is_some() => {
+                anyhow::bail!("cannot draw flame graphs of simulated nodes; add --driver processes")
+            }
+            DriverName::Processes if self.trace.is_some() => {
+                anyhow::bail!(
+                    "cannot trace events of processes; use --spans, or --driver simulated"
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The driver on processes with what it is asked to record.
+    fn on_processes(&self, processes: Processes) -> anyhow::Result<Processes> {
+        let mut processes = processes;
+        if self.has_spans() {
+            let receiver = Receiver::start().context("cannot listen for the spans of nodes")?;
+            processes = processes.with_spans(receiver);
+        }
+        if let Some(folder) = &self.flame {
+            let cannot = || format!("cannot create the folder {}", folder.display());
+            std::fs::create_dir_all(folder).with_context(cannot)?;
+            processes = processes.with_flames(folder.canonicalize().with_context(cannot)?);
+        }
+        Ok(processes)
+    }
+
+    fn write(&self, runs: &[RunResult]) -> anyhow::Result<()> {
+        if let Some(file) = &self.spans {
+            write(file, &(serde_json::to_string(&jaeger(runs))? + "\n"))?;
+        }
+        if let Some(file) = &self.perfetto {
+            write(file, &(serde_json::to_string(&perfetto(runs))? + "\n"))?;
+        }
+        let cut: u64 = runs.iter().map(|run| run.trace.cut).sum();
+        if self.has_spans() && cut > 0 {
+            eprintln!("watchfire: {cut} spans are not in the file: a node or a run had too many");
+        }
+        Ok(())
+    }
 }
 
 /// Arguments of `watchfire lab compare`.
@@ -119,22 +204,16 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
 
 /// Run the trials of an experiment.
 pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    let RunArguments { choice, csv, quick, page } = arguments;
+    let RunArguments { choice, csv, quick, page, records } = arguments;
+    records.check(choice.driver)?;
     let mut experiment = choice.read()?;
     if *quick {
         experiment.shorten(QUICK_BYTES);
     }
     let trials = choice.trials(&experiment)?;
-    let mut driver: Box<dyn Driver> = match choice.driver {
-        DriverName::Simulated => Box::new(Simulated),
-        DriverName::Processes => choice.processes(std::env::current_exe()?)?,
-    };
     let (machine, others, started_at) = (Machine::read()?, OtherPrograms::start()?, Instant::now());
-    let mut line = ProgressLine::start(false);
-    let results = run_all(&experiment, &trials, &mut *driver, &mut |turn, progress| {
-        line.show_text(|_| progress_text(turn, progress));
-    });
-    drop(line);
+    let results = run_recorded(choice, records, &experiment, &trials)?;
+    records.write(&results.runs)?;
     print!("{}", results_table(&results.runs));
     if !experiment.targets.is_empty() && !*quick && choice.trial.is_empty() {
         print!("\n{}", targets_table(&experiment, &results.runs).terminal());
@@ -157,8 +236,8 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
             file: &choice.experiment,
             page,
             runs: &results.runs,
-            driver: driver.name(),
-            command: &command(arguments, page, driver.name()),
+            driver: choice.driver.name(),
+            command: &command(arguments, page, choice.driver.name()),
             commit: &commit(),
             date: &today(),
             machine: &machine.sentence(),
@@ -182,6 +261,44 @@ fn write_page(page: &Page<'_>) -> anyhow::Result<()> {
     write(&page.picture_file(), &page.picture())
 }
 
+/// Runs trials, and shows them while they last.
+fn run_recorded(
+    choice: &Choice,
+    records: &Records,
+    experiment: &Experiment,
+    trials: &[&Trial],
+) -> anyhow::Result<Results> {
+    let dashboard = records.dashboard.map(|at| LabDashboard::start(at, &experiment.name));
+    let mut dashboard = dashboard.transpose()?;
+    let mut terminal = RunProgress::start();
+    let mut watch = |turn: watchfire_lab::Turn<'_>, progress: watchfire_lab::Progress<'_>| {
+        terminal.show(turn, progress);
+        if let Some(dashboard) = &mut dashboard {
+            dashboard.show(turn, progress);
+        }
+    };
+    let results = match (choice.driver, &records.trace) {
+        (DriverName::Simulated, Some(file)) => {
+            let name = || format!("cannot write the trace {}", file.display());
+            let mut driver = Traced::new(BufWriter::new(File::create(file).with_context(name)?));
+            let results = run_all(experiment, trials, &mut driver, &mut watch);
+            driver.finish().with_context(name)?;
+            results
+        }
+        (DriverName::Simulated, None) => run_all(experiment, trials, &mut Simulated, &mut watch),
+        (DriverName::Processes, _) => {
+            let processes = choice.processes(std::env::current_exe()?)?;
+            let mut driver = records.on_processes(processes)?;
+            run_all(experiment, trials, &mut driver, &mut watch)
+        }
+    };
+    drop(terminal);
+    if let Some(dashboard) = dashboard {
+        dashboard.end(problems(&results).into_iter());
+    }
+    Ok(results)
+}
+
 /// Run the trials of an experiment with two programs in turns, and judge the difference.
 pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     let choice = &arguments.choice;
@@ -190,13 +307,13 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     let names = sides(&arguments.sides)?;
     let mut before = choice.side(names.0)?;
     let mut after = choice.side(names.1)?;
-    let mut line = ProgressLine::start(false);
+    let mut terminal = RunProgress::start();
     let drivers: [&mut dyn Driver; 2] = [&mut *before, &mut *after];
     let (comparison, results) =
         compare_all(&experiment, &trials, drivers, &mut |turn, progress| {
-            line.show_text(|_| progress_text(turn, progress));
+            terminal.show(turn, progress);
         });
-    drop(line);
+    drop(terminal);
     print!("{}", comparison_table(&comparison));
     if let Some(file) = &choice.json {
         let [before, after] = &results;
@@ -249,7 +366,7 @@ impl Choice {
             false => self.builds()?.program(side)?,
         };
         match self.driver {
-            DriverName::Processes => self.processes(program),
+            DriverName::Processes => Ok(Box::new(self.processes(program)?)),
             DriverName::Simulated => {
                 let folder = self.cache()?.join("runs");
                 Ok(Box::new(SimulatedBy::new(program, &self.experiment, folder)))
@@ -258,12 +375,12 @@ impl Choice {
     }
 
     /// The driver whose nodes run `program` unless their peer names another build.
-    fn processes(&self, program: PathBuf) -> anyhow::Result<Box<dyn Driver>> {
+    fn processes(&self, program: PathBuf) -> anyhow::Result<Processes> {
         let runs = self.cache()?.join("runs");
         if self.folder.is_some() {
             sweep_folder(&runs)?;
         }
-        Ok(Box::new(Processes::new(program, runs, self.builds()?)))
+        Ok(Processes::new(program, runs, self.builds()?))
     }
 
     fn builds(&self) -> anyhow::Result<Builds> {
@@ -316,28 +433,25 @@ fn cache_folder() -> Option<PathBuf> {
     Some(cache.join("watchfire/lab"))
 }
 
-fn progress_text(turn: Turn<'_>, progress: Progress<'_>) -> String {
-    let Turn { trial, done, runs, is_warm_up, .. } = turn;
-    let run = done + 1;
-    let warm_up = if is_warm_up { ", warm-up" } else { "" };
-    let name = format!("{run} of {runs}{warm_up}: {trial}, {}", progress.phase);
-    let Progress { now, part, finished, awaited, .. } = progress;
-    simulation::progress_text(&name, watchfire_sim::Progress { now, part, finished, awaited })
-}
-
 /// Prints the failures and the broken rules of all runs. Returns whether there were none.
 fn report_problems(results: &Results) -> bool {
-    for FailedTrial { trial, error } in &results.failed {
-        eprintln!("watchfire: {trial}: {}", causes(error));
+    for problem in problems(results) {
+        eprintln!("watchfire: {problem}");
     }
+    results.failed.is_empty() && results.runs.iter().all(RunResult::is_healthy)
+}
+
+/// The failures and the broken rules of all runs.
+fn problems(results: &Results) -> Vec<String> {
+    let failed = |FailedTrial { trial, error }: &FailedTrial| format!("{trial}: {}", causes(error));
+    let mut problems: Vec<String> = results.failed.iter().map(failed).collect();
     for run in results.runs.iter().filter(|run| !run.is_healthy()) {
-        let (trial, unfinished) = (&run.trial, run.unfinished());
-        eprintln!("watchfire: {trial}, seed {}: {unfinished} nodes did not finish", run.seed);
-        for problem in &run.problems {
-            eprintln!("watchfire: {trial}, seed {}: {problem}", run.seed);
-        }
+        let (trial, seed, unfinished) = (&run.trial, run.seed, run.unfinished());
+        problems.push(format!("{trial}, seed {seed}: {unfinished} nodes did not finish"));
+        let of_run = run.problems.iter();
+        problems.extend(of_run.map(|problem| format!("{trial}, seed {seed}: {problem}")));
     }
-    results.failed.is_empty() && results.runs.iter().all(watchfire_lab::RunResult::is_healthy)
+    problems
 }
 
 /// An error with its causes.

@@ -7,6 +7,8 @@ mod import;
 #[cfg(not(feature = "lab"))]
 mod not_built;
 #[cfg(feature = "lab")]
+mod run_progress;
+#[cfg(feature = "lab")]
 mod simulation;
 
 use std::process::ExitCode;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::support::dashboard_states;
+
 const TEXT: &str = r#"
 name = "a small experiment"
 repeat = 2
@@ -122,6 +124,106 @@ fn every_process_gets_the_object_and_nothing_is_left_behind() {
     assert!(fs::read_to_string(folder.0.join("out.html")).unwrap().contains("a small experiment"));
     assert_eq!(fs::read_to_string(folder.0.join("out.csv")).unwrap().lines().count(), 5);
     assert_eq!(folder.runs(), 0);
+}
+
+/// Two nodes of an experiment.
+const PAIR: [&str; 6] = ["run", "one.toml", "--repeat", "1", "--driver", "processes"];
+
+#[test]
+fn the_spans_of_all_nodes_are_in_one_file_with_their_parents() {
+    let folder = Folder::new("spans");
+    fs::write(folder.0.join("one.toml"), TEXT.replace("count = 3", "count = 1")).unwrap();
+    let files = ["--spans", "spans.json", "--perfetto", "perfetto.json"];
+    let output = folder.output(&[&PAIR[..], &files].concat());
+    assert!(output.status.success(), "{output:?}");
+
+    let file = folder.json("spans.json");
+    let trace = &file["data"][0];
+    assert_eq!(file["data"].as_array().unwrap().len(), 1, "a run is one trace");
+    let spans = trace["spans"].as_array().unwrap();
+    let find = |name: &str| {
+        spans.iter().find(|span| span["operationName"] == name).unwrap_or_else(|| panic!("{name}"))
+    };
+    let is_below =
+        |below: &str, above: &str| find(below)["references"][0]["spanID"] == find(above)["spanID"];
+    let node_of = |name: &str| {
+        let id = find(name)["processID"].as_str().unwrap();
+        trace["processes"][id]["serviceName"].as_str().unwrap().to_owned()
+    };
+    assert!(is_below("fetch", "run") && is_below("share", "run"));
+    assert!(is_below("until the first byte", "fetch"));
+    assert_eq!((node_of("share"), node_of("fetch")), ("source".to_owned(), "peers".to_owned()));
+    assert_eq!(find("fetch")["logs"].as_array().unwrap().len(), 2, "the first byte and the end");
+    if cfg!(feature = "otlp") {
+        let of_peer = spans.iter().filter(|span| span["operationName"] == "fetch").nth(1).unwrap();
+        assert!(is_below("hold", "fetch"), "the program continues the trace of the lab");
+        assert_eq!((node_of("hold"), node_of("serve")), ("peers".to_owned(), "source".to_owned()));
+        assert!(is_below("serve", "blocks from peer"), "{of_peer}");
+    }
+    let events = folder.json("perfetto.json")["traceEvents"].clone();
+    let names = events.as_array().unwrap().iter().filter(|event| event["name"] == "process_name");
+    assert_eq!(names.count(), 3, "the lab and both nodes");
+}
+
+#[test]
+fn the_same_seed_writes_the_same_trace() {
+    let folder = Folder::new("trace");
+    for file in ["first.trace", "second.trace"] {
+        let output = folder.output(&["run", "one.toml", "--seed", "7", "--trace", file]);
+        assert!(output.status.success(), "{output:?}");
+    }
+    let read = |name: &str| fs::read_to_string(folder.0.join(name)).unwrap();
+    let first = read("first.trace");
+    assert!(first == read("second.trace"), "the traces differ");
+    assert!(first.starts_with("# c, s, seed 7\n0.000000000 arrive source - 0\n"), "{first:.200}");
+    assert!(first.contains("\n# c, s, seed 8\n"), "each run has a head");
+
+    let output = folder.output(&[&PAIR[..], &["--trace", "x"]].concat());
+    assert!(text(&output.stderr).contains("cannot trace events of processes"), "{output:?}");
+}
+
+#[test]
+fn each_node_has_a_flame_graph_if_its_program_can_write_one() {
+    let folder = Folder::new("flame");
+    let output = folder.output(&[&PAIR[..], &["--flame", "flames"]].concat());
+    if cfg!(feature = "profiles") {
+        assert!(output.status.success(), "{output:?}");
+        for node in ["source", "peers-1", "peers-3"] {
+            let path = folder.0.join(format!("flames/c--s-0-{node}.svg"));
+            assert!(fs::read_to_string(path).unwrap().contains("<svg"), "{node}");
+        }
+    } else {
+        let error = text(&output.stderr);
+        assert!(error.contains("built without the feature `profiles`"), "{error}");
+    }
+    let output = folder.output(&["run", "one.toml", "--flame", "flames"]);
+    assert!(text(&output.stderr).contains("cannot draw flame graphs of simulated"), "{output:?}");
+}
+
+#[test]
+fn the_noise_of_the_machine_is_beside_the_figures() {
+    let folder = Folder::new("noise");
+    let output = folder.output(&[&PAIR[..], &["--json", "out.json"]].concat());
+    let run = &folder.json("out.json")["runs"][0];
+    let (took, noise) = (run["took_seconds"].as_f64().unwrap(), &run["noise"]);
+    assert!(took < 0.3 || (0.0..=1.0).contains(&noise.as_f64().unwrap()), "{took}: {noise}");
+    let shown = text(&output.stdout).contains("noise: CPU time of other programs");
+    assert_eq!(shown, noise.is_number());
+    let is_noisy = noise.as_f64().is_some_and(|noise| noise > 0.1);
+    assert_eq!(text(&output.stdout).contains("! c, s: 1 of 1 runs were noisy"), is_noisy);
+}
+
+#[test]
+fn the_dashboard_shows_a_run_to_its_end() {
+    let folder = Folder::new("dashboard");
+    let mut command = folder.lab(&[&PAIR[..], &["--dashboard", "127.0.0.1:0"]].concat());
+    let mut lab = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let states = dashboard_states(lab.stderr.as_mut().unwrap());
+    let last = states.last().unwrap();
+    assert_eq!((last["is_over"].as_bool(), last["part"].as_f64()), (Some(true), Some(1.0)));
+    assert_eq!(last["bars"].as_array().unwrap().len(), 4);
+    assert_eq!(last["bars"][3]["state"], "done");
+    assert!(lab.wait().unwrap().success());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::support::{Listening, Scratch, WATCHFIRE, text};
+use crate::support::{Listening, Scratch, WATCHFIRE, dashboard_states, text};
 
 /// A server with the rooms that the scenarios join.
 const SERVE: [&str; 5] =
@@ -216,4 +216,26 @@ fn users_that_send_no_heartbeat_are_closed_after_the_idle_timeout() {
     let results = tsung_lobby("200ms");
     let counts = &results["counts"];
     assert_eq!((&counts["started"], &counts["finished"]), (&20.into(), &0.into()), "{counts}");
+}
+
+#[test]
+fn the_dashboard_shows_a_load_to_its_end() {
+    let server = Listening::start(&SERVE);
+    let scratch = Scratch::new();
+    scratch.file("lobby.toml", LOBBY);
+    let mut command = Command::new(WATCHFIRE);
+    command.arg("load").arg(scratch.join("lobby.toml")).args(["--target", &server.url()]);
+    command.args(["--dashboard", "127.0.0.1:0"]).stdin(Stdio::null());
+    let mut load = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let states = dashboard_states(load.stderr.as_mut().unwrap());
+    let last = states.last().unwrap();
+    assert_eq!(last["is_over"], true);
+    let tile = |name: &str| {
+        let tiles = last["tiles"].as_array().unwrap();
+        tiles.iter().find(|tile| tile["name"] == name).unwrap()["value"].clone()
+    };
+    assert_eq!((tile("users started, in all"), tile("errors, in all")), ("200".into(), "0".into()));
+    let points = last["charts"][0]["lines"][1]["points"].as_array().unwrap();
+    assert!(points.iter().any(|point| point[1].as_f64() >= Some(200.0)), "{points:?}");
+    assert!(load.wait().unwrap().success());
 }

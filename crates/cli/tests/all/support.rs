@@ -1,7 +1,8 @@
 //! Runs of the program in temporary folders.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::net::TcpStream;
 use std::ops::Deref;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -157,4 +158,24 @@ pub fn signal(child: &Child, signal: &str) {
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// All states of the dashboard whose address a command writes to its errors, and a check of its page.
+pub fn dashboard_states(errors: &mut impl Read) -> Vec<Value> {
+    let mut line = String::new();
+    BufReader::new(errors).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("The dashboard is at http://").expect(&line);
+    let address = address.trim_end_matches('/').to_owned();
+    let request = |path: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        BufReader::new(stream)
+    };
+    let events = request("/events");
+    let mut page = String::new();
+    request("/").read_to_string(&mut page).unwrap();
+    assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("new EventSource"), "{page}");
+    let lines = events.lines().map_while(Result::ok);
+    lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect()
 }

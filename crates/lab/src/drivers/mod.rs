@@ -9,13 +9,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::builds::BuildError;
 use crate::definition::{Object, TrialPlan};
 use crate::results::RunResult;
 
 pub use other_program::SimulatedBy;
 pub use processes::{Processes, Workspace};
-pub use simulated::Simulated;
+pub use simulated::{Simulated, Traced};
 
 /// Runs trials.
 pub trait Driver {
@@ -69,6 +71,32 @@ pub struct Progress<'a> {
     /// Awaited nodes that have all their objects.
     pub finished: usize,
     pub awaited: usize,
+    /// All nodes, in the order of the plan; empty while the driver does not know them.
+    pub nodes: &'a [NodeProgress<'a>],
+}
+
+/// A node while a run is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct NodeProgress<'a> {
+    pub name: &'a str,
+    pub state: NodeState,
+    /// The share of its objects that it has.
+    pub part: f64,
+    /// Why it failed.
+    pub failure: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// It has not arrived.
+    Waits,
+    /// It has content or serves users, and fetches nothing.
+    Shares,
+    Fetches,
+    Done,
+    Failed,
+    Left,
 }
 
 /// The bytes of an object; of a folder or a layout, the bytes of all files in it.

@@ -49,7 +49,7 @@ impl Driver for SimulatedBy {
     ) -> Result<RunResult, DriverError> {
         let awaited = plan.nodes.iter().filter(|node| node.is_awaited()).count();
         let now = std::time::Duration::ZERO;
-        watch(Progress { phase: "simulates", now, part: 0.0, finished: 0, awaited });
+        watch(Progress { phase: "simulates", now, part: 0.0, finished: 0, awaited, nodes: &[] });
         let failed = |problem: String| DriverError::Program {
             program: self.program.clone(),
             trial: plan.name.clone(),

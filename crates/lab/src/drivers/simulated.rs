@@ -11,11 +11,13 @@ use std::path::Path as FilePath;
 use std::time::Duration;
 
 use watchfire_sim::{
-    Access, FileShape, NetworkLimits, Outcome, PeerOutcome, PeerPlan, Plan, Strategy,
+    Access, Event, FileShape, NetworkLimits, Observer, Outcome, PeerOutcome, PeerPlan,
+    PeerProgress, Plan, Strategy,
 };
 
-use super::{Driver, DriverError, Progress, object_bytes};
+use super::{Driver, DriverError, NodeProgress, NodeState, Progress, object_bytes};
 use crate::definition::{Implementation, NodePlan, Object, ObjectPlan, Path, TrialPlan};
+use crate::results::spans::{RunTrace, trace_id};
 use crate::results::{NodeResult, RunResult};
 
 /// Bytes per second of a link without a limit: 10 Gbit/s.
@@ -45,20 +47,122 @@ impl Driver for Simulated {
         plan: &TrialPlan,
         watch: &mut dyn FnMut(Progress<'_>),
     ) -> Result<RunResult, DriverError> {
-        let simulation = simulation(plan)?;
-        let outcome = watchfire_sim::run(&simulation, &mut |progress| {
-            watch(Progress {
-                phase: "simulates",
-                now: progress.now,
-                part: progress.part,
-                finished: progress.finished,
-                awaited: progress.awaited,
-            });
-        });
-        Ok(result(plan, &outcome))
+        run(plan, &mut Onlooker { plan, watch, trace: None })
     }
 }
 
+/// Simulates trials, and writes each event of each run as a line: the time in seconds, the kind, a node, the
+/// other node or `-`, and bytes.
+///
+/// The same plan writes the same bytes on every machine. So the first line in which two traces differ is where a
+/// change of the exchange begins to matter.
+pub struct Traced<W> {
+    out: W,
+    error: Option<io::Error>,
+}
+
+impl<W: io::Write> Traced<W> {
+    pub const fn new(out: W) -> Self {
+        Traced { out, error: None }
+    }
+
+    /// Writes what is buffered. Fails if any line could not be written.
+    pub fn finish(mut self) -> io::Result<W> {
+        match self.error {
+            Some(error) => Err(error),
+            None => self.out.flush().map(|()| self.out),
+        }
+    }
+}
+
+impl<W: io::Write> Driver for Traced<W> {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn check(&self, plan: &TrialPlan) -> Result<(), DriverError> {
+        Simulated.check(plan)
+    }
+
+    fn run(
+        &mut self,
+        plan: &TrialPlan,
+        watch: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<RunResult, DriverError> {
+        let head = writeln!(self.out, "# {}, seed {}", plan.name.escape_debug(), plan.seed);
+        self.error = self.error.take().or(head.err());
+        let mut lines = |event: &Event| {
+            // The first error stops the trace, not the run.
+            if self.error.is_none() {
+                self.error = write_event(&mut self.out, plan, event).err();
+            }
+        };
+        run(plan, &mut Onlooker { plan, watch, trace: Some(&mut lines) })
+    }
+}
+
+fn write_event(out: &mut impl io::Write, plan: &TrialPlan, event: &Event) -> io::Result<()> {
+    let Event { at, kind, from, to, bytes } = event;
+    let other = to.map_or("-", |to| plan.nodes[to].name.as_str());
+    let (seconds, nanos) = (at.as_secs(), at.subsec_nanos());
+    let (kind, node) = (kind.name(), &plan.nodes[*from].name);
+    writeln!(out, "{seconds}.{nanos:09} {kind} {node} {other} {bytes}")
+}
+
+/// Passes on what it sees of a simulation.
+struct Onlooker<'a> {
+    plan: &'a TrialPlan,
+    watch: &'a mut dyn FnMut(Progress<'_>),
+    trace: Option<&'a mut dyn FnMut(&Event)>,
+}
+
+impl Observer for Onlooker<'_> {
+    fn progress(
+        &mut self,
+        progress: watchfire_sim::Progress,
+        peers: &mut dyn Iterator<Item = PeerProgress>,
+    ) {
+        let watchfire_sim::Progress { now, part, finished, awaited } = progress;
+        let nodes: Vec<NodeProgress<'_>> = self
+            .plan
+            .nodes
+            .iter()
+            .zip(peers)
+            .map(|(node, peer)| node_progress(node, peer, now))
+            .collect();
+        (self.watch)(Progress { phase: "simulates", now, part, finished, awaited, nodes: &nodes });
+    }
+
+    fn sees_events(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    fn event(&mut self, event: &Event) {
+        if let Some(trace) = &mut self.trace {
+            trace(event);
+        }
+    }
+}
+
+fn node_progress(node: &NodePlan, peer: PeerProgress, now: Duration) -> NodeProgress<'_> {
+    let state = if !peer.is_online && node.leaves_at.is_some_and(|at| at <= now) {
+        NodeState::Left
+    } else if !peer.is_online {
+        NodeState::Waits
+    } else if node.fetches.is_empty() {
+        NodeState::Shares
+    } else if peer.part >= 1.0 {
+        NodeState::Done
+    } else {
+        NodeState::Fetches
+    };
+    NodeProgress { name: &node.name, state, part: peer.part, failure: None }
+}
+
+fn run(plan: &TrialPlan, onlooker: &mut Onlooker<'_>) -> Result<RunResult, DriverError> {
+    let outcome = watchfire_sim::run_observed(&simulation(plan)?, onlooker);
+    Ok(result(plan, &outcome))
+}
 fn simulation(plan: &TrialPlan) -> Result<Plan, DriverError> {
     let unsupported = |problem: String| DriverError::Unsupported {
         driver: NAME,
@@ -197,17 +301,19 @@ fn result(plan: &TrialPlan, outcome: &Outcome) -> RunResult {
         object_bytes: outcome.bytes,
         bound_seconds: Some(outcome.bound.seconds()),
         took_seconds: outcome.ended_at.as_secs_f64(),
-        nodes: nodes.map(|(node, peer)| node_result(node, peer, outcome.blocks)).collect(),
-        transfers: Vec::new(),
-        measures: BTreeMap::new(),
+        nodes: nodes.map(|(node, peer)| node_result(node, peer, outcome)).collect(),
         problems: outcome.violations.clone(),
+        trace: RunTrace { id: trace_id((&plan.name, plan.seed)), ..RunTrace::default() },
+        ..RunResult::default()
     }
 }
 
-fn node_result(node: &NodePlan, peer: &PeerOutcome, blocks: u32) -> NodeResult {
+fn node_result(node: &NodePlan, peer: &PeerOutcome, outcome: &Outcome) -> NodeResult {
     let seconds = |at: Duration| at.as_secs_f64();
     let received = &peer.received_at;
-    let share = |index: usize| (index + 1) as f64 / f64::from(blocks.max(1));
+    let share = |index: usize| (index + 1) as f64 / f64::from(outcome.blocks.max(1));
+    let has_left = |at: &Duration| *at <= outcome.ended_at && node.returns_at.is_none();
+    let left_at = node.leaves_at.filter(has_left);
     NodeResult {
         name: node.name.clone(),
         group: node.group.clone(),
@@ -216,6 +322,7 @@ fn node_result(node: &NodePlan, peer: &PeerOutcome, blocks: u32) -> NodeResult {
         arrived_at: seconds(peer.arrived_at),
         first_byte_at: received.first().copied().map(seconds),
         finished_at: peer.finished_at.map(seconds),
+        left_at: left_at.map(seconds),
         progress: received
             .iter()
             .enumerate()
@@ -226,9 +333,7 @@ fn node_result(node: &NodePlan, peer: &PeerOutcome, blocks: u32) -> NodeResult {
         received_bytes: Some(peer.received_bytes),
         duplicate_bytes: Some(peer.sum(|totals| totals.duplicate_bytes)),
         messages: Some(peer.sum(|totals| totals.messages_in)),
-        cpu_seconds: None,
-        peak_memory_bytes: None,
-        failure: None,
+        ..NodeResult::default()
     }
 }
 
@@ -326,6 +431,78 @@ mod tests {
             let received = node.received_bytes.unwrap();
             assert!((2 << 20..3 << 20).contains(&received), "{received} of 4 MiB were missing 2");
         }
+    }
+
+    fn trace(text: &str) -> String {
+        let experiment = Experiment::parse("one.toml", text).unwrap();
+        let mut driver = Traced::new(Vec::new());
+        driver.run(&experiment.plan(&experiment.trials[0], 0), &mut |_| {}).unwrap();
+        String::from_utf8(driver.finish().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_same_seed_writes_the_same_trace_and_another_seed_another() {
+        let text = format!("seed = 7\n{TEXT}").replace("latency =", "jitter = '5ms'\nlatency =");
+        let first = trace(&text);
+        assert_eq!(first, trace(&text));
+        assert_ne!(first, trace(&text.replace("seed = 7", "seed = 8")));
+    }
+
+    #[test]
+    fn a_trace_has_each_event_in_the_order_of_time() {
+        let text = trace(TEXT);
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("# c, s, seed 0"));
+        let events: Vec<Vec<&str>> = lines.map(|line| line.split(' ').collect()).collect();
+        let times: Vec<f64> = events.iter().map(|event| event[0].parse().unwrap()).collect();
+        assert!(times.is_sorted());
+        let of = |kind: &str| events.iter().filter(|event| event[1] == kind).count();
+        assert_eq!((of("arrive"), of("finish"), of("leave")), (5, 4, 0));
+        assert_eq!(of("store"), 4 * 11, "ten leaves and a root, at four peers");
+        assert!(of("receive") > 0 && of("receive") <= of("send") * 2);
+        let stored = events.iter().filter(|event| event[1] == "store" && event[2] == "peers-4");
+        let bytes: u64 = stored.map(|event| event[4].parse::<u64>().unwrap()).sum();
+        assert!(bytes > 10 << 20, "{bytes}");
+        assert!(events.iter().any(|event| event[1] == "send" && event[3] == "peers-1"));
+    }
+
+    /// A disk without room.
+    struct Full;
+
+    impl io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_stops_the_trace_and_not_the_run() {
+        let experiment = Experiment::parse("one.toml", TEXT).unwrap();
+        let mut driver = Traced::new(Full);
+        let result = driver.run(&experiment.plan(&experiment.trials[0], 0), &mut |_| {}).unwrap();
+        assert_eq!(result.unfinished(), 0);
+        assert_eq!(driver.finish().err().unwrap().kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[test]
+    fn the_progress_names_each_node() {
+        let experiment = Experiment::parse("one.toml", TEXT).unwrap();
+        let plan = experiment.plan(&experiment.trials[0], 0);
+        let mut last = Vec::new();
+        let mut watch = |progress: Progress<'_>| {
+            last = progress
+                .nodes
+                .iter()
+                .map(|node| (node.name.to_owned(), node.state, node.part))
+                .collect();
+        };
+        Simulated.run(&plan, &mut watch).unwrap();
+        assert_eq!(last[0], ("source".to_owned(), NodeState::Shares, 1.0));
+        assert_eq!(last[4], ("peers-4".to_owned(), NodeState::Done, 1.0));
     }
 
     #[test]

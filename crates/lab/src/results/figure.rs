@@ -176,6 +176,7 @@ mod tests {
             transfers: Vec::new(),
             measures: BTreeMap::new(),
             problems: Vec::new(),
+            ..RunResult::default()
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use watchfire_report::units::{binary_bytes, number};
 use watchfire_report::{Axis, Chart, Colour, Line, Marker, Panel, TickFormat, escape, page};
 
-use super::table::{comparison_rows, results_rows, trials_of};
+use super::table::{comparison_rows, noise_text, noisy_lines, results_rows, trials_of};
 use super::{Comparison, NodeResult, RunResult};
 
 /// Most lines of one chart. Of more nodes, every n-th is drawn.
@@ -22,6 +22,9 @@ const WIDTH: usize = 760;
 pub fn html(name: &str, notes: &[String], runs: &[RunResult]) -> String {
     let mut body = notes.iter().map(|note| format!("<p>{}</p>", escape(note))).collect::<String>();
     body += &results_rows(runs).html();
+    for line in noisy_lines(runs) {
+        let _ = write!(body, "<p class=\"bad\">{}</p>", escape(&line));
+    }
     for trial in trials_of(runs) {
         let of_trial: Vec<&RunResult> = runs.iter().filter(|run| run.trial == trial).collect();
         let Some(run) = of_trial.first() else { continue };
@@ -39,19 +42,23 @@ pub fn comparison_html(
     let mut body = comparison_rows(comparison).html();
     for (side, runs) in sides {
         let _ = write!(body, "<h2>{}</h2>{}", escape(side), results_rows(runs).html());
+        for line in noisy_lines(runs) {
+            let _ = write!(body, "<p class=\"bad\">{}</p>", escape(&line));
+        }
     }
     page(name, &body)
 }
 
 fn section(run: &RunResult, repeats: usize) -> String {
     let mut out = format!(
-        "<h2>{}</h2><p class=\"dim\">{}, seed {}, {} nodes, {}; run 1 of {repeats}, which took {} s</p>",
+        "<h2>{}</h2><p class=\"dim\">{}, seed {}, {} nodes, {}; run 1 of {repeats}, which took {} s{}</p>",
         escape(&run.trial),
         escape(&run.driver),
         run.seed,
         run.nodes.len(),
         binary_bytes(run.object_bytes),
         number(run.took_seconds, 2),
+        run.noise.map_or_else(String::new, |noise| format!("; {}", noise_text(noise))),
     );
     for problem in &run.problems {
         let _ = write!(out, "<p class=\"bad\">{}</p>", escape(problem));

@@ -3,12 +3,15 @@
 mod csv;
 mod figure;
 mod html;
+pub mod spans;
 mod table;
 mod verdict;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+use self::spans::RunTrace;
 
 pub use csv::csv;
 pub use figure::Figure;
@@ -34,9 +37,18 @@ pub struct RunResult {
     pub transfers: Vec<Transfer>,
     /// Other figures of the run, such as the times of a load. Of each, less is better.
     pub measures: BTreeMap<String, f64>,
+    /// The share of the machine's CPU time that other programs used. Simulated runs do not depend on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<f64>,
     /// Rules that were broken, and parts of the run that failed. Empty in a healthy run.
     pub problems: Vec<String>,
+    /// When what happened, for viewers of traces.
+    #[serde(skip)]
+    pub trace: RunTrace,
 }
+
+/// The share of the machine's CPU time for other programs above which figures of a run are doubtful.
+pub(crate) const NOISE_MAX: f64 = 0.1;
 
 /// A node of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,8 +58,13 @@ pub struct NodeResult {
     pub is_seeder: bool,
     pub is_awaited: bool,
     pub arrived_at: f64,
+    /// When it was prepared, from and to: times before the clock started are negative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<[f64; 2]>,
     pub first_byte_at: Option<f64>,
     pub finished_at: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_at: Option<f64>,
     /// Times, and the share of its objects that the node had then.
     pub progress: Vec<(f64, f64)>,
     /// Bytes of content that it sent to other nodes.
@@ -82,6 +99,11 @@ impl RunResult {
     /// The number of awaited nodes that never had all their objects.
     pub fn unfinished(&self) -> usize {
         self.awaited().filter(|node| node.finished_at.is_none()).count()
+    }
+
+    /// Whether other programs used so much of the machine that the figures are doubtful.
+    pub fn is_noisy(&self) -> bool {
+        self.noise.is_some_and(|noise| noise > NOISE_MAX)
     }
 
     /// Whether all awaited nodes finished, and no rule was broken.

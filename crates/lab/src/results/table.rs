@@ -10,7 +10,28 @@ use super::{Comparison, Figure, RunResult, Verdict};
 /// The medians of all figures, one row for each and one column for each trial. The spread beside a median is the
 /// smallest and the largest value.
 pub fn results_table(runs: &[RunResult]) -> String {
-    results_rows(runs).terminal()
+    let mut text = results_rows(runs).terminal();
+    for line in noisy_lines(runs) {
+        text += &format!("{line}\n");
+    }
+    text
+}
+
+/// What a reader should know about the noise of runs, a line for each trial with noisy ones.
+pub(super) fn noisy_lines(runs: &[RunResult]) -> Vec<String> {
+    let line = |trial: &&str| {
+        let of_trial = || runs.iter().filter(|run| run.trial == **trial);
+        let (noisy, all) = (of_trial().filter(|run| run.is_noisy()).count(), of_trial().count());
+        let most = of_trial().filter_map(|run| run.noise).fold(0.0, f64::max);
+        let text =
+            format!("! {trial}: {noisy} of {all} runs were noisy: up to {}", noise_text(most));
+        (noisy > 0).then_some(text)
+    };
+    trials_of(runs).iter().filter_map(line).collect()
+}
+
+pub(super) fn noise_text(noise: f64) -> String {
+    format!("{} % of the machine's CPU time went to other programs", number(noise * 100.0, 0))
 }
 
 /// The names of the trials, in the order of their first runs.
@@ -38,6 +59,14 @@ pub(crate) fn results_rows(runs: &[RunResult]) -> Table {
         if row.iter().any(|value| value != "-") {
             table.push(std::iter::once(figure.title().to_owned()).chain(row));
         }
+    }
+    let noise = |trial: &&str| {
+        let of_trial = runs.iter().filter(|run| run.trial == **trial);
+        spread(&of_trial.filter_map(|run| run.noise).collect::<Vec<f64>>())
+    };
+    if runs.iter().any(|run| run.noise.is_some()) {
+        let name = "noise: CPU time of other programs, share".to_owned();
+        table.push(std::iter::once(name).chain(trials.iter().map(noise)));
     }
     let measures: BTreeSet<&String> = runs.iter().flat_map(|run| run.measures.keys()).collect();
     for name in measures {

@@ -6,21 +6,25 @@
 
 mod load;
 mod network;
+mod noise;
 mod objects;
 mod process;
 mod programs;
 mod run;
 mod workspace;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use super::{Driver, DriverError, Progress};
+use super::{Driver, DriverError, NodeProgress, NodeState, Progress};
 use crate::builds::Builds;
-use crate::definition::{Build, NodePlan, TrialPlan};
+use crate::definition::{Build, Implementation, NodePlan, TrialPlan};
 use crate::results::RunResult;
+use crate::results::spans::Receiver;
 
 use network::SITES_MAX;
 use programs::Program;
+use run::Records;
 pub use workspace::Workspace;
 
 const NAME: &str = "processes";
@@ -34,22 +38,53 @@ pub struct Processes {
     /// The folder in which each run has one of its own.
     runs: PathBuf,
     builds: Builds,
+    spans: Option<Receiver>,
+    flames: Option<PathBuf>,
 }
 
 impl Processes {
     /// A driver whose nodes run this program unless their peer names another build, and whose runs have
     /// folders in `runs`.
     pub fn new(watchfire: PathBuf, runs: PathBuf, builds: Builds) -> Self {
-        Processes { watchfire, runs, builds }
+        Processes { watchfire, runs, builds, spans: None, flames: None }
+    }
+
+    /// Receives the spans of programs that export them.
+    pub fn with_spans(self, receiver: Receiver) -> Self {
+        Processes { spans: Some(receiver), ..self }
+    }
+
+    /// Lets programs of Watchfire write a flame graph of each node to a folder, which exists.
+    pub fn with_flames(self, folder: PathBuf) -> Self {
+        Processes { flames: Some(folder), ..self }
+    }
+
+    /// The path of the program of a node, which is built if it is not in the cache.
+    fn path(&self, node: &NodePlan) -> Result<PathBuf, DriverError> {
+        let build_error = |source| DriverError::Build { node: node.name.clone(), source };
+        match &node.peer.build {
+            Build::Git(reference) => self.builds.program(reference).map_err(build_error),
+            Build::Path(path) => Ok(path.clone()),
+            Build::Installed => Ok(self.watchfire.clone()),
+        }
+    }
+
+    /// Fails if the program of a node cannot write the flame graph that it is asked for.
+    fn check_flame(&self, plan: &TrialPlan, node: &NodePlan) -> Result<(), DriverError> {
+        let is_ours = node.peer.implementation == Implementation::Watchfire;
+        if self.flames.is_none() || !is_ours || has_profiles(&self.path(node)?) {
+            return Ok(());
+        }
+        let problem = format!(
+            "the program of {} was built without the feature `profiles`, so it has no flame graphs",
+            node.name
+        );
+        Err(unsupported(plan, problem))
     }
 
     /// The program of a node, which is built if it is not in the cache.
     fn program(&self, plan: &TrialPlan, node: &NodePlan) -> Result<Box<dyn Program>, DriverError> {
-        let build_error = |source| DriverError::Build { node: node.name.clone(), source };
-        let path = match &node.peer.build {
-            Build::Git(reference) => self.builds.program(reference).map_err(build_error)?,
-            _ => self.watchfire.clone(),
-        };
+        let path = self.path(node)?;
         programs::program(&node.peer, &path)
             .map_err(|problem| unsupported(plan, format!("{}: {problem}", node.name)))
     }
@@ -66,6 +101,12 @@ impl Processes {
     }
 }
 
+/// Whether a program of Watchfire can write a profile of itself.
+fn has_profiles(program: &Path) -> bool {
+    let help = Command::new(program).args(["share", "--help"]).output();
+    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).contains("--cpu-profile"))
+}
+
 fn unsupported(plan: &TrialPlan, problem: String) -> DriverError {
     DriverError::Unsupported { driver: NAME, trial: plan.name.clone(), problem }
 }
@@ -79,6 +120,12 @@ impl Driver for Processes {
         if plan.nodes.len() > NODES_MAX.min(SITES_MAX) {
             let nodes = plan.nodes.len();
             return Err(unsupported(plan, format!("{nodes} nodes are more than {NODES_MAX}")));
+        }
+        // The nodes of a peer have the same program.
+        let is_first =
+            |at: usize| !plan.nodes[..at].iter().any(|other| other.peer == plan.nodes[at].peer);
+        for at in (0..plan.nodes.len()).filter(|at| self.flames.is_some() && is_first(*at)) {
+            self.check_flame(plan, &plan.nodes[at])?;
         }
         for node in &plan.nodes {
             self.check_program(plan, node)?;
@@ -105,6 +152,7 @@ impl Driver for Processes {
         let workspace = Workspace::create(&self.runs)?;
         let programs = plan.nodes.iter().map(|node| self.program(plan, node));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
-        run::run(plan, &programs, &self.watchfire, &workspace, watch)
+        let records = Records { spans: self.spans.as_ref(), flames: self.flames.as_deref() };
+        run::run(plan, &programs, &self.watchfire, &workspace, records, watch)
     }
 }

@@ -20,6 +20,10 @@ pub struct Site {
     pub address: Ipv4Addr,
     /// The folder of the node, which exists.
     pub folder: PathBuf,
+    /// Variables for its processes.
+    pub environment: Vec<(&'static str, String)>,
+    /// Where its program writes a flame graph, if it is asked for one.
+    pub flame: Option<PathBuf>,
 }
 
 impl Site {
@@ -33,7 +37,13 @@ impl Site {
         let name = format!("watchfire-lab-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
-        Site { run: "test".to_owned(), address: Ipv4Addr::LOCALHOST, folder }
+        Site {
+            run: "test".to_owned(),
+            address: Ipv4Addr::LOCALHOST,
+            folder,
+            environment: Vec::new(),
+            flame: None,
+        }
     }
 }
 

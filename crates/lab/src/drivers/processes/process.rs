@@ -68,6 +68,7 @@ impl Process {
         let create = |path: &Path| File::create(path).map_err(NodeError::file(path));
         command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&log)?);
         command.env(MARK, &site.run).current_dir(&site.folder);
+        command.envs(site.environment.iter().map(|(name, value)| (name, value)));
         let child = site
             .spawn(command)
             .map_err(|source| NodeError::Spawn { program: program.clone(), source })?;
@@ -234,13 +235,17 @@ fn peak_memory(status: &str) -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// User and system time of a process and of its ended children, in `/proc/PID/stat`.
 fn cpu(stat: &str) -> Option<Duration> {
+    cpu_ticks(stat).map(|ticks| TICK * u32::try_from(ticks).unwrap_or(u32::MAX))
+}
+
+/// User and system time of a process and of its ended children, in `/proc/PID/stat`.
+pub fn cpu_ticks(stat: &str) -> Option<u64> {
     // After the name in brackets and the state, utime is the 11th, with stime, cutime and cstime.
     let (_, rest) = stat.rsplit_once(") ")?;
     let words: Vec<&str> = rest.split_whitespace().skip(11).take(4).collect();
-    let ticks = words.iter().map(|word| word.parse::<u32>().ok()).sum::<Option<u32>>()?;
-    (words.len() == 4).then(|| TICK * ticks)
+    let ticks = words.iter().map(|word| word.parse::<u64>().ok()).sum::<Option<u64>>()?;
+    (words.len() == 4).then_some(ticks)
 }
 
 #[cfg(test)]

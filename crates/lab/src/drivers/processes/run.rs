@@ -2,19 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 use watchfire_types::Rng;
 
 use super::load::Users;
 use super::network::{Addresses, Site};
+use super::noise::Noise;
 use super::objects::{Content, content};
 use super::programs::{Node, Program, Status, Ticket, Totals, Usage};
 use super::workspace::Workspace;
-use super::{DriverError, NAME, Progress};
+use super::{DriverError, NAME, NodeProgress, NodeState, Progress};
 use crate::definition::{NodePlan, TrialPlan};
 use crate::memory_filler::{MemoryFiller, MemoryRelease};
+use crate::results::spans::{Receiver, RunTrace, trace_id, traceparent};
 use crate::results::{NodeResult, RunResult, Transfer};
 
 /// The interval in which the nodes are looked at.
@@ -36,7 +38,18 @@ struct Live<'a> {
     has_left: bool,
     /// CPU time before the clock started.
     cpu_before: Duration,
+    /// When it was prepared, from and to.
+    prepared: Option<(Instant, Instant)>,
     result: NodeResult,
+}
+
+/// What a run records beside its figures.
+#[derive(Clone, Copy, Default)]
+pub struct Records<'a> {
+    /// Receives the spans that programs export.
+    pub spans: Option<&'a Receiver>,
+    /// The folder of flame graphs.
+    pub flames: Option<&'a Path>,
 }
 
 pub fn run(
@@ -44,12 +57,15 @@ pub fn run(
     programs: &[Box<dyn Program>],
     watchfire: &Path,
     workspace: &Workspace,
+    records: Records<'_>,
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunResult, DriverError> {
     let awaited = plan.nodes.iter().filter(|node| node.is_awaited()).count();
     let mut phase = |phase: &str| {
-        watch(Progress { phase, now: Duration::ZERO, part: 0.0, finished: 0, awaited });
+        watch(Progress { phase, now: Duration::ZERO, part: 0.0, finished: 0, awaited, nodes: &[] });
     };
+    // A run that failed may have left some.
+    let _ = records.spans.map(Receiver::take);
     phase("writes objects");
     let objects = workspace.folder.join("objects");
     let folder = |source| DriverError::Folder { path: objects.clone(), source };
@@ -58,7 +74,7 @@ pub fn run(
     let contents = contents.collect::<Result<Vec<_>, _>>()?;
     phase("starts nodes with content");
     let addresses = Addresses::take().map_err(|source| DriverError::Addresses { source })?;
-    let mut nodes = sites(plan, workspace, &addresses)?;
+    let mut nodes = sites(plan, workspace, &addresses, records)?;
     let tickets = start_seeders(&mut nodes, programs, &contents);
     phase("prepares nodes that fetch");
     prepare_fetchers(&mut nodes, programs, &tickets);
@@ -68,7 +84,11 @@ pub fn run(
     let clock = Clock::start(plan, &mut nodes);
     let mut load = plan.load.as_ref().map(|file| Load::start(plan, file, &nodes, watchfire));
     let took = clock.run(&mut nodes, programs, load.as_mut(), watch);
-    let mut result = finish(plan, nodes, &contents, took);
+    let noise = clock.noise.share();
+    let mut result = RunResult { noise, ..finish(plan, nodes, &contents, took, &clock) };
+    let (exported, cut) = records.spans.map(Receiver::take).unwrap_or_default();
+    let clock_started_at = Some(clock.started_at_unix);
+    result.trace = RunTrace { id: trace_id(&workspace.id), clock_started_at, exported, cut };
     if let Some(load) = load {
         result.measures = load.measures;
         let serving = plan.nodes.iter().zip(&result.nodes).filter(|(node, _)| node.serves);
@@ -106,12 +126,19 @@ fn sites<'a>(
     plan: &'a TrialPlan,
     workspace: &Workspace,
     addresses: &Addresses,
+    records: Records<'_>,
 ) -> Result<Vec<Live<'a>>, DriverError> {
     let live = |(index, node): (usize, &'a NodePlan)| {
         let folder = workspace.folder.join(&node.name);
         fs::create_dir(&folder)
             .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
-        let site = Site { run: workspace.id.clone(), address: addresses.of(index), folder };
+        let site = Site {
+            run: workspace.id.clone(),
+            address: addresses.of(index),
+            folder,
+            environment: records.environment(&workspace.id, index, node),
+            flame: records.flame(plan, node),
+        };
         Ok(Live {
             plan: node,
             site,
@@ -122,6 +149,7 @@ fn sites<'a>(
             has_arrived: false,
             has_left: false,
             cpu_before: Duration::ZERO,
+            prepared: None,
             result: NodeResult {
                 name: node.name.clone(),
                 group: node.group.clone(),
@@ -135,6 +163,25 @@ fn sites<'a>(
     plan.nodes.iter().enumerate().map(live).collect()
 }
 
+impl Records<'_> {
+    /// The variables with which a program exports its spans to the lab.
+    fn environment(&self, run: &str, index: usize, node: &NodePlan) -> Vec<(&'static str, String)> {
+        let Some(receiver) = self.spans else { return Vec::new() };
+        vec![
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint(index)),
+            ("OTEL_SERVICE_NAME", node.name.clone()),
+            ("TRACEPARENT", traceparent(trace_id(run), index, !node.fetches.is_empty())),
+        ]
+    }
+
+    /// The file for the flame graph of a node.
+    fn flame(&self, plan: &TrialPlan, node: &NodePlan) -> Option<PathBuf> {
+        let allowed = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+        let name = format!("{}-{}-{}.svg", plan.name, plan.seed, node.name);
+        Some(self.flames?.join(name.chars().map(allowed).collect::<String>()))
+    }
+}
+
 /// Starts the nodes with content. Returns how each object is requested, by its index.
 fn start_seeders(
     nodes: &mut [Live<'_>],
@@ -145,6 +192,7 @@ fn start_seeders(
     for (live, program) in
         nodes.iter_mut().zip(programs).filter(|(live, _)| !live.plan.seeds.is_empty())
     {
+        let began = Instant::now();
         let seeds: Vec<usize> = live.plan.seeds.iter().copied().collect();
         let own: Vec<Content> = seeds.iter().map(|object| contents[*object].clone()).collect();
         let started = if live.plan.fetches.is_empty() {
@@ -158,6 +206,7 @@ fn start_seeders(
         if let Err(error) = started {
             live.fail(&error);
         }
+        live.prepared = Some((began, Instant::now()));
         for (ticket, object) in live.stored.iter().zip(&seeds) {
             tickets.entry(*object).or_insert(Ticket { object: *object, ..ticket.clone() });
         }
@@ -180,17 +229,21 @@ fn prepare_fetchers(
             live.result.failure = Some("no node has its objects".to_owned());
             continue;
         }
+        let began = live.prepared.map_or_else(Instant::now, |(began, _)| began);
         live.prepare(program.as_ref());
+        live.prepared = Some((began, Instant::now()));
     }
     nodes.iter_mut().filter(|live| !live.plan.fetches.is_empty()).for_each(Live::wait_until_ready);
 }
 
 fn start_servers(nodes: &mut [Live<'_>], programs: &[Box<dyn Program>]) {
     for (live, program) in nodes.iter_mut().zip(programs).filter(|(live, _)| live.plan.serves) {
+        let began = Instant::now();
         match program.serve(&live.site) {
             Ok(node) => live.node = Some(node),
             Err(error) => live.fail(&error),
         }
+        live.prepared = Some((began, Instant::now()));
     }
 }
 
@@ -288,6 +341,25 @@ impl Live<'_> {
         self.result.is_awaited && self.result.finished_at.is_none() && self.result.failure.is_none()
     }
 
+    fn progress(&self) -> NodeProgress<'_> {
+        let result = &self.result;
+        let state = if result.failure.is_some() {
+            NodeState::Failed
+        } else if self.has_left {
+            NodeState::Left
+        } else if self.tickets.is_empty() {
+            NodeState::Shares
+        } else if result.finished_at.is_some() {
+            NodeState::Done
+        } else if self.has_arrived {
+            NodeState::Fetches
+        } else {
+            NodeState::Waits
+        };
+        let part = result.progress.last().map_or(0.0, |(_, share)| *share);
+        NodeProgress { name: &result.name, state, part, failure: result.failure.as_deref() }
+    }
+
     fn usage(&mut self) -> Usage {
         self.node.as_mut().map(|node| node.usage()).unwrap_or_default()
     }
@@ -311,6 +383,8 @@ impl Live<'_> {
 /// The clock of a run.
 struct Clock {
     started_at: Instant,
+    started_at_unix: SystemTime,
+    noise: Noise,
     time_max: Duration,
 }
 
@@ -319,7 +393,14 @@ impl Clock {
         for live in nodes.iter_mut() {
             live.cpu_before = live.usage().cpu;
         }
-        Clock { started_at: Instant::now(), time_max: plan.time_max }
+        let noise = Noise::start();
+        let (started_at, started_at_unix) = (Instant::now(), SystemTime::now());
+        Clock { started_at, started_at_unix, noise, time_max: plan.time_max }
+    }
+
+    /// Times before the clock started, in its seconds.
+    fn before(&self, (from, to): (Instant, Instant)) -> [f64; 2] {
+        [from, to].map(|at| -self.started_at.saturating_duration_since(at).as_secs_f64())
     }
 
     /// Runs until no awaited node is pending, or until the time limit. Returns the time that it took.
@@ -344,7 +425,8 @@ impl Clock {
                 part += live.result.progress.last().map_or(0.0, |(_, share)| *share);
             }
             let part = part / count.max(1) as f64;
-            watch(Progress { phase, now, part, finished, awaited: count });
+            let each: Vec<NodeProgress<'_>> = nodes.iter().map(Live::progress).collect();
+            watch(Progress { phase, now, part, finished, awaited: count, nodes: &each });
             let has_users = load.as_mut().is_some_and(|load| load.is_pending());
             if now >= self.time_max || !(has_users || nodes.iter().any(Live::is_pending)) {
                 return now;
@@ -360,6 +442,7 @@ fn step(nodes: &mut [Live<'_>], index: usize, program: &dyn Program, now: Durati
     let leaves = live.plan.leaves_at.is_some_and(|at| at <= now);
     if leaves && !live.has_left {
         live.has_left = true;
+        live.result.left_at = Some(now.as_secs_f64());
         if let Some(node) = &mut live.node {
             node.kill();
         }
@@ -367,6 +450,7 @@ fn step(nodes: &mut [Live<'_>], index: usize, program: &dyn Program, now: Durati
     let returns = live.plan.returns_at.is_some_and(|at| at <= now);
     if live.has_left && returns && live.has_arrived && !live.tickets.is_empty() {
         live.has_left = false;
+        live.result.left_at = None;
         live.has_arrived = false;
         live.prepare(program);
         live.wait_until_ready();
@@ -409,8 +493,10 @@ fn finish(
     mut nodes: Vec<Live<'_>>,
     contents: &[Content],
     took: Duration,
+    clock: &Clock,
 ) -> RunResult {
     for live in &mut nodes {
+        live.result.prepared = live.prepared.map(|times| clock.before(times));
         let usage = live.usage();
         let cpu = usage.cpu.saturating_sub(live.cpu_before);
         live.result.cpu_seconds = Some(cpu.as_secs_f64());
@@ -456,8 +542,8 @@ fn finish(
         took_seconds: took.as_secs_f64(),
         nodes: results.collect(),
         transfers,
-        measures: BTreeMap::new(),
         problems,
+        ..RunResult::default()
     }
 }
 

@@ -44,6 +44,9 @@ impl Program for Server {
         let mut command = Command::new(&self.program);
         command.arg("serve").args(["--listen", &format!("{}:{PORT}", site.address)]);
         command.args(["--set", &format!("admin.listen={}:{OPERATOR_PORT}", site.address)]);
+        if !site.environment.is_empty() {
+            command.args(["--set", "traces.sample=1"]);
+        }
         for (key, value) in &self.settings {
             command.args(["--set", &format!("{key}={value}")]);
         }

@@ -64,6 +64,9 @@ impl Watchfire {
     fn command(&self, site: &Site, name: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(name).args(["--json", "--listen", &self.transport.address(site)]);
+        if let Some(flame) = &site.flame {
+            command.arg("--cpu-profile").arg(flame);
+        }
         command
     }
 

@@ -1,0 +1,96 @@
+//! Serves the page and its events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+use super::LAST_STATE_TIMEOUT;
+
+const VIEWERS_MAX: u32 = 32;
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+const PAGE: &str = include_str!("page.html");
+/// The page needs nothing from elsewhere, and may load nothing.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Serves viewers until no more states come, and each viewer has the last one.
+pub async fn serve(listener: TcpListener, mut states: watch::Receiver<Arc<str>>) {
+    let viewers = Arc::new(Semaphore::new(VIEWERS_MAX as usize));
+    let newest = states.clone();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = ended(&mut states) => break,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Out of files: others may be closed soon.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let Ok(permit) = Arc::clone(&viewers).try_acquire_owned() else { continue };
+        let newest = newest.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let response = respond(&request, &newest);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let mut connection = http1::Builder::new();
+            connection.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+            // A viewer may close its page at any time.
+            let _ = connection.serve_connection(TokioIo::new(stream), service).await;
+            drop(permit);
+        });
+    }
+    let _ = tokio::time::timeout(LAST_STATE_TIMEOUT, viewers.acquire_many(VIEWERS_MAX)).await;
+}
+
+/// Waits until no more states come.
+async fn ended(states: &mut watch::Receiver<Arc<str>>) {
+    while states.changed().await.is_ok() {}
+}
+
+fn respond(request: &Request<Incoming>, states: &watch::Receiver<Arc<str>>) -> Response<Body> {
+    let (status, kind, body) = match (request.method(), request.uri().path()) {
+        (&Method::GET, "/") => (StatusCode::OK, "text/html; charset=utf-8", text(PAGE)),
+        (&Method::GET, "/events") => (StatusCode::OK, "text/event-stream", events(states.clone())),
+        _ => (StatusCode::NOT_FOUND, "text/plain", text("not found\n")),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, http::HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_SECURITY_POLICY, http::HeaderValue::from_static(POLICY));
+    response
+}
+
+fn text(text: &'static str) -> Body {
+    Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync()
+}
+
+/// The newest state, and each later one that the viewer is fast enough for.
+fn events(mut states: watch::Receiver<Arc<str>>) -> Body {
+    states.mark_changed();
+    let next = |mut states: watch::Receiver<Arc<str>>| async move {
+        states.changed().await.ok()?;
+        let state = Arc::clone(&states.borrow_and_update());
+        let event = Bytes::from(format!("data: {state}\n\n"));
+        Some((Ok::<_, Infallible>(Frame::data(event)), states))
+    };
+    StreamBody::new(stream::unfold(states, next)).boxed_unsync()
+}
