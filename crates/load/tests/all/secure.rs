@@ -97,6 +97,26 @@ fn a_server_without_tls_is_an_error_and_not_a_wait() {
 }
 
 #[test]
+fn a_tsung_file_may_have_servers_with_tls_and_their_certificates_are_not_verified() {
+    let (address, _) = secure_server(false);
+    let (other, _) = secure_server(false);
+    let text = format!(
+        r#"<tsung><servers><server host="127.0.0.1" port="{}" type="ssl"/></servers>
+        <load><arrivalphase phase="1" duration="1" unit="second">
+            <users maxnumber="2" arrivalrate="1000" unit="second"/></arrivalphase></load>
+        <sessions><session name="a" probability="100" type="ts_http">
+            <request><http url="/" method="GET"/></request>
+            <request><http url="https://localhost:{}/other" method="GET"/></request>
+        </session></sessions></tsung>"#,
+        address.port(),
+        other.port()
+    );
+    let results = crate::support::load_source("test.xml", text, None);
+    assert_eq!((results.errors_total(), results.counts.finished), (0, 2), "{:?}", results.errors);
+    assert!(results.counts.bytes_in > 400_000);
+}
+
+#[test]
 fn users_take_the_rows_of_a_file_in_turn() {
     let seen = Seen::default();
     let noted = seen.clone();

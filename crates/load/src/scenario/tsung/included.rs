@@ -78,7 +78,7 @@ fn next_reference<'a>(text: &str, entities: &'a [Entity]) -> Option<(usize, &'a 
 
 /// The files that the head of the document declares.
 fn declared(text: &str, files: &mut Files<'_>) -> Result<Vec<Entity>, String> {
-    let head = &text[..text.find("<tsung").unwrap_or(0)];
+    let head = without_comments(&text[..text.find("<tsung").unwrap_or(0)]);
     let mut entities = Vec::new();
     for declaration in head.split("<!ENTITY").skip(1) {
         let Some((name, uri)) = declaration.split_once("SYSTEM") else { continue };
@@ -93,6 +93,12 @@ fn declared(text: &str, files: &mut Files<'_>) -> Result<Vec<Entity>, String> {
         entities.push((name.trim().to_owned(), file.to_owned(), inner));
     }
     Ok(entities)
+}
+
+fn without_comments(text: &str) -> String {
+    let mut parts = text.split("<!--");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, part| out + part.split_once("-->").map_or("", |(_, rest)| rest))
 }
 
 #[cfg(test)]
@@ -120,6 +126,13 @@ mod tests {
         ];
         assert_eq!(found, expected, "{whole}");
         assert_eq!(lines.find(9), ("x.xml", 5), "{whole}");
+        let commented = text.replace("<!ENTITY", "<!-- <!ENTITY b SYSTEM 'b.xml'> --><!ENTITY");
+        let mut read = Vec::new();
+        let found = include("x.xml", &commented, &mut |file| {
+            read.push(file.to_owned());
+            Ok(String::new())
+        });
+        assert!(found.is_ok() && read == ["a.xml"], "{read:?}");
         let error = include("x.xml", text, &mut |_| Err("no such file".into())).map(|_| ());
         assert_eq!(error.unwrap_err(), "cannot read a.xml: no such file");
     }
