@@ -221,7 +221,7 @@ pub fn check_redirect_addresses(tls: &TlsSettings) -> Result<(), TlsStartError> 
 fn stored(files: &TlsFiles) -> Option<Certificate> {
     match Certificate::read(files) {
         Ok(certificate) => Some(certificate),
-        Err(TlsError::Unreadable { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+        Err(TlsError::Unreadable { cause, .. }) if cause.kind() == ErrorKind::NotFound => None,
         Err(error) => {
             tracing::error!(
                 "cannot use the stored certificate: {error}; a new one will be ordered"

@@ -71,11 +71,17 @@ pub enum DagPbError {
     #[error("a link has no CID")]
     LinkWithoutCid,
     #[error("invalid CID of a link: {0}")]
-    LinkCid(#[from] CidError),
+    LinkCid(CidError),
     #[error("the name of a link is not UTF-8")]
     LinkName,
     #[error("a node has more than {max} links, which is the limit")]
     TooManyLinks { max: usize },
+}
+
+impl From<CidError> for DagPbError {
+    fn from(cause: CidError) -> Self {
+        DagPbError::LinkCid(cause)
+    }
 }
 
 impl Node {

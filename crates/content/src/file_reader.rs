@@ -25,9 +25,9 @@ pub enum ReadError {
     #[error("a block of codec {codec} is not part of a file")]
     Codec { codec: Codec },
     #[error("a part of the file is not a dag-pb node: {0}")]
-    DagPb(#[from] DagPbError),
+    DagPb(DagPbError),
     #[error("a part of the file is not UnixFS: {0}")]
-    UnixFs(#[from] UnixFsError),
+    UnixFs(UnixFsError),
     #[error("a node of kind {kind:?} is not part of a file")]
     Kind { kind: Kind },
     #[error("a file of {file_bytes} bytes exceeds the limit of {max} bytes")]
@@ -49,6 +49,18 @@ pub enum ReadError {
     NamedPart,
     #[error("the file is more than {max} nodes deep, which is the limit")]
     TooDeep { max: usize },
+}
+
+impl From<UnixFsError> for ReadError {
+    fn from(cause: UnixFsError) -> Self {
+        ReadError::UnixFs(cause)
+    }
+}
+
+impl From<DagPbError> for ReadError {
+    fn from(cause: DagPbError) -> Self {
+        ReadError::DagPb(cause)
+    }
 }
 
 /// A part of the file that was not read yet.

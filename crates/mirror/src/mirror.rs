@@ -44,11 +44,23 @@ pub enum StartError {
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
     #[error("cannot set up TLS: {0}")]
-    Tls(#[from] rustls::Error),
+    Tls(rustls::Error),
     #[error("cannot join the fleet: {0}; check --peer-listen")]
-    Fleet(#[from] watchfire_p2p::StartError),
+    Fleet(watchfire_p2p::StartError),
     #[error("cannot listen on {address}: {error}; choose another --listen")]
     Listen { address: SocketAddr, error: io::Error },
+}
+
+impl From<watchfire_p2p::StartError> for StartError {
+    fn from(cause: watchfire_p2p::StartError) -> Self {
+        StartError::Fleet(cause)
+    }
+}
+
+impl From<rustls::Error> for StartError {
+    fn from(cause: rustls::Error) -> Self {
+        StartError::Tls(cause)
+    }
 }
 
 #[derive(Debug)]

@@ -18,9 +18,15 @@ pub enum StartError {
     #[error("{0:?} is not a valid protocol name: begin it with a slash")]
     DhtProtocol(String),
     #[error("cannot start a thread: {0}")]
-    Thread(#[from] io::Error),
+    Thread(io::Error),
     #[error("the host stopped during its start")]
     Stopped,
+}
+
+impl From<io::Error> for StartError {
+    fn from(cause: io::Error) -> Self {
+        StartError::Thread(cause)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SwarmKeyError {
-    #[error("cannot read the swarm key {}: {source}", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
+    #[error("cannot read the swarm key {}: {cause}", path.display())]
+    Unreadable { path: PathBuf, cause: io::Error },
     #[error(
         "{} is not a swarm key: it must have the lines /key/swarm/psk/1.0.0/, /base16/ and 64 hexadecimal digits",
         path.display()
@@ -19,7 +19,7 @@ pub enum SwarmKeyError {
 pub fn read_swarm_key(file: &Path) -> Result<[u8; 32], SwarmKeyError> {
     let path = || file.to_owned();
     let text = fs::read_to_string(file);
-    let text = text.map_err(|source| SwarmKeyError::Unreadable { path: path(), source })?;
+    let text = text.map_err(|cause| SwarmKeyError::Unreadable { path: path(), cause })?;
     parse(&text).ok_or_else(|| SwarmKeyError::NotAKey { path: path() })
 }
 

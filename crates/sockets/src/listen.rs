@@ -41,10 +41,10 @@ pub struct Listeners {
 
 /// The server cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}")]
+#[error("cannot listen on {address}: {cause}")]
 pub struct ListenError {
     pub address: SocketAddr,
-    pub source: io::Error,
+    pub cause: io::Error,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +54,13 @@ pub enum PartsError {
     #[error("cannot use the inherited socket for {address}: it does not listen")]
     NotListening { address: SocketAddr },
     #[error("cannot use an inherited descriptor as a listener: {0}")]
-    System(#[from] io::Error),
+    System(io::Error),
+}
+
+impl From<io::Error> for PartsError {
+    fn from(cause: io::Error) -> Self {
+        PartsError::System(cause)
+    }
 }
 
 impl Listeners {
@@ -169,7 +175,7 @@ fn open_all(
     loop {
         attempts -= 1;
         match try_open_all(addresses, sockets_each, is_shared, limits, has_ipv4) {
-            Err(error) if attempts > 0 && error.source.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) if attempts > 0 && error.cause.kind() == io::ErrorKind::AddrInUse => {}
             result => return result,
         }
     }
@@ -189,7 +195,7 @@ fn try_open_all(
     };
     let mut free_port = None;
     for &wanted in addresses {
-        let failed = |source| ListenError { address: wanted, source };
+        let failed = |cause| ListenError { address: wanted, cause };
         let mut address = wanted;
         if address.port() == 0 {
             address.set_port(free_port.unwrap_or(0));
@@ -280,7 +286,7 @@ mod tests {
         for (sockets_each, is_shared) in [(2, false), (1, false), (1, true)] {
             let limits = SocketLimits::default();
             let second = Listeners::open(first.addresses(), sockets_each, is_shared, &limits);
-            assert_eq!(second.err().unwrap().source.kind(), io::ErrorKind::AddrInUse);
+            assert_eq!(second.err().unwrap().cause.kind(), io::ErrorKind::AddrInUse);
         }
     }
 

@@ -57,9 +57,22 @@ pub enum StartError {
     Listen(#[from] ListenError),
     #[cfg(feature = "tls")]
     #[error("cannot configure TLS: {0}")]
-    Tls(#[from] rustls::Error),
+    Tls(rustls::Error),
     #[error("cannot start a shard: {0}")]
-    System(#[from] io::Error),
+    System(io::Error),
+}
+
+impl From<io::Error> for StartError {
+    fn from(cause: io::Error) -> Self {
+        StartError::System(cause)
+    }
+}
+
+#[cfg(feature = "tls")]
+impl From<rustls::Error> for StartError {
+    fn from(cause: rustls::Error) -> Self {
+        StartError::Tls(cause)
+    }
 }
 
 /// Listen, and start the shards.

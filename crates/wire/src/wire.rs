@@ -39,7 +39,13 @@ pub enum StartError {
     #[error("cannot give {peer:?} its device and addresses: {cause}")]
     Peer { peer: String, cause: io::Error },
     #[error("cannot start the network: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for StartError {
+    fn from(cause: io::Error) -> Self {
+        StartError::Io(cause)
+    }
 }
 
 /// A privilege or a part of the kernel that a network needs is missing. Without it, programs can still run on plain

@@ -33,7 +33,7 @@ const TEMPORARY: &[&str] =
 pub(super) enum OrderError {
     /// The state cannot be read or written.
     #[error("cannot write in tls.acme.state_dir: {0}; free space there and make it writable")]
-    State(#[from] io::Error),
+    State(io::Error),
     /// The ACME server cannot be reached, or answers with an error of its own.
     #[error("the ACME server is not available: {0}; check tls.acme.directory_url and the network")]
     Unavailable(String),
@@ -53,7 +53,19 @@ pub(super) enum OrderError {
     },
     /// A key or a request cannot be made.
     #[error("cannot make a key or a certificate request: {0}; report this as a bug")]
-    Crypto(#[from] rcgen::Error),
+    Crypto(rcgen::Error),
+}
+
+impl From<rcgen::Error> for OrderError {
+    fn from(cause: rcgen::Error) -> Self {
+        OrderError::Crypto(cause)
+    }
+}
+
+impl From<io::Error> for OrderError {
+    fn from(cause: io::Error) -> Self {
+        OrderError::State(cause)
+    }
 }
 
 impl OrderError {

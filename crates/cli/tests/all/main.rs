@@ -3,6 +3,7 @@
 mod arrows;
 mod car;
 mod cid;
+mod errors;
 mod lab;
 mod load;
 mod memory;

@@ -44,25 +44,37 @@ pub enum NatsError {
         url: String,
         reason: String,
     },
-    #[error("cannot read {} for NATS: {source}", path.display())]
-    File { path: PathBuf, source: std::io::Error },
+    #[error("cannot read {} for NATS: {cause}", path.display())]
+    File { path: PathBuf, cause: std::io::Error },
     #[error("cannot use cluster.nats: all URLs must have the same user and password, or token")]
     Users,
-    #[error("cannot read the NATS credentials {}: {source}", path.display())]
-    Credentials { path: PathBuf, source: std::io::Error },
-    #[error("cannot connect to NATS at {urls}: {source}")]
+    #[error("cannot read the NATS credentials {}: {cause}", path.display())]
+    Credentials { path: PathBuf, cause: std::io::Error },
+    #[error("cannot connect to NATS at {urls}: {cause}")]
     Connect {
         /// The URLs, without passwords.
         urls: String,
-        source: async_nats::ConnectError,
+        cause: async_nats::ConnectError,
     },
     /// The connection ended while it was set up.
     #[error("cannot subscribe at NATS: {0}")]
-    Subscribe(#[from] async_nats::SubscribeError),
+    Subscribe(async_nats::SubscribeError),
     #[error("cannot run the links to other machines: {0}")]
     Thread(std::io::Error),
     #[error("the operating system returned no random bytes: {0}")]
-    NoRandomness(#[from] getrandom::Error),
+    NoRandomness(getrandom::Error),
+}
+
+impl From<getrandom::Error> for NatsError {
+    fn from(cause: getrandom::Error) -> Self {
+        NatsError::NoRandomness(cause)
+    }
+}
+
+impl From<async_nats::SubscribeError> for NatsError {
+    fn from(cause: async_nats::SubscribeError) -> Self {
+        NatsError::Subscribe(cause)
+    }
 }
 
 impl NatsSettings {
@@ -83,12 +95,12 @@ impl NatsSettings {
     fn check_files(&self) -> Result<(), NatsError> {
         if let Some(path) = &self.credentials_file {
             std::fs::read(path)
-                .map_err(|source| NatsError::Credentials { path: path.clone(), source })?;
+                .map_err(|cause| NatsError::Credentials { path: path.clone(), cause })?;
         }
         let client = self.client_certificate.iter().flat_map(|(cert, key)| [cert, key]);
         self.root_certificates.iter().chain(client).try_for_each(|path| {
             let read = std::fs::read(path).map(drop);
-            read.map_err(|source| NatsError::File { path: path.clone(), source })
+            read.map_err(|cause| NatsError::File { path: path.clone(), cause })
         })
     }
 
@@ -129,8 +141,7 @@ impl NatsSettings {
             .event_callback(log);
         if let Some(path) = &self.credentials_file {
             let read = options.credentials_file(path).await;
-            options =
-                read.map_err(|source| NatsError::Credentials { path: path.clone(), source })?;
+            options = read.map_err(|cause| NatsError::Credentials { path: path.clone(), cause })?;
         }
         if let Some(path) = &self.root_certificates {
             options = options.add_root_certificates(path.clone());
@@ -140,7 +151,7 @@ impl NatsSettings {
         }
         let urls = self.public_urls();
         let connected = options.connect(urls.clone()).await;
-        connected.map_err(|source| NatsError::Connect { urls: urls.join(", "), source })
+        connected.map_err(|cause| NatsError::Connect { urls: urls.join(", "), cause })
     }
 
     /// The URLs without users and passwords.

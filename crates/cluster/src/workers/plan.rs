@@ -194,14 +194,14 @@ pub enum SuperviseError {
         /// Its length in bytes.
         len: usize,
     },
-    #[error("cannot start worker {}: {source}", slot.0)]
-    Spawn { slot: NodeId, source: io::Error },
+    #[error("cannot start worker {}: {cause}", slot.0)]
+    Spawn { slot: NodeId, cause: io::Error },
     /// At the first start, a worker ended before it was ready.
     #[error("worker {} ended before it was ready: {status}", slot.0)]
     EndedBeforeReady { slot: NodeId, status: ExitStatus },
     /// At the first start, a worker was not ready in time.
     #[error("worker {} was not ready within {within:?}", slot.0)]
     NotReady { slot: NodeId, within: Duration },
-    #[error("{what}: {source}")]
-    System { what: &'static str, source: io::Error },
+    #[error("{what}: {cause}")]
+    System { what: &'static str, cause: io::Error },
 }

@@ -47,15 +47,21 @@ pub struct Inheritance {
 /// Why the running program was not replaced.
 #[derive(Debug, Error)]
 pub enum SuccessorError {
-    #[error("cannot start {program}: {source}")]
-    Start { program: String, source: io::Error },
+    #[error("cannot start {program}: {cause}")]
+    Start { program: String, cause: io::Error },
     /// The new program ended before it was ready. Its log says why.
     #[error("the new program ended before it was ready: {status}; read its log")]
     Ended { status: ExitStatus },
     #[error("the new program was not ready within {within:?}")]
     NotReady { within: Duration },
     #[error("cannot hand over to the new program: {0}")]
-    System(#[from] io::Error),
+    System(io::Error),
+}
+
+impl From<io::Error> for SuccessorError {
+    fn from(cause: io::Error) -> Self {
+        SuccessorError::System(cause)
+    }
 }
 
 /// From the running program.
@@ -91,7 +97,7 @@ pub async fn start_successor(
     let mut command = Command::from(command);
     // Its own process group: it must outlive this process, also in a terminal.
     command.stdin(Stdio::from(theirs)).env(PREDECESSOR_VARIABLE, CONTROL_VALUE).process_group(0);
-    let child = command.spawn().map_err(|source| SuccessorError::Start { program, source })?;
+    let child = command.spawn().map_err(|cause| SuccessorError::Start { program, cause })?;
     // The command holds the other end: while that is open, the socket does not end.
     drop(command);
     let mut starting = Starting { child: Some(child) };

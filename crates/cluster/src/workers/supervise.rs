@@ -102,7 +102,7 @@ impl Driver {
         for listener in listeners.iter().flatten() {
             // A worker gets its own listeners over the socket, and inherits none.
             rustix::io::fcntl_setfd(listener, FdFlags::CLOEXEC).map_err(|error| {
-                SuperviseError::System { what: "a listener", source: error.into() }
+                SuperviseError::System { what: "a listener", cause: error.into() }
             })?;
         }
         let (event_sender, worker_events) = mpsc::channel(WORKER_EVENTS_MAX);
@@ -258,7 +258,7 @@ impl Driver {
         let at = NodeId(slot);
         self.failure = Some(match how {
             Failure::StartFailed => {
-                SuperviseError::Spawn { slot: at, source: self.start_error(slot) }
+                SuperviseError::Spawn { slot: at, cause: self.start_error(slot) }
             }
             Failure::EndedBeforeReady => SuperviseError::EndedBeforeReady {
                 slot: at,

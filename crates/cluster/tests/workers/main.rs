@@ -164,8 +164,8 @@ async fn at_the_first_start_a_worker_that_is_not_ready_in_time_ends_all() {
 async fn a_missing_program_ends_all() {
     let running = Running::start_program("/no/such/program", 2, b"", limits());
     match running.outcome().await {
-        Err(SuperviseError::Spawn { slot: NodeId(0), source }) => {
-            assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
+        Err(SuperviseError::Spawn { slot: NodeId(0), cause }) => {
+            assert_eq!(cause.kind(), std::io::ErrorKind::NotFound);
         }
         other => panic!("{other:?}"),
     }

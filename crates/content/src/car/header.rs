@@ -16,7 +16,13 @@ pub enum HeaderError {
     #[error("version {version} is not supported, only version 1")]
     Version { version: u64 },
     #[error("invalid root: {0}")]
-    Root(#[from] CidError),
+    Root(CidError),
+}
+
+impl From<CidError> for HeaderError {
+    fn from(cause: CidError) -> Self {
+        HeaderError::Root(cause)
+    }
 }
 
 const UNSIGNED: u8 = 0;

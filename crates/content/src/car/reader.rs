@@ -16,7 +16,7 @@ pub enum CarItem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CarError {
     #[error("invalid header of the archive: {0}")]
-    Header(#[from] HeaderError),
+    Header(HeaderError),
     #[error("invalid length at byte {at} of the archive: {error}")]
     Length { at: u64, error: VarintError },
     #[error("{len} bytes at byte {at} of the archive exceed the limit of {max} bytes")]
@@ -27,6 +27,12 @@ pub enum CarError {
     Block { at: u64, error: BlockError },
     #[error("the archive is truncated in the section at byte {at}")]
     Truncated { at: u64 },
+}
+
+impl From<HeaderError> for CarError {
+    fn from(cause: HeaderError) -> Self {
+        CarError::Header(cause)
+    }
 }
 
 /// Reads an archive in pieces of any size.

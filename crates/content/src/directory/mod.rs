@@ -202,9 +202,9 @@ pub enum DirectoryError {
     #[error("a block of codec {codec} is not a directory")]
     Codec { codec: Codec },
     #[error("the directory is not a dag-pb node: {0}")]
-    DagPb(#[from] DagPbError),
+    DagPb(DagPbError),
     #[error("the directory is not UnixFS: {0}")]
-    UnixFs(#[from] UnixFsError),
+    UnixFs(UnixFsError),
     #[error("{kind:?} is not a directory")]
     Kind { kind: Kind },
     /// The block is one shard of a sharded directory. Read it with [`DirectoryReader`].
@@ -218,6 +218,18 @@ pub enum DirectoryError {
     Name { name: String, error: NameError },
     #[error("two entries are named {name:?}")]
     DuplicateName { name: String },
+}
+
+impl From<UnixFsError> for DirectoryError {
+    fn from(cause: UnixFsError) -> Self {
+        DirectoryError::UnixFs(cause)
+    }
+}
+
+impl From<DagPbError> for DirectoryError {
+    fn from(cause: DagPbError) -> Self {
+        DirectoryError::DagPb(cause)
+    }
 }
 
 impl Directory {

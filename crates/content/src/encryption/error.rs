@@ -17,7 +17,13 @@ pub enum PrivateError {
     #[error("a private page can have at most {max} bytes")]
     TooLarge { max: u64 },
     #[error("the index of this private page is invalid: {0}")]
-    Index(#[from] IndexError),
+    Index(IndexError),
+}
+
+impl From<IndexError> for PrivateError {
+    fn from(cause: IndexError) -> Self {
+        PrivateError::Index(cause)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -33,10 +33,10 @@ pub struct Imported {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    #[error("{file}: {source}")]
-    Cue { file: String, source: CueError },
-    #[error("{file}: {source}")]
-    Json { file: String, source: serde_json::Error },
+    #[error("{file}: {cause}")]
+    Cue { file: String, cause: CueError },
+    #[error("{file}: {cause}")]
+    Json { file: String, cause: serde_json::Error },
     #[error("{file}: {problem}")]
     Definition { file: String, problem: String },
     #[error("nothing to run: {problem}")]
@@ -62,15 +62,13 @@ pub fn import(
             |problem: String| ImportError::Definition { file: source.name.to_owned(), problem };
         let name = stem(source.name);
         if source.name.ends_with(".cue") {
-            let value = cue::evaluate(source.text).map_err(|error| ImportError::Cue {
-                file: source.name.to_owned(),
-                source: error,
-            })?;
+            let value = cue::evaluate(source.text)
+                .map_err(|error| ImportError::Cue { file: source.name.to_owned(), cause: error })?;
             read.add_experiment(&value).map_err(definition)?;
             continue;
         }
         let value: Value = serde_json::from_str(source.text)
-            .map_err(|error| ImportError::Json { file: source.name.to_owned(), source: error })?;
+            .map_err(|error| ImportError::Json { file: source.name.to_owned(), cause: error })?;
         match value.as_object() {
             Some(object) if object.contains_key("groups") => {
                 read.add_cluster(&name, &value).map_err(definition)?;

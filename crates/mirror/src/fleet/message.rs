@@ -145,7 +145,13 @@ pub(super) enum MessageError {
     #[error("invalid message of the fleet: the length of its head is wrong")]
     Length,
     #[error("invalid message of the fleet: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
+}
+
+impl From<serde_json::Error> for MessageError {
+    fn from(cause: serde_json::Error) -> Self {
+        MessageError::Json(cause)
+    }
 }
 
 pub(super) fn encode<T: Serialize>(head: &T, body: &[u8]) -> Bytes {

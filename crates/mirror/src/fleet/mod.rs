@@ -152,7 +152,7 @@ impl FleetSettings {
 /// Why a request to another host failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum FleetError {
-    #[error("{0}")]
+    #[error(transparent)]
     Request(#[from] watchfire_p2p::RequestError),
     #[error("no answer within {0:?}")]
     Timeout(Duration),

@@ -53,9 +53,15 @@ pub enum FetchError {
     #[error("{max} fetches are running, which is the limit: try again later")]
     TooMany { max: usize },
     #[error("cannot start a thread: {0}")]
-    Thread(#[from] std::io::Error),
+    Thread(std::io::Error),
     #[error("the host has stopped")]
     Stopped,
+}
+
+impl From<std::io::Error> for FetchError {
+    fn from(cause: std::io::Error) -> Self {
+        FetchError::Thread(cause)
+    }
 }
 
 /// A running fetch. Dropping it cancels the fetch. Fetched blocks stay in the store, and another

@@ -73,7 +73,13 @@ pub(super) enum ReadError {
     TooSlow,
     /// The stream ended within a message, or the connection failed.
     #[error("the stream failed: {0}")]
-    Broken(#[from] io::Error),
+    Broken(io::Error),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(cause: io::Error) -> Self {
+        ReadError::Broken(cause)
+    }
 }
 
 impl<S: AsyncRead + Unpin> MessageReader<S> {

@@ -23,7 +23,7 @@ fn chain(error: &dyn Error) -> Vec<String> {
 #[test]
 fn an_error_prints_its_cause_or_returns_it_and_never_both() {
     type Change = fn(&mut Settings);
-    let changes: [Change; 14] = [
+    let changes: [Change; 20] = [
         |settings| settings.socket.check_origin = vec!["https://".into()],
         |settings| settings.server.trusted_proxies = vec!["everyone".into()],
         |settings| settings.server.public_url = "example.org".into(),
@@ -47,6 +47,29 @@ fn an_error_prints_its_cause_or_returns_it_and_never_both() {
         |settings| settings.section_mut::<P2pSettings>().announce = vec!["/ip4/1.2.3/tcp/1".into()],
         |settings| settings.section_mut::<SitesSettings>().domain = "pages.example.org".into(),
         |settings| settings.section_mut::<StunSettings>().announce = "somewhere".into(),
+        |settings| {
+            settings.cluster.nats = vec!["nats://127.0.0.1".into()];
+            settings.cluster.root_certificates = "/nowhere/roots.pem".into();
+        },
+        |settings| {
+            settings.cluster.nats = vec!["nats://127.0.0.1".into()];
+            settings.cluster.credentials_file = "/nowhere/nats.creds".into();
+        },
+        |settings| {
+            settings.tls.cert = "/nowhere/cert.pem".into();
+            settings.tls.key = "/nowhere/key.pem".into();
+        },
+        |settings| {
+            // The certificate is no certificate.
+            settings.tls.cert = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into();
+            settings.tls.key = "/nowhere/key.pem".into();
+        },
+        |settings| {
+            let p2p = settings.section_mut::<P2pSettings>();
+            p2p.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
+            p2p.swarm_key = "/nowhere/swarm.key".into();
+        },
+        |settings| settings.auth.hs256_secret_file = "/nowhere/secret".into(),
     ];
     for (number, change) in changes.into_iter().enumerate() {
         let mut settings = settings();

@@ -111,7 +111,7 @@ impl Listeners {
             numbered: is_numbered.then_some(sockets_each),
         };
         for (address, sockets) in groups {
-            let failed = |source| ListenError { address, source };
+            let failed = |cause| ListenError { address, cause };
             let mut sockets: Vec<_> = sockets.into_iter().map(Some).collect();
             let count = sockets.len();
             let mut column: Vec<Vec<OwnedFd>> = (0..shards).map(|_| Vec::new()).collect();
@@ -142,7 +142,7 @@ fn take_group(
     wanted: SocketAddr,
     limits: &SocketLimits,
 ) -> Result<(SocketAddr, Vec<OwnedFd>), ListenError> {
-    let failed = |source| ListenError { address: wanted, source };
+    let failed = |cause| ListenError { address: wanted, cause };
     let (mut address, mut sockets, mut rest) = (wanted, Vec::new(), Vec::new());
     for listener in inherited.drain(..) {
         let bound = check_listening(&listener.socket).map_err(failed)?;

@@ -28,10 +28,10 @@ pub struct Certificate(pub(super) Arc<CertifiedKey>);
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error(
-        "cannot read {}: {source}; check the path, and that the server's user may read it",
+        "cannot read {}: {cause}; check the path, and that the server's user may read it",
         path.display()
     )]
-    Unreadable { path: PathBuf, source: io::Error },
+    Unreadable { path: PathBuf, cause: io::Error },
     #[error(
         "cannot read {}: it has more than {FILE_BYTES_MAX} bytes; name a PEM file of a certificate or key",
         path.display()
@@ -50,11 +50,11 @@ pub enum TlsError {
     )]
     NoKey { path: PathBuf },
     #[error(
-        "cannot use the certificate {} with the key {}: {source}; write a certificate and its own key",
+        "cannot use the certificate {} with the key {}: {cause}; write a certificate and its own key",
         cert.display(),
         key.display()
     )]
-    Unusable { cert: PathBuf, key: PathBuf, source: rustls::Error },
+    Unusable { cert: PathBuf, key: PathBuf, cause: rustls::Error },
 }
 
 impl Certificate {
@@ -62,7 +62,7 @@ impl Certificate {
     pub fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let (chain, key) = parse(files)?;
         let certified = CertifiedKey::from_der(chain, key, &ring::default_provider());
-        certified.map(Self::new).map_err(|source| unusable(files, source))
+        certified.map(Self::new).map_err(|cause| unusable(files, cause))
     }
 
     /// Read the certificate of a challenge (RFC 8737). Its critical extension is unknown to
@@ -70,7 +70,7 @@ impl Certificate {
     pub fn read_challenge(files: &TlsFiles) -> Result<Self, TlsError> {
         let (chain, key) = parse(files)?;
         let key = ring::default_provider().key_provider.load_private_key(key);
-        let key = key.map_err(|source| unusable(files, source))?;
+        let key = key.map_err(|cause| unusable(files, cause))?;
         Ok(Self::new(CertifiedKey::new(chain, key)))
     }
 
@@ -105,12 +105,12 @@ fn parse(files: &TlsFiles) -> Result<Parsed, TlsError> {
     Ok((chain, key.map_err(|error| not_pem(&files.key, &error))?))
 }
 
-fn unusable(files: &TlsFiles, source: rustls::Error) -> TlsError {
-    TlsError::Unusable { cert: files.cert.clone(), key: files.key.clone(), source }
+fn unusable(files: &TlsFiles, cause: rustls::Error) -> TlsError {
+    TlsError::Unusable { cert: files.cert.clone(), key: files.key.clone(), cause }
 }
 
 fn pem(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let unreadable = |source| TlsError::Unreadable { path: path.to_owned(), source };
+    let unreadable = |cause| TlsError::Unreadable { path: path.to_owned(), cause };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
