@@ -16,7 +16,6 @@ const PAGE: &str = include_str!("../../../docs/reference/metrics.md");
 /// processes, several machines or libp2p peers.
 const OF_OTHER_SERVERS: &[&str] = &[
     "watchfire_tls_",
-    "watchfire_api_",
     "watchfire_hooks_",
     "watchfire_history_",
     "watchfire_bus_",
@@ -25,14 +24,32 @@ const OF_OTHER_SERVERS: &[&str] = &[
     "watchfire_p2p_",
 ];
 
+const API_KEY: &str = "a-key-of-this-test";
+
 fn start() -> RunningServer {
     let mut settings = settings();
     settings.channels.open_rooms = true;
+    settings.section_mut::<watchfire_api::ApiSettings>().key = API_KEY.into();
     Server::new(settings)
         .with(watchfire_pages::Pages::new())
         .with(watchfire_operator::Operator::new())
+        .with(watchfire_api::Api::new())
         .start()
         .expect("the server starts")
+}
+
+/// One call of the HTTP API, which is counted.
+fn call_api(server: &RunningServer) {
+    let body = json!({ "topic": "rooms:1", "event": "note", "payload": {} }).to_string();
+    let length = body.len();
+    let response = support::http(
+        server,
+        &format!(
+            "POST /api/publish HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {API_KEY}\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        ),
+    );
+    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
 }
 
 /// The rows of a table of the page, up to this heading, by their first cell.
@@ -59,6 +76,7 @@ fn the_page_describes_every_metric_of_a_server_with_its_type_and_labels() {
     let server = start();
     let mut client = Client::connect(&server);
     client.join("unknown", json!({}));
+    call_api(&server);
     let mut described = rows_before("## Refusals");
     let text = metrics(&server);
     let families = text.split("# HELP ").skip(1);
