@@ -196,8 +196,10 @@ impl<'a> Engine<'a> {
         let mut second = 0;
         loop {
             let now = self.clock.now();
-            let over_at = Instant::ZERO + self.scenario.duration() + self.delay;
-            let cut_at = over_at + self.scenario.wind_down;
+            let planned = Instant::ZERO + self.scenario.duration();
+            let over_at = planned + self.delay;
+            // Phases that wait for their users do not make the whole load longer.
+            let cut_at = planned + self.scenario.wind_down;
             let is_cut = now >= cut_at || stop.is_set() || self.is_aborted;
             if is_cut || (self.arrivals.peek().is_none() && self.users.is_empty() && now >= over_at)
             {

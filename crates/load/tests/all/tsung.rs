@@ -121,6 +121,25 @@ fn a_phase_may_wait_for_its_users_and_choose_its_sessions() {
 }
 
 #[test]
+fn the_duration_of_the_load_holds_also_while_a_phase_waits_for_its_users() {
+    let (address, seen) = noting_server();
+    let text = format!(
+        r#"<tsung><servers><server host="127.0.0.1" port="{}" type="tcp"/></servers>
+        <load duration="1" unit="second">
+          <arrivalphase phase="1" duration="50" unit="millisecond" wait_all_sessions_end="true">
+            <users maxnumber="1" arrivalrate="1000" unit="second"/></arrivalphase>
+          <arrivalphase phase="2" duration="50" unit="millisecond">
+            <users maxnumber="1" arrivalrate="1000" unit="second"/></arrivalphase></load>
+        <sessions>{}</sessions></tsung>"#,
+        address.port(),
+        session("a", &(get("/a") + r#"<thinktime value="60"/>"#)),
+    );
+    let results = crate::support::load_source("test.xml", text, None);
+    assert_eq!((results.counts.started, results.counts.cut_off), (1, 1));
+    assert_eq!(paths(&seen), ["/a"]);
+}
+
+#[test]
 fn the_phases_may_be_repeated_and_users_may_come_at_a_fixed_time() {
     let (address, seen) = noting_server();
     let text = format!(
