@@ -3,7 +3,8 @@
 //!
 //! An [`Experiment`] is a file of clusters, scenarios and trials. A [`Driver`] runs one [`TrialPlan`]:
 //! [`Simulated`] on a simulated clock and network, where every node runs the real exchange, and
-//! [`Processes`] with a real program for each node. Each run has a [`RunResult`], and every driver fills in the same one. [`compare`] gives a verdict about two sides
+//! [`Processes`] with a real program for each node, in network namespaces on a wire when the trial has links, paths or
+//! kinds of NAT. Each run has a [`RunResult`], and every driver fills in the same one. [`compare`] gives a verdict about two sides
 //! of an experiment, figure by figure.
 //!
 //! Its modules import only those in the lines below their own:
@@ -56,8 +57,8 @@ mod runner;
 pub use builds::{BuildError, Builds};
 pub use definition::{
     Build, Churn, Cluster, DefinitionError, Experiment, Fault, FaultKind, Group, Implementation,
-    Link, Load, NODES_MAX, NodePlan, Object, ObjectPlan, Path, Peer, Query, QueryError, Scenario,
-    Target, Trial, TrialPlan,
+    Link, Load, NODES_MAX, NatKind, NodePlan, Object, ObjectPlan, Path, Peer, Query, QueryError,
+    Scenario, Target, Trial, TrialPlan,
 };
 pub use drivers::{
     Driver, DriverError, NodeProgress, NodeState, Processes, Progress, Simulated, SimulatedBy,
@@ -68,7 +69,7 @@ pub use memory_filler::MemoryFiller;
 pub use page::{Age, AgeError, Page, PageHead, targets_table};
 pub use results::spans::{Receiver, RunTrace, Span, jaeger, perfetto, spans};
 pub use results::{
-    Comparison, Figure, FigureVerdict, NodeResult, RunResult, Transfer, Verdict, compare,
-    comparison_html, comparison_table, csv, html, results_table,
+    Comparison, Figure, FigureVerdict, NodeResult, RunResult, Transfer, Verdict, WireFigures,
+    compare, comparison_html, comparison_table, csv, html, results_table,
 };
 pub use runner::{FailedTrial, Results, Turn, compare_all, run_all};

@@ -60,7 +60,7 @@ pub use fleet::{
     fleet_json, fleet_picture, fleet_table, run_fleet,
 };
 pub use network::{Access, Arrival, Host, Network, NetworkLimits, Path, Processors};
-pub use plan::{Attack, Bound, PeerPlan, Plan};
+pub use plan::{Attack, Bound, BoundPeer, PeerPlan, Plan};
 pub use report::{html, json, picture, table};
 pub use scenario::{Published, Report, Run, Scenario, ScenarioError};
 pub use strategies::Strategy;

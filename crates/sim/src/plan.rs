@@ -80,19 +80,43 @@ pub struct Bound {
     pub everyone: f64,
 }
 
+/// A peer as its bound sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BoundPeer {
+    /// Bytes per second; infinite without a limit.
+    pub up: f64,
+    /// Bytes per second; infinite without a limit.
+    pub down: f64,
+    pub is_seeder: bool,
+    /// Whether it needs a copy.
+    pub is_awaited: bool,
+}
+
 impl Bound {
     /// The bound of a plan. Honest peers that are not awaited send, and need no copy.
     pub(crate) fn of(plan: &Plan, file_bytes: u64) -> Bound {
+        let honest = plan.peers.iter().filter(|peer| peer.attack.is_none());
+        let peers: Vec<BoundPeer> = honest
+            .map(|peer| BoundPeer {
+                up: peer.access.up as f64,
+                down: peer.access.down as f64,
+                is_seeder: peer.is_seeder,
+                is_awaited: peer.is_awaited(),
+            })
+            .collect();
+        Bound::of_peers(&peers, file_bytes)
+    }
+
+    /// The bound of any peers.
+    pub fn of_peers(peers: &[BoundPeer], file_bytes: u64) -> Bound {
         let bytes = file_bytes as f64;
-        let honest = || plan.peers.iter().filter(|peer| peer.attack.is_none());
-        let up = |peer: &PeerPlan| peer.access.up as f64;
-        let source: f64 = honest().filter(|peer| peer.is_seeder).map(up).sum();
-        let all: f64 = honest().map(up).sum();
-        let awaited = || plan.peers.iter().filter(|peer| peer.is_awaited());
-        let slowest = awaited().map(|peer| peer.access.down).min().unwrap_or(u64::MAX);
+        let source: f64 = peers.iter().filter(|peer| peer.is_seeder).map(|peer| peer.up).sum();
+        let all: f64 = peers.iter().map(|peer| peer.up).sum();
+        let awaited = || peers.iter().filter(|peer| peer.is_awaited);
+        let slowest = awaited().map(|peer| peer.down).fold(f64::INFINITY, f64::min);
         Bound {
             source: bytes / source,
-            slowest: bytes / slowest as f64,
+            slowest: bytes / slowest,
             everyone: awaited().count() as f64 * bytes / all,
         }
     }

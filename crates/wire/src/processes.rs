@@ -22,8 +22,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// The environment variable that names a program's network.
-pub(crate) const NETWORK_VARIABLE: &str = "WATCHFIRE_WIRE";
+/// The environment variable that names a program's network. Its name does not begin with WATCHFIRE_: the server reads
+/// those as settings.
+pub(crate) const NETWORK_VARIABLE: &str = "WIRE_OF_WATCHFIRE";
 
 const SCRIPT: &str = r#"
 names=
@@ -159,6 +160,6 @@ mod tests {
             !has_ended(&format!("{pid}-{started}0-{namespace}0")),
             "a container's maker is not seen"
         );
-        assert!(Maker::of(b"HOME=/\0WATCHFIRE_WIRES=1-2-3\0").is_none());
+        assert!(Maker::of(b"HOME=/\0WIRE_OF_WATCHFIRES=1-2-3\0").is_none());
     }
 }

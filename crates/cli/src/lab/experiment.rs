@@ -376,22 +376,39 @@ impl Choice {
 
     /// The driver whose nodes run `program` unless their peer names another build.
     fn processes(&self, program: PathBuf) -> anyhow::Result<Processes> {
-        let runs = self.cache()?.join("runs");
-        if self.folder.is_some() {
-            sweep_folder(&runs)?;
-        }
-        Ok(Processes::new(program, runs, self.builds()?))
+        processes_driver(self.folder.as_ref(), program)
     }
 
     fn builds(&self) -> anyhow::Result<Builds> {
-        Ok(Builds::new(std::env::current_dir()?, self.cache()?.join("builds")))
+        builds(&self.cache()?)
     }
 
-    /// The folder of runs and of built programs.
     fn cache(&self) -> anyhow::Result<PathBuf> {
-        let folder = self.folder.clone().or_else(cache_folder);
-        folder.context("cannot find your cache folder; choose a folder with --folder")
+        cache(self.folder.as_ref())
     }
+}
+
+/// The driver whose nodes run `program` unless their peer names another build, with this folder of runs and programs.
+pub(super) fn processes_driver(
+    folder: Option<&PathBuf>,
+    program: PathBuf,
+) -> anyhow::Result<Processes> {
+    let cache = cache(folder)?;
+    let runs = cache.join("runs");
+    if folder.is_some() {
+        sweep_folder(&runs)?;
+    }
+    Ok(Processes::new(program, runs, builds(&cache)?))
+}
+
+fn builds(cache: &Path) -> anyhow::Result<Builds> {
+    Ok(Builds::new(std::env::current_dir()?, cache.join("builds")))
+}
+
+/// The folder of runs and of built programs.
+fn cache(folder: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
+    let folder = folder.cloned().or_else(cache_folder);
+    folder.context("cannot find your cache folder; choose a folder with --folder")
 }
 
 /// Removes what killed runs left in the usual folder of the lab.
@@ -415,7 +432,7 @@ fn sides(text: &str) -> anyhow::Result<(&str, &str)> {
     pairs.next().with_context(|| format!("{text:?} does not name two sides; write main..HEAD"))
 }
 
-fn read(path: &Path) -> anyhow::Result<Experiment> {
+pub(super) fn read(path: &Path) -> anyhow::Result<Experiment> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
     let mut experiment = Experiment::parse(&name, &text)?;
@@ -434,7 +451,7 @@ fn cache_folder() -> Option<PathBuf> {
 }
 
 /// Prints the failures and the broken rules of all runs. Returns whether there were none.
-fn report_problems(results: &Results) -> bool {
+pub(super) fn report_problems(results: &Results) -> bool {
     for problem in problems(results) {
         eprintln!("watchfire: {problem}");
     }
@@ -450,6 +467,15 @@ fn problems(results: &Results) -> Vec<String> {
         problems.push(format!("{trial}, seed {seed}: {unfinished} nodes did not finish"));
         let of_run = run.problems.iter();
         problems.extend(of_run.map(|problem| format!("{trial}, seed {seed}: {problem}")));
+    }
+    for RunResult { trial, seed, wire, .. } in &results.runs {
+        let lost = wire.as_ref().map_or(0, |wire| wire.overruns);
+        if lost > 0 {
+            let why = "this machine was too busy for the network";
+            problems.push(format!(
+                "{trial}, seed {seed}: {why}, and {lost} packets were lost; use fewer nodes or slower links"
+            ));
+        }
     }
     problems
 }

@@ -226,6 +226,64 @@ fn the_dashboard_shows_a_run_to_its_end() {
     assert!(lab.wait().unwrap().success());
 }
 
+/// 2 MiB over an uplink of 8 Mbit/s take two seconds. After half a second the uplink has four times the rate, so the
+/// two take less than one second more.
+#[test]
+fn nodes_have_links_regions_and_nats() {
+    let folder = Folder::new("wire");
+    let groups = r#"
+latency = "1ms"
+paths = [{ between = ["eu", "us"], latency = "20ms", loss = 0.001 }]
+groups = [
+  { name = "source", region = "eu", link = { up = "8Mbit", down = "8Mbit" } },
+  { name = "homes", labels = ["peers"], region = "us", nat = "port-restricted", link = { up = "20Mbit", down = "20Mbit" } },
+  { name = "open", labels = ["peers"], region = "eu", link = { up = "20Mbit", down = "20Mbit" } },
+]
+"#;
+    let (head, rest) = TEXT.split_once("groups = [").unwrap();
+    let (_, rest) = rest.split_once("\n]\n").unwrap();
+    let faults =
+        "faults = [{ at = \"500ms\", nodes = \"source\", link = { up = \"32Mbit\" } }]\ntime_max";
+    let file = format!("{head}{groups}{rest}").replacen("time_max", faults, 1);
+    fs::write(folder.0.join("one.toml"), file).unwrap();
+    let output = folder.output(&[
+        "run",
+        "one.toml",
+        "--driver",
+        "processes",
+        "--repeat",
+        "1",
+        "--json",
+        "out.json",
+    ]);
+    let error = text(&output.stderr);
+    if error.contains("rates, delays, jitter, loss, queues and NAT are not simulated") {
+        // Without the right to make networks, the trial is refused.
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        return;
+    }
+    assert!(output.status.success(), "{output:?}");
+    let run = &folder.json("out.json")["runs"][0];
+    let seconds = |node: usize| run["nodes"][node]["finished_at"].as_f64().unwrap();
+    let object = f64::from(2 << 20);
+    // With the highest rates: 4 MB/s from the source, and 2.5 MB/s to each peer.
+    assert_eq!(run["bound_seconds"].as_f64(), Some(object / 2.5e6));
+    // The first half second has 0.5 MB.
+    let least = 0.5 + (object - 0.5e6) / 4e6;
+    for node in [1, 2] {
+        assert!((least..10.0).contains(&seconds(node)), "{node}: {}", seconds(node));
+    }
+    let transfers = run["wire"]["transfers"].as_array().unwrap();
+    let received = |node: u64| -> u64 {
+        let to = transfers.iter().filter(|one| one["to"] == node);
+        to.map(|one| one["bytes"].as_u64().unwrap()).sum()
+    };
+    for node in [1, 2] {
+        assert!(received(node) > 2 << 20, "headers are packets, too: {transfers:?}");
+        assert_eq!(run["nodes"][node as usize]["received_bytes"], received(node));
+    }
+}
+
 #[test]
 fn a_node_that_fails_is_in_the_results_and_the_others_go_on() {
     let folder = Folder::new("fails");

@@ -11,7 +11,8 @@ use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 
 use super::{
     Build, Churn, Cluster, DefinitionError, Experiment, FIGURES, Fault, FaultKind, Group,
-    Implementation, Link, Load, NODES_MAX, Object, Path, Peer, Query, Scenario, Target, Trial,
+    Implementation, Link, Load, NODES_MAX, NatKind, Object, Path, Peer, Query, Scenario, Target,
+    Trial,
 };
 
 /// Most trials, repeats and warm-up runs of an experiment.
@@ -96,6 +97,7 @@ struct GroupFile {
     region: String,
     #[serde(default)]
     link: LinkFile,
+    nat: Option<String>,
     peer: Option<String>,
     processors: Option<f64>,
 }
@@ -339,6 +341,8 @@ fn check_group(
     if group.processors.is_some_and(|share| !(0.01..=1024.0).contains(&share)) {
         return error("processors", "must be between 0.01 and 1024".to_owned());
     }
+    let nat = group.nat.as_deref().map_or(Ok(NatKind::Open), str::parse);
+    let nat = nat.map_err(|problem| source.error(at, "nat", problem))?;
     let region = cluster.regions.iter().position(|known| *known == group.region);
     let region = region.unwrap_or_else(|| {
         cluster.regions.push(group.region.clone());
@@ -350,6 +354,7 @@ fn check_group(
         labels: group.labels.clone(),
         region,
         link: group.link.link(),
+        nat,
         peer,
         processors: group.processors,
     })
@@ -688,6 +693,7 @@ peer = "old"
                 "either git or path",
             ),
             ("\"us\"]", "\"uss\"]", 12, "between", "uss"),
+            ("count = 30", "nat = \"conical\"", 17, "nat", "full-cone"),
             ("count = 30", "count = 0", 17, "count", "at least 1"),
             ("count = 30", "count = 100000", 17, "count", "at most 10000"),
             ("up = \"100Mbit\"", "up = \"0Mbit\"", 16, "up", "invalid rate"),

@@ -14,6 +14,7 @@ use std::time::Duration;
 pub use plan::{NodePlan, ObjectPlan, TrialPlan};
 pub use query::{Query, QueryError};
 pub use watchfire_report::scenario::ScenarioError as DefinitionError;
+pub use watchfire_wire::NatKind;
 
 /// Most nodes of a cluster.
 pub const NODES_MAX: u32 = 10_000;
@@ -141,6 +142,7 @@ pub struct Group {
     /// An index of [`Cluster::regions`].
     pub region: usize,
     pub link: Link,
+    pub nat: NatKind,
     /// A name of [`Experiment::peers`].
     pub peer: String,
     /// The processors of each node, as a share of one; `None`: not limited.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use watchfire_types::Rng;
 
-use super::{Cluster, Experiment, FaultKind, Group, Link, Object, Path, Peer, Scenario, Trial};
+use super::{
+    Cluster, Experiment, FaultKind, Group, Link, NatKind, Object, Path, Peer, Scenario, Trial,
+};
 
 /// The number that divides the random choices about nodes from others of the same seed.
 const NODES_PURPOSE: u64 = 0x1ab;
@@ -44,6 +46,7 @@ pub struct NodePlan {
     /// Its row in [`TrialPlan::paths`].
     pub region: usize,
     pub link: Link,
+    pub nat: NatKind,
     pub peer: Peer,
     pub processors: Option<f64>,
     /// Objects that it has from the start, as indices of [`TrialPlan::objects`].
@@ -57,7 +60,7 @@ pub struct NodePlan {
     pub leaves_at: Option<Duration>,
     /// When it returns with its content after it left; `None` if it does not.
     pub returns_at: Option<Duration>,
-    /// Changes of its link.
+    /// Changes of its link, the earliest first.
     pub link_changes: Vec<(Duration, Link)>,
 }
 
@@ -125,6 +128,7 @@ fn nodes(cluster: &Cluster, peer: &dyn Fn(&Group) -> Peer) -> Vec<NodePlan> {
                 labels,
                 region: group.region,
                 link: group.link,
+                nat: group.nat,
                 peer: peer(group),
                 processors: group.processors,
                 seeds: BTreeSet::new(),
@@ -177,6 +181,9 @@ impl Scenario {
                     FaultKind::Link(link) => node.link_changes.push((fault.at, link)),
                 }
             }
+        }
+        for node in nodes {
+            node.link_changes.sort_by_key(|(at, _)| *at);
         }
     }
 }

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
+use watchfire_sim::{Bound, BoundPeer};
+use watchfire_wire::{PlanError, StartError, Unsupported};
 
 use crate::builds::BuildError;
-use crate::definition::{Object, TrialPlan};
+use crate::definition::{Link, NodePlan, Object, TrialPlan};
 use crate::results::RunResult;
 
 pub use other_program::SimulatedBy;
@@ -54,6 +56,12 @@ pub enum DriverError {
     /// Too many runs are under way on this machine.
     #[error("no block of loopback addresses is free for the nodes")]
     Addresses { source: io::Error },
+    /// The links, paths or kinds of NAT of a trial make no network.
+    #[error("the network of {trial:?} is not possible")]
+    WirePlan { trial: String, source: PlanError },
+    /// This machine cannot make the network of a trial, or this user may not.
+    #[error("cannot make the network of {trial:?} ({})", Unsupported::NOT_SIMULATED)]
+    Wire { trial: String, source: StartError },
     /// A folder of the run cannot be created or removed.
     #[error("cannot use the folder {path}")]
     Folder { path: PathBuf, source: io::Error },
@@ -97,6 +105,35 @@ pub enum NodeState {
     Done,
     Failed,
     Left,
+}
+
+/// The least time in which the links of a plan can carry all copies. A link that changes counts with its highest rates.
+/// `None` if links are not limited, and if nodes fetch different objects or have parts of theirs.
+fn bound_seconds(plan: &TrialPlan, object_bytes: u64) -> Option<f64> {
+    let mut fetched = plan.nodes.iter().map(|node| &node.fetches).filter(|all| !all.is_empty());
+    let first = fetched.next()?;
+    if first.len() > 1 || fetched.any(|other| other != first) {
+        return None;
+    }
+    let rate = |node: &NodePlan, of: fn(&Link) -> Option<u64>| {
+        let later = node.link_changes.iter().map(|(_, link)| link);
+        let rates = std::iter::once(&node.link).chain(later).map(of);
+        rates.map(|rate| rate.map_or(f64::INFINITY, |rate| rate as f64)).fold(0.0, f64::max)
+    };
+    let peers: Vec<BoundPeer> = plan
+        .nodes
+        .iter()
+        .filter(|node| !node.fetches.is_empty() || !node.seeds.is_disjoint(first))
+        .map(|node| BoundPeer {
+            up: rate(node, |link| link.up),
+            down: rate(node, |link| link.down),
+            is_seeder: node.fetches.is_empty(),
+            is_awaited: node.is_awaited(),
+        })
+        .collect();
+    let has_part = |node: &NodePlan| !node.fetches.is_empty() && !node.seeds.is_empty();
+    let seconds = Bound::of_peers(&peers, object_bytes).seconds();
+    (!plan.nodes.iter().any(has_part) && seconds.is_finite() && seconds > 0.0).then_some(seconds)
 }
 
 /// The bytes of an object; of a folder or a layout, the bytes of all files in it.

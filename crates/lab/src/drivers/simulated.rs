@@ -16,7 +16,7 @@ use watchfire_sim::{
 };
 
 use super::{Driver, DriverError, NodeProgress, NodeState, Progress, object_bytes};
-use crate::definition::{Implementation, NodePlan, Object, ObjectPlan, Path, TrialPlan};
+use crate::definition::{Implementation, NatKind, NodePlan, Object, ObjectPlan, Path, TrialPlan};
 use crate::results::spans::{RunTrace, trace_id};
 use crate::results::{NodeResult, RunResult};
 
@@ -179,6 +179,9 @@ fn simulation(plan: &TrialPlan) -> Result<Plan, DriverError> {
     let strategy = strategy(plan).map_err(unsupported)?;
     if let Some(node) = plan.nodes.iter().find(|node| !node.link_changes.is_empty()) {
         return Err(unsupported(format!("the link of {} changes during the run", node.name)));
+    }
+    if let Some(node) = plan.nodes.iter().find(|node| node.nat != NatKind::Open) {
+        return Err(unsupported(format!("{} is behind a NAT", node.name)));
     }
     if let Some(node) = plan.nodes.iter().find(|node| node.processors.is_some()) {
         return Err(unsupported(format!("the processors of {} are limited", node.name)));
@@ -385,6 +388,7 @@ mod tests {
             ("scenario = 's'", "scenario = 's'\npeer = 'nginx'", "has no HTTP"),
             ("count = 4,", "count = 4, peer = 'kubo',", "several"),
             ("count = 4,", "count = 4, processors = 0.5,", "processors of peers-1"),
+            ("count = 4,", "count = 4, nat = 'symmetric',", "peers-1 is behind a NAT"),
             (
                 "seed = { source = 'file' }\n        fetch = {",
                 "objects.other = { random = '1B' }\nseed = { source = 'file', peers-1 = 'other' }

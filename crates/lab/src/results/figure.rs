@@ -174,6 +174,7 @@ mod tests {
             took_seconds: 10.0,
             nodes: vec![seeder, node(Some(5.0)), node(Some(3.0)), node(Some(9.0)), node(Some(4.0))],
             transfers: Vec::new(),
+            wire: None,
             measures: BTreeMap::new(),
             problems: Vec::new(),
             ..RunResult::default()

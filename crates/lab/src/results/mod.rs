@@ -35,6 +35,9 @@ pub struct RunResult {
     pub nodes: Vec<NodeResult>,
     /// Content that went from one node to another.
     pub transfers: Vec<Transfer>,
+    /// The network between the processes, if they had one of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireFigures>,
     /// Other figures of the run, such as the times of a load. Of each, less is better.
     pub measures: BTreeMap<String, f64>,
     /// The share of the machine's CPU time that other programs used. Simulated runs do not depend on it.
@@ -89,6 +92,23 @@ pub struct Transfer {
     pub from: usize,
     pub to: usize,
     pub bytes: u64,
+}
+
+/// A network between processes, from the start of the clock to its end: what went where, and how well this machine kept
+/// up with it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WireFigures {
+    /// IP packets that reached a node, by sender and receiver.
+    pub transfers: Vec<Transfer>,
+    /// Packets that the network dropped, by cause.
+    pub drops: BTreeMap<String, u64>,
+    /// How late packets were, beyond the time that the links give. These two are since the network started.
+    pub lateness_mean_seconds: f64,
+    pub lateness_max_seconds: f64,
+    /// CPU time of the thread that carries packets.
+    pub cpu_seconds: f64,
+    /// Packets that the kernel dropped because this thread did not read them in time.
+    pub overruns: u64,
 }
 
 impl RunResult {

@@ -1,5 +1,8 @@
 //! The driver on real processes: each node is a program of its own, on this machine.
 //!
+//! When the trial has links, paths or kinds of NAT, each node is in a network namespace of its own, and a wire connects
+//! them (`wire.rs`). Otherwise each has an address of the loopback device, and content moves as fast as this machine can.
+//!
 //! A run has four steps: objects are written, nodes with content start and say how others request it,
 //! nodes that fetch are prepared, and the clock starts. Nothing before that counts, neither time nor CPU.
 //! A node that fails is a result: its error is in it, and the others go on.
@@ -11,6 +14,7 @@ mod objects;
 mod process;
 mod programs;
 mod run;
+mod wire;
 mod workspace;
 
 use std::path::{Path, PathBuf};
@@ -129,16 +133,13 @@ impl Driver for Processes {
         }
         for node in &plan.nodes {
             self.check_program(plan, node)?;
-            let link = node.link.up.or(node.link.down).is_some() || !node.link_changes.is_empty();
-            if link || node.processors.is_some() {
-                let problem =
-                    format!("the link and the processors of {} cannot be limited", node.name);
+            if node.processors.is_some() {
+                let problem = format!("the processors of {} cannot be limited", node.name);
                 return Err(unsupported(plan, problem));
             }
         }
-        let is_free = |path: &crate::definition::Path| *path == crate::definition::Path::default();
-        if !plan.paths.iter().flatten().all(is_free) {
-            return Err(unsupported(plan, "paths with delay or loss need a wire".to_owned()));
+        if wire::is_needed(plan) {
+            wire::check(plan)?;
         }
         Ok(())
     }

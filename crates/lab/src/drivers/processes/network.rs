@@ -1,10 +1,19 @@
-//! Where the processes of a node run: on an address of the loopback device.
+//! Where the processes of a node run: on an address of the loopback device, or in a network namespace on the wire.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::sync::Arc;
+use std::time::Duration;
+
+use watchfire_wire::Wire;
+
+use super::DriverError;
+use super::wire::{self, Counts, USERS};
+use crate::definition::{Link, TrialPlan};
+use crate::results::WireFigures;
 
 /// Most nodes with an address of their own on the loopback device.
 pub const SITES_MAX: usize = 10_000;
@@ -13,10 +22,11 @@ const BLOCKS: RangeInclusive<u8> = 1..=200;
 const MARK_PORT: u16 = 4000;
 
 /// The place of one node.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Site {
     /// The id of the run, which every process of it has in its environment.
     pub run: String,
+    /// The address on which programs listen. Others dial it, unless the node is behind a NAT: then nobody can.
     pub address: Ipv4Addr,
     /// The folder of the node, which exists.
     pub folder: PathBuf,
@@ -24,12 +34,27 @@ pub struct Site {
     pub environment: Vec<(&'static str, String)>,
     /// Where its program writes a flame graph, if it is asked for one.
     pub flame: Option<PathBuf>,
+    /// The network of the run, and the name of the peer in it.
+    peer: Option<(Arc<Wire>, String)>,
 }
 
 impl Site {
     /// Starts a command here.
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
-        command.spawn()
+        match &self.peer {
+            None => command.spawn(),
+            Some((wire, name)) => wire.peer(name).map_err(io::Error::other)?.spawn(&mut command),
+        }
+    }
+
+    /// Connects to a port of this node, from where it is. So this does not use its link.
+    pub fn connect(&self, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+        let at = (self.address, port).into();
+        let connect = || TcpStream::connect_timeout(&at, timeout);
+        match &self.peer {
+            None => connect(),
+            Some((wire, name)) => wire.peer(name).map_err(io::Error::other)?.enter(connect)?,
+        }
     }
 
     #[cfg(test)]
@@ -43,7 +68,83 @@ impl Site {
             folder,
             environment: Vec::new(),
             flame: None,
+            peer: None,
         }
+    }
+}
+
+/// The network of a run.
+pub enum Network {
+    Loopback(Addresses),
+    /// With the counts at the start of the clock.
+    Wire(Arc<Wire>, Counts),
+}
+
+impl Network {
+    /// A network for the nodes of a plan, in their order.
+    pub fn open(plan: &TrialPlan) -> Result<Network, DriverError> {
+        if wire::is_needed(plan) {
+            return Ok(Network::Wire(Arc::new(wire::open(plan)?), Counts::default()));
+        }
+        let taken = Addresses::take().map_err(|source| DriverError::Addresses { source })?;
+        Ok(Network::Loopback(taken))
+    }
+
+    /// The place of a node.
+    pub fn site(&self, index: usize, name: &str, run: &str, folder: PathBuf) -> Site {
+        let run = run.to_owned();
+        match self {
+            Network::Loopback(addresses) => Site {
+                run,
+                address: addresses.of(index),
+                folder,
+                environment: Vec::new(),
+                flame: None,
+                peer: None,
+            },
+            Network::Wire(wire, _) => {
+                let peer = wire.peer(name).expect("each node of the plan is a peer of its network");
+                let own = peer.addresses().own;
+                let v4 = own.iter().find_map(|address| match address {
+                    std::net::IpAddr::V4(address) => Some(*address),
+                    std::net::IpAddr::V6(_) => None,
+                });
+                let address = v4.expect("peers without IPv4 are refused before the run");
+                let peer = Some((Arc::clone(wire), name.to_owned()));
+                Site { run, address, folder, environment: Vec::new(), flame: None, peer }
+            }
+        }
+    }
+
+    /// The place of a load's users, who share the folder of their server.
+    pub fn users_site(&self, server: &Site) -> Site {
+        match self {
+            Network::Loopback(_) => server.clone(),
+            Network::Wire(..) => self.site(0, USERS, &server.run, server.folder.clone()),
+        }
+    }
+
+    /// Counts from now on.
+    pub fn start_clock(&mut self) {
+        if let Network::Wire(wire, before) = self {
+            *before = Counts::of(wire);
+        }
+    }
+
+    /// Gives a node another link.
+    pub fn set_link(&self, name: &str, link: Link) {
+        if let Network::Wire(wire, _) = self {
+            let set = wire.set_link(name, wire::wire_link(link));
+            set.expect("the links of a plan are checked before the run");
+        }
+    }
+
+    /// The figures since the clock started, and the bytes that each node has sent and received.
+    pub fn figures(&self, nodes: usize) -> Option<(WireFigures, Vec<(u64, u64)>)> {
+        let Network::Wire(wire, before) = self else { return None };
+        let now = Counts::of(wire);
+        let bytes = (0..nodes).map(|node| now.bytes_since(before, node)).collect();
+        Some((now.since(before, nodes), bytes))
     }
 }
 

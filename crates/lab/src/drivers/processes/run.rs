@@ -7,14 +7,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use watchfire_types::Rng;
 
+use super::super::bound_seconds;
 use super::load::Users;
-use super::network::{Addresses, Site};
+use super::network::{Network, Site};
 use super::noise::Noise;
 use super::objects::{Content, content};
 use super::programs::{Node, Program, Status, Ticket, Totals, Usage};
 use super::workspace::Workspace;
 use super::{DriverError, NAME, NodeProgress, NodeState, Progress};
-use crate::definition::{NodePlan, TrialPlan};
+use crate::definition::{NatKind, NodePlan, TrialPlan};
 use crate::memory_filler::{MemoryFiller, MemoryRelease};
 use crate::results::spans::{Receiver, RunTrace, trace_id, traceparent};
 use crate::results::{NodeResult, RunResult, Transfer};
@@ -36,6 +37,8 @@ struct Live<'a> {
     dials: Vec<usize>,
     has_arrived: bool,
     has_left: bool,
+    /// Changes of its link that have happened.
+    link_changes: usize,
     /// CPU time before the clock started.
     cpu_before: Duration,
     /// When it was prepared, from and to.
@@ -73,19 +76,28 @@ pub fn run(
     let contents = plan.objects.iter().map(|object| content(object, plan.seed, &objects));
     let contents = contents.collect::<Result<Vec<_>, _>>()?;
     phase("starts nodes with content");
-    let addresses = Addresses::take().map_err(|source| DriverError::Addresses { source })?;
-    let mut nodes = sites(plan, workspace, &addresses, records)?;
+    let mut network = Network::open(plan)?;
+    let mut nodes = sites(plan, workspace, &network, records)?;
     let tickets = start_seeders(&mut nodes, programs, &contents);
     phase("prepares nodes that fetch");
     prepare_fetchers(&mut nodes, programs, &tickets);
-    choose_dials(plan, &mut nodes);
+    let order = choose_dials(plan, &mut nodes);
     start_servers(&mut nodes, programs);
     let _release = fill_memory(plan, workspace, &mut phase)?;
-    let clock = Clock::start(plan, &mut nodes);
-    let mut load = plan.load.as_ref().map(|file| Load::start(plan, file, &nodes, watchfire));
-    let took = clock.run(&mut nodes, programs, load.as_mut(), watch);
+    network.start_clock();
+    let clock = Clock::start(plan, order, &mut nodes);
+    let mut load =
+        plan.load.as_ref().map(|file| Load::start(plan, file, &nodes, &network, watchfire));
+    let took = clock.run(&mut nodes, programs, &network, load.as_mut(), watch);
     let noise = clock.noise.share();
+    let on_wire = network.figures(nodes.len());
     let mut result = RunResult { noise, ..finish(plan, nodes, &contents, took, &clock) };
+    if let Some((figures, bytes)) = on_wire {
+        for (node, (sent, received)) in result.nodes.iter_mut().zip(bytes) {
+            (node.sent_bytes, node.received_bytes) = (Some(sent), Some(received));
+        }
+        result.wire = Some(figures);
+    }
     let (exported, cut) = records.spans.map(Receiver::take).unwrap_or_default();
     let clock_started_at = Some(clock.started_at_unix);
     result.trace = RunTrace { id: trace_id(&workspace.id), clock_started_at, exported, cut };
@@ -125,20 +137,19 @@ fn fill_memory(
 fn sites<'a>(
     plan: &'a TrialPlan,
     workspace: &Workspace,
-    addresses: &Addresses,
+    network: &Network,
     records: Records<'_>,
 ) -> Result<Vec<Live<'a>>, DriverError> {
     let live = |(index, node): (usize, &'a NodePlan)| {
         let folder = workspace.folder.join(&node.name);
         fs::create_dir(&folder)
             .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
-        let site = Site {
-            run: workspace.id.clone(),
-            address: addresses.of(index),
-            folder,
-            environment: records.environment(&workspace.id, index, node),
-            flame: records.flame(plan, node),
-        };
+        let mut site = network.site(index, &node.name, &workspace.id, folder);
+        // Programs in a network namespace cannot reach the lab's receiver of spans.
+        if matches!(network, Network::Loopback(_)) {
+            site.environment = records.environment(&workspace.id, index, node);
+        }
+        site.flame = records.flame(plan, node);
         Ok(Live {
             plan: node,
             site,
@@ -148,6 +159,7 @@ fn sites<'a>(
             dials: Vec::new(),
             has_arrived: false,
             has_left: false,
+            link_changes: 0,
             cpu_before: Duration::ZERO,
             prepared: None,
             result: NodeResult {
@@ -257,7 +269,13 @@ struct Load {
 
 impl Load {
     /// Starts the users at the first server. Their process has the folder of that node.
-    fn start(plan: &TrialPlan, file: &Path, nodes: &[Live<'_>], watchfire: &Path) -> Load {
+    fn start(
+        plan: &TrialPlan,
+        file: &Path,
+        nodes: &[Live<'_>],
+        network: &Network,
+        watchfire: &Path,
+    ) -> Load {
         let mut load = Load::default();
         let server = nodes.iter().find(|live| live.plan.serves);
         let target = server.and_then(|live| Some((live, live.node.as_ref()?.address()?)));
@@ -265,7 +283,8 @@ impl Load {
             load.failure = Some("no server started".to_owned());
             return load;
         };
-        match Users::start(watchfire, &live.site, file, &target, plan.seed) {
+        let site = network.users_site(&live.site);
+        match Users::start(watchfire, &site, file, &target, plan.seed) {
             Ok(users) => load.users = Some(users),
             Err(error) => load.failure = Some(with_causes(&error)),
         }
@@ -293,15 +312,19 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 
 /// Chooses which earlier nodes each node dials; nodes that only have content are the first. All dial every earlier
 /// node, unless the plan bounds the number of neighbours: then half of a node's neighbours are chosen here, and
-/// the others are those that choose it. With 0 neighbours, a node dials only those that have content and fetch none.
-fn choose_dials(plan: &TrialPlan, nodes: &mut [Live<'_>]) {
+/// the others are those that choose it. With 0 neighbours, a node dials only those that have content and fetch none. A
+/// node behind a NAT dials others, and nobody dials it; of nodes that arrive together, those behind a NAT are the last.
+/// Returns the order in which nodes begin.
+fn choose_dials(plan: &TrialPlan, nodes: &mut [Live<'_>]) -> Vec<usize> {
     let mut rng = Rng::for_purpose(plan.seed, NEIGHBOURS_PURPOSE);
     let mut order: Vec<usize> = (0..nodes.len()).collect();
     order.sort_by_key(|index| {
-        (!nodes[*index].plan.fetches.is_empty(), nodes[*index].plan.arrives_at)
+        let node = nodes[*index].plan;
+        (!node.fetches.is_empty(), node.arrives_at, node.nat != NatKind::Open)
     });
     for (place, own) in order.iter().enumerate() {
-        let mut earlier = order[..place].to_vec();
+        let is_open = |other: &usize| nodes[*other].plan.nat == NatKind::Open;
+        let mut earlier: Vec<usize> = order[..place].iter().copied().filter(is_open).collect();
         if plan.neighbours == Some(0) {
             earlier.retain(|other| nodes[*other].plan.fetches.is_empty());
         } else if let Some(neighbours) = plan.neighbours {
@@ -310,6 +333,7 @@ fn choose_dials(plan: &TrialPlan, nodes: &mut [Live<'_>]) {
         }
         nodes[*own].dials = earlier;
     }
+    order
 }
 
 impl Live<'_> {
@@ -327,6 +351,15 @@ impl Live<'_> {
     fn wait_until_ready(&mut self) {
         if let Some(Err(error)) = self.node.as_mut().map(|node| node.wait_until_ready()) {
             self.fail(&error);
+        }
+    }
+
+    /// Changes its link as often as it is due.
+    fn change_link(&mut self, network: &Network, now: Duration) {
+        let changes = self.plan.link_changes.iter().skip(self.link_changes);
+        for (_, link) in changes.take_while(|(at, _)| *at <= now) {
+            network.set_link(&self.plan.name, *link);
+            self.link_changes += 1;
         }
     }
 
@@ -382,6 +415,8 @@ impl Live<'_> {
 
 /// The clock of a run.
 struct Clock {
+    /// The order in which nodes begin.
+    order: Vec<usize>,
     started_at: Instant,
     started_at_unix: SystemTime,
     noise: Noise,
@@ -389,13 +424,13 @@ struct Clock {
 }
 
 impl Clock {
-    fn start(plan: &TrialPlan, nodes: &mut [Live<'_>]) -> Clock {
+    fn start(plan: &TrialPlan, order: Vec<usize>, nodes: &mut [Live<'_>]) -> Clock {
         for live in nodes.iter_mut() {
             live.cpu_before = live.usage().cpu;
         }
         let noise = Noise::start();
         let (started_at, started_at_unix) = (Instant::now(), SystemTime::now());
-        Clock { started_at, started_at_unix, noise, time_max: plan.time_max }
+        Clock { order, started_at, started_at_unix, noise, time_max: plan.time_max }
     }
 
     /// Times before the clock started, in its seconds.
@@ -408,14 +443,16 @@ impl Clock {
         &self,
         nodes: &mut [Live<'_>],
         programs: &[Box<dyn Program>],
+        network: &Network,
         mut load: Option<&mut Load>,
         watch: &mut dyn FnMut(Progress<'_>),
     ) -> Duration {
         let phase = if load.is_some() { "runs users" } else { "fetches" };
         loop {
             let now = self.started_at.elapsed();
-            for (index, program) in programs.iter().enumerate() {
-                step(nodes, index, program.as_ref(), now);
+            for index in &self.order {
+                nodes[*index].change_link(network, now);
+                step(nodes, *index, programs[*index].as_ref(), now);
             }
             let awaited = nodes.iter().filter(|live| live.result.is_awaited);
             let (mut part, mut finished, mut count) = (0.0, 0, 0);
@@ -533,12 +570,13 @@ fn finish(
         messages: totals.messages,
         ..live.result
     });
+    let object_bytes = fetched.iter().map(|object| contents[*object].bytes).sum();
     RunResult {
         trial: plan.name.clone(),
         driver: NAME.to_owned(),
         seed: plan.seed,
-        object_bytes: fetched.iter().map(|object| contents[*object].bytes).sum(),
-        bound_seconds: None,
+        object_bytes,
+        bound_seconds: bound_seconds(plan, object_bytes),
         took_seconds: took.as_secs_f64(),
         nodes: results.collect(),
         transfers,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
@@ -50,9 +49,8 @@ impl Program for Http {
         command.arg("-p").arg(&site.folder).args(["-c", "nginx.conf", "-e", "error.log"]);
         let mut process = Process::start(site, command, "nginx")?;
         // nginx does not say when it is ready.
-        let address = (site.address, PORT).into();
         process.wait_until(START_TIMEOUT, |_| {
-            Ok(TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).ok().map(|_| ()))
+            Ok(site.connect(PORT, CONNECT_TIMEOUT).ok().map(|_| ()))
         })?;
         let access_log = Some(site.folder.join("access.log"));
         Ok(Box::new(Server { tickets, process, access_log }))

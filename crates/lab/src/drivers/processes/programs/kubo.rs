@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -87,7 +87,7 @@ impl Kubo {
         command.args(["daemon", "--migrate=false"]);
         Ok(Daemon {
             process: Process::start(site, command, "kubo")?,
-            at: site.address,
+            site: site.clone(),
             id: String::new(),
             tickets: Vec::new(),
             wanted: Vec::new(),
@@ -165,7 +165,7 @@ fn run(command: &mut Command) -> Result<String, NodeError> {
 /// A running kubo.
 struct Daemon {
     process: Process,
-    at: Ipv4Addr,
+    site: Site,
     id: String,
     tickets: Vec<Ticket>,
     wanted: Vec<Ticket>,
@@ -174,11 +174,12 @@ struct Daemon {
 }
 
 /// Sends a request to the HTTP API of a kubo, and waits for the whole response.
-fn request(at: Ipv4Addr, path: &str) -> Result<Value, NodeError> {
+fn request(site: &Site, path: &str) -> Result<Value, NodeError> {
     let unexpected =
         |problem: String| NodeError::Unexpected { program: format!("kubo ({path})"), problem };
     let response = || {
-        let mut stream = TcpStream::connect_timeout(&(at, API_PORT).into(), CONNECT_TIMEOUT)?;
+        let mut stream = site.connect(API_PORT, CONNECT_TIMEOUT)?;
+        let at = site.address;
         // A response to HTTP/1.0 is not chunked, and ends with the connection.
         write!(stream, "POST /api/v0/{path} HTTP/1.0\r\nHost: {at}:{API_PORT}\r\n\r\n")?;
         let mut response = String::new();
@@ -208,7 +209,7 @@ impl Node for Daemon {
     }
 
     fn address(&self) -> Option<String> {
-        Some(format!("/ip4/{}/tcp/{PORT}/p2p/{}", self.at, self.id))
+        Some(format!("/ip4/{}/tcp/{PORT}/p2p/{}", self.site.address, self.id))
     }
 
     fn wait_until_ready(&mut self) -> Result<(), NodeError> {
@@ -216,18 +217,18 @@ impl Node for Daemon {
             let is_ready = process.lines()?.iter().any(|line| line.contains("Daemon is ready"));
             Ok(is_ready.then_some(()))
         })?;
-        let id = request(self.at, "id")?;
+        let id = request(&self.site, "id")?;
         self.id = id["ID"].as_str().unwrap_or_default().to_owned();
         Ok(())
     }
 
     fn fetch(&mut self, dials: &[String]) -> Result<(), NodeError> {
         let (sender, receiver) = channel();
-        let (at, wanted, dials) = (self.at, self.wanted.clone(), dials.to_vec());
+        let (site, wanted, dials) = (self.site.clone(), self.wanted.clone(), dials.to_vec());
         // The thread ends with kubo at the latest. Other nodes start to fetch while this one connects.
         let pin = move || {
             for address in dials {
-                let connected = request(at, &format!("swarm/connect?arg={address}"));
+                let connected = request(&site, &format!("swarm/connect?arg={address}"));
                 if let Err(error) = connected {
                     let _ = sender.send(Err(error)); // the receiver is gone if the run has ended
                     return;
@@ -235,7 +236,7 @@ impl Node for Daemon {
             }
             for ticket in wanted {
                 let path = format!("pin/add?arg={}&progress=false", ticket.name);
-                if sender.send(request(at, &path).map(drop)).is_err() {
+                if sender.send(request(&site, &path).map(drop)).is_err() {
                     return;
                 }
             }
@@ -268,7 +269,7 @@ impl Node for Daemon {
     }
 
     fn end(&mut self) -> Result<Totals, NodeError> {
-        let stat = request(self.at, "bitswap/stat");
+        let stat = request(&self.site, "bitswap/stat");
         self.process.stop(Signal::TERM, STOP_TIMEOUT)?;
         let stat = stat?;
         let number = |name: &str| stat[name].as_u64();
