@@ -14,7 +14,7 @@ use crate::server::{ProcessRole, RunningServer, Server, StartError};
 impl Server {
     /// Starts the event loops in this process, without a listener. The application accepts
     /// connections itself and hands them over: all of them with [`EmbeddedServer::accept`], or those
-    /// of one path with [`EmbeddedServer::router`].
+    /// of one path with `EmbeddedServer::router`, which the feature `embed` adds.
     ///
     /// `server.listen` is ignored. TLS and the PROXY protocol belong to the listener, so their
     /// settings are an error.
