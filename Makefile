@@ -18,7 +18,7 @@ LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorial
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser \
-  bench-churn redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools image-tools cluster-tools
+  bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +42,7 @@ clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.
 
 # Each is a target of its own. Those that end soonest come first.
 STAGES := tools slice-tools web client format docs-links commits web-test client-test lint api-docs rust-test \
-  interop-build interop-channels interop-browser interop-others slices test-outside
+  interop-build gate interop-channels interop-browser interop-others slices test-outside
 ALL_STAGES := $(filter-out slice-tools slices test-outside,$(STAGES)) $(LONG_SUITES:%=test-%) outside features audit $(if $(filter 0,$(shell id -u)),test-dist)
 
 test: ## Run all tests of CI: everything, and a slice of each suite that takes minutes. Prints how long each stage took
@@ -131,6 +131,30 @@ slice-tools: tools
 
 slice-%: slice-tools interop-build
 	$(RUN_SUITES) --slice $*
+
+gate: gate-tools interop-build ## Count instructions, allocations, bytes and messages, and compare with experiments/gate.json; ONLY=exchange,join counts less
+	$(CARGO) build $(LOCKED) --profile gate -p watchfire-gate
+	@node --test experiments/gate/*.test.mjs >/dev/null || node --test experiments/gate/*.test.mjs
+	@INTEROP_PROFILE=$(INTEROP_PROFILE) node experiments/gate/gate.mjs $(if $(ONLY),--only $(ONLY)) $(GATE_ARGS)
+
+gate-accept: ## Make what `make gate` counts now the values to compare with; commit them with the reason
+	@$(MAKE) --no-print-directory gate GATE_ARGS=--accept
+
+gate-proof: gate-tools ## Plant slow-downs and harmless changes in a clone, and show that the gate finds the first and not the second; takes half an hour
+	CARGO="$(CARGO)" node experiments/gate/proof.mjs
+
+gate-tools:
+	@tests/install.sh valgrind:valgrind strace:strace
+
+# The commit of a week ago and this one. Other sides: make gate-weekly SIDES=v0.1.0..HEAD
+SIDES ?= $(shell git rev-list -1 --before='7 days ago' HEAD)..HEAD
+WEEKLY := spread-8 lobby
+
+gate-weekly: web tools ## Run experiments with processes of SIDES (a week ago..HEAD) in turns, and judge times, CPU time and memory; takes an hour
+	@tests/install.sh curl:curl
+	$(CARGO) build $(LOCKED) --release -p watchfire-cli
+	for name in $(WEEKLY); do \
+	  ./target/release/watchfire lab compare $(SIDES) experiments/$$name.toml --driver processes --warm-up 1 --repeat 5 || exit; done
 
 dist: web ## Pack a release in dist/: archive, Debian package, container image; DIST_BINARY packs a built program
 	CARGO="$(CARGO)" packaging/dist.sh

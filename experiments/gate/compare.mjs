@@ -1,0 +1,74 @@
+// Compares what was counted with the landed values.
+//
+// A value is compared with the one that landed, however many commits ago, and not with the value of the commit before. So twenty
+// changes of half a percent each are found like one of ten. For the same reason, accepting a drift keeps the landed values of all figures
+// that are within their bands.
+
+/** @typedef {{ figure: string, unit: string, value: number, band: number, compiled: boolean }} Figure */
+/** @typedef {Figure & { landed: number | undefined, change: number, verdict: 'same' | 'better' | 'WORSE' | 'new' | 'gone' }} Row */
+
+/**
+ * Of each figure, less is better. The band of a landed figure counts.
+ *
+ * @param {Figure[]} landed
+ * @param {Figure[]} counted
+ * @returns {Row[]}
+ */
+export function compare(landed, counted) {
+  const before = new Map(landed.map((figure) => [figure.figure, figure]))
+  const rows = counted.map((figure) => {
+    const old = before.get(figure.figure)
+    before.delete(figure.figure)
+    if (!old) return { ...figure, landed: undefined, change: 0, verdict: 'new' }
+    const change = figure.value === old.value ? 0 : figure.value / old.value - 1
+    const beyond = Math.abs(change) > old.band
+    const verdict = beyond ? (change > 0 ? 'WORSE' : 'better') : 'same'
+    return { ...figure, band: old.band, landed: old.value, change, verdict }
+  })
+  const gone = [...before.values()].map((figure) => ({ ...figure, landed: figure.value, value: Number.NaN, change: 0, verdict: 'gone' }))
+  return /** @type {Row[]} */ ([...rows, ...gone])
+}
+
+/**
+ * The values that land: new ones of figures beyond their bands, and of all figures when `all` is set.
+ *
+ * @param {Row[]} rows
+ * @param {boolean} all
+ * @returns {Figure[]}
+ */
+export function accepted(rows, all) {
+  return rows
+    .filter(({ verdict }) => verdict !== 'gone')
+    .map(({ figure, unit, value, band, compiled, landed, verdict }) => {
+      const kept = verdict === 'same' && !all ? landed : value
+      return { figure, unit, value: kept, band, compiled }
+    })
+}
+
+/** @param {Row[]} rows */
+export function table(rows) {
+  const lines = rows.map(({ figure, unit, landed, value, change, band, verdict }) => [
+    `${figure}, ${unit}`,
+    number(landed),
+    number(value),
+    landed === undefined || Number.isNaN(value) ? '' : percent(change),
+    `${(band * 100).toFixed(0)} %`,
+    verdict === 'same' ? '' : verdict,
+  ])
+  const all = [['figure', 'landed', 'now', 'change', 'band', ''], ...lines]
+  const widths = all[0].map((_, column) => Math.max(...all.map((line) => line[column].length)))
+  const pad = (text, column) => (column === 0 ? text.padEnd(widths[column]) : text.padStart(widths[column]))
+  return all.map((line) => line.map(pad).join('  ').trimEnd()).join('\n')
+}
+
+export function percent(change) {
+  if (!Number.isFinite(change)) return 'from 0'
+  return `${change > 0 ? '+' : ''}${(change * 100).toFixed(1)} %`
+}
+
+/** Four digits are more than a band needs. */
+export function number(value) {
+  if (value === undefined || Number.isNaN(value)) return '-'
+  if (value === 0) return '0'
+  return Number(value.toPrecision(value >= 1000 ? Math.ceil(Math.log10(value)) : 4)).toLocaleString('en-US', { maximumFractionDigits: 4 })
+}
