@@ -5,6 +5,8 @@ mod car;
 mod cid;
 mod errors;
 mod lab;
+#[cfg(feature = "mirror")]
+mod lab_images;
 mod load;
 mod memory;
 #[cfg(feature = "mirror")]

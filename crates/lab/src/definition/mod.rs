@@ -101,6 +101,10 @@ pub enum Implementation {
     Kubo,
     /// nginx at the nodes that hold an object, curl at the others.
     Http,
+    /// docker-registry at the nodes that hold an image, skopeo at the others.
+    Registry,
+    /// The same, and a `watchfire mirror` at each node that pulls.
+    Mirror,
     /// Any program, by the commands in its settings.
     Program,
     /// `watchfire serve`, for scenarios with a load.

@@ -273,6 +273,9 @@ fn strategy(plan: &TrialPlan) -> Result<Strategy, String> {
         Implementation::Http => Err("it has no HTTP".to_owned()),
         Implementation::Program => Err("it has no other programs".to_owned()),
         Implementation::Server => Err("it has no servers".to_owned()),
+        Implementation::Registry | Implementation::Mirror => {
+            Err("`lab fleet` simulates registries and mirrors".to_owned())
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod events;
 mod http;
+mod images;
 mod kubo;
 mod other;
 mod server;
@@ -130,12 +131,17 @@ pub fn program(peer: &Peer, watchfire: &Path) -> Result<Box<dyn Program>, String
             let path = path.unwrap_or_else(|| watchfire.to_owned());
             Ok(Box::new(server::Server::new(path, &peer.settings)))
         }
+        (Implementation::Mirror, _) => {
+            let path = path.unwrap_or_else(|| watchfire.to_owned());
+            Ok(Box::new(images::Mirror::new(path, &peer.settings)?))
+        }
         (other, Build::Git(_)) => Err(format!("{other:?} is not built from git")),
         (Implementation::Kubo, _) => {
             let path = path.unwrap_or_else(|| "ipfs".into());
             Ok(Box::new(kubo::Kubo::new(path, &peer.settings)?))
         }
         (Implementation::Http, _) => Ok(Box::new(http::Http::new(&peer.settings)?)),
+        (Implementation::Registry, _) => Ok(Box::new(images::Registry::new(&peer.settings)?)),
         (Implementation::Program, _) => Ok(Box::new(other::Other::new(&peer.settings)?)),
         (Implementation::GoBitswap, _) => {
             Err("Bitswap 1.1 exists only in the simulator".to_owned())
