@@ -14,6 +14,7 @@ use watchfire_traces::{Kind, Span};
 
 use crate::cpu_profile::CpuProfileOption;
 use crate::fetching::{Ending, WaitOptions, dial, parse_timeout, wait};
+use crate::hold_commands::obey;
 use crate::host_options::HostOptions;
 use crate::link::Link;
 use crate::page_clients::{Announcer, join_page, page_link};
@@ -29,8 +30,12 @@ const NO_PEER: u8 = 3;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Links or CIDs; each is held with everything below it.
-    #[arg(value_name = "LINK|CID", required = true)]
+    #[arg(value_name = "LINK|CID", required_unless_present = "commands")]
     links: Vec<Link>,
+    /// Read commands from the standard input, one per line, until it ends: `add PATH`, `hold LINK`,
+    /// `release CID`, `peer MULTIADDR`, `totals`.
+    #[arg(long, requires = "json", conflicts_with_all = ["links", "release", "timeout", "dht"])]
+    commands: bool,
     /// The block store; the default is watchfire/blocks in your data folder.
     #[arg(long, value_name = "FOLDER")]
     store: Option<PathBuf>,
@@ -90,6 +95,9 @@ async fn hold(arguments: &Arguments, store: &Arc<DiskStore>) -> anyhow::Result<E
     let settings = arguments.host.settings(LISTEN, &peers)?;
     let keep: Arc<DiskStore> = Arc::clone(store);
     let host = Arc::new(Host::start(settings, Stores::default(), keep).await?);
+    if arguments.commands {
+        return obey(&host, store, &mut signals).await;
+    }
     dial(&host, &peers);
     let options = WaitOptions {
         timeout: (arguments.timeout != Duration::MAX).then_some(arguments.timeout),

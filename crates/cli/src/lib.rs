@@ -16,6 +16,7 @@ mod get;
 mod get_part;
 mod health;
 mod hold;
+mod hold_commands;
 mod host_options;
 mod http_client;
 mod key_hiding;
