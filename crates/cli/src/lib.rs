@@ -18,6 +18,8 @@ mod health;
 mod hold;
 mod hold_commands;
 mod host_options;
+#[cfg(feature = "lab")]
+mod hosts;
 mod http_client;
 mod key_hiding;
 mod lab;
@@ -25,6 +27,8 @@ mod link;
 #[cfg(any(feature = "lab", feature = "mirror"))]
 mod live_lines;
 mod load;
+#[cfg(feature = "lab")]
+mod load_agents;
 mod memory;
 #[cfg(feature = "mirror")]
 mod mirror;

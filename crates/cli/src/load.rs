@@ -12,6 +12,8 @@ use watchfire_page_client::ServerUrl;
 
 use crate::cpu_profile::CpuProfileOption;
 use crate::dashboard::LoadDashboard;
+#[cfg(feature = "lab")]
+use crate::load_agents::Agents;
 use crate::operator::Operator;
 
 /// The exit code when a threshold is broken; other failures end with 1.
@@ -59,6 +61,9 @@ pub struct Arguments {
     /// Show the load while it runs on a page at this address, such as 127.0.0.1:8080.
     #[arg(long, value_name = "ADDRESS:PORT")]
     dashboard: Option<SocketAddr>,
+    #[cfg(feature = "lab")]
+    #[command(flatten)]
+    hosts: crate::hosts::HostsOptions,
     #[command(flatten)]
     pub cpu_profile: CpuProfileOption,
 }
@@ -89,9 +94,17 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     source.seed = arguments.seed;
     let token = arguments.token_file.as_deref().map(read_token).transpose()?.unwrap_or_default();
     let agents = arguments.agent.into_iter();
+    #[cfg_attr(not(feature = "lab"), allow(unused_mut, reason = "hosts belong to the lab"))]
+    let mut agents: Vec<_> =
+        agents.map(|address| AgentAddress { address, token: token.clone() }).collect();
+    // Kept until the end: dropping them ends the agents.
+    #[cfg(feature = "lab")]
+    let started = arguments.hosts.read()?.map(|hosts| Agents::start(&hosts)).transpose()?;
+    #[cfg(feature = "lab")]
+    agents.extend(started.iter().flat_map(Agents::addresses));
     let options = LoadOptions {
         worker,
-        agents: agents.map(|address| AgentAddress { address, token: token.clone() }).collect(),
+        agents,
         files_max: arguments.files_max,
         workers: arguments.workers,
         stop: StopFlag::default(),

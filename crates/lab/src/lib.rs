@@ -4,7 +4,8 @@
 //! An [`Experiment`] is a file of clusters, scenarios and trials. A [`Driver`] runs one [`TrialPlan`]:
 //! [`Simulated`] on a simulated clock and network, where every node runs the real exchange, and
 //! [`Processes`] with a real program for each node, in network namespaces on a wire when the trial has links, paths or
-//! kinds of NAT. Each run has a [`RunResult`], and every driver fills in the same one. [`compare`] gives a verdict about two sides
+//! kinds of NAT. [`Ssh`] has the nodes on other hosts, and [`Standing`] has nodes that stay. Each run has a [`RunResult`], and
+//! every driver fills in the same one. [`compare`] gives a verdict about two sides
 //! of an experiment, figure by figure.
 //!
 //! Its modules import only those in the lines below their own:
@@ -18,6 +19,7 @@
 //! builds       programs at a git reference, each built once
 //! memory_filler   fills the free memory before a run
 //! machine      what the machine is, and how busy others keep it
+//! hosts        other machines, over ssh
 //! definition   clusters, scenarios and trials, as a file and node by node
 //! ```
 //!
@@ -47,6 +49,7 @@
 mod builds;
 mod definition;
 mod drivers;
+mod hosts;
 mod import;
 pub mod machine;
 mod memory_filler;
@@ -61,9 +64,10 @@ pub use definition::{
     Scenario, Target, Trial, TrialPlan,
 };
 pub use drivers::{
-    Driver, DriverError, NodeProgress, NodeState, Processes, Progress, Simulated, SimulatedBy,
-    Traced, Workspace,
+    Driver, DriverError, LAB_MARK, NodeProgress, NodeState, Processes, Progress, Simulated,
+    SimulatedBy, Ssh, Standing, StandingError, StandingNode, Traced, Workspace,
 };
+pub use hosts::{Connection, HostError, HostName, Hosts};
 pub use import::{CueError, ImportError, Imported, Source, Substitute, import};
 pub use memory_filler::MemoryFiller;
 pub use page::{Age, AgeError, Page, PageHead, targets_table};

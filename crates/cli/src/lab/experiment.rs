@@ -11,14 +11,17 @@ use anyhow::Context as _;
 use serde_json::json;
 use watchfire_lab::machine::{Machine, OtherPrograms, commit, today};
 use watchfire_lab::{
-    Builds, Driver, Experiment, FailedTrial, Page, Processes, Receiver, Results, RunResult,
-    Simulated, SimulatedBy, Traced, Trial, Workspace, compare_all, comparison_html,
-    comparison_table, jaeger, perfetto, results_table, run_all, targets_table,
+    Builds, DefinitionError, Driver, Experiment, FailedTrial, Hosts, Page, Processes, Receiver,
+    Results, RunResult, Simulated, SimulatedBy, Ssh, Standing, Traced, Trial, Workspace,
+    compare_all, comparison_html, comparison_table, jaeger, perfetto, results_table, run_all,
+    targets_table,
 };
 
 use super::run_progress::RunProgress;
 use super::simulation::{self, write};
+use super::standing;
 use crate::dashboard::LabDashboard;
+use crate::hosts::HostsOptions;
 
 /// The exit code of a comparison with a figure that is worse.
 const WORSE: u8 = 4;
@@ -33,6 +36,8 @@ enum DriverName {
     Simulated,
     /// With a process for each node, on this machine.
     Processes,
+    /// With a process for each node, on other hosts.
+    Ssh,
 }
 
 impl DriverName {
@@ -40,6 +45,7 @@ impl DriverName {
         match self {
             DriverName::Simulated => "simulated",
             DriverName::Processes => "processes",
+            DriverName::Ssh => "ssh",
         }
     }
 }
@@ -56,6 +62,8 @@ struct Choice {
     /// How the trials run.
     #[arg(long, value_enum, default_value = "simulated")]
     driver: DriverName,
+    #[command(flatten)]
+    hosts: HostsOptions,
     /// How often each trial runs, in place of the number in the file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
@@ -89,6 +97,9 @@ pub struct CheckArguments {
 pub struct RunArguments {
     #[command(flatten)]
     choice: Choice,
+    /// Run the scenarios of the file on this standing cluster, in place of the clusters in the file.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["driver", "page"])]
+    on: Option<String>,
     /// Write a line for each node of each run to this file.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -128,8 +139,15 @@ impl Records {
         self.spans.is_some() || self.perfetto.is_some()
     }
 
-    fn check(&self, driver: DriverName) -> anyhow::Result<()> {
+    fn check(&self, driver: DriverName, is_standing: bool) -> anyhow::Result<()> {
+        let has_any = self.has_spans() || self.flame.is_some() || self.trace.is_some();
         match driver {
+            _ if is_standing && has_any => {
+                anyhow::bail!("cannot record spans, flame graphs or events of a standing cluster")
+            }
+            DriverName::Ssh if has_any => {
+                anyhow::bail!("cannot record spans, flame graphs or events of nodes on other hosts")
+            }
             DriverName::Simulated if self.flame.is_some() => {
                 anyhow::bail!("cannot draw flame graphs of simulated nodes; add --driver processes")
             }
@@ -185,7 +203,7 @@ pub struct CompareArguments {
 /// Check files, and show the trials of each.
 pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     for path in &arguments.experiments {
-        let experiment = read(path)?;
+        let experiment = read(path, Experiment::parse)?;
         println!("{}: {}", path.display(), experiment.name);
         for trial in &experiment.trials {
             let plan = experiment.plan(trial, 0);
@@ -204,15 +222,17 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
 
 /// Run the trials of an experiment.
 pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
-    let RunArguments { choice, csv, quick, page, records } = arguments;
-    records.check(choice.driver)?;
-    let mut experiment = choice.read()?;
+    let RunArguments { choice, csv, on, quick, page, records } = arguments;
+    records.check(choice.driver, on.is_some())?;
+    let standing =
+        on.as_ref().map(|name| standing::open(name, choice.folder.clone())).transpose()?;
+    let mut experiment = choice.read(standing.as_ref())?;
     if *quick {
         experiment.shorten(QUICK_BYTES);
     }
     let trials = choice.trials(&experiment)?;
     let (machine, others, started_at) = (Machine::read()?, OtherPrograms::start()?, Instant::now());
-    let results = run_recorded(choice, records, &experiment, &trials)?;
+    let results = run_recorded(choice, records, standing, &experiment, &trials)?;
     records.write(&results.runs)?;
     print!("{}", results_table(&results.runs));
     if !experiment.targets.is_empty() && !*quick && choice.trial.is_empty() {
@@ -265,6 +285,7 @@ fn write_page(page: &Page<'_>) -> anyhow::Result<()> {
 fn run_recorded(
     choice: &Choice,
     records: &Records,
+    standing: Option<Standing>,
     experiment: &Experiment,
     trials: &[&Trial],
 ) -> anyhow::Result<Results> {
@@ -277,16 +298,23 @@ fn run_recorded(
             dashboard.show(turn, progress);
         }
     };
-    let results = match (choice.driver, &records.trace) {
-        (DriverName::Simulated, Some(file)) => {
+    let results = match (standing, choice.driver, &records.trace) {
+        (Some(mut standing), ..) => run_all(experiment, trials, &mut standing, &mut watch),
+        (None, DriverName::Simulated, Some(file)) => {
             let name = || format!("cannot write the trace {}", file.display());
             let mut driver = Traced::new(BufWriter::new(File::create(file).with_context(name)?));
             let results = run_all(experiment, trials, &mut driver, &mut watch);
             driver.finish().with_context(name)?;
             results
         }
-        (DriverName::Simulated, None) => run_all(experiment, trials, &mut Simulated, &mut watch),
-        (DriverName::Processes, _) => {
+        (None, DriverName::Simulated, None) => {
+            run_all(experiment, trials, &mut Simulated, &mut watch)
+        }
+        (None, DriverName::Ssh, _) => {
+            let mut driver = choice.ssh(std::env::current_exe()?, experiment)?;
+            run_all(experiment, trials, &mut *driver, &mut watch)
+        }
+        (None, DriverName::Processes, _) => {
             let processes = choice.processes(std::env::current_exe()?)?;
             let mut driver = records.on_processes(processes)?;
             run_all(experiment, trials, &mut driver, &mut watch)
@@ -302,11 +330,11 @@ fn run_recorded(
 /// Run the trials of an experiment with two programs in turns, and judge the difference.
 pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     let choice = &arguments.choice;
-    let experiment = choice.read()?;
+    let experiment = choice.read(None)?;
     let trials = choice.trials(&experiment)?;
     let names = sides(&arguments.sides)?;
-    let mut before = choice.side(names.0)?;
-    let mut after = choice.side(names.1)?;
+    let mut before = choice.side(names.0, &experiment)?;
+    let mut after = choice.side(names.1, &experiment)?;
     let mut terminal = RunProgress::start();
     let drivers: [&mut dyn Driver; 2] = [&mut *before, &mut *after];
     let (comparison, results) =
@@ -338,8 +366,11 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
 }
 
 impl Choice {
-    fn read(&self) -> anyhow::Result<Experiment> {
-        let mut experiment = read(&self.experiment)?;
+    fn read(&self, on: Option<&Standing>) -> anyhow::Result<Experiment> {
+        let mut experiment = read(&self.experiment, |name, text| match on {
+            Some(standing) => standing.experiment(name, text),
+            None => Experiment::parse(name, text),
+        })?;
         experiment.seed = self.seed.unwrap_or(experiment.seed);
         experiment.repeat = self.repeat.unwrap_or(experiment.repeat);
         experiment.warm_up = self.warm_up.unwrap_or(experiment.warm_up);
@@ -360,13 +391,14 @@ impl Choice {
     }
 
     /// The driver of one side of a comparison.
-    fn side(&self, side: &str) -> anyhow::Result<Box<dyn Driver>> {
+    fn side(&self, side: &str, experiment: &Experiment) -> anyhow::Result<Box<dyn Driver>> {
         let program = match side.contains('/') {
             true => Path::new(side).canonicalize().with_context(|| side.to_owned())?,
             false => self.builds()?.program(side)?,
         };
         match self.driver {
             DriverName::Processes => Ok(Box::new(self.processes(program)?)),
+            DriverName::Ssh => self.ssh(program, experiment),
             DriverName::Simulated => {
                 let folder = self.cache()?.join("runs");
                 Ok(Box::new(SimulatedBy::new(program, &self.experiment, folder)))
@@ -379,12 +411,24 @@ impl Choice {
         processes_driver(self.folder.as_ref(), program)
     }
 
+    /// The same on hosts: those of the command line, or of the experiment.
+    fn ssh(&self, program: PathBuf, experiment: &Experiment) -> anyhow::Result<Box<dyn Driver>> {
+        let hosts = match self.hosts.read()? {
+            Some(hosts) => hosts,
+            None => {
+                let list = format!("the experiment {}", experiment.name);
+                self.hosts.with_config(Hosts::parse(&list, &experiment.hosts.join("\n"))?)
+            }
+        };
+        Ok(Box::new(Ssh::new(self.processes(program)?, hosts)))
+    }
+
     fn builds(&self) -> anyhow::Result<Builds> {
         builds(&self.cache()?)
     }
 
     fn cache(&self) -> anyhow::Result<PathBuf> {
-        cache(self.folder.as_ref())
+        cache(self.folder.as_deref())
     }
 }
 
@@ -393,7 +437,7 @@ pub(super) fn processes_driver(
     folder: Option<&PathBuf>,
     program: PathBuf,
 ) -> anyhow::Result<Processes> {
-    let cache = cache(folder)?;
+    let cache = cache(folder.map(PathBuf::as_path))?;
     let runs = cache.join("runs");
     if folder.is_some() {
         sweep_folder(&runs)?;
@@ -406,8 +450,8 @@ fn builds(cache: &Path) -> anyhow::Result<Builds> {
 }
 
 /// The folder of runs and of built programs.
-fn cache(folder: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
-    let folder = folder.cloned().or_else(cache_folder);
+pub fn cache(folder: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let folder = folder.map(Path::to_owned).or_else(cache_folder);
     folder.context("cannot find your cache folder; choose a folder with --folder")
 }
 
@@ -416,7 +460,7 @@ pub fn sweep() -> anyhow::Result<()> {
     cache_folder().map_or(Ok(()), |folder| sweep_folder(&folder.join("runs")))
 }
 
-fn sweep_folder(runs: &Path) -> anyhow::Result<()> {
+pub fn sweep_folder(runs: &Path) -> anyhow::Result<()> {
     let swept = Workspace::sweep(runs).with_context(|| runs.display().to_string())?;
     if swept > 0 {
         eprintln!("watchfire: removed what {swept} killed runs had left");
@@ -432,10 +476,13 @@ fn sides(text: &str) -> anyhow::Result<(&str, &str)> {
     pairs.next().with_context(|| format!("{text:?} does not name two sides; write main..HEAD"))
 }
 
-pub(super) fn read(path: &Path) -> anyhow::Result<Experiment> {
+pub(super) fn read(
+    path: &Path,
+    parse: impl FnOnce(&str, &str) -> Result<Experiment, DefinitionError>,
+) -> anyhow::Result<Experiment> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
-    let mut experiment = Experiment::parse(&name, &text)?;
+    let mut experiment = parse(&name, &text)?;
     // Paths in a file are relative to the file.
     let file = std::path::absolute(path)?;
     experiment.resolve_paths(file.parent().unwrap_or(Path::new("/")));

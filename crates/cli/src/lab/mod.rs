@@ -10,6 +10,8 @@ mod not_built;
 mod run_progress;
 #[cfg(feature = "lab")]
 mod simulation;
+#[cfg(feature = "lab")]
+mod standing;
 
 use std::process::ExitCode;
 
@@ -38,11 +40,29 @@ enum Experiment {
     /// Turn p2plab's definitions into an experiment file.
     #[cfg(feature = "lab")]
     Import(import::Arguments),
+    /// Start the nodes of a cluster that stays.
+    #[cfg(feature = "lab")]
+    Up(standing::UpArguments),
+    /// List the nodes of standing clusters with their programs, memory and CPU time.
+    #[cfg(feature = "lab")]
+    Ps(standing::PsArguments),
+    /// Replace the program of some nodes of a standing cluster, while the others run on.
+    #[cfg(feature = "lab")]
+    Swap(standing::SwapArguments),
+    /// End a standing cluster, and remove all that it stored.
+    #[cfg(feature = "lab")]
+    Down(standing::DownArguments),
     /// Simulate a swarm: how fast a file reaches every peer, compared with the least possible time.
     Swarm(simulation::SwarmArguments),
     /// Simulate a fleet of image mirrors: how often the registry sends an image, and how fast every
     /// host has it.
     Fleet(simulation::FleetArguments),
+}
+
+/// The usual folder of runs.
+#[cfg(feature = "lab")]
+pub fn runs() -> anyhow::Result<std::path::PathBuf> {
+    Ok(experiment::cache(None)?.join("runs"))
 }
 
 /// Run an experiment.
@@ -58,6 +78,14 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Experiment::Compare(arguments) => experiment::compare(&arguments),
         #[cfg(feature = "lab")]
         Experiment::Import(arguments) => import::run(&arguments),
+        #[cfg(feature = "lab")]
+        Experiment::Up(arguments) => standing::up(&arguments),
+        #[cfg(feature = "lab")]
+        Experiment::Ps(arguments) => standing::ps(&arguments),
+        #[cfg(feature = "lab")]
+        Experiment::Swap(arguments) => standing::swap(&arguments),
+        #[cfg(feature = "lab")]
+        Experiment::Down(arguments) => standing::down(&arguments),
         Experiment::Swarm(arguments) => simulation::run_swarm(&arguments),
         Experiment::Fleet(arguments) => simulation::run_fleet(&arguments),
     }

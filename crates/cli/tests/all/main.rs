@@ -5,8 +5,10 @@ mod car;
 mod cid;
 mod errors;
 mod lab;
+mod lab_hosts;
 #[cfg(feature = "mirror")]
 mod lab_images;
+mod lab_standing;
 mod load;
 mod memory;
 #[cfg(feature = "mirror")]

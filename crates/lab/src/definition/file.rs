@@ -46,6 +46,8 @@ struct ExperimentFile {
     #[serde(default)]
     targets: Vec<Spanned<TargetFile>>,
     #[serde(default)]
+    hosts: Vec<String>,
+    #[serde(default)]
     peers: BTreeMap<String, Spanned<PeerFile>>,
     #[serde(default)]
     clusters: BTreeMap<String, Spanned<ClusterFile>>,
@@ -206,8 +208,51 @@ impl Experiment {
     /// ```
     pub fn parse(name: &str, text: &str) -> Result<Experiment, DefinitionError> {
         let source = SourceText { name, text };
-        let file: ExperimentFile = source.parse()?;
-        file.check(&source)
+        let mut file: ExperimentFile = source.parse()?;
+        let (trials, targets) = (file.trials.take(), std::mem::take(&mut file.targets));
+        let mut experiment = file.check(&source)?;
+        for (key, is_empty) in [
+            ("clusters", experiment.clusters.is_empty()),
+            ("scenarios", experiment.scenarios.is_empty()),
+        ] {
+            if is_empty {
+                return Err(source.error_in_file(key, "at least one is needed"));
+            }
+        }
+        experiment.trials = check_trials(trials, &experiment, &source)?;
+        experiment.targets = check_targets(targets, &experiment, &source)?;
+        Ok(experiment)
+    }
+
+    /// Parses a file for its clusters. It has no trials, and needs no scenario.
+    pub fn parse_clusters(name: &str, text: &str) -> Result<Experiment, DefinitionError> {
+        let source = SourceText { name, text };
+        let experiment = source.parse::<ExperimentFile>()?.check(&source)?;
+        if experiment.clusters.is_empty() {
+            return Err(source.error_in_file("clusters", "at least one is needed"));
+        }
+        Ok(experiment)
+    }
+
+    /// Parses a file for its scenarios. Its trials are each of them on a cluster of another file.
+    pub fn parse_scenarios(
+        name: &str,
+        text: &str,
+        cluster: &str,
+        defined: &Experiment,
+    ) -> Result<Experiment, DefinitionError> {
+        let source = SourceText { name, text };
+        let mut experiment = source.parse::<ExperimentFile>()?.check(&source)?;
+        if experiment.scenarios.is_empty() {
+            return Err(source.error_in_file("scenarios", "at least one is needed"));
+        }
+        experiment.peers = defined.peers.clone();
+        experiment.clusters.clear();
+        if let Some((name, cluster)) = defined.clusters.get_key_value(cluster) {
+            experiment.clusters.insert(name.clone(), cluster.clone());
+        }
+        experiment.trials = check_trials(None, &experiment, &source)?;
+        Ok(experiment)
     }
 }
 
@@ -235,14 +280,7 @@ impl ExperimentFile {
         for (name, scenario) in std::mem::take(&mut self.scenarios) {
             scenarios.insert(name, check_scenario(scenario, source)?);
         }
-        for (key, is_empty) in
-            [("clusters", clusters.is_empty()), ("scenarios", scenarios.is_empty())]
-        {
-            if is_empty {
-                return Err(source.error_in_file(key, "at least one is needed"));
-            }
-        }
-        let mut experiment = Experiment {
+        Ok(Experiment {
             name: self.name.unwrap_or_else(|| source.name.to_owned()),
             seed: self.seed,
             repeat: self.repeat,
@@ -252,14 +290,12 @@ impl ExperimentFile {
             stale_after: self.stale_after.unwrap_or(STALE_AFTER),
             fill_memory: self.fill_memory,
             targets: Vec::new(),
+            hosts: self.hosts,
             peers,
             clusters,
             scenarios,
             trials: Vec::new(),
-        };
-        experiment.trials = check_trials(self.trials, &experiment, source)?;
-        experiment.targets = check_targets(self.targets, &experiment, source)?;
-        Ok(experiment)
+        })
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Experiment {
     /// Whether the free memory of the machine is filled before each run of real processes.
     pub fill_memory: bool,
     pub targets: Vec<Target>,
+    /// Lines of a list of hosts, for the driver `ssh`.
+    pub hosts: Vec<String>,
     pub peers: BTreeMap<String, Peer>,
     pub clusters: BTreeMap<String, Cluster>,
     pub scenarios: BTreeMap<String, Scenario>,

@@ -72,6 +72,15 @@ impl NodePlan {
 }
 
 impl Experiment {
+    /// The nodes of a cluster, without a scenario.
+    ///
+    /// # Panics
+    ///
+    /// If no cluster has the name.
+    pub fn nodes(&self, cluster: &str) -> Vec<NodePlan> {
+        nodes(&self.clusters[cluster], &|group: &Group| self.peers[&group.peer].clone())
+    }
+
     /// Expands a trial. The same experiment and repeat give the same plan.
     ///
     /// # Panics

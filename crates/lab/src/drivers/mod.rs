@@ -15,10 +15,11 @@ use watchfire_wire::{PlanError, StartError, Unsupported};
 
 use crate::builds::BuildError;
 use crate::definition::{Link, NodePlan, Object, TrialPlan};
+use crate::hosts::HostError;
 use crate::results::RunResult;
 
 pub use other_program::SimulatedBy;
-pub use processes::{Processes, Workspace};
+pub use processes::{LAB_MARK, Processes, Ssh, Standing, StandingError, StandingNode, Workspace};
 pub use simulated::{Simulated, Traced};
 
 /// Runs trials.
@@ -62,6 +63,9 @@ pub enum DriverError {
     /// This machine cannot make the network of a trial, or this user may not.
     #[error("cannot make the network of {trial:?} ({})", Unsupported::NOT_SIMULATED)]
     Wire { trial: String, source: StartError },
+    /// A host cannot be used.
+    #[error("a host cannot be used")]
+    Host { source: HostError },
     /// A folder of the run cannot be created or removed.
     #[error("cannot use the folder {path}")]
     Folder { path: PathBuf, source: io::Error },

@@ -14,6 +14,8 @@ mod objects;
 mod process;
 mod programs;
 mod run;
+mod ssh;
+mod standing;
 mod wire;
 mod workspace;
 
@@ -26,10 +28,12 @@ use crate::definition::{Build, Implementation, NodePlan, TrialPlan};
 use crate::results::RunResult;
 use crate::results::spans::Receiver;
 
-use network::SITES_MAX;
+use network::{Network, SITES_MAX};
 use programs::Program;
-use run::Records;
-pub use workspace::Workspace;
+use run::{Records, World};
+pub use ssh::Ssh;
+pub use standing::{Standing, StandingError, StandingNode};
+pub use workspace::{MARK as LAB_MARK, Workspace};
 
 const NAME: &str = "processes";
 /// Most nodes of a run on one machine.
@@ -154,6 +158,15 @@ impl Driver for Processes {
         let programs = plan.nodes.iter().map(|node| self.program(plan, node));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
         let records = Records { spans: self.spans.as_ref(), flames: self.flames.as_deref() };
-        run::run(plan, &programs, &self.watchfire, &workspace, records, watch)
+        let network = Network::open(plan)?;
+        let world = World {
+            driver: NAME,
+            programs: &programs,
+            network,
+            watchfire: &self.watchfire,
+            workspace: &workspace,
+            records,
+        };
+        run::run(plan, world, watch)
     }
 }

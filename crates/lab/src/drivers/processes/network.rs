@@ -1,9 +1,10 @@
-//! Where the processes of a node run: on an address of the loopback device, or in a network namespace on the wire.
+//! Where the processes of a node run: on an address of the loopback device, in a network namespace on the
+//! wire, or on another host.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,10 @@ use std::time::Duration;
 use watchfire_wire::Wire;
 
 use super::DriverError;
+use super::objects::Content;
 use super::wire::{self, Counts, USERS};
 use crate::definition::{Link, TrialPlan};
+use crate::hosts::{Connection, HostError};
 use crate::results::WireFigures;
 
 /// Most nodes with an address of their own on the loopback device.
@@ -20,6 +23,8 @@ pub const SITES_MAX: usize = 10_000;
 /// The second numbers of loopback addresses that runs use, a block of addresses for each.
 const BLOCKS: RangeInclusive<u8> = 1..=200;
 const MARK_PORT: u16 = 4000;
+/// The ports of a node on another host.
+pub const PORTS: u16 = 16;
 
 /// The place of one node.
 #[derive(Clone)]
@@ -28,17 +33,80 @@ pub struct Site {
     pub run: String,
     /// The address on which programs listen. Others dial it, unless the node is behind a NAT: then nobody can.
     pub address: Ipv4Addr,
-    /// The folder of the node, which exists.
+    /// The folder of the node on this machine, with its output and its log. It exists.
     pub folder: PathBuf,
     /// Variables for its processes.
     pub environment: Vec<(&'static str, String)>,
     /// Where its program writes a flame graph, if it is asked for one.
     pub flame: Option<PathBuf>,
     /// The network of the run, and the name of the peer in it.
-    peer: Option<(Arc<Wire>, String)>,
+    pub peer: Option<(Arc<Wire>, String)>,
+    /// The host, if it is another one.
+    pub remote: Option<Remote>,
+}
+
+/// A place on another host.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    pub connection: Arc<Connection>,
+    /// The folder of the node on that host.
+    pub folder: String,
+    /// The first of the [`PORTS`] ports of the node: nodes of one host share its address.
+    pub ports_from: u16,
 }
 
 impl Site {
+    /// A place on this machine.
+    pub fn new(run: String, address: Ipv4Addr, folder: PathBuf) -> Site {
+        Site {
+            run,
+            address,
+            folder,
+            environment: Vec::new(),
+            flame: None,
+            peer: None,
+            remote: None,
+        }
+    }
+
+    /// The address on which the node listens.
+    pub fn listen(&self) -> Ipv4Addr {
+        // The address by which others reach a host is not always one of its own.
+        self.remote.as_ref().map_or(self.address, |_| Ipv4Addr::UNSPECIFIED)
+    }
+
+    /// The port that the node has in place of the usual one of its program.
+    pub fn port(&self, usual: u16) -> u16 {
+        self.remote.as_ref().map_or(usual, |remote| remote.ports_from + usual % PORTS)
+    }
+
+    /// A file in the folder of the node, by the path that its programs use.
+    pub fn path(&self, name: &str) -> PathBuf {
+        match &self.remote {
+            Some(remote) => Path::new(&remote.folder).join(name),
+            None => self.folder.join(name),
+        }
+    }
+
+    /// The same folder on this machine, for a program that always runs here.
+    pub fn here(&self) -> Site {
+        Site { remote: None, ..self.clone() }
+    }
+
+    /// The content by the path that the programs of the node use. It is copied to another host once.
+    pub fn content(&self, content: &Content) -> Result<Content, HostError> {
+        let Some(remote) = &self.remote else { return Ok(content.clone()) };
+        Ok(Content { path: remote.connection.copy(&content.path)?.into(), ..content.clone() })
+    }
+
+    /// The command that runs a command here.
+    pub fn command(&self, command: Command) -> Command {
+        match &self.remote {
+            Some(remote) => remote.connection.command(&command, &remote.folder),
+            None => command,
+        }
+    }
+
     /// Starts a command here.
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
         match &self.peer {
@@ -62,14 +130,7 @@ impl Site {
         let name = format!("watchfire-lab-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
-        Site {
-            run: "test".to_owned(),
-            address: Ipv4Addr::LOCALHOST,
-            folder,
-            environment: Vec::new(),
-            flame: None,
-            peer: None,
-        }
+        Site::new("test".to_owned(), Ipv4Addr::LOCALHOST, folder)
     }
 }
 
@@ -78,6 +139,8 @@ pub enum Network {
     Loopback(Addresses),
     /// With the counts at the start of the clock.
     Wire(Arc<Wire>, Counts),
+    /// Places that exist before the run: on other hosts, or in a standing cluster.
+    Given(Vec<Site>),
 }
 
 impl Network {
@@ -94,14 +157,8 @@ impl Network {
     pub fn site(&self, index: usize, name: &str, run: &str, folder: PathBuf) -> Site {
         let run = run.to_owned();
         match self {
-            Network::Loopback(addresses) => Site {
-                run,
-                address: addresses.of(index),
-                folder,
-                environment: Vec::new(),
-                flame: None,
-                peer: None,
-            },
+            Network::Loopback(addresses) => Site::new(run, addresses.of(index), folder),
+            Network::Given(sites) => sites[index].clone(),
             Network::Wire(wire, _) => {
                 let peer = wire.peer(name).expect("each node of the plan is a peer of its network");
                 let own = peer.addresses().own;
@@ -111,7 +168,7 @@ impl Network {
                 });
                 let address = v4.expect("peers without IPv4 are refused before the run");
                 let peer = Some((Arc::clone(wire), name.to_owned()));
-                Site { run, address, folder, environment: Vec::new(), flame: None, peer }
+                Site { peer, ..Site::new(run, address, folder) }
             }
         }
     }
@@ -120,6 +177,7 @@ impl Network {
     pub fn users_site(&self, server: &Site) -> Site {
         match self {
             Network::Loopback(_) => server.clone(),
+            Network::Given(_) => server.here(),
             Network::Wire(..) => self.site(0, USERS, &server.run, server.folder.clone()),
         }
     }
@@ -152,7 +210,7 @@ impl Network {
 pub struct Addresses {
     block: u8,
     /// A port that only one run can have: it says that the block is taken.
-    _taken: TcpListener,
+    taken: TcpListener,
 }
 
 impl Addresses {
@@ -161,12 +219,31 @@ impl Addresses {
         let mut last = None;
         for block in BLOCKS {
             match TcpListener::bind((Ipv4Addr::new(127, block, 255, 254), MARK_PORT)) {
-                Ok(taken) => return Ok(Addresses { block, _taken: taken }),
+                Ok(taken) => return Ok(Addresses { block, taken }),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = Some(error),
                 Err(error) => return Err(error),
             }
         }
         Err(last.unwrap_or_else(|| io::ErrorKind::AddrInUse.into()))
+    }
+
+    /// Takes a block again that a standing cluster has. `None` if one of its nodes still holds it.
+    pub fn take_again(block: u8) -> io::Result<Option<Addresses>> {
+        match TcpListener::bind((Ipv4Addr::new(127, block, 255, 254), MARK_PORT)) {
+            Ok(taken) => Ok(Some(Addresses { block, taken })),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub fn block(&self) -> u8 {
+        self.block
+    }
+
+    /// Processes that are started from now on inherit the port. So the block is taken as long as one of
+    /// them runs, also when this process has ended.
+    pub fn hand_on(&self) -> io::Result<()> {
+        Ok(rustix::io::fcntl_setfd(&self.taken, rustix::io::FdFlags::empty())?)
     }
 
     /// The address of a node.

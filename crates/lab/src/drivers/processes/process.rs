@@ -4,12 +4,14 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::network::Site;
 use super::workspace::MARK;
+use crate::hosts::{Connection, HostError};
 
 /// The interval in which a process is asked whether it has ended.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -17,6 +19,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LOG_BYTES: usize = 600;
 /// The CPU time of a tick in `/proc/PID/stat`, which Linux fixes for programs.
 const TICK: Duration = Duration::from_millis(10);
+/// The exit code with which `ssh` says that it failed itself.
+const SSH_FAILED: i32 = 255;
+/// The begin of the first line in the log of a process on another host; its number follows.
+const REMOTE_NUMBER: &str = "process ";
+/// The name of the peak resident memory in `/proc/PID/status`.
+const PEAK: &str = "VmHWM:";
 /// Most bytes of output that are read. A node that writes more has lost its mind.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
@@ -33,6 +41,8 @@ pub enum NodeError {
     NotEnded { program: String, seconds: u64, log: String },
     #[error("the answer of {program} is unexpected: {problem}")]
     Unexpected { program: String, problem: String },
+    #[error(transparent)]
+    Host(#[from] HostError),
     #[error("cannot read {path}")]
     File { path: PathBuf, source: io::Error },
 }
@@ -44,9 +54,11 @@ impl NodeError {
     }
 }
 
-/// A process that is killed when this is dropped.
+/// A process that is killed when this is dropped, unless it was left.
 pub struct Process {
     program: String,
+    /// The host on which it runs, if it is another one. Then the child is its `ssh`.
+    host: Option<Arc<Connection>>,
     child: Child,
     output: File,
     /// Output that was read and is not a whole line yet.
@@ -54,19 +66,31 @@ pub struct Process {
     read_bytes: usize,
     log: PathBuf,
     ended: Option<ExitStatus>,
+    is_left: bool,
     peak_memory: u64,
     cpu: Duration,
 }
 
 impl Process {
     /// Starts a command at a node. Its output and its log are in the folder of the node.
-    pub fn start(site: &Site, mut command: Command, name: &str) -> Result<Process, NodeError> {
+    pub fn start(site: &Site, command: Command, name: &str) -> Result<Process, NodeError> {
+        Process::start_with_input(site, command, name, Stdio::null())
+    }
+
+    /// Like [`Process::start`], with a standard input.
+    pub fn start_with_input(
+        site: &Site,
+        command: Command,
+        name: &str,
+        input: Stdio,
+    ) -> Result<Process, NodeError> {
         let program = command.get_program().to_string_lossy().into_owned();
         let program = program.rsplit('/').next().unwrap_or_default().to_owned();
         let (out, log) =
             (site.folder.join(format!("{name}.out")), site.folder.join(format!("{name}.log")));
         let create = |path: &Path| File::create(path).map_err(NodeError::file(path));
-        command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&log)?);
+        let mut command = site.command(command);
+        command.stdin(input).stdout(create(&out)?).stderr(create(&log)?);
         command.env(MARK, &site.run).current_dir(&site.folder);
         command.envs(site.environment.iter().map(|(name, value)| (name, value)));
         let child = site
@@ -75,15 +99,23 @@ impl Process {
         let output = File::open(&out).map_err(NodeError::file(&out))?;
         Ok(Process {
             program,
+            host: site.remote.as_ref().map(|remote| Arc::clone(&remote.connection)),
             child,
             output,
             rest: Vec::new(),
             read_bytes: 0,
             log,
             ended: None,
+            is_left: false,
             peak_memory: 0,
             cpu: Duration::ZERO,
         })
+    }
+
+    /// Leaves it running when this is dropped. Returns its number.
+    pub fn leave(mut self) -> u32 {
+        self.is_left = true;
+        self.child.id()
     }
 
     pub fn program(&self) -> &str {
@@ -97,17 +129,16 @@ impl Process {
         { read }.read_to_end(&mut new).map_err(NodeError::file(&self.log))?;
         self.read_bytes += new.len();
         self.rest.extend(new);
-        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else {
-            return Ok(Vec::new());
-        };
-        let whole: Vec<u8> = self.rest.drain(..=end).collect();
-        Ok(String::from_utf8_lossy(&whole).lines().map(str::to_owned).collect())
+        Ok(take_lines(&mut self.rest))
     }
 
     /// Whether it has ended. Its memory and CPU time are read as long as it runs.
     pub fn has_ended(&mut self) -> Result<Option<ExitStatus>, NodeError> {
         if self.ended.is_none() {
-            self.measure();
+            // Of another host this would cost a round trip each time.
+            if self.host.is_none() {
+                self.measure();
+            }
             let ended = self.child.try_wait();
             self.ended = ended
                 .map_err(|source| NodeError::Spawn { program: self.program.clone(), source })?;
@@ -124,6 +155,12 @@ impl Process {
     }
 
     pub fn ended_with(&self, status: ExitStatus) -> NodeError {
+        // ssh itself ends with 255, and the host has none that says more.
+        if let Some(host) = self.host.as_ref().filter(|_| status.code() == Some(SSH_FAILED)) {
+            let (host, program) = (host.name().to_owned(), &self.program);
+            let problem = format!("the connection broke while {program} ran{}", self.log_end());
+            return NodeError::Host(HostError::Failed { host, problem });
+        }
         NodeError::Ended { program: self.program.clone(), status, log: self.log_end() }
     }
 
@@ -151,7 +188,11 @@ impl Process {
     }
 
     pub fn signal(&mut self, signal: Signal) {
-        if self.ended.is_none()
+        if let (None, Some(host)) = (self.ended, &self.host) {
+            if let Some(number) = self.remote_number() {
+                let _ = host.run(&format!("kill -{} {number}", signal.as_raw()));
+            }
+        } else if self.ended.is_none()
             && let Some(pid) = Pid::from_raw(self.child.id().cast_signed())
         {
             // The process is not waited for yet, so the number is still its own.
@@ -187,6 +228,7 @@ impl Process {
     /// Ends it without a chance to say anything.
     pub fn kill(&mut self) {
         self.measure();
+        self.kill_remote();
         let _ = self.child.kill();
         let _ = self.child.wait().map(|status| self.ended = Some(status));
     }
@@ -200,42 +242,85 @@ impl Process {
         self.peak_memory
     }
 
+    /// The number of the process on its host: the first line of its log.
+    fn remote_number(&self) -> Option<u32> {
+        let log = fs::read(&self.log).ok()?;
+        let line = log.split(|byte| *byte == b'\n').next()?;
+        std::str::from_utf8(line).ok()?.strip_prefix(REMOTE_NUMBER)?.parse().ok()
+    }
+
+    fn kill_remote(&self) {
+        if let (Some(host), Some(number)) = (&self.host, self.remote_number()) {
+            let _ = host.run(&format!("kill -KILL {number}"));
+        }
+    }
+
+    fn measure_remote(&mut self, host: &Connection) {
+        let Some(number) = self.remote_number() else { return };
+        let read = host.run(&format!("cat /proc/{number}/stat /proc/{number}/status"));
+        let text = read.unwrap_or_default();
+        let (stat, status) = text.split_once('\n').unwrap_or_default();
+        self.peak_memory = self.peak_memory.max(memory(status, PEAK).unwrap_or(0));
+        self.cpu = self.cpu.max(cpu(stat).unwrap_or_default());
+    }
+
     pub fn measure(&mut self) {
+        if self.ended.is_some() {
+            return;
+        }
+        if let Some(host) = self.host.clone() {
+            return self.measure_remote(&host);
+        }
         let folder = PathBuf::from(format!("/proc/{}", self.child.id()));
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
         // Both are unreadable, or 0, once the process ends.
-        self.peak_memory = self.peak_memory.max(peak_memory(&read("status")).unwrap_or(0));
+        self.peak_memory = self.peak_memory.max(memory(&read("status"), PEAK).unwrap_or(0));
         self.cpu = self.cpu.max(cpu(&read("stat")).unwrap_or_default());
     }
 
     /// The last lines of its log, to append to an error.
     fn log_end(&self) -> String {
-        let log = fs::read(&self.log).unwrap_or_default();
-        let end = &log[log.len().saturating_sub(LOG_BYTES)..];
-        let text = String::from_utf8_lossy(end);
-        match text.trim() {
-            "" => String::new(),
-            text => format!(": {text}"),
-        }
+        end_of_log(&self.log)
+    }
+}
+
+/// The last lines of a log, to append to an error.
+pub fn end_of_log(path: &Path) -> String {
+    let log = fs::read(path).unwrap_or_default();
+    let end = &log[log.len().saturating_sub(LOG_BYTES)..];
+    let text = String::from_utf8_lossy(end);
+    let lines = text.lines().filter(|line| !line.starts_with(REMOTE_NUMBER));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    match text.trim() {
+        "" => String::new(),
+        text => format!(": {text}"),
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.ended.is_none() {
+        if self.ended.is_none() && !self.is_left {
+            self.kill_remote();
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
 }
 
-/// The peak resident memory in `/proc/PID/status`.
-fn peak_memory(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+/// Takes the whole lines out of bytes that were read.
+pub fn take_lines(bytes: &mut Vec<u8>) -> Vec<String> {
+    let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
+    let whole: Vec<u8> = bytes.drain(..=end).collect();
+    String::from_utf8_lossy(&whole).lines().map(str::to_owned).collect()
+}
+
+/// A size in `/proc/PID/status`, such as that after `VmHWM:`.
+pub fn memory(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-fn cpu(stat: &str) -> Option<Duration> {
+pub fn cpu(stat: &str) -> Option<Duration> {
     cpu_ticks(stat).map(|ticks| TICK * u32::try_from(ticks).unwrap_or(u32::MAX))
 }
 
@@ -257,8 +342,8 @@ mod tests {
         let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 150 50 7 3 20 0";
         assert_eq!(cpu(stat), Some(Duration::from_millis(2100)));
         assert_eq!(cpu("12 (a) S 1"), None);
-        assert_eq!(peak_memory("Name:\ta\nVmHWM:\t  2048 kB\n"), Some(2 << 20));
-        assert_eq!(peak_memory(""), None);
+        assert_eq!(memory("Name:\ta\nVmHWM:\t  2048 kB\n", PEAK), Some(2 << 20));
+        assert_eq!(memory("", PEAK), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::noise::Noise;
 use super::objects::{Content, content};
 use super::programs::{Node, Program, Status, Ticket, Totals, Usage};
 use super::workspace::Workspace;
-use super::{DriverError, NAME, NodeProgress, NodeState, Progress};
+use super::{DriverError, NodeProgress, NodeState, Progress};
 use crate::definition::{NatKind, NodePlan, TrialPlan};
 use crate::memory_filler::{MemoryFiller, MemoryRelease};
 use crate::results::spans::{Receiver, RunTrace, trace_id, traceparent};
@@ -55,12 +55,23 @@ pub struct Records<'a> {
     pub flames: Option<&'a Path>,
 }
 
+/// Where a run happens.
+pub struct World<'a> {
+    /// The name of the driver.
+    pub driver: &'static str,
+    /// The program of each node, in the order of the plan.
+    pub programs: &'a [Box<dyn Program>],
+    pub network: Network,
+    /// The program that makes the users of a load.
+    pub watchfire: &'a Path,
+    /// The folder of the objects.
+    pub workspace: &'a Workspace,
+    pub records: Records<'a>,
+}
+
 pub fn run(
     plan: &TrialPlan,
-    programs: &[Box<dyn Program>],
-    watchfire: &Path,
-    workspace: &Workspace,
-    records: Records<'_>,
+    World { driver, programs, mut network, watchfire, workspace, records }: World<'_>,
     watch: &mut dyn FnMut(Progress<'_>),
 ) -> Result<RunResult, DriverError> {
     let awaited = plan.nodes.iter().filter(|node| node.is_awaited()).count();
@@ -76,7 +87,6 @@ pub fn run(
     let contents = plan.objects.iter().map(|object| content(object, plan.seed, &objects));
     let contents = contents.collect::<Result<Vec<_>, _>>()?;
     phase("starts nodes with content");
-    let mut network = Network::open(plan)?;
     let mut nodes = sites(plan, workspace, &network, records)?;
     let tickets = start_seeders(&mut nodes, programs, &contents);
     phase("prepares nodes that fetch");
@@ -98,6 +108,7 @@ pub fn run(
         }
         result.wire = Some(figures);
     }
+    result.driver = driver.to_owned();
     let (exported, cut) = records.spans.map(Receiver::take).unwrap_or_default();
     let clock_started_at = Some(clock.started_at_unix);
     result.trace = RunTrace { id: trace_id(&workspace.id), clock_started_at, exported, cut };
@@ -142,8 +153,10 @@ fn sites<'a>(
 ) -> Result<Vec<Live<'a>>, DriverError> {
     let live = |(index, node): (usize, &'a NodePlan)| {
         let folder = workspace.folder.join(&node.name);
-        fs::create_dir(&folder)
-            .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
+        if !matches!(network, Network::Given(_)) {
+            fs::create_dir(&folder)
+                .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
+        }
         let mut site = network.site(index, &node.name, &workspace.id, folder);
         // Programs in a network namespace cannot reach the lab's receiver of spans.
         if matches!(network, Network::Loopback(_)) {
@@ -206,7 +219,14 @@ fn start_seeders(
     {
         let began = Instant::now();
         let seeds: Vec<usize> = live.plan.seeds.iter().copied().collect();
-        let own: Vec<Content> = seeds.iter().map(|object| contents[*object].clone()).collect();
+        let own = seeds.iter().map(|object| live.site.content(&contents[*object]));
+        let own: Vec<Content> = match own.collect() {
+            Ok(own) => own,
+            Err(error) => {
+                live.fail(&error);
+                continue;
+            }
+        };
         let started = if live.plan.fetches.is_empty() {
             program.seed(&live.site, &own).map(|node| {
                 live.stored = node.tickets().to_vec();
@@ -573,7 +593,7 @@ fn finish(
     let object_bytes = fetched.iter().map(|object| contents[*object].bytes).sum();
     RunResult {
         trial: plan.name.clone(),
-        driver: NAME.to_owned(),
+        driver: String::new(),
         seed: plan.seed,
         object_bytes,
         bound_seconds: bound_seconds(plan, object_bytes),

@@ -10,7 +10,8 @@
 //! these, and removes the folder. Processes are ended through descriptors (pidfd) that are opened before the
 //! environment is read, so a number that another process got meanwhile is never hit.
 //!
-//! A folder without the lock file is younger than its run's lock: it is left alone for a minute.
+//! A folder without the lock file is younger than its run's lock: it is left alone for a minute. A folder with
+//! the file [`STANDING`] is that of a standing cluster: only `lab down` ends it.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -24,6 +25,8 @@ use super::super::DriverError;
 
 /// The variable with the id of a run. Its name does not begin with WATCHFIRE_: the server reads those as settings.
 pub const MARK: &str = "LAB_RUN_OF_WATCHFIRE";
+/// The file that marks the folder of a standing cluster, and describes it.
+pub const STANDING: &str = "cluster.json";
 const LOCK: &str = "lock";
 /// How old a folder without a lock file must be.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -32,6 +35,8 @@ const YOUNG: Duration = Duration::from_secs(60);
 pub struct Workspace {
     pub id: String,
     pub folder: PathBuf,
+    /// Whether processes and folder stay when this is dropped.
+    is_kept: bool,
     _lock: File,
 }
 
@@ -39,6 +44,8 @@ impl Workspace {
     /// Creates a folder in `runs`, which is created if it is missing.
     pub fn create(runs: &Path) -> Result<Workspace, DriverError> {
         let error = |source| DriverError::Folder { path: runs.to_owned(), source };
+        // Nodes have folders of their own as working directories.
+        let runs = &std::path::absolute(runs).map_err(error)?;
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(runs).map_err(error)?;
         let metadata = fs::metadata(runs).map_err(error)?;
@@ -51,7 +58,25 @@ impl Workspace {
         fs::create_dir(&folder).map_err(error)?;
         let lock = File::create(folder.join(LOCK)).map_err(error)?;
         lock.lock().map_err(error)?;
-        Ok(Workspace { id, folder, _lock: lock })
+        Ok(Workspace { id, folder, is_kept: false, _lock: lock })
+    }
+
+    /// Opens the folder of a standing cluster for this command alone. `None` if another command uses it.
+    pub fn open(folder: &Path) -> io::Result<Option<Workspace>> {
+        let lock = File::open(folder.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let folder = std::path::absolute(folder)?;
+        let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Some(Workspace { id, folder, is_kept: true, _lock: lock }))
+    }
+
+    /// Whether processes and folder stay when this is dropped.
+    pub fn set_kept(&mut self, is_kept: bool) {
+        self.is_kept = is_kept;
     }
 
     /// Ends the processes and removes the folders of runs that ended without doing so. Returns the number of runs.
@@ -76,6 +101,9 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
         // A process that outlived its node is ended before its folder is removed.
         let _ = end_processes(&self.id);
         let _ = fs::remove_dir_all(&self.folder);
@@ -83,6 +111,9 @@ impl Drop for Workspace {
 }
 
 fn is_abandoned(folder: &Path) -> io::Result<bool> {
+    if folder.join(STANDING).exists() {
+        return Ok(false);
+    }
     match File::open(folder.join(LOCK)) {
         Ok(lock) => match lock.try_lock() {
             Ok(()) => Ok(true),

@@ -188,7 +188,7 @@ pub fn events(process: &mut Process) -> Result<Vec<Value>, NodeError> {
 }
 
 /// The totals in the last event of a process.
-fn totals(event: &Value) -> Totals {
+pub fn totals(event: &Value) -> Totals {
     let exchange = &event["exchange"];
     let number = |value: &Value| value.as_u64();
     let with = exchange["with"].as_array().into_iter().flatten().filter_map(|one| {

@@ -1,12 +1,12 @@
 //! The programs that nodes run, each behind the same contract.
 
-mod events;
+pub mod events;
 mod http;
 mod images;
 mod kubo;
 mod other;
-mod server;
-mod watchfire;
+pub mod server;
+pub mod watchfire;
 
 use std::path::Path;
 use std::time::Duration;

@@ -31,7 +31,7 @@ fn shell(line: &str, site: &Site) -> Command {
     let is_script = line.trim().contains('\n');
     let mut command = Command::new("sh");
     command.arg("-c").arg(if is_script { line.to_owned() } else { format!("exec {line}") });
-    command.env("LAB_ADDRESS", site.address.to_string()).env("LAB_FOLDER", &site.folder);
+    command.env("LAB_ADDRESS", site.address.to_string()).env("LAB_FOLDER", site.path(""));
     command
 }
 

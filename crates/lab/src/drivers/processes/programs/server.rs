@@ -1,6 +1,7 @@
 //! `watchfire serve`, for the users of a load.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -25,6 +26,33 @@ impl Server {
     pub fn new(program: PathBuf, settings: &BTreeMap<String, String>) -> Self {
         Server { program, settings: settings.clone() }
     }
+
+    pub fn command(&self, site: &Site) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("serve").args(["--listen", &format!("{}:{}", site.listen(), site.port(PORT))]);
+        // The operator's listener is never open to other hosts.
+        let own = if site.remote.is_some() { Ipv4Addr::LOCALHOST } else { site.address };
+        let own = format!("admin.listen={own}:{}", site.port(OPERATOR_PORT));
+        command.args(["--set", &own]);
+        if !site.environment.is_empty() {
+            command.args(["--set", "traces.sample=1"]);
+        }
+        for (key, value) in &self.settings {
+            command.args(["--set", &format!("{key}={value}")]);
+        }
+        command
+    }
+
+    pub fn wait_until_ready(&self, process: &mut Process) -> Result<(), NodeError> {
+        process.wait_until(START_TIMEOUT, |process| {
+            let is_ready = |line: &String| line.starts_with("Watchfire is running at");
+            Ok(process.lines()?.iter().any(is_ready).then_some(()))
+        })
+    }
+
+    pub fn url(site: &Site) -> String {
+        format!("ws://{}:{}", site.address, site.port(PORT))
+    }
 }
 
 impl Program for Server {
@@ -41,22 +69,9 @@ impl Program for Server {
     }
 
     fn serve(&self, site: &Site) -> Result<Box<dyn Node>, NodeError> {
-        let mut command = Command::new(&self.program);
-        command.arg("serve").args(["--listen", &format!("{}:{PORT}", site.address)]);
-        command.args(["--set", &format!("admin.listen={}:{OPERATOR_PORT}", site.address)]);
-        if !site.environment.is_empty() {
-            command.args(["--set", "traces.sample=1"]);
-        }
-        for (key, value) in &self.settings {
-            command.args(["--set", &format!("{key}={value}")]);
-        }
-        let mut process = Process::start(site, command, "serve")?;
-        process.wait_until(START_TIMEOUT, |process| {
-            let is_ready = |line: &String| line.starts_with("Watchfire is running at");
-            Ok(process.lines()?.iter().any(is_ready).then_some(()))
-        })?;
-        let url = format!("ws://{}:{PORT}", site.address);
-        Ok(Box::new(Serving { url, process }))
+        let mut process = Process::start(site, self.command(site), "serve")?;
+        self.wait_until_ready(&mut process)?;
+        Ok(Box::new(Serving { url: Server::url(site), process }))
     }
 }
 

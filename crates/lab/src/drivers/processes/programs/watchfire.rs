@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -28,18 +29,35 @@ pub struct Watchfire {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transport {
+pub enum Transport {
     Tcp,
     Quic,
 }
 
 impl Transport {
-    /// The address on which a node listens.
-    fn address(self, site: &Site) -> String {
-        let at = site.address;
+    pub fn of(settings: &BTreeMap<String, String>) -> Result<Transport, String> {
+        match settings.get("transport").map(String::as_str) {
+            None | Some("tcp") => Ok(Transport::Tcp),
+            Some("quic") => Ok(Transport::Quic),
+            Some(other) => Err(format!("unknown transport {other:?}; known: tcp, quic")),
+        }
+    }
+
+    /// The address by which others reach a node.
+    pub fn address(self, site: &Site) -> String {
+        self.at(site.address, site)
+    }
+
+    /// The address on which it listens.
+    fn listen(self, site: &Site) -> String {
+        self.at(site.listen(), site)
+    }
+
+    fn at(self, at: Ipv4Addr, site: &Site) -> String {
+        let port = site.port(PORT);
         match self {
-            Transport::Tcp => format!("/ip4/{at}/tcp/{PORT}"),
-            Transport::Quic => format!("/ip4/{at}/udp/{PORT}/quic-v1"),
+            Transport::Tcp => format!("/ip4/{at}/tcp/{port}"),
+            Transport::Quic => format!("/ip4/{at}/udp/{port}/quic-v1"),
         }
     }
 }
@@ -52,18 +70,14 @@ impl Watchfire {
             Some("get") => true,
             Some(other) => return Err(format!("unknown command {other:?}; known: hold, get")),
         };
-        let transport = match settings.get("transport").map(String::as_str) {
-            None | Some("tcp") => Transport::Tcp,
-            Some("quic") => Transport::Quic,
-            Some(other) => return Err(format!("unknown transport {other:?}; known: tcp, quic")),
-        };
+        let transport = Transport::of(settings)?;
         let profile = settings.get("profile").cloned();
         Ok(Watchfire { program, ends_when_done, profile, transport })
     }
 
     fn command(&self, site: &Site, name: &str) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg(name).args(["--json", "--listen", &self.transport.address(site)]);
+        command.arg(name).args(["--json", "--listen", &self.transport.listen(site)]);
         if let Some(flame) = &site.flame {
             command.arg("--cpu-profile").arg(flame);
         }
@@ -97,7 +111,7 @@ impl Program for Watchfire {
     fn store(&self, site: &Site, contents: &[Content]) -> Result<Vec<Ticket>, NodeError> {
         let mut tickets = Vec::new();
         for (object, content) in contents.iter().enumerate() {
-            let archive = site.folder.join("content.car");
+            let archive = site.path("content.car");
             let mut export = Command::new(&self.program);
             export
                 .args(["car", "export", "--json"])
@@ -110,9 +124,11 @@ impl Program for Watchfire {
             self.run_to_end(site, export, "export")?;
             let mut import = Command::new(&self.program);
             import.args(["car", "import", "--json"]).arg(&archive);
-            import.arg("--store").arg(site.folder.join(STORE));
+            import.arg("--store").arg(site.path(STORE));
             let event = self.run_to_end(site, import, "import")?;
-            fs::remove_file(&archive).map_err(NodeError::file(&archive))?;
+            if site.remote.is_none() {
+                fs::remove_file(&archive).map_err(NodeError::file(&archive))?;
+            }
             let name = event.first().and_then(|event| event["cid"].as_str()).unwrap_or_default();
             tickets.push(Ticket { object, name: name.to_owned(), bytes: content.bytes });
         }
@@ -129,8 +145,8 @@ impl Program for Watchfire {
         // `hold` takes one link after another: what is stored is held immediately.
         command.args(stored.iter().chain(tickets).map(|ticket| &ticket.name));
         match self.ends_when_done {
-            true => command.arg("--output").arg(site.folder.join("copy")),
-            false => command.arg("--store").arg(site.folder.join(STORE)),
+            true => command.arg("--output").arg(site.path("copy")),
+            false => command.arg("--store").arg(site.path(STORE)),
         };
         let address = Some(self.transport.address(site));
         let dial = |command: &mut Command, peers: &[String]| {
