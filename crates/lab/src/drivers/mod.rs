@@ -3,6 +3,7 @@
 mod other_program;
 mod processes;
 mod simulated;
+mod traced;
 
 use std::fs;
 use std::io;
@@ -20,7 +21,8 @@ use crate::results::RunResult;
 
 pub use other_program::SimulatedBy;
 pub use processes::{LAB_MARK, Processes, Ssh, Standing, StandingError, StandingNode, Workspace};
-pub use simulated::{Simulated, Traced};
+pub use simulated::Simulated;
+pub use traced::Traced;
 
 /// Runs trials.
 pub trait Driver {

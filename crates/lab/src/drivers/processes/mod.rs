@@ -13,6 +13,7 @@ mod noise;
 mod objects;
 mod process;
 mod programs;
+mod records;
 mod run;
 mod ssh;
 mod standing;
@@ -30,7 +31,8 @@ use crate::results::spans::Receiver;
 
 use network::{Network, SITES_MAX};
 use programs::Program;
-use run::{Records, World};
+use records::Records;
+use run::World;
 pub use ssh::Ssh;
 pub use standing::{Standing, StandingError, StandingNode};
 pub use workspace::{MARK as LAB_MARK, Workspace};

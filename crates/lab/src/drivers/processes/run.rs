@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use watchfire_types::Rng;
@@ -13,11 +13,12 @@ use super::network::{Network, Site};
 use super::noise::Noise;
 use super::objects::{Content, content};
 use super::programs::{Node, Program, Status, Ticket, Totals, Usage};
+use super::records::Records;
 use super::workspace::Workspace;
 use super::{DriverError, NodeProgress, NodeState, Progress};
 use crate::definition::{NatKind, NodePlan, TrialPlan};
 use crate::memory_filler::{MemoryFiller, MemoryRelease};
-use crate::results::spans::{Receiver, RunTrace, trace_id, traceparent};
+use crate::results::spans::{Receiver, RunTrace, trace_id};
 use crate::results::{NodeResult, RunResult, Transfer};
 
 /// The interval in which the nodes are looked at.
@@ -44,15 +45,6 @@ struct Live<'a> {
     /// When it was prepared, from and to.
     prepared: Option<(Instant, Instant)>,
     result: NodeResult,
-}
-
-/// What a run records beside its figures.
-#[derive(Clone, Copy, Default)]
-pub struct Records<'a> {
-    /// Receives the spans that programs export.
-    pub spans: Option<&'a Receiver>,
-    /// The folder of flame graphs.
-    pub flames: Option<&'a Path>,
 }
 
 /// Where a run happens.
@@ -186,25 +178,6 @@ fn sites<'a>(
         })
     };
     plan.nodes.iter().enumerate().map(live).collect()
-}
-
-impl Records<'_> {
-    /// The variables with which a program exports its spans to the lab.
-    fn environment(&self, run: &str, index: usize, node: &NodePlan) -> Vec<(&'static str, String)> {
-        let Some(receiver) = self.spans else { return Vec::new() };
-        vec![
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint(index)),
-            ("OTEL_SERVICE_NAME", node.name.clone()),
-            ("TRACEPARENT", traceparent(trace_id(run), index, !node.fetches.is_empty())),
-        ]
-    }
-
-    /// The file for the flame graph of a node.
-    fn flame(&self, plan: &TrialPlan, node: &NodePlan) -> Option<PathBuf> {
-        let allowed = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-        let name = format!("{}-{}-{}.svg", plan.name, plan.seed, node.name);
-        Some(self.flames?.join(name.chars().map(allowed).collect::<String>()))
-    }
 }
 
 /// Starts the nodes with content. Returns how each object is requested, by its index.
@@ -409,7 +382,10 @@ impl Live<'_> {
         } else {
             NodeState::Waits
         };
-        let part = result.progress.last().map_or(0.0, |(_, share)| *share);
+        let part = match state {
+            NodeState::Shares => 1.0,
+            _ => result.progress.last().map_or(0.0, |(_, share)| *share),
+        };
         NodeProgress { name: &result.name, state, part, failure: result.failure.as_deref() }
     }
 
