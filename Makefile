@@ -17,7 +17,7 @@ WORKSPACE := --workspace $(RELEASE_FEATURES)
 LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
-  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench scale bench-cluster bench-recovery bench-swarm bench-images bench-browser \
+  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-cluster bench-recovery bench-swarm bench-images bench-browser \
   bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools image-tools cluster-tools
 
 help: ## Show this list
@@ -281,6 +281,11 @@ sim-pictures: ## Simulate the scenarios of docs/simulation in full; writes docs/
 	for name in equal-32 slow-seeder fast-seeder third-leaves tenth-lies netflix-32 one-desk-32 slow-links home-links equal-1000; do \
 	  ./target/release/watchfire lab swarm examples/swarm/$$name.toml --picture docs/simulation/$$name.svg || exit; done
 	./target/release/watchfire lab fleet examples/fleet/image-32.toml --picture docs/simulation/image-32.svg
+
+bench-calibration: web ## Run experiments in the simulator and on processes; writes docs/simulation/calibration.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire lab calibrate experiments/calibration/*.toml --output docs/simulation/calibration.md $(ARGS)
 
 bench: web ## Measure against the targets, side by side; writes docs/bench/
 	$(CARGO) build --release --workspace

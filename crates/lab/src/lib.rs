@@ -73,7 +73,8 @@ pub use memory_filler::MemoryFiller;
 pub use page::{Age, AgeError, Page, PageHead, targets_table};
 pub use results::spans::{Receiver, RunTrace, Span, jaeger, perfetto, spans};
 pub use results::{
-    Comparison, Figure, FigureVerdict, NodeResult, RunResult, Transfer, Verdict, WireFigures,
-    compare, comparison_html, comparison_table, csv, html, results_table,
+    Calibration, Comparison, Figure, FigureVerdict, NodeResult, RunResult, Transfer, Verdict,
+    WireFigures, calibration_page, compare, comparison_html, comparison_table, csv, html,
+    results_table,
 };
 pub use runner::{FailedTrial, Results, Turn, compare_all, run_all};

@@ -1,6 +1,8 @@
 //! `watchfire lab`: experiments.
 
 #[cfg(feature = "lab")]
+mod calibrate;
+#[cfg(feature = "lab")]
 mod experiment;
 #[cfg(feature = "lab")]
 mod import;
@@ -37,6 +39,9 @@ enum Experiment {
     /// a figure is worse.
     #[cfg(feature = "lab")]
     Compare(experiment::CompareArguments),
+    /// Run experiments in the simulator and on processes, and write the error of each figure.
+    #[cfg(feature = "lab")]
+    Calibrate(calibrate::Arguments),
     /// Turn p2plab's definitions into an experiment file.
     #[cfg(feature = "lab")]
     Import(import::Arguments),
@@ -76,6 +81,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Experiment::Run(arguments) => experiment::run(&arguments),
         #[cfg(feature = "lab")]
         Experiment::Compare(arguments) => experiment::compare(&arguments),
+        #[cfg(feature = "lab")]
+        Experiment::Calibrate(arguments) => calibrate::run(&arguments),
         #[cfg(feature = "lab")]
         Experiment::Import(arguments) => import::run(&arguments),
         #[cfg(feature = "lab")]

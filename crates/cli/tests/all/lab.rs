@@ -285,6 +285,22 @@ groups = [
 }
 
 #[test]
+fn the_simulator_is_compared_with_processes() {
+    let folder = Folder::new("calibrate");
+    let notes = TEXT.replace("repeat = 2", "repeat = 1\nnotes = [\"Loopback has no rate.\"]");
+    fs::write(folder.0.join("one.toml"), notes).unwrap();
+    let output = folder.output(&["calibrate", "one.toml", "--output", "page.md"]);
+    assert!(output.status.success(), "{output:?}");
+    let page = fs::read_to_string(folder.0.join("page.md")).unwrap();
+    assert!(
+        page.contains("## a small experiment") && page.contains("Loopback has no rate."),
+        "{page}"
+    );
+    let row = page.lines().find(|line| line.starts_with("| copies from seeders |")).unwrap();
+    assert!(row.trim_end_matches('*').contains(" %"), "both drivers have the figure: {row}");
+}
+
+#[test]
 fn a_node_that_fails_is_in_the_results_and_the_others_go_on() {
     let folder = Folder::new("fails");
     let program = folder.0.join("ends-at-once");

@@ -1,5 +1,6 @@
 //! What a run measured, the figures of it, and the verdict about two sides.
 
+mod calibration;
 mod csv;
 mod figure;
 mod html;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use self::spans::RunTrace;
 
+pub use calibration::{Calibration, calibration_page};
 pub use csv::csv;
 pub use figure::Figure;
 pub use html::{comparison_html, html};
