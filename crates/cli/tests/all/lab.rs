@@ -255,6 +255,8 @@ groups = [
         "1",
         "--json",
         "out.json",
+        "--spans",
+        "spans.json",
     ]);
     let error = text(&output.stderr);
     if error.contains("rates, delays, jitter, loss, queues and NAT are not simulated") {
@@ -263,6 +265,10 @@ groups = [
         return;
     }
     assert!(output.status.success(), "{output:?}");
+    let spans = folder.json("spans.json")["data"][0]["spans"].clone();
+    let of_programs = spans.as_array().unwrap().iter().filter(|one| one["operationName"] == "hold");
+    let expected = if cfg!(feature = "otlp") { 2 } else { 0 };
+    assert_eq!(of_programs.count(), expected, "spans arrive from namespaces, too");
     let run = &folder.json("out.json")["runs"][0];
     let seconds = |node: usize| run["nodes"][node]["finished_at"].as_f64().unwrap();
     let object = f64::from(2 << 20);

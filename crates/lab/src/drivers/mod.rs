@@ -68,6 +68,9 @@ pub enum DriverError {
     /// A host cannot be used.
     #[error("a host cannot be used")]
     Host { source: HostError },
+    /// The lab cannot receive the spans of a node.
+    #[error("cannot listen for the spans of {node}")]
+    Spans { node: String, source: io::Error },
     /// A folder of the run cannot be created or removed.
     #[error("cannot use the folder {path}")]
     Folder { path: PathBuf, source: io::Error },

@@ -125,6 +125,14 @@ impl Site {
         }
     }
 
+    /// A listener that the processes of this node can reach, if the lab's loopback device is not theirs.
+    pub fn span_listener(&self) -> io::Result<Option<TcpListener>> {
+        let Some((wire, name)) = &self.peer else { return Ok(None) };
+        let at = (self.address, 0);
+        let bind = move || TcpListener::bind(at);
+        wire.peer(name).map_err(io::Error::other)?.enter(bind)?.map(Some)
+    }
+
     #[cfg(test)]
     pub fn for_test(name: &str) -> Site {
         let name = format!("watchfire-lab-{name}-{}", std::process::id());

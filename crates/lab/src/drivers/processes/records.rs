@@ -1,9 +1,11 @@
 //! What a run records beside its figures, and how a program is asked for it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
+use super::network::Site;
 use crate::definition::{NodePlan, TrialPlan};
-use crate::results::spans::{Receiver, trace_id, traceparent};
+use crate::results::spans::{Listening, Receiver, trace_id, traceparent};
 
 #[derive(Clone, Copy, Default)]
 pub struct Records<'a> {
@@ -14,19 +16,26 @@ pub struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// The variables with which a program exports its spans to the lab.
-    pub fn environment(
+    /// Sets the variables with which the programs of a node export their spans to the lab. The result is kept as
+    /// long as they run.
+    pub fn receive_spans(
         &self,
-        run: &str,
+        site: &mut Site,
         index: usize,
         node: &NodePlan,
-    ) -> Vec<(&'static str, String)> {
-        let Some(receiver) = self.spans else { return Vec::new() };
-        vec![
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint(index)),
+    ) -> io::Result<Option<Listening>> {
+        let Some(receiver) = self.spans else { return Ok(None) };
+        let in_namespace =
+            site.span_listener()?.map(|listener| receiver.listen(listener)).transpose()?;
+        let own = in_namespace.as_ref().map(|listening| listening.endpoint(index));
+        let endpoint = own.unwrap_or_else(|| receiver.endpoint(index));
+        let context = traceparent(trace_id(&site.run), index, !node.fetches.is_empty());
+        site.environment = vec![
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
             ("OTEL_SERVICE_NAME", node.name.clone()),
-            ("TRACEPARENT", traceparent(trace_id(run), index, !node.fetches.is_empty())),
-        ]
+            ("TRACEPARENT", context),
+        ];
+        Ok(in_namespace)
     }
 
     /// The file for the flame graph of a node.

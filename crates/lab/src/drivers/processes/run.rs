@@ -18,7 +18,7 @@ use super::workspace::Workspace;
 use super::{DriverError, NodeProgress, NodeState, Progress};
 use crate::definition::{NatKind, NodePlan, TrialPlan};
 use crate::memory_filler::{MemoryFiller, MemoryRelease};
-use crate::results::spans::{Receiver, RunTrace, trace_id};
+use crate::results::spans::{Listening, Receiver, RunTrace, trace_id};
 use crate::results::{NodeResult, RunResult, Transfer};
 
 /// The interval in which the nodes are looked at.
@@ -30,6 +30,8 @@ const NEIGHBOURS_PURPOSE: u64 = 0xd1a1;
 struct Live<'a> {
     plan: &'a NodePlan,
     site: Site,
+    /// Where the lab receives its spans, if it is in a namespace.
+    _spans: Option<Listening>,
     node: Option<Box<dyn Node>>,
     /// What it fetches.
     tickets: Vec<Ticket>,
@@ -150,14 +152,14 @@ fn sites<'a>(
                 .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
         }
         let mut site = network.site(index, &node.name, &workspace.id, folder);
-        // Programs in a network namespace cannot reach the lab's receiver of spans.
-        if matches!(network, Network::Loopback(_)) {
-            site.environment = records.environment(&workspace.id, index, node);
-        }
+        let spans = records.receive_spans(&mut site, index, node);
+        let spans =
+            spans.map_err(|source| DriverError::Spans { node: node.name.clone(), source })?;
         site.flame = records.flame(plan, node);
         Ok(Live {
             plan: node,
             site,
+            _spans: spans,
             node: None,
             tickets: Vec::new(),
             stored: Vec::new(),

@@ -29,7 +29,7 @@ use std::time::SystemTime;
 
 use crate::results::{NodeResult, RunResult};
 
-pub use receiver::Receiver;
+pub use receiver::{Listening, Receiver};
 pub use viewers::{jaeger, perfetto};
 
 /// A piece of work of a node.

@@ -1,7 +1,7 @@
 //! Receives the spans of nodes over OTLP/HTTP, on a loopback address.
 //!
 //! It is the smallest server that an exporter needs: `POST /NODE/v1/traces` with a `Content-Length`, one request
-//! after another on a connection. A thread serves each connection, because a run has few, and they are idle.
+//! after another on a connection. Nodes in network namespaces cannot reach it there, so it listens in each of them too. A thread serves each connection, because a run has few, and they are idle.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::otlp::decode;
 use super::{Span, Value};
@@ -26,8 +28,12 @@ const LINE_BYTES_MAX: u64 = 4096;
 const HEADERS_MAX: usize = 64;
 /// Connections at a time. Further ones are closed.
 const CONNECTIONS_MAX: usize = 1200;
+const STACK_BYTES: usize = 256 << 10;
 /// How long a connection may be silent. An exporter connects again.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// How long a listener in a namespace may outlive its run.
+const CLOSE_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
 /// Receives spans until it is dropped.
 pub struct Receiver {
@@ -100,6 +106,17 @@ impl Receiver {
         format!("http://{}/{node}", self.address)
     }
 
+    /// Listens at one more place, such as a network namespace, until the result is dropped.
+    pub fn listen(&self, listener: TcpListener) -> io::Result<Listening> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (shared, is_closed) = (Arc::clone(&self.shared), Arc::new(AtomicBool::new(false)));
+        let of_thread = Arc::clone(&is_closed);
+        let accept = move || accept_until(&listener, &of_thread, &shared);
+        thread::Builder::new().name("spans".into()).stack_size(STACK_BYTES).spawn(accept)?;
+        Ok(Listening { address, is_closed })
+    }
+
     /// The spans since the last call, and the number that was dropped.
     pub fn take(&self) -> (Vec<Span>, u64) {
         let mut received = self.shared.received.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,24 +133,62 @@ impl Drop for Receiver {
     }
 }
 
+/// A further place where a receiver listens.
+pub struct Listening {
+    address: SocketAddr,
+    is_closed: Arc<AtomicBool>,
+}
+
+impl Listening {
+    /// The endpoint for the exporter of a node.
+    pub fn endpoint(&self, node: usize) -> String {
+        format!("http://{}/{node}", self.address)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+}
+
+fn accept_until(listener: &TcpListener, is_closed: &AtomicBool, shared: &Arc<Shared>) {
+    while !is_closed.load(Ordering::Relaxed) {
+        match listener.accept() {
+            Ok((stream, _)) => start_serving(stream, shared),
+            // Nothing in this process can connect to it, to wake it. So it looks from time to time.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let mut ready = [PollFd::new(listener, PollFlags::IN)];
+                let _ = poll(&mut ready, Some(&CLOSE_INTERVAL));
+            }
+            Err(_) => return,
+        }
+    }
+}
+
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     while let Ok((stream, _)) = listener.accept() {
         if shared.is_closed.load(Ordering::Relaxed) {
             return;
         }
-        if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let of_thread = Arc::clone(shared);
-        let started = thread::Builder::new().stack_size(256 << 10).spawn(move || {
-            // A connection that breaks loses its spans, as it would with any collector.
-            let _ = serve(&stream, &of_thread);
-            of_thread.connections.fetch_sub(1, Ordering::Relaxed);
-        });
-        if started.is_err() {
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
-        }
+        start_serving(stream, shared);
+    }
+}
+
+/// Serves a connection in a thread, unless there are too many.
+fn start_serving(stream: TcpStream, shared: &Arc<Shared>) {
+    if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+        shared.connections.fetch_sub(1, Ordering::Relaxed);
+        return;
+    }
+    let of_thread = Arc::clone(shared);
+    let started = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
+        // A connection that breaks loses its spans, as it would with any collector.
+        let _ = serve(&stream, &of_thread);
+        of_thread.connections.fetch_sub(1, Ordering::Relaxed);
+    });
+    if started.is_err() {
+        shared.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -250,6 +305,17 @@ mod tests {
         assert_eq!((spans.len(), cut), (2, 0));
         assert!(spans.iter().all(|span| span.node == Some(7)));
         assert_eq!(receiver.take().0, []);
+    }
+
+    #[test]
+    fn spans_arrive_at_a_further_place_too() {
+        let receiver = Receiver::start().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let listening = receiver.listen(listener).unwrap();
+        let stream = TcpStream::connect(listening.address).unwrap();
+        let body = request("get", None);
+        assert_eq!(send(&stream, &head("3", body.len()), &body), "HTTP/1.1 200 OK");
+        assert_eq!(receiver.take().0[0].node, Some(3));
     }
 
     #[test]
