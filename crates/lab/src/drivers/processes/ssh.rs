@@ -67,7 +67,9 @@ impl Ssh {
         let opened: Result<Vec<()>, HostError> = thread::scope(|scope| {
             let opening = connections.iter_mut().enumerate().filter_map(|(index, connection)| {
                 let is_open = connection.as_ref().is_some_and(|one| one.is_open());
-                (!is_open).then(|| scope.spawn(move || Ok(*connection = Some(open(index)?))))
+                (!is_open).then(|| {
+                    scope.spawn(move || open(index).map(|opened| *connection = Some(opened)))
+                })
             });
             let opening: Vec<_> = opening.collect();
             let join = |one: ScopedJoinHandle<'_, _>| {
