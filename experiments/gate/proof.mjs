@@ -66,7 +66,7 @@ const HARMLESS = [
   ['swap', 'crates/bitswap/src/requester/wants.rs', 'remove', 'set_urgent'],
   ['comment', 'crates/bitswap/src/message/decode.rs', 'decode'],
   ['swap', 'crates/channels/src/codec/mod.rs', 'encode_close', 'encode_error'],
-  ['rename', 'crates/channels/src/conversation.rs', 'route', 'joined', 'channel'],
+  ['rename', 'crates/channels/src/reference.rs', 'from_text', 'plain', 'is_plain'],
   ['comment', 'crates/channels/src/reference.rs', 'from_json'],
   ['rename', 'crates/content/src/file_builder.rs', 'write', 'room', 'free'],
   ['swap', 'crates/content/src/block.rs', 'raw', 'dag_pb'],
