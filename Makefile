@@ -209,7 +209,7 @@ test-package: interop-build ## Build a channel server from the packages that cra
 	$(RUN_SUITES) package
 
 tools: ## Install the browser, the load tool and the proxies that the tests drive, when they are missing
-	@tests/install.sh chromium:chromium tsung:tsung nginx:nginx-light caddy:caddy haproxy:haproxy /usr/lib/nginx/modules/ngx_stream_module.so:libnginx-mod-stream
+	@tests/install.sh chromium:chromium tsung:tsung nginx:nginx-light caddy:caddy haproxy:haproxy /usr/lib/nginx/modules/ngx_stream_module.so:libnginx-mod-stream ssh:openssh-client /usr/sbin/sshd:openssh-server
 
 mirror-tools: ## Build containerd 2, crane, regctl and a registry once, with Go, for `make test-mirror`
 	@cd tests/interop && node --input-type=module -e "import { buildMirrorTools, whyNoMirrorTools } from './lib/mirror-tools.mjs'; \
