@@ -86,7 +86,6 @@ impl Line {
 
 /// The progress of a node.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(not(feature = "lab"), expect(dead_code, reason = "a load has no nodes"))]
 struct Bar {
     name: String,
     part: f64,
