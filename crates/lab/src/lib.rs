@@ -14,7 +14,7 @@
 //! runner       which trial runs when, on one side or two
 //! page         figures as a page of the documents, and its age
 //! drivers      run a trial, each in its own world
-//! results      what a run measured, its figures, and the verdict about two sides
+//! results      the measurements of a run, its figures, and the verdict about two sides
 //! import       p2plab's definitions as an experiment
 //! builds       programs at a git reference, each built once
 //! memory_filler   fills the free memory before a run

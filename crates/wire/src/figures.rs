@@ -42,7 +42,7 @@ impl Count {
     }
 }
 
-/// What one peer has sent to another one.
+/// The packets that one peer has sent to another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCount {
     /// Left the sender's link and was on its way to this receiver.

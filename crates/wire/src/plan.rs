@@ -66,7 +66,7 @@ impl PeerPlan {
     }
 }
 
-/// What happens to a packet between its sender's link and its receiver's, in addition to both.
+/// The way of a packet between its sender's link and its receiver's, in addition to both.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Path {
     pub delay: Duration,

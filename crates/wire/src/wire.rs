@@ -67,7 +67,7 @@ pub enum Unsupported {
 }
 
 impl Unsupported {
-    /// What programs on plain loopback do not meet.
+    /// The conditions that programs on plain loopback do not meet.
     pub const NOT_SIMULATED: &str =
         "on plain loopback, rates, delays, jitter, loss, queues and NAT are not simulated";
 }

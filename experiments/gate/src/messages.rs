@@ -14,7 +14,7 @@ const BLOCKS: u32 = 4;
 const BLOCK_BYTES: usize = 1 << 10;
 const FILE_BYTES: usize = 256 << 10;
 const CHUNK_BYTES: usize = 16 << 10;
-/// What one read of a socket brings.
+/// The bytes of one read of a socket.
 const READ_BYTES: usize = 4 << 10;
 
 fn block(number: u32) -> Block {

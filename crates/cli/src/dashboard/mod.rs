@@ -29,11 +29,11 @@ const POINTS_MAX: usize = 240;
 /// How long the last state may need to reach the viewers.
 const LAST_STATE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the page shows.
+/// The figures on the page.
 #[derive(Clone, Debug, Default, Serialize)]
 struct State {
     title: String,
-    /// What happens now.
+    /// The present step.
     phase: String,
     /// The share of the work that is done.
     part: f64,

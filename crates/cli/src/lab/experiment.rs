@@ -113,7 +113,7 @@ pub struct RunArguments {
     records: Records,
 }
 
-/// What is recorded of runs beside their figures.
+/// The records of runs beside their figures.
 #[derive(clap::Args)]
 struct Records {
     /// Write the spans of all nodes to this file; Jaeger's page opens it.

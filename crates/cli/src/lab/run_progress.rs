@@ -17,7 +17,7 @@ const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 const NAME_CHARS: usize = 20;
 const BAR_CHARS: usize = 30;
 
-/// What the terminal shows while runs are under way. It is removed when this is dropped.
+/// The progress of runs in the terminal. It is removed when this is dropped.
 pub struct RunProgress {
     line: ProgressLine,
     lines: LiveLines,

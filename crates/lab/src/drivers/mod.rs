@@ -79,7 +79,7 @@ pub enum DriverError {
 /// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
-    /// What the driver does, such as "builds" or "fetches".
+    /// The present step of the driver, such as "builds" or "fetches".
     pub phase: &'a str,
     /// The time of the run's own clock.
     pub now: Duration,

@@ -87,7 +87,7 @@ impl Page<'_> {
         out
     }
 
-    /// What was measured, where and when. [`PageHead`] reads the first two lines.
+    /// The measured file, the machine and the date. [`PageHead`] reads the first two lines.
     fn head(&self) -> Table {
         let folder = self.page.parent().unwrap_or(Path::new(""));
         let link = relative(folder, self.file);

@@ -1,4 +1,4 @@
-//! What a run measured, the figures of it, and the verdict about two sides.
+//! The measurements of a run, its figures, and the verdict about two sides.
 
 mod calibration;
 mod csv;

@@ -17,7 +17,7 @@ pub fn results_table(runs: &[RunResult]) -> String {
     text
 }
 
-/// What a reader should know about the noise of runs, a line for each trial with noisy ones.
+/// The noise of runs, a line for each trial with noisy ones.
 pub(super) fn noisy_lines(runs: &[RunResult]) -> Vec<String> {
     let line = |trial: &&str| {
         let of_trial = || runs.iter().filter(|run| run.trial == **trial);

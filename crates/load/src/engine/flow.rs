@@ -366,7 +366,7 @@ impl<'a> Engine<'a> {
         user.inbox = kept.inbox;
         user.outbox = kept.outbox;
         user.target = kept.target;
-        // What the server has sent meanwhile is reported now.
+        // Data that the server has sent meanwhile is reported now.
         self.watch(index);
     }
 

@@ -26,7 +26,7 @@ pub(super) struct User {
     pub(super) inbox: Option<Box<Inbox>>,
     /// Bytes that the kernel has not accepted yet.
     pub(super) outbox: Option<Box<Outbox>>,
-    /// What only some users need, so that the others stay small.
+    /// The parts that only some users need, so that the others stay small.
     pub(super) memory: Option<Box<Memory>>,
     /// The state of TLS, if the server of the current connection uses it.
     pub(super) tls: Option<Box<TlsConnection>>,

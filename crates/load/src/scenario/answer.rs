@@ -60,7 +60,7 @@ pub(crate) enum Find {
     },
 }
 
-/// What becomes of a variable whose value is not in the answer.
+/// The fate of a variable whose value is not in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// The step is an error.

@@ -1,4 +1,4 @@
-//! What an onlooker sees of a simulation: its progress, and each event.
+//! The view of an onlooker on a simulation: its progress, and each event.
 
 use std::time::Duration;
 

@@ -35,7 +35,7 @@ pub(crate) struct Flow {
     pub destination: SocketAddr,
 }
 
-/// What follows the IP header.
+/// The part after the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payload {
     /// A whole TCP segment, UDP datagram or echo message, with the flags of TCP.

@@ -433,7 +433,7 @@ fn a_network_that_carries_all_it_may_drops_further_packets() {
     assert_eq!(lab.send(0, packet).len(), 3);
 }
 
-/// What may happen to a network: a wait in microseconds, a sender, a receiver, ports and a size.
+/// An event in a network: a wait in microseconds, a sender, a receiver, ports and a size.
 type Step = (u64, usize, usize, u16, u16, usize);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

@@ -1,4 +1,4 @@
-//! What a run records beside its figures, and how a program is asked for it.
+//! The records of a run beside its figures, and how a program is asked for it.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -33,9 +33,9 @@ struct Live<'a> {
     /// Where the lab receives its spans, if it is in a namespace.
     _spans: Option<Listening>,
     node: Option<Box<dyn Node>>,
-    /// What it fetches.
+    /// The objects that it fetches.
     tickets: Vec<Ticket>,
-    /// What it has from the start.
+    /// The objects that it has from the start.
     stored: Vec<Ticket>,
     dials: Vec<usize>,
     has_arrived: bool,

@@ -16,7 +16,7 @@
 //! span to a program before the span exists.
 //!
 //! The bounds: 10,000 spans and 8 MiB of each node, 1 million spans and 256 MiB of a run, 4 MiB of a request, 1,200
-//! connections. What exceeds them is dropped and counted, and the count is told with the file.
+//! connections. Spans beyond them are dropped and counted, and the count is told with the file.
 //!
 //! [`jaeger`] writes the JSON that Jaeger's page opens, and [`perfetto`] the trace events that Perfetto opens.
 

@@ -6,7 +6,7 @@ use crate::scenario::rows::Rows;
 use crate::scenario::text::Variables;
 use crate::scenario::{Files, Target};
 
-/// What the elements of a file have found so far.
+/// The findings of the elements of a file so far.
 pub(super) struct Parts<'f> {
     pub(super) files: &'f mut Files<'f>,
     pub(super) targets: Vec<Target>,

@@ -14,7 +14,7 @@ use crate::scenario::value::JsonPath;
 use crate::scenario::xpath::XPath;
 use std::time::Duration;
 
-/// What a request fills in: `subst="…"`.
+/// The parts of a request that are filled in: `subst="…"`.
 #[derive(Clone, Copy)]
 struct Filling {
     heads: bool,

@@ -126,7 +126,7 @@ pub fn tsung(address: SocketAddr, load: &str, sessions: &str) -> Results {
     load_source("test.xml", text, None)
 }
 
-/// What a server has seen, in order.
+/// The requests that a server has seen, in order.
 #[derive(Clone, Default)]
 pub struct Seen(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
 

@@ -368,7 +368,7 @@ impl Node for Client {
                 ..Totals::default()
             });
         };
-        // What mirrors send each other is not read: the registry's bytes say how often content left it.
+        // The content between mirrors is not read: the registry's bytes say how often content left it.
         mirror.stop(Signal::TERM, STOP_TIMEOUT)?;
         Ok(Totals::default())
     }

@@ -1,4 +1,4 @@
-//! What is known about a standing cluster: a file in its folder.
+//! The record of a standing cluster: a file in its folder.
 
 use std::fs;
 use std::io;
@@ -46,7 +46,7 @@ pub struct ProcessId {
     boot: String,
 }
 
-/// What a process uses.
+/// The CPU time and memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     pub cpu: Duration,
