@@ -61,7 +61,7 @@ pub struct Trial {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     pub trial: String,
-    /// One of [`FIGURES`], or the name of a measure, which contains a colon.
+    /// One of the keys of figures, or the name of a measure, which contains a colon.
     pub figure: String,
     /// The figure is divided by the least one of these trials.
     pub relative_to: Vec<String>,
