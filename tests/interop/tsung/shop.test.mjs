@@ -49,7 +49,9 @@ function counter(log, name) {
 it('the same file asks for the same in both', async () => {
   const logs = path.join(folder, 'log')
   const options = { timeout: RUN_MS, cwd: folder, env: { ...process.env, HOME: folder } }
-  await run('tsung', ['-n', '-w', '0', '-l', logs, '-f', file, 'start'], options)
+  // Each of two runs at the same time has an Erlang node of its own.
+  const id = String(process.pid)
+  await run('tsung', ['-n', '-w', '0', '-i', id, '-l', logs, '-f', file, 'start'], options)
   const tsung = visited()
   const log = readFileSync(path.join(logs, readdirSync(logs)[0], 'tsung.log'), 'utf8')
   assert.equal(counter(log, 'finish_users_count'), USERS, log)

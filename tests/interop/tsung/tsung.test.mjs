@@ -36,7 +36,9 @@ it('Tsung connects, joins, receives its replies and closes without an error', as
   const logs = path.join(folder, 'log')
   // Tsung writes to its home as well as to its log.
   const options = { timeout: RUN_MS, env: { ...process.env, HOME: folder } }
-  await run('tsung', ['-n', '-w', '0', '-l', logs, '-f', file, 'start'], options)
+  // Each of two runs at the same time has an Erlang node of its own.
+  const id = String(process.pid)
+  await run('tsung', ['-n', '-w', '0', '-i', id, '-l', logs, '-f', file, 'start'], options)
 
   const log = readFileSync(path.join(logs, readdirSync(logs)[0], 'tsung.log'), 'utf8')
   assert.equal(counter(log, 'users_count'), 40, log)
