@@ -20,13 +20,17 @@ export async function withTimeout(promise, what, ms = SOON_MS) {
   }
 }
 
-/** Polls until the result is truthy, for state that changes without an event. */
+/**
+ * Polls until the result is truthy, for state that changes without an event.
+ * @param {() => any} condition
+ * @param {string | (() => string)} what named in the error; a function names the state at that moment
+ */
 export async function waitUntil(condition, what, ms = SOON_MS) {
   const end = performance.now() + ms
   for (;;) {
     const result = await condition()
     if (result) return result
-    if (performance.now() > end) throw new Error(`timed out after ${ms} ms: ${what}`)
+    if (performance.now() > end) throw new Error(`timed out after ${ms} ms: ${typeof what === 'function' ? what() : what}`)
     await pause(10)
   }
 }

@@ -68,13 +68,21 @@ fn a_tcp_transfer_has_the_rate_of_its_link_within_two_percent() {
         (Instant::now(), pair.delivered.bytes)
     };
     // TCP begins slowly.
-    let (began, before) = receive(1_000_000);
-    // Four seconds: a thread that the machine wakes 40 ms late changes the result by 1 %.
-    let (ended, after) = receive(10_000_000);
-    let rate = (after - before) as f64 * 8.0 / (ended - began).as_secs_f64();
-    let error = rate / RATE as f64 - 1.0;
-    assert!(error.abs() < 0.02, "{rate} bits a second, {error:+.4}");
-    assert_eq!(wire.overruns().unwrap(), 0);
+    let (mut began, mut before) = receive(1_000_000);
+    // A machine that is too busy loses packets in the device, which says nothing about the link. Then it is measured again.
+    for _ in 0..5 {
+        let lost = wire.overruns().unwrap();
+        // Four seconds: a thread that the machine wakes 40 ms late changes the result by 1 %.
+        let (ended, after) = receive(10_000_000);
+        let rate = (after - before) as f64 * 8.0 / (ended - began).as_secs_f64();
+        if wire.overruns().unwrap() == lost {
+            let error = rate / RATE as f64 - 1.0;
+            assert!(error.abs() < 0.02, "{rate} bits a second, {error:+.4}");
+            return;
+        }
+        (began, before) = (ended, after);
+    }
+    panic!("packets overran the device in each of five measurements");
 }
 
 /// The numbers of the datagrams that arrive, of 200.
