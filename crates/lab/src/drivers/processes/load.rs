@@ -48,7 +48,7 @@ impl Users {
                 program: self.process.program().to_owned(),
                 problem: error.to_string(),
             })?;
-        Ok(Some(measures(&results, self.process.cpu())))
+        Ok(Some(measures(&results, self.process.usage().cpu)))
     }
 }
 

@@ -25,7 +25,7 @@ const SSH_FAILED: i32 = 255;
 const REMOTE_NUMBER: &str = "process ";
 /// The name of the peak resident memory in `/proc/PID/status`.
 const PEAK: &str = "VmHWM:";
-/// Most bytes of output that are read. A node that writes more has lost its mind.
+/// Most bytes of output that are read. The rest stays in the file.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 /// Why a node failed.
@@ -52,6 +52,25 @@ impl NodeError {
         let path = path.to_owned();
         |source| NodeError::File { path, source }
     }
+}
+
+/// CPU time and peak memory of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub cpu: Duration,
+    pub peak_memory: u64,
+}
+
+/// Runs a command to its end, outside of any node. Returns its output.
+pub fn run_to_end(command: &mut Command) -> Result<Vec<u8>, NodeError> {
+    let program = command.get_program().display().to_string();
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|source| NodeError::Spawn { program: program.clone(), source })?;
+    if !output.status.success() {
+        let log = format!(": {}", String::from_utf8_lossy(&output.stderr).trim());
+        return Err(NodeError::Ended { program, status: output.status, log });
+    }
+    Ok(output.stdout)
 }
 
 /// A process that is killed when this is dropped, unless it was left.
@@ -125,8 +144,8 @@ impl Process {
     /// The lines that it wrote since the last call.
     pub fn lines(&mut self) -> Result<Vec<String>, NodeError> {
         let mut new = Vec::new();
-        let read = self.output.by_ref().take((OUTPUT_BYTES_MAX - self.read_bytes) as u64);
-        { read }.read_to_end(&mut new).map_err(NodeError::file(&self.log))?;
+        let mut rest = self.output.by_ref().take((OUTPUT_BYTES_MAX - self.read_bytes) as u64);
+        rest.read_to_end(&mut new).map_err(NodeError::file(&self.log))?;
         self.read_bytes += new.len();
         self.rest.extend(new);
         Ok(take_lines(&mut self.rest))
@@ -233,13 +252,10 @@ impl Process {
         let _ = self.child.wait().map(|status| self.ended = Some(status));
     }
 
-    /// CPU time of the process and of its children that have ended.
-    pub fn cpu(&self) -> Duration {
-        self.cpu
-    }
-
-    pub fn peak_memory(&self) -> u64 {
-        self.peak_memory
+    /// Its CPU time and its peak memory, until now or until its end.
+    pub fn usage(&mut self) -> Usage {
+        self.measure();
+        Usage { cpu: self.cpu, peak_memory: self.peak_memory }
     }
 
     /// The number of the process on its host: the first line of its log.
@@ -264,7 +280,7 @@ impl Process {
         self.cpu = self.cpu.max(cpu(stat).unwrap_or_default());
     }
 
-    pub fn measure(&mut self) {
+    fn measure(&mut self) {
         if self.ended.is_some() {
             return;
         }

@@ -157,9 +157,7 @@ impl Node for EventNode {
     }
 
     fn usage(&mut self) -> Usage {
-        let Some(process) = &mut self.process else { return Usage::default() };
-        process.measure();
-        Usage { cpu: process.cpu(), peak_memory: process.peak_memory() }
+        self.process.as_mut().map(Process::usage).unwrap_or_default()
     }
 
     fn kill(&mut self) {

@@ -97,22 +97,13 @@ impl Node for Server {
         &self.tickets
     }
 
-    fn address(&self) -> Option<String> {
-        None
-    }
-
-    fn fetch(&mut self, _: &[String]) -> Result<(), NodeError> {
-        Ok(())
-    }
-
     fn poll(&mut self) -> Result<Status, NodeError> {
         self.process.check_running()?;
         Ok(Status { bytes: 0, has_all: true })
     }
 
     fn usage(&mut self) -> Usage {
-        self.process.measure();
-        Usage { cpu: self.process.cpu(), peak_memory: self.process.peak_memory() }
+        self.process.usage()
     }
 
     fn kill(&mut self) {
@@ -136,14 +127,6 @@ struct Client {
 }
 
 impl Node for Client {
-    fn tickets(&self) -> &[Ticket] {
-        &[]
-    }
-
-    fn address(&self) -> Option<String> {
-        None
-    }
-
     fn fetch(&mut self, _: &[String]) -> Result<(), NodeError> {
         let mut command = Command::new("curl");
         command.args(["--fail", "--silent", "--show-error", "--noproxy", "*"]);
@@ -171,9 +154,7 @@ impl Node for Client {
     }
 
     fn usage(&mut self) -> Usage {
-        let Some(process) = &mut self.process else { return Usage::default() };
-        process.measure();
-        Usage { cpu: process.cpu(), peak_memory: process.peak_memory() }
+        self.process.as_mut().map(Process::usage).unwrap_or_default()
     }
 
     fn kill(&mut self) {

@@ -7,15 +7,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
+
+use rustix::process::Signal;
 
 use super::{
     Content, Node, NodeError, Program, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals,
     Usage, check_settings,
 };
-use crate::drivers::processes::process::Process;
-use rustix::process::Signal;
+use crate::drivers::processes::process::{Process, run_to_end};
 
 const PORT: u16 = 5000;
 const FLEET_PORT: u16 = 5001;
@@ -207,28 +208,9 @@ fn sent_bytes(log: &str) -> Option<u64> {
     })
 }
 
-fn run_to_end(command: &mut Command) -> Result<Vec<u8>, NodeError> {
-    let program = command.get_program().display().to_string();
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|source| NodeError::Spawn { program: program.clone(), source })?;
-    if !output.status.success() {
-        let log = format!(": {}", String::from_utf8_lossy(&output.stderr).trim());
-        return Err(NodeError::Ended { program, status: output.status, log });
-    }
-    Ok(output.stdout)
-}
-
 impl Node for Server {
     fn tickets(&self) -> &[Ticket] {
         &self.tickets
-    }
-
-    fn address(&self) -> Option<String> {
-        None
-    }
-
-    fn fetch(&mut self, _: &[String]) -> Result<(), NodeError> {
-        Ok(())
     }
 
     fn poll(&mut self) -> Result<Status, NodeError> {
@@ -237,8 +219,7 @@ impl Node for Server {
     }
 
     fn usage(&mut self) -> Usage {
-        self.process.measure();
-        Usage { cpu: self.process.cpu(), peak_memory: self.process.peak_memory() }
+        self.process.usage()
     }
 
     fn kill(&mut self) {
@@ -305,14 +286,6 @@ impl Client {
 }
 
 impl Node for Client {
-    fn tickets(&self) -> &[Ticket] {
-        &[]
-    }
-
-    fn address(&self) -> Option<String> {
-        None
-    }
-
     fn fetch(&mut self, _: &[String]) -> Result<(), NodeError> {
         self.pull_next()
     }
@@ -327,8 +300,9 @@ impl Node for Client {
             if !status.success() {
                 return Err(pull.ended_with(status));
             }
-            self.pulled_cpu += pull.cpu();
-            self.peak_memory = self.peak_memory.max(pull.peak_memory());
+            let usage = pull.usage();
+            self.pulled_cpu += usage.cpu;
+            self.peak_memory = self.peak_memory.max(usage.peak_memory);
             self.pull = None;
             self.pulled += 1;
             self.pull_next()?;
@@ -342,15 +316,15 @@ impl Node for Client {
     fn usage(&mut self) -> Usage {
         let mut cpu = self.pulled_cpu;
         if let Some(pull) = &mut self.pull {
-            pull.measure();
-            cpu += pull.cpu();
-            self.peak_memory = self.peak_memory.max(pull.peak_memory());
+            let usage = pull.usage();
+            cpu += usage.cpu;
+            self.peak_memory = self.peak_memory.max(usage.peak_memory);
         }
         let Some(mirror) = &mut self.mirror else {
             return Usage { cpu, peak_memory: self.peak_memory };
         };
-        mirror.measure();
-        Usage { cpu: cpu + mirror.cpu(), peak_memory: mirror.peak_memory() }
+        let usage = mirror.usage();
+        Usage { cpu: cpu + usage.cpu, ..usage }
     }
 
     fn kill(&mut self) {

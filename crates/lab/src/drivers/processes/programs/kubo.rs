@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::{
     Content, Node, NodeError, Program, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals,
     Usage, check_settings,
 };
-use crate::drivers::processes::process::Process;
+use crate::drivers::processes::process::{Process, run_to_end};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const PORT: u16 = 4001;
@@ -152,14 +152,7 @@ fn isolate(config: &mut Value, address: Ipv4Addr) {
 }
 
 fn run(command: &mut Command) -> Result<String, NodeError> {
-    let program = command.get_program().display().to_string();
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|source| NodeError::Spawn { program: program.clone(), source })?;
-    if !output.status.success() {
-        let log = format!(": {}", String::from_utf8_lossy(&output.stderr).trim());
-        return Err(NodeError::Ended { program, status: output.status, log });
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    Ok(String::from_utf8_lossy(&run_to_end(command)?).trim().to_owned())
 }
 
 /// A running kubo.
@@ -260,8 +253,7 @@ impl Node for Daemon {
     }
 
     fn usage(&mut self) -> Usage {
-        self.process.measure();
-        Usage { cpu: self.process.cpu(), peak_memory: self.process.peak_memory() }
+        self.process.usage()
     }
 
     fn kill(&mut self) {

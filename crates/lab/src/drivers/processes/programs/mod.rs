@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::network::Site;
 use super::objects::Content;
 use super::process::NodeError;
+pub use super::process::Usage;
 use crate::definition::{Build, Implementation, Peer};
 
 /// How long a program may take to start, beside the time for its content.
@@ -57,15 +58,21 @@ pub struct Ticket {
 /// A node of one program.
 pub trait Node {
     /// The content that others can fetch here.
-    fn tickets(&self) -> &[Ticket];
+    fn tickets(&self) -> &[Ticket] {
+        &[]
+    }
     /// The address to dial, for programs whose nodes dial each other.
-    fn address(&self) -> Option<String>;
+    fn address(&self) -> Option<String> {
+        None
+    }
     /// Waits until a node that was prepared can fetch. Nodes are prepared one after another, and start together.
     fn wait_until_ready(&mut self) -> Result<(), NodeError> {
         Ok(())
     }
     /// Begins to fetch the tickets, and dials these addresses.
-    fn fetch(&mut self, dials: &[String]) -> Result<(), NodeError>;
+    fn fetch(&mut self, _dials: &[String]) -> Result<(), NodeError> {
+        Ok(())
+    }
     /// How far it is.
     fn poll(&mut self) -> Result<Status, NodeError>;
     /// CPU time and peak memory.
@@ -81,12 +88,6 @@ pub struct Status {
     /// Bytes of content that it has.
     pub bytes: u64,
     pub has_all: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    pub cpu: Duration,
-    pub peak_memory: u64,
 }
 
 /// The totals of a node; `None` for what its program does not report.

@@ -86,16 +86,8 @@ struct Serving {
 }
 
 impl Node for Serving {
-    fn tickets(&self) -> &[Ticket] {
-        &[]
-    }
-
     fn address(&self) -> Option<String> {
         Some(self.url.clone())
-    }
-
-    fn fetch(&mut self, _: &[String]) -> Result<(), NodeError> {
-        Ok(())
     }
 
     fn poll(&mut self) -> Result<Status, NodeError> {
@@ -104,8 +96,7 @@ impl Node for Serving {
     }
 
     fn usage(&mut self) -> Usage {
-        self.process.measure();
-        Usage { cpu: self.process.cpu(), peak_memory: self.process.peak_memory() }
+        self.process.usage()
     }
 
     fn kill(&mut self) {
