@@ -1,8 +1,13 @@
 //! Parsing of scenario files in TOML. Errors name the line, the key and a similar known key.
 
 use std::fmt;
+use std::time::Duration;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use toml::Spanned;
+
+use crate::units::{DurationText, Share};
 
 /// Least similarity of a suggested key, from 0 to 1.
 const SIMILARITY_MIN: f64 = 0.75;
@@ -113,6 +118,65 @@ impl SourceText<'_> {
         }
         let after = self.text.get(at..).unwrap_or_default().trim_start_matches(['[', '{', ' ']);
         after.split(|c| !is_key(c)).next().unwrap_or_default().to_owned()
+    }
+}
+
+/// The largest share of packets that a path may lose.
+const LOSS_MAX: f64 = 0.5;
+
+/// The path between two regions of a scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Path {
+    /// Time from one end to the other.
+    pub delay: Duration,
+    /// The largest random addition to the delay.
+    pub jitter: Duration,
+    /// The share of packets that are lost.
+    pub loss: f64,
+}
+
+/// A path in a scenario file: two regions, or one region twice. Values that it leaves out are those of the other
+/// paths.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathText {
+    between: [String; 2],
+    latency: Option<DurationText>,
+    jitter: Option<DurationText>,
+    loss: Option<Share>,
+}
+
+impl SourceText<'_> {
+    /// The paths between all regions, both ways: one row for each region, with one path for each. `members` says in
+    /// an error what a region lacks, such as "no peers are".
+    pub fn paths(
+        &self,
+        usual: Path,
+        paths: &[Spanned<PathText>],
+        regions: &[String],
+        members: &str,
+    ) -> Result<Vec<Vec<Path>>, ScenarioError> {
+        let mut all = vec![vec![usual; regions.len()]; regions.len()];
+        for path in paths {
+            let (at, path) = (path.span().start, path.get_ref());
+            let mut ends = [0; 2];
+            for (end, region) in ends.iter_mut().zip(&path.between) {
+                let found = regions.iter().position(|known| known == region);
+                let problem = || format!("{members} in region {region:?}");
+                *end = found.ok_or_else(|| self.error(at, "between", problem()))?;
+            }
+            let path = Path {
+                delay: path.latency.map_or(usual.delay, |span| span.0),
+                jitter: path.jitter.map_or(usual.jitter, |span| span.0),
+                loss: path.loss.map_or(usual.loss, |part| part.0),
+            };
+            all[ends[0]][ends[1]] = path;
+            all[ends[1]][ends[0]] = path;
+        }
+        if all.iter().flatten().any(|path| path.loss > LOSS_MAX) {
+            return Err(self.error_in_file("loss", "must be at most 0.5"));
+        }
+        Ok(all)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use toml::Spanned;
-use watchfire_report::scenario::SourceText;
+use watchfire_report::scenario::{PathText, SourceText};
 use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 
 use super::{
@@ -83,7 +83,7 @@ struct ClusterFile {
     #[serde(default)]
     loss: Share,
     #[serde(default)]
-    paths: Vec<Spanned<PathFile>>,
+    paths: Vec<Spanned<PathText>>,
     neighbours: Option<u32>,
 }
 
@@ -109,15 +109,6 @@ struct GroupFile {
 struct LinkFile {
     up: Option<ByteRateText>,
     down: Option<ByteRateText>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PathFile {
-    between: [String; 2],
-    latency: Option<DurationText>,
-    jitter: Option<DurationText>,
-    loss: Option<Share>,
 }
 
 #[derive(Deserialize)]
@@ -348,7 +339,8 @@ fn check_cluster(
         }
         cluster.groups.push(group);
     }
-    cluster.paths = check_paths(&file, &cluster.regions, source)?;
+    let usual = Path { delay: file.latency.0, jitter: file.jitter.0, loss: file.loss.0 };
+    cluster.paths = source.paths(usual, &file.paths, &cluster.regions, "no group is")?;
     Ok(cluster)
 }
 
@@ -400,35 +392,6 @@ impl LinkFile {
     fn link(self) -> Link {
         Link { up: self.up.map(|rate| rate.0), down: self.down.map(|rate| rate.0) }
     }
-}
-
-fn check_paths(
-    file: &ClusterFile,
-    regions: &[String],
-    source: &SourceText<'_>,
-) -> Result<Vec<Vec<Path>>, DefinitionError> {
-    let usual = Path { delay: file.latency.0, jitter: file.jitter.0, loss: file.loss.0 };
-    let mut paths = vec![vec![usual; regions.len()]; regions.len()];
-    for path in &file.paths {
-        let (at, path) = (path.span().start, path.get_ref());
-        let mut ends = [0; 2];
-        for (end, region) in ends.iter_mut().zip(&path.between) {
-            let found = regions.iter().position(|known| known == region);
-            let problem = || format!("no group is in region {region:?}");
-            *end = found.ok_or_else(|| source.error(at, "between", problem()))?;
-        }
-        let path = Path {
-            delay: path.latency.map_or(usual.delay, |span| span.0),
-            jitter: path.jitter.map_or(usual.jitter, |span| span.0),
-            loss: path.loss.map_or(usual.loss, |part| part.0),
-        };
-        paths[ends[0]][ends[1]] = path;
-        paths[ends[1]][ends[0]] = path;
-    }
-    if paths.iter().flatten().any(|path| path.loss > 0.5) {
-        return Err(source.error_in_file("loss", "must be at most 0.5"));
-    }
-    Ok(paths)
 }
 
 fn check_scenario(

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use plan::{NodePlan, ObjectPlan, TrialPlan};
 pub use query::{Query, QueryError};
-pub use watchfire_report::scenario::ScenarioError as DefinitionError;
+pub use watchfire_report::scenario::{Path, ScenarioError as DefinitionError};
 pub use watchfire_wire::NatKind;
 
 /// Most nodes of a cluster.
@@ -162,17 +162,6 @@ pub struct Link {
     pub up: Option<u64>,
     /// Bytes per second.
     pub down: Option<u64>,
-}
-
-/// The path between two regions.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Path {
-    /// Time from one end to the other.
-    pub delay: Duration,
-    /// The largest random addition to the delay.
-    pub jitter: Duration,
-    /// The share of packets that are lost.
-    pub loss: f64,
 }
 
 /// Objects, the nodes that have them, and the nodes that fetch them.

@@ -16,7 +16,7 @@ use watchfire_sim::{
 };
 
 use super::{Driver, DriverError, NodeProgress, NodeState, Progress, object_bytes};
-use crate::definition::{Implementation, NatKind, NodePlan, Object, ObjectPlan, Path, TrialPlan};
+use crate::definition::{Implementation, NatKind, NodePlan, Object, ObjectPlan, TrialPlan};
 use crate::results::spans::{RunTrace, trace_id};
 use crate::results::{NodeResult, RunResult};
 
@@ -128,11 +128,6 @@ fn simulation(plan: &TrialPlan) -> Result<Plan, DriverError> {
     if let Some(node) = plan.nodes.iter().find(|node| node.processors.is_some()) {
         return Err(unsupported(format!("the processors of {} are limited", node.name)));
     }
-    let path = |path: &Path| watchfire_sim::Path {
-        delay: path.delay,
-        jitter: path.jitter,
-        loss: path.loss,
-    };
     let held = |node: &NodePlan| held_bytes(plan, fetched, node);
     let peers = plan.nodes.iter().map(|node| Ok(peer(node, held(node)?)));
     Ok(Plan {
@@ -141,7 +136,7 @@ fn simulation(plan: &TrialPlan) -> Result<Plan, DriverError> {
         strategy,
         limits: Default::default(),
         peers: peers.collect::<Result<_, DriverError>>()?,
-        paths: plan.paths.iter().map(|row| row.iter().map(path).collect()).collect(),
+        paths: plan.paths.clone(),
         network: NetworkLimits::default(),
         neighbours: plan.neighbours,
         read_delay: Duration::ZERO,

@@ -39,6 +39,7 @@ use watchfire_types::{Instant, Rng};
 use flow::Flow;
 use processors::Machines;
 pub use processors::Processors;
+pub use watchfire_report::scenario::Path;
 use window::SEGMENT_BYTES;
 
 use crate::schedule::Schedule;
@@ -51,17 +52,6 @@ pub struct Host(pub u32);
 pub struct Access {
     pub up: u64,
     pub down: u64,
-}
-
-/// The path between two hosts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Path {
-    /// Time from one end to the other.
-    pub delay: Duration,
-    /// The largest random addition to the delay of a chunk.
-    pub jitter: Duration,
-    /// The share of packets that are lost.
-    pub loss: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

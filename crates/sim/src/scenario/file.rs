@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use toml::Spanned;
-use watchfire_report::scenario::SourceText;
+use watchfire_report::scenario::{PathText, SourceText};
 use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 
 use super::{Group, Published, Run, Scenario, ScenarioError};
@@ -57,7 +57,7 @@ struct NetworkFile {
     neighbours: Option<u32>,
     queue_max: Option<DurationText>,
     window_max: Option<BytesText>,
-    paths: Vec<Spanned<PathFile>>,
+    paths: Vec<Spanned<PathText>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -71,15 +71,6 @@ struct ProcessorsFile {
     message: DurationText,
     send: ByteRateText,
     receive: ByteRateText,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PathFile {
-    between: [String; 2],
-    latency: Option<DurationText>,
-    jitter: Option<DurationText>,
-    loss: Option<Share>,
 }
 
 #[derive(Deserialize)]
@@ -259,28 +250,7 @@ impl NetworkFile {
             jitter: self.jitter.0,
             loss: self.loss.0,
         };
-        let mut paths = vec![vec![usual; regions.len()]; regions.len()];
-        for path in &self.paths {
-            let (at, path) = (path.span().start, path.get_ref());
-            let mut ends = [0; 2];
-            for (end, region) in ends.iter_mut().zip(&path.between) {
-                let found = regions.iter().position(|known| known == region);
-                let problem = || format!("no peers are in region {region:?}");
-                *end = found.ok_or_else(|| source.error(at, "between", problem()))?;
-            }
-            let path = Path {
-                delay: path.latency.map_or(usual.delay, |span| span.0),
-                jitter: path.jitter.map_or(usual.jitter, |span| span.0),
-                loss: path.loss.map_or(usual.loss, |part| part.0),
-            };
-            paths[ends[0]][ends[1]] = path;
-            paths[ends[1]][ends[0]] = path;
-        }
-        let is_lossy = |path: &Path| path.loss > 0.5;
-        if paths.iter().flatten().any(is_lossy) {
-            return Err(source.error_in_file("loss", "must be at most 0.5"));
-        }
-        Ok(paths)
+        source.paths(usual, &self.paths, regions, "no peers are")
     }
 }
 
