@@ -4,8 +4,10 @@
 //! falls on all of them. Of a comparison, the two sides of a trial run one after the other, and the side that is
 //! first changes with each repeat.
 
+use std::fmt;
+
 use crate::definition::{Experiment, Trial, TrialPlan};
-use crate::drivers::{Driver, DriverError, Progress};
+use crate::drivers::{Driver, DriverError, Progress, with_causes};
 use crate::results::{Comparison, RunResult, compare};
 
 /// A run that is under way.
@@ -26,6 +28,12 @@ pub struct Turn<'a> {
 pub struct FailedTrial {
     pub trial: String,
     pub error: DriverError,
+}
+
+impl fmt::Display for FailedTrial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.trial, with_causes(&self.error))
+    }
 }
 
 /// The results of one side.

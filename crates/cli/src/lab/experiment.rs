@@ -11,10 +11,9 @@ use anyhow::Context as _;
 use serde_json::json;
 use watchfire_lab::machine::{Machine, OtherPrograms, commit, today};
 use watchfire_lab::{
-    Builds, DefinitionError, Driver, Experiment, FailedTrial, Hosts, Page, Processes, Receiver,
-    Results, RunResult, Simulated, SimulatedBy, Ssh, Standing, Traced, Trial, Workspace,
-    compare_all, comparison_html, comparison_table, jaeger, perfetto, results_table, run_all,
-    targets_table,
+    Builds, DefinitionError, Driver, Experiment, Hosts, Page, Processes, Receiver, Results,
+    RunResult, Simulated, SimulatedBy, Ssh, Standing, Traced, Trial, Workspace, compare_all,
+    comparison_html, comparison_table, jaeger, perfetto, results_table, run_all, targets_table,
 };
 
 use super::run_progress::RunProgress;
@@ -507,11 +506,13 @@ pub(super) fn report_problems(results: &Results) -> bool {
 
 /// The failures and the broken rules of all runs.
 fn problems(results: &Results) -> Vec<String> {
-    let failed = |FailedTrial { trial, error }: &FailedTrial| format!("{trial}: {}", causes(error));
-    let mut problems: Vec<String> = results.failed.iter().map(failed).collect();
+    let mut problems: Vec<String> = results.failed.iter().map(ToString::to_string).collect();
     for run in results.runs.iter().filter(|run| !run.is_healthy()) {
         let (trial, seed, unfinished) = (&run.trial, run.seed, run.unfinished());
-        problems.push(format!("{trial}, seed {seed}: {unfinished} nodes did not finish"));
+        if unfinished > 0 {
+            let nodes = if unfinished == 1 { "node" } else { "nodes" };
+            problems.push(format!("{trial}, seed {seed}: {unfinished} {nodes} did not finish"));
+        }
         let of_run = run.problems.iter();
         problems.extend(of_run.map(|problem| format!("{trial}, seed {seed}: {problem}")));
     }
@@ -525,12 +526,6 @@ fn problems(results: &Results) -> Vec<String> {
         }
     }
     problems
-}
-
-/// An error with its causes.
-fn causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

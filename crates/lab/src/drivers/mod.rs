@@ -24,6 +24,12 @@ pub use processes::{LAB_MARK, Processes, Ssh, Standing, StandingError, StandingN
 pub use simulated::Simulated;
 pub use traced::Traced;
 
+/// An error with its causes.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 /// Runs trials.
 pub trait Driver {
     /// The name in reports and on the command line.

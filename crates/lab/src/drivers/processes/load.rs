@@ -8,21 +8,69 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::network::Site;
+use super::live::Live;
+use super::network::{Network, Site};
 use super::process::{NodeError, Process};
+use crate::definition::TrialPlan;
+use crate::drivers::with_causes;
 
 /// The exit code with which `watchfire load` says that a threshold of its scenario was broken.
 const THRESHOLD_BROKEN: i32 = 3;
 
-/// Users that run.
-pub struct Users {
+/// The users of a run, and how they ended.
+#[derive(Default)]
+pub struct Load {
+    users: Option<Users>,
+    pub measures: BTreeMap<String, f64>,
+    pub failure: Option<String>,
+}
+
+impl Load {
+    /// Starts the users at the first server. Their process has the folder of that node.
+    pub fn start(
+        plan: &TrialPlan,
+        file: &Path,
+        nodes: &[Live<'_>],
+        network: &Network,
+        watchfire: &Path,
+    ) -> Load {
+        let mut load = Load::default();
+        let server = nodes.iter().find(|live| live.plan.serves);
+        let target = server.and_then(|live| Some((live, live.node.as_ref()?.address()?)));
+        let Some((live, target)) = target else {
+            load.failure = Some("no server started".to_owned());
+            return load;
+        };
+        let site = network.users_site(&live.site);
+        match Users::start(watchfire, &site, file, &target, plan.seed) {
+            Ok(users) => load.users = Some(users),
+            Err(error) => load.failure = Some(with_causes(&error)),
+        }
+        load
+    }
+
+    /// Whether users still run.
+    pub fn is_pending(&mut self) -> bool {
+        match self.users.as_mut().map(Users::poll) {
+            Some(Ok(None)) => return true,
+            Some(Ok(Some(measures))) => self.measures = measures,
+            Some(Err(error)) => self.failure = Some(with_causes(&error)),
+            None => {}
+        }
+        self.users = None;
+        false
+    }
+}
+
+/// The process of the users.
+struct Users {
     process: Process,
     json: PathBuf,
 }
 
 impl Users {
     /// Starts the users of a scenario at a server.
-    pub fn start(
+    fn start(
         program: &Path,
         site: &Site,
         file: &Path,
@@ -37,7 +85,7 @@ impl Users {
     }
 
     /// The figures, once all users have ended.
-    pub fn poll(&mut self) -> Result<Option<BTreeMap<String, f64>>, NodeError> {
+    fn poll(&mut self) -> Result<Option<BTreeMap<String, f64>>, NodeError> {
         let Some(status) = self.process.has_ended()? else { return Ok(None) };
         if !status.success() && status.code() != Some(THRESHOLD_BROKEN) {
             return Err(self.process.ended_with(status));

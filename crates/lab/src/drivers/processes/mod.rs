@@ -7,6 +7,8 @@
 //! nodes that fetch are prepared, and the clock starts. Nothing before that counts, neither time nor CPU.
 //! A node that fails is a result: its error is in it, and the others go on.
 
+mod clock;
+mod live;
 mod load;
 mod network;
 mod noise;

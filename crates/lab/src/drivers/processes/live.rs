@@ -1,0 +1,265 @@
+//! The nodes of a run: their places, how they start, and the nodes that each dials.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use watchfire_types::Rng;
+
+use super::network::{Network, Site};
+use super::objects::Content;
+use super::programs::{Node, Program, Status, Ticket, Usage};
+use super::records::Records;
+use super::workspace::Workspace;
+use super::{DriverError, NodeProgress, NodeState};
+use crate::definition::{NatKind, NodePlan, TrialPlan};
+use crate::drivers::with_causes;
+use crate::results::NodeResult;
+use crate::results::spans::Listening;
+
+/// The number that divides the choice of neighbours from other random numbers of the same seed.
+const NEIGHBOURS_PURPOSE: u64 = 0xd1a1;
+
+/// A node of the run, in the order of the plan.
+pub struct Live<'a> {
+    pub plan: &'a NodePlan,
+    pub site: Site,
+    /// Where the lab receives its spans, if it is in a namespace.
+    _spans: Option<Listening>,
+    pub node: Option<Box<dyn Node>>,
+    /// The objects that it fetches.
+    pub tickets: Vec<Ticket>,
+    /// The objects that it has from the start.
+    pub stored: Vec<Ticket>,
+    pub dials: Vec<usize>,
+    pub has_arrived: bool,
+    pub has_left: bool,
+    /// Changes of its link that have happened.
+    pub link_changes: usize,
+    /// CPU time before the clock started.
+    pub cpu_before: Duration,
+    /// When it was prepared, from and to.
+    pub prepared: Option<(Instant, Instant)>,
+    pub result: NodeResult,
+}
+
+pub fn sites<'a>(
+    plan: &'a TrialPlan,
+    workspace: &Workspace,
+    network: &Network,
+    records: Records<'_>,
+) -> Result<Vec<Live<'a>>, DriverError> {
+    let live = |(index, node): (usize, &'a NodePlan)| {
+        let folder = workspace.folder.join(&node.name);
+        if !matches!(network, Network::Given(_)) {
+            fs::create_dir(&folder)
+                .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
+        }
+        let mut site = network.site(index, &node.name, &workspace.id, folder);
+        let spans = records.receive_spans(&mut site, index, node);
+        let spans =
+            spans.map_err(|source| DriverError::Spans { node: node.name.clone(), source })?;
+        site.flame = records.flame(plan, node);
+        Ok(Live {
+            plan: node,
+            site,
+            _spans: spans,
+            node: None,
+            tickets: Vec::new(),
+            stored: Vec::new(),
+            dials: Vec::new(),
+            has_arrived: false,
+            has_left: false,
+            link_changes: 0,
+            cpu_before: Duration::ZERO,
+            prepared: None,
+            result: NodeResult {
+                name: node.name.clone(),
+                group: node.group.clone(),
+                is_seeder: !node.seeds.is_empty(),
+                is_awaited: node.is_awaited(),
+                arrived_at: node.arrives_at.as_secs_f64(),
+                ..NodeResult::default()
+            },
+        })
+    };
+    plan.nodes.iter().enumerate().map(live).collect()
+}
+
+/// Starts the nodes with content. Returns how each object is requested, by its index.
+pub fn start_seeders(
+    nodes: &mut [Live<'_>],
+    programs: &[Box<dyn Program>],
+    contents: &[Content],
+) -> BTreeMap<usize, Ticket> {
+    let mut tickets = BTreeMap::new();
+    for (live, program) in
+        nodes.iter_mut().zip(programs).filter(|(live, _)| !live.plan.seeds.is_empty())
+    {
+        let began = Instant::now();
+        let seeds: Vec<usize> = live.plan.seeds.iter().copied().collect();
+        let own = seeds.iter().map(|object| live.site.content(&contents[*object]));
+        let own: Vec<Content> = match own.collect() {
+            Ok(own) => own,
+            Err(error) => {
+                live.fail(&error);
+                continue;
+            }
+        };
+        let started = if live.plan.fetches.is_empty() {
+            program.seed(&live.site, &own).map(|node| {
+                live.stored = node.tickets().to_vec();
+                live.node = Some(node);
+            })
+        } else {
+            program.store(&live.site, &own).map(|stored| live.stored = stored)
+        };
+        if let Err(error) = started {
+            live.fail(&error);
+        }
+        live.prepared = Some((began, Instant::now()));
+        for (ticket, object) in live.stored.iter().zip(&seeds) {
+            tickets.entry(*object).or_insert(Ticket { object: *object, ..ticket.clone() });
+        }
+    }
+    tickets
+}
+
+pub fn prepare_fetchers(
+    nodes: &mut [Live<'_>],
+    programs: &[Box<dyn Program>],
+    tickets: &BTreeMap<usize, Ticket>,
+) {
+    for (live, program) in nodes.iter_mut().zip(programs) {
+        if live.plan.fetches.is_empty() || live.result.failure.is_some() {
+            continue;
+        }
+        let wanted = live.plan.fetches.iter().filter_map(|object| tickets.get(object).cloned());
+        live.tickets = wanted.collect();
+        if live.tickets.len() < live.plan.fetches.len() {
+            live.result.failure = Some("no node has its objects".to_owned());
+            continue;
+        }
+        let began = live.prepared.map_or_else(Instant::now, |(began, _)| began);
+        live.prepare(program.as_ref());
+        live.prepared = Some((began, Instant::now()));
+    }
+    nodes.iter_mut().filter(|live| !live.plan.fetches.is_empty()).for_each(Live::wait_until_ready);
+}
+
+pub fn start_servers(nodes: &mut [Live<'_>], programs: &[Box<dyn Program>]) {
+    for (live, program) in nodes.iter_mut().zip(programs).filter(|(live, _)| live.plan.serves) {
+        let began = Instant::now();
+        match program.serve(&live.site) {
+            Ok(node) => live.node = Some(node),
+            Err(error) => live.fail(&error),
+        }
+        live.prepared = Some((began, Instant::now()));
+    }
+}
+
+/// Chooses which earlier nodes each node dials; nodes that only have content are the first. All dial every earlier
+/// node, unless the plan bounds the number of neighbours: then half of a node's neighbours are chosen here, and
+/// the others are those that choose it. With 0 neighbours, a node dials only those that have content and fetch none. A
+/// node behind a NAT dials others, and nobody dials it; of nodes that arrive together, those behind a NAT are the last.
+/// Returns the order in which nodes begin.
+pub fn choose_dials(plan: &TrialPlan, nodes: &mut [Live<'_>]) -> Vec<usize> {
+    let mut rng = Rng::for_purpose(plan.seed, NEIGHBOURS_PURPOSE);
+    let mut order: Vec<usize> = (0..nodes.len()).collect();
+    order.sort_by_key(|index| {
+        let node = nodes[*index].plan;
+        (!node.fetches.is_empty(), node.arrives_at, node.nat != NatKind::Open)
+    });
+    for (place, own) in order.iter().enumerate() {
+        let is_open = |other: &usize| nodes[*other].plan.nat == NatKind::Open;
+        let mut earlier: Vec<usize> = order[..place].iter().copied().filter(is_open).collect();
+        if plan.neighbours == Some(0) {
+            earlier.retain(|other| nodes[*other].plan.fetches.is_empty());
+        } else if let Some(neighbours) = plan.neighbours {
+            rng.shuffle(&mut earlier);
+            earlier.truncate((neighbours as usize / 2).max(1));
+        }
+        nodes[*own].dials = earlier;
+    }
+    order
+}
+
+impl Live<'_> {
+    pub fn fail(&mut self, error: &dyn std::error::Error) {
+        self.result.failure.get_or_insert_with(|| with_causes(error));
+    }
+
+    pub fn prepare(&mut self, program: &dyn Program) {
+        match program.prepare(&self.site, &self.tickets, &self.stored) {
+            Ok(node) => self.node = Some(node),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    pub fn wait_until_ready(&mut self) {
+        if let Some(Err(error)) = self.node.as_mut().map(|node| node.wait_until_ready()) {
+            self.fail(&error);
+        }
+    }
+
+    /// Changes its link as often as it is due.
+    pub fn change_link(&mut self, network: &Network, now: Duration) {
+        let changes = self.plan.link_changes.iter().skip(self.link_changes);
+        for (_, link) in changes.take_while(|(at, _)| *at <= now) {
+            network.set_link(&self.plan.name, *link);
+            self.link_changes += 1;
+        }
+    }
+
+    /// Whether it does anything in the trial.
+    pub fn has_part(&self) -> bool {
+        let NodePlan { seeds, fetches, serves, .. } = self.plan;
+        *serves || !seeds.is_empty() || !fetches.is_empty()
+    }
+
+    /// Whether the run waits for this node.
+    pub fn is_pending(&self) -> bool {
+        self.result.is_awaited && self.result.finished_at.is_none() && self.result.failure.is_none()
+    }
+
+    pub fn progress(&self) -> NodeProgress<'_> {
+        let result = &self.result;
+        let state = if result.failure.is_some() {
+            NodeState::Failed
+        } else if self.has_left {
+            NodeState::Left
+        } else if self.tickets.is_empty() {
+            NodeState::Shares
+        } else if result.finished_at.is_some() {
+            NodeState::Done
+        } else if self.has_arrived {
+            NodeState::Fetches
+        } else {
+            NodeState::Waits
+        };
+        let part = match state {
+            NodeState::Shares => 1.0,
+            _ => result.progress.last().map_or(0.0, |(_, share)| *share),
+        };
+        NodeProgress { name: &result.name, state, part, failure: result.failure.as_deref() }
+    }
+
+    pub fn usage(&mut self) -> Usage {
+        self.node.as_mut().map(|node| node.usage()).unwrap_or_default()
+    }
+
+    pub fn note_progress(&mut self, now: Duration, status: Status, total_bytes: u64) {
+        let now = now.as_secs_f64();
+        let share = status.bytes as f64 / total_bytes.max(1) as f64;
+        let known = self.result.progress.last().map_or(0.0, |(_, share)| *share);
+        if status.bytes > 0 {
+            self.result.first_byte_at.get_or_insert(now);
+        }
+        if share > known {
+            self.result.progress.push((now, share.min(1.0)));
+        }
+        if status.has_all {
+            self.result.finished_at.get_or_insert(now);
+        }
+    }
+}
