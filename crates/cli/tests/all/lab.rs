@@ -1,13 +1,11 @@
 //! `watchfire lab` with the real program.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use crate::support::dashboard_states;
+use super::support::{Scratch, WATCHFIRE, dashboard_states, text, wait_until};
 
 const TEXT: &str = r#"
 name = "a small experiment"
@@ -26,55 +24,52 @@ fetch = { peers = "file" }
 time_max = "60s"
 "#;
 
-struct Folder(PathBuf);
+/// A folder with an experiment.
+struct Folder(Scratch);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("watchfire-lab-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        fs::write(path.join("one.toml"), TEXT).unwrap();
-        Folder(path)
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        scratch.file("one.toml", TEXT);
+        Folder(scratch)
     }
 
     fn lab(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
-        command.arg("lab").args(arguments).current_dir(&self.0).stdin(Stdio::null());
-        command.env("XDG_CACHE_HOME", self.0.join("cache"));
-        command
+        self.command(&[&["lab"], arguments].concat())
     }
 
     fn output(&self, arguments: &[&str]) -> Output {
         self.lab(arguments).output().unwrap()
     }
 
-    fn json(&self, name: &str) -> Value {
-        serde_json::from_str(&fs::read_to_string(self.0.join(name)).unwrap()).unwrap()
+    /// Runs the experiment once, with a process for each node.
+    fn run_once(&self, arguments: &[&str]) -> Output {
+        self.output(&[&ONCE[..], arguments].concat())
     }
 
     /// The folders of runs that exist now.
     fn runs(&self) -> usize {
-        fs::read_dir(self.0.join("cache/watchfire/lab/runs")).map_or(0, Iterator::count)
+        fs::read_dir(self.join("cache/watchfire/lab/runs")).map_or(0, Iterator::count)
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+impl Deref for Folder {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        &self.0
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+const ONCE: [&str; 6] = ["run", "one.toml", "--repeat", "1", "--driver", "processes"];
 
 #[test]
 fn a_file_is_checked_and_an_error_names_its_line() {
-    let folder = Folder::new("check");
+    let folder = Folder::new();
     let output = folder.output(&["check", "one.toml"]);
     assert!(text(&output.stdout).contains("c, s: 4 nodes, 3 of them fetch"), "{output:?}");
 
-    fs::write(folder.0.join("bad.toml"), TEXT.replace("count = 3", "count = 0")).unwrap();
+    folder.file("bad.toml", TEXT.replace("count = 3", "count = 0"));
     let output = folder.output(&["check", "bad.toml"]);
     let error = text(&output.stderr);
     assert!(!output.status.success() && error.contains("bad.toml:8: count: "), "{error}");
@@ -82,33 +77,21 @@ fn a_file_is_checked_and_an_error_names_its_line() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_in_the_simulator() {
-    let folder = Folder::new("simulated");
+    let folder = Folder::new();
     for file in ["first.json", "second.json"] {
         let output = folder.output(&["run", "one.toml", "--seed", "7", "--json", file]);
         assert!(output.status.success(), "{output:?}");
     }
-    let read = |name: &str| fs::read(folder.0.join(name)).unwrap();
+    let read = |name: &str| fs::read(folder.join(name)).unwrap();
     assert_eq!(read("first.json"), read("second.json"));
     assert_eq!(folder.json("first.json")["runs"].as_array().unwrap().len(), 2);
 }
 
 #[test]
 fn every_process_gets_the_object_and_nothing_is_left_behind() {
-    let folder = Folder::new("processes");
-    let output = folder.output(&[
-        "run",
-        "one.toml",
-        "--driver",
-        "processes",
-        "--repeat",
-        "1",
-        "--json",
-        "out.json",
-        "--report",
-        "out.html",
-        "--csv",
-        "out.csv",
-    ]);
+    let folder = Folder::new();
+    let output =
+        folder.run_once(&["--json", "out.json", "--report", "out.html", "--csv", "out.csv"]);
     assert!(output.status.success(), "{output:?}");
     let run = &folder.json("out.json")["runs"][0];
     let nodes = run["nodes"].as_array().unwrap();
@@ -121,20 +104,17 @@ fn every_process_gets_the_object_and_nothing_is_left_behind() {
     let sent: u64 =
         run["transfers"].as_array().unwrap().iter().map(|one| one["bytes"].as_u64().unwrap()).sum();
     assert!(sent >= 3 * (2 << 20), "each peer received the object from someone: {sent}");
-    assert!(fs::read_to_string(folder.0.join("out.html")).unwrap().contains("a small experiment"));
-    assert_eq!(fs::read_to_string(folder.0.join("out.csv")).unwrap().lines().count(), 5);
+    assert!(fs::read_to_string(folder.join("out.html")).unwrap().contains("a small experiment"));
+    assert_eq!(fs::read_to_string(folder.join("out.csv")).unwrap().lines().count(), 5);
     assert_eq!(folder.runs(), 0);
 }
 
-/// Two nodes of an experiment.
-const PAIR: [&str; 6] = ["run", "one.toml", "--repeat", "1", "--driver", "processes"];
-
 #[test]
 fn the_spans_of_all_nodes_are_in_one_file_with_their_parents() {
-    let folder = Folder::new("spans");
-    fs::write(folder.0.join("one.toml"), TEXT.replace("count = 3", "count = 1")).unwrap();
+    let folder = Folder::new();
+    folder.file("one.toml", TEXT.replace("count = 3", "count = 1"));
     let files = ["--spans", "spans.json", "--perfetto", "perfetto.json"];
-    let output = folder.output(&[&PAIR[..], &files].concat());
+    let output = folder.run_once(&files);
     assert!(output.status.success(), "{output:?}");
 
     let file = folder.json("spans.json");
@@ -167,29 +147,29 @@ fn the_spans_of_all_nodes_are_in_one_file_with_their_parents() {
 
 #[test]
 fn the_same_seed_writes_the_same_trace() {
-    let folder = Folder::new("trace");
+    let folder = Folder::new();
     for file in ["first.trace", "second.trace"] {
         let output = folder.output(&["run", "one.toml", "--seed", "7", "--trace", file]);
         assert!(output.status.success(), "{output:?}");
     }
-    let read = |name: &str| fs::read_to_string(folder.0.join(name)).unwrap();
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     let first = read("first.trace");
     assert!(first == read("second.trace"), "the traces differ");
     assert!(first.starts_with("# c, s, seed 7\n0.000000000 arrive source - 0\n"), "{first:.200}");
     assert!(first.contains("\n# c, s, seed 8\n"), "each run has a head");
 
-    let output = folder.output(&[&PAIR[..], &["--trace", "x"]].concat());
+    let output = folder.run_once(&["--trace", "x"]);
     assert!(text(&output.stderr).contains("cannot trace events of processes"), "{output:?}");
 }
 
 #[test]
 fn each_node_has_a_flame_graph_if_its_program_can_write_one() {
-    let folder = Folder::new("flame");
-    let output = folder.output(&[&PAIR[..], &["--flame", "flames"]].concat());
+    let folder = Folder::new();
+    let output = folder.run_once(&["--flame", "flames"]);
     if cfg!(feature = "profiles") {
         assert!(output.status.success(), "{output:?}");
         for node in ["source", "peers-1", "peers-3"] {
-            let path = folder.0.join(format!("flames/c--s-0-{node}.svg"));
+            let path = folder.join(format!("flames/c--s-0-{node}.svg"));
             assert!(fs::read_to_string(path).unwrap().contains("<svg"), "{node}");
         }
     } else {
@@ -202,8 +182,8 @@ fn each_node_has_a_flame_graph_if_its_program_can_write_one() {
 
 #[test]
 fn the_noise_of_the_machine_is_beside_the_figures() {
-    let folder = Folder::new("noise");
-    let output = folder.output(&[&PAIR[..], &["--json", "out.json"]].concat());
+    let folder = Folder::new();
+    let output = folder.run_once(&["--json", "out.json"]);
     let run = &folder.json("out.json")["runs"][0];
     let (took, noise) = (run["took_seconds"].as_f64().unwrap(), &run["noise"]);
     assert!(took < 0.3 || (0.0..=1.0).contains(&noise.as_f64().unwrap()), "{took}: {noise}");
@@ -215,8 +195,8 @@ fn the_noise_of_the_machine_is_beside_the_figures() {
 
 #[test]
 fn the_dashboard_shows_a_run_to_its_end() {
-    let folder = Folder::new("dashboard");
-    let mut command = folder.lab(&[&PAIR[..], &["--dashboard", "127.0.0.1:0"]].concat());
+    let folder = Folder::new();
+    let mut command = folder.lab(&[&ONCE[..], &["--dashboard", "127.0.0.1:0"]].concat());
     let mut lab = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let states = dashboard_states(lab.stderr.as_mut().unwrap());
     let last = states.last().unwrap();
@@ -230,7 +210,7 @@ fn the_dashboard_shows_a_run_to_its_end() {
 /// two take less than one second more.
 #[test]
 fn nodes_have_links_regions_and_nats() {
-    let folder = Folder::new("wire");
+    let folder = Folder::new();
     let groups = r#"
 latency = "1ms"
 paths = [{ between = ["eu", "us"], latency = "20ms", loss = 0.001 }]
@@ -245,19 +225,8 @@ groups = [
     let faults =
         "faults = [{ at = \"500ms\", nodes = \"source\", link = { up = \"32Mbit\" } }]\ntime_max";
     let file = format!("{head}{groups}{rest}").replacen("time_max", faults, 1);
-    fs::write(folder.0.join("one.toml"), file).unwrap();
-    let output = folder.output(&[
-        "run",
-        "one.toml",
-        "--driver",
-        "processes",
-        "--repeat",
-        "1",
-        "--json",
-        "out.json",
-        "--spans",
-        "spans.json",
-    ]);
+    folder.file("one.toml", file);
+    let output = folder.run_once(&["--json", "out.json", "--spans", "spans.json"]);
     let error = text(&output.stderr);
     if error.contains("rates, delays, jitter, loss, queues and NAT are not simulated") {
         // Without the right to make networks, the trial is refused.
@@ -292,12 +261,12 @@ groups = [
 
 #[test]
 fn the_simulator_is_compared_with_processes() {
-    let folder = Folder::new("calibrate");
+    let folder = Folder::new();
     let notes = TEXT.replace("repeat = 2", "repeat = 1\nnotes = [\"Loopback has no rate.\"]");
-    fs::write(folder.0.join("one.toml"), notes).unwrap();
+    folder.file("one.toml", notes);
     let output = folder.output(&["calibrate", "one.toml", "--output", "page.md"]);
     assert!(output.status.success(), "{output:?}");
-    let page = fs::read_to_string(folder.0.join("page.md")).unwrap();
+    let page = fs::read_to_string(folder.join("page.md")).unwrap();
     assert!(
         page.contains("## a small experiment") && page.contains("Loopback has no rate."),
         "{page}"
@@ -308,8 +277,8 @@ fn the_simulator_is_compared_with_processes() {
 
 #[test]
 fn a_node_that_fails_is_in_the_results_and_the_others_go_on() {
-    let folder = Folder::new("fails");
-    let program = folder.0.join("ends-at-once");
+    let folder = Folder::new();
+    let program = folder.join("ends-at-once");
     fs::write(&program, "#!/bin/sh\necho no thanks >&2\nexit 7\n").unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&program, executable).unwrap();
@@ -317,17 +286,8 @@ fn a_node_that_fails_is_in_the_results_and_the_others_go_on() {
         "count = 3 }",
         "count = 2 },\n { name = \"broken\", labels = [\"peers\"], peer = \"broken\" }",
     ) + "[peers.broken]\nbuild = { path = \"ends-at-once\" }\n";
-    fs::write(folder.0.join("one.toml"), text_with).unwrap();
-    let output = folder.output(&[
-        "run",
-        "one.toml",
-        "--driver",
-        "processes",
-        "--repeat",
-        "1",
-        "--json",
-        "out.json",
-    ]);
+    folder.file("one.toml", text_with);
+    let output = folder.run_once(&["--json", "out.json"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let error = text(&output.stderr);
     assert!(error.contains("broken: ends-at-once ended with exit status: 7: no thanks"), "{error}");
@@ -340,7 +300,7 @@ fn a_node_that_fails_is_in_the_results_and_the_others_go_on() {
 /// A peer of a few lines: it shares by the path of a file, and fetches by copying it.
 #[test]
 fn any_program_that_writes_events_can_be_a_peer() {
-    let folder = Folder::new("program");
+    let folder = Folder::new();
     let seed = "#!/bin/sh
 path=$(echo \"$LAB_PATHS\" | tr -d '[]\"')
 echo '{\"event\":\"shared\",\"cid\":\"'$path'\",\"address\":\"here\"}'
@@ -354,25 +314,16 @@ echo '{\"event\":\"progress\",\"bytes\":'$(stat -c %s copy)'}'
 echo '{\"event\":\"held\"}'
 exec sleep 600
 ";
-    fs::write(folder.0.join("seed.sh"), seed).unwrap();
-    fs::write(folder.0.join("fetch.sh"), fetch).unwrap();
-    let at = folder.0.display();
+    folder.file("seed.sh", seed);
+    folder.file("fetch.sh", fetch);
+    let at = folder.display();
     let peers = format!(
         "[peers.script]\nimplementation = \"program\"\n\
          settings = {{ seed = \"sh {at}/seed.sh\", fetch = \"sh {at}/fetch.sh\" }}\n\
          [[trials]]\ncluster = \"c\"\nscenario = \"s\"\npeer = \"script\"\n"
     );
-    fs::write(folder.0.join("one.toml"), format!("{TEXT}{peers}")).unwrap();
-    let output = folder.output(&[
-        "run",
-        "one.toml",
-        "--driver",
-        "processes",
-        "--repeat",
-        "1",
-        "--json",
-        "out.json",
-    ]);
+    folder.file("one.toml", format!("{TEXT}{peers}"));
+    let output = folder.run_once(&["--json", "out.json"]);
     assert!(output.status.success(), "{output:?}");
     let nodes = folder.json("out.json")["runs"][0]["nodes"].clone();
     assert_eq!(nodes[0]["content_sent_bytes"], 7);
@@ -381,16 +332,16 @@ exec sleep 600
         "{nodes}"
     );
 
-    fs::write(folder.0.join("fetch.sh"), "echo hello\nsleep 600\n").unwrap();
-    let output = folder.output(&["run", "one.toml", "--driver", "processes", "--repeat", "1"]);
+    folder.file("fetch.sh", "echo hello\nsleep 600\n");
+    let output = folder.run_once(&[]);
     let error = text(&output.stderr);
     assert!(error.contains("peers-1: the answer of sh is unexpected: hello"), "{error}");
 }
 
 #[test]
 fn a_program_is_as_good_as_itself() {
-    let folder = Folder::new("compare");
-    let program = env!("CARGO_BIN_EXE_watchfire");
+    let folder = Folder::new();
+    let program = WATCHFIRE;
     let sides = format!("{program}..{program}");
     let output = folder.output(&["compare", &sides, "one.toml", "--json", "out.json"]);
     assert!(output.status.success(), "{output:?}");
@@ -401,25 +352,24 @@ fn a_program_is_as_good_as_itself() {
 
 #[test]
 fn a_killed_lab_leaves_nothing_after_the_next_command() {
-    let folder = Folder::new("killed");
+    let folder = Folder::new();
     // The third node never gets the object: nobody has it any more.
     let slow = TEXT.replace(
         "time_max",
         "faults = [{ at = \"0s\", nodes = \"source\", kill = true }]\ntime_max",
     );
-    fs::write(folder.0.join("one.toml"), slow).unwrap();
+    folder.file("one.toml", slow);
     let mut lab = folder.lab(&["run", "one.toml", "--driver", "processes"]);
     let mut lab = lab.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let is_running = |folder: &Folder| marked(&folder.0) >= 3;
-    wait_until("the nodes run", || is_running(&folder));
+    wait_until("the nodes run", || marked(&folder) >= 3);
     lab.kill().unwrap();
     lab.wait().unwrap();
-    assert!(folder.runs() == 1 && marked(&folder.0) > 0, "a killed lab cannot clean up");
+    assert!(folder.runs() == 1 && marked(&folder) > 0, "a killed lab cannot clean up");
 
     let output = folder.output(&["check", "one.toml"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(folder.runs(), 0);
-    wait_until("the nodes have ended", || marked(&folder.0) == 0);
+    wait_until("the nodes have ended", || marked(&folder) == 0);
 }
 
 /// The processes whose working folder is inside this folder, except those that have ended.
@@ -430,13 +380,4 @@ fn marked(folder: &Path) -> usize {
             .is_ok_and(|cwd| cwd.starts_with(folder.join("cache")))
     });
     inside.count()
-}
-
-#[track_caller]
-fn wait_until(name: &str, mut is_done: impl FnMut() -> bool) {
-    let started_at = Instant::now();
-    while !is_done() {
-        assert!(started_at.elapsed() < Duration::from_secs(60), "{name}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

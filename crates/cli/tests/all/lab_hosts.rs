@@ -5,11 +5,10 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::support::{Listening, Scratch, succeeded, text};
+use super::support::{Listening, Scratch, succeeded, text, wait_until};
 
 const EXPERIMENT: &str = r#"
 [clusters.c]
@@ -90,16 +89,9 @@ impl Sshd {
         wait_until("sshd listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
-        command.args(arguments).current_dir(&*self.scratch).stdin(Stdio::null());
-        command.env("XDG_CACHE_HOME", self.scratch.join("cache"));
-        command
-    }
-
     fn lab(&self, arguments: &[&str]) -> Command {
         let run = ["lab", "run", "one.toml", "--driver", "ssh", "--ssh-config", "config"];
-        self.command(&[&run, arguments].concat())
+        self.scratch.command(&[&run, arguments].concat())
     }
 
     fn output(&self, arguments: &[&str]) -> Output {
@@ -107,9 +99,7 @@ impl Sshd {
     }
 
     fn results(&self) -> Vec<Value> {
-        let json = fs::read_to_string(self.scratch.join("out.json")).unwrap();
-        let json: Value = serde_json::from_str(&json).unwrap();
-        json["runs"].as_array().unwrap().clone()
+        self.scratch.json("out.json")["runs"].as_array().unwrap().clone()
     }
 
     /// The folders of the lab on the host.
@@ -145,15 +135,6 @@ impl Drop for Sshd {
             let _ = sshd.kill();
             let _ = sshd.wait();
         }
-    }
-}
-
-#[track_caller]
-fn wait_until(name: &str, mut is_done: impl FnMut() -> bool) {
-    let started_at = Instant::now();
-    while !is_done() {
-        assert!(started_at.elapsed() < Duration::from_secs(60), "{name}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -198,7 +179,7 @@ fn a_killed_lab_leaves_nothing_on_its_hosts() {
     lab.wait().unwrap();
     // The ssh of the lab has no reader of its output; the guard's input ended with the lab.
     sshd.wait_until_clean();
-    succeeded(sshd.command(&["lab", "check", "one.toml"]).output().unwrap());
+    succeeded(sshd.scratch.command(&["lab", "check", "one.toml"]).output().unwrap());
     assert_eq!(fs::read_dir(sshd.scratch.join("cache/watchfire/lab/runs")).unwrap().count(), 0);
 }
 
@@ -313,7 +294,7 @@ fn agents_of_a_load_start_on_hosts_and_end_with_it() {
     sshd.scratch.file("load.toml", scenario);
     let url = server.url();
     let load = ["load", "load.toml", "--target", &url, "--hosts", "hosts", "--ssh-config"];
-    let output = sshd.command(&[&load[..], &["config"]].concat()).output().unwrap();
+    let output = sshd.scratch.command(&[&load[..], &["config"]].concat()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     sshd.assert_clean();
 }

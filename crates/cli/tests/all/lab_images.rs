@@ -1,10 +1,10 @@
 //! `watchfire lab` with container images: a registry, mirrors, and a fleet of mirrors.
 
-use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+
+use super::support::Scratch;
 
 /// Makes a layout with an image of two layers of random bytes.
 const LAYOUT: &str = r#"
@@ -56,16 +56,14 @@ fn is_installed(program: &str) -> bool {
     command.status().is_ok()
 }
 
-fn run(folder: &Path) -> Value {
-    fs::write(folder.join("images.toml"), EXPERIMENT).unwrap();
-    let made = Command::new("sh").args(["-c", LAYOUT]).current_dir(folder).status().unwrap();
+fn run(folder: &Scratch) -> Value {
+    folder.file("images.toml", EXPERIMENT);
+    let made = Command::new("sh").args(["-c", LAYOUT]).current_dir(&**folder).status().unwrap();
     assert!(made.success());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
-    command.args(["lab", "run", "images.toml", "--driver", "processes", "--json", "out.json"]);
-    command.current_dir(folder).env("XDG_CACHE_HOME", folder).stdin(Stdio::null());
-    let output = command.output().unwrap();
+    let run = ["lab", "run", "images.toml", "--driver", "processes", "--json", "out.json"];
+    let output = folder.command(&run).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    serde_json::from_str(&fs::read_to_string(folder.join("out.json")).unwrap()).unwrap()
+    folder.json("out.json")
 }
 
 /// Debian's docker-registry and skopeo take part where they are installed.
@@ -75,9 +73,7 @@ fn hosts_pull_an_image_from_a_registry_and_through_a_fleet_of_mirrors() {
         eprintln!("warning: {missing} is not installed");
         return;
     }
-    let folder = std::env::temp_dir().join(format!("watchfire-lab-images-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let results = run(&folder);
+    let results = run(&Scratch::new());
     let copies = |trial: usize| {
         let run = &results["runs"][trial];
         let sent = run["nodes"][0]["content_sent_bytes"].as_u64().unwrap();
@@ -87,5 +83,4 @@ fn hosts_pull_an_image_from_a_registry_and_through_a_fleet_of_mirrors() {
     assert!((2.9..3.2).contains(&registry), "each host pulls from the registry: {registry}");
     // The registry answers again when two mirrors ask at the same time, before they know each other's blobs.
     assert!((0.9..2.5).contains(&fleet), "mirrors share what one of them has: {fleet}");
-    fs::remove_dir_all(&folder).unwrap();
 }

@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use super::support::{Scratch, succeeded, text};
+use super::support::{Scratch, WATCHFIRE, succeeded, text, wait_until};
 
 const CLUSTER: &str = r#"
 [clusters.pair]
@@ -37,10 +36,8 @@ impl Lab {
     }
 
     fn lab(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_watchfire"));
-        command.arg("lab").args(arguments).args(["--folder", "lab"]).current_dir(&*self.0);
-        command.env("XDG_CACHE_HOME", self.0.join("cache")).stdin(Stdio::null());
-        command.output().unwrap()
+        let mut command = self.0.command(&[&["lab"], arguments].concat());
+        command.args(["--folder", "lab"]).output().unwrap()
     }
 
     fn fails(&self, arguments: &[&str]) -> String {
@@ -54,9 +51,7 @@ impl Lab {
         let file = format!("{seed}.json");
         let on = ["run", "--on", "pair", "spread.toml", "--seed", seed, "--json", &file];
         succeeded(self.lab(&on));
-        let json = fs::read_to_string(self.0.join(&file)).unwrap();
-        let json: Value = serde_json::from_str(&json).unwrap();
-        json["runs"][0]["nodes"].as_array().unwrap().clone()
+        self.0.json(&file)["runs"][0]["nodes"].as_array().unwrap().clone()
     }
 
     /// The number of the process of each node.
@@ -81,15 +76,6 @@ fn is_running(process: u64) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-#[track_caller]
-fn wait_until(name: &str, mut is_done: impl FnMut() -> bool) {
-    let started_at = Instant::now();
-    while !is_done() {
-        assert!(started_at.elapsed() < Duration::from_secs(60), "{name}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn a_node_keeps_its_store_when_its_program_is_replaced_and_the_others_run_on() {
     let lab = Lab::new();
@@ -105,7 +91,7 @@ fn a_node_keeps_its_store_when_its_program_is_replaced_and_the_others_run_on() {
     assert!((1 << 20..=2 << 20).contains(&sent), "{sent}");
 
     let before = lab.processes();
-    fs::copy(env!("CARGO_BIN_EXE_watchfire"), lab.0.join("other")).unwrap();
+    fs::copy(WATCHFIRE, lab.0.join("other")).unwrap();
     let swapped = text(&succeeded(lab.lab(&["swap", "--on", "pair", "peers-2", "./other"])).stdout);
     assert_eq!(swapped, "1 replaced: peers-2\n");
     let after = lab.processes();
@@ -144,7 +130,7 @@ fn a_node_that_ended_is_seen_and_starts_again() {
     let error = lab.fails(&["run", "--on", "pair", "spread.toml"]);
     assert!(error.contains("peers-1 has ended; start it again with lab swap"), "{error}");
 
-    succeeded(lab.lab(&["swap", "--on", "pair", "peers-1", env!("CARGO_BIN_EXE_watchfire")]));
+    succeeded(lab.lab(&["swap", "--on", "pair", "peers-1", WATCHFIRE]));
     assert!(lab.spread("1").iter().skip(1).all(|node| !node["finished_at"].is_null()));
 }
 
@@ -168,7 +154,7 @@ fn mistakes_are_named() {
     succeeded(lab.lab(&["up", "cluster.toml", "--name", "pair"]));
     let error = lab.fails(&["swap", "--on", "pair", "nobody", "./other"]);
     assert!(error.contains("./other"), "{error}");
-    let error = lab.fails(&["swap", "--on", "pair", "nobody", env!("CARGO_BIN_EXE_watchfire")]);
+    let error = lab.fails(&["swap", "--on", "pair", "nobody", WATCHFIRE]);
     assert!(error.contains("the query 'nobody' selects no node of \"pair\""), "{error}");
     lab.0.file("spread.toml", SCENARIO.replace("peers =", "leechers ="));
     let error = lab.fails(&["run", "--on", "pair", "spread.toml"]);

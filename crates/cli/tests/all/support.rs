@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::ops::Deref;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -26,6 +27,19 @@ impl Scratch {
 
     pub fn run(&self, arguments: &[&str]) -> Output {
         run_in(self, arguments)
+    }
+
+    /// A command whose cache is in this folder, too.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(WATCHFIRE);
+        command.args(arguments).current_dir(&**self).stdin(Stdio::null());
+        command.env("XDG_CACHE_HOME", self.join("cache"));
+        command
+    }
+
+    pub fn json(&self, name: &str) -> Value {
+        let text = fs::read_to_string(self.join(name)).expect("the file can be read");
+        serde_json::from_str(&text).expect("JSON")
     }
 
     /// The standard output of a run that succeeds.
@@ -154,6 +168,15 @@ impl Drop for Listening {
 pub fn signal(child: &Child, signal: &str) {
     let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(sent.expect("there is a `kill`").success());
+}
+
+#[track_caller]
+pub fn wait_until(name: &str, mut is_done: impl FnMut() -> bool) {
+    let started_at = Instant::now();
+    while !is_done() {
+        assert!(started_at.elapsed() < Duration::from_secs(60), "{name}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 pub fn text(bytes: &[u8]) -> String {
