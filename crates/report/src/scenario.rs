@@ -121,6 +121,8 @@ impl SourceText<'_> {
     }
 }
 
+/// Most regions of a scenario: each pair of them has a path.
+const REGIONS_MAX: usize = 1000;
 /// The largest share of packets that a path may lose.
 const LOSS_MAX: f64 = 0.5;
 
@@ -156,6 +158,10 @@ impl SourceText<'_> {
         regions: &[String],
         members: &str,
     ) -> Result<Vec<Vec<Path>>, ScenarioError> {
+        if regions.len() > REGIONS_MAX {
+            let problem = format!("{} are more than {REGIONS_MAX}", regions.len());
+            return Err(self.error_in_file("region", problem));
+        }
         let mut all = vec![vec![usual; regions.len()]; regions.len()];
         for path in paths {
             let (at, path) = (path.span().start, path.get_ref());
@@ -211,6 +217,31 @@ mod tests {
         let error = source.parse::<Network>().unwrap_err();
         assert_eq!((error.line(), error.key()), (2, "latncy"));
         assert!(error.to_string().ends_with("did you mean `latency`?"), "{error}");
+    }
+
+    #[test]
+    fn paths_are_both_ways_and_regions_are_bounded() {
+        let source = SourceText { name: "x.toml", text: "" };
+        let paths = [Spanned::new(
+            0..0,
+            PathText {
+                between: ["eu", "us"].map(str::to_owned),
+                latency: Some(DurationText(Duration::from_millis(40))),
+                jitter: None,
+                loss: None,
+            },
+        )];
+        let regions = ["us", "eu"].map(str::to_owned);
+        let usual = Path { loss: 0.1, ..Path::default() };
+        let all = source.paths(usual, &paths, &regions, "no peers are").unwrap();
+        assert_eq!((all[0][1], all[0][0]), (all[1][0], usual));
+        assert_eq!((all[0][1].delay.as_millis(), all[0][1].loss), (40, 0.1));
+
+        let error = source.paths(usual, &paths, &regions[..1], "no peers are").unwrap_err();
+        assert!(error.to_string().ends_with("no peers are in region \"eu\""), "{error}");
+        let many: Vec<String> = (0..1001).map(|number| number.to_string()).collect();
+        let error = source.paths(usual, &[], &many, "no peers are").unwrap_err();
+        assert!(error.to_string().ends_with("region: 1001 are more than 1000"), "{error}");
     }
 
     #[test]
