@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 
 /// Most values inside each other, and steps of references.
 const DEPTH_MAX: usize = 64;
-/// Most values that a file expands to.
+/// Most values that a file expands to, and bytes of their texts.
 const VALUES_MAX: usize = 100_000;
+const TEXT_BYTES_MAX: usize = 16 << 20;
 
 /// Why a text is not of this part of CUE.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +61,7 @@ pub fn evaluate(text: &str) -> Result<Value, CueError> {
         }
         parser.skip_comma();
     }
-    let mut evaluation = Evaluation { names, values: 0 };
+    let mut evaluation = Evaluation { names, values: 0, text_bytes: 0 };
     let whole = Expression { line: 1, kind: Kind::Struct(fields) };
     match evaluation.value(&whole, &BTreeMap::new(), 0)? {
         Some(value) => Ok(value),
@@ -71,6 +72,7 @@ pub fn evaluate(text: &str) -> Result<Value, CueError> {
 struct Evaluation {
     names: BTreeMap<String, Expression>,
     values: usize,
+    text_bytes: usize,
 }
 
 impl Evaluation {
@@ -83,13 +85,18 @@ impl Evaluation {
     ) -> Result<Option<Value>, CueError> {
         let error = |problem: String| Err(CueError { line: expression.line, problem });
         self.values += 1;
-        if depth > DEPTH_MAX || self.values > VALUES_MAX {
+        if let Kind::Literal(Value::String(text)) = &expression.kind {
+            self.text_bytes += text.len();
+        }
+        let is_large = self.values > VALUES_MAX || self.text_bytes > TEXT_BYTES_MAX;
+        if depth > DEPTH_MAX || is_large {
             return error("the values refer to each other in a circle, or are too many".to_owned());
         }
         match &expression.kind {
             Kind::Literal(value) => Ok(Some(value.clone())),
             Kind::Name(name) => {
                 if let Some(value) = variables.get(name) {
+                    self.count(value);
                     return Ok(Some(value.clone()));
                 }
                 if let Some(named) = self.names.get(name).cloned() {
@@ -129,6 +136,17 @@ impl Evaluation {
                 Ok(all)
             }
             Kind::For { .. } => error("\"for\" stands in a list".to_owned()),
+        }
+    }
+
+    /// Counts the parts of a value that is copied.
+    fn count(&mut self, value: &Value) {
+        self.values += 1;
+        match value {
+            Value::String(text) => self.text_bytes += text.len(),
+            Value::Array(items) => items.iter().for_each(|item| self.count(item)),
+            Value::Object(fields) => fields.values().for_each(|field| self.count(field)),
+            _ => {}
         }
     }
 
@@ -389,6 +407,8 @@ mod tests {
     #[test]
     fn an_error_names_its_line() {
         let deep = format!("a: {}", "[".repeat(100));
+        let (text, list) = ("x".repeat(100_000), "1, ".repeat(1000));
+        let long = format!("a: [t for x in l]\nl:: [{list}]\nt:: \"{text}\"");
         for (text, line, problem) in [
             ("a: 1\nb: {", 2, "not closed"),
             ("a: 1 & 2", 1, "differ"),
@@ -398,6 +418,7 @@ mod tests {
             ("a: >=1", 1, "not supported"),
             ("a: [x for in y]", 1, "needs"),
             (&deep, 1, "inside each other"),
+            (&long, 3, "too many"),
         ] {
             let error = evaluate(text).unwrap_err();
             assert!(error.problem.contains(problem), "{text}: {error}");
