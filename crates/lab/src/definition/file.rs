@@ -19,6 +19,8 @@ use super::{
 const RUNS_MAX: u32 = 1000;
 /// Most bytes of an object that is made here.
 const RANDOM_BYTES_MAX: u64 = 1 << 40;
+const NAME_PROBLEM: &str =
+    "must be 1 to 64 letters, digits, '-', '_' or '.', and begin with a letter or a digit";
 /// The peer of a group that names none.
 const OURS: &str = "watchfire";
 /// The age of a page, in commits, if its experiment does not say it.
@@ -249,7 +251,7 @@ impl Experiment {
 
 impl ExperimentFile {
     fn check(mut self, source: &SourceText<'_>) -> Result<Experiment, DefinitionError> {
-        for (key, value) in [("repeat", self.repeat), ("warm_up", self.warm_up + 1)] {
+        for (key, value) in [("repeat", self.repeat), ("warm_up", self.warm_up.saturating_add(1))] {
             if !(1..=RUNS_MAX).contains(&value) {
                 return Err(source.error_in_file(key, format!("must be at most {RUNS_MAX}")));
             }
@@ -328,7 +330,7 @@ fn check_cluster(
     if file.groups.is_empty() {
         return Err(source.error(at, "groups", "must contain a group"));
     }
-    let mut count: u32 = 0;
+    let (mut count, mut names): (u32, _) = (0, BTreeSet::new());
     for group in &file.groups {
         let (at, group) = (group.span().start, group.get_ref());
         let group = check_group(at, group, &mut cluster, peers, source)?;
@@ -336,6 +338,9 @@ fn check_cluster(
         if count > NODES_MAX {
             let problem = format!("must be at most {NODES_MAX} in all groups together");
             return Err(source.error(at, "count", problem));
+        }
+        if let Some(name) = group.node_names().find(|name| !names.insert(name.clone())) {
+            return Err(source.error(at, "name", format!("another node has the name {name:?}")));
         }
         cluster.groups.push(group);
     }
@@ -352,12 +357,11 @@ fn check_group(
     source: &SourceText<'_>,
 ) -> Result<Group, DefinitionError> {
     let error = |key, problem: String| Err(source.error(at, key, problem));
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if group.count == 0 {
         return error("count", "must be at least 1".to_owned());
     }
-    if group.name.is_empty() || group.name.len() > 64 || !group.name.chars().all(is_name) {
-        return error("name", "must be 1 to 64 letters, digits, '-', '_' or '.'".to_owned());
+    if !is_name(&group.name) {
+        return error("name", NAME_PROBLEM.to_owned());
     }
     if cluster.groups.iter().any(|known| known.name == group.name) {
         return error("name", format!("another group has the name {:?}", group.name));
@@ -401,6 +405,10 @@ fn check_scenario(
     let (at, file) = (scenario.span().start, scenario.into_inner());
     let mut objects = BTreeMap::new();
     for (name, object) in file.objects {
+        if !is_name(&name) {
+            let problem = format!("the name of the object {name:?} {NAME_PROBLEM}");
+            return Err(source.error(object.span().start, "objects", problem));
+        }
         objects.insert(name, check_object(object, source)?);
     }
     let seed = check_rules("seed", file.seed, &objects, source)?;
@@ -444,6 +452,14 @@ fn check_scenario(
         load: load.transpose()?,
         time_max: file.time_max.map_or(TIME_MAX, |span| span.0),
     })
+}
+
+/// Whether a group or an object may have this name: it becomes the name of a file.
+fn is_name(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(is_part)
 }
 
 fn check_object(
@@ -698,6 +714,10 @@ peer = "old"
             ("up = \"100Mbit\"", "up = \"0Mbit\"", 16, "up", "invalid rate"),
             ("peer = \"main\"", "peer = \"mian\"", 17, "peer", "known: main, old, watchfire"),
             ("name = \"peers\"", "name = \"seeder\"", 17, "name", "another group"),
+            ("name = \"peers\"", "name = \"..\"", 17, "name", "begin with a letter or a digit"),
+            ("name = \"seeder\"", "name = \"peers-7\"", 17, "name", "another node"),
+            ("repeat = 2", "warm_up = 4294967295", 0, "warm_up", "at most 1000"),
+            ("objects.file", "objects.\"/tmp/file\"", 25, "objects", "begin with a letter"),
             ("\"10MiB\"", "\"0B\"", 25, "random", "between 1B"),
             ("seeder = \"file\"", "sower = \"file\"", 29, "seed", "selects no node"),
             ("seeder = \"file\"", "seeder = \"fle\"", 26, "seed", "no object has the name"),

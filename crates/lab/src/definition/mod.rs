@@ -228,6 +228,16 @@ pub enum FaultKind {
     Link(Link),
 }
 
+impl Group {
+    /// The names of its nodes.
+    pub fn node_names(&self) -> impl Iterator<Item = String> {
+        (1..=self.count).map(|number| match self.count {
+            1 => self.name.clone(),
+            _ => format!("{}-{number}", self.name),
+        })
+    }
+}
+
 impl Experiment {
     /// Makes a short check of an experiment: one run of each trial, without a warm-up, with random objects of at
     /// most this size, and without filling the memory.

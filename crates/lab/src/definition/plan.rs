@@ -123,11 +123,7 @@ impl Experiment {
 
 fn nodes(cluster: &Cluster, peer: &dyn Fn(&Group) -> Peer) -> Vec<NodePlan> {
     let of_group = |group: &Group| -> Vec<NodePlan> {
-        let node = |number| {
-            let name = match group.count {
-                1 => group.name.clone(),
-                _ => format!("{}-{number}", group.name),
-            };
+        let node = |name: String| {
             let mut labels = group.labels.clone();
             let region = format!("region={}", cluster.regions[group.region]);
             labels.extend([name.clone(), group.name.clone(), region]);
@@ -149,7 +145,7 @@ fn nodes(cluster: &Cluster, peer: &dyn Fn(&Group) -> Peer) -> Vec<NodePlan> {
                 link_changes: Vec::new(),
             }
         };
-        (1..=group.count).map(node).collect()
+        group.node_names().map(node).collect()
     };
     cluster.groups.iter().flat_map(of_group).collect()
 }

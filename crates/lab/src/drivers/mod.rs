@@ -5,7 +5,7 @@ mod processes;
 mod simulated;
 mod traced;
 
-use std::fs;
+use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -153,16 +153,41 @@ fn bound_seconds(plan: &TrialPlan, object_bytes: u64) -> Option<f64> {
 
 /// The bytes of an object; of a folder or a layout, the bytes of all files in it.
 fn object_bytes(object: &Object) -> io::Result<u64> {
-    fn of_path(path: &Path) -> io::Result<u64> {
-        let metadata = fs::metadata(path)?;
+    // Links are not followed: they may lead back to a folder above.
+    fn of_path(path: &Path, metadata: &Metadata) -> io::Result<u64> {
         if !metadata.is_dir() {
             return Ok(metadata.len());
         }
-        fs::read_dir(path)?.map(|entry| of_path(&entry?.path())).sum()
+        let of_entry = |entry: io::Result<DirEntry>| {
+            let entry = entry?;
+            of_path(&entry.path(), &entry.metadata()?)
+        };
+        fs::read_dir(path)?.map(of_entry).sum()
     }
+    let of_all = |path: &Path| of_path(path, &fs::metadata(path)?);
     match object {
         Object::Random { bytes } => Ok(*bytes),
-        Object::Path(path) => of_path(path),
-        Object::Image(layout) => of_path(&layout.join("blobs")),
+        Object::Path(path) => of_all(path),
+        Object::Image(layout) => of_all(&layout.join("blobs")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_links_to_itself_has_the_bytes_of_its_files() {
+        let folder =
+            std::env::temp_dir().join(format!("watchfire-lab-loop-{}", std::process::id()));
+        fs::create_dir_all(folder.join("inner")).unwrap();
+        fs::write(folder.join("inner/file"), [0; 1000]).unwrap();
+        for link in ["a", "b"] {
+            std::os::unix::fs::symlink("..", folder.join("inner").join(link)).unwrap();
+        }
+        let bytes = object_bytes(&Object::Path(folder.clone()));
+        fs::remove_dir_all(&folder).unwrap();
+        // A link has the bytes of the path to which it leads.
+        assert_eq!(bytes.unwrap(), 1000 + 2 * 2);
     }
 }

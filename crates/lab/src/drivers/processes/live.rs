@@ -50,7 +50,7 @@ pub fn sites<'a>(
     records: Records<'_>,
 ) -> Result<Vec<Live<'a>>, DriverError> {
     let live = |(index, node): (usize, &'a NodePlan)| {
-        let folder = workspace.folder.join(&node.name);
+        let folder = workspace.node_folder(&node.name);
         if !matches!(network, Network::Given(_)) {
             fs::create_dir(&folder)
                 .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;

@@ -128,7 +128,7 @@ fn sites(
     let is_few = plan.nodes.len() <= NODES_PER_HOST_MAX;
     let number = |index| if is_few { index } else { index / connections.len() };
     let site = |(index, node): (usize, &NodePlan)| {
-        let folder = workspace.folder.join(&node.name);
+        let folder = workspace.node_folder(&node.name);
         fs::create_dir(&folder)
             .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
         let connection = &connections[index % connections.len()];

@@ -28,6 +28,8 @@ pub const MARK: &str = "LAB_RUN_OF_WATCHFIRE";
 /// The file that marks the folder of a standing cluster, and describes it.
 pub const STANDING: &str = "cluster.json";
 const LOCK: &str = "lock";
+/// The folder of the nodes' folders.
+const NODES: &str = "nodes";
 /// How old a folder without a lock file must be.
 const YOUNG: Duration = Duration::from_secs(60);
 
@@ -56,9 +58,18 @@ impl Workspace {
         let id = format!("{}-{}", std::process::id(), now.as_nanos());
         let folder = runs.join(&id);
         fs::create_dir(&folder).map_err(error)?;
-        let lock = File::create(folder.join(LOCK)).map_err(error)?;
+        fs::create_dir(folder.join(NODES)).map_err(error)?;
+        // The lock gets its name when it is held: a sweep never finds it free.
+        let unnamed = folder.join(format!("new-{LOCK}"));
+        let lock = File::create(&unnamed).map_err(error)?;
         lock.lock().map_err(error)?;
+        fs::rename(unnamed, folder.join(LOCK)).map_err(error)?;
         Ok(Workspace { id, folder, is_kept: false, _lock: lock })
+    }
+
+    /// The folder of a node. It is apart from the files of the run, so a node may have any name.
+    pub fn node_folder(&self, name: &str) -> PathBuf {
+        self.folder.join(NODES).join(name)
     }
 
     /// Opens the folder of a standing cluster for this command alone. `None` if another command uses it.
@@ -89,11 +100,12 @@ impl Workspace {
         for entry in entries {
             let folder = entry?.path();
             let Some(id) = folder.file_name().and_then(|name| name.to_str()) else { continue };
-            if is_abandoned(&folder)? {
-                end_processes(id)?;
-                fs::remove_dir_all(&folder)?;
-                swept += 1;
-            }
+            // A run that ends, and another sweep, remove folders meanwhile.
+            let is_swept = match sweep_one(&folder, id) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                result => result?,
+            };
+            swept += usize::from(is_swept);
         }
         Ok(swept)
     }
@@ -108,6 +120,16 @@ impl Drop for Workspace {
         let _ = end_processes(&self.id);
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Ends what an abandoned run left. Returns whether it was abandoned.
+fn sweep_one(folder: &Path, id: &str) -> io::Result<bool> {
+    if !is_abandoned(folder)? {
+        return Ok(false);
+    }
+    end_processes(id)?;
+    fs::remove_dir_all(folder)?;
+    Ok(true)
 }
 
 fn is_abandoned(folder: &Path) -> io::Result<bool> {

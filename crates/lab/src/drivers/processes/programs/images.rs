@@ -24,8 +24,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long storing one image in a registry may take.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(600);
 /// The file with the key of the fleet, and the one with the address that mirrors join, in the folder of the run.
-const KEY: &str = "fleet.key";
-const JOINED: &str = "fleet.address";
+const KEY: &str = ".fleet.key";
+const JOINED: &str = ".fleet.address";
 
 /// Nodes that pull straight from the registry.
 pub struct Registry;

@@ -140,7 +140,7 @@ impl Standing {
         let mut standing =
             Standing { workspace, runs, record, experiment, nodes, watchfire, builds };
         for index in 0..standing.nodes.len() {
-            let at = standing.workspace.folder.join(&standing.nodes[index].name);
+            let at = standing.workspace.node_folder(&standing.nodes[index].name);
             fs::create_dir(&at).map_err(folder(&at))?;
             let site = Site::new(standing.workspace.id.clone(), addresses.of(index), at);
             let build = standing.nodes[index].peer.build.clone();
@@ -236,7 +236,7 @@ impl Standing {
 
     fn site(&self, index: usize) -> Site {
         let node = &self.record.nodes[index];
-        let folder = self.workspace.folder.join(&node.name);
+        let folder = self.workspace.node_folder(&node.name);
         Site::new(self.workspace.id.clone(), node.address, folder)
     }
 
