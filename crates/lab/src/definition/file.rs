@@ -251,10 +251,12 @@ impl Experiment {
 
 impl ExperimentFile {
     fn check(mut self, source: &SourceText<'_>) -> Result<Experiment, DefinitionError> {
-        for (key, value) in [("repeat", self.repeat), ("warm_up", self.warm_up.saturating_add(1))] {
-            if !(1..=RUNS_MAX).contains(&value) {
-                return Err(source.error_in_file(key, format!("must be at most {RUNS_MAX}")));
-            }
+        if !(1..=RUNS_MAX).contains(&self.repeat) {
+            let problem = format!("must be at least 1 and at most {RUNS_MAX}");
+            return Err(source.error_in_file("repeat", problem));
+        }
+        if self.warm_up > RUNS_MAX {
+            return Err(source.error_in_file("warm_up", format!("must be at most {RUNS_MAX}")));
         }
         let mut peers = BTreeMap::new();
         for (name, peer) in std::mem::take(&mut self.peers) {

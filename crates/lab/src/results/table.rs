@@ -10,6 +10,9 @@ use super::{Comparison, Figure, RunResult, Verdict};
 /// The medians of all figures, one row for each and one column for each trial. The spread beside a median is the
 /// smallest and the largest value.
 pub fn results_table(runs: &[RunResult]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
     let mut text = results_rows(runs).terminal();
     for line in noisy_lines(runs) {
         text += &format!("{line}\n");
@@ -138,6 +141,12 @@ pub(crate) fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_runs_there_is_no_table() {
+        assert_eq!(results_table(&[]), "");
+        assert_eq!(results_table(&[RunResult::default()]).lines().count(), 1, "the head alone");
+    }
 
     #[test]
     fn a_value_has_about_three_digits() {
