@@ -1,3 +1,5 @@
+import { base36 } from 'multiformats/bases/base36'
+import { base58btc } from 'multiformats/bases/base58'
 import { describe, expect, it } from 'vitest'
 import {
   cidOf,
@@ -62,6 +64,17 @@ describe('a CID', () => {
 
   it('is not confused with an inherited property', () => {
     for (const text of ['constructor', 'b__proto__']) expect(() => parseCid(text)).toThrow(ContentError)
+  })
+
+  it('has no letters of other scripts in any base', () => {
+    const bytes = encodeCid(parseCid(V1))
+    const texts = [V0, V1, V1.toUpperCase(), base36.encode(bytes), base58btc.encode(bytes)]
+    for (const letter of ['\u0100', '\u4e16', '\u0435', '\u017f', '\u212a', '\u{1f525}']) {
+      for (const text of texts) {
+        const changed = text.slice(0, 20) + letter + text.slice(20 + letter.length)
+        expect(() => parseCid(changed), changed).toThrow(ContentError)
+      }
+    }
   })
 
   it('keeps its prefix when encoded, with version 0 as in boxo', () => {

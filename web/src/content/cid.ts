@@ -67,7 +67,8 @@ const BASES = new Map([base16, base32, base36, base58btc].map((base) => [base.pr
 export function parseCid(text: string): Cid {
   if (text.length > 2 * CID_BYTES_MAX) throw malformed('cidLong')
   if (text.length === 46 && text.startsWith('Qm')) return decodeCid(decodeBase('z', text))
-  const plain = /^[BFK][^a-z]*$/.test(text) ? text.toLowerCase() : text
+  // Only ASCII: the sign for Kelvin would become a k.
+  const plain = /^[BFK][^a-z]*$/.test(text) ? text.replace(/[A-Z]/g, (letter) => letter.toLowerCase()) : text
   const cid = decodeCid(decodeBase(plain.slice(0, 1), plain.slice(1)))
   if (cid.version !== 1) throw malformed('cidBase')
   return cid
@@ -77,8 +78,9 @@ export function parseCid(text: string): Cid {
 function decodeBase(prefix: string, text: string): Uint8Array {
   const base = BASES.get(prefix)
   if (base === undefined) throw malformed('noCid')
-  // The library also accepts capitals and padding.
-  if (base !== base58btc && !/^[a-z\d]*$/.test(text)) throw malformed('base')
+  // The library also accepts capitals and padding, and in base58 and base36 it reads letters of other scripts as zeros.
+  const letters = base === base58btc ? /^[a-z\d]*$/i : /^[a-z\d]*$/
+  if (!letters.test(text)) throw malformed('base')
   try {
     return base.baseDecode(text)
   } catch {
