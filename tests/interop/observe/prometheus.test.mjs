@@ -75,7 +75,8 @@ describe('a server that Prometheus scrapes', () => {
 })
 
 describe('mirrors that Prometheus scrapes', () => {
-  let folder, registry, fleet, prometheus, traffic
+  const folder = newFolder()
+  let registry, fleet, prometheus, traffic
 
   before(async () => {
     registry = await Registry.start(path.join(folder, 'registry'))
