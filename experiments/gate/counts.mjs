@@ -28,6 +28,8 @@ const WORKLOADS = [
   { name: 'tracker', rounds: 2000, per: 1, unit: 'a peer', kept: 'a peer' },
 ]
 
+export const WORKLOAD_NAMES = WORKLOADS.map(({ name }) => name)
+
 /** Bands: an unrelated change moves instructions by up to a percent, because the compiler arranges the code in another way. */
 const INSTRUCTIONS_BAND = 0.03
 const MEMORY_BAND = 0.01

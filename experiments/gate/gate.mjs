@@ -3,8 +3,7 @@
 //   node experiments/gate/gate.mjs [--accept] [--only WORKLOAD,...] [--json FILE]
 //
 // `make gate` builds the two programs and runs this; docs/contributing/gate.md has the figures. With --accept it rewrites gate.json, also
-// when nothing is worse. With --only it counts some workloads, and nothing in the
-// simulator or at a server.
+// when nothing is worse. With --only it counts some workloads, and nothing in the simulator or at a server.
 
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -13,7 +12,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
 import { accepted, compare, number, percent, table } from './compare.mjs'
-import { countWork } from './counts.mjs'
+import { WORKLOAD_NAMES, countWork } from './counts.mjs'
 import { countServer } from './server.mjs'
 import { simulate } from './simulated.mjs'
 
@@ -31,6 +30,11 @@ const { values: options } = parseArgs({
   options: { accept: { type: 'boolean' }, only: { type: 'string', default: '' }, json: { type: 'string' } },
 })
 const only = options.only.split(',').filter(Boolean)
+const unknown = only.filter((name) => !WORKLOAD_NAMES.includes(name))
+if (unknown.length > 0) {
+  console.error(`cannot count ${unknown.join(', ')}: no such workload; choose from ${WORKLOAD_NAMES.join(', ')}`)
+  process.exit(1)
+}
 const builder = readBuilder()
 const saved = existsSync(VALUES) ? JSON.parse(readFileSync(VALUES, 'utf8')) : { builder, figures: [] }
 const isSameBuilder = JSON.stringify(saved.builder) === JSON.stringify(builder)

@@ -13,6 +13,8 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
+import { WORKLOAD_NAMES } from './counts.mjs'
+
 const { values: options } = parseArgs({ options: { 'slow-downs-only': { type: 'boolean' }, 'harmless-only': { type: 'boolean' } } })
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const CARGO = process.env.CARGO || 'cargo'
@@ -25,7 +27,7 @@ const RUNS_PER_PLACE = 5
 const TURNS = 50
 
 /** Every workload; the simulator, which is deterministic, is left out. */
-const ALL = 'exchange,exchange-leaves,messages,file,delivery,join,presence,subscription,history,poll,tracker'
+const ALL = WORKLOAD_NAMES.join(',')
 
 /** Places by workload: the file, and the line after which the loop stands. */
 const PLACES = {
