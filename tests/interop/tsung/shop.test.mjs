@@ -28,7 +28,7 @@ before(async () => {
 })
 after(() => shop?.stop())
 
-/** What the users asked for since the last call, and the names that they had, which depend on the order of their arrival. */
+/** The requests of the users since the last call, and the users' names, which depend on the order of their arrival. */
 function visited() {
   const names = []
   const visits = [...shop.visits].map(([group, { notes }]) => {
