@@ -1,6 +1,8 @@
 //! The text of a scenario, the files that it names, and the overrides from the command line.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -55,7 +57,20 @@ impl Source {
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {
-    let len = std::fs::metadata(path)?.len();
-    anyhow::ensure!(len <= TEXT_BYTES_MAX, "it has {len} bytes, but at most 64 MiB are allowed");
-    Ok(std::fs::read_to_string(path)?)
+    // The length of a device or a pipe is not known before its end.
+    let mut text = String::new();
+    File::open(path)?.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text)?;
+    anyhow::ensure!(text.len() as u64 <= TEXT_BYTES_MAX, "it has more than 64 MiB");
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_an_end_is_rejected() {
+        let error = Source::read(Path::new("/dev/zero")).unwrap_err();
+        assert_eq!(format!("{error:#}"), "cannot read /dev/zero: it has more than 64 MiB");
+    }
 }
