@@ -113,12 +113,13 @@ fn trimmed_text(element: &Element<'_, '_>) -> String {
 
 /// Whether a name matches a pattern, in which `*` stands for any text.
 fn wildcard(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((begin, rest)) => name.strip_prefix(begin).is_some_and(|name| {
-            (0..=name.len()).any(|at| name.is_char_boundary(at) && wildcard(rest, &name[at..]))
-        }),
-    }
+    let Some((begin, rest)) = pattern.split_once('*') else { return pattern == name };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    // The first place of a part leaves the most text for the parts after it.
+    let after_middle = middle.split('*').try_fold(name.strip_prefix(begin), |name, part| {
+        name?.split_once(part).map(|(_, after)| Some(after))
+    });
+    after_middle.flatten().is_some_and(|name| name.ends_with(end))
 }
 
 #[cfg(test)]
@@ -219,6 +220,17 @@ type="ts_websocket" | type="ts_jabber" | 26 | <session type> | not one of
 <sessions> | <transaction/><sessions> | 25 | <transaction> | not supported
 "#;
         assert_errors("bad.xml", GOOD, rows);
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        let all = ["a*", "*a", "*", "**", "a*a*a", "*é*", "é", "ab*ba"];
+        let matching = |name| all.map(|pattern| u8::from(wildcard(pattern, name)));
+        assert_eq!(matching("aéa"), [1, 1, 1, 1, 0, 1, 0, 0]);
+        assert_eq!(matching("aba"), [1, 1, 1, 1, 0, 0, 0, 0]);
+        assert_eq!(matching("aaa"), [1, 1, 1, 1, 1, 0, 0, 0]);
+        assert_eq!(matching("é"), [0, 0, 1, 1, 0, 1, 1, 0]);
+        assert!(!wildcard(&format!("{}b", "*a".repeat(30)), &"a".repeat(60)), "in a short time");
     }
 
     #[test]
