@@ -136,19 +136,18 @@ fn order(weights: &[f64]) -> Vec<u32> {
         return (0..weights.len() as u32).collect();
     }
     let total: f64 = weights.iter().sum();
-    let mut credit = vec![0.0; weights.len()];
-    let turns = (0..WEIGHED_TURNS.max(weights.len())).map(|_| {
-        credit.iter_mut().zip(weights).for_each(|(credit, weight)| *credit += weight / total);
-        let best = (0..credit.len()).max_by(|a, b| credit[*a].total_cmp(&credit[*b])).unwrap_or(0);
-        credit[best] -= 1.0;
-        best as u32
-    });
-    let mut order: Vec<u32> = turns.collect();
-    // One that is too light for a turn gets one, because no other may reach some server.
-    let missing = (0..weights.len() as u32).filter(|index| !order.contains(index));
-    let missing: Vec<u32> = missing.collect();
-    order.extend(missing);
-    order
+    let turns_in_all = WEIGHED_TURNS.max(weights.len()) as f64;
+    // The time of each turn, from 0 to 1.
+    let mut turns: Vec<(f64, u32)> = Vec::new();
+    for (index, weight) in weights.iter().enumerate() {
+        let own = (weight / total * turns_in_all).round();
+        // One that is too light for a turn gets a last one, because no other may reach some server.
+        let own_times = (0..own as u32).map(|turn| (f64::from(turn) + 0.5) / own);
+        let times = own_times.chain((own == 0.0).then_some(1.0));
+        turns.extend(times.map(|time| (time, index as u32)));
+    }
+    turns.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    turns.into_iter().map(|(_, index)| index).collect()
 }
 
 fn new_socket(server: SocketAddr) -> Result<OwnedFd, Failure> {
@@ -200,6 +199,15 @@ mod tests {
         assert_eq!((count(1), count(2), count(3)), (667, 333, 0));
         assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 1000, "each port once");
         assert_eq!(sources.next_source(0).ip(), address(3));
+    }
+
+    #[test]
+    fn many_addresses_of_different_weights_are_ordered_in_a_short_time() {
+        let weights: Vec<f64> = (0..65_536).map(|index| f64::from(index % 4 + 1)).collect();
+        let order = order(&weights);
+        let mut turns = vec![0; weights.len()];
+        order.iter().for_each(|index| turns[*index as usize] += 1);
+        assert_eq!((turns.iter().min(), turns.iter().max()), (Some(&1), Some(&2)));
     }
 
     #[test]
