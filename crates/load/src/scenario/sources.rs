@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// Most source addresses of one scenario.
 const SOURCES_MAX: usize = 65_536;
+
 /// Source addresses of which users get equal shares, and the weight of them all together.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SourceGroup {

@@ -1,5 +1,7 @@
 //! `<clients>`: the machines of users. Here all users run on this machine, or on the agents.
 
+use std::net::IpAddr;
+
 use super::Result;
 use super::element::Element;
 use crate::scenario::sources::{SourceGroup, add_addresses};
@@ -8,11 +10,13 @@ use crate::scenario::sources::{SourceGroup, add_addresses};
 pub(super) struct Clients {
     pub(super) users_max: u64,
     pub(super) sources: Vec<SourceGroup>,
+    /// The addresses of all groups, whose number is limited.
+    addresses: Vec<IpAddr>,
 }
 
 impl Clients {
     pub(super) fn read(list: Option<&Element<'_, '_>>) -> Result<Clients> {
-        let mut clients = Clients { users_max: 0, sources: Vec::new() };
+        let mut clients = Clients { users_max: 0, sources: Vec::new(), addresses: Vec::new() };
         let elements = list.map(|list| {
             list.attributes(&[])?;
             list.children(&["client"])?;
@@ -36,11 +40,12 @@ impl Clients {
         // Tsung's default.
         let users_max = client.whole("maxusers")?.unwrap_or(800);
         self.users_max = self.users_max.saturating_add(users_max);
-        let mut addresses = Vec::new();
+        let first = self.addresses.len();
         for ip in client.elements() {
             let range = range(&ip)?;
-            add_addresses(&mut addresses, &range).map_err(|problem| ip.error(problem))?;
+            add_addresses(&mut self.addresses, &range).map_err(|problem| ip.error(problem))?;
         }
+        let addresses = self.addresses[first..].to_vec();
         if !addresses.is_empty() {
             self.sources.push(SourceGroup { addresses, weight });
         }

@@ -186,6 +186,7 @@ mod tests {
 maxusers="64000" | maxuser="64000" | 5 | <client maxuser> | not supported
 type="tcp" | type="udp" | 12 | <server type> | not one of tcp
 <ip value="127.0.1.1"/> | <ip value="nowhere"/> | 6 | <ip> | invalid address
+<clients> | <clients><client host="x"><iprange v4="10.0.0.0-10.0.255.255"/></client> | 6 | <ip> | more than 65,536
 arrivalrate="1000" | arrivalrate="-1" | 19 | <users arrivalrate> | invalid number
 arrivalrate="1000" |  | 19 | <users> | either
 unit="minute" | unit="fortnight" | 14 | <load unit> | not one of
