@@ -247,7 +247,7 @@ impl Page {
             page.elements[parent].children.push(index);
             page.elements.push(element);
             if RAW.contains(&name.as_str()) {
-                rest = rest.find(&format!("</{name}")).map_or("", |at| &rest[at..]);
+                rest = &rest[raw_end(rest, &name)..];
             }
             let is_empty = tag.ends_with('/') || EMPTY.contains(&name.as_str());
             if !is_empty && open.len() < DEPTH_MAX {
@@ -264,6 +264,16 @@ impl Page {
             self.elements[*index].text.push_str(&decoded(text));
         }
     }
+}
+
+/// The end of the content of a raw element: its end tag, in capitals or not.
+fn raw_end(text: &str, name: &str) -> usize {
+    let is_end = |at: &usize| {
+        let tag = text.get(at + 2..at + 2 + name.len());
+        tag.is_some_and(|tag| tag.eq_ignore_ascii_case(name))
+    };
+    let mut ends = text.match_indices("</").map(|(at, _)| at);
+    ends.find(is_end).unwrap_or(text.len())
 }
 
 /// The end of a tag: `>` outside of quotes.
@@ -334,6 +344,16 @@ mod tests {
         assert_eq!(find("/html/body/div[*]/a/@href"), ["/x", "/y"]);
         assert_eq!(find("/html/@lang"), [""; 0]);
         assert_eq!(find("//table/tr"), [""; 0]);
+    }
+
+    #[test]
+    fn a_script_ends_with_its_own_tag_in_capitals_or_not() {
+        let find = |page: &str| XPath::parse("//a/@b").unwrap().find(page);
+        for (begin, end) in [("script", "script"), ("SCRIPT", "SCRIPT"), ("script", "Script")] {
+            let page = format!("<{begin}>'<a b=no>'</div></{end}><a b=yes>");
+            assert_eq!(find(&page), ["yes"], "{page}");
+        }
+        assert_eq!(find("<style></styl\u{e9}<a b=no>"), [""; 0]);
     }
 
     #[test]
