@@ -89,11 +89,7 @@ impl XPath {
         let page = Page::parse(page);
         let mut found = vec![Page::ROOT];
         for step in &self.steps {
-            let mut next = Vec::new();
-            found.iter().for_each(|parent| page.select(step, *parent, &mut next));
-            next.sort_unstable();
-            next.dedup();
-            found = next;
+            found = page.select(step, found);
         }
         let elements = found.into_iter().map(|index| &page.elements[index]);
         let values = elements.filter_map(|element| match &self.result {
@@ -194,9 +190,15 @@ impl Page {
     /// The index of the element around all others.
     const ROOT: usize = 0;
 
-    fn select(&self, step: &Step, parent: usize, out: &mut Vec<usize>) {
-        let mut parents = vec![parent];
+    /// The elements that a step finds below these, in the order of the page. Each element is looked
+    /// at once, also if several of the parents are around it.
+    fn select(&self, step: &Step, mut parents: Vec<usize>) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut is_seen = vec![false; self.elements.len()];
         while let Some(parent) = parents.pop() {
+            if std::mem::replace(&mut is_seen[parent], true) {
+                continue;
+            }
             let children = &self.elements[parent].children;
             let named = children.iter().filter(|child| {
                 step.name.as_ref().is_none_or(|name| self.elements[**child].name == *name)
@@ -209,11 +211,13 @@ impl Page {
                     condition.holds(&self.elements[*child], place)
                 });
             }
-            out.extend(kept);
+            found.extend(kept);
             if step.is_deep {
                 parents.extend(children);
             }
         }
+        found.sort_unstable();
+        found
     }
 
     fn parse(text: &str) -> Page {
@@ -384,5 +388,7 @@ mod tests {
         }
         let deep = "<i>".repeat(200_000);
         assert_eq!(XPath::parse("//i[@x]").unwrap().find(&deep), [""; 0]);
+        // Each of a hundred thousand elements is below 255 others.
+        assert_eq!(XPath::parse("//i//i//i//i//i[@x]").unwrap().find(&deep), [""; 0]);
     }
 }
