@@ -197,6 +197,8 @@ min="1025" | min="0" | 23 | <option min> | the lower port
 <thinktime value="30"/> | <foreach name="x" in="y"/> | 32 | <foreach in> | unknown variable y
 <thinktime value="30"/> | <if var="room" eq="1" neq="2"/> | 32 | <if> | needs one of
 <thinktime value="30"/> | <if var="rom" eq="1"/> | 32 | <if var> | unknown variable rom
+<thinktime value="30"/> | <if var="room[0]" eq="1"/> | 32 | <if var> | invalid element in "room[0]"
+<thinktime value="30"/> | <if var="room[last]" eq="1"/> | 32 | <if var> | invalid element in "room[last]"
 <thinktime value="30"/> | <repeat name="r"><thinktime/></repeat> | 32 | <repeat> | must end with
 <thinktime value="30"/> | <change_type new_type="ts_ldap"/> | 32 | <change_type new_type> | not one of ts_http
 <thinktime value="30"/> | <set_option name="certificate"/> | 32 | <set_option name> | not supported here

@@ -364,12 +364,16 @@ impl Reader<'_, '_, '_> {
             return Err(element.error("needs one of eq, neq, gt, gte, lt and lte"));
         };
         let name = element.needed("var")?;
+        let error = |problem| element.attribute_error("var", problem);
         let (list, number) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
-            Some((list, number)) => (list, number.parse().ok().filter(|number| *number > 0)),
+            Some((list, number)) => {
+                let number = number.parse().ok().filter(|number| *number > 0);
+                let invalid = || error(format!("invalid element in {name:?}; the first one is 1"));
+                (list, Some(number.ok_or_else(invalid)?))
+            }
             None => (name, None),
         };
-        let slot = self.compiler.slot(list);
-        let slot = slot.map_err(|problem| element.attribute_error("var", problem))?;
+        let slot = self.compiler.slot(list).map_err(error)?;
         Ok(Condition { slot, element: number, relation, operand, is_negated })
     }
 
