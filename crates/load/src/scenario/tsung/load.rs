@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::element::Element;
 use super::parts::server_url;
-use super::sessions::SessionName;
 use super::{Result, wildcard};
 use crate::scenario::{Phase, Spacing, Target};
 
@@ -37,7 +36,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn read(load: &Element<'_, '_>, sessions: &[SessionName<'_>]) -> Result<Load> {
+    pub(super) fn read(load: &Element<'_, '_>, sessions: &[&str]) -> Result<Load> {
         load.attributes(&["duration", "unit", "loop"])?;
         load.children(&["arrivalphase", "user"])?;
         let whole = load.seconds("duration", load.unit()?)?.filter(|whole| !whole.is_zero());
@@ -78,7 +77,7 @@ impl Load {
 /// A user for each session of the name.
 fn fixed_user(
     user: &Element<'_, '_>,
-    sessions: &[SessionName<'_>],
+    sessions: &[&str],
 ) -> Result<Vec<(Duration, u16)>> {
     user.attributes(&["session", "start_time", "unit"])?;
     user.children(&[])?;
@@ -94,14 +93,14 @@ fn fixed_user(
 /// The indices of the sessions with this name, in which `*` stands for any text.
 fn named<'a>(
     name: &'a str,
-    sessions: &'a [SessionName<'_>],
+    sessions: &'a [&str],
 ) -> impl Iterator<Item = usize> + use<'a> {
     let found =
-        sessions.iter().enumerate().filter(move |(_, session)| wildcard(name, session.name));
+        sessions.iter().enumerate().filter(move |(_, session)| wildcard(name, session));
     found.map(|(index, _)| index)
 }
 
-fn phase(element: &Element<'_, '_>, sessions: &[SessionName<'_>]) -> Result<Phase> {
+fn phase(element: &Element<'_, '_>, sessions: &[&str]) -> Result<Phase> {
     element.attributes(&["phase", "duration", "unit", "wait_all_sessions_end"])?;
     element.children(&["users", "session_setup"])?;
     let waits = element.one_of("wait_all_sessions_end", &["false", "true"])? == "true";
@@ -137,7 +136,7 @@ fn phase(element: &Element<'_, '_>, sessions: &[SessionName<'_>]) -> Result<Phas
 
 /// The weights of the sessions in a phase with `<session_setup>`. A session that none names keeps
 /// out of the phase.
-fn weights(phase: &Element<'_, '_>, sessions: &[SessionName<'_>]) -> Result<Option<Vec<f64>>> {
+fn weights(phase: &Element<'_, '_>, sessions: &[&str]) -> Result<Option<Vec<f64>>> {
     let mut weights = vec![0.0; sessions.len()];
     let setups = phase.elements().filter(|element| element.name() == "session_setup");
     let mut last = None;

@@ -171,7 +171,7 @@ impl Options {
 }
 
 /// The values of `User-Agent`, and their weights.
-pub(super) fn user_agents(option: &Element<'_, '_>) -> Result<Vec<(f64, String)>> {
+fn user_agents(option: &Element<'_, '_>) -> Result<Vec<(f64, String)>> {
     option.children(&["user_agent"])?;
     let agents = option.elements().map(|agent| {
         agent.attributes(&["probability"])?;

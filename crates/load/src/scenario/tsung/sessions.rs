@@ -19,15 +19,9 @@ use crate::scenario::value::JsonPath;
 /// The protocols of a session, in the order of their indices.
 const PROTOCOLS: [&str; 2] = ["ts_http", "ts_websocket"];
 
-/// A session and its name, for the phases that name sessions.
-pub(super) struct SessionName<'a> {
-    pub(super) name: &'a str,
-}
-
 /// The names of all sessions, in order.
-pub(super) fn names<'a>(list: &Element<'a, '_>) -> Vec<SessionName<'a>> {
-    let names = list.elements().map(|session| session.attribute("name").unwrap_or_default());
-    names.map(|name| SessionName { name }).collect()
+pub(super) fn names<'a>(list: &Element<'a, '_>) -> Vec<&'a str> {
+    list.elements().map(|session| session.attribute("name").unwrap_or_default()).collect()
 }
 
 /// The sessions, and the names of their steps.
