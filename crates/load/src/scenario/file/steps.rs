@@ -236,6 +236,20 @@ fn collect(steps: &[Spanned<StepFile>], names: &mut Vec<String>) {
     }
 }
 
+/// Save these values from the answer that the next step waits for.
+fn save(
+    saved: &BTreeMap<String, SaveFile>,
+    wanted: &Wanted,
+    compiler: &mut Compiler<'_>,
+) -> Result<(), String> {
+    if matches!(wanted, Wanted::Nothing) && !saved.is_empty() {
+        return Err("save needs an answer: add reply = true or expect".to_owned());
+    }
+    let answer = answer(saved, compiler)?;
+    compiler.use_answer(answer);
+    Ok(())
+}
+
 /// Compile the values that a step saves.
 fn answer(saved: &BTreeMap<String, SaveFile>, compiler: &Compiler<'_>) -> Result<Answer, String> {
     let saves = saved.iter().map(|(name, save)| {
@@ -344,8 +358,7 @@ fn take_row(name: &str, compiler: &mut Compiler<'_>, names: &Names<'_>) -> Resul
 
 impl JoinFile {
     fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
-        let answer = answer(&self.save, compiler)?;
-        compiler.use_answer(answer);
+        save(&self.save, &Wanted::Reply, compiler)?;
         compiler.join(self.name.as_deref(), &self.topic, payload(&self.payload))
     }
 }
@@ -381,26 +394,8 @@ impl PushFile {
         };
         let name = self.name.as_deref();
         let payload = payload(&self.payload);
-        let answer = self.answer(&wanted, compiler)?;
-        compiler.use_answer(answer);
+        save(&self.save, &wanted, compiler)?;
         compiler.push(name, &self.topic, &self.event, payload, wanted, self.broadcast)
-    }
-}
-
-impl PushFile {
-    fn answer(&self, wanted: &Wanted, compiler: &Compiler<'_>) -> Result<Answer, String> {
-        needs_answer(&self.save, wanted)?;
-        answer(&self.save, compiler)
-    }
-}
-
-/// Values can be saved only from an answer that the step waits for.
-fn needs_answer(saved: &BTreeMap<String, SaveFile>, wanted: &Wanted) -> Result<(), String> {
-    match wanted {
-        Wanted::Nothing if !saved.is_empty() => {
-            Err("save needs an answer: add reply = true or expect".to_owned())
-        }
-        _ => Ok(()),
     }
 }
 
@@ -411,9 +406,7 @@ impl SendFile {
             (None, true) => Wanted::Any,
             (None, false) => Wanted::Nothing,
         };
-        needs_answer(&self.save, &wanted)?;
-        let answer = answer(&self.save, compiler)?;
-        compiler.use_answer(answer);
+        save(&self.save, &wanted, compiler)?;
         compiler.send(self.name.as_deref(), &self.text, self.binary, wanted, self.broadcast)
     }
 }
@@ -424,8 +417,7 @@ impl ExpectFile {
             Some(text) => Wanted::Containing(compiler.text(text, Place::Plain)?),
             None => Wanted::Any,
         };
-        let answer = answer(&self.save, compiler)?;
-        compiler.use_answer(answer);
+        save(&self.save, &wanted, compiler)?;
         compiler.expect(self.name.as_deref(), wanted)
     }
 }
