@@ -198,28 +198,18 @@ impl<'a> Engine<'a> {
         if holds { self.jump(index, begin) } else { self.next_op(index) }
     }
 
-    /// The elements of a list that a loop takes; `None` if the variable is not a list.
-    fn elements(&self, index: usize, each: &Each) -> Option<Vec<Box<str>>> {
-        let Value::List(list) = self.value(index, each.list) else { return None };
-        let is_taken = |text: &str| match &each.filter {
-            None => true,
-            Some((pattern, includes)) => pattern.is_match(text.as_bytes()) == *includes,
-        };
-        Some(list.iter().filter(|text| is_taken(text)).cloned().collect())
-    }
-
     /// As in Tsung, the body of the loop runs once even if the list is empty.
     fn first_of(&mut self, index: usize, each: &Each) -> Turn {
-        let (element, next) = match self.elements(index, each) {
-            Some(list) if list.is_empty() => (Value::Undefined, 1),
-            Some(mut list) => (Value::Text(list.swap_remove(0)), 2),
-            None => {
-                let value = self.value(index, each.list).clone();
-                if value == Value::Undefined {
-                    self.tally.count("error_foreach_undef");
-                }
-                (value, 2)
+        let (element, next) = match self.value(index, each.list) {
+            Value::List(list) => match each.element_of(list, 0) {
+                Some(first) => (Value::text(first), 2),
+                None => (Value::Undefined, 1),
+            },
+            Value::Undefined => {
+                self.tally.count("error_foreach_undef");
+                (Value::Undefined, 2)
             }
+            value => (value.clone(), 2),
         };
         let memory = self.memory(index);
         memory.values[each.element] = element;
@@ -233,12 +223,13 @@ impl<'a> Engine<'a> {
             _ => return self.next_op(index),
         };
         let at = usize::try_from(number - 1).unwrap_or(usize::MAX);
-        let Some(element) = self.elements(index, each).and_then(|list| list.into_iter().nth(at))
-        else {
-            return self.next_op(index);
+        let element = match self.value(index, each.list) {
+            Value::List(list) => each.element_of(list, at).map(Value::text),
+            _ => None,
         };
+        let Some(element) = element else { return self.next_op(index) };
         let memory = self.memory(index);
-        memory.values[each.element] = Value::Text(element);
+        memory.values[each.element] = element;
         memory.values[each.number] = Value::Number(number + 1);
         self.jump(index, begin)
     }

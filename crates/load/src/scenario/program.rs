@@ -279,6 +279,17 @@ pub(crate) struct Each {
     pub(crate) filter: Option<(Pattern, bool)>,
 }
 
+impl Each {
+    /// An element that the loop takes, from 0.
+    pub(crate) fn element_of<'a>(&self, list: &'a [Box<str>], at: usize) -> Option<&'a str> {
+        let is_taken = |text: &&str| match &self.filter {
+            None => true,
+            Some((pattern, includes)) => pattern.is_match(text.as_bytes()) == *includes,
+        };
+        list.iter().map(|text| &**text).filter(is_taken).nth(at)
+    }
+}
+
 /// Continue with another protocol, and usually another server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChangeProtocol {
