@@ -222,11 +222,12 @@ impl<'a> Engine<'a> {
             Value::Number(number) => *number,
             _ => return self.next_op(index),
         };
-        let at = usize::try_from(number - 1).unwrap_or(usize::MAX);
-        let element = match self.value(index, each.list) {
-            Value::List(list) => each.element_of(list, at).map(Value::text),
-            _ => None,
-        };
+        // A session may save any number of an answer in this variable.
+        let element =
+            match (self.value(index, each.list), usize::try_from(number.saturating_sub(1))) {
+                (Value::List(list), Ok(at)) => each.element_of(list, at).map(Value::text),
+                _ => None,
+            };
         let Some(element) = element else { return self.next_op(index) };
         let memory = self.memory(index);
         memory.values[each.element] = element;

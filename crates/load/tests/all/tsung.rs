@@ -233,3 +233,19 @@ fn a_message_of_the_server_ends_the_wait_for_it() {
         results.errors
     );
 }
+
+#[test]
+fn the_number_of_a_loop_may_come_from_an_answer() {
+    let address = http_server(|_, head| {
+        ok(if path(head) == "/list" {
+            r#"{"list":["a","b"]}"#
+        } else {
+            r#"{"n":-9223372036854775808}"#
+        })
+    });
+    let steps = r#"<request><dyn_variable name="list" jsonpath="$.list"/><http url="/list"/></request>
+        <foreach name="x" in="list">
+        <request><dyn_variable name="x_iter" jsonpath="$.n"/><http url="/number"/></request></foreach>"#;
+    let results = tsung(address, &users(1), &session("a", steps));
+    assert_eq!((results.counts.finished, done(&results, "GET /number")), (1, 1));
+}

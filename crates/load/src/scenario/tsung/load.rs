@@ -75,10 +75,7 @@ impl Load {
 }
 
 /// A user for each session of the name.
-fn fixed_user(
-    user: &Element<'_, '_>,
-    sessions: &[&str],
-) -> Result<Vec<(Duration, u16)>> {
+fn fixed_user(user: &Element<'_, '_>, sessions: &[&str]) -> Result<Vec<(Duration, u16)>> {
     user.attributes(&["session", "start_time", "unit"])?;
     user.children(&[])?;
     let at = user.seconds("start_time", user.unit()?)?.unwrap_or_default();
@@ -91,12 +88,8 @@ fn fixed_user(
 }
 
 /// The indices of the sessions with this name, in which `*` stands for any text.
-fn named<'a>(
-    name: &'a str,
-    sessions: &'a [&str],
-) -> impl Iterator<Item = usize> + use<'a> {
-    let found =
-        sessions.iter().enumerate().filter(move |(_, session)| wildcard(name, session));
+fn named<'a>(name: &'a str, sessions: &'a [&str]) -> impl Iterator<Item = usize> + use<'a> {
+    let found = sessions.iter().enumerate().filter(move |(_, session)| wildcard(name, session));
     found.map(|(index, _)| index)
 }
 
