@@ -6,6 +6,7 @@ mod arrive;
 mod flow;
 mod message;
 mod receive;
+mod responses;
 mod script;
 mod secure;
 mod send;
