@@ -53,12 +53,19 @@ struct Tile {
 }
 
 /// Lines over the time of the run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct Chart {
     title: String,
-    /// How a value is written: "bytes", "seconds", "number" or "share".
+    /// How a value is written: "seconds", "number" or "share".
     format: &'static str,
     lines: Vec<Line>,
+}
+
+impl Chart {
+    fn new(title: &str, format: &'static str, lines: &[&Line]) -> Chart {
+        let lines = lines.iter().map(|line| (*line).clone()).collect();
+        Chart { title: title.to_owned(), format, lines }
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -90,7 +97,7 @@ struct Bar {
     name: String,
     part: f64,
     /// "waits", "shares", "fetches", "done", "failed" or "left".
-    state: String,
+    state: &'static str,
     note: String,
 }
 

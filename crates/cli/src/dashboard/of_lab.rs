@@ -57,15 +57,10 @@ impl Run {
     }
 
     fn charts(&self) -> Vec<Chart> {
-        let chart = |title: &str, format, line: &Line| Chart {
-            title: title.to_owned(),
-            format,
-            lines: vec![line.clone()],
-        };
         vec![
-            chart("Share of their objects that nodes have", "share", &self.part),
-            chart("Share that arrives in a second", "share", &self.rate),
-            chart("Nodes that have everything", "number", &self.finished),
+            Chart::new("Share of their objects that nodes have", "share", &[&self.part]),
+            Chart::new("Share that arrives in a second", "share", &[&self.rate]),
+            Chart::new("Nodes that have everything", "number", &[&self.finished]),
         ]
     }
 }
@@ -155,5 +150,5 @@ fn bar(node: &NodeProgress<'_>) -> Bar {
         NodeState::Fetches => format!("{} %", number(node.part * 100.0, 0)),
         _ => state.to_owned(),
     };
-    Bar { name: node.name.to_owned(), part: node.part, state: state.to_owned(), note }
+    Bar { name: node.name.to_owned(), part: node.part, state, note }
 }

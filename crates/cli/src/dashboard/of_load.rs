@@ -82,7 +82,8 @@ impl LoadDashboard {
 
     fn state(&self, results: &Results, is_over: bool) -> State {
         let at = results.seconds_whole().saturating_sub(1);
-        let second = results.seconds.get(at).cloned().unwrap_or_default();
+        let second = results.seconds.get(at);
+        let (users, connected) = second.map_or((0, 0), |second| (second.users, second.connected));
         let total = results.duration.as_secs_f64().max(1.0);
         let tile = |name, value: u64| Tile { name, value: number(value as f64, 0) };
         let errors = results.errors.iter().take(ERRORS_MAX);
@@ -94,16 +95,24 @@ impl LoadDashboard {
             },
             part: if is_over { 1.0 } else { (self.seconds as f64 / total).min(1.0) },
             tiles: vec![
-                tile("users", second.users),
-                tile("websockets", second.connected),
+                tile("users", users),
+                tile("websockets", connected),
                 tile("users started, in all", results.counts.started),
                 tile("errors, in all", results.errors.values().sum()),
             ],
             charts: vec![
-                chart("Users and open websockets", "number", &[&self.users, &self.connected]),
-                chart("In a second", "number", &[&self.started, &self.answered, &self.delivered]),
-                chart("Time of a step, since it was due", "seconds", &[&self.median, &self.p99]),
-                chart("Errors in a second", "number", &[&self.errors]),
+                Chart::new("Users and open websockets", "number", &[&self.users, &self.connected]),
+                Chart::new(
+                    "In a second",
+                    "number",
+                    &[&self.started, &self.answered, &self.delivered],
+                ),
+                Chart::new(
+                    "Time of a step, since it was due",
+                    "seconds",
+                    &[&self.median, &self.p99],
+                ),
+                Chart::new("Errors in a second", "number", &[&self.errors]),
             ],
             errors: errors
                 .map(|((step, kind), count)| format!("{step}: {kind}: {count} times"))
@@ -112,9 +121,4 @@ impl LoadDashboard {
             ..State::default()
         }
     }
-}
-
-fn chart(title: &str, format: &'static str, lines: &[&Line]) -> Chart {
-    let lines = lines.iter().map(|line| (*line).clone()).collect();
-    Chart { title: title.to_owned(), format, lines }
 }
