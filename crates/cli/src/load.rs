@@ -145,11 +145,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     print!("\n{}", watchfire_load::table(&results, &verdicts));
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&watchfire_load::json(&results, &verdicts))?;
-        std::fs::write(file, text).with_context(|| file.display().to_string())?;
+        write(file, &text)?;
     }
     if let Some(file) = &arguments.report {
         let page = watchfire_load::html(&results, &verdicts);
-        std::fs::write(file, page).with_context(|| file.display().to_string())?;
+        write(file, &page)?;
     }
     anyhow::ensure!(
         results.failed_workers.is_empty(),
@@ -203,9 +203,13 @@ fn run_agent(listen: SocketAddr, token_file: &Path, worker: &WorkerProgram) -> a
 }
 
 fn read_token(file: &Path) -> anyhow::Result<String> {
-    let name = || file.display().to_string();
-    watchfire_load::parse_token(&std::fs::read_to_string(file).with_context(name)?)
-        .with_context(name)
+    let cannot = || format!("cannot read the token file {}", file.display());
+    watchfire_load::parse_token(&std::fs::read_to_string(file).with_context(cannot)?)
+        .with_context(cannot)
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Shows the load while it runs: in place on a terminal, line by line elsewhere.
