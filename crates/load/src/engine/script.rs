@@ -44,7 +44,7 @@ use super::user::{Connection, NEVER, User, Waiting};
 use super::{Engine, millis};
 use crate::failure::Failure;
 use crate::sampling::exponential;
-use crate::scenario::{Http, Op, StepId, ThinkTime, Wanted};
+use crate::scenario::{Http, Op, StepId, ThinkTime, Wanted, whole_url};
 
 /// The most operations of one user in one turn.
 const OPS_PER_TURN: usize = 100;
@@ -154,10 +154,8 @@ impl<'a> Engine<'a> {
             None if !http.path.begins_with_value() => return true,
             None => {
                 let url = http.path.to_string(&self.text_context(user));
-                if !url.starts_with("http") || !url.contains("://") {
-                    return true;
-                }
-                self.scenario.target_of_url(&url)
+                let Some((server, _)) = whole_url(&url) else { return true };
+                self.scenario.target_of(server)
             }
         };
         match target {

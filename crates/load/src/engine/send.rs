@@ -15,12 +15,12 @@ use super::user::{Connection, NEVER, Outbox, User, Waiting};
 use super::{Engine, millis};
 use crate::clock::monotonic;
 use crate::cookies::wall_clock;
-use crate::sampling::seed_for;
-
 use crate::failure::Failure;
 use crate::frame::{self, Opcode};
-use crate::sampling::weighted;
-use crate::scenario::{Connect, Effect, Headers, Http, Message, Op, Send, Serializer, Text};
+use crate::sampling::{seed_for, weighted};
+use crate::scenario::{
+    Connect, Effect, Headers, Http, Message, Op, Send, Serializer, Text, whole_url,
+};
 
 /// Most unsent bytes of one user. A user whose server does not read ends with an error.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
@@ -220,12 +220,7 @@ impl Engine<'_> {
     pub(super) fn full_path(&self, user: &User, path: &Text) -> String {
         let target = &self.scenario.targets[usize::from(user.target)];
         let path = path.to_string(&self.text_context(user));
-        let whole_url = path.split_once("://").filter(|_| path.starts_with("http"));
-        let path = match whole_url.map(|(_, rest)| (rest, rest.find(['/', '?']))) {
-            Some((rest, Some(begin))) => &rest[begin..],
-            Some((_, None)) => "",
-            None => path.as_str(),
-        };
+        let path = whole_url(&path).map_or(path.as_str(), |(_, rest)| rest);
         let slash = if path.starts_with('/') { "" } else { "/" };
         format!("{}{slash}{path}", target.prefix)
     }

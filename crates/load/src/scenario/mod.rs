@@ -32,6 +32,7 @@ pub(crate) use program::{
 };
 pub(crate) use rows::Rows;
 pub(crate) use sources::SourceGroup;
+pub(crate) use target::whole_url;
 pub(crate) use text::{SentAt, Text, TextContext, Variables, sent_at};
 pub(crate) use value::Value;
 
@@ -188,11 +189,9 @@ impl Scenario {
         found.map_err(|problem| ScenarioError::new(name, 0, "targets", problem))
     }
 
-    /// The index of the server of a whole URL.
-    pub(crate) fn target_of_url(&self, url: &str) -> Option<u16> {
-        let at = url.find("://")? + 3;
-        let end = url[at..].find(['/', '?', '#']).map_or(url.len(), |end| at + end);
-        let wanted = Target::parse(&url[..end], 0.0).ok()?;
+    /// The index of a server, such as `http://localhost:4000`.
+    pub(crate) fn target_of(&self, server: &str) -> Option<u16> {
+        let wanted = Target::parse(server, 0.0).ok()?;
         let found = self.targets.iter().position(|target| target.is_same_server(&wanted));
         found.map(|index| index as u16)
     }

@@ -96,6 +96,13 @@ impl Target {
     }
 }
 
+/// The server of a whole URL, and the rest; `None` for a path.
+pub(crate) fn whole_url(text: &str) -> Option<(&str, &str)> {
+    let at = text.find("://").filter(|_| text.starts_with("http"))? + 3;
+    let end = text[at..].find(['/', '?', '#']).map_or(text.len(), |end| at + end);
+    Some(text.split_at(end))
+}
+
 /// The host, an IPv6 address with its brackets, and the port.
 fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let end = authority.find(']').map_or(0, |end| end + 1);

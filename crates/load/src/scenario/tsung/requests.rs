@@ -1,5 +1,7 @@
 //! `<request>`: HTTP requests and websocket messages, and the use of their answers.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 
 use super::element::Element;
@@ -9,10 +11,10 @@ use crate::scenario::answer::{Action, Answer, Check, CheckPattern, Find, Missing
 use crate::scenario::login::{DigestLogin, Login, Protection};
 use crate::scenario::pattern::Pattern;
 use crate::scenario::program::{Http, Serializer, Wanted};
+use crate::scenario::target::whole_url;
 use crate::scenario::text::{Place, Text, UNIQUE_ID};
 use crate::scenario::value::JsonPath;
 use crate::scenario::xpath::XPath;
-use std::time::Duration;
 
 /// The parts of a request that are filled in: `subst="…"`.
 #[derive(Clone, Copy)]
@@ -154,7 +156,7 @@ impl Reader<'_, '_, '_> {
         let error = |problem| element.attribute_error("url", problem);
         let url = filled_in(element.needed("url")?, filling.heads).map_err(error)?;
         let url = url.split('#').next().unwrap_or_default().replace(' ', "%20");
-        let Some(at) = url.find("://").filter(|_| url.starts_with("http")) else {
+        let Some((server, rest)) = whole_url(&url) else {
             let is_variable = url.starts_with("${");
             // With one server, such a request means that server, also when a loop comes back to it
             // from another one.
@@ -163,8 +165,6 @@ impl Reader<'_, '_, '_> {
             let whole_url = is_variable.then(|| url.clone());
             return Ok(PathOfUrl { text: url, whole_url, target });
         };
-        let end = url[at + 3..].find(['/', '?']).map_or(url.len(), |end| at + 3 + end);
-        let (server, rest) = url.split_at(end);
         let text = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
         self.names_a_server = true;
         if server.contains("${") {
