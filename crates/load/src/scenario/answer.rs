@@ -172,20 +172,18 @@ impl<'a> Content<'a> {
 impl Find {
     pub(crate) fn find(&self, content: &Content<'_>) -> Found {
         let value = match self {
-            Find::Pointer(_) | Find::Json(_) => {
+            Find::Json(path) => {
                 let Some(json) = content.json() else { return Found::Unreadable };
-                match self {
-                    Find::Json(path) => path.find(json),
-                    Find::Pointer(pointer) => {
-                        let found = json.pointer(pointer).filter(|found| !found.is_null());
-                        // A list is inserted as JSON.
-                        found.map(|found| match found {
-                            Json::Array(_) => Value::text(&found.to_string()),
-                            other => Value::of_json(other),
-                        })
-                    }
-                    _ => None,
-                }
+                path.find(json)
+            }
+            Find::Pointer(pointer) => {
+                let Some(json) = content.json() else { return Found::Unreadable };
+                let found = json.pointer(pointer).filter(|found| !found.is_null());
+                // A list is inserted as JSON.
+                found.map(|found| match found {
+                    Json::Array(_) => Value::text(&found.to_string()),
+                    other => Value::of_json(other),
+                })
             }
             Find::Pattern { pattern, decodes_entities } => {
                 pattern.first_group(content.whole()).map(|found| {
