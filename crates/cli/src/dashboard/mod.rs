@@ -26,7 +26,7 @@ pub use of_load::LoadDashboard;
 
 const ERRORS_MAX: usize = 20;
 const POINTS_MAX: usize = 240;
-/// How long the last state may need to reach the viewers.
+/// The time in which the last state must reach the viewers.
 const LAST_STATE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The figures on the page.

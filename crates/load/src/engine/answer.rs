@@ -162,13 +162,13 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// End the session of a user, as it says itself.
+    /// End the session of a user, because one of its steps says so.
     pub(super) fn end_session(&mut self, index: usize) {
         self.tally.counts.finished += 1;
         self.remove(index);
     }
 
-    /// End the load, because the session of this user says so.
+    /// End the load, because a step of this user says so.
     pub(super) fn end_load(&mut self, index: usize) {
         self.is_aborted = true;
         self.end_session(index);

@@ -11,7 +11,7 @@ use super::script::Turn;
 use super::user::{Connection, Kept, Memory, Waiting};
 use crate::scenario::{ChangeProtocol, Condition, Each, Op, Rate, Set, SetTo, StepId, Text, Value};
 
-/// Users that meet continue without the others when none has come for this long, as in Tsung.
+/// Waiting users go on when no other has come for this long, as in Tsung.
 const MEETING_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The users that wait for each other.
@@ -170,7 +170,7 @@ impl<'a> Engine<'a> {
                 self.memory(index).values[slot] = Value::Number(count.saturating_add(step));
                 self.jump(index, begin)
             }
-            // Also a bound that is not a number ends the loop.
+            // A bound that is not a number ends the loop too.
             _ => self.next_op(index),
         }
     }
@@ -333,7 +333,7 @@ impl<'a> Engine<'a> {
     fn keep_connection(&mut self, index: usize, protocol: u8) {
         let user = &mut self.users[index];
         let Some(socket) = user.socket.take() else { return self.drop_socket(index) };
-        // The events of this socket would be taken for those of the next one.
+        // An event of this socket has the same key as an event of the next one.
         let _ = epoll::delete(&self.epoll, &socket);
         let kept = Kept {
             socket,
@@ -343,7 +343,7 @@ impl<'a> Engine<'a> {
             outbox: user.outbox.take(),
             target: user.target,
         };
-        // It stays connected.
+        // The kept websocket still counts as connected.
         user.connection = Connection::None;
         self.drop_socket(index);
         let replaced = self.memory(index).kept[usize::from(protocol)].replace(kept);

@@ -110,11 +110,11 @@ pub(crate) enum Action {
     Abort,
     /// End the load.
     AbortLoad,
-    /// Begin the session again, at most so many times.
+    /// Begin the session again, at most `max` times.
     Restart {
         max: u32,
     },
-    /// Repeat this step, or begin this many steps before it.
+    /// Go back by `back` steps, or repeat this step if that is 0; at most `max` times.
     Repeat {
         back: u16,
         max: u32,

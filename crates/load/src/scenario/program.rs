@@ -198,7 +198,7 @@ pub(crate) enum ThinkTime {
     Uniform(Duration, Duration),
     /// With this mean.
     Exponential(Duration),
-    /// As many seconds as the text of a variable tells.
+    /// The text of a variable, in seconds.
     Variable(usize),
 }
 
@@ -248,8 +248,8 @@ pub(crate) enum Relation {
 }
 
 impl Condition {
-    /// Compare a value. Texts are compared as they are; the order is that of numbers, and a text
-    /// that is not a number has none.
+    /// Compare a value. Two texts are equal as they are written. Greater and less compare numbers,
+    /// and do not hold for a text that is not a number.
     pub(crate) fn holds(&self, value: &str) -> bool {
         let numbers =
             || Some((value.trim().parse::<f64>().ok()?, self.operand.trim().parse().ok()?));

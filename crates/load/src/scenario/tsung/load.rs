@@ -127,8 +127,8 @@ fn phase(element: &Element<'_, '_>, sessions: &[&str]) -> Result<Phase> {
     })
 }
 
-/// The weights of the sessions in a phase with `<session_setup>`. A session that none names keeps
-/// out of the phase.
+/// The weights of the sessions in a phase with `<session_setup>`. A session without one does not
+/// run in the phase.
 fn weights(phase: &Element<'_, '_>, sessions: &[&str]) -> Result<Option<Vec<f64>>> {
     let mut weights = vec![0.0; sessions.len()];
     let setups = phase.elements().filter(|element| element.name() == "session_setup");

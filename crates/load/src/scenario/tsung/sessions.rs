@@ -371,7 +371,7 @@ impl Reader<'_, '_, '_> {
         Ok(Condition { slot, element: number, relation, operand, is_negated })
     }
 
-    /// A group of steps that is measured as a whole. Its name is that of Tsung's statistics.
+    /// A group of steps that is measured as a whole. It has the name of Tsung's statistics.
     fn transaction(&mut self, element: &Element<'_, '_>) -> Result<()> {
         element.attributes(&["name"])?;
         let name = format!("tr_{}", element.needed("name")?);

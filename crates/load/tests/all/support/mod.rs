@@ -96,7 +96,7 @@ pub fn load_url(url: &str, scenario: &str) -> Results {
     load_source("test.toml", scenario.to_owned(), Some(url.to_owned()))
 }
 
-/// Run a scenario in the format that its name tells.
+/// Run a scenario in TOML or in Tsung's XML. The name is for errors.
 pub fn load_source(name: &str, text: String, target: Option<String>) -> Results {
     let source = Source { name: name.to_owned(), text, target, ..Source::default() };
     run(&source)
