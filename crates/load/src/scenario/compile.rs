@@ -14,6 +14,8 @@ use super::text::{Place, Slots, Text, Variables};
 const STEPS_MAX: usize = 1000;
 /// Most operations of one session.
 const OPS_MAX: usize = 60_000;
+/// Most loops and conditions within each other: the reader of a file calls itself for each.
+const BLOCKS_NESTED_MAX: usize = 64;
 /// Most measured groups of steps within each other.
 const GROUPS_NESTED_MAX: usize = 8;
 
@@ -227,8 +229,14 @@ impl<'a> Compiler<'a> {
     }
 
     /// Begin a loop or a condition. Its end must find the websocket in the same state.
-    fn begin_block(&mut self) {
+    fn begin_block(&mut self) -> Result<(), String> {
+        if self.blocks.len() == BLOCKS_NESTED_MAX {
+            return Err(format!(
+                "too many nested loops and conditions: at most {BLOCKS_NESTED_MAX} are allowed"
+            ));
+        }
         self.blocks.push((self.ops.len(), self.is_open, self.serializer));
+        Ok(())
     }
 
     /// End the block that was begun last, and return where it begins.
@@ -254,8 +262,7 @@ impl<'a> Compiler<'a> {
         }
         self.push_op(Op::LoopBegin { depth })?;
         self.loops += 1;
-        self.begin_block();
-        Ok(())
+        self.begin_block()
     }
 
     pub(super) fn loop_end(&mut self, times: Option<u32>) -> Result<(), String> {
@@ -270,8 +277,7 @@ impl<'a> Compiler<'a> {
     /// Begin a loop in which a variable counts from `first`.
     pub(super) fn count_begin(&mut self, slot: usize, first: SetTo) -> Result<(), String> {
         self.set(vec![slot], first)?;
-        self.begin_block();
-        Ok(())
+        self.begin_block()
     }
 
     pub(super) fn count_end(&mut self, slot: usize, last: Text, step: i64) -> Result<(), String> {
@@ -279,8 +285,8 @@ impl<'a> Compiler<'a> {
         self.push_op(Op::CountEnd { slot, last, step, begin })
     }
 
-    pub(super) fn repeat_begin(&mut self) {
-        self.begin_block();
+    pub(super) fn repeat_begin(&mut self) -> Result<(), String> {
+        self.begin_block()
     }
 
     pub(super) fn repeat_end(
@@ -295,8 +301,7 @@ impl<'a> Compiler<'a> {
 
     pub(super) fn each_begin(&mut self, each: Each) -> Result<(), String> {
         self.push_op(Op::EachBegin(Box::new(each)))?;
-        self.begin_block();
-        Ok(())
+        self.begin_block()
     }
 
     pub(super) fn each_end(&mut self, each: Each) -> Result<(), String> {
@@ -306,8 +311,7 @@ impl<'a> Compiler<'a> {
 
     pub(super) fn if_begin(&mut self, condition: Condition) -> Result<(), String> {
         self.push_op(Op::If { condition: Box::new(condition), otherwise: usize::MAX })?;
-        self.begin_block();
-        Ok(())
+        self.begin_block()
     }
 
     pub(super) fn if_end(&mut self) -> Result<(), String> {

@@ -237,6 +237,20 @@ type="ts_websocket" | type="ts_jabber" | 26 | <session type> | not one of
     }
 
     #[test]
+    fn loops_and_conditions_can_be_nested_to_a_limit() {
+        let nested = |levels| {
+            let inner = "<thinktime value=\"1\"/>";
+            let begin = "<if var=\"room\" eq=\"1\">".repeat(levels);
+            let all = format!("{begin}{inner}{}", "</if>".repeat(levels));
+            Scenario::parse("deep.xml", &GOOD.replace("<thinktime value=\"30\"/>", &all))
+        };
+        // One more level is the <for> around them.
+        assert!(nested(63).is_ok());
+        let error = nested(10_000).unwrap_err().to_string();
+        assert!(error.contains("<if>: too many nested loops and conditions"), "{error}");
+    }
+
+    #[test]
     fn entities_that_expand_too_far_are_rejected() {
         let mut text = String::from("<!DOCTYPE tsung [<!ENTITY e0 'x'>");
         for level in 1..30 {

@@ -307,7 +307,7 @@ impl Reader<'_, '_, '_> {
         let mut steps: Vec<_> = element.elements().collect();
         let end = steps.pop().filter(|end| ["while", "until"].contains(&end.name()));
         let end = end.ok_or_else(|| element.error("must end with a <while> or an <until>"))?;
-        self.compiler.repeat_begin();
+        self.compiler.repeat_begin().map_err(|problem| element.error(problem))?;
         steps.iter().try_for_each(|step| self.read(step))?;
         let condition = self.comparison(&end, end.name() == "until")?;
         self.compiler.repeat_end(slot, condition, max).map_err(|problem| element.error(problem))
