@@ -6,7 +6,8 @@
 mod connection;
 mod guard;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -90,37 +91,38 @@ impl Hosts {
         }
         match names.len() {
             1..=HOSTS_MAX => Ok(Hosts { names, ssh_config: None }),
-            0 => Err(error("it has none".to_owned())),
+            0 => Err(error("it has none; write a destination of ssh on each line".to_owned())),
             count => Err(error(format!("{count} are more than {HOSTS_MAX}"))),
         }
     }
 
     pub fn read(file: &Path) -> Result<Hosts, HostError> {
         let list = file.display().to_string();
-        let error = |problem: io::Error| HostError::List {
-            list: list.clone(),
-            problem: problem.to_string(),
-        };
-        if std::fs::metadata(file).map_err(&error)?.len() > LIST_BYTES_MAX {
-            return Err(error(io::Error::other("it is longer than 1 MiB")));
-        }
-        Hosts::parse(&list, &std::fs::read_to_string(file).map_err(&error)?)
+        let text = File::open(file).and_then(read_list);
+        let error =
+            |cause: io::Error| HostError::List { list: list.clone(), problem: cause.to_string() };
+        Hosts::parse(&list, &text.map_err(error)?)
     }
 
     /// The hosts that a program prints.
     pub fn from_program(program: &Path) -> Result<Hosts, HostError> {
         let list = program.display().to_string();
+        let run_error = |source| HostError::Run { program: list.clone(), source };
+        let error = |problem: String| HostError::List { list: list.clone(), problem };
         let mut command = Command::new(program);
-        command.stdin(Stdio::null()).stderr(Stdio::inherit());
-        let output = command.output();
-        let output = output.map_err(|source| HostError::Run { program: list.clone(), source })?;
-        if !output.status.success() {
-            return Err(HostError::List {
-                list,
-                problem: format!("it ended with {}", output.status),
-            });
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut running = command.spawn().map_err(run_error)?;
+        let text = read_list(running.stdout.take().expect("the output is piped"));
+        if text.is_err() {
+            // It may print without end.
+            let _ = running.kill();
         }
-        Hosts::parse(&list, &String::from_utf8_lossy(&output.stdout))
+        let status = running.wait().map_err(run_error)?;
+        let text = text.map_err(|cause| error(cause.to_string()))?;
+        if !status.success() {
+            return Err(error(format!("it ended with {status}")));
+        }
+        Hosts::parse(&list, &text)
     }
 
     /// A command of ssh with its options, without a destination.
@@ -172,8 +174,21 @@ impl Hosts {
     }
 }
 
+/// Reads a list to its end, which can be missing: then it fails at [`LIST_BYTES_MAX`].
+fn read_list(input: impl Read) -> io::Result<String> {
+    let mut text = Vec::new();
+    input.take(LIST_BYTES_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LIST_BYTES_MAX {
+        return Err(io::Error::other("it is longer than 1 MiB"));
+    }
+    String::from_utf8(text).map_err(|_| io::Error::other("it is not text in UTF-8"))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -190,5 +205,27 @@ mod tests {
             let error = Hosts::parse("hosts", text).unwrap_err().to_string();
             assert!(error.contains(problem), "{error}");
         }
+    }
+
+    #[test]
+    fn a_list_that_has_no_end_or_no_text_is_refused() {
+        let folder =
+            std::env::temp_dir().join(format!("watchfire-lab-hosts-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let endless = Hosts::read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert_eq!(endless, "cannot read the hosts of /dev/zero: it is longer than 1 MiB");
+        for (script, problem) in [
+            ("while :; do echo host; done", "it is longer than 1 MiB"),
+            ("printf 'a\\377'", "it is not text in UTF-8"),
+            ("true", "it has none"),
+            ("echo host; exit 3", "it ended with exit status: 3"),
+        ] {
+            let program = folder.join("hosts");
+            fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+            let error = Hosts::from_program(&program).unwrap_err().to_string();
+            assert!(error.contains(problem), "{script}: {error}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
