@@ -52,6 +52,12 @@ pub enum StandingError {
     Busy { name: String },
     #[error("no cluster of the file has the name {name:?}{}", choices(.known))]
     Cluster { name: String, known: Vec<String> },
+    #[error("cannot choose a cluster of {file}: it has {}; name one with --cluster", .known.join(", "))]
+    Several { file: PathBuf, known: Vec<String> },
+    #[error(
+        "cannot use the record {path}: {problem}; remove this file, and the next lab command ends the nodes of the cluster"
+    )]
+    Record { path: PathBuf, problem: String },
     #[error("{node} cannot stand: {problem}")]
     Unsupported { node: String, problem: String },
     #[error("the query {query} selects no node of {name:?}")]
@@ -107,7 +113,7 @@ impl Standing {
         watchfire: PathBuf,
         builds: Builds,
     ) -> Result<Standing, StandingError> {
-        if names(runs)?.iter().any(|(known, _)| known == name) {
+        if records(runs)?.iter().any(|(known, _)| known.name == name) {
             return Err(StandingError::Exists { name: name.to_owned() });
         }
         let text = fs::read_to_string(file).map_err(folder(file))?;
@@ -115,10 +121,12 @@ impl Standing {
         let names: Vec<String> = experiment.clusters.keys().cloned().collect();
         let cluster = match (cluster, &names[..]) {
             (Some(cluster), names) if names.iter().any(|known| known == cluster) => cluster,
+            (Some(cluster), _) => {
+                return Err(StandingError::Cluster { name: cluster.to_owned(), known: names });
+            }
             (None, [only]) => only,
-            (cluster, _) => {
-                let name = cluster.unwrap_or_default().to_owned();
-                return Err(StandingError::Cluster { name, known: names });
+            (None, _) => {
+                return Err(StandingError::Several { file: file.to_owned(), known: names });
             }
         };
         let nodes = experiment.nodes(cluster);
@@ -163,9 +171,15 @@ impl Standing {
         let at = find(name, runs)?;
         let workspace = Workspace::open(&at).map_err(folder(&at))?;
         let workspace = workspace.ok_or_else(|| StandingError::Busy { name: name.to_owned() })?;
-        let record = Record::read(&at).map_err(folder(&at))?;
+        let record = Record::read(&at).map_err(unusable(&at))?;
         let experiment = parse(&record.file, &record.text)?;
-        let nodes = experiment.nodes(&record.cluster);
+        let is_known = experiment.clusters.contains_key(&record.cluster);
+        let nodes = if is_known { experiment.nodes(&record.cluster) } else { Vec::new() };
+        let recorded = record.nodes.iter().map(|node| &node.name);
+        if !is_known || !recorded.eq(nodes.iter().map(|node| &node.name)) {
+            let problem = format!("its nodes are not those of its cluster {:?}", record.cluster);
+            return Err(unusable(&at)(problem));
+        }
         let runs = runs.to_owned();
         Ok(Standing { workspace, runs, record, experiment, nodes, watchfire, builds })
     }
@@ -191,11 +205,10 @@ impl Standing {
             commit: node.commit,
             address: node.address,
         };
-        let clusters = names(runs)?.into_iter().map(|(name, at)| {
-            let record = Record::read(&at).map_err(folder(&at))?;
-            Ok((name, record.nodes.into_iter().map(node).collect()))
-        });
-        clusters.collect()
+        let clusters = records(runs)?.into_iter();
+        Ok(clusters
+            .map(|(record, _)| (record.name, record.nodes.into_iter().map(node).collect()))
+            .collect())
     }
 
     /// The scenarios of a file on this cluster.
@@ -278,6 +291,12 @@ fn folder(path: &Path) -> impl Fn(io::Error) -> StandingError {
     move |source| StandingError::Folder { path: path.clone(), source }
 }
 
+/// The error of a record in a folder.
+fn unusable<P: ToString>(folder: &Path) -> impl Fn(P) -> StandingError {
+    let path = folder.join(STANDING);
+    move |problem| StandingError::Record { path: path.clone(), problem: problem.to_string() }
+}
+
 fn parse(file: &Path, text: &str) -> Result<Experiment, DefinitionError> {
     let mut experiment = Experiment::parse_clusters(&file.display().to_string(), text)?;
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
@@ -306,31 +325,31 @@ fn stop(process: &ProcessId) {
     }
 }
 
-/// The names and the folders of all standing clusters.
-fn names(runs: &Path) -> Result<Vec<(String, PathBuf)>, StandingError> {
+/// The records and the folders of all standing clusters, in the order of their names.
+fn records(runs: &Path) -> Result<Vec<(Record, PathBuf)>, StandingError> {
     let entries = match fs::read_dir(runs) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(folder(runs))?,
     };
-    let mut names = Vec::new();
+    let mut records = Vec::new();
     for entry in entries {
         let at = entry.map_err(folder(runs))?.path();
         match Record::read(&at) {
-            Ok(record) => names.push((record.name, at)),
+            Ok(record) => records.push((record, at)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(folder(&at)(error)),
+            Err(error) => return Err(unusable(&at)(error)),
         }
     }
-    names.sort();
-    Ok(names)
+    records.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+    Ok(records)
 }
 
 fn find(name: &str, runs: &Path) -> Result<PathBuf, StandingError> {
-    let all = names(runs)?;
-    let found = all.iter().find(|(known, _)| known == name).map(|(_, at)| at.clone());
+    let all = records(runs)?;
+    let found = all.iter().find(|(known, _)| known.name == name).map(|(_, at)| at.clone());
     found.ok_or_else(|| StandingError::Unknown {
         name: name.to_owned(),
-        known: all.into_iter().map(|(name, _)| name).collect(),
+        known: all.into_iter().map(|(record, _)| record.name).collect(),
     })
 }
 
@@ -385,5 +404,49 @@ impl Driver for Standing {
             records: Records::default(),
         };
         run::run(plan, world, watch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_broken_or_contradicts_itself_is_refused_with_advice() {
+        let runs =
+            std::env::temp_dir().join(format!("watchfire-lab-record-{}", std::process::id()));
+        let at = runs.join("1-1");
+        fs::create_dir_all(&at).unwrap();
+        fs::write(at.join("lock"), "").unwrap();
+        let record = |cluster: &str, groups: &str| Record {
+            name: "lab".to_owned(),
+            file: "cluster.toml".into(),
+            text: format!("[clusters.office]\ngroups = [{groups}]\n"),
+            cluster: cluster.to_owned(),
+            block: 1,
+            nodes: Vec::new(),
+        };
+        let open = || {
+            let builds = Builds::new(runs.clone(), runs.join("builds"));
+            Standing::open("lab", &runs, "watchfire".into(), builds)
+                .map(drop)
+                .unwrap_err()
+                .to_string()
+        };
+        let advice = "remove this file, and the next lab command ends the nodes of the cluster";
+        for cluster in ["office", "another"] {
+            record(cluster, "{ name = 'source' }").write(&at).unwrap();
+            let error = open();
+            let problem = format!("its nodes are not those of its cluster {cluster:?}; {advice}");
+            assert!(error.ends_with(&problem), "{error}");
+        }
+        fs::write(at.join(STANDING), "{").unwrap();
+        let listed = Standing::list(&runs).unwrap_err().to_string();
+        for error in [open(), listed] {
+            assert!(error.starts_with("cannot use the record /"), "{error}");
+            assert!(error.contains("1-1/cluster.json: EOF while parsing"), "{error}");
+            assert!(error.ends_with(advice), "{error}");
+        }
+        fs::remove_dir_all(&runs).unwrap();
     }
 }
