@@ -97,7 +97,8 @@ pub fn commit() -> String {
     }
 }
 
-/// Measures how much of the machine other programs use during a run.
+/// Measures how much of the machine other programs use during a whole benchmark. Each run of the lab has a figure of its
+/// own, [`RunResult::noise`](crate::RunResult::noise).
 pub struct OtherPrograms {
     before: Ticks,
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use serde_json::json;
-use watchfire_lab::machine::{Machine, OtherPrograms, commit, today};
+use watchfire_lab::machine::{Machine, commit, today};
 use watchfire_lab::{
     Builds, DefinitionError, Driver, Experiment, Hosts, Page, Processes, Receiver, Results,
     RunResult, Simulated, SimulatedBy, Ssh, Standing, Traced, Trial, Workspace, compare_all,
@@ -230,7 +230,8 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         experiment.shorten(QUICK_BYTES);
     }
     let trials = choice.trials(&experiment)?;
-    let (machine, others, started_at) = (Machine::read()?, OtherPrograms::start()?, Instant::now());
+    let page = page.as_deref().map(|page| anyhow::Ok((page, Machine::read()?))).transpose()?;
+    let started_at = Instant::now();
     let results = run_recorded(choice, records, standing, &experiment, &trials)?;
     records.write(&results.runs)?;
     print!("{}", results_table(&results.runs));
@@ -248,7 +249,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         write(file, &watchfire_lab::html(&experiment.name, &experiment.notes, &results.runs))?;
     }
     let is_healthy = report_problems(&results);
-    if let Some(page) = page {
+    if let Some((page, machine)) = page {
         anyhow::ensure!(is_healthy, "cannot write {}: not every trial succeeded", page.display());
         write_page(&Page {
             experiment: &experiment,
@@ -260,7 +261,6 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
             commit: &commit(),
             date: &today(),
             machine: &machine.sentence(),
-            others_share: others.share()?,
             seconds: started_at.elapsed().as_secs(),
         })?;
     }

@@ -18,10 +18,8 @@ pub use age::{Age, AgeError, PageHead};
 pub use targets::targets_table;
 
 use crate::definition::{Experiment, Trial};
-use crate::results::{Figure, RunResult, results_rows, spread};
+use crate::results::{Figure, NOISE_MAX, RunResult, results_rows, spread};
 
-/// Others use more of the machine than this share: the page says that its figures are not comparable.
-const OTHERS_MAX: f64 = 0.1;
 const MIB: f64 = 1_048_576.0;
 
 /// The runs of an experiment, and all that its page says about them.
@@ -39,8 +37,6 @@ pub struct Page<'a> {
     pub commit: &'a str,
     pub date: &'a str,
     pub machine: &'a str,
-    /// The share of the machine that other programs used, from 0 to 1.
-    pub others_share: f64,
     pub seconds: u64,
 }
 
@@ -65,8 +61,8 @@ impl Page<'_> {
             experiment.name
         );
         out += &self.head().markdown();
-        if self.others_share > OTHERS_MAX {
-            let share = self.others_share * 100.0;
+        if let Some(noise) = self.noise().filter(|noise| *noise > NOISE_MAX) {
+            let share = noise * 100.0;
             let _ = writeln!(
                 out,
                 "\n**Other programs used {share:.0} % of the machine: do not compare these times with others.**"
@@ -87,6 +83,15 @@ impl Page<'_> {
         out
     }
 
+    /// The share of the machine's CPU time that other programs used while the clocks of the runs ran; `None` if no run
+    /// has it, as in the simulator.
+    fn noise(&self) -> Option<f64> {
+        let known = || self.runs.iter().filter_map(|run| Some((run.noise?, run.took_seconds)));
+        let seconds: f64 = known().map(|(_, seconds)| seconds).sum();
+        let used: f64 = known().map(|(noise, seconds)| noise * seconds).sum();
+        (seconds > 0.0).then(|| used / seconds)
+    }
+
     /// The measured file, the machine and the date. [`PageHead`] reads the first two lines.
     fn head(&self) -> Table {
         let folder = self.page.parent().unwrap_or(Path::new(""));
@@ -99,10 +104,10 @@ impl Page<'_> {
         row("driver", self.driver.to_owned());
         row("runs of each trial", self.experiment.repeat.to_string());
         row("machine", self.machine.to_owned());
-        row(
-            "used by other programs meanwhile",
-            format!("{:.0} % of the machine", self.others_share * 100.0),
-        );
+        if let Some(noise) = self.noise() {
+            let share = format!("{:.0} % of the machine", noise * 100.0);
+            row("used by other programs meanwhile", share);
+        }
         row("all runs together", format!("{} s", self.seconds));
         row("renew with", format!("`{}`", self.command));
         row(
@@ -214,7 +219,11 @@ at_most = 0.000001
         experiment.trials.iter().map(run).collect()
     }
 
-    fn page<'a>(experiment: &'a Experiment, runs: &'a [RunResult], others_share: f64) -> Page<'a> {
+    fn noisy(runs: &[RunResult], noise: f64) -> Vec<RunResult> {
+        runs.iter().map(|run| RunResult { noise: Some(noise), ..run.clone() }).collect()
+    }
+
+    fn page<'a>(experiment: &'a Experiment, runs: &'a [RunResult]) -> Page<'a> {
         Page {
             experiment,
             file: Path::new("experiments/three.toml"),
@@ -225,7 +234,6 @@ at_most = 0.000001
             commit: "0123abcd",
             date: "2026-11-27",
             machine: "2 cores",
-            others_share,
             seconds: 3,
         }
     }
@@ -234,7 +242,7 @@ at_most = 0.000001
     fn a_page_says_what_was_measured_and_can_be_read_again() {
         let experiment = Experiment::parse("three.toml", TEXT).unwrap();
         let runs = runs(&experiment);
-        let text = page(&experiment, &runs, 0.02).markdown();
+        let text = page(&experiment, &noisy(&runs, 0.02)).markdown();
         for expected in [
             "# A file to three\n",
             "(three.svg)",
@@ -254,11 +262,13 @@ at_most = 0.000001
             ("experiments/three.toml", "0123abcd")
         );
         assert!(
-            page(&experiment, &runs, 0.5)
+            page(&experiment, &noisy(&runs, 0.5))
                 .markdown()
                 .contains("used 50 % of the machine: do not compare")
         );
-        assert!(page(&experiment, &runs, 0.0).picture().contains("nodes that have all, of 3"));
+        let simulated = page(&experiment, &runs);
+        assert!(!simulated.markdown().contains("other programs"));
+        assert!(simulated.picture().contains("nodes that have all, of 3"));
     }
 
     #[test]
@@ -266,6 +276,6 @@ at_most = 0.000001
         let experiment = Experiment::parse("three.toml", TEXT).unwrap();
         let mut runs = runs(&experiment);
         runs[0].measures = BTreeMap::from([("load: errors".to_owned(), 0.0)]);
-        assert!(page(&experiment, &runs, 0.0).markdown().contains("| load: errors | 0 |"));
+        assert!(page(&experiment, &runs).markdown().contains("| load: errors | 0 |"));
     }
 }
