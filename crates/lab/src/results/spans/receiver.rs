@@ -1,7 +1,8 @@
 //! Receives the spans of nodes over OTLP/HTTP, on a loopback address.
 //!
 //! It is the smallest server that an exporter needs: `POST /NODE/v1/traces` with a `Content-Length`, one request
-//! after another on a connection. Nodes in network namespaces cannot reach it there, so it listens in each of them too. A thread serves each connection, because a run has few, and they are idle.
+//! after another on a connection. Nodes in network namespaces cannot reach it there, so it listens in each of them too.
+//! A thread serves each connection, because a run has few, and they are idle.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -32,12 +33,12 @@ const STACK_BYTES: usize = 256 << 10;
 /// How long a connection may be silent. An exporter connects again.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// How long a listener in a namespace may outlive its run.
+/// How long a listener may outlive the run.
 const CLOSE_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
 /// Receives spans until it is dropped.
 pub struct Receiver {
-    address: SocketAddr,
+    loopback: Listening,
     shared: Arc<Shared>,
 }
 
@@ -45,7 +46,6 @@ pub struct Receiver {
 struct Shared {
     received: Mutex<Received>,
     connections: AtomicUsize,
-    is_closed: AtomicBool,
 }
 
 /// The spans of a run.
@@ -93,28 +93,19 @@ fn len(span: &Span) -> usize {
 impl Receiver {
     /// Listens on a free port of the loopback device.
     pub fn start() -> io::Result<Receiver> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::default());
-        let of_thread = Arc::clone(&shared);
-        thread::Builder::new().name("spans".into()).spawn(move || accept(&listener, &of_thread))?;
-        Ok(Receiver { address, shared })
+        let shared = Arc::default();
+        let loopback = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        Ok(Receiver { loopback: Listening::start(loopback, &shared)?, shared })
     }
 
     /// The endpoint for the exporter of a node.
     pub fn endpoint(&self, node: usize) -> String {
-        format!("http://{}/{node}", self.address)
+        self.loopback.endpoint(node)
     }
 
     /// Listens at one more place, such as a network namespace, until the result is dropped.
     pub fn listen(&self, listener: TcpListener) -> io::Result<Listening> {
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let (shared, is_closed) = (Arc::clone(&self.shared), Arc::new(AtomicBool::new(false)));
-        let of_thread = Arc::clone(&is_closed);
-        let accept = move || accept_until(&listener, &of_thread, &shared);
-        thread::Builder::new().name("spans".into()).stack_size(STACK_BYTES).spawn(accept)?;
-        Ok(Listening { address, is_closed })
+        Listening::start(listener, &self.shared)
     }
 
     /// The spans since the last call, and the number that was dropped.
@@ -125,21 +116,23 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.shared.is_closed.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts.
-        let _ = TcpStream::connect(self.address);
-    }
-}
-
-/// A further place where a receiver listens.
+/// A place where a receiver listens.
 pub struct Listening {
     address: SocketAddr,
     is_closed: Arc<AtomicBool>,
 }
 
 impl Listening {
+    fn start(listener: TcpListener, shared: &Arc<Shared>) -> io::Result<Listening> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (shared, is_closed) = (Arc::clone(shared), Arc::new(AtomicBool::new(false)));
+        let of_thread = Arc::clone(&is_closed);
+        let accept = move || accept_until(&listener, &of_thread, &shared);
+        thread::Builder::new().name("spans".into()).stack_size(STACK_BYTES).spawn(accept)?;
+        Ok(Listening { address, is_closed })
+    }
+
     /// The endpoint for the exporter of a node.
     pub fn endpoint(&self, node: usize) -> String {
         format!("http://{}/{node}", self.address)
@@ -156,22 +149,13 @@ fn accept_until(listener: &TcpListener, is_closed: &AtomicBool, shared: &Arc<Sha
     while !is_closed.load(Ordering::Relaxed) {
         match listener.accept() {
             Ok((stream, _)) => start_serving(stream, shared),
-            // Nothing in this process can connect to it, to wake it. So it looks from time to time.
+            // No connection from here can wake a listener in a namespace. So each looks from time to time.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let mut ready = [PollFd::new(listener, PollFlags::IN)];
                 let _ = poll(&mut ready, Some(&CLOSE_INTERVAL));
             }
             Err(_) => return,
         }
-    }
-}
-
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    while let Ok((stream, _)) = listener.accept() {
-        if shared.is_closed.load(Ordering::Relaxed) {
-            return;
-        }
-        start_serving(stream, shared);
     }
 }
 
@@ -296,7 +280,7 @@ mod tests {
     fn spans_of_a_connection_belong_to_the_node_of_its_endpoint() {
         let receiver = Receiver::start().unwrap();
         assert!(receiver.endpoint(7).ends_with("/7"));
-        let stream = TcpStream::connect(receiver.address).unwrap();
+        let stream = TcpStream::connect(receiver.loopback.address).unwrap();
         for name in ["get", "connect"] {
             let body = request(name, None);
             assert_eq!(send(&stream, &head("7", body.len()), &body), "HTTP/1.1 200 OK");
@@ -327,7 +311,7 @@ mod tests {
             (head("7", BODY_BYTES_MAX + 1), b"", "413"),
             ("POST /7/v1/traces HTTP/1.1\r\n\r\n".to_owned(), b"", "411"),
         ] {
-            let stream = TcpStream::connect(receiver.address).unwrap();
+            let stream = TcpStream::connect(receiver.loopback.address).unwrap();
             let answer = send(&stream, &head, body);
             assert!(answer.contains(status), "{head}: {answer}");
         }
