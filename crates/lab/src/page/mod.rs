@@ -18,7 +18,7 @@ pub use age::{Age, AgeError, PageHead};
 pub use targets::targets_table;
 
 use crate::definition::{Experiment, Trial};
-use crate::results::{Figure, NOISE_MAX, RunResult, results_rows, spread};
+use crate::results::{Figure, NOISE_MAX, RunResult, figure_spread, results_rows};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -128,11 +128,12 @@ impl Page<'_> {
         let of = |trial: &Trial| -> Vec<&RunResult> {
             self.runs.iter().filter(|run| run.trial == trial.name).collect()
         };
-        let runs: Vec<RunResult> = trials.iter().flat_map(|trial| of(trial)).cloned().collect();
+        let runs: Vec<&RunResult> = trials.iter().flat_map(|trial| of(trial)).collect();
         if runs.is_empty() {
             return String::new();
         }
         if runs.iter().any(|run| !run.measures.is_empty()) {
+            let runs: Vec<RunResult> = runs.into_iter().cloned().collect();
             return format!("\n## {cluster}\n\n{}", results_rows(&runs).markdown());
         }
         let is_known = |figure: &&Figure| runs.iter().any(|run| figure.of(run).is_some());
@@ -146,10 +147,7 @@ impl Page<'_> {
             let runs = of(trial);
             let value = |figure: &Figure| {
                 let unit = if *figure == Figure::PeakMemory { MIB } else { 1.0 };
-                let values = runs.iter().map(|run| Some(figure.of(run)? / unit));
-                values
-                    .collect::<Option<Vec<f64>>>()
-                    .map_or_else(|| "-".to_owned(), |all| spread(&all))
+                figure_spread(*figure, unit, runs.iter().copied())
             };
             table.push(std::iter::once(trial.name.clone()).chain(figures.iter().map(value)));
         }

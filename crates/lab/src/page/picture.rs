@@ -12,7 +12,7 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
     for cluster in experiment.clusters.keys() {
         let of_cluster = experiment.trials.iter().filter(|trial| trial.cluster == *cluster);
         let drawn = |(trial, colour): (&Trial, &Colour)| {
-            typical(runs, &trial.name).map(|run| (run.clone(), *colour))
+            typical(runs, &trial.name).map(|run| (run, *colour))
         };
         let drawn: Vec<_> = of_cluster.zip(Colour::ALL.iter().cycle()).filter_map(drawn).collect();
         panels.extend(curves(cluster, &drawn));
@@ -20,7 +20,7 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
             ("CPU-seconds per leecher", Figure::LeecherCpu, 2),
             ("seconds until the last node has all", Figure::CompletionLast, 2),
         ] {
-            let bar = |(run, colour): &(RunResult, Colour)| {
+            let bar = |(run, colour): &(&RunResult, Colour)| {
                 let value = figure.of(run)?;
                 Some(Bar { name: run.trial.clone(), colour: *colour, value, limit: None })
             };
@@ -34,12 +34,12 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
 }
 
 /// The curves of the first trials, one for each colour; `None` if there is nothing to see.
-fn curves(cluster: &str, drawn: &[(RunResult, Colour)]) -> Option<Panel> {
+fn curves(cluster: &str, drawn: &[(&RunResult, Colour)]) -> Option<Panel> {
     let count = drawn.iter().map(|(run, _)| run.awaited().count()).max()?;
     if count < 2 {
         return None;
     }
-    let line = |(run, colour): &(RunResult, Colour)| Line::left(&run.trial, *colour, curve(run));
+    let line = |(run, colour): &(&RunResult, Colour)| Line::left(&run.trial, *colour, curve(run));
     let lines = drawn.iter().take(Colour::ALL.len()).map(line);
     let title = format!("{cluster}: nodes that have all, of {count}");
     Some(Panel::lines(

@@ -16,7 +16,7 @@
 use watchfire_report::Table;
 use watchfire_report::units::percent;
 
-use super::table::{short, spread};
+use super::table::{figure_spread, short, spread};
 use super::{Figure, RunResult};
 
 /// The largest error that needs no explanation.
@@ -55,17 +55,12 @@ impl Calibration {
         ratios.get(ratios.len() / 2).copied()
     }
 
-    fn values(figure: Figure, runs: &[RunResult]) -> String {
-        let values: Option<Vec<f64>> = runs.iter().map(|run| figure.of(run)).collect();
-        values.map_or_else(|| "-".to_owned(), |values| spread(&values))
-    }
-
     fn table(&self) -> Table {
         let mut table = Table::new(["figure", "simulated", "processes", "error"]);
         for figure in FIGURES {
             let error = self.error(figure).map_or_else(|| "-".to_owned(), marked);
             let [simulated, processes] =
-                [&self.simulated, &self.processes].map(|runs| Calibration::values(figure, runs));
+                [&self.simulated, &self.processes].map(|runs| figure_spread(figure, 1.0, runs));
             table.push([figure.title().to_owned(), simulated, processes, error]);
         }
         table

@@ -21,10 +21,7 @@ const WIDTH: usize = 760;
 /// The page about the runs of an experiment. Pictures show the first run of each trial.
 pub fn html(name: &str, notes: &[String], runs: &[RunResult]) -> String {
     let mut body = notes.iter().map(|note| format!("<p>{}</p>", escape(note))).collect::<String>();
-    body += &results_rows(runs).html();
-    for line in noisy_lines(runs) {
-        let _ = write!(body, "<p class=\"bad\">{}</p>", escape(&line));
-    }
+    body += &figures(runs);
     for trial in trials_of(runs) {
         let of_trial: Vec<&RunResult> = runs.iter().filter(|run| run.trial == trial).collect();
         let Some(run) = of_trial.first() else { continue };
@@ -41,12 +38,18 @@ pub fn comparison_html(
 ) -> String {
     let mut body = comparison_rows(comparison).html();
     for (side, runs) in sides {
-        let _ = write!(body, "<h2>{}</h2>{}", escape(side), results_rows(runs).html());
-        for line in noisy_lines(runs) {
-            let _ = write!(body, "<p class=\"bad\">{}</p>", escape(&line));
-        }
+        let _ = write!(body, "<h2>{}</h2>{}", escape(side), figures(runs));
     }
     page(name, &body)
+}
+
+/// The table of all figures, and the noise of the runs.
+fn figures(runs: &[RunResult]) -> String {
+    let mut out = results_rows(runs).html();
+    for line in noisy_lines(runs) {
+        let _ = write!(out, "<p class=\"bad\">{}</p>", escape(&line));
+    }
+    out
 }
 
 fn section(run: &RunResult, repeats: usize) -> String {

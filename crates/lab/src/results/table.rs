@@ -53,11 +53,9 @@ pub(crate) fn results_rows(runs: &[RunResult]) -> Table {
     let heads = std::iter::once("figure").chain(trials.iter().copied());
     let mut table = Table::new(heads);
     for figure in Figure::ALL {
-        let values = trials.iter().map(|trial| {
-            let of_trial = runs.iter().filter(|run| run.trial == *trial);
-            let values = of_trial.map(|run| figure.of(run));
-            values.collect::<Option<Vec<f64>>>().map_or_else(|| "-".to_owned(), |all| spread(&all))
-        });
+        let values = trials
+            .iter()
+            .map(|trial| figure_spread(figure, 1.0, runs.iter().filter(|run| run.trial == *trial)));
         let row: Vec<String> = values.collect();
         if row.iter().any(|value| value != "-") {
             table.push(std::iter::once(figure.title().to_owned()).chain(row));
@@ -113,6 +111,16 @@ pub(super) fn comparison_rows(comparison: &Comparison) -> Table {
         ]);
     }
     table
+}
+
+/// The spread of a figure in multiples of a unit; "-" if a run does not have the figure.
+pub(crate) fn figure_spread<'a>(
+    figure: Figure,
+    unit: f64,
+    runs: impl IntoIterator<Item = &'a RunResult>,
+) -> String {
+    let values = runs.into_iter().map(|run| Some(figure.of(run)? / unit));
+    values.collect::<Option<Vec<f64>>>().map_or_else(|| "-".to_owned(), |all| spread(&all))
 }
 
 /// The median, with the smallest and the largest value beside it.

@@ -74,19 +74,12 @@ impl Comparison {
 
 /// Compares the runs of two sides. Run n of a trial of one side is a pair with run n of the other.
 pub fn compare(first: &[RunResult], second: &[RunResult]) -> Comparison {
-    let by_trial = |runs: &[RunResult]| {
-        let mut trials: BTreeMap<String, Vec<RunResult>> = BTreeMap::new();
-        for run in runs {
-            trials.entry(run.trial.clone()).or_default().push(run.clone());
-        }
-        trials
-    };
     let (first, second) = (by_trial(first), by_trial(second));
     let mut figures = Vec::new();
     for (trial, first) in &first {
         let Some(second) = second.get(trial) else { continue };
         for figure in Figure::ALL {
-            let values = |runs: &[RunResult]| -> Vec<Option<f64>> {
+            let values = |runs: &[&RunResult]| -> Vec<Option<f64>> {
                 runs.iter().map(|run| figure.of(run)).collect()
             };
             let (first, second) = (values(first), values(second));
@@ -95,13 +88,21 @@ pub fn compare(first: &[RunResult], second: &[RunResult]) -> Comparison {
         let names: BTreeSet<&String> =
             first.iter().chain(second).flat_map(|run| run.measures.keys()).collect();
         for name in names {
-            let values = |runs: &[RunResult]| -> Vec<Option<f64>> {
+            let values = |runs: &[&RunResult]| -> Vec<Option<f64>> {
                 runs.iter().map(|run| run.measures.get(name).copied()).collect()
             };
             figures.extend(judge(trial, name, MEASURE_CHANGE, &values(first), &values(second)));
         }
     }
     Comparison { figures }
+}
+
+fn by_trial(runs: &[RunResult]) -> BTreeMap<&str, Vec<&RunResult>> {
+    let mut trials: BTreeMap<&str, Vec<&RunResult>> = BTreeMap::new();
+    for run in runs {
+        trials.entry(&run.trial).or_default().push(run);
+    }
+    trials
 }
 
 /// `None` if neither side has the figure.
