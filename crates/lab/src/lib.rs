@@ -4,9 +4,8 @@
 //! An [`Experiment`] is a file of clusters, scenarios and trials. A [`Driver`] runs one [`TrialPlan`]:
 //! [`Simulated`] on a simulated clock and network, where every node runs the real exchange, and
 //! [`Processes`] with a real program for each node, in network namespaces on a wire when the trial has links, paths or
-//! kinds of NAT. [`Ssh`] has the nodes on other hosts, and [`Standing`] has nodes that stay. Each run has a [`RunResult`], and
-//! every driver fills in the same one. [`compare`] gives a verdict about two sides
-//! of an experiment, figure by figure.
+//! kinds of NAT. [`Ssh`] has the nodes on other hosts, and [`Standing`] has nodes that stay. Each run has a [`RunResult`],
+//! and every driver fills in the same one. [`compare`] gives a verdict about two sides of an experiment, figure by figure.
 //!
 //! Its modules import only those in the lines below their own:
 //!

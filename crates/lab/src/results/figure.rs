@@ -1,4 +1,4 @@
-//! The figures of a run. Of each, less is better.
+//! The figures of a run. For each figure, less is better.
 
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use watchfire_report::{Axis, Chart, Colour, Line, Marker, Panel, TickFormat, esc
 use super::table::{comparison_rows, noise_text, noisy_lines, results_rows, trials_of};
 use super::{Comparison, NodeResult, RunResult};
 
-/// Most lines of one chart. Of more nodes, every n-th is drawn.
+/// Most lines of one chart. If there are more nodes, the chart shows every n-th.
 const LINES_MAX: usize = 64;
 const POINTS_MAX: usize = 64;
 /// Most nodes in a picture with a row for each.

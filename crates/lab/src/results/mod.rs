@@ -40,7 +40,7 @@ pub struct RunResult {
     /// The network between the processes, if they had one of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireFigures>,
-    /// Other figures of the run, such as the times of a load. Of each, less is better.
+    /// Other figures of the run, such as the times of a load. For each figure, less is better.
     pub measures: BTreeMap<String, f64>,
     /// The share of the machine's CPU time that other programs used. Simulated runs do not depend on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,17 +1,17 @@
 //! The CPU time that other programs of this machine used during a run.
 //!
-//! Without it, a run beside a compiler looks like a slow program: on two processors of which a compiler has one, a
+//! Without it, a run beside a compiler looks like a slow program. When the compiler takes one of two processors, a
 //! transfer that is bound by its CPU takes nearly twice as long, and nothing in the results says why.
 //!
-//! The kernel counts the busy time of all processors in `/proc/stat`. Of it, the run used what the lab and its
-//! descendants used, and the rest is noise. A process that has ended is in the counters of the process that waited
+//! The kernel counts the busy time of all processors in `/proc/stat`. The lab and its descendants used a part of it,
+//! and the rest is noise. A process that has ended is in the counters of the process that waited
 //! for it. So the sum over the lab and its living descendants, each with its ended children, counts every process
 //! of the run once. Processors that the hypervisor gave to other machines (steal) are noise too.
 //!
 //! Example: in 10 s on two processors, 14 s are busy, and the nodes used 8 s. The noise is (14 - 8) / 20 = 30 %.
 //!
 //! The bound: two passes over `/proc` for each run, before the clock starts and after it stopped. Counters are
-//! whole ticks of 10 ms, so the noise of a run of 1 s is right to about 1 %. The noise of a shorter run is not told.
+//! whole ticks of 10 ms, so the noise of a run of 1 s is right to about 1 %. A run below 0.2 s has no noise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -42,8 +42,8 @@ impl Noise {
         Noise { before: Counters::read(), started_at: Instant::now() }
     }
 
-    /// The share of the machine's CPU time that other programs used since the start; `None` where the kernel does
-    /// not tell it, and after less than a fifth of a second.
+    /// The share of the machine's CPU time that other programs used since the start; `None` where the kernel
+    /// has no such counters, and after less than a fifth of a second.
     pub fn share(&self) -> Option<f64> {
         let (before, after) = (self.before?, Counters::read()?);
         let all = after.all.checked_sub(before.all)?;

@@ -39,7 +39,7 @@ pub struct Ssh {
 
 /// Fields are dropped in this order: the folder has the sockets of the connections.
 struct Connected {
-    /// Of each host that is needed, in the order of the list.
+    /// One for each host that is needed, in the order of the list.
     connections: Vec<Option<Arc<Connection>>>,
     workspace: Workspace,
 }

@@ -132,7 +132,7 @@ impl Counts {
         }
     }
 
-    /// The bytes that a node has sent and received since earlier counts, and with whom does not matter.
+    /// The bytes that a node has sent to all others, and received from all, since earlier counts.
     pub fn bytes_since(&self, earlier: &Counts, node: usize) -> (u64, u64) {
         let sum = |of: &Counts| {
             of.figures.pairs.iter().fold((0, 0), |(sent, received), ((from, to), count)| {

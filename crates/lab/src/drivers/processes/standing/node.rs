@@ -338,11 +338,12 @@ impl Node for Standing {
 
     fn poll(&mut self) -> Result<Status, NodeError> {
         let Some(control) = &mut self.control else {
-            let problem = || "it has ended".to_owned();
-            let program = self.address.clone();
             return match self.process.is_running() {
                 true => Ok(Status::default()),
-                false => Err(NodeError::Unexpected { program, problem: problem() }),
+                false => Err(NodeError::Unexpected {
+                    program: self.address.clone(),
+                    problem: "it has ended".to_owned(),
+                }),
             };
         };
         for event in control.events()? {
