@@ -31,7 +31,7 @@ pub struct Arguments {
 
 /// Run experiments in both drivers, and write the error of each figure.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let mut processes = processes_driver(arguments.folder.as_ref(), std::env::current_exe()?)?;
+    let mut processes = processes_driver(arguments.folder.as_deref(), std::env::current_exe()?)?;
     let mut calibrations = Vec::new();
     let mut is_healthy = true;
     for path in &arguments.experiments {

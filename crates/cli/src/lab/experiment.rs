@@ -393,21 +393,21 @@ impl Choice {
     fn side(&self, side: &str, experiment: &Experiment) -> anyhow::Result<Box<dyn Driver>> {
         let program = match side.contains('/') {
             true => Path::new(side).canonicalize().with_context(|| side.to_owned())?,
-            false => self.builds()?.program(side)?,
+            false => builds(self.folder.as_deref())?.program(side)?,
         };
         match self.driver {
             DriverName::Processes => Ok(Box::new(self.processes(program)?)),
             DriverName::Ssh => self.ssh(program, experiment),
             DriverName::Simulated => {
-                let folder = self.cache()?.join("runs");
-                Ok(Box::new(SimulatedBy::new(program, &self.experiment, folder)))
+                let runs = runs(self.folder.as_deref())?;
+                Ok(Box::new(SimulatedBy::new(program, &self.experiment, runs)))
             }
         }
     }
 
     /// The driver whose nodes run `program` unless their peer names another build.
     fn processes(&self, program: PathBuf) -> anyhow::Result<Processes> {
-        processes_driver(self.folder.as_ref(), program)
+        processes_driver(self.folder.as_deref(), program)
     }
 
     /// The same on hosts: those of the command line, or of the experiment.
@@ -421,35 +421,32 @@ impl Choice {
         };
         Ok(Box::new(Ssh::new(self.processes(program)?, hosts)))
     }
-
-    fn builds(&self) -> anyhow::Result<Builds> {
-        builds(&self.cache()?)
-    }
-
-    fn cache(&self) -> anyhow::Result<PathBuf> {
-        cache(self.folder.as_deref())
-    }
 }
 
 /// The driver whose nodes run `program` unless their peer names another build, with this folder of runs and programs.
 pub(super) fn processes_driver(
-    folder: Option<&PathBuf>,
+    folder: Option<&Path>,
     program: PathBuf,
 ) -> anyhow::Result<Processes> {
-    let cache = cache(folder.map(PathBuf::as_path))?;
-    let runs = cache.join("runs");
+    Ok(Processes::new(program, runs(folder)?, builds(folder)?))
+}
+
+/// The folder of runs. What killed runs left in it is removed: in the usual folder, [`sweep`] has done so.
+pub fn runs(folder: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let runs = cache(folder)?.join("runs");
     if folder.is_some() {
         sweep_folder(&runs)?;
     }
-    Ok(Processes::new(program, runs, builds(&cache)?))
+    Ok(runs)
 }
 
-fn builds(cache: &Path) -> anyhow::Result<Builds> {
-    Ok(Builds::new(std::env::current_dir()?, cache.join("builds")))
+/// The builds of the repository around the working folder.
+pub(super) fn builds(folder: Option<&Path>) -> anyhow::Result<Builds> {
+    Ok(Builds::new(std::env::current_dir()?, cache(folder)?.join("builds")))
 }
 
 /// The folder of runs and of built programs.
-pub fn cache(folder: Option<&Path>) -> anyhow::Result<PathBuf> {
+fn cache(folder: Option<&Path>) -> anyhow::Result<PathBuf> {
     let folder = folder.map(Path::to_owned).or_else(cache_folder);
     folder.context("cannot find your cache folder; choose a folder with --folder")
 }
@@ -459,7 +456,7 @@ pub fn sweep() -> anyhow::Result<()> {
     cache_folder().map_or(Ok(()), |folder| sweep_folder(&folder.join("runs")))
 }
 
-pub fn sweep_folder(runs: &Path) -> anyhow::Result<()> {
+fn sweep_folder(runs: &Path) -> anyhow::Result<()> {
     let swept = Workspace::sweep(runs).with_context(|| runs.display().to_string())?;
     if swept > 0 {
         eprintln!("watchfire: removed what {swept} killed runs had left");

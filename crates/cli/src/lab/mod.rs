@@ -67,7 +67,7 @@ enum Experiment {
 /// The usual folder of runs.
 #[cfg(feature = "lab")]
 pub fn runs() -> anyhow::Result<std::path::PathBuf> {
-    Ok(experiment::cache(None)?.join("runs"))
+    experiment::runs(None)
 }
 
 /// Run an experiment.

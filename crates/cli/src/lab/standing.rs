@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use watchfire_lab::{Build, Builds, Query, Standing, StandingNode};
 use watchfire_report::units::binary_bytes;
 
-use super::experiment::{cache, sweep_folder};
+use super::experiment::{builds, runs};
 
 /// The folder in which the lab keeps its clusters and its builds.
 #[derive(clap::Args)]
@@ -68,13 +68,11 @@ pub struct DownArguments {
 
 impl Place {
     fn runs(&self) -> anyhow::Result<PathBuf> {
-        let runs = cache(self.folder.as_deref())?.join("runs");
-        sweep_folder(&runs)?;
-        Ok(runs)
+        runs(self.folder.as_deref())
     }
 
     fn builds(&self) -> anyhow::Result<Builds> {
-        Ok(Builds::new(std::env::current_dir()?, cache(self.folder.as_deref())?.join("builds")))
+        builds(self.folder.as_deref())
     }
 
     fn open(&self, name: &str) -> anyhow::Result<Standing> {
@@ -90,9 +88,9 @@ pub fn open(name: &str, folder: Option<PathBuf>) -> anyhow::Result<Standing> {
 /// Start the nodes of a cluster that stays.
 pub fn up(arguments: &UpArguments) -> anyhow::Result<ExitCode> {
     let UpArguments { file, cluster, name, place } = arguments;
-    let program = std::env::current_exe()?;
-    Standing::up(name, file, cluster.as_deref(), &place.runs()?, program, place.builds()?)?;
-    show(&place.runs()?, Some(name))
+    let (runs, program) = (place.runs()?, std::env::current_exe()?);
+    Standing::up(name, file, cluster.as_deref(), &runs, program, place.builds()?)?;
+    show(&runs, Some(name))
 }
 
 /// List the nodes of all standing clusters.
