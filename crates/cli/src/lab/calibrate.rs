@@ -10,7 +10,7 @@ use watchfire_lab::{
 
 use super::experiment::{processes_driver, read, report_problems};
 use super::run_progress::RunProgress;
-use super::simulation::{self, write};
+use super::simulation::{self, check_outputs, write};
 
 /// Arguments of `watchfire lab calibrate`.
 #[derive(clap::Args)]
@@ -31,6 +31,7 @@ pub struct Arguments {
 
 /// Run experiments in both drivers, and write the error of each figure.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    check_outputs([&arguments.output], &[&arguments.folder])?;
     let mut processes = processes_driver(arguments.folder.as_deref(), std::env::current_exe()?)?;
     let mut calibrations = Vec::new();
     let mut is_healthy = true;

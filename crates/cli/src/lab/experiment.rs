@@ -17,7 +17,7 @@ use watchfire_lab::{
 };
 
 use super::run_progress::RunProgress;
-use super::simulation::{self, write};
+use super::simulation::{self, check_outputs, write};
 use super::standing;
 use crate::dashboard::LabDashboard;
 use crate::hosts::HostsOptions;
@@ -223,6 +223,9 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
 pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let RunArguments { choice, csv, on, quick, page, records } = arguments;
     records.check(choice.driver, on.is_some())?;
+    let Records { spans, perfetto, flame, .. } = records;
+    let outputs = choice.outputs().chain(csv).chain(page).chain(spans).chain(perfetto);
+    check_outputs(outputs, &[&choice.folder, flame])?;
     let standing =
         on.as_ref().map(|name| standing::open(name, choice.folder.clone())).transpose()?;
     let mut experiment = choice.read(standing.as_ref())?;
@@ -329,6 +332,7 @@ fn run_recorded(
 /// Run the trials of an experiment with two programs in turns, and judge the difference.
 pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     let choice = &arguments.choice;
+    check_outputs(choice.outputs(), &[&choice.folder])?;
     let experiment = choice.read(None)?;
     let trials = choice.trials(&experiment)?;
     let names = sides(&arguments.sides)?;
@@ -365,6 +369,11 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
 }
 
 impl Choice {
+    /// The files that are written after the runs.
+    fn outputs(&self) -> impl Iterator<Item = &PathBuf> {
+        self.report.iter().chain(&self.json)
+    }
+
     fn read(&self, on: Option<&Standing>) -> anyhow::Result<Experiment> {
         let mut experiment = read(&self.experiment, |name, text| match on {
             Some(standing) => standing.experiment(name, text),
@@ -476,8 +485,7 @@ pub(super) fn read(
     path: &Path,
     parse: impl FnOnce(&str, &str) -> Result<Experiment, DefinitionError>,
 ) -> anyhow::Result<Experiment> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
+    let (name, text) = simulation::read(path)?;
     let mut experiment = parse(&name, &text)?;
     // Paths in a file are relative to the file.
     let file = std::path::absolute(path)?;

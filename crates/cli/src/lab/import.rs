@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use watchfire_lab::{Experiment, Source, Substitute, import};
 use watchfire_report::units::parse_bytes;
 
-use super::simulation::write;
+use super::simulation::{read, write};
 
 /// Arguments of `watchfire lab import`.
 #[derive(clap::Args)]
@@ -26,12 +25,8 @@ pub struct Arguments {
 
 /// Write the experiment, and print a note about each part without a counterpart.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let read = |path: &PathBuf| {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
-        anyhow::Ok((name, text))
-    };
-    let files = arguments.files.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+    let files = arguments.files.iter().map(|file| read(file));
+    let files = files.collect::<anyhow::Result<Vec<_>>>()?;
     let sources: Vec<_> = files.iter().map(|(name, text)| Source { name, text }).collect();
     let substitutes: BTreeMap<String, Substitute> = arguments.object.iter().cloned().collect();
     let imported = import(&sources, &substitutes)?;

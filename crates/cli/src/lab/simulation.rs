@@ -28,6 +28,7 @@ pub struct SwarmArguments {
 pub fn run_swarm(
     SwarmArguments { simulation, report: page }: &SwarmArguments,
 ) -> anyhow::Result<ExitCode> {
+    check_outputs(page, &[])?;
     let (name, text) = simulation.read()?;
     let mut scenario = Scenario::parse(&name, &text)?;
     scenario.seed = simulation.seed.unwrap_or(scenario.seed);
@@ -96,9 +97,8 @@ pub struct SimulationArguments {
 impl SimulationArguments {
     /// The name of the scenario file for errors, and its text.
     fn read(&self) -> anyhow::Result<(String, String)> {
-        let name = self.scenario.display().to_string();
-        let text = std::fs::read_to_string(&self.scenario).with_context(|| name.clone())?;
-        Ok((name, text))
+        check_outputs(self.json.iter().chain(&self.picture), &[])?;
+        read(&self.scenario)
     }
 
     /// Writes the files that the arguments name.
@@ -117,9 +117,34 @@ impl SimulationArguments {
     }
 }
 
+/// Reads a file. Returns its name for errors, and its text.
+pub fn read(file: &Path) -> anyhow::Result<(String, String)> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    Ok((name, text))
+}
+
 /// Writes a file. An error names it.
 pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    std::fs::write(file, text).with_context(|| file.display().to_string())
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Fails if one of these files cannot be written because its folder is missing. A run can take an hour, so this comes
+/// before it. The command itself creates the folders `created`.
+pub fn check_outputs<'a>(
+    files: impl IntoIterator<Item = &'a PathBuf>,
+    created: &[&Option<PathBuf>],
+) -> anyhow::Result<()> {
+    for file in files {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let is_created = created.iter().copied().flatten().any(|folder| file.starts_with(folder));
+        anyhow::ensure!(
+            is_created || folder.is_none_or(Path::is_dir),
+            "cannot write {}: its folder does not exist; create the folder first",
+            file.display()
+        );
+    }
+    Ok(())
 }
 
 /// The exit code of a simulation.
@@ -145,6 +170,17 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_file_in_a_folder_that_is_missing_is_refused_before_the_run() {
+        assert!(check_outputs(&["/tmp/a.svg", "a.svg", "/a.svg"].map(PathBuf::from), &[]).is_ok());
+        let missing = [PathBuf::from("/tmp/no-such-folder/a.svg")];
+        assert!(check_outputs(&missing, &[&Some("/tmp/no-such-folder".into())]).is_ok());
+        let error = check_outputs(&missing, &[&None]).unwrap_err();
+        assert!(
+            error.to_string().starts_with("cannot write /tmp/no-such-folder/a.svg: its folder")
+        );
+    }
 
     #[test]
     fn the_bar_shows_the_progress_of_a_run() {
