@@ -42,7 +42,8 @@ pub struct RunResult {
     pub wire: Option<WireFigures>,
     /// Other figures of the run, such as the times of a load. For each figure, less is better.
     pub measures: BTreeMap<String, f64>,
-    /// The share of the machine's CPU time that other programs used. Simulated runs do not depend on it.
+    /// The share of the machine's CPU time that other programs used. `None` in the simulator, which does not depend on it,
+    /// and if the lab did not start the nodes itself on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<f64>,
     /// Rules that were broken, and parts of the run that failed. Empty in a healthy run.
