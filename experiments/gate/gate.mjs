@@ -110,7 +110,7 @@ function accept() {
   console.log(`\nWrote ${VALUES}: ${changed} of ${rows.length} figures were new or beyond their bands. Commit it with the reason.`)
 }
 
-/** What makes the program and counts it: each decides about instructions. */
+/** The compiler, the C library and valgrind: each of them changes the number of instructions. */
 function readBuilder() {
   const rustc = run(process.env.RUSTC || 'rustc', '-vV')
   const field = (name) => rustc.match(new RegExp(`^${name}: (.*)$`, 'm'))[1]

@@ -136,7 +136,7 @@ class Client {
     })
   }
 
-  /** What arrived up to and with `text`. */
+  /** Waits for `text`, and returns everything that arrived up to its end. */
   waitFor(text) {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(

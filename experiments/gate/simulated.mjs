@@ -14,11 +14,11 @@ import { round } from './counts.mjs'
 const run = promisify(execFile)
 const FOLDER = new URL('simulated/', import.meta.url).pathname
 
-/** What holds for the sum over all nodes. */
+/** The band of a sum over all nodes. */
 const SUM_BAND = 0.03
-/** What a few nodes decide: the seeder, the last leecher. */
+/** The band of a figure that a few nodes decide: the seeder, the last leecher. */
 const FEW_BAND = 0.1
-/** A fiftieth of the content, of which most is the luck of the last blocks. */
+/** The band of duplicates: they are a fiftieth of the content, and most of them depend on the luck of the last blocks. */
 const DUPLICATES_BAND = 0.5
 
 /**

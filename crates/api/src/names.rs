@@ -12,8 +12,9 @@ const EVENT_BYTES_MAX: usize = 255;
 /// The longest id of a socket.
 const ID_BYTES_MAX: usize = 1_024;
 
-/// Topics of the protocol, and those that a part of the server reserves. Their state is the server's own.
-/// The operator's part may hold the API.
+/// Topics that only the server itself uses: of the protocol, and of parts that reserve some.
+///
+/// The parts are weak references, because the operator's part may hold the routes of the API.
 #[derive(Default)]
 pub struct ReservedTopics(OnceLock<Vec<Weak<dyn Part>>>);
 

@@ -12,7 +12,7 @@ use watchfire_types::Instant;
 const BOUNDS: Bounds =
     Bounds { messages: 1 << 20, age: Duration::from_secs(3_600), bytes: 1 << 30 };
 const EPOCH: u64 = 7;
-/// Messages between two clients that connect again, and have missed as many.
+/// The messages that a client has missed when it connects again.
 const MISSED: u64 = 10;
 
 /// A round is one message. Every tenth round, a client asks for what it missed.

@@ -21,7 +21,7 @@ use std::any::Any;
 use std::hint::black_box;
 use std::process::ExitCode;
 
-/// Does its work so many times, and returns what is still in memory then.
+/// Does its work `rounds` times, and returns the state that is still in memory then.
 type Workload = fn(rounds: u32) -> Box<dyn Any>;
 
 const WORKLOADS: [(&str, Workload); 11] = [

@@ -53,7 +53,7 @@ export async function newVisitor(t, server, options = {}) {
   return PageDriver.inContext(server, context)
 }
 
-/** So many visitors, each as `newVisitor` opens one. */
+/** Opens `count` visitors, one after the other. */
 export async function newVisitors(t, server, count) {
   const visitors = []
   while (visitors.length < count) visitors.push(await newVisitor(t, server))

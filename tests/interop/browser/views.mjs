@@ -7,7 +7,7 @@ const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbsze
 /** Content without letters, which no check takes for a text of the app. */
 const TEXT = '## ⟦1⟧\n\n⟦2⟧ [⟦3⟧](https://example.org) `⟦4⟧`'
 
-/** Calls `check` in each view with the visitor and the name of the view. `options` are those of the visitor's browser. */
+/** Calls `check` in each view with the visitor and the name of the view. `options` configure the visitor's browser. */
 export async function visitViews(t, options, check) {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 524_288, 'channels.open_rooms': true } })
   const [person, holder] = [await newVisitor(t, server, options), await newVisitor(t, server)]

@@ -24,7 +24,7 @@ const way = (isPoll) => variants.find((variant) => variant.library === newest &&
 describe('three machines behind HAProxy', { skip: whyNoNats }, () => {
   const folder = newFolder()
   let nats, machines, balancer, browser
-  /** What `joinAll` connects to. */
+  /** The balancer, as a server to which `joinAll` connects. */
   let entrance
 
   before(async () => {

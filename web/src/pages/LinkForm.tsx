@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 
 interface LinkFormProps {
-  /** What the field takes. */
+  /** The name of the field, which says what to type. */
   label: string
   /** The words on the button. */
   action: string

@@ -251,7 +251,7 @@ function factsOf(latest, list) {
   return list.filter(([column]) => Number.isFinite(latest[column])).map(([column, name, write]) => [name, write(latest[column])])
 }
 
-/** What each process costs. */
+/** The cost of each process. */
 export class RuntimeView {
   element
   #facts = new Facts()

@@ -14,7 +14,8 @@ use crate::proxies::TrustedProxies;
 use crate::settings::{ServerSettings, Settings};
 use crate::traces;
 
-/// Checks that the server can listen on the public addresses, and beside them on those of its features.
+/// Checks that there is a public address, and that the public addresses and those that features listen on do
+/// not exclude each other.
 pub(super) fn check_listen(
     public: &[SocketAddr],
     of_features: impl Iterator<Item = SocketAddr>,

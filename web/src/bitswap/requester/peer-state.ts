@@ -23,7 +23,7 @@ const UNPROVEN_TIMEOUTS = 2
 /** Blocks to request from one peer at least. */
 const BLOCKS_PER_PEER_MIN = 2
 
-/** What a peer has announced. */
+/** The blocks that a peer has or lacks, as it announced. */
 class PeerBlocks {
   readonly has = new BitSet()
   readonly lacks = new BitSet()
