@@ -1,11 +1,11 @@
 //! Verifies tokens with the server's keys.
 
-use std::fs;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fs, io};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,6 +13,7 @@ use jsonwebtoken::Validation;
 use jsonwebtoken::errors::ErrorKind;
 use serde::Deserialize;
 use serde_json::Value;
+use watchfire_settings::read_secret;
 
 use crate::claims::Claims;
 use crate::cryptography;
@@ -55,7 +56,7 @@ impl Verifier {
             own.push(Key::of_secret(&secret).ok_or(AuthError::ShortSecret { len })?);
         }
         for path in &settings.public_key_files {
-            let keys = Key::of_pem(&read(path)?);
+            let keys = Key::of_pem(&fs::read(path).map_err(|cause| unreadable(path, cause))?);
             own.extend(keys.map_err(|reason| AuthError::PublicKey { path: path.clone(), reason })?);
         }
         Ok(Verifier { settings: settings.clone(), own, jwks })
@@ -160,20 +161,14 @@ fn secret(settings: &AuthSettings) -> Result<Option<Vec<u8>>, AuthError> {
         (false, true) => Ok(Some(hs256_secret.clone().into_bytes())),
         (false, false) => Err(AuthError::TwoSecrets),
         (true, false) => {
-            let mut secret = read(hs256_secret_file)?;
-            // Editors and `echo` add a line break.
-            for end in [b'\n', b'\r'] {
-                if secret.last() == Some(&end) {
-                    secret.pop();
-                }
-            }
-            Ok(Some(secret))
+            let secret = read_secret(hs256_secret_file);
+            secret.map(Some).map_err(|cause| unreadable(hs256_secret_file, cause))
         }
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, AuthError> {
-    fs::read(path).map_err(|cause| AuthError::Unreadable { path: path.into(), cause })
+fn unreadable(path: &Path, cause: io::Error) -> AuthError {
+    AuthError::Unreadable { path: path.into(), cause }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod documents;
 mod error;
 #[cfg(feature = "settings-file")]
 mod layers;
+mod secret_file;
 #[doc(hidden)]
 pub mod section;
 mod sections;
@@ -24,6 +25,7 @@ pub use byte_size::ByteSize;
 pub use error::SettingsError;
 #[cfg(feature = "settings-file")]
 pub use layers::{AllSettings, Layers};
+pub use secret_file::read_secret;
 pub use section::{Limit, Row, Section, section_limits};
 pub use sections::{SectionType, Sections};
 pub use zero::Zero;

@@ -5,7 +5,6 @@ mod metrics;
 mod signature;
 mod thread;
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant as SystemInstant};
@@ -16,6 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use watchfire_https::server_url;
 use watchfire_metrics::{MetricSource, MetricWriter};
+use watchfire_settings::read_secret;
 use watchfire_types::Instant;
 
 use self::breaker::Breaker;
@@ -181,18 +181,8 @@ fn secret(settings: &HookSettings) -> Result<Vec<u8>, HookError> {
         (true, true) => return Err(HookError::NoSecret),
         (false, false) => return Err(HookError::TwoSecrets),
         (false, true) => secret.clone().into_bytes(),
-        (true, false) => {
-            let path = secret_file.clone();
-            let read = fs::read(secret_file);
-            let mut secret = read.map_err(|cause| HookError::Unreadable { path, cause })?;
-            // Editors and `echo` add a line break.
-            for end in [b'\n', b'\r'] {
-                if secret.last() == Some(&end) {
-                    secret.pop();
-                }
-            }
-            secret
-        }
+        (true, false) => read_secret(secret_file)
+            .map_err(|cause| HookError::Unreadable { path: secret_file.clone(), cause })?,
     };
     let len = secret.len();
     if len < SECRET_BYTES_MIN { Err(HookError::ShortSecret { len }) } else { Ok(secret) }
