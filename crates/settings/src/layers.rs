@@ -233,11 +233,14 @@ impl<S: AllSettings> Layers<S> {
                 Value::Array(items.collect())
             }
             _ => {
-                let mut line: Table = format!("value = {text}").parse().map_err(|_| {
+                let bad = || {
                     let message = format!("`{text}` is not a valid value for `{key}`");
                     SettingsError::BadValue { from: from.into(), message }
-                })?;
-                line.remove("value").expect("the line has one key")
+                };
+                let mut lines: Table = format!("value = {text}").parse().map_err(|_| bad())?;
+                let value = lines.remove("value");
+                // A text of several lines could have more keys, which would be lost.
+                value.filter(|_| lines.is_empty()).ok_or_else(bad)?
             }
         };
         self.set(from, key, value)

@@ -62,6 +62,8 @@ fn the_error_for_a_bad_value_names_its_key_and_its_source() {
     let mut layers = Layers::new();
     let error = layers.assign("--set", "socket.idle_timeout=soon").unwrap_err().to_string();
     assert!(error.starts_with("--set: `socket.idle_timeout`:"), "{error}");
+    let error = layers.assign("--set", "server.shards=1\nprocesses=7").unwrap_err().to_string();
+    assert_eq!(error, "--set: `1\nprocesses=7` is not a valid value for `server.shards`");
     let error = layers.text("my.toml", "[limits]\nframe_bytes_max = -1").unwrap_err();
     assert!(error.to_string().starts_with("my.toml: `limits.frame_bytes_max`:"), "{error}");
 }
