@@ -100,10 +100,12 @@ fn check(settings: &Settings) -> Result<String, PagesError> {
     Ok(stun::describe(&stun, &settings.server.listen))
 }
 
-fn check_report(settings: &PageSettings) -> Result<(), PagesError> {
-    match settings.report_is_address() {
+/// Checks that `pages.report` is empty, or an address that a browser may open.
+fn check_report(PageSettings { report, .. }: &PageSettings) -> Result<(), PagesError> {
+    let schemes = ["https://", "http://", "mailto:"];
+    match report.is_empty() || schemes.iter().any(|scheme| report.starts_with(scheme)) {
         true => Ok(()),
-        false => Err(PagesError::Report { report: settings.report.clone() }),
+        false => Err(PagesError::Report { report: report.clone() }),
     }
 }
 

@@ -148,11 +148,3 @@ section! {
         last_available_kept: Duration = Duration::ZERO;
     }
 }
-
-impl PageSettings {
-    /// Whether `report` is empty, or an address that a browser may open.
-    pub fn report_is_address(&self) -> bool {
-        let schemes = ["https://", "http://", "mailto:"];
-        self.report.is_empty() || schemes.iter().any(|scheme| self.report.starts_with(scheme))
-    }
-}

@@ -29,12 +29,10 @@ fn gateway_addresses(server: &RunningServer) -> Vec<String> {
 fn server(neighbours: &[&RunningServer]) -> RunningServer {
     let mut settings = settings();
     settings.server.shards = 1;
-    settings.section_mut::<P2pSettings>().listen =
-        vec!["/ip4/127.0.0.1/tcp/0".parse().expect("an address")];
-    let addresses = neighbours.iter().flat_map(|server| gateway_addresses(server));
-    settings.section_mut::<P2pSettings>().bootstrap =
-        addresses.map(|address| address.parse().expect("an address")).collect();
-    assert_eq!(settings.section_mut::<P2pSettings>().bootstrap.len(), neighbours.len());
+    let p2p = settings.section_mut::<P2pSettings>();
+    p2p.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
+    p2p.bootstrap = neighbours.iter().flat_map(|server| gateway_addresses(server)).collect();
+    assert_eq!(p2p.bootstrap.len(), neighbours.len());
     start(settings)
 }
 
