@@ -7,6 +7,7 @@
 //! crate of the server, so it measures what any client would see.
 
 mod bare;
+mod bare_polls;
 mod client;
 mod cluster;
 mod fleet;
@@ -42,6 +43,8 @@ enum Verb {
     Targets(measure::Plan),
     /// Run the baseline: an epoll broadcaster whose only state is its list of sockets.
     Bare(bare::Settings),
+    /// Run the baseline of long polls: it parks polls, and answers short requests.
+    BarePolls(bare_polls::Settings),
     /// Measure Watchfire with very many sockets, both ends on this machine.
     Scale(scale::Settings),
     /// Measure how a container image reaches many hosts, beside a registry and shared caches.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     let ended = match Arguments::parse().verb {
         Verb::Targets(plan) => measure::run(&plan),
         Verb::Bare(settings) => bare::serve(&settings).map(|never| match never {}),
+        Verb::BarePolls(settings) => bare_polls::serve(&settings).map(|never| match never {}),
         Verb::Scale(settings) => scale::run(&settings),
         Verb::Images(settings) => fleet::run(&settings),
         Verb::Cluster(settings) => cluster::run(&settings),

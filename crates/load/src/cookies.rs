@@ -11,10 +11,10 @@ const COOKIES_MAX: usize = 50;
 const COOKIE_BYTES_MAX: usize = 4096;
 
 /// The cookies of one user, the oldest first.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CookieJar(Vec<Cookie>);
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Cookie {
     name: String,
     value: String,

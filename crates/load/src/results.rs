@@ -229,6 +229,11 @@ impl Results {
         self.errors.values().sum()
     }
 
+    /// Messages for one user that nobody has received.
+    pub fn lost(&self) -> u64 {
+        self.counts.deliveries_due.saturating_sub(self.counts.deliveries_timed)
+    }
+
     /// Users that were planned and did not start.
     pub fn missing_users(&self) -> u64 {
         self.counts.due - self.counts.started.min(self.counts.due)

@@ -139,7 +139,7 @@ fn workers_for(scenario: &Scenario, options: &LoadOptions, files: u64) -> anyhow
         "cannot run users with {files} open files: {FILES_SPARE} are needed besides users; raise the open-file limit"
     );
     let needed =
-        usize::try_from(scenario.users_at_once_max().div_ceil(users)).unwrap_or(usize::MAX);
+        usize::try_from(scenario.files_at_once_max().div_ceil(users)).unwrap_or(usize::MAX);
     let in_time =
         scenario.phases.iter().map(|phase| phase.rate.max(phase.rate_end) / STARTS_PER_SECOND);
     let in_time = in_time.fold(0.0, f64::max).ceil() as usize;
@@ -150,7 +150,7 @@ fn workers_for(scenario: &Scenario, options: &LoadOptions, files: u64) -> anyhow
         "{} users at once need {workers} processes of {files} open files each, but at most \
          {WORKERS_MAX} are allowed; raise the open-file limit (`watchfire doctor --sockets {}`)",
         scenario.users_at_once_max(),
-        scenario.users_at_once_max(),
+        scenario.files_at_once_max(),
     );
     Ok(workers)
 }

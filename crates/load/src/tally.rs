@@ -78,6 +78,10 @@ pub struct Counts {
     /// Messages that are not replies: broadcasts and pushes.
     pub deliveries: u64,
     pub delivery_bytes: u64,
+    /// Messages that exactly one user should receive.
+    pub deliveries_due: u64,
+    /// Received messages with `${now}` that are not broadcasts.
+    pub deliveries_timed: u64,
     /// Broadcasts that are not reported one by one, because there were too many.
     pub broadcasts_unreported: u64,
 }
@@ -94,6 +98,8 @@ impl Counts {
         self.bytes_out += other.bytes_out;
         self.deliveries += other.deliveries;
         self.delivery_bytes += other.delivery_bytes;
+        self.deliveries_due += other.deliveries_due;
+        self.deliveries_timed += other.deliveries_timed;
         self.broadcasts_unreported += other.broadcasts_unreported;
     }
 }

@@ -31,6 +31,7 @@ pub fn judge(thresholds: &Thresholds, results: &Results) -> Vec<Verdict> {
         }
     };
     at_most("errors", thresholds.errors_max, errors);
+    at_most("lost messages", thresholds.lost_max, results.lost());
     at_most("missing users", thresholds.missing_users_max, results.missing_users());
     if let Some(max) = thresholds.errors_percent_max {
         let percent = 100.0 * errors as f64 / counts.started.max(1) as f64;

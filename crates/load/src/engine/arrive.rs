@@ -20,13 +20,13 @@ impl Engine<'_> {
             let Some(Arrival { number, phase, session, .. }) = self.arrivals.next() else { return };
             self.tally.counts.due += 1;
             self.tally.lateness.record(now.since(at));
-            if self.users.len() as u64 >= self.users_max {
+            if self.users_now() >= self.users_max {
                 self.tally.counts.turned_away += 1;
                 continue;
             }
             self.tally.counts.started += 1;
             let index = self.users.insert(self.new_user(number, phase, session, at));
-            self.users_peak = self.users_peak.max(self.users.len() as u64);
+            self.users_peak = self.users_peak.max(self.users_now());
             if let Some(rate) = self.scenario.rate {
                 self.limit_rate(index, rate);
             }

@@ -3,6 +3,7 @@
 mod addresses;
 mod answer;
 mod arrive;
+mod beside;
 mod flow;
 mod message;
 mod receive;
@@ -97,6 +98,8 @@ pub(crate) struct Engine<'a> {
     clock: Clock,
     epoll: OwnedFd,
     users: Slab<User>,
+    /// How many of these records are polls beside the steps of another one.
+    polls_beside: u64,
     users_peak: u64,
     connected: u64,
     connected_peak: u64,
@@ -148,13 +151,14 @@ impl<'a> Engine<'a> {
         let tls_client = has_tls.then(|| scenario.tls.client().map_err(std::io::Error::other));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer = Timer::new(&epoll)?;
-        make_room_for_files(&epoll, share.of(scenario.users_at_once_max()));
+        make_room_for_files(&epoll, share.of(scenario.files_at_once_max()));
         Ok(Engine {
             scenario,
             users_max: share.of(scenario.users_max),
             clock,
             epoll,
             users: Slab::new(),
+            polls_beside: 0,
             users_peak: 0,
             connected: 0,
             connected_peak: 0,
@@ -207,10 +211,10 @@ impl<'a> Engine<'a> {
                 if !stop.is_set() {
                     self.measure_unanswered(over_at);
                 }
-                self.tally.counts.cut_off += self.users.len() as u64;
+                self.tally.counts.cut_off += self.users_now();
                 self.meeting = Meeting::default();
                 self.users.clear();
-                self.connected = 0;
+                (self.polls_beside, self.connected) = (0, 0);
                 let last = self.delta(second, true);
                 report(last);
                 return Ok(());
@@ -244,6 +248,10 @@ impl<'a> Engine<'a> {
         }
     }
 
+    fn users_now(&self) -> u64 {
+        self.users.len() as u64 - self.polls_beside
+    }
+
     /// Whether a check of all slots is in progress.
     fn is_searching(&self) -> bool {
         self.swept.is_some() || self.closed_before.is_some_and(|slot| slot < self.users.capacity())
@@ -254,7 +262,8 @@ impl<'a> Engine<'a> {
         delta.second = second;
         delta.is_last = is_last;
         delta.is_aborted = self.is_aborted;
-        delta.users = std::mem::replace(&mut self.users_peak, self.users.len() as u64);
+        let users = self.users_now();
+        delta.users = std::mem::replace(&mut self.users_peak, users);
         delta.connected = std::mem::replace(&mut self.connected_peak, self.connected);
         delta.audiences = self.audiences.iter().map(|audience| audience.fewest).collect();
         self.audiences.iter_mut().for_each(|audience| audience.fewest = audience.now);

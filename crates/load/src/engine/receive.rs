@@ -306,14 +306,7 @@ impl<'a> Engine<'a> {
             Received::ChannelError => self.tally.error(self.step(index), Failure::ChannelError),
             Received::ChannelClose => {}
             Received::Other => {
-                let is_wanted = match self.wanted(index) {
-                    Some(Wanted::Any) => true,
-                    Some(Wanted::Containing(text)) => {
-                        let wanted = text.to_string(&self.text_context(&self.users[index]));
-                        memmem::find(message, wanted.as_bytes()).is_some()
-                    }
-                    Some(Wanted::Reply | Wanted::Nothing) | None => false,
-                };
+                let is_wanted = self.is_wanted(index, message);
                 self.delivered(scenario, message, !is_wanted || serializer != Serializer::Raw);
                 if is_wanted {
                     self.complete_message(index, message);
@@ -323,7 +316,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Complete the step that waited for this message.
-    fn complete_message(&mut self, index: usize, message: &[u8]) {
+    pub(super) fn complete_message(&mut self, index: usize, message: &[u8]) {
         if let Some(Op::Listen) = self.op(&self.users[index]) {
             let now = self.clock.now();
             let user = &mut self.users[index];
@@ -346,6 +339,18 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Whether the current step waits for this message, which is no reply.
+    pub(super) fn is_wanted(&self, index: usize, message: &[u8]) -> bool {
+        match self.wanted(index) {
+            Some(Wanted::Any) => true,
+            Some(Wanted::Containing(text)) => {
+                let wanted = text.to_string(&self.text_context(&self.users[index]));
+                memmem::find(message, wanted.as_bytes()).is_some()
+            }
+            Some(Wanted::Reply | Wanted::Nothing) | None => false,
+        }
+    }
+
     /// The message that the current step waits for, if any.
     fn wanted(&self, index: usize) -> Option<&Wanted> {
         static ANY: Wanted = Wanted::Any;
@@ -365,15 +370,34 @@ impl<'a> Engine<'a> {
             self.tally.counts.delivery_bytes += message.len() as u64;
         }
         if scenario.is_timed
-            && let Some(SentAt { at, broadcast_by }) = sent_at(message)
+            && let Some((sent, _)) = sent_at(message)
         {
-            let time = monotonic().saturating_sub(at);
-            self.tally.delivery.record(time);
-            if let Some(user) = broadcast_by {
-                self.tally
-                    .receipts
-                    .record(BroadcastId { sent_at: at.as_nanos() as u64, user }, time);
+            self.note_received(sent);
+        }
+    }
+
+    /// Count the answer to a poll. It may have several messages.
+    pub(super) fn delivered_by_poll(&mut self, body: &[u8]) {
+        self.tally.counts.deliveries += u64::from(!body.is_empty());
+        self.tally.counts.delivery_bytes += body.len() as u64;
+        let mut rest = body;
+        while self.scenario.is_timed
+            && let Some((sent, after)) = sent_at(rest)
+        {
+            self.note_received(sent);
+            rest = after;
+        }
+    }
+
+    fn note_received(&mut self, SentAt { at, broadcast_by }: SentAt) {
+        let time = monotonic().saturating_sub(at);
+        self.tally.delivery.record(time);
+        match broadcast_by {
+            Some(user) => {
+                let id = BroadcastId { sent_at: at.as_nanos() as u64, user };
+                self.tally.receipts.record(id, time);
             }
+            None => self.tally.counts.deliveries_timed += 1,
         }
     }
 }

@@ -35,7 +35,7 @@ impl<'a> Engine<'a> {
         let user = &self.users[index];
         match self.op(user) {
             // Nothing asked for another protocol on this connection.
-            Some(Op::Http(_) | Op::Poll(_)) if response.status == 101 => {
+            Some(Op::Http(_) | Op::Poll(_) | Op::PollBeside(_)) if response.status == 101 => {
                 self.fail(index, Failure::InvalidResponse);
             }
             Some(Op::Connect(_)) => self.handle_upgrade(index, &response),
@@ -46,6 +46,10 @@ impl<'a> Engine<'a> {
             Some(Op::Poll(poll)) if user.waiting == Waiting::Response => {
                 self.release(index, &response);
                 self.handle_poll(index, poll, &response);
+            }
+            Some(Op::PollBeside(poll)) if user.waiting == Waiting::Response => {
+                self.release(index, &response);
+                self.handle_beside(index, poll, &response);
             }
             // A server that gives up an idle connection may say so (RFC 9110, section 15.5.9).
             _ if response.status == 408 && user.connection == Connection::Http => {
@@ -60,7 +64,9 @@ impl<'a> Engine<'a> {
     fn request(&self, user: &User) -> Option<&Http> {
         match self.op(user) {
             Some(Op::Http(http)) if user.waiting == Waiting::Response => Some(http),
-            Some(Op::Poll(poll)) if user.waiting == Waiting::Response => Some(&poll.request),
+            Some(Op::Poll(poll) | Op::PollBeside(poll)) if user.waiting == Waiting::Response => {
+                Some(&poll.request)
+            }
             _ => None,
         }
     }
@@ -72,7 +78,7 @@ impl<'a> Engine<'a> {
         let path = match self.op(user) {
             Some(Op::Connect(connect)) => &connect.path,
             Some(Op::Http(http)) => &http.path,
-            Some(Op::Poll(poll)) => &poll.request.path,
+            Some(Op::Poll(poll) | Op::PollBeside(poll)) => &poll.request.path,
             _ => return,
         };
         if response.cookies.is_empty() || !session.keeps_cookies {
@@ -111,15 +117,18 @@ impl<'a> Engine<'a> {
     fn handle_http(&mut self, index: usize, http: &'a Http, response: &Response<'_>) {
         match self.check_response(index, http, response) {
             Some(failure) => self.complete_with_error(index, failure),
-            None if http.answer.is_unused() => self.complete(index),
             None => {
+                self.tally.counts.deliveries_due += u64::from(http.is_delivered);
+                if http.answer.is_unused() {
+                    return self.complete(index);
+                }
                 let content = Content::new(response.head, &response.body);
                 self.complete_with(index, &http.answer, &content);
             }
         }
     }
 
-    fn check_response(
+    pub(super) fn check_response(
         &self,
         index: usize,
         http: &Http,
@@ -138,7 +147,7 @@ impl<'a> Engine<'a> {
         if let Some(failure) = self.check_response(index, &poll.request, response) {
             return self.complete_with_error(index, failure);
         }
-        self.delivered(self.scenario, &response.body, !response.body.is_empty());
+        self.delivered_by_poll(&response.body);
         if self.is_polled(&self.users[index], poll, &response.body) {
             return self.complete(index);
         }

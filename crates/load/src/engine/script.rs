@@ -125,6 +125,7 @@ impl<'a> Engine<'a> {
                 let timeout = self.poll_timeout(&self.users[index], poll);
                 self.begin_exchange(index, Waiting::Response, timeout)
             }
+            Op::PollBeside(_) => self.begin_beside(index),
             Op::Send(send) => {
                 self.users[index].begun = self.clock.now();
                 if !self.send_message(index, send) {
@@ -306,7 +307,7 @@ impl<'a> Engine<'a> {
             Op::Send(send) => Some(send.step),
             Op::Expect { step, .. } => Some(*step),
             Op::Http(http) => Some(http.step),
-            Op::Poll(poll) => Some(poll.request.step),
+            Op::Poll(poll) | Op::PollBeside(poll) => Some(poll.request.step),
             Op::Disconnect { step } => *step,
             _ => None,
         }
@@ -321,16 +322,18 @@ impl<'a> Engine<'a> {
         if let (Some(step), Failure::TimedOut) = (step, failure) {
             self.measure_in_vain(index, step);
         }
-        self.measure_groups_in_vain(index);
+        let user = self.user_of(index);
+        self.measure_groups_in_vain(user);
         self.tally.error(step, failure);
         self.tally.counts.failed += 1;
-        self.remove(index);
+        self.remove(user);
     }
 
     pub(super) fn remove(&mut self, index: usize) {
         self.drop_socket(index);
-        let kept = self.users.remove(index).memory.map(|memory| memory.kept);
-        kept.into_iter().flatten().for_each(|kept| self.note_dropped(kept));
+        let Some(memory) = self.users.remove(index).memory else { return };
+        memory.kept.into_iter().for_each(|kept| self.note_dropped(kept));
+        self.end_beside(memory.beside);
     }
 
     /// Close the socket without a close frame, and drop its unread bytes.

@@ -134,7 +134,7 @@ impl Engine<'_> {
                 self.write_request(user, http, &mut message_buffer);
                 Connection::Http
             }
-            Some(Op::Poll(poll)) => {
+            Some(Op::Poll(poll) | Op::PollBeside(poll)) => {
                 self.write_request(user, &poll.request, &mut message_buffer);
                 Connection::Http
             }

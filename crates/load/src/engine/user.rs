@@ -112,6 +112,8 @@ pub(super) struct Memory {
     pub(super) groups: Vec<(Instant, Instant)>,
     /// The connection that is kept for each protocol.
     pub(super) kept: [Option<Kept>; 2],
+    /// The other record, if the user polls beside its steps.
+    pub(super) beside: Option<Beside>,
     /// The limit of the bytes that it receives.
     pub(super) bucket: Option<Bucket>,
 }
@@ -126,9 +128,19 @@ impl Memory {
             restarts: 0,
             groups: Vec::new(),
             kept: [None, None],
+            beside: None,
             bucket: None,
         }
     }
+}
+
+/// The records of a user that polls beside its steps name each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// The slot of the poll, in the record of the user.
+    Poll(u32),
+    /// The slot of the user, in the record of its poll.
+    User(u32),
 }
 
 /// A connection that is not in use while the user speaks another protocol.

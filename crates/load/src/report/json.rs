@@ -42,6 +42,7 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
         "connected_max": results.connected_max,
         "start_lateness": times(&results.lateness),
         "delivery": times(&results.delivery),
+        "lost": results.lost(),
         "broadcasts": broadcasts.collect::<Value>(),
         "steps": steps.collect::<Value>(),
         "errors": errors.collect::<Value>(),

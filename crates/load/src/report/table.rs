@@ -39,6 +39,9 @@ pub fn table(results: &Results, verdicts: &[Verdict]) -> String {
         let size = bytes(counts.delivery_bytes);
         row("deliveries", format!("{} messages, {size}", counts.deliveries));
     }
+    if counts.deliveries_due > 0 {
+        row("lost", format!("{} of {} messages", results.lost(), counts.deliveries_due));
+    }
     if let Some(counters) = counters(results) {
         row("sessions", counters);
     }

@@ -37,6 +37,8 @@ pub(super) struct Compiler<'a> {
     topics: Vec<String>,
     serializer: Serializer,
     is_open: bool,
+    /// Whether a poll waits beside the steps.
+    polls_beside: bool,
     slots: Slots,
 }
 
@@ -59,6 +61,7 @@ impl<'a> Compiler<'a> {
             topics: Vec::new(),
             serializer: Serializer::Raw,
             is_open: false,
+            polls_beside: false,
         }
     }
 
@@ -214,7 +217,9 @@ impl<'a> Compiler<'a> {
     }
 
     pub(super) fn expect(&mut self, name: Option<&str>, wanted: Wanted) -> Result<(), String> {
-        self.needs_open("expect")?;
+        if !self.polls_beside {
+            self.needs_open("expect")?;
+        }
         let step = self.step(name.unwrap_or("expect"))?;
         let answer = std::mem::take(&mut self.answer);
         self.push_op(Op::Expect { step, wanted, answer })
@@ -383,6 +388,17 @@ impl<'a> Compiler<'a> {
         self.push_op(Op::Poll(Box::new(poll)))
     }
 
+    /// Poll beside the steps that follow.
+    pub(super) fn poll_beside(&mut self, poll: Poll) -> Result<(), String> {
+        if !self.blocks.is_empty() {
+            return Err("a poll beside the other steps cannot begin in a loop".into());
+        }
+        if std::mem::replace(&mut self.polls_beside, true) {
+            return Err("a session has at most one poll beside its other steps".into());
+        }
+        self.push_op(Op::PollBeside(Box::new(poll)))
+    }
+
     /// A request with only a name, a method and a path.
     pub(super) fn request(
         &mut self,
@@ -414,6 +430,7 @@ impl<'a> Compiler<'a> {
             contains: None,
             answer: Answer::default(),
             timeout: None,
+            is_delivered: false,
         })
     }
 

@@ -122,6 +122,8 @@ pub struct Thresholds {
     pub connected_min: Option<u64>,
     /// Planned users that were not started.
     pub missing_users_max: Option<u64>,
+    /// Messages for one user that nobody has received.
+    pub lost_max: Option<u64>,
     /// How late the generator may start users, 99th percentile.
     pub start_lateness_p99_max: Option<Duration>,
     /// Receivers that did not receive a broadcast, in total.
@@ -213,6 +215,18 @@ impl Scenario {
     /// The most users that can be active at the same time.
     pub fn users_at_once_max(&self) -> u64 {
         self.users().min(self.users_max)
+    }
+
+    /// The most open files of users at the same time: a user that polls beside its other steps has
+    /// two connections if one of these steps needs one.
+    pub(crate) fn files_at_once_max(&self) -> u64 {
+        let has_two = |session: &Session| {
+            let beside = session.ops.iter().position(|op| matches!(op, Op::PollBeside(_)));
+            let needs = |op: &Op| matches!(op, Op::Http(_) | Op::Poll(_) | Op::Connect(_));
+            beside.is_some_and(|at| session.ops[at..].iter().any(needs))
+        };
+        let each = if self.sessions.iter().any(has_two) { 2 } else { 1 };
+        self.users_at_once_max().saturating_mul(each)
     }
 
     /// Send all users to one server instead.

@@ -83,6 +83,8 @@ pub(crate) enum Op {
     },
     Http(Box<Http>),
     Poll(Box<Poll>),
+    /// Poll until the session ends, beside the steps that follow.
+    PollBeside(Box<Poll>),
     Disconnect {
         step: Option<StepId>,
     },
@@ -332,6 +334,8 @@ pub(crate) struct Http {
     pub(crate) contains: Option<Text>,
     pub(crate) answer: Answer,
     pub(crate) timeout: Option<Duration>,
+    /// Whether exactly one user receives the `${now}` of its body.
+    pub(crate) is_delivered: bool,
 }
 
 /// Repeat a request.

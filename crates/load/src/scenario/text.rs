@@ -379,13 +379,13 @@ impl Escape {
     }
 }
 
-/// The time at which a message with `${now}` was written.
-pub(crate) fn sent_at(message: &[u8]) -> Option<SentAt> {
+/// The time at which a message with `${now}` was written, and the bytes after it.
+pub(crate) fn sent_at(message: &[u8]) -> Option<(SentAt, &[u8])> {
     let at = memmem::find(message, MARK.as_bytes())? + MARK.len();
     let (nanos, rest) = number(&message[at..])?;
     let by = rest.strip_prefix(b"-").and_then(number);
     let broadcast_by = by.filter(|(_, rest)| rest.starts_with(b"!")).map(|(user, _)| user as u32);
-    Some(SentAt { at: Duration::from_nanos(nanos), broadcast_by })
+    Some((SentAt { at: Duration::from_nanos(nanos), broadcast_by }, rest))
 }
 
 /// The number at the start of the bytes, and the rest.
@@ -513,11 +513,12 @@ mod tests {
     fn the_time_of_sending_is_parsed_from_a_message() {
         let message = filled("{\"at\":\"${now}\"}", 0);
         let at = Duration::from_nanos(17);
-        assert_eq!(sent_at(message.as_bytes()), Some(SentAt { at, broadcast_by: None }));
+        let sent = |message: &str| sent_at(message.as_bytes()).map(|(sent, _)| sent);
+        assert_eq!(sent(&message), Some(SentAt { at, broadcast_by: None }));
         for (message, broadcast_by) in
             [("wf-sent-at-17-4!\"", Some(4)), ("wf-sent-at-17-4", None), ("wf-sent-at-17-!", None)]
         {
-            assert_eq!(sent_at(message.as_bytes()), Some(SentAt { at, broadcast_by }));
+            assert_eq!(sent(&message), Some(SentAt { at, broadcast_by }));
         }
         assert_eq!(sent_at(b"{}"), None);
         assert_eq!(sent_at(b"wf-sent-at-x"), None);

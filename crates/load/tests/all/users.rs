@@ -3,7 +3,9 @@
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
 
-use crate::support::{done, echo, load, responding, scenario, server, websocket_server};
+use crate::support::{
+    done, echo, http_server, load, ok, responding, scenario, server, websocket_server,
+};
 use tungstenite::Message;
 use tungstenite::protocol::frame::Frame;
 use tungstenite::protocol::frame::coding::{Data, OpCode};
@@ -248,6 +250,22 @@ fn a_poll_ends_after_its_period() {
     assert_eq!((done(&results, "poll"), results.counts.finished), (5, 5));
     let polled = &results.steps[0].due;
     assert!(polled.quantile(0.0).as_millis() >= 290, "{polled:?}");
+}
+
+#[test]
+fn an_answer_to_a_poll_beside_the_steps_is_a_message_to_its_user() {
+    let address = http_server(|_, head| {
+        if head.starts_with("GET /poll") {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        ok("news")
+    });
+    let steps = r#"{ longpoll = { path = "/poll", name = "poll", beside = true } },
+        { http = { path = "/", name = "beside" } }, { expect = { text = "news" } }"#;
+    let results = load(address, &scenario(5, 100, steps));
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!(["poll", "beside", "expect"].map(|name| done(&results, name)), [5; 3]);
+    assert_eq!((results.counts.deliveries, results.counts.finished), (5, 5));
 }
 
 #[test]

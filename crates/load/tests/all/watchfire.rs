@@ -142,3 +142,34 @@ fn a_long_poll_is_repeated_until_the_reply_arrives() {
     assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
     assert_eq!(["open", "join", "poll"].map(|name| done(&results, name)), [10; 3]);
 }
+
+#[test]
+fn a_user_throws_while_its_poll_waits_and_no_sprite_is_lost() {
+    let steps = r#"
+        { http = { path = "/sprites/meadow/join", method = "POST", save = { token = "/token" }, name = "join" } },
+        { longpoll = { path = "/sprites/meadow/poll?token=${token}", beside = true, name = "poll" } },
+        { think = "600ms" },
+        { loop = { times = 3, steps = [
+            { http = { path = "/sprites/meadow/throw", delivered = true, contains = "{}", name = "throw", body = {
+                token = "${token}", sprite = "${now}", edge = "right", at = 0.5, velocity = { x = 600, y = -40 } } } },
+            { think = "300ms" },
+        ] } },
+        { think = "600ms" },"#;
+    let results = load(watchfire().address(), &scenario(20, 100, steps));
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!(["join", "throw"].map(|name| done(&results, name)), [20, 60]);
+    assert_eq!((results.delivery.len(), results.lost()), (60, 0));
+    assert_eq!((results.users_max, results.connected_max, results.counts.finished), (20, 20, 20));
+    assert!(done(&results, "poll") >= 60);
+}
+
+#[test]
+fn a_poll_that_fails_ends_its_user() {
+    let steps = r#"
+        { longpoll = { path = "/sprites/meadow/poll?token=wrong", beside = true, name = "poll" } },
+        { stay = {} },"#;
+    let results = load(watchfire().address(), &scenario(3, 100, steps));
+    let errors: Vec<_> = results.errors.iter().collect();
+    assert_eq!(errors, [(&("poll".to_owned(), "HTTP 410".to_owned()), &3)]);
+    assert_eq!((results.counts.failed, results.counts.cut_off), (3, 0));
+}

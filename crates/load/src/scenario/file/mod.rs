@@ -286,6 +286,10 @@ ${id} | ${idd} | 15 | join | unknown variable ${idd}
 { think = "1s" } | { thin = "1s" } | 20 | thin | unknown variant
 { exponential = "1s" } | { gauss = "1s" } | 18 | think | unknown field
 "rooms:${room}", event | "rooms:x", event | 17 | push | not joined before
+{ connect | { longpoll = { path = '/', beside = true, for = '1s' } }, { connect | 14 | longpoll | neither until nor for
+{ connect | { longpoll = { path = '/', beside = true } }, { longpoll = { path = '/', beside = true } }, { connect | 14 | longpoll | at most one
+{ connect | { loop = { steps = [{ longpoll = { path = '/', beside = true } }] } }, { connect | 14 | longpoll | in a loop
+{ connect | { http = { path = '/', body = '{}', delivered = true } }, { connect | 14 | http | ${now}
 times = 2 | times = 0 | 16 | loop | at least 1
 { connect = { path = "/socket/websocket?vsn=2.0.0" } },\n |  | 14 | join | a connect
 ?vsn=2.0.0 |  | 15 | join | Phoenix serializer

@@ -169,6 +169,9 @@ struct HttpFile {
     #[serde(default)]
     save: BTreeMap<String, SaveFile>,
     timeout: Option<DurationText>,
+    /// Exactly one user receives the `${now}` in the body.
+    #[serde(default)]
+    delivered: bool,
 }
 
 #[derive(Deserialize)]
@@ -183,6 +186,9 @@ struct PollFile {
     #[serde(rename = "for")]
     period: Option<DurationText>,
     timeout: Option<DurationText>,
+    /// Poll until the session ends, while the steps that follow go on.
+    #[serde(default)]
+    beside: bool,
 }
 
 #[derive(Deserialize)]
@@ -444,6 +450,10 @@ impl HttpFile {
             self.contains.as_deref().map(|text| compiler.text(text, Place::Plain)).transpose()?;
         request.timeout = self.timeout.map(|span| span.0);
         request.answer = answer(&self.save, compiler)?;
+        if self.delivered && !request.body.is_timed() {
+            return Err("delivered needs ${now} in the body".into());
+        }
+        request.is_delivered = self.delivered;
         compiler.http(request)
     }
 }
@@ -458,6 +468,13 @@ impl PollFile {
         request.timeout = self.timeout.map(|span| span.0);
         let until =
             self.until.as_deref().map(|text| compiler.text(text, Place::Plain)).transpose()?;
-        compiler.poll(Poll { request, until, period: self.period.map(|span| span.0) })
+        let poll = Poll { request, until, period: self.period.map(|span| span.0) };
+        match self.beside {
+            true if poll.until.is_some() || poll.period.is_some() => {
+                Err("a poll beside the other steps has neither until nor for".into())
+            }
+            true => compiler.poll_beside(poll),
+            false => compiler.poll(poll),
+        }
     }
 }

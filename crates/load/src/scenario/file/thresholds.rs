@@ -16,6 +16,7 @@ pub(super) struct ThresholdsFile {
     errors_percent_max: Option<f64>,
     connected_min: Option<u64>,
     missing_users_max: Option<u64>,
+    lost_max: Option<u64>,
     start_lateness_p99_max: Option<DurationText>,
     #[serde(default)]
     broadcasts: BroadcastThresholdsFile,
@@ -53,6 +54,7 @@ impl ThresholdsFile {
             errors_percent_max: self.errors_percent_max,
             connected_min: self.connected_min,
             missing_users_max: self.missing_users_max,
+            lost_max: self.lost_max,
             start_lateness_p99_max: span(self.start_lateness_p99_max),
             broadcasts_missing_max: self.broadcasts.missing_max,
             broadcasts_last_max: span(self.broadcasts.last_max),
