@@ -165,9 +165,11 @@ test-dist: dist dist-tools tests/interop/node_modules/.package-lock.json tests/d
 dist-tools: tools ## Install what the tests of the packages use, when it is missing
 	@tests/install.sh mmdebstrap:mmdebstrap nft:nftables ctr:containerd runc:runc umoci:umoci strace:strace zsh:zsh fish:fish man:man-db curl:curl ip:iproute2 file:file readelf:binutils
 
-soak: web tools tests/interop/node_modules/.package-lock.json ## What takes minutes: two gigabytes from one browser to another
-	$(CARGO) build $(LOCKED) --release -p watchfire-cli
-	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} node --test browser/large-files.test.mjs
+soak: tools web/node_modules/.package-lock.json tests/interop/node_modules/.package-lock.json ## SOAK_TABS (30) tabs hold a page for SOAK_MINUTES (120) through upgrades, and two gigabytes between browsers; writes docs/seeds/soak.md
+	CARGO="$(CARGO)" LOCKED="$(LOCKED)" tests/interop/soak/programs.sh
+	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} WATCHFIRE_BINARY=$(CURDIR)/target/soak/watchfire node --test browser/large-files.test.mjs
+	cd tests/interop && SOAK_PROGRAM=$(CURDIR)/target/soak/watchfire SOAK_NEXT_PROGRAM=$(CURDIR)/target/soak/watchfire-next \
+	  CARGO="$(CARGO)" node --test soak/soak.test.mjs
 
 test-proxies: interop-build ## Clients and pages behind real proxies: nginx, Caddy, HAProxy
 	$(RUN_SUITES) proxies

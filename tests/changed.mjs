@@ -48,6 +48,7 @@ const SUITE_OF_FOLDER = {
   tsung: 'interop-browser',
   pebble: 'interop-tls',
   package: 'test-package',
+  soak: 'soak',
   nats: 'test-cluster',
   otelcol: 'test-traces',
 }

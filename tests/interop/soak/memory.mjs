@@ -1,0 +1,66 @@
+// Memory of processes, from the kernel, and how it grows.
+
+import { readFileSync, readdirSync } from 'node:fs'
+
+/** The processes that a process started, and theirs. */
+export function descendants(pid) {
+  const parents = new Map()
+  for (const name of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    const parent = stat(Number(name))?.parent
+    if (parent !== undefined) parents.set(parent, [...(parents.get(parent) ?? []), Number(name)])
+  }
+  const below = (pid) => (parents.get(pid) ?? []).flatMap((child) => [child, ...below(child)])
+  return below(pid)
+}
+
+/** Processes that this process started itself. */
+export function ownChildren() {
+  return new Set(
+    readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name) && stat(Number(name))?.parent === process.pid)
+      .map(Number),
+  )
+}
+
+/** Whether a process runs. One that ended and that nobody has waited for does not. */
+export function isRunning(pid) {
+  const state = stat(pid)?.state
+  return state !== undefined && state !== 'Z'
+}
+
+/** Resident memory in bytes; 0 when the process has ended. */
+export function residentBytes(pid) {
+  return kilobytes(`/proc/${pid}/status`, /^VmRSS:\s+(\d+) kB$/m)
+}
+
+/** Memory of a process and its descendants in bytes. Pages that several processes share are divided between them. */
+export function proportionalBytes(pid) {
+  return [pid, ...descendants(pid)].reduce((sum, each) => sum + kilobytes(`/proc/${each}/smaps_rollup`, /^Pss:\s+(\d+) kB$/m), 0)
+}
+
+/** The slope of a line through points `[x, y]`, by least squares; 0 for fewer than two points. */
+export function slope(points) {
+  const mean = (of) => points.reduce((sum, point) => sum + point[of], 0) / points.length
+  const [x, y] = [mean(0), mean(1)]
+  const spread = points.reduce((sum, point) => sum + (point[0] - x) ** 2, 0)
+  return spread > 0 ? points.reduce((sum, point) => sum + (point[0] - x) * (point[1] - y), 0) / spread : 0
+}
+
+function kilobytes(file, pattern) {
+  try {
+    return Number(pattern.exec(readFileSync(file, 'utf8'))?.[1] ?? 0) * 1024
+  } catch {
+    return 0 // The process has ended meanwhile.
+  }
+}
+
+function stat(pid) {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The name of a program may contain brackets and spaces.
+    const [state, parent] = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    return { state, parent: Number(parent) }
+  } catch {
+    return undefined
+  }
+}
