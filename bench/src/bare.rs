@@ -2,8 +2,10 @@
 //!
 //! It keeps a list of sockets and nothing else: no topics, no refs, no limits, no timeouts. Each
 //! read must return whole messages (small ones on loopback do), and the kernel must accept each
-//! write at once. Otherwise it closes the socket, and the client reports that. It answers only the
-//! exact bytes that the bench's client sends.
+//! write at once. Otherwise it closes the socket, and the client reports that. It knows three messages:
+//! a join of one topic, a heartbeat with the ref 2, and `new_msg`, which it sends to all.
+//!
+//! As the `serve` program of an experiment it prints the event `ready` with its URL.
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -14,12 +16,14 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result};
+use base64::Engine as _;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use sha1::{Digest as _, Sha1};
 use socket2::{Domain, Socket, Type};
 
-use crate::message::{self, HEARTBEAT_ANSWER, JOINED, WEBSOCKET_ACCEPT};
+use crate::message::{self, HEARTBEAT_ANSWER, JOINED};
 use crate::poller::Poller;
 
 const BACKLOG: i32 = 4096;
@@ -29,10 +33,10 @@ const BUS: u64 = u64::MAX - 1;
 
 #[derive(clap::Args)]
 pub struct Settings {
-    /// Address to listen on; port 0 selects a free port. The program prints the address.
+    /// Address to listen on; port 0 selects a free port. The program prints the URL.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Threads, each with its own listener on the same port and its own sockets.
+    /// Threads, each with its own listener on the same port and its own sockets; 0 for one on each core.
     #[arg(long, default_value_t = 1)]
     threads: usize,
 }
@@ -41,8 +45,12 @@ pub struct Settings {
 pub fn serve(settings: &Settings) -> Result<Infallible> {
     let first = listen(settings.listen)?;
     let address = first.local_addr()?.as_socket().context("not an IP address")?;
+    let threads = match settings.threads {
+        0 => thread::available_parallelism()?.get(),
+        threads => threads,
+    };
     let mut listeners = vec![first];
-    for _ in 1..settings.threads {
+    for _ in 1..threads {
         listeners.push(listen(address)?);
     }
     let mut bus = Vec::new();
@@ -54,7 +62,7 @@ pub fn serve(settings: &Settings) -> Result<Infallible> {
         ends.push(receiver);
     }
     let bus: Arc<[UnixDatagram]> = bus.into();
-    println!("{address}");
+    println!(r#"{{"event":"ready","url":"ws://{address}"}}"#);
     std::io::stdout().flush()?;
 
     let mut threads = Vec::new();
@@ -83,6 +91,8 @@ fn listen(address: SocketAddr) -> Result<Socket> {
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Http,
+    /// A long-poll session whose join was not answered yet.
+    Joining,
     Websocket,
     /// A long poll waits for a message.
     Parked,
@@ -180,7 +190,10 @@ impl Broadcaster {
             let payload = &mut frame[start..];
             message::mask(mask, payload);
             match opcode {
-                message::TEXT if contains(payload, b"\"new_msg\"") => self.broadcast_to_all(),
+                message::TEXT if contains(payload, b"\"new_msg\"") => {
+                    let Some(text) = broadcast_of(payload) else { return false };
+                    self.broadcast_to_all(&text);
+                }
                 message::TEXT => {
                     let is_join = contains(payload, b"\"phx_join\"");
                     let answer = if is_join { JOINED } else { HEARTBEAT_ANSWER };
@@ -205,30 +218,32 @@ impl Broadcaster {
         while !bytes.is_empty() {
             let Some(request) = message::http_message(bytes) else { return false };
             bytes = &bytes[request.len..];
-            self.kinds[slot] = Kind::Http;
             self.answer.clear();
-            if request.header("upgrade").is_some() {
+            if let Some(key) = request.header("sec-websocket-key") {
                 self.kinds[slot] = Kind::Websocket;
                 write!(
                     self.answer,
                     "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\
-                     connection: Upgrade\r\nsec-websocket-accept: {WEBSOCKET_ACCEPT}\r\n\r\n"
+                     connection: Upgrade\r\nsec-websocket-accept: {}\r\n\r\n",
+                    websocket_accept(key)
                 )
                 .expect("writing to a vector cannot fail");
             } else if request.line.starts_with("POST") {
-                if contains(request.body, b"\"new_msg\"") {
-                    self.broadcast_to_all();
+                if contains(request.body, b"\"phx_join\"") {
+                    self.kinds[slot] = Kind::Joining;
+                } else if let Some(text) = broadcast_of(request.body) {
+                    self.broadcast_to_all(&text);
                     self.answer.clear();
                 }
                 put_http_answer(r#"{"status":200}"#, &mut self.answer);
-            } else if request.line.contains("token=open") {
-                // The token is the only state: whether the join was answered.
-                put_poll_answer("joined", JOINED, &mut self.answer);
-            } else if request.line.contains("token=joined") {
+            } else if !request.line.contains("token=") {
+                put_http_answer(r#"{"status":410,"token":"0","messages":[]}"#, &mut self.answer);
+            } else if self.kinds[slot] == Kind::Joining {
+                self.kinds[slot] = Kind::Http;
+                put_poll_answer(JOINED, &mut self.answer);
+            } else {
                 self.kinds[slot] = Kind::Parked;
                 continue;
-            } else {
-                put_http_answer(r#"{"status":410,"token":"open","messages":[]}"#, &mut self.answer);
             }
             self.send_answer(slot);
         }
@@ -239,33 +254,36 @@ impl Broadcaster {
         send_or_close(&mut self.sockets[slot], &self.answer);
     }
 
-    fn broadcast_to_all(&mut self) {
+    fn broadcast_to_all(&mut self, text: &str) {
         let bus = self.bus.clone();
         for (index, thread) in bus.iter().enumerate() {
             if index != self.index {
                 // Fails only if that thread is thousands of broadcasts behind; the client then
                 // reports it.
-                let _ = thread.send(b"!");
+                let _ = thread.send(text.as_bytes());
             }
         }
-        self.broadcast();
+        self.broadcast(text);
     }
 
     fn receive_from_others(&mut self, buffer: &mut [u8]) -> Result<()> {
         loop {
             match self.from_others.recv(buffer) {
-                Ok(_) => self.broadcast(),
+                Ok(len) => {
+                    let text = str::from_utf8(&buffer[..len]).expect("other threads send texts");
+                    self.broadcast(text);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    fn broadcast(&mut self) {
+    fn broadcast(&mut self, text: &str) {
         let mut frame = Vec::new();
-        message::put_server_frame(message::TEXT, message::BROADCAST.as_bytes(), &mut frame);
+        message::put_server_frame(message::TEXT, text.as_bytes(), &mut frame);
         let mut answer = Vec::new();
-        put_poll_answer("joined", &message::BROADCAST, &mut answer);
+        put_poll_answer(text, &mut answer);
         for (socket, kind) in self.sockets.iter_mut().zip(&mut self.kinds) {
             match kind {
                 Kind::Websocket => send_or_close(socket, &frame),
@@ -273,10 +291,27 @@ impl Broadcaster {
                     *kind = Kind::Http;
                     send_or_close(socket, &answer);
                 }
-                Kind::Http => {}
+                Kind::Http | Kind::Joining => {}
             }
         }
     }
+}
+
+/// The broadcast of a push: the same message without refs. `None` if the push is not a message of Phoenix, or too long
+/// for a frame with a length of two bytes.
+fn broadcast_of(push: &[u8]) -> Option<String> {
+    let push = str::from_utf8(push).ok().filter(|push| push.len() < usize::from(u16::MAX))?;
+    let (_, rest) = push.strip_prefix('[')?.split_once(',')?;
+    let (_, rest) = rest.split_once(',')?;
+    Some(format!("[null,null,{rest}"))
+}
+
+/// The answer to the key of a WebSocket handshake (RFC 6455, 4.2.2).
+fn websocket_accept(key: &str) -> String {
+    let mut sha1 = Sha1::new();
+    sha1.update(key);
+    sha1.update("258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    base64::engine::general_purpose::STANDARD.encode(sha1.finalize())
 }
 
 fn send_or_close(socket: &mut Option<OwnedFd>, bytes: &[u8]) {
@@ -286,8 +321,9 @@ fn send_or_close(socket: &mut Option<OwnedFd>, bytes: &[u8]) {
     }
 }
 
-fn put_poll_answer(token: &str, frame: &str, out: &mut Vec<u8>) {
-    put_http_answer(&format!(r#"{{"status":200,"token":"{token}","messages":[{frame:?}]}}"#), out);
+fn put_poll_answer(message: &str, out: &mut Vec<u8>) {
+    let messages = serde_json::json!([message]);
+    put_http_answer(&format!(r#"{{"status":200,"token":"0","messages":{messages}}}"#), out);
 }
 
 fn put_http_answer(body: &str, out: &mut Vec<u8>) {
@@ -301,4 +337,21 @@ fn put_http_answer(body: &str, out: &mut Vec<u8>) {
 
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broadcast_is_the_push_without_refs() {
+        assert_eq!(broadcast_of(message::PUSH.as_bytes()).unwrap(), *message::BROADCAST);
+        assert_eq!(broadcast_of(b"[\"1\"]"), None);
+        assert_eq!(broadcast_of(&vec![b'['; 70_000]), None);
+    }
+
+    #[test]
+    fn the_key_of_the_specification_has_its_answer() {
+        assert_eq!(websocket_accept(message::WEBSOCKET_KEY), message::WEBSOCKET_ACCEPT);
+    }
 }

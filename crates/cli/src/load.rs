@@ -33,7 +33,7 @@ pub struct Arguments {
     scenario: Option<PathBuf>,
     /// Use this server instead of the scenario's, such as ws://localhost:4000.
     #[arg(long, value_name = "URL")]
-    target: Option<String>,
+    target: Vec<String>,
     /// Use this seed for random numbers instead of the scenario's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -90,7 +90,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let scenario = arguments.scenario.context("no scenario; name a scenario file")?;
     let mut source = Source::read(&scenario)?;
-    source.target = arguments.target;
+    source.targets = arguments.target;
     source.seed = arguments.seed;
     let token = arguments.token_file.as_deref().map(read_token).transpose()?.unwrap_or_default();
     let agents = arguments.agent.into_iter();

@@ -11,6 +11,6 @@ fn main() -> anyhow::Result<()> {
     let mut args = std::env::args().skip(1);
     let scenario = args.next().context("cannot run: give the file of a scenario")?;
     let mut source = Source::read(Path::new(&scenario))?;
-    source.target = args.next();
+    source.targets = args.next().into_iter().collect();
     watchfire_load::echo(&source)
 }

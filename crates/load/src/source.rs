@@ -22,8 +22,9 @@ pub struct Source {
     /// The texts of the files that the scenario names, by the names that it uses.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// The server to use instead of the scenario's.
-    pub target: Option<String>,
+    /// The servers to use instead of the scenario's.
+    #[serde(default)]
+    pub targets: Vec<String>,
     /// The seed to use instead of the scenario's.
     pub seed: Option<u64>,
 }
@@ -47,9 +48,7 @@ impl Source {
         let mut scenario = Scenario::parse_with(&self.name, &self.text, &mut |file| {
             self.files.get(file).cloned().ok_or_else(|| "the file is missing".to_owned())
         })?;
-        if let Some(url) = &self.target {
-            scenario.set_target(url)?;
-        }
+        scenario.set_targets(&self.targets)?;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.prepare(&self.name)?;
         Ok(scenario)

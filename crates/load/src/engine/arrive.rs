@@ -65,7 +65,18 @@ impl Engine<'_> {
                 weighted(&mut rng, self.scenario.sessions.iter().map(|session| session.weight))
             }
         };
-        let target = weighted(&mut rng, self.scenario.targets.iter().map(|target| target.weight));
-        User::new(number, at, session as u16, target as u16)
+        User::new(number, at, session as u16, self.target_of(number, &mut rng))
+    }
+
+    /// The server of a user. Users of servers with the same weight take turns; others are drawn.
+    fn target_of(&self, number: u32, rng: &mut Rng) -> u16 {
+        let targets = &self.scenario.targets;
+        let most = targets.iter().map(|target| target.weight).fold(0.0, f64::max);
+        if targets.iter().all(|target| target.weight == most || target.weight == 0.0) {
+            let used = || targets.iter().enumerate().filter(|(_, target)| target.weight > 0.0);
+            let turn = number as usize % used().count().max(1);
+            return used().nth(turn).map_or(0, |(index, _)| index as u16);
+        }
+        weighted(rng, targets.iter().map(|target| target.weight)) as u16
     }
 }

@@ -7,6 +7,7 @@ mod beside;
 mod flow;
 mod message;
 mod receive;
+mod reconnect;
 mod responses;
 mod script;
 mod secure;

@@ -12,7 +12,9 @@ use crate::broadcast::BroadcastId;
 use crate::clock::monotonic;
 use crate::failure::Failure;
 use crate::frame::{self, Frame, MESSAGE_BYTES_MAX, Opcode};
-use crate::scenario::{Answer, Content, Effect, Op, Scenario, SentAt, Serializer, Wanted, sent_at};
+use crate::scenario::{
+    Answer, Content, Effect, Message, Op, Scenario, SentAt, Serializer, Wanted, sent_at,
+};
 
 /// Full buffers read from one socket in one turn.
 const READS_PER_TURN: usize = 16;
@@ -300,6 +302,10 @@ impl<'a> Engine<'a> {
                         self.complete_message(index, response.unwrap_or_default().as_bytes());
                     }
                     false if is_awaited => self.complete_with_error(index, Failure::RefusedReply),
+                    // The refs of a message that the scenario wrote whole are its own.
+                    _ if self.awaits_raw(index) && self.is_wanted(index, message) => {
+                        self.complete_message(index, message);
+                    }
                     _ => {}
                 }
             }
@@ -313,6 +319,12 @@ impl<'a> Engine<'a> {
                 }
             }
         }
+    }
+
+    /// Whether the current step has sent a whole message of the scenario.
+    fn awaits_raw(&self, index: usize) -> bool {
+        let op = self.op(&self.users[index]);
+        matches!(op, Some(Op::Send(send)) if matches!(send.message, Message::Raw { .. }))
     }
 
     /// Complete the step that waited for this message.

@@ -83,6 +83,9 @@ impl<'a> Engine<'a> {
             self.remove(index);
             return Turn::Wait;
         };
+        if matches!(op, Op::Think(_) | Op::Stay(_)) {
+            self.note_returned(index);
+        }
         match op {
             Op::Think(think) => {
                 let time = self.think_time(index, think.time);
@@ -138,7 +141,15 @@ impl<'a> Engine<'a> {
                 self.arm(index, self.scenario.step_timeout);
                 self.wait(index, Waiting::Message)
             }
-            Op::Disconnect { .. } => {
+            Op::Disconnect { step, is_abrupt: true } => {
+                self.users[index].begun = self.clock.now();
+                self.drop_socket(index);
+                if let Some(step) = step {
+                    self.measure(index, *step);
+                }
+                self.next_op(index)
+            }
+            Op::Disconnect { is_abrupt: false, .. } => {
                 self.users[index].begun = self.clock.now();
                 self.send_close(index);
                 Turn::Wait
@@ -275,6 +286,7 @@ impl<'a> Engine<'a> {
                 self.measure_in_vain(index, step);
             }
         }
+        self.measure_unreturned();
     }
 
     /// Complete the current step, and continue the session.
@@ -308,12 +320,12 @@ impl<'a> Engine<'a> {
             Op::Expect { step, .. } => Some(*step),
             Op::Http(http) => Some(http.step),
             Op::Poll(poll) | Op::PollBeside(poll) => Some(poll.request.step),
-            Op::Disconnect { step } => *step,
+            Op::Disconnect { step, .. } => *step,
             _ => None,
         }
     }
 
-    /// End the user with an error.
+    /// End the user with an error, unless it connects again.
     pub(super) fn fail(&mut self, index: usize, failure: Failure) {
         let step = match self.users[index].waiting {
             Waiting::Time | Waiting::Over | Waiting::Others => None,
@@ -324,6 +336,9 @@ impl<'a> Engine<'a> {
         }
         let user = self.user_of(index);
         self.measure_groups_in_vain(user);
+        if self.connects_again(user, failure) {
+            return;
+        }
         self.tally.error(step, failure);
         self.tally.counts.failed += 1;
         self.remove(user);

@@ -6,6 +6,7 @@ use watchfire_types::Instant;
 
 use super::addresses::Tried;
 use super::flow::Bucket;
+use super::reconnect::Break;
 use crate::cookies::CookieJar;
 use crate::frame::Opcode;
 use crate::scenario::{LOOPS_NESTED_MAX, Serializer, Value};
@@ -116,6 +117,8 @@ pub(super) struct Memory {
     pub(super) beside: Option<Beside>,
     /// The limit of the bytes that it receives.
     pub(super) bucket: Option<Bucket>,
+    /// The break after which it connects again.
+    pub(super) broken: Option<Break>,
 }
 
 impl Memory {
@@ -130,6 +133,7 @@ impl Memory {
             kept: [None, None],
             beside: None,
             bucket: None,
+            broken: None,
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::Session;
 use super::answer::Answer;
 use super::program::{
     ChangeProtocol, Condition, Connect, Each, Effect, Headers, Http, LOOPS_NESTED_MAX, Message, Op,
     Poll, Rate, Send, Serializer, Set, SetTo, StepId, Think, Wanted,
 };
 use super::text::{Place, Slots, Text, Variables};
+use super::{Reconnect, Session};
 
 /// Most steps with a name of their own.
 const STEPS_MAX: usize = 1000;
@@ -18,6 +18,9 @@ const OPS_MAX: usize = 60_000;
 const BLOCKS_NESTED_MAX: usize = 64;
 /// Most measured groups of steps within each other.
 const GROUPS_NESTED_MAX: usize = 8;
+
+/// Most pauses before attempts to connect again.
+const PAUSES_MAX: usize = 100;
 
 /// Compiles one session. Errors name the problem; the caller adds the position.
 pub(super) struct Compiler<'a> {
@@ -39,6 +42,7 @@ pub(super) struct Compiler<'a> {
     is_open: bool,
     /// Whether a poll waits beside the steps.
     polls_beside: bool,
+    reconnect: Option<Reconnect>,
     slots: Slots,
 }
 
@@ -62,7 +66,24 @@ impl<'a> Compiler<'a> {
             serializer: Serializer::Raw,
             is_open: false,
             polls_beside: false,
+            reconnect: None,
         }
+    }
+
+    /// Users connect again after these pauses when their connection breaks.
+    pub(super) fn reconnect(&mut self, pauses: Vec<Duration>) -> Result<(), String> {
+        if !self.ops.iter().any(|op| matches!(op, Op::Connect(_))) {
+            return Err("needs a connect".to_owned());
+        }
+        if self.polls_beside {
+            return Err("a session with a poll beside its other steps cannot reconnect".to_owned());
+        }
+        if pauses.len() > PAUSES_MAX {
+            return Err(format!("at most {PAUSES_MAX} pauses"));
+        }
+        let step = self.step("return")?;
+        self.reconnect = Some(Reconnect { pauses, step });
+        Ok(())
     }
 
     pub(super) fn text(&self, text: &str, place: Place) -> Result<Text, String> {
@@ -372,12 +393,12 @@ impl<'a> Compiler<'a> {
         self.push_op(Op::ChangeProtocol(change))
     }
 
-    pub(super) fn disconnect(&mut self, name: Option<&str>) -> Result<(), String> {
+    pub(super) fn disconnect(&mut self, name: Option<&str>, is_abrupt: bool) -> Result<(), String> {
         self.needs_open("disconnect")?;
         self.is_open = false;
         self.serializer = Serializer::Raw;
         let step = Some(self.step(name.unwrap_or("disconnect"))?);
-        self.push_op(Op::Disconnect { step })
+        self.push_op(Op::Disconnect { step, is_abrupt })
     }
 
     pub(super) fn http(&mut self, request: Http) -> Result<(), String> {
@@ -499,12 +520,19 @@ impl<'a> Compiler<'a> {
     /// The session, unless it has no step. A user that is still connected disconnects at its end.
     pub(super) fn finish(mut self, weight: f64, keeps_cookies: bool) -> Option<Session> {
         if self.is_open {
-            self.ops.push(Op::Disconnect { step: None });
+            self.ops.push(Op::Disconnect { step: None, is_abrupt: false });
         }
         let slots = self.slots.names.len();
         let undefined = if self.slots.is_tsung { "undefined" } else { "" };
         let ops = self.ops;
-        (!ops.is_empty()).then_some(Session { weight, ops, slots, undefined, keeps_cookies })
+        (!ops.is_empty()).then_some(Session {
+            weight,
+            ops,
+            slots,
+            undefined,
+            keeps_cookies,
+            reconnect: self.reconnect,
+        })
     }
 }
 

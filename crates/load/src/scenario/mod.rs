@@ -110,6 +110,17 @@ pub(crate) struct Session {
     pub(crate) undefined: &'static str,
     /// Whether a user keeps the cookies of its server.
     pub(crate) keeps_cookies: bool,
+    /// How a user connects again after its connection broke; `None` ends it.
+    pub(crate) reconnect: Option<Reconnect>,
+}
+
+/// The pauses before each attempt to connect again, of which the last is repeated.
+#[derive(Clone, Debug)]
+pub(crate) struct Reconnect {
+    /// At least one.
+    pub(crate) pauses: Vec<Duration>,
+    /// The step that measures the time until the user is back.
+    pub(crate) step: StepId,
 }
 
 /// The thresholds that a load must keep.
@@ -229,15 +240,18 @@ impl Scenario {
         self.users_at_once_max().saturating_mul(each)
     }
 
-    /// Send all users to one server instead.
-    pub fn set_target(&mut self, url: &str) -> Result<(), ScenarioError> {
-        let target = Target::parse(url, 1.0);
-        let target = target.map_err(|problem| ScenarioError::new("--target", 0, "", problem))?;
+    /// Send all users to these servers instead.
+    pub fn set_targets(&mut self, urls: &[String]) -> Result<(), ScenarioError> {
+        let targets = urls.iter().map(|url| Target::parse(url, 1.0));
+        let targets = targets.collect::<Result<Vec<_>, _>>();
+        let mut targets =
+            targets.map_err(|problem| ScenarioError::new("--target", 0, "", problem))?;
+        let Some(first) = targets.first() else { return Ok(()) };
         // Requests may name a server by its index.
-        let others = self.targets.len().saturating_sub(1);
-        let mut unchosen = target.clone();
+        let mut unchosen = first.clone();
         unchosen.weight = 0.0;
-        self.targets = std::iter::once(target).chain(vec![unchosen; others]).collect();
+        targets.resize(targets.len().max(self.targets.len()), unchosen);
+        self.targets = targets;
         Ok(())
     }
 }

@@ -87,6 +87,8 @@ pub(crate) enum Op {
     PollBeside(Box<Poll>),
     Disconnect {
         step: Option<StepId>,
+        /// Without a close frame.
+        is_abrupt: bool,
     },
     /// Stay connected for this long; `None` stays until the load ends.
     Stay(Option<Duration>),

@@ -1,6 +1,7 @@
 //! Texts with variables in them, such as `{"user": ${id}}`.
 
 use crate::sampling::seed_for;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use memchr::memmem;
@@ -50,11 +51,27 @@ enum Variable {
     User,
     /// `${id}`: the number of the user, from 1.
     Id,
+    /// `${user / N}`, rounded down.
+    UserDivided(NonZeroU64),
+    /// `${user % N}`: the remainder of the division.
+    UserRemainder(NonZeroU64),
     /// `${now}`: the time of sending, so that receivers can measure the delay.
     Now,
     Drawn(usize),
     /// A value of the session.
     Slot(usize),
+}
+
+impl Variable {
+    /// The number of the user divided by a number, or the remainder.
+    fn of_division(text: &str) -> Option<Variable> {
+        let rest = text.strip_prefix("user")?.trim_start();
+        let (variable, by): (fn(NonZeroU64) -> Variable, _) = match rest.strip_prefix('/') {
+            Some(by) => (Variable::UserDivided, by),
+            None => (Variable::UserRemainder, rest.strip_prefix('%')?),
+        };
+        by.trim().parse().ok().map(variable)
+    }
 }
 
 /// The random choice of a variable, once for each user.
@@ -149,7 +166,7 @@ impl Variables {
             "now" => Some(Variable::Now),
             _ => {
                 let drawn = self.drawn.iter().position(|(known, _)| known == name);
-                drawn.map(Variable::Drawn).or(slot)
+                drawn.map(Variable::Drawn).or(slot).or_else(|| Variable::of_division(name))
             }
         }
     }
@@ -260,6 +277,8 @@ impl TextContext<'_> {
         let written = match variable {
             Variable::User => write!(out, "{}", self.user),
             Variable::Id => write!(out, "{}", self.user + 1),
+            Variable::UserDivided(by) => write!(out, "{}", self.user / by),
+            Variable::UserRemainder(by) => write!(out, "{}", self.user % by),
             Variable::Now if self.is_broadcast => {
                 write!(out, "{MARK}{}-{}!", self.now.as_nanos(), self.user)
             }
@@ -507,6 +526,16 @@ mod tests {
         assert!(error.starts_with("unknown variable ${rom}; known variables: ${user}"), "{error}");
         assert!(error.contains("${room}"), "{error}");
         assert!(Text::parse("a ${rom", Place::Plain, &variables, &slots).is_err());
+    }
+
+    #[test]
+    fn the_number_of_a_user_can_be_divided() {
+        assert_eq!(filled("room:${user / 50}-${user % 50}", 149), "room:2-49");
+        assert_eq!(filled("${user/3}", 3), "1");
+        for text in ["${user / 0}", "${user / x}", "${user - 1}", "${id / 2}"] {
+            let parsed = Text::parse(text, Place::Plain, &variables(), &Slots::default());
+            assert!(parsed.unwrap_err().contains("unknown variable"), "{text}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use watchfire_load::Source;
 fn example(name: &str) -> watchfire_load::Scenario {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/load");
     let mut source = Source::read(&folder.join(name)).expect("the example is there");
-    source.target = Some("ws://127.0.0.1:4000".into());
+    source.targets = vec!["ws://127.0.0.1:4000".into()];
     source.scenario().expect("the example is valid")
 }
 

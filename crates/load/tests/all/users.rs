@@ -9,6 +9,7 @@ use crate::support::{
 use tungstenite::Message;
 use tungstenite::protocol::frame::Frame;
 use tungstenite::protocol::frame::coding::{Data, OpCode};
+use watchfire_load::{LoadOptions, Source};
 
 #[test]
 fn users_connect_send_receive_and_disconnect() {
@@ -28,6 +29,99 @@ fn users_connect_send_receive_and_disconnect() {
     assert_eq!((results.counts.started, results.counts.finished), (50, 50));
     assert_eq!(results.counts.deliveries, 0, "all received messages were expected");
     assert!(results.lateness.len() == 50 && results.connected_max > 0);
+}
+
+#[test]
+fn a_message_that_the_scenario_wrote_whole_can_expect_its_reply() {
+    let address = websocket_server(|socket| {
+        assert!(socket.read()?.into_text()?.contains("heartbeat"));
+        let reply = r#"[null,"2","phoenix","phx_reply",{"status":"ok","response":{}}]"#;
+        socket.send(Message::Text(reply.into()))?;
+        echo(socket)
+    });
+    let steps = r#"
+        { connect = { path = "/?vsn=2.0.0" } },
+        { send = { text = '[null,"2","phoenix","heartbeat",{}]', expect = "phx_reply" } }"#;
+    let results = load(address, &scenario(5, 200, steps));
+    assert_eq!((done(&results, "send"), results.errors_total()), (5, 0), "{:?}", results.errors);
+    assert_eq!(results.counts.deliveries, 0);
+}
+
+/// A server that cuts each connection after one message, as often as this, and echoes afterwards.
+fn cutting(times: usize) -> SocketAddr {
+    let left = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(times));
+    websocket_server(move |socket| {
+        let message = socket.read()?;
+        let cut = left.fetch_update(
+            std::sync::atomic::Ordering::Relaxed,
+            std::sync::atomic::Ordering::Relaxed,
+            |left| left.checked_sub(1),
+        );
+        if cut.is_ok() {
+            return Ok(());
+        }
+        socket.send(message)?;
+        echo(socket)
+    })
+}
+
+#[test]
+fn a_user_connects_again_after_its_connection_broke() {
+    let steps = r#"
+        { connect = { path = "/" } }, { send = { text = "join", expect = "join" } },
+        { think = "10ms" }, { disconnect = {} }"#;
+    let text = scenario(4, 200, steps);
+    let results = load(cutting(3), &text);
+    assert_eq!((results.counts.finished, results.counts.failed), (1, 3), "{:?}", results.errors);
+
+    let again = text.replace("steps =", "reconnect_after = [\"1ms\", \"30ms\"]\nsteps =");
+    assert_ne!(again, text);
+    let results = load(cutting(6), &again);
+    assert_eq!((results.counts.finished, results.errors_total()), (4, 0), "{:?}", results.errors);
+    assert_eq!((done(&results, "connect"), done(&results, "send")), (10, 4));
+    assert!((2..=4).contains(&done(&results, "return")));
+    assert_eq!(results.counters["reconnect"], 6);
+}
+
+#[test]
+fn users_of_a_server_that_is_gone_return_at_the_others() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let steps = r#"
+        { connect = { path = "/" } }, { send = { text = "${user / 3}", reply = true } },
+        { stay = {} }"#;
+    let text = scenario(9, 200, steps);
+    let text = text.replace("steps =", "reconnect_after = [\"5ms\"]\nsteps =");
+    let mut source = Source { name: "others.toml".into(), text, ..Source::default() };
+    let others = [websocket_server(echo), websocket_server(echo)];
+    source.targets = [gone, others[0], others[1]].map(|at| format!("ws://{at}")).to_vec();
+    let results = watchfire_load::run_load(&source, &LoadOptions::default(), |_| {}).unwrap();
+    assert_eq!((done(&results, "send"), results.errors_total()), (9, 0), "{:?}", results.errors);
+    assert_eq!(done(&results, "return"), 3, "a third was at the server that is gone");
+}
+
+#[test]
+fn an_abrupt_disconnect_sends_no_close_frame_and_the_user_goes_on() {
+    let (sender, ends) = std::sync::mpsc::channel();
+    let address = websocket_server(move |socket| {
+        let end = loop {
+            match socket.read() {
+                Ok(Message::Close(_)) => break "close frame",
+                Ok(_) => {}
+                Err(_) => break "no close frame",
+            }
+        };
+        sender.send(end).expect("the test waits for the ends");
+        Ok(())
+    });
+    let steps = r#"
+        { connect = { path = "/" } }, { disconnect = { abrupt = true, name = "cut" } },
+        { connect = { path = "/" } }, { disconnect = {} }"#;
+    let results = load(address, &scenario(20, 200, steps));
+    let names = ["connect", "cut", "disconnect"];
+    assert_eq!(names.map(|name| done(&results, name)), [40, 20, 20]);
+    assert_eq!((results.errors_total(), results.counts.finished), (0, 20), "{:?}", results.errors);
+    let ends: Vec<_> = ends.iter().take(40).collect();
+    assert_eq!(ends.iter().filter(|end| **end == "close frame").count(), 20);
 }
 
 #[test]

@@ -261,6 +261,14 @@ steps.join.p99_max = "200ms"
     }
 
     #[test]
+    fn a_session_that_connects_again_needs_a_connect() {
+        let text = "targets = [{ url = 'http://127.0.0.1:1' }]\nphases = [{ duration = '1s', rate = 1 }]\n\
+            sessions = [{ reconnect_after = ['1s'], steps = [{ http = { path = '/' } }] }]\n";
+        let error = Scenario::parse("http.toml", text).unwrap_err();
+        assert_eq!((error.line(), error.key()), (3, "reconnect_after"));
+    }
+
+    #[test]
     fn an_error_has_its_line_and_key() {
         let rows = r#"
 rate = 5 | rat = 5 | 7 | rat | did you mean `rate`?
@@ -290,6 +298,8 @@ ${id} | ${idd} | 15 | join | unknown variable ${idd}
 { connect | { longpoll = { path = '/', beside = true } }, { longpoll = { path = '/', beside = true } }, { connect | 14 | longpoll | at most one
 { connect | { loop = { steps = [{ longpoll = { path = '/', beside = true } }] } }, { connect | 14 | longpoll | in a loop
 { connect | { http = { path = '/', body = '{}', delivered = true } }, { connect | 14 | http | ${now}
+steps = [ | reconnect_after = ['1 banana']\nsteps = [ | 13 | reconnect_after | invalid duration
+steps = [ | reconnect_after = ['1s']\nsteps = [ { longpoll = { path = '/', beside = true } }, | 12 | reconnect_after | cannot reconnect
 times = 2 | times = 0 | 16 | loop | at least 1
 { connect = { path = "/socket/websocket?vsn=2.0.0" } },\n |  | 14 | join | a connect
 ?vsn=2.0.0 |  | 15 | join | Phoenix serializer

@@ -31,6 +31,9 @@ pub(super) struct SessionFile {
     /// Keep the cookies of the server, and send them.
     #[serde(default)]
     cookies: bool,
+    /// Connect again after these pauses when the connection breaks.
+    #[serde(default)]
+    reconnect_after: Vec<DurationText>,
     steps: Vec<Spanned<StepFile>>,
 }
 
@@ -195,6 +198,9 @@ struct PollFile {
 #[serde(deny_unknown_fields)]
 struct DisconnectFile {
     name: Option<String>,
+    /// Close the connection without a close frame.
+    #[serde(default)]
+    abrupt: bool,
 }
 
 #[derive(Deserialize)]
@@ -285,6 +291,11 @@ impl SessionFile {
             .map_err(|problem| source.error(at, "probability", problem))?;
         let mut compiler = Compiler::new(steps, variables, names.slots.clone());
         self.steps.iter().try_for_each(|step| compile(step, &mut compiler, names, source))?;
+        if !self.reconnect_after.is_empty() {
+            let pauses = self.reconnect_after.iter().map(|span| span.0).collect();
+            let reconnects = compiler.reconnect(pauses);
+            reconnects.map_err(|problem| source.error(at, "reconnect_after", problem))?;
+        }
         let name = self.name.as_deref().unwrap_or("steps");
         let session = compiler.finish(self.probability, self.cookies);
         session.ok_or_else(|| source.error(at, name, "a session needs steps"))
@@ -341,7 +352,8 @@ impl StepFile {
             StepFile::Http(http) => ("http", http.compile(compiler)),
             StepFile::Longpoll(poll) => ("longpoll", poll.compile(compiler)),
             StepFile::Disconnect(disconnect) => {
-                ("disconnect", compiler.disconnect(disconnect.name.as_deref()))
+                let name = disconnect.name.as_deref();
+                ("disconnect", compiler.disconnect(name, disconnect.abrupt))
             }
             StepFile::Stay(stay) => ("stay", compiler.stay(stay.period.map(|span| span.0))),
             StepFile::Row(name) => ("row", take_row(name, compiler, names)),

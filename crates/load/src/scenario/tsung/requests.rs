@@ -93,7 +93,7 @@ impl Reader<'_, '_, '_> {
             "close" => {
                 element.attributes(&["type", "ack"])?;
                 element.children(&[])?;
-                self.compiler.disconnect(Some("close"))
+                self.compiler.disconnect(Some("close"), false)
             }
             _ => return Err(element.attribute_error("type", "is needed")),
         };

@@ -98,15 +98,16 @@ pub fn load_url(url: &str, scenario: &str) -> Results {
 
 /// Run a scenario in TOML or in Tsung's XML. The name is for errors.
 pub fn load_source(name: &str, text: String, target: Option<String>) -> Results {
-    let source = Source { name: name.to_owned(), text, target, ..Source::default() };
+    let targets = target.into_iter().collect();
+    let source = Source { name: name.to_owned(), text, targets, ..Source::default() };
     run(&source)
 }
 
 /// Run a scenario that names other files.
 pub fn load_files(url: &str, text: String, files: &[(&str, &str)]) -> Results {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
-    let (name, target) = ("test.toml".to_owned(), Some(url.to_owned()));
-    run(&Source { name, text, files: files.collect(), target, seed: None })
+    let (name, targets) = ("test.toml".to_owned(), vec![url.to_owned()]);
+    run(&Source { name, text, files: files.collect(), targets, seed: None })
 }
 
 fn run(source: &Source) -> Results {
