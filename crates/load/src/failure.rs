@@ -42,6 +42,8 @@ pub(crate) enum Failure {
     TextMissing,
     /// The answer has no value at the named place.
     NothingToSave,
+    /// A block of a page that does not have its hash.
+    WrongBlock,
     /// A URL from a variable names a server that the scenario does not have.
     UnknownServer,
     Tls(TlsFailure),
@@ -145,6 +147,7 @@ impl fmt::Display for Failure {
             Failure::WrongStatus(status) => write!(f, "HTTP {status}"),
             Failure::TextMissing => f.write_str("the response lacks the expected text"),
             Failure::NothingToSave => f.write_str("no value to save in the answer"),
+            Failure::WrongBlock => f.write_str("a block with wrong content"),
             Failure::UnknownServer => f.write_str("the URL names a server that the file does not"),
             Failure::Tls(TlsFailure::Certificate) => {
                 f.write_str("TLS: the certificate of the server is not trusted")

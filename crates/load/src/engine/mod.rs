@@ -4,8 +4,10 @@ mod addresses;
 mod answer;
 mod arrive;
 mod beside;
+mod files;
 mod flow;
 mod message;
+mod page;
 mod receive;
 mod reconnect;
 mod responses;
@@ -36,6 +38,7 @@ use crate::scenario::{Scenario, TextContext};
 use crate::tally::{Delta, Tally};
 
 use addresses::Addresses;
+use files::LinkCache;
 use flow::Meeting;
 use sources::Sources;
 use timer::{TIMER, Timer, Wake, Wakes};
@@ -128,6 +131,9 @@ pub(crate) struct Engine<'a> {
     /// How many rows of each file were taken.
     rows_taken: Vec<u64>,
     meeting: Meeting,
+    links: LinkCache,
+    /// How many users load a page from others.
+    pages_loading: u64,
     tls_client: Option<Arc<rustls::ClientConfig>>,
     /// The phase that users arrive in, and how much later than planned its users are due, because
     /// phases have waited for their users.
@@ -182,6 +188,8 @@ impl<'a> Engine<'a> {
             share,
             rows_taken: vec![0; scenario.rows.len()],
             meeting: Meeting::default(),
+            links: LinkCache::default(),
+            pages_loading: 0,
             tls_client: tls_client.transpose()?,
             phase: 0,
             delay: Duration::ZERO,
@@ -215,7 +223,7 @@ impl<'a> Engine<'a> {
                 self.tally.counts.cut_off += self.users_now();
                 self.meeting = Meeting::default();
                 self.users.clear();
-                (self.polls_beside, self.connected) = (0, 0);
+                (self.polls_beside, self.pages_loading, self.connected) = (0, 0, 0);
                 let last = self.delta(second, true);
                 report(last);
                 return Ok(());
@@ -255,7 +263,8 @@ impl<'a> Engine<'a> {
 
     /// Whether a check of all slots is in progress.
     fn is_searching(&self) -> bool {
-        self.swept.is_some() || self.closed_before.is_some_and(|slot| slot < self.users.capacity())
+        let closes = self.closed_before.is_some_and(|slot| slot < self.users.capacity());
+        self.swept.is_some() || (closes && self.pages_loading == 0)
     }
 
     fn delta(&mut self, second: u32, is_last: bool) -> Delta {
@@ -368,17 +377,18 @@ impl<'a> Engine<'a> {
 
     fn time_out(&mut self, index: usize) {
         let is_poll_over = self.is_poll_over(&self.users[index]);
-        let user = &mut self.users[index];
-        user.times_out_at = NEVER;
-        match user.connection {
+        self.users[index].times_out_at = NEVER;
+        let connection = self.users[index].connection;
+        match connection {
             // The server did not close the connection in time.
             Connection::Closing => self.handle_closed(index),
             _ if is_poll_over => {
                 self.drop_socket(index);
                 self.complete(index);
             }
+            _ if self.tries_next_peer(index) => {}
             _ => {
-                if user.is_connecting {
+                if self.users[index].is_connecting {
                     self.note_address_failed(index);
                 }
                 self.fail(index, Failure::TimedOut);
@@ -397,9 +407,13 @@ impl<'a> Engine<'a> {
         self.send_heartbeat(index);
     }
 
-    /// After the end of the load: disconnect the users that only stay, a few in each turn.
+    /// After the end of the load: disconnect the users that only stay, a few in each turn. They may
+    /// serve a page, so all stay while one is loaded.
     fn close_idle(&mut self) {
-        let first = self.closed_before.unwrap_or(0);
+        let first = *self.closed_before.get_or_insert(0);
+        if self.pages_loading > 0 {
+            return;
+        }
         let last = (first + SLOTS_PER_TURN).min(self.users.capacity());
         self.closed_before = Some(last);
         let mut acted = 0;

@@ -279,6 +279,9 @@ impl<'a> Engine<'a> {
             return;
         }
         let scenario = self.scenario;
+        if self.handle_page_message(index, is_text, message) {
+            return;
+        }
         let user = &mut self.users[index];
         let serializer = if is_text { user.serializer } else { Serializer::Raw };
         match Received::read(serializer, message) {

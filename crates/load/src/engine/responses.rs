@@ -35,7 +35,9 @@ impl<'a> Engine<'a> {
         let user = &self.users[index];
         match self.op(user) {
             // Nothing asked for another protocol on this connection.
-            Some(Op::Http(_) | Op::Poll(_) | Op::PollBeside(_)) if response.status == 101 => {
+            Some(Op::Http(_) | Op::Poll(_) | Op::PollBeside(_) | Op::Files(_))
+                if response.status == 101 =>
+            {
                 self.fail(index, Failure::InvalidResponse);
             }
             Some(Op::Connect(_)) => self.handle_upgrade(index, &response),
@@ -50,6 +52,10 @@ impl<'a> Engine<'a> {
             Some(Op::PollBeside(poll)) if user.waiting == Waiting::Response => {
                 self.release(index, &response);
                 self.handle_beside(index, poll, &response);
+            }
+            Some(Op::Files(files)) if user.waiting == Waiting::Response => {
+                self.release(index, &response);
+                self.handle_file(index, files, &response);
             }
             // A server that gives up an idle connection may say so (RFC 9110, section 15.5.9).
             _ if response.status == 408 && user.connection == Connection::Http => {
@@ -119,6 +125,9 @@ impl<'a> Engine<'a> {
             Some(failure) => self.complete_with_error(index, failure),
             None => {
                 self.tally.counts.deliveries_due += u64::from(http.is_delivered);
+                if let Some(files) = &http.files {
+                    self.note_page(index, files, response);
+                }
                 if http.answer.is_unused() {
                     return self.complete(index);
                 }

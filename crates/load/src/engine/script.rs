@@ -129,6 +129,8 @@ impl<'a> Engine<'a> {
                 self.begin_exchange(index, Waiting::Response, timeout)
             }
             Op::PollBeside(_) => self.begin_beside(index),
+            Op::Files(files) => self.begin_files(index, files),
+            Op::Page(visit) => self.begin_page(index, visit),
             Op::Send(send) => {
                 self.users[index].begun = self.clock.now();
                 if !self.send_message(index, send) {
@@ -183,7 +185,12 @@ impl<'a> Engine<'a> {
 
     /// Send the request of the current step, over a new connection if there is none. The response
     /// completes the step.
-    fn begin_exchange(&mut self, index: usize, waiting: Waiting, timeout: Duration) -> Turn {
+    pub(super) fn begin_exchange(
+        &mut self,
+        index: usize,
+        waiting: Waiting,
+        timeout: Duration,
+    ) -> Turn {
         self.users[index].begun = self.clock.now();
         self.users[index].waiting = waiting;
         self.arm(index, timeout);
@@ -276,7 +283,7 @@ impl<'a> Engine<'a> {
                 (user.waiting, self.op(user)),
                 (Waiting::Open, _)
                     | (Waiting::Response, Some(Op::Http(_)))
-                    | (Waiting::Message, Some(Op::Send(_)))
+                    | (Waiting::Message, Some(Op::Send(_) | Op::Page(_)))
             );
             (is_answer && user.begun < over_at).then_some(index)
         };
@@ -320,6 +327,8 @@ impl<'a> Engine<'a> {
             Op::Expect { step, .. } => Some(*step),
             Op::Http(http) => Some(http.step),
             Op::Poll(poll) | Op::PollBeside(poll) => Some(poll.request.step),
+            Op::Files(files) => Some(files.request.step),
+            Op::Page(visit) => Some(visit.step),
             Op::Disconnect { step, .. } => *step,
             _ => None,
         }
@@ -359,7 +368,8 @@ impl<'a> Engine<'a> {
         }
         user.socket = None;
         user.tls = None;
-        if user.audiences != 0 {
+        self.end_visit(index);
+        if self.users[index].audiences != 0 {
             (0..self.audiences.len())
                 .for_each(|audience| self.leave_audience(index, audience as u8));
         }

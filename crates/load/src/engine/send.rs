@@ -131,11 +131,16 @@ impl Engine<'_> {
                 Connection::Upgrading
             }
             Some(Op::Http(http)) => {
-                self.write_request(user, http, &mut message_buffer);
+                self.write_request(user, http, &http.path, &mut message_buffer);
                 Connection::Http
             }
             Some(Op::Poll(poll) | Op::PollBeside(poll)) => {
-                self.write_request(user, &poll.request, &mut message_buffer);
+                self.write_request(user, &poll.request, &poll.request.path, &mut message_buffer);
+                Connection::Http
+            }
+            Some(Op::Files(files)) => {
+                let path = self.next_file(index).expect("a file is requested only if there is one");
+                self.write_request(user, &files.request, &path, &mut message_buffer);
                 Connection::Http
             }
             _ => unreachable!("only these operations need a connection"),
@@ -156,8 +161,8 @@ impl Engine<'_> {
         .expect("writing to a vector cannot fail");
     }
 
-    fn write_request(&self, user: &User, http: &Http, out: &mut Vec<u8>) {
-        self.write_head(user, (&http.method, &http.path), &http.headers, Some(http), out);
+    fn write_request(&self, user: &User, http: &Http, path: &Text, out: &mut Vec<u8>) {
+        self.write_head(user, (&http.method, path), &http.headers, Some(http), out);
         let mut body = Vec::new();
         http.body.write(&self.text_context(user), &mut body);
         if !body.is_empty() || ["POST", "PUT", "PATCH"].contains(&http.method.as_str()) {

@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 use watchfire_types::Instant;
 
 use super::addresses::Tried;
+use super::files::PageFiles;
 use super::flow::Bucket;
+use super::page::Visit;
 use super::reconnect::Break;
 use crate::cookies::CookieJar;
 use crate::frame::Opcode;
@@ -115,6 +117,9 @@ pub(super) struct Memory {
     pub(super) kept: [Option<Kept>; 2],
     /// The other record, if the user polls beside its steps.
     pub(super) beside: Option<Beside>,
+    /// The page that it loads or serves, and the files of a web page that it loads.
+    pub(super) visit: Option<Box<Visit>>,
+    pub(super) files: Option<Box<PageFiles>>,
     /// The limit of the bytes that it receives.
     pub(super) bucket: Option<Bucket>,
     /// The break after which it connects again.
@@ -132,6 +137,8 @@ impl Memory {
             groups: Vec::new(),
             kept: [None, None],
             beside: None,
+            visit: None,
+            files: None,
             bucket: None,
             broken: None,
         }

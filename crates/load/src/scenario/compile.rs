@@ -1,11 +1,12 @@
 //! Compiles sessions of any format into operations.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::Answer;
 use super::program::{
-    ChangeProtocol, Condition, Connect, Each, Effect, Headers, Http, LOOPS_NESTED_MAX, Message, Op,
-    Poll, Rate, Send, Serializer, Set, SetTo, StepId, Think, Wanted,
+    ChangeProtocol, Condition, Connect, Each, Effect, Files, Headers, Http, LOOPS_NESTED_MAX,
+    Message, Op, PageVisit, Poll, Rate, Send, Serializer, Set, SetTo, StepId, Think, Wanted,
 };
 use super::text::{Place, Slots, Text, Variables};
 use super::{Reconnect, Session};
@@ -409,6 +410,41 @@ impl<'a> Compiler<'a> {
         self.push_op(Op::Poll(Box::new(poll)))
     }
 
+    /// A request, and then those of the files that its answer names.
+    pub(super) fn page_with_files(
+        &mut self,
+        mut page: Http,
+        named: Vec<String>,
+    ) -> Result<(), String> {
+        let name = format!("{} files", self.steps[usize::from(page.step.0)]);
+        let mut request = self.request(Some(&name), "GET", "/")?;
+        (request.headers, request.timeout) = (page.headers.clone(), page.timeout);
+        let files = Arc::new(Files { request, page: page.path.clone(), named });
+        page.files = Some(files.clone());
+        self.http(page)?;
+        self.push_op(Op::Files(files))
+    }
+
+    /// Load a page from other users.
+    pub(super) fn page(
+        &mut self,
+        name: Option<&str>,
+        (page, topic): (u16, &str),
+        has_it: bool,
+    ) -> Result<(), String> {
+        self.needs_open("page")?;
+        if self.serializer != Serializer::V2 {
+            return Err("page needs a connect with vsn=2.0.0 before it".into());
+        }
+        if self.topics.iter().any(|known| known == topic) {
+            return Err("a session loads a page once".into());
+        }
+        self.topics.push(topic.to_owned());
+        let step = self.step(name.unwrap_or("page"))?;
+        let join_ref = self.topics.len() as u32;
+        self.push_op(Op::Page(PageVisit { step, page, join_ref, has_it }))
+    }
+
     /// Poll beside the steps that follow.
     pub(super) fn poll_beside(&mut self, poll: Poll) -> Result<(), String> {
         if !self.blocks.is_empty() {
@@ -452,6 +488,7 @@ impl<'a> Compiler<'a> {
             answer: Answer::default(),
             timeout: None,
             is_delivered: false,
+            files: None,
         })
     }
 

@@ -6,6 +6,7 @@ mod audience;
 mod compile;
 mod file;
 mod login;
+mod page;
 mod pattern;
 mod program;
 mod rows;
@@ -26,9 +27,11 @@ pub use watchfire_report::scenario::ScenarioError;
 
 pub(crate) use answer::{Action, Answer, Content, Found, Missing};
 pub(crate) use audience::Audiences;
+pub(crate) use page::{PEER_BYTES, Page, PageMessage, peer_id, relayed};
 pub(crate) use program::{
-    ChangeProtocol, Condition, Connect, Each, Effect, Headers, Http, LOOPS_NESTED_MAX, Message, Op,
-    Poll, Rate, Send, Serializer, Set, SetTo, StepId, ThinkTime, Wanted,
+    ChangeProtocol, Condition, Connect, Each, Effect, Files as PageFiles, Headers, Http,
+    LOOPS_NESTED_MAX, Message, Op, PageVisit, Poll, Rate, Send, Serializer, Set, SetTo, StepId,
+    ThinkTime, Wanted,
 };
 pub(crate) use rows::Rows;
 pub(crate) use sources::SourceGroup;
@@ -63,6 +66,8 @@ pub struct Scenario {
     pub(crate) is_timed: bool,
     pub(crate) audiences: Audiences,
     pub(crate) rows: Vec<Rows>,
+    /// The pages that users load from each other.
+    pub(crate) pages: Vec<Page>,
     /// Users that arrive at a fixed time, with the index of their session, ordered by time.
     pub(crate) fixed_arrivals: Vec<(Duration, u16)>,
     /// The `User-Agent` of users, by weight.

@@ -1,5 +1,6 @@
 //! A compiled session: a list of small operations. A user stores only its position in the list.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::Answer;
@@ -85,6 +86,10 @@ pub(crate) enum Op {
     Poll(Box<Poll>),
     /// Poll until the session ends, beside the steps that follow.
     PollBeside(Box<Poll>),
+    /// Load the files of the web page that was loaded last.
+    Files(Arc<Files>),
+    /// Load a page from other users, and serve it.
+    Page(PageVisit),
     Disconnect {
         step: Option<StepId>,
         /// Without a close frame.
@@ -338,6 +343,29 @@ pub(crate) struct Http {
     pub(crate) timeout: Option<Duration>,
     /// Whether exactly one user receives the `${now}` of its body.
     pub(crate) is_delivered: bool,
+    /// The step that loads the files of this web page.
+    pub(crate) files: Option<Arc<Files>>,
+}
+
+/// The requests of the files that a web page names.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    pub(crate) request: Http,
+    /// The path of the page.
+    pub(crate) page: Text,
+    /// Files that scripts load later count too if their paths begin with one of these texts.
+    pub(crate) named: Vec<String>,
+}
+
+/// A step that loads a page from other users.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageVisit {
+    pub(crate) step: StepId,
+    /// The index of the page in the scenario.
+    pub(crate) page: u16,
+    pub(crate) join_ref: u32,
+    /// Whether the user has the page already.
+    pub(crate) has_it: bool,
 }
 
 /// Repeat a request.

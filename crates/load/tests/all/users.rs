@@ -363,6 +363,28 @@ fn an_answer_to_a_poll_beside_the_steps_is_a_message_to_its_user() {
 }
 
 #[test]
+fn a_user_loads_the_files_that_a_web_page_names() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let address = http_server(move |connection, head| {
+        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        sender.send((connection, path.clone())).expect("the test receives");
+        match path.as_str() {
+            "/" => ok(r#"<script src="/assets/a.js"></script><link href="/a.css">"#),
+            "/assets/a.js" => ok(r#"import"./b.js";let later=["assets/View-1.js"]"#),
+            "/assets/b.js" => ok(r#"import"./a.js""#),
+            _ => ok(""),
+        }
+    });
+    let steps = r#"{ http = { path = "/", name = "page", files = { named = ["assets/View"] } } }"#;
+    let results = load(address, &scenario(2, 100, steps));
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!(["page", "page files"].map(|name| done(&results, name)), [2; 2]);
+    let first: Vec<_> = receiver.try_iter().filter(|(connection, _)| *connection == 0).collect();
+    let paths: Vec<_> = first.iter().map(|(_, path)| path.as_str()).collect();
+    assert_eq!(paths, ["/", "/assets/a.js", "/a.css", "/assets/b.js", "/assets/View-1.js"]);
+}
+
+#[test]
 fn a_limit_of_this_machine_is_named_if_it_stops_users() {
     // One port for four users that all stay.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -173,3 +173,33 @@ fn a_poll_that_fails_ends_its_user() {
     assert_eq!(errors, [(&("poll".to_owned(), "HTTP 410".to_owned()), &3)]);
     assert_eq!((results.counts.failed, results.counts.cut_off), (3, 0));
 }
+
+#[test]
+fn users_load_a_page_from_each_other_and_verify_it() {
+    let scenario = r#"
+        [pages.article]
+        random = "50kB"
+        [[phases]]
+        duration = "500ms"
+        rate = 2
+        sessions = ["holder"]
+        [[phases]]
+        duration = "1s"
+        rate = 40
+        sessions = ["visitor"]
+        [[phases]]
+        duration = "1s"
+        rate = 0
+        [[sessions]]
+        name = "holder"
+        steps = [{ connect = { path = "/socket/websocket?vsn=2.0.0" } },
+            { page = { of = "article", has = true } }, { stay = {} }]
+        [[sessions]]
+        name = "visitor"
+        steps = [{ connect = { path = "/socket/websocket?vsn=2.0.0" } }, { join = { topic = "site" } },
+            { page = { of = "article" } }, { think = { fixed = "300ms", from = "answer" } }]"#;
+    let results = load(watchfire().address(), scenario);
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!((done(&results, "page"), results.counts.finished), (41, 41));
+    assert!(results.counts.delivery_bytes > 40 * 50_000);
+}

@@ -1,5 +1,6 @@
 //! The TOML format, described in docs/reference/load-scenarios.md.
 
+mod pages;
 mod phases;
 mod rows;
 mod steps;
@@ -16,10 +17,11 @@ use toml::Spanned;
 use watchfire_report::scenario::SourceText;
 
 use super::sources::{PORTS, SourceGroup, add_addresses, ports};
-use super::text::Variables;
+use super::text::{Draw, Variables};
 use super::{Audiences, Files, Scenario, ScenarioError, Target};
 use crate::tls::TlsSettings;
 
+use pages::{PageFile, pages};
 use phases::PhaseFile;
 use rows::{RowsFile, read_rows};
 use steps::{Names, SessionFile};
@@ -46,6 +48,8 @@ struct ScenarioFile {
     variables: BTreeMap<String, Spanned<VariableFile>>,
     #[serde(default)]
     rows: BTreeMap<String, Spanned<RowsFile>>,
+    #[serde(default)]
+    pages: BTreeMap<String, Spanned<PageFile>>,
     #[serde(default)]
     tls: TlsFile,
     sessions: Vec<Spanned<SessionFile>>,
@@ -119,9 +123,16 @@ impl ScenarioFile {
         if phases.is_empty() {
             return Err(source.error_in_file("phases", "at least one phase is needed"));
         }
-        let variables = Variables { drawn: drawn_variables(&self.variables, source)? };
+        let pages = pages(&self.pages, self.seed, source)?;
+        let mut variables = Variables { drawn: drawn_variables(&self.variables, source)? };
+        let cids = self.pages.keys().zip(&pages);
+        variables
+            .drawn
+            .extend(cids.map(|(name, page)| (name.clone(), Draw::Choice(vec![page.cid.clone()]))));
         let rows = read_rows(&self.rows, source, files)?;
-        let names = Names::collect(&self.sessions, &self.rows);
+        let page_names = self.pages.keys().zip(&pages);
+        let page_names = page_names.map(|(name, page)| (name.clone(), page.topic.clone()));
+        let names = Names::collect(&self.sessions, &self.rows, page_names.collect());
         let mut steps = Vec::new();
         let mut sessions = Vec::new();
         for session in &self.sessions {
@@ -159,6 +170,7 @@ impl ScenarioFile {
             steps,
             variables,
             rows,
+            pages,
             fixed_arrivals: Vec::new(),
             user_agents: Vec::new(),
             meeting_size: 1,
@@ -300,6 +312,9 @@ ${id} | ${idd} | 15 | join | unknown variable ${idd}
 { connect | { http = { path = '/', body = '{}', delivered = true } }, { connect | 14 | http | ${now}
 steps = [ | reconnect_after = ['1 banana']\nsteps = [ | 13 | reconnect_after | invalid duration
 steps = [ | reconnect_after = ['1s']\nsteps = [ { longpoll = { path = '/', beside = true } }, | 12 | reconnect_after | cannot reconnect
+[variables] | [pages.x]\nrandom = '1MB'\n[variables] | 9 | random | one block
+[variables] | [pages.now]\nrandom = '1kB'\n[variables] | 9 | now | built in
+{ think = "1s" } | { page = { of = 'x' } } | 20 | page | unknown page x
 times = 2 | times = 0 | 16 | loop | at least 1
 { connect = { path = "/socket/websocket?vsn=2.0.0" } },\n |  | 14 | join | a connect
 ?vsn=2.0.0 |  | 15 | join | Phoenix serializer

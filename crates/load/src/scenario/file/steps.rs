@@ -53,6 +53,7 @@ enum StepFile {
     Row(String),
     Http(HttpFile),
     Longpoll(PollFile),
+    Page(VisitFile),
     Disconnect(DisconnectFile),
     Stay(StayFile),
 }
@@ -175,6 +176,7 @@ struct HttpFile {
     /// Exactly one user receives the `${now}` in the body.
     #[serde(default)]
     delivered: bool,
+    files: Option<FilesFile>,
 }
 
 #[derive(Deserialize)]
@@ -192,6 +194,26 @@ struct PollFile {
     /// Poll until the session ends, while the steps that follow go on.
     #[serde(default)]
     beside: bool,
+}
+
+/// Load a page from other users.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VisitFile {
+    of: String,
+    name: Option<String>,
+    /// The user has the page already.
+    #[serde(default)]
+    has: bool,
+}
+
+/// The files that a browser loads for a web page.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FilesFile {
+    /// Files that scripts load later count too if their paths begin with one of these texts.
+    #[serde(default)]
+    named: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -213,6 +235,8 @@ struct StayFile {
 /// The variables that sessions set: values of answers, and columns of rows.
 pub(super) struct Names<'a> {
     slots: Slots,
+    /// The pages and their topics.
+    pages: Vec<(String, String)>,
     rows: &'a BTreeMap<String, Spanned<RowsFile>>,
 }
 
@@ -220,13 +244,14 @@ impl<'a> Names<'a> {
     pub(super) fn collect(
         sessions: &[Spanned<SessionFile>],
         rows: &'a BTreeMap<String, Spanned<RowsFile>>,
+        pages: Vec<(String, String)>,
     ) -> Names<'a> {
         let mut names = Vec::new();
         sessions.iter().for_each(|session| collect(&session.get_ref().steps, &mut names));
         names.extend(rows.values().flat_map(|rows| &rows.get_ref().columns).cloned());
         names.sort();
         names.dedup();
-        Names { slots: Slots { names, is_tsung: false }, rows }
+        Names { slots: Slots { names, is_tsung: false }, pages, rows }
     }
 }
 
@@ -351,6 +376,7 @@ impl StepFile {
             StepFile::Think(think) => ("think", compiler.think(think.0.clone())),
             StepFile::Http(http) => ("http", http.compile(compiler)),
             StepFile::Longpoll(poll) => ("longpoll", poll.compile(compiler)),
+            StepFile::Page(page) => ("page", page.compile(compiler, names)),
             StepFile::Disconnect(disconnect) => {
                 let name = disconnect.name.as_deref();
                 ("disconnect", compiler.disconnect(name, disconnect.abrupt))
@@ -466,7 +492,22 @@ impl HttpFile {
             return Err("delivered needs ${now} in the body".into());
         }
         request.is_delivered = self.delivered;
-        compiler.http(request)
+        match &self.files {
+            Some(files) => compiler.page_with_files(request, files.named.clone()),
+            None => compiler.http(request),
+        }
+    }
+}
+
+impl VisitFile {
+    fn compile(&self, compiler: &mut Compiler<'_>, names: &Names<'_>) -> Result<(), String> {
+        let known = || names.pages.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
+        let page = names.pages.iter().position(|(name, _)| *name == self.of);
+        let page = page.ok_or_else(|| {
+            format!("unknown page {}; known pages: {}", self.of, known().join(", "))
+        })?;
+        let topic = &names.pages[page].1;
+        compiler.page(self.name.as_deref(), (page as u16, topic), self.has)
     }
 }
 

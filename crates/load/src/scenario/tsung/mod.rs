@@ -95,6 +95,7 @@ fn read<'f>(root: &Element<'_, '_>, files: &'f mut Files<'f>) -> Result<Scenario
         steps,
         variables: parts.variables,
         rows: parts.rows,
+        pages: Vec::new(),
         fixed_arrivals: load.fixed,
         user_agents: options.user_agents,
         meeting_size: options.meeting_size,

@@ -1,0 +1,158 @@
+//! The files that a browser loads for a web page: scripts, styles and pictures that the page names,
+//! and the scripts that these import.
+//!
+//! Links are looked for once for each path and process, because they cost more than the request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use watchfire_types::Instant;
+
+use super::Engine;
+use super::script::Turn;
+use super::user::Waiting;
+use crate::http::Response;
+use crate::scenario::{Content, PageFiles as Files, Text};
+
+/// Paths whose links are kept. The links of further ones are looked for each time.
+const PATHS_MAX: usize = 10_000;
+/// Files of one page. Further ones are not loaded.
+const FILES_MAX: usize = 200;
+const ENDINGS: [&str; 7] = [".js", ".mjs", ".css", ".svg", ".png", ".webp", ".woff2"];
+
+/// A list of paths that several users share.
+type Links = Arc<[Arc<str>]>;
+
+/// The known links of paths.
+#[derive(Default)]
+pub(super) struct LinkCache(HashMap<Arc<str>, Links>);
+
+/// The files that a user loads, in the order in which it found them.
+#[derive(Default)]
+pub(super) struct PageFiles {
+    found: Vec<Arc<str>>,
+    /// How many of them were requested.
+    requested: usize,
+    begun: Instant,
+}
+
+impl LinkCache {
+    fn links(&mut self, path: &str, named: &[String], content: &Content<'_>) -> Links {
+        if let Some(known) = self.0.get(path) {
+            return known.clone();
+        }
+        let text = String::from_utf8_lossy(content.body());
+        let links =
+            if path.ends_with("js") { imports(path, &text, named) } else { named_files(&text) };
+        let links: Links = links.into_iter().map(Arc::from).collect();
+        if self.0.len() < PATHS_MAX {
+            self.0.insert(path.into(), links.clone());
+        }
+        links
+    }
+}
+
+impl Engine<'_> {
+    /// Request the files of the page whose answer this is.
+    pub(super) fn note_page(&mut self, index: usize, files: &Files, response: &Response<'_>) {
+        let path = self.full_path(&self.users[index], &files.page);
+        let begun = self.clock.now();
+        self.memory(index).files = Some(Box::new(PageFiles { begun, ..PageFiles::default() }));
+        self.note_links(index, &path, files, response);
+    }
+
+    fn note_links(&mut self, index: usize, path: &str, files: &Files, response: &Response<'_>) {
+        let content = Content::new(response.head, &response.body);
+        let links = self.links.links(path, &files.named, &content);
+        let Some(page) = self.memory(index).files.as_mut() else { return };
+        for link in links.iter() {
+            if page.found.len() < FILES_MAX && !page.found.contains(link) {
+                page.found.push(link.clone());
+            }
+        }
+    }
+
+    pub(super) fn begin_files(&mut self, index: usize, files: &Files) -> Turn {
+        if self.next_file(index).is_some() {
+            let timeout = files.request.timeout.unwrap_or(self.scenario.step_timeout);
+            return self.begin_exchange(index, Waiting::Response, timeout);
+        }
+        let page = self.memory(index).files.take();
+        self.users[index].begun = page.map_or(self.clock.now(), |page| page.begun);
+        self.measure(index, files.request.step);
+        self.next_op(index)
+    }
+
+    /// The path of the next file.
+    pub(super) fn next_file(&self, index: usize) -> Option<Text> {
+        let page = self.users[index].memory.as_ref()?.files.as_ref()?;
+        page.found.get(page.requested).map(|path| Text::literal(path))
+    }
+
+    /// Handle the answer to the request of a file, and continue with the next one.
+    pub(super) fn handle_file(&mut self, index: usize, files: &Files, response: &Response<'_>) {
+        if let Some(failure) = self.check_response(index, &files.request, response) {
+            return self.complete_with_error(index, failure);
+        }
+        let page = self.memory(index).files.as_mut();
+        let path = page.and_then(|page| {
+            page.requested += 1;
+            page.found.get(page.requested - 1).cloned()
+        });
+        if let Some(path) = path {
+            self.note_links(index, &path, files, response);
+        }
+        self.users[index].waiting = Waiting::Nothing;
+        self.advance(index);
+    }
+}
+
+/// The files of the same server that a page names.
+fn named_files(page: &str) -> Vec<String> {
+    let quoted = page.split(['"', '\'']).skip(1).step_by(2);
+    let is_file = |text: &&str| {
+        let is_path = text.starts_with('/') && !text.starts_with("//") && !text.contains(' ');
+        is_path && ENDINGS.iter().any(|ending| text.ends_with(ending))
+    };
+    quoted.filter(is_file).map(str::to_owned).collect()
+}
+
+/// The scripts beside this one that it imports at once, and the files that it loads later whose paths
+/// begin with one of these texts.
+fn imports(path: &str, script: &str, named: &[String]) -> Vec<String> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut before = "";
+    let mut found = Vec::new();
+    for text in script.split(['"', '`', '\'']) {
+        let is_import = before.ends_with("from") || before.ends_with("import");
+        match text.strip_prefix("./").filter(|_| is_import && text.ends_with(".js")) {
+            Some(beside) => found.push(format!("{folder}/{beside}")),
+            None if named.iter().any(|start| text.starts_with(start.as_str())) => {
+                found.push(format!("/{}", text.trim_start_matches('/')));
+            }
+            None => {}
+        }
+        before = text;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_names_its_files() {
+        let page = r#"<script src="/assets/a.js"></script><link href="/b.css"><a href="/c">
+            <img src="//other/d.png"><link rel="icon" href="/e.svg">"#;
+        assert_eq!(named_files(page), ["/assets/a.js", "/b.css", "/e.svg"]);
+    }
+
+    #[test]
+    fn a_script_names_what_it_imports_at_once_and_the_named_files() {
+        let script = r#"import{a}from"./tab-1.js";d=["assets/PageView-2.js","assets/chat-3.js"];
+            import"./b.js";let x=import(`./chat-3.js`)"#;
+        let found = imports("/assets/a.js", script, &["assets/PageView".to_owned()]);
+        assert_eq!(found, ["/assets/tab-1.js", "/assets/PageView-2.js", "/assets/b.js"]);
+    }
+}
