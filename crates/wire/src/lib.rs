@@ -60,6 +60,7 @@
 //!
 //! ```text
 //! wire                   the driver: namespaces, programs in them, the thread that forwards
+//! private                one namespace for all programs of a load, with a large table of connections
 //! namespace, processes   one namespace with its device; the end of programs
 //! network                the state machine: links and NATs
 //! figures                counts
@@ -70,6 +71,7 @@ mod figures;
 mod namespace;
 mod network;
 mod plan;
+mod private;
 mod processes;
 mod wire;
 
@@ -79,5 +81,6 @@ pub use plan::{
     DELAY_MAX, Direction, Link, MTU_MIN, NatKind, NatLimits, PEERS_MAX, Path, PeerAddresses,
     PeerPlan, PlanError, WirePlan,
 };
+pub use private::PrivateNetwork;
 pub use processes::remove_leftovers;
 pub use wire::{Peer, StartError, Unsupported, Wire, enter_user_namespace};

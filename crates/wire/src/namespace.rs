@@ -64,6 +64,21 @@ impl Namespace {
         in_thread(open)
     }
 
+    /// A new namespace with the loopback interface alone.
+    pub fn open_alone() -> Result<Self, OpenError> {
+        let open = || {
+            let fail = |step| move |cause: io::Error| OpenError { step, cause };
+            enter_new().map_err(fail(Step::Namespace))?;
+            let descriptor = File::open("/proc/thread-self/ns/net");
+            let descriptor = descriptor.map_err(fail(Step::Namespace))?;
+            let kernel = Netlink::connect().map_err(fail(Step::Device))?;
+            let start = RouteNetlinkMessage::SetLink(up(LOOPBACK_INDEX));
+            kernel.request(start, 0).map_err(fail(Step::Device))?;
+            Ok(Namespace { descriptor })
+        };
+        in_thread(open)
+    }
+
     /// Runs `work` in a thread that has entered this namespace, and waits for it.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         in_thread(|| {
