@@ -26,6 +26,8 @@ pub(crate) use self::worker::serve_as_worker;
 
 /// Open files of a process besides its clients: listeners, links to the other processes, files.
 const DESCRIPTORS_RESERVED: u64 = 512;
+// A process has two links to each other one: for messages, and for connections.
+const _: () = assert!(DESCRIPTORS_RESERVED >= 3 * PROCESSES_MAX as u64);
 /// A process may have its even share of sockets, and one in so many of the share in addition.
 const EXTRA_SHARE: u32 = 16;
 /// Why a server cannot run.
@@ -169,6 +171,14 @@ mod tests {
         assert_eq!(worker_settings(&Settings::default(), 3).limits.sockets_max, sockets_max);
         settings.limits.sockets_max = u32::MAX;
         assert_eq!(worker_settings(&settings, 1).limits.sockets_max, sockets_max);
+    }
+
+    #[test]
+    fn two_million_sockets_fit_the_processes_of_a_server_with_20000_files_each() {
+        let each = 20_000 - DESCRIPTORS_RESERVED;
+        let sockets = 2_000_000_u64;
+        let processes = (sockets + sockets / u64::from(EXTRA_SHARE)).div_ceil(each);
+        assert!(processes as usize <= PROCESSES_MAX, "{processes}");
     }
 
     #[test]
