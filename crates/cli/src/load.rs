@@ -4,10 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
-use watchfire_load::{AgentAddress, Live, LoadOptions, Results, Source, StopFlag, WorkerProgram};
+use watchfire_load::{
+    AgentAddress, Live, LoadOptions, PhaseEvent, Results, Source, StopFlag, WorkerProgram,
+};
 use watchfire_page_client::ServerUrl;
 
 use crate::cpu_profile::CpuProfileOption;
@@ -37,6 +41,15 @@ pub struct Arguments {
     /// Use this seed for random numbers instead of the scenario's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Use this value in place of the scenario's, such as phases.join.rate=2000; can be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    set: Vec<(String, String)>,
+    /// Check the scenario, and print how many users and processes it needs as JSON.
+    #[arg(long)]
+    check: bool,
+    /// Print the begin and the end of each phase, a JSON object on each line, instead of the progress.
+    #[arg(long)]
+    events: bool,
     /// Write all results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -90,6 +103,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let scenario = arguments.scenario.context("no scenario; name a scenario file")?;
     let mut source = Source::read(&scenario)?;
+    source.set(&arguments.set)?;
     source.targets = arguments.target;
     source.seed = arguments.seed;
     let token = arguments.token_file.as_deref().map(read_token).transpose()?.unwrap_or_default();
@@ -102,13 +116,18 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let started = arguments.hosts.read()?.map(|hosts| Agents::start(&hosts)).transpose()?;
     #[cfg(feature = "lab")]
     agents.extend(started.iter().flat_map(Agents::addresses));
+    let events = arguments.events.then(print_phases);
     let options = LoadOptions {
         worker,
         agents,
         files_max: arguments.files_max,
         workers: arguments.workers,
         stop: StopFlag::default(),
+        phases: events.as_ref().map(|(sender, _)| sender.clone()),
     };
+    if arguments.check {
+        return check(&source, &options).map(|()| ExitCode::SUCCESS);
+    }
     let signalled = stop_at_signals(options.stop.clone())?;
     let checked = source.scenario()?;
     for note in &checked.notes {
@@ -123,9 +142,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         operator.note_blocking(&format!("The load {name:.32} began"))?;
     }
     let mut dashboard = arguments.dashboard.map(LoadDashboard::start).transpose()?;
-    let mut in_terminal = watch();
+    let mut in_terminal = (!arguments.events).then(watch);
     let results = watchfire_load::run_load(&source, &options, |results| {
-        in_terminal(results);
+        if let Some(in_terminal) = &mut in_terminal {
+            in_terminal(results);
+        }
         if let Some(dashboard) = &mut dashboard {
             dashboard.show(results);
         }
@@ -142,7 +163,12 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
 
     let verdicts = watchfire_load::judge(&thresholds, &results);
-    print!("\n{}", watchfire_load::table(&results, &verdicts));
+    if let Some((sender, printing)) = events {
+        drop((sender, options));
+        printing.join().expect("printing does not panic");
+    } else {
+        print!("\n{}", watchfire_load::table(&results, &verdicts));
+    }
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&watchfire_load::json(&results, &verdicts))?;
         write(file, &text)?;
@@ -163,6 +189,33 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let is_kept = verdicts.iter().all(|verdict| verdict.is_kept);
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::from(THRESHOLD_BROKEN) })
+}
+
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("needs KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Check a scenario, and print its size.
+fn check(source: &Source, options: &LoadOptions) -> anyhow::Result<()> {
+    let users = source.scenario()?.users_at_once_max();
+    let workers = watchfire_load::workers_here(source, options)?;
+    println!("{}", serde_json::json!({ "users": users, "processes": workers }));
+    Ok(())
+}
+
+/// Prints the events of phases, each on a line, until all senders are dropped.
+fn print_phases() -> (Sender<PhaseEvent>, JoinHandle<()>) {
+    let (sender, events) = channel::<PhaseEvent>();
+    let print = move || {
+        for event in events {
+            let line = serde_json::to_string(&event).expect("an event can be serialized");
+            // The load continues when its output is closed.
+            let mut out = io::stdout();
+            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        }
+    };
+    (sender, std::thread::spawn(print))
 }
 
 /// Stop the load at an interrupt or a termination signal, so that its results are still reported. A

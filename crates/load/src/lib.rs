@@ -18,7 +18,9 @@
 //! thresholds                 whether the results keep the thresholds of the scenario
 //! results                    the figures of all workers
 //! tally                      the figures of one worker, in one second
+//! phases                     when the phases of a load begin and end
 //! arrivals, failure, source  when users are due; why they fail; the text of the scenario
+//! overrides                  values in place of those in a scenario
 //! scenario                   the users' arrivals and sessions, read from TOML or from Tsung's XML
 //! broadcast, clock, cookies, frame, http, open_files, sampling, tls
 //! ```
@@ -33,6 +35,8 @@ mod failure;
 mod frame;
 mod http;
 mod open_files;
+mod overrides;
+mod phases;
 mod report;
 mod results;
 mod run;
@@ -48,9 +52,10 @@ mod workers;
 pub use agent::{AgentAddress, parse_token, run_agent};
 pub use broadcast::Broadcast;
 pub use engine::StopFlag;
+pub use phases::{PhaseChange, PhaseEvent};
 pub use report::{Live, html, json, line, table};
 pub use results::{Results, Second, Step};
-pub use run::{LoadOptions, run_load};
+pub use run::{LoadOptions, run_load, workers_here};
 pub use scenario::{Phase, Scenario, ScenarioError, Spacing, StepThresholds, Target, Thresholds};
 pub use source::Source;
 pub use tally::{Counts, Match};

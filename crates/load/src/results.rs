@@ -63,6 +63,8 @@ pub struct Step {
     /// How many of these times are of steps that were never answered: they timed out, or still waited
     /// at the end of the load. Each counts with the time that it has waited.
     pub unanswered: u64,
+    /// When it was last done, since the load began.
+    pub last_done_at: Duration,
 }
 
 impl Step {
@@ -140,6 +142,7 @@ impl Results {
                 step.due.merge(&times.due);
                 step.begun.merge(&times.begun);
                 step.unanswered += times.unanswered;
+                step.last_done_at = step.last_done_at.max(times.last_done_at);
             }
         }
         for (step, kind, count) in &delta.errors {

@@ -46,6 +46,7 @@ use crate::agent::AgentAddress;
 use crate::clock::{Clock, monotonic};
 use crate::engine::{Engine, Share, StopFlag};
 use crate::open_files::{FILES_SPARE, raise_open_file_limit};
+use crate::phases::{self, PhaseEvent};
 use crate::results::Results;
 use crate::scenario::Scenario;
 use crate::source::Source;
@@ -69,6 +70,8 @@ pub struct LoadOptions {
     pub agents: Vec<AgentAddress>,
     /// Stops the load early; the results so far are kept.
     pub stop: StopFlag,
+    /// Receives the begin and the end of each phase at its time.
+    pub phases: Option<Sender<PhaseEvent>>,
 }
 
 /// Run a load to its end; `watch` receives the results while they grow.
@@ -87,17 +90,27 @@ pub fn run_load(
     if links.is_empty() {
         let mut results = Results::new(&source.name, &scenario, 1);
         let share = Share { index: 0, count: 1 };
+        let origin = monotonic() + BEGIN_DELAY;
         std::thread::scope(|scope| {
-            scope.spawn(|| run_here(&scenario, share, sender, &options.stop));
+            scope.spawn(|| run_here(&scenario, share, origin, sender, &options.stop));
+            let _announcing = phases::announce(scope, &scenario, origin, options.phases.clone());
             collect(&receiver, &mut results, &options.stop, || {}, &mut watch);
         });
         return Ok(results);
     }
     let mut results = Results::new(&source.name, &scenario, links.len());
-    let mut workers = Workers::begin(source, links, &sender)?;
+    let (mut workers, origin) = Workers::begin(source, links, &sender)?;
     drop(sender);
-    collect(&receiver, &mut results, &options.stop, || workers.stop(), &mut watch);
+    std::thread::scope(|scope| {
+        let _announcing = phases::announce(scope, &scenario, origin, options.phases.clone());
+        collect(&receiver, &mut results, &options.stop, || workers.stop(), &mut watch);
+    });
     Ok(results)
+}
+
+/// The number of processes with which a load would run on this machine.
+pub fn workers_here(source: &Source, options: &LoadOptions) -> anyhow::Result<usize> {
+    workers_for(&source.scenario()?, options, raise_open_file_limit())
 }
 
 /// Start a process for each worker. Returns none when one worker is enough, which then runs as a
@@ -158,10 +171,11 @@ fn workers_for(scenario: &Scenario, options: &LoadOptions, files: u64) -> anyhow
 fn run_here(
     scenario: &Scenario,
     share: Share,
+    origin: Duration,
     sender: Sender<(usize, WorkerEvent)>,
     stop: &StopFlag,
 ) {
-    let clock = Clock::from_origin(monotonic() + BEGIN_DELAY);
+    let clock = Clock::from_origin(origin);
     let engine = Engine::new(scenario, share, clock);
     let report = |delta| sender.send((share.index, WorkerEvent::Delta(Box::new(delta)))).is_ok();
     if let Err(error) = engine.and_then(|engine| engine.run(stop, report)) {

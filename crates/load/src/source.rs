@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
+use crate::overrides::with_values;
 use crate::scenario::{Scenario, ScenarioError};
 
 /// Larger scenario files, and larger files that they name, are rejected.
@@ -42,6 +43,17 @@ impl Source {
             Ok(text)
         })?;
         Ok(Source { name, text, files, ..Source::default() })
+    }
+
+    /// Use other values in place of those in the scenario. A key is a path such as `phases.join.rate`, in which a
+    /// phase or a session has its name.
+    pub fn set(&mut self, values: &[(String, String)]) -> anyhow::Result<()> {
+        if !values.is_empty() {
+            self.text = with_values(&self.text, values).with_context(|| self.name.clone())?;
+            // Its lines are not those of the file.
+            self.name += " with --set";
+        }
+        Ok(())
     }
 
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use watchfire_report::{Histogram, Snapshot};
+use watchfire_types::Instant;
 
 use crate::broadcast::{BroadcastId, ReceiptRecorder, Receipts, SENT_MAX, Sent};
 use crate::failure::Failure;
@@ -112,6 +113,8 @@ pub(crate) struct StepDelta {
     pub(crate) begun: Snapshot,
     /// How many of these times are of steps that were never answered.
     pub(crate) unanswered: u64,
+    /// When it was last done, since the load began.
+    pub(crate) last_done_at: Duration,
 }
 
 /// The times of one step: since it was due, and since it began.
@@ -120,6 +123,7 @@ struct StepTimes {
     due: Histogram,
     begun: Histogram,
     unanswered: u64,
+    last_done_at: Duration,
 }
 
 pub(crate) struct Tally {
@@ -153,17 +157,26 @@ impl Tally {
         }
     }
 
-    /// Record a finished step: the time since it was due, and since it began.
-    pub(crate) fn step(&mut self, step: StepId, since_due: Duration, since_begun: Duration) {
+    /// Record a finished step: when it was due, when it began, and the present time.
+    pub(crate) fn step(&mut self, step: StepId, due: Instant, begun: Instant, now: Instant) {
+        self.record(step, now.since(due), now.since(begun)).last_done_at = now.since(Instant::ZERO);
+    }
+
+    fn record(
+        &mut self,
+        step: StepId,
+        since_due: Duration,
+        since_begun: Duration,
+    ) -> &mut StepTimes {
         let times = self.steps[usize::from(step.0)].get_or_insert_default();
         times.due.record(since_due);
         times.begun.record(since_begun);
+        times
     }
 
     /// Record a step that was not answered: how long it has waited. Its answer would have taken longer.
     pub(crate) fn unanswered(&mut self, step: StepId, since_due: Duration, since_begun: Duration) {
-        self.step(step, since_due, since_begun);
-        self.steps[usize::from(step.0)].get_or_insert_default().unanswered += 1;
+        self.record(step, since_due, since_begun).unanswered += 1;
     }
 
     /// Whether one more broadcast can be reported on its own.
@@ -207,7 +220,8 @@ impl Tally {
             let (due, begun) = (times.due.take(), times.begun.take());
             let unanswered = std::mem::take(&mut times.unanswered);
             let step = step as u16;
-            (!due.is_empty()).then_some(StepDelta { step, due, begun, unanswered })
+            let last_done_at = times.last_done_at;
+            (!due.is_empty()).then_some(StepDelta { step, due, begun, unanswered, last_done_at })
         });
         let steps = steps.collect();
         let errors =

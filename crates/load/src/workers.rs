@@ -76,13 +76,13 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Give each worker its share of the users, and start all at the same time. Reports go to the
-    /// sender.
+    /// Give each worker its share of the users, and start all at the same time, which is returned. Reports go
+    /// to the sender.
     pub(crate) fn begin(
         source: &Source,
         mut links: Vec<Link>,
         sender: &Sender<(usize, WorkerEvent)>,
-    ) -> anyhow::Result<Workers> {
+    ) -> anyhow::Result<(Workers, Duration)> {
         let count = links.len();
         for (index, link) in links.iter_mut().enumerate() {
             let job = Job { source: source.clone(), share: Share { index, count } };
@@ -108,7 +108,7 @@ impl Workers {
             let (output, sender) = (link.output, sender.clone());
             std::thread::spawn(move || listen(index, output, &sender));
         }
-        Ok(workers)
+        Ok((workers, origin))
     }
 
     pub(crate) fn stop(&mut self) {

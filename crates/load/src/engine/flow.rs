@@ -254,7 +254,7 @@ impl<'a> Engine<'a> {
         let groups = &mut self.memory(index).groups;
         if let Some((due, begun)) = groups.get(depth).copied() {
             groups.truncate(depth);
-            self.tally.step(step, now.since(due), now.since(begun));
+            self.tally.step(step, due, begun, now);
         }
         self.next_op(index)
     }

@@ -73,8 +73,7 @@ impl Engine<'_> {
         };
         let session = &self.scenario.sessions[usize::from(user.session)];
         if let Some(reconnect) = &session.reconnect {
-            let since = self.clock.now().since(broken.at);
-            self.tally.step(reconnect.step, since, since);
+            self.tally.step(reconnect.step, broken.at, broken.at, self.clock.now());
         }
     }
 

@@ -262,7 +262,7 @@ impl<'a> Engine<'a> {
     pub(super) fn measure(&mut self, index: usize, step: StepId) -> Instant {
         let now = self.clock.now();
         let user = &mut self.users[index];
-        self.tally.step(step, now.since(user.due), now.since(user.begun));
+        self.tally.step(step, user.due, user.begun, now);
         user.due = now;
         now
     }

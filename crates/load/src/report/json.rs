@@ -13,6 +13,7 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
             "name": step.name,
             "done": step.done(),
             "unanswered": step.unanswered,
+            "last_done_at": step.last_done_at.as_secs_f64(),
             "since_due": times(&step.due),
             "since_begun": times(&step.begun),
         })
