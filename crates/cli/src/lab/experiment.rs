@@ -503,6 +503,9 @@ fn cache_folder() -> Option<PathBuf> {
 
 /// Prints the failures and the broken rules of all runs. Returns whether there were none.
 pub(super) fn report_problems(results: &Results) -> bool {
+    for RunResult { trial, seed, notes, .. } in &results.runs {
+        notes.iter().for_each(|note| eprintln!("note: {trial}, seed {seed}: {note}"));
+    }
     for problem in problems(results) {
         eprintln!("watchfire: {problem}");
     }

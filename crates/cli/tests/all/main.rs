@@ -8,6 +8,7 @@ mod lab;
 mod lab_hosts;
 #[cfg(feature = "mirror")]
 mod lab_images;
+mod lab_loads;
 mod lab_standing;
 mod load;
 mod memory;

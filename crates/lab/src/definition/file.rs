@@ -12,7 +12,7 @@ use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 use super::{
     Build, Churn, Cluster, DefinitionError, Experiment, FIGURES, Fault, FaultKind, Group,
     Implementation, Link, Load, NODES_MAX, NatKind, Object, Path, Peer, Query, Scenario, Target,
-    Trial,
+    TargetBound, Trial,
 };
 
 /// Most trials, repeats and warm-up runs of an experiment.
@@ -87,6 +87,8 @@ struct ClusterFile {
     #[serde(default)]
     paths: Vec<Spanned<PathText>>,
     neighbours: Option<u32>,
+    #[serde(default)]
+    private_network: bool,
 }
 
 #[derive(Deserialize)]
@@ -145,6 +147,10 @@ struct ObjectFile {
 struct LoadFile {
     file: PathBuf,
     on: String,
+    #[serde(default)]
+    set: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    quick: BTreeMap<String, toml::Value>,
 }
 
 #[derive(Deserialize)]
@@ -184,7 +190,8 @@ struct TargetFile {
     figure: String,
     #[serde(default)]
     relative_to: Vec<String>,
-    at_most: f64,
+    at_most: Option<f64>,
+    at_least: Option<f64>,
 }
 
 const fn one() -> u32 {
@@ -306,15 +313,20 @@ fn check_peer(peer: Spanned<PeerFile>, source: &SourceText<'_>) -> Result<Peer, 
     if is_dashed(&build) {
         return Err(source.error(at, "git", "a git reference does not begin with -"));
     }
+    Ok(Peer {
+        implementation: peer.implementation.unwrap_or(Implementation::Watchfire),
+        build,
+        settings: texts(peer.settings),
+    })
+}
+
+/// Values as text, for the command line of a program.
+fn texts(values: BTreeMap<String, toml::Value>) -> BTreeMap<String, String> {
     let text = |value: toml::Value| match value {
         toml::Value::String(text) => text,
         value => value.to_string(),
     };
-    Ok(Peer {
-        implementation: peer.implementation.unwrap_or(Implementation::Watchfire),
-        build,
-        settings: peer.settings.into_iter().map(|(key, value)| (key, text(value))).collect(),
-    })
+    values.into_iter().map(|(key, value)| (key, text(value))).collect()
 }
 
 fn check_cluster(
@@ -328,6 +340,7 @@ fn check_cluster(
         regions: Vec::new(),
         paths: Vec::new(),
         neighbours: file.neighbours,
+        private_network: file.private_network,
     };
     if file.groups.is_empty() {
         return Err(source.error(at, "groups", "must contain a group"));
@@ -422,7 +435,8 @@ fn check_scenario(
         |at, text: &str| Query::parse(text).map_err(|problem| source.error(at, "nodes", problem));
     let load = file.load.map(|load| {
         let (at, load) = (load.span().start, load.into_inner());
-        Ok(Load { file: load.file, on: query(at, &load.on)? })
+        let (on, set, quick) = (query(at, &load.on)?, texts(load.set), texts(load.quick));
+        Ok(Load { file: load.file, on, set, quick })
     });
     let mut churn = Vec::new();
     for part in &file.churn {
@@ -579,8 +593,13 @@ fn check_targets(
             let problem = format!("no figure {:?}; known: {}", file.figure, FIGURES.join(", "));
             return Err(source.error(at, "figure", problem));
         }
-        let TargetFile { trial, figure, relative_to, at_most } = file;
-        checked.push(Target { trial, figure, relative_to, at_most });
+        let bound = match (file.at_most, file.at_least) {
+            (Some(bound), None) => TargetBound::AtMost(bound),
+            (None, Some(bound)) => TargetBound::AtLeast(bound),
+            _ => return Err(source.error(at, "targets", "needs either at_most or at_least")),
+        };
+        let TargetFile { trial, figure, relative_to, .. } = file;
+        checked.push(Target { trial, figure, relative_to, bound });
     }
     Ok(checked)
 }
@@ -621,9 +640,12 @@ fn fits(
             return error("seed", format!("no node has {object:?}, which others fetch"));
         }
     }
-    let not_server =
-        |node: &super::NodePlan| node.serves && node.peer.implementation != Implementation::Server;
-    if let Some(node) = nodes.iter().find(|node| not_server(node)) {
+    let is_server = |peer: &Peer| match peer.implementation {
+        Implementation::Server => true,
+        Implementation::Program => peer.settings.contains_key("serve"),
+        _ => false,
+    };
+    if let Some(node) = nodes.iter().find(|node| node.serves && !is_server(&node.peer)) {
         let problem = format!("the peer of {} is not a server", node.name);
         return error("load", problem);
     }
@@ -760,9 +782,15 @@ peer = "old"
             );
             Experiment::parse("targets.toml", &text).map(|experiment| experiment.targets)
         };
-        assert_eq!(target("two-regions, spread", "leecher_cpu").unwrap()[0].at_most, 0.8);
+        let known = target("two-regions, spread", "leecher_cpu").unwrap();
+        assert_eq!(known[0].bound, TargetBound::AtMost(0.8));
         let error = target("two-regions", "leecher_cpu").unwrap_err().to_string();
         assert!(error.contains("no trial has the name \"two-regions\""), "{error}");
+        let both = format!(
+            "{GOOD}[[targets]]\ntrial = \"two-regions, spread\"\nfigure = \"messages\"\nat_most = 1\nat_least = 1\n"
+        );
+        let error = Experiment::parse("targets.toml", &both).unwrap_err().to_string();
+        assert!(error.contains("needs either at_most or at_least"), "{error}");
         let error = target("two-regions, spread", "leecher_cpus").unwrap_err().to_string();
         assert!(error.contains("no figure \"leecher_cpus\"; known: first_byte"), "{error}");
     }
@@ -779,10 +807,40 @@ peer = "old"
         ";
         let experiment = Experiment::parse("load.toml", text).unwrap();
         let plan = experiment.plan(&experiment.trials[0], 0);
-        assert_eq!(plan.load, Some("lobby.toml".into()));
+        assert_eq!(plan.load.unwrap().file.to_str(), Some("lobby.toml"));
         assert!(plan.nodes[0].serves && !plan.nodes[1].serves);
         let error = Experiment::parse("load.toml", &text.replace("on = 'one'", "on = 'other'"));
         assert!(error.unwrap_err().to_string().contains("the peer of other is not a server"));
+        for (settings, is_server) in [("serve = 'node ws.mjs'", true), ("seed = 'a'", false)] {
+            let program = format!("implementation = 'program'\nsettings = {{ {settings} }}");
+            let text = text.replace("implementation = 'server'", &program);
+            assert_eq!(Experiment::parse("load.toml", &text).is_ok(), is_server, "{settings}");
+        }
+    }
+
+    #[test]
+    fn a_load_has_other_values_in_each_scenario_and_in_a_short_check() {
+        let text = "
+            [peers.server]
+            implementation = 'server'
+            [clusters.c]
+            private_network = true
+            groups = [{ name = 'one', peer = 'server' }]
+            [scenarios.s.load]
+            file = 'room.toml'
+            on = 'one'
+            set = { 'phases.join.rate' = 1000, 'phases.join.duration' = '80s' }
+            quick = { 'phases.join.duration' = '1s' }
+        ";
+        let mut experiment = Experiment::parse("load.toml", text).unwrap();
+        let plan = |experiment: &Experiment| experiment.plan(&experiment.trials[0], 0);
+        let value = |plan: super::super::TrialPlan, key: &str| plan.load.unwrap().set[key].clone();
+        assert!(plan(&experiment).private_network);
+        assert_eq!(value(plan(&experiment), "phases.join.rate"), "1000");
+        assert_eq!(value(plan(&experiment), "phases.join.duration"), "80s");
+        experiment.shorten(1);
+        assert_eq!(value(plan(&experiment), "phases.join.rate"), "1000");
+        assert_eq!(value(plan(&experiment), "phases.join.duration"), "1s");
     }
 
     #[test]

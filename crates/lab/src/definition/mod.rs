@@ -65,7 +65,23 @@ pub struct Target {
     pub figure: String,
     /// The figure is divided by the least one of these trials.
     pub relative_to: Vec<String>,
-    pub at_most: f64,
+    pub bound: TargetBound,
+}
+
+/// The values that meet a target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TargetBound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl TargetBound {
+    pub fn is_met_by(self, value: f64) -> bool {
+        match self {
+            TargetBound::AtMost(bound) => value <= bound,
+            TargetBound::AtLeast(bound) => value >= bound,
+        }
+    }
 }
 
 /// The figures that a target can name.
@@ -137,6 +153,8 @@ pub struct Cluster {
     pub paths: Vec<Vec<Path>>,
     /// Nodes that each node is connected to at first; `None` for all, 0 for the nodes that only have content.
     pub neighbours: Option<u32>,
+    /// Whether all programs of a trial have one network namespace of their own.
+    pub private_network: bool,
 }
 
 /// Nodes with the same settings.
@@ -187,6 +205,10 @@ pub struct Load {
     pub file: PathBuf,
     /// The nodes that are servers. The users are clients of the first one.
     pub on: Query,
+    /// Values in place of those in the file, by their keys for `watchfire load --set`.
+    pub set: BTreeMap<String, String>,
+    /// Further values for a short check.
+    pub quick: BTreeMap<String, String>,
 }
 
 /// Content that nodes exchange.
@@ -240,9 +262,12 @@ impl Group {
 
 impl Experiment {
     /// Makes a short check of an experiment: one run of each trial, without a warm-up, with random objects of at
-    /// most this size, and without filling the memory.
+    /// most this size, with the `quick` values of loads, and without filling the memory.
     pub fn shorten(&mut self, object_bytes_max: u64) {
         (self.repeat, self.warm_up, self.fill_memory) = (1, 0, false);
+        for load in self.scenarios.values_mut().filter_map(|scenario| scenario.load.as_mut()) {
+            load.set.append(&mut load.quick);
+        }
         let objects =
             self.scenarios.values_mut().flat_map(|scenario| scenario.objects.values_mut());
         for object in objects {

@@ -1,13 +1,12 @@
 //! One trial, node by node.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use watchfire_types::Rng;
 
 use super::{
-    Cluster, Experiment, FaultKind, Group, Link, NatKind, Object, Path, Peer, Scenario, Trial,
+    Cluster, Experiment, FaultKind, Group, Link, Load, NatKind, Object, Path, Peer, Scenario, Trial,
 };
 
 /// The number that divides the random choices about nodes from others of the same seed.
@@ -23,8 +22,10 @@ pub struct TrialPlan {
     /// Paths between regions: one row for each region, with one path for each.
     pub paths: Vec<Vec<Path>>,
     pub neighbours: Option<u32>,
-    /// A scenario of `watchfire load`, for the first node that serves.
-    pub load: Option<PathBuf>,
+    /// Whether all programs have one network namespace of their own.
+    pub private_network: bool,
+    /// The users of the first node that serves.
+    pub load: Option<Load>,
     /// Whether the free memory of the machine is filled before the clock starts.
     pub fill_memory: bool,
     pub time_max: Duration,
@@ -114,7 +115,8 @@ impl Experiment {
             objects: objects.collect(),
             paths: cluster.paths.clone(),
             neighbours: cluster.neighbours,
-            load: scenario.load.as_ref().map(|load| load.file.clone()),
+            private_network: cluster.private_network,
+            load: scenario.load.clone(),
             fill_memory: self.fill_memory,
             time_max: scenario.time_max,
         }

@@ -71,6 +71,12 @@ pub enum DriverError {
     /// This machine cannot make the network of a trial, or this user may not.
     #[error("cannot make the network of {trial:?} ({})", Unsupported::NOT_SIMULATED)]
     Wire { trial: String, source: StartError },
+    /// This machine cannot make a private network.
+    #[error("cannot make the private network of {trial:?}")]
+    Private { trial: String, source: io::Error },
+    /// This machine has too little memory or too few files for the users of a load.
+    #[error("cannot run the users of {trial:?}: {problem}")]
+    Users { trial: String, problem: String },
     /// A host cannot be used.
     #[error("a host cannot be used")]
     Host { source: HostError },

@@ -2,19 +2,22 @@
 
 use watchfire_report::Table;
 
-use crate::definition::{Experiment, Target};
+use crate::definition::{Experiment, Target, TargetBound};
 use crate::results::{Figure, RunResult, short};
 
 /// A row for each target. A figure that no run has misses its target.
 pub fn targets_table(experiment: &Experiment, runs: &[RunResult]) -> Table {
-    let mut table = Table::new(["target", "measured", "at most", ""]);
+    let mut table = Table::new(["target", "measured", "bound", ""]);
     for target in &experiment.targets {
         let value = value(target, runs);
-        let is_met = value.is_some_and(|value| value <= target.at_most);
+        let is_met = value.is_some_and(|value| target.bound.is_met_by(value));
         table.push([
             name(target),
             value.map_or_else(|| "-".to_owned(), short),
-            short(target.at_most),
+            match target.bound {
+                TargetBound::AtMost(bound) => format!("at most {}", short(bound)),
+                TargetBound::AtLeast(bound) => format!("at least {}", short(bound)),
+            },
             if is_met { "met" } else { "MISSED" }.to_owned(),
         ]);
     }

@@ -5,6 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::{NodeResult, RunResult};
 use crate::definition::FIGURES;
 
+/// Whether a larger value of a measure is the better one: rates, and the number of users.
+pub(crate) fn more_is_better(measure: &str) -> bool {
+    measure.ends_with(", a second") || measure.ends_with(": users")
+}
+
 /// A figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -63,6 +63,9 @@ fn section(run: &RunResult, repeats: usize) -> String {
         number(run.took_seconds, 2),
         run.noise.map_or_else(String::new, |noise| format!("; {}", noise_text(noise))),
     );
+    for note in &run.notes {
+        let _ = write!(out, "<p class=\"dim\">{}</p>", escape(note));
+    }
     for problem in &run.problems {
         let _ = write!(out, "<p class=\"bad\">{}</p>", escape(problem));
     }

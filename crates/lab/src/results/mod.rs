@@ -40,8 +40,12 @@ pub struct RunResult {
     /// The network between the processes, if they had one of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireFigures>,
-    /// Other figures of the run, such as the times of a load. For each figure, less is better.
+    /// Other figures of the run, such as the times of a load. Less is better, except where
+    /// [`figure::more_is_better`] says otherwise.
     pub measures: BTreeMap<String, f64>,
+    /// Conditions of the experiment that this machine did not meet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The share of the machine's CPU time that other programs used. `None` in the simulator, which does not depend on it,
     /// and if the lab did not start the nodes itself on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]

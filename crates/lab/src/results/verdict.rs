@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use watchfire_types::Rng;
 
+use super::figure::more_is_better;
 use super::{Figure, RunResult};
 
 /// Least pairs of runs for a verdict.
@@ -63,6 +64,17 @@ pub enum Verdict {
     Worse,
     WithinNoise,
     TooFewRuns,
+}
+
+impl Verdict {
+    /// The verdict about a figure of which more is better.
+    fn turned(self) -> Verdict {
+        match self {
+            Verdict::Better => Verdict::Worse,
+            Verdict::Worse => Verdict::Better,
+            other => other,
+        }
+    }
 }
 
 impl Comparison {
@@ -126,6 +138,9 @@ fn judge(
     let verdict = match part(first).cmp(&part(second)) {
         std::cmp::Ordering::Greater => Verdict::Worse,
         std::cmp::Ordering::Less => Verdict::Better,
+        std::cmp::Ordering::Equal if more_is_better(figure) => {
+            verdict(&pairs, ratio, least_change).turned()
+        }
         std::cmp::Ordering::Equal => verdict(&pairs, ratio, least_change),
     };
     Some(FigureVerdict {
@@ -193,6 +208,20 @@ mod tests {
     fn of(first: &[f64], second: &[f64]) -> FigureVerdict {
         let some = |values: &[f64]| values.iter().copied().map(Some).collect::<Vec<_>>();
         judge("t", "last", 0.02, &some(first), &some(second)).unwrap()
+    }
+
+    #[test]
+    fn of_a_rate_more_is_better() {
+        let (one, other) = ([10.0, 11.0, 9.0, 10.5], [11.0, 12.1, 9.9, 11.5]);
+        let some = |values: &[f64]| values.iter().copied().map(Some).collect::<Vec<_>>();
+        let rate = |first: &[Option<f64>], second: &[Option<f64>]| {
+            judge("t", "load: talk: delivery, a second", 0.02, first, second).unwrap().verdict
+        };
+        let (one, mut other) = (some(&one), some(&other));
+        assert_eq!(rate(&one, &other), Verdict::Better);
+        assert_eq!(rate(&other, &one), Verdict::Worse);
+        other[3] = None;
+        assert_eq!(rate(&one, &other), Verdict::Worse, "a run without a value");
     }
 
     #[test]

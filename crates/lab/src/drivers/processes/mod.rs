@@ -14,6 +14,7 @@ mod network;
 mod noise;
 mod objects;
 mod process;
+mod process_tree;
 mod programs;
 mod records;
 mod run;

@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 
-use watchfire_wire::Wire;
+use watchfire_wire::{PrivateNetwork, Wire};
 
 use super::DriverError;
 use super::objects::Content;
@@ -39,10 +39,37 @@ pub struct Site {
     pub environment: Vec<(&'static str, String)>,
     /// Where its program writes a flame graph, if it is asked for one.
     pub flame: Option<PathBuf>,
-    /// The network of the run, and the name of the peer in it.
-    pub peer: Option<(Arc<Wire>, String)>,
+    /// The network namespace, if it is not that of the lab.
+    pub namespace: Option<Namespace>,
     /// The host, if it is another one.
     pub remote: Option<Remote>,
+}
+
+/// The network namespace of a node.
+#[derive(Clone)]
+pub enum Namespace {
+    /// The network of the run, and the name of the peer in it.
+    Peer(Arc<Wire>, String),
+    /// All nodes of the run have the same one.
+    Private(Arc<PrivateNetwork>),
+}
+
+impl Namespace {
+    fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        match self {
+            Namespace::Peer(wire, name) => {
+                wire.peer(name).map_err(io::Error::other)?.spawn(command)
+            }
+            Namespace::Private(network) => network.spawn(command),
+        }
+    }
+
+    fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        match self {
+            Namespace::Peer(wire, name) => wire.peer(name).map_err(io::Error::other)?.enter(work),
+            Namespace::Private(network) => network.enter(work),
+        }
+    }
 }
 
 /// A place on another host.
@@ -64,7 +91,7 @@ impl Site {
             folder,
             environment: Vec::new(),
             flame: None,
-            peer: None,
+            namespace: None,
             remote: None,
         }
     }
@@ -109,9 +136,9 @@ impl Site {
 
     /// Starts a command here.
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
-        match &self.peer {
+        match &self.namespace {
             None => command.spawn(),
-            Some((wire, name)) => wire.peer(name).map_err(io::Error::other)?.spawn(&mut command),
+            Some(namespace) => namespace.spawn(&mut command),
         }
     }
 
@@ -119,18 +146,17 @@ impl Site {
     pub fn connect(&self, port: u16, timeout: Duration) -> io::Result<TcpStream> {
         let at = (self.address, port).into();
         let connect = || TcpStream::connect_timeout(&at, timeout);
-        match &self.peer {
+        match &self.namespace {
             None => connect(),
-            Some((wire, name)) => wire.peer(name).map_err(io::Error::other)?.enter(connect)?,
+            Some(namespace) => namespace.enter(connect)?,
         }
     }
 
     /// A listener that the processes of this node can reach, if the lab's loopback device is not theirs.
     pub fn span_listener(&self) -> io::Result<Option<TcpListener>> {
-        let Some((wire, name)) = &self.peer else { return Ok(None) };
+        let Some(namespace) = &self.namespace else { return Ok(None) };
         let at = (self.address, 0);
-        let bind = move || TcpListener::bind(at);
-        wire.peer(name).map_err(io::Error::other)?.enter(bind)?.map(Some)
+        namespace.enter(move || TcpListener::bind(at))?.map(Some)
     }
 
     #[cfg(test)]
@@ -145,6 +171,8 @@ impl Site {
 /// The network of a run.
 pub enum Network {
     Loopback(Addresses),
+    /// Addresses of a loopback device of its own.
+    Private(Addresses, Arc<PrivateNetwork>),
     /// With the counts at the start of the clock.
     Wire(Arc<Wire>, Counts),
     /// Places that exist before the run: on other hosts, or in a standing cluster.
@@ -158,7 +186,13 @@ impl Network {
             return Ok(Network::Wire(Arc::new(wire::open(plan)?), Counts::default()));
         }
         let taken = Addresses::take().map_err(|source| DriverError::Addresses { source })?;
-        Ok(Network::Loopback(taken))
+        if !plan.private_network || !rustix::process::geteuid().is_root() {
+            return Ok(Network::Loopback(taken));
+        }
+        let private = PrivateNetwork::open();
+        let private =
+            private.map_err(|source| DriverError::Private { trial: plan.name.clone(), source })?;
+        Ok(Network::Private(taken, Arc::new(private)))
     }
 
     /// The place of a node.
@@ -166,6 +200,10 @@ impl Network {
         let run = run.to_owned();
         match self {
             Network::Loopback(addresses) => Site::new(run, addresses.of(index), folder),
+            Network::Private(addresses, private) => {
+                let namespace = Some(Namespace::Private(Arc::clone(private)));
+                Site { namespace, ..Site::new(run, addresses.of(index), folder) }
+            }
             Network::Given(sites) => sites[index].clone(),
             Network::Wire(wire, _) => {
                 let peer = wire.peer(name).expect("each node of the plan is a peer of its network");
@@ -175,16 +213,24 @@ impl Network {
                     std::net::IpAddr::V6(_) => None,
                 });
                 let address = v4.expect("peers without IPv4 are refused before the run");
-                let peer = Some((Arc::clone(wire), name.to_owned()));
-                Site { peer, ..Site::new(run, address, folder) }
+                let namespace = Some(Namespace::Peer(Arc::clone(wire), name.to_owned()));
+                Site { namespace, ..Site::new(run, address, folder) }
             }
         }
+    }
+
+    /// The condition of a plan that this network does not meet.
+    pub fn note(&self, plan: &TrialPlan) -> Option<String> {
+        let is_missing = plan.private_network && !matches!(self, Network::Private(..));
+        let note = "all programs are in the network namespace of the machine, with its table of TCP connections, which makes \
+                    very many connections slower; run it as root, with the driver `processes`, for a private one";
+        is_missing.then(|| note.to_owned())
     }
 
     /// The place of a load's users, who share the folder of their server.
     pub fn users_site(&self, server: &Site) -> Site {
         match self {
-            Network::Loopback(_) => server.clone(),
+            Network::Loopback(_) | Network::Private(..) => server.clone(),
             Network::Given(_) => server.here(),
             Network::Wire(..) => self.site(0, USERS, &server.run, server.folder.clone()),
         }

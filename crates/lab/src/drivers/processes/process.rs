@@ -24,7 +24,7 @@ const SSH_FAILED: i32 = 255;
 /// The begin of the first line in the log of a process on another host; its number follows.
 const REMOTE_NUMBER: &str = "process ";
 /// The name of the peak resident memory in `/proc/PID/status`.
-const PEAK: &str = "VmHWM:";
+pub const PEAK: &str = "VmHWM:";
 /// Most bytes of output that are read. The rest stays in the file.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
@@ -135,6 +135,11 @@ impl Process {
     pub fn leave(mut self) -> u32 {
         self.is_left = true;
         self.child.id()
+    }
+
+    /// Its number, if it runs on this machine.
+    pub fn id(&self) -> Option<u32> {
+        self.host.is_none().then(|| self.child.id())
     }
 
     pub fn program(&self) -> &str {

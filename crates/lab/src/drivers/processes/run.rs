@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::bound_seconds;
 use super::clock::Clock;
 use super::live::{Live, choose_dials, prepare_fetchers, sites, start_seeders, start_servers};
-use super::load::Load;
+use super::load::{self, Load};
 use super::network::Network;
 use super::objects::{Content, content};
 use super::programs::{Program, Totals};
@@ -57,12 +57,16 @@ pub fn run(
     phase("prepares nodes that fetch");
     prepare_fetchers(&mut nodes, programs, &tickets);
     let order = choose_dials(plan, &mut nodes);
+    // Servers start only if their users can run.
+    if let Network::Loopback(_) | Network::Private(..) = &network {
+        load::check(plan, watchfire)?;
+    }
     start_servers(&mut nodes, programs);
     let _release = fill_memory(plan, workspace, &mut phase)?;
     network.start_clock();
     let clock = Clock::start(plan, order, &mut nodes);
     let mut load =
-        plan.load.as_ref().map(|file| Load::start(plan, file, &nodes, &network, watchfire));
+        plan.load.as_ref().map(|load| Load::start(plan, load, &nodes, &network, watchfire));
     let took = clock.run(&mut nodes, programs, &network, load.as_mut(), watch);
     let noise = clock.noise.share();
     let on_wire = network.figures(nodes.len());
@@ -74,6 +78,7 @@ pub fn run(
         result.wire = Some(figures);
     }
     result.driver = driver.to_owned();
+    result.notes.extend(network.note(plan));
     let (exported, cut) = records.spans.map(Receiver::take).unwrap_or_default();
     let clock_started_at = Some(clock.started_at_unix);
     result.trace = RunTrace { id: trace_id(&workspace.id), clock_started_at, exported, cut };

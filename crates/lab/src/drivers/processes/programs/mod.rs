@@ -6,6 +6,7 @@ mod images;
 mod kubo;
 mod other;
 pub mod server;
+mod serving;
 pub mod watchfire;
 
 use std::path::Path;
@@ -63,6 +64,10 @@ pub trait Node {
     }
     /// The address to dial, for programs whose nodes dial each other.
     fn address(&self) -> Option<String> {
+        None
+    }
+    /// The first of its processes, if it is a server on this machine.
+    fn process(&self) -> Option<u32> {
         None
     }
     /// Waits until a node that was prepared can fetch. Nodes are prepared one after another, and start together.
@@ -143,7 +148,10 @@ pub fn program(peer: &Peer, watchfire: &Path) -> Result<Box<dyn Program>, String
         }
         (Implementation::Http, _) => Ok(Box::new(http::Http::new(&peer.settings)?)),
         (Implementation::Registry, _) => Ok(Box::new(images::Registry::new(&peer.settings)?)),
-        (Implementation::Program, _) => Ok(Box::new(other::Other::new(&peer.settings)?)),
+        (Implementation::Program, _) => {
+            let path = path.unwrap_or_else(|| watchfire.to_owned());
+            Ok(Box::new(other::Other::new(path, &peer.settings)?))
+        }
         (Implementation::GoBitswap, _) => {
             Err("Bitswap 1.1 exists only in the simulator".to_owned())
         }

@@ -1,43 +1,83 @@
-//! Any other program, by the commands of its peer: one that shares, and one that fetches.
+//! Any other program, by the commands of its peer: one that shares and one that fetches, or one that serves the users
+//! of a load.
 //!
-//! Both run in a shell, in the folder of the node, and write events as `watchfire share` and `watchfire hold` do
+//! They run in a shell, in the folder of the node, and write events as `watchfire share` and `watchfire hold` do
 //! with `--json`. docs/reference/experiments.md lists the variables and the events.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::events::EventNode;
-use super::{Content, Node, NodeError, Program, Site, Ticket, check_settings};
+use super::serving::Serving;
+use super::{Content, Node, NodeError, Program, START_TIMEOUT, Site, Ticket, check_settings};
+use crate::drivers::processes::process::Process;
 
+/// The commands of a peer; an empty one is missing.
 pub struct Other {
+    /// The program of its build, which the commands may run.
+    program: PathBuf,
     seed: String,
     fetch: String,
+    serve: String,
 }
 
 impl Other {
-    pub fn new(settings: &BTreeMap<String, String>) -> Result<Self, String> {
-        check_settings(settings.keys(), &["seed", "fetch"])?;
-        let command = |key: &str| {
-            settings.get(key).cloned().ok_or(format!("the setting {key:?} is missing: a command"))
+    pub fn new(program: PathBuf, settings: &BTreeMap<String, String>) -> Result<Self, String> {
+        check_settings(settings.keys(), &["seed", "fetch", "serve"])?;
+        let has_content = ["seed", "fetch"].iter().any(|key| settings.contains_key(*key));
+        let is_needed = |key: &str| (key == "serve") != (has_content || settings.is_empty());
+        let command = |key: &str| match settings.get(key) {
+            Some(command) => Ok(command.clone()),
+            None if is_needed(key) => Err(format!("the setting {key:?} is missing: a command")),
+            None => Ok(String::new()),
         };
-        Ok(Other { seed: command("seed")?, fetch: command("fetch")? })
+        let (seed, fetch, serve) = (command("seed")?, command("fetch")?, command("serve")?);
+        Ok(Other { program, seed, fetch, serve })
     }
 }
 
-/// A shell that becomes the command, or that runs a script of several lines.
-fn shell(line: &str, site: &Site) -> Command {
-    let is_script = line.trim().contains('\n');
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(if is_script { line.to_owned() } else { format!("exec {line}") });
-    command.env("LAB_ADDRESS", site.address.to_string()).env("LAB_FOLDER", site.path(""));
-    command
+impl Other {
+    /// A shell that becomes the command, or that runs a script of several lines.
+    fn shell(&self, line: &str, site: &Site) -> Result<Command, NodeError> {
+        if line.is_empty() {
+            let problem = "the setting for this node is missing: a command".to_owned();
+            return Err(NodeError::Unexpected { program: "the peer".to_owned(), problem });
+        }
+        let is_script = line.trim().contains('\n');
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(if is_script { line.to_owned() } else { format!("exec {line}") });
+        command.env("LAB_ADDRESS", site.address.to_string()).env("LAB_FOLDER", site.path(""));
+        command.env("LAB_PROGRAM", &self.program);
+        Ok(command)
+    }
 }
 
 impl Program for Other {
+    fn serve(&self, site: &Site) -> Result<Box<dyn Node>, NodeError> {
+        let mut process = Process::start(site, self.shell(&self.serve, site)?, "serve")?;
+        let url = process.wait_until(START_TIMEOUT, |process| {
+            let lines = process.lines()?;
+            // A server may write other lines too.
+            let mut events =
+                lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let ready = events.find(|event| event["event"] == "ready");
+            let url = |event: Value| match event["url"].as_str() {
+                Some(url) => Ok(url.to_owned()),
+                None => {
+                    let problem = format!("the event has no url: {event}");
+                    Err(NodeError::Unexpected { program: self.serve.clone(), problem })
+                }
+            };
+            ready.map(url).transpose()
+        })?;
+        Ok(Box::new(Serving::new(url, process)))
+    }
+
     fn seed(&self, site: &Site, contents: &[Content]) -> Result<Box<dyn Node>, NodeError> {
-        let mut command = shell(&self.seed, site);
+        let mut command = self.shell(&self.seed, site)?;
         let paths: Vec<_> =
             contents.iter().map(|content| content.path.display().to_string()).collect();
         command.env("LAB_PATHS", json!(paths).to_string());
@@ -55,7 +95,7 @@ impl Program for Other {
         tickets: &[Ticket],
         _: &[Ticket],
     ) -> Result<Box<dyn Node>, NodeError> {
-        let mut command = shell(&self.fetch, site);
+        let mut command = self.shell(&self.fetch, site)?;
         let names: Vec<_> = tickets.iter().map(|ticket| &ticket.name).collect();
         command.env("LAB_NAMES", json!(names).to_string());
         let dial = |command: &mut Command, peers: &[String]| {
@@ -70,14 +110,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_commands_are_needed() {
+    fn a_program_shares_and_fetches_or_serves() {
         let settings = |text: &str| {
             text.split_whitespace().map(|key| (key.to_owned(), "true".to_owned())).collect()
         };
-        assert!(Other::new(&settings("seed fetch")).is_ok());
-        assert!(Other::new(&settings("seed")).err().unwrap().contains("\"fetch\" is missing"));
-        assert!(
-            Other::new(&settings("seed fetch more")).err().unwrap().contains("unknown setting")
-        );
+        let new = |settings: &BTreeMap<String, String>| Other::new(PathBuf::new(), settings);
+        assert!(new(&settings("seed fetch")).is_ok());
+        assert!(new(&settings("serve")).is_ok());
+        assert!(new(&settings("seed")).err().unwrap().contains("\"fetch\" is missing"));
+        assert!(new(&settings("")).err().unwrap().contains("\"seed\" is missing"));
+        assert!(new(&settings("seed fetch more")).err().unwrap().contains("unknown setting"));
     }
 }

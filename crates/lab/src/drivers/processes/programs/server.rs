@@ -5,12 +5,8 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 
-use rustix::process::Signal;
-
-use super::{
-    Content, Node, NodeError, Program, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals,
-    Usage,
-};
+use super::serving::Serving;
+use super::{Content, Node, NodeError, Program, START_TIMEOUT, Site, Ticket};
 use crate::drivers::processes::process::Process;
 
 const PORT: u16 = 4000;
@@ -71,40 +67,11 @@ impl Program for Server {
     fn serve(&self, site: &Site) -> Result<Box<dyn Node>, NodeError> {
         let mut process = Process::start(site, self.command(site), "serve")?;
         self.wait_until_ready(&mut process)?;
-        Ok(Box::new(Serving { url: Server::url(site), process }))
+        Ok(Box::new(Serving::new(Server::url(site), process)))
     }
 }
 
 fn no_content() -> NodeError {
     let problem = "it takes the users of a load, and has no content of its own".to_owned();
     NodeError::Unexpected { program: "serve".to_owned(), problem }
-}
-
-struct Serving {
-    url: String,
-    process: Process,
-}
-
-impl Node for Serving {
-    fn address(&self) -> Option<String> {
-        Some(self.url.clone())
-    }
-
-    fn poll(&mut self) -> Result<Status, NodeError> {
-        self.process.check_running()?;
-        Ok(Status::default())
-    }
-
-    fn usage(&mut self) -> Usage {
-        self.process.usage()
-    }
-
-    fn kill(&mut self) {
-        self.process.kill();
-    }
-
-    fn end(&mut self) -> Result<Totals, NodeError> {
-        self.process.stop(Signal::TERM, STOP_TIMEOUT)?;
-        Ok(Totals::default())
-    }
 }

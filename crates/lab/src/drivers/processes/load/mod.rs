@@ -1,0 +1,139 @@
+//! The users of a load: `watchfire load` as a process, and the figures in its results.
+
+mod figures;
+mod phases;
+mod requirements;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::DriverError;
+use super::live::Live;
+use super::network::{Network, Site};
+use super::process::{NodeError, Process, run_to_end};
+use crate::definition::{self, TrialPlan};
+use crate::drivers::with_causes;
+use figures::measures;
+use phases::Phases;
+
+/// The exit code with which `watchfire load` says that a threshold of its scenario was broken.
+const THRESHOLD_BROKEN: i32 = 3;
+/// The server in a check, which connects to none.
+const NO_SERVER: &str = "ws://127.0.0.1:1";
+
+/// The users of a run, and how they ended.
+#[derive(Default)]
+pub struct Load {
+    users: Option<Users>,
+    pub measures: BTreeMap<String, f64>,
+    pub failure: Option<String>,
+}
+
+impl Load {
+    /// Starts the users at the first server. Their process has the folder of that node.
+    pub fn start(
+        plan: &TrialPlan,
+        planned: &definition::Load,
+        nodes: &[Live<'_>],
+        network: &Network,
+        watchfire: &Path,
+    ) -> Load {
+        let mut load = Load::default();
+        let server = nodes.iter().find(|live| live.plan.serves);
+        let target = server.and_then(|live| Some((live, live.node.as_ref()?.address()?)));
+        let Some((live, target)) = target else {
+            load.failure = Some("no server started".to_owned());
+            return load;
+        };
+        let servers = nodes.iter().filter(|live| live.plan.serves);
+        let servers = servers.filter_map(|live| live.node.as_ref()?.process()).collect();
+        let site = network.users_site(&live.site);
+        match Users::start(watchfire, &site, planned, &target, plan.seed, servers) {
+            Ok(users) => load.users = Some(users),
+            Err(error) => load.failure = Some(with_causes(&error)),
+        }
+        load
+    }
+
+    /// Whether users still run.
+    pub fn is_pending(&mut self) -> bool {
+        match self.users.as_mut().map(Users::poll) {
+            Some(Ok(None)) => return true,
+            Some(Ok(Some(measures))) => self.measures = measures,
+            Some(Err(error)) => self.failure = Some(with_causes(&error)),
+            None => {}
+        }
+        self.users = None;
+        false
+    }
+}
+
+/// Fails if the load of a plan is invalid, or if this machine cannot run its users and a server for them.
+pub fn check(plan: &TrialPlan, watchfire: &Path) -> Result<(), DriverError> {
+    let Some(load) = &plan.load else { return Ok(()) };
+    let checked = run_to_end(command(watchfire, load, NO_SERVER).arg("--check"));
+    let checked = checked.map_err(|error| with_causes(&error)).and_then(|output| {
+        let size: Value = serde_json::from_slice(&output).map_err(|error| error.to_string())?;
+        let number = |key: &str| size[key].as_u64().unwrap_or(0);
+        requirements::check(number("users"), number("processes"))
+    });
+    checked.map_err(|problem| DriverError::Users { trial: plan.name.clone(), problem })
+}
+
+fn command(program: &Path, load: &definition::Load, target: &str) -> Command {
+    let mut command = Command::new(program);
+    command.arg("load").arg(&load.file).args(["--target", target]);
+    for (key, value) in &load.set {
+        command.args(["--set", &format!("{key}={value}")]);
+    }
+    command
+}
+
+/// The process of the users.
+struct Users {
+    process: Process,
+    json: PathBuf,
+    phases: Phases,
+}
+
+impl Users {
+    /// Starts the users of a scenario at a server. `servers` are the processes of servers on this machine.
+    fn start(
+        program: &Path,
+        site: &Site,
+        load: &definition::Load,
+        target: &str,
+        seed: u64,
+        servers: Vec<u32>,
+    ) -> Result<Users, NodeError> {
+        let phases = Phases::before_users(servers);
+        let json = site.folder.join("load.json");
+        let mut command = command(program, load, target);
+        command.args(["--seed", &seed.to_string(), "--events", "--json"]).arg(&json);
+        Ok(Users { process: Process::start(site, command, "load")?, json, phases })
+    }
+
+    /// The figures, once all users have ended.
+    fn poll(&mut self) -> Result<Option<BTreeMap<String, f64>>, NodeError> {
+        for line in self.process.lines()? {
+            let event = serde_json::from_str(&line).map_err(|_| self.unexpected(line))?;
+            self.phases.note(&event, self.process.id());
+        }
+        let Some(status) = self.process.has_ended()? else { return Ok(None) };
+        if !status.success() && status.code() != Some(THRESHOLD_BROKEN) {
+            return Err(self.process.ended_with(status));
+        }
+        let text = fs::read_to_string(&self.json).map_err(NodeError::file(&self.json))?;
+        let results: Value =
+            serde_json::from_str(&text).map_err(|error| self.unexpected(error.to_string()))?;
+        Ok(Some(measures(&results, self.process.usage().cpu, &self.phases.done)))
+    }
+
+    fn unexpected(&self, problem: String) -> NodeError {
+        NodeError::Unexpected { program: self.process.program().to_owned(), problem }
+    }
+}

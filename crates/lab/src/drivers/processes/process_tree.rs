@@ -1,0 +1,110 @@
+//! A process with all that descend from it: their CPU time and their memory.
+//!
+//! A server of many processes has a supervisor, whose own CPU time is next to nothing. So the figures of a server are
+//! those of its whole tree.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use super::process::{PEAK, memory};
+
+/// The processes of a tree, the root first.
+#[derive(Clone, Debug)]
+pub struct ProcessTree(Vec<u32>);
+
+impl ProcessTree {
+    /// The processes that descend from one now.
+    pub fn of(root: u32) -> ProcessTree {
+        let mut tree = vec![root];
+        let mut next = 0;
+        while let Some(parent) = tree.get(next) {
+            let tasks = fs::read_dir(format!("/proc/{parent}/task"));
+            next += 1;
+            for task in tasks.into_iter().flatten().flatten() {
+                // The children of a thread that has ended belong to another thread.
+                let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+                tree.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+            }
+        }
+        ProcessTree(tree)
+    }
+
+    /// CPU time of all threads that run, to the nanosecond.
+    pub fn cpu(&self) -> Duration {
+        // A process or a thread that has ended meanwhile has no time.
+        let of_thread = |entry: io::Result<fs::DirEntry>| -> Option<u64> {
+            let text = fs::read_to_string(entry.ok()?.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse().ok()
+        };
+        let threads = self.0.iter().flat_map(|id| fs::read_dir(format!("/proc/{id}/task")));
+        Duration::from_nanos(threads.flatten().filter_map(of_thread).sum())
+    }
+
+    /// Memory of their own, such as heaps and stacks; a page of several processes counts once. The code of the program is
+    /// not in it: when the users of a load are the same program, each process has a smaller share of that.
+    pub fn memory(&self) -> u64 {
+        let of_process = |id: &u32| {
+            let text = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default();
+            memory(&text, "Pss_Anon:").unwrap_or(0)
+        };
+        self.0.iter().map(of_process).sum()
+    }
+
+    /// The sum of the peaks of resident memory.
+    pub fn peak_memory(&self) -> u64 {
+        let of_process = |id: &u32| {
+            let text = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+            memory(&text, PEAK).unwrap_or(0)
+        };
+        self.0.iter().map(of_process).sum()
+    }
+}
+
+/// Memory of the kernel that it cannot give to others, in bytes, with the inodes and names of open sockets. The kernel
+/// counts those as reclaimable, although it cannot reclaim them.
+pub fn pinned_kernel_memory() -> Option<u64> {
+    let unreclaimable = memory(&fs::read_to_string("/proc/meminfo").ok()?, "SUnreclaim:")?;
+    // Only root can read it.
+    let slabs = fs::read_to_string("/proc/slabinfo").ok()?;
+    Some(unreclaimable + of_sockets(&slabs))
+}
+
+/// Bytes of the inodes and names of sockets: one of each for a socket.
+fn of_sockets(slabinfo: &str) -> u64 {
+    let cache = |name: &str| -> Option<(u64, u64)> {
+        let mut lines = slabinfo.lines().map(str::split_whitespace);
+        let mut words = lines.find_map(|mut words| (words.next()? == name).then_some(words))?;
+        Some((words.next()?.parse().ok()?, words.nth(1)?.parse().ok()?))
+    };
+    let (sockets, inode_bytes) = cache("sock_inode_cache").unwrap_or_default();
+    let (_, name_bytes) = cache("dentry").unwrap_or_default();
+    sockets * (inode_bytes + name_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_sockets_is_that_of_inodes_and_names() {
+        let text = "slabinfo - version: 2.1\n# name <active_objs> <num_objs> <objsize> ...\n\
+                    sock_inode_cache 100 110 832 14 8 : tunables 0 0 0\n\
+                    dentry 5000 5000 192 21 1 : tunables 0\n";
+        assert_eq!(of_sockets(text), 100 * (832 + 192));
+        assert_eq!(of_sockets(""), 0);
+    }
+
+    #[test]
+    fn a_tree_has_the_children_and_their_use() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let tree = ProcessTree::of(std::process::id());
+        assert!(tree.0.contains(&child.id()), "{tree:?} is without {}", child.id());
+        let own = ProcessTree(vec![std::process::id()]);
+        assert!(tree.memory() > own.memory() && own.memory() > 0);
+        assert!(tree.peak_memory() > 0 && tree.cpu() > Duration::ZERO);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(ProcessTree(vec![child.id()]).memory(), 0, "it has ended");
+    }
+}
