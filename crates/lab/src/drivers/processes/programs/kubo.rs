@@ -144,6 +144,10 @@ fn isolate(config: &mut Value, address: Ipv4Addr) {
         ("/AutoConf/Enabled", json!(false)),
         ("/Provide/Enabled", json!(false)),
         ("/HTTPRetrieval/Enabled", json!(false)),
+        // kubo asks all peers with addresses of a local network for a block, and of the others only those that
+        // have sent one before. Nodes on the wire have public addresses, so without a content router no node
+        // would ask another first.
+        ("/Internal/Bitswap/BroadcastControl/Enable", json!(false)),
     ] {
         let parts = pointer.trim_start_matches('/').split('/');
         let slot = parts.fold(&mut *config, |object, part| &mut object[part]);
@@ -291,6 +295,7 @@ mod tests {
         assert_eq!(config["Addresses"]["Swarm"], json!(["/ip4/127.0.1.3/tcp/4001"]));
         assert_eq!(config["Bootstrap"], json!([]));
         assert_eq!(config["Swarm"]["Transports"]["Network"]["Relay"], false);
+        assert_eq!(config["Internal"]["Bitswap"]["BroadcastControl"]["Enable"], false);
     }
 
     #[test]
