@@ -11,7 +11,7 @@ use super::objects::Content;
 use super::programs::{Node, Program, Status, Ticket, Usage};
 use super::records::Records;
 use super::workspace::Workspace;
-use super::{DriverError, NodeProgress, NodeState};
+use super::{DriverError, NodeProgress, NodeState, processors};
 use crate::definition::{NatKind, NodePlan, TrialPlan};
 use crate::drivers::with_causes;
 use crate::results::NodeResult;
@@ -49,6 +49,7 @@ pub fn sites<'a>(
     network: &Network,
     records: Records<'_>,
 ) -> Result<Vec<Live<'a>>, DriverError> {
+    let limits = processors::limits(plan, workspace)?;
     let live = |(index, node): (usize, &'a NodePlan)| {
         let folder = workspace.node_folder(&node.name);
         if !matches!(network, Network::Given(_)) {
@@ -60,6 +61,7 @@ pub fn sites<'a>(
         let spans =
             spans.map_err(|source| DriverError::Spans { node: node.name.clone(), source })?;
         site.flame = records.flame(plan, node);
+        site.limit = limits[index].clone();
         Ok(Live {
             plan: node,
             site,

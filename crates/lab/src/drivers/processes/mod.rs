@@ -15,6 +15,7 @@ mod noise;
 mod objects;
 mod process;
 mod process_tree;
+mod processors;
 mod programs;
 mod records;
 mod run;
@@ -142,11 +143,8 @@ impl Driver for Processes {
         }
         for node in &plan.nodes {
             self.check_program(plan, node)?;
-            if node.processors.is_some() {
-                let problem = format!("the processors of {} cannot be limited", node.name);
-                return Err(unsupported(plan, problem));
-            }
         }
+        processors::check(plan)?;
         if wire::is_needed(plan) {
             wire::check(plan)?;
         }

@@ -13,6 +13,7 @@ use watchfire_wire::{PrivateNetwork, Wire};
 
 use super::DriverError;
 use super::objects::Content;
+use super::processors::Limit;
 use super::wire::{self, Counts, USERS};
 use crate::definition::{Link, TrialPlan};
 use crate::hosts::{Connection, HostError};
@@ -41,6 +42,8 @@ pub struct Site {
     pub flame: Option<PathBuf>,
     /// The network namespace, if it is not that of the lab.
     pub namespace: Option<Namespace>,
+    /// The limit of its processors.
+    pub limit: Option<Limit>,
     /// The host, if it is another one.
     pub remote: Option<Remote>,
 }
@@ -92,6 +95,7 @@ impl Site {
             environment: Vec::new(),
             flame: None,
             namespace: None,
+            limit: None,
             remote: None,
         }
     }
@@ -128,17 +132,22 @@ impl Site {
 
     /// The command that runs a command here.
     pub fn command(&self, command: Command) -> Command {
-        match &self.remote {
-            Some(remote) => remote.connection.command(&command, &remote.folder),
-            None => command,
+        match (&self.remote, &self.limit) {
+            (Some(remote), _) => remote.connection.command(&command, &remote.folder),
+            (None, Some(limit)) => limit.command(command),
+            (None, None) => command,
         }
     }
 
     /// Starts a command here.
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
-        match &self.namespace {
+        let mut spawn = || match &self.namespace {
             None => command.spawn(),
             Some(namespace) => namespace.spawn(&mut command),
+        };
+        match &self.limit {
+            None => spawn(),
+            Some(limit) => limit.spawn(spawn),
         }
     }
 

@@ -7,7 +7,7 @@
 //! process ends, in any way. Each process of a run has the run's id in the variable [`MARK`] of its
 //! environment, and so have its own children. So [`Workspace::sweep`] knows two things without a list that could be
 //! stale: a folder whose lock is free belongs to nobody, and the processes with its id belong to it. It ends
-//! these, and removes the folder. Processes are ended through descriptors (pidfd) that are opened before the
+//! these, and removes their control groups and the folder. Processes are ended through descriptors (pidfd) that are opened before the
 //! environment is read, so a number that another process got meanwhile is never hit.
 //!
 //! A folder without the lock file is younger than its run's lock: it is left alone for a minute. A folder with
@@ -22,6 +22,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open, pidfd_send_signal};
 
 use super::super::DriverError;
+use super::processors::remove_groups;
 
 /// The variable with the id of a run. Its name does not begin with WATCHFIRE_: the server reads those as settings.
 pub const MARK: &str = "LAB_RUN_OF_WATCHFIRE";
@@ -118,6 +119,7 @@ impl Drop for Workspace {
         }
         // A process that outlived its node is ended before its folder is removed.
         let _ = end_processes(&self.id);
+        let _ = remove_groups(&self.folder);
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -128,6 +130,7 @@ fn sweep_one(folder: &Path, id: &str) -> io::Result<bool> {
         return Ok(false);
     }
     end_processes(id)?;
+    remove_groups(folder)?;
     fs::remove_dir_all(folder)?;
     Ok(true)
 }
