@@ -17,8 +17,8 @@ WORKSPACE := --workspace $(RELEASE_FEATURES)
 LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
-  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-cluster bench-recovery bench-swarm bench-images bench-browser \
-  bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools image-tools cluster-tools
+  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-cluster bench-recovery bench-swarm bench-spread compare-proof bench-images bench-browser \
+  bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools peer-tools image-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -221,6 +221,12 @@ swarm-tools: ## Install what the swarm is compared with, when it is missing; bui
 	@tests/install.sh nginx:nginx-light curl:curl
 	@cd tests/interop && node --input-type=module -e "import { linkKubo } from './lib/kubo.mjs'; await linkKubo('$(CURDIR)/target/kubo')"
 
+peer-tools: ## Build the peers of experiments that are not ours, when they are missing: Bitswap of 2019, with Go, and WebTorrent
+	@[ -x target/go-bitswap/go-bitswap ] && [ target/go-bitswap/go-bitswap -nt experiments/peers/go-bitswap/main.go ] || \
+	  (cd experiments/peers/go-bitswap && go build -o $(CURDIR)/target/go-bitswap/go-bitswap .)
+	@[ -d experiments/peers/webtorrent/node_modules/webtorrent ] || \
+	  (cd experiments/peers/webtorrent && npm ci --ignore-scripts --no-audit --no-fund)
+
 image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
 	@tests/install.sh docker-registry:docker-registry skopeo:skopeo containerd:containerd runc:runc nginx:nginx-light tc:iproute2 unshare:util-linux mkfs.ext4:e2fsprogs losetup:mount sysctl:procps
 
@@ -309,11 +315,37 @@ bench-recovery: web cluster-tools ## 10,000 clients that are cut off, beside Cen
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo ./target/release/watchfire-bench cluster --recovery $(ARGS)
 
-bench-swarm: web swarm-tools ## A file from one to many, beside kubo and HTTP; writes docs/swarm/. EXPERIMENTS chooses some of pair, crowd and uplinks
+bench-swarm: web swarm-tools peer-tools ## A file from one to many, beside kubo, WebTorrent and HTTP; writes docs/swarm/. EXPERIMENTS chooses some of pair, crowd, uplinks and webtorrent
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	for name in $(or $(EXPERIMENTS),pair crowd uplinks); do \
+	for name in $(or $(EXPERIMENTS),pair crowd uplinks webtorrent); do \
 	  ./target/release/watchfire lab run experiments/swarm-$$name.toml --driver processes \
 	    $(or $(ARGS),--page docs/swarm/$$name.md) || exit; done
+
+# Only these trials have a model in the simulator.
+SPREAD_SIMULATED := --trial Watchfire --trial "Bitswap with HAVE (kubo 0.42)" --trial "old Bitswap (go-bitswap 0.1.8)"
+
+bench-spread: web swarm-tools peer-tools image-tools ## 300 MiB to 32: old Bitswap, kubo, ours, a registry and HTTP, simulated and on processes; writes docs/seeds/
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	@mkdir -p docs/seeds
+	./target/release/watchfire lab run experiments/seeds/spread-32.toml $(SPREAD_SIMULATED) --repeat 1 \
+	  $(or $(ARGS),--page docs/seeds/spread-32-simulated.md)
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire lab run experiments/seeds/spread-32.toml --driver processes \
+	  $(or $(ARGS),--page docs/seeds/spread-32.md)
+
+# The exchange of the second commit takes memory from the system less often than that of the first. The third one is before
+# both, and differs from the first in the server only.
+PROOF_BEFORE := 141718fc
+PROOF_AFTER := dca1b51c
+PROOF_SAME := 81158663
+COMPARE := ./target/release/watchfire lab compare
+PROOF_OPTIONS := experiments/spread-8.toml --driver processes --trial get --warm-up 1 $(or $(ARGS),--repeat 10)
+
+compare-proof: web ## `lab compare` finds a change of the exchange between two commits of the history, and calls a change elsewhere noise
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(COMPARE) $(PROOF_AFTER)..$(PROOF_BEFORE) $(PROOF_OPTIONS); [ $$? = 4 ]
+	$(COMPARE) $(PROOF_SAME)..$(PROOF_BEFORE) $(PROOF_OPTIONS) --json target/compare-proof.json
+	! grep -E '"verdict": *"(better|worse)"' target/compare-proof.json
 
 bench-images: web image-tools ## An image to many hosts, beside a registry and shared caches; writes docs/fleet/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench

@@ -127,7 +127,7 @@ pub enum Implementation {
     Program,
     /// `watchfire serve`, for scenarios with a load.
     Server,
-    /// Bitswap 1.1, before HAVE. Only the simulated driver has it.
+    /// Bitswap 1.1, before HAVE. The simulated driver has a model of it.
     GoBitswap,
 }
 

@@ -149,11 +149,12 @@ pub fn program(peer: &Peer, watchfire: &Path) -> Result<Box<dyn Program>, String
         (Implementation::Http, _) => Ok(Box::new(http::Http::new(&peer.settings)?)),
         (Implementation::Registry, _) => Ok(Box::new(images::Registry::new(&peer.settings)?)),
         (Implementation::Program, _) => {
+            let path = path.map(other::found).transpose()?;
             let path = path.unwrap_or_else(|| watchfire.to_owned());
             Ok(Box::new(other::Other::new(path, &peer.settings)?))
         }
         (Implementation::GoBitswap, _) => {
-            Err("Bitswap 1.1 exists only in the simulator".to_owned())
+            Ok(Box::new(other::Other::go_bitswap(path, &peer.settings)?))
         }
     }
 }

@@ -5,6 +5,7 @@
 //! with `--json`. docs/reference/experiments.md lists the variables and the events.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -37,9 +38,20 @@ impl Other {
         let (seed, fetch, serve) = (command("seed")?, command("fetch")?, command("serve")?);
         Ok(Other { program, seed, fetch, serve })
     }
-}
 
-impl Other {
+    /// Bitswap 1.1: `experiments/peers/go-bitswap`, whose commands have the names of the settings.
+    pub fn go_bitswap(
+        program: Option<PathBuf>,
+        settings: &BTreeMap<String, String>,
+    ) -> Result<Self, String> {
+        check_settings(settings.keys(), &[])?;
+        let program = program
+            .ok_or("its `build.path` is missing: the program that `make peer-tools` builds")?;
+        let command = |name: &str| format!("\"$LAB_PROGRAM\" {name}");
+        let (seed, fetch) = (command("seed"), command("fetch"));
+        Ok(Other { program: found(program)?, seed, fetch, serve: String::new() })
+    }
+
     /// A shell that becomes the command, or that runs a script of several lines.
     fn shell(&self, line: &str, site: &Site) -> Result<Command, NodeError> {
         if line.is_empty() {
@@ -53,6 +65,12 @@ impl Other {
         command.env("LAB_PROGRAM", &self.program);
         Ok(command)
     }
+}
+
+/// The path of a program that exists.
+pub fn found(program: PathBuf) -> Result<PathBuf, String> {
+    fs::canonicalize(&program)
+        .map_err(|error| format!("cannot find {}: {error}", program.display()))
 }
 
 impl Program for Other {
@@ -101,7 +119,9 @@ impl Program for Other {
         let dial = |command: &mut Command, peers: &[String]| {
             command.env("LAB_PEERS", json!(peers).to_string());
         };
-        Ok(Box::new(EventNode::fetching(site, command, dial, tickets, &[], None)))
+        // Others dial a node that fetches before it can tell more than its address.
+        let address = Some(site.address.to_string());
+        Ok(Box::new(EventNode::fetching(site, command, dial, tickets, &[], address)))
     }
 }
 
@@ -120,5 +140,14 @@ mod tests {
         assert!(new(&settings("seed")).err().unwrap().contains("\"fetch\" is missing"));
         assert!(new(&settings("")).err().unwrap().contains("\"seed\" is missing"));
         assert!(new(&settings("seed fetch more")).err().unwrap().contains("unknown setting"));
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named_before_a_run() {
+        let none = BTreeMap::new();
+        let missing = Some(PathBuf::from("/no/such-program"));
+        let error = Other::go_bitswap(missing, &none).err().unwrap();
+        assert!(error.starts_with("cannot find /no/such-program: "), "{error}");
+        assert!(Other::go_bitswap(None, &none).err().unwrap().contains("`make peer-tools`"));
     }
 }

@@ -1,0 +1,4 @@
+export const RTCPeerConnection = undefined
+export const RTCSessionDescription = undefined
+export const RTCIceCandidate = undefined
+export default {}
