@@ -5,10 +5,10 @@ use std::time::{Duration, Instant, SystemTime};
 use super::live::Live;
 use super::load::Load;
 use super::network::Network;
-use super::noise::Noise;
 use super::programs::Program;
 use super::{NodeProgress, Progress};
 use crate::definition::TrialPlan;
+use crate::machine::OtherPrograms;
 
 /// The interval in which the nodes are looked at.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -19,7 +19,8 @@ pub struct Clock {
     order: Vec<usize>,
     started_at: Instant,
     pub started_at_unix: SystemTime,
-    pub noise: Noise,
+    /// `None` where the kernel has no such counters.
+    other_programs: Option<OtherPrograms>,
     time_max: Duration,
 }
 
@@ -28,9 +29,14 @@ impl Clock {
         for live in nodes.iter_mut() {
             live.cpu_before = live.usage().cpu;
         }
-        let noise = Noise::start();
+        let other_programs = OtherPrograms::start().ok();
         let (started_at, started_at_unix) = (Instant::now(), SystemTime::now());
-        Clock { order, started_at, started_at_unix, noise, time_max: plan.time_max }
+        Clock { order, started_at, started_at_unix, other_programs, time_max: plan.time_max }
+    }
+
+    /// The share of the machine's CPU time that other programs have used since the start.
+    pub fn noise(&self) -> Option<f64> {
+        self.other_programs.as_ref()?.share_of_run()
     }
 
     /// Times before the clock started, in its seconds.

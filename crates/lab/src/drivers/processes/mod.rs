@@ -11,7 +11,6 @@ mod clock;
 mod live;
 mod load;
 mod network;
-mod noise;
 mod objects;
 mod process;
 mod process_tree;

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::network::Site;
 use super::workspace::MARK;
 use crate::hosts::{Connection, HostError};
+use crate::machine::cpu_ticks;
 
 /// The interval in which a process is asked whether it has ended.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -343,15 +344,6 @@ pub fn memory(status: &str, name: &str) -> Option<u64> {
 
 pub fn cpu(stat: &str) -> Option<Duration> {
     cpu_ticks(stat).map(|ticks| TICK * u32::try_from(ticks).unwrap_or(u32::MAX))
-}
-
-/// User and system time of a process and of its ended children, in `/proc/PID/stat`.
-pub fn cpu_ticks(stat: &str) -> Option<u64> {
-    // After the name in brackets and the state, utime is the 11th, with stime, cutime and cstime.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let words: Vec<&str> = rest.split_whitespace().skip(11).take(4).collect();
-    let ticks = words.iter().map(|word| word.parse::<u64>().ok()).sum::<Option<u64>>()?;
-    (words.len() == 4).then_some(ticks)
 }
 
 #[cfg(test)]

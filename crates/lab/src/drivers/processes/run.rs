@@ -68,7 +68,7 @@ pub fn run(
     let mut load =
         plan.load.as_ref().map(|load| Load::start(plan, load, &nodes, &network, watchfire));
     let took = clock.run(&mut nodes, programs, &network, load.as_mut(), watch);
-    let noise = clock.noise.share();
+    let noise = clock.noise();
     let on_wire = network.figures(nodes.len());
     let mut result = RunResult { noise, ..finish(plan, nodes, &contents, took, &clock) };
     if let Some((figures, bytes)) = on_wire {

@@ -1,11 +1,11 @@
-//! The CPU time that other programs of this machine used during a run.
+//! The CPU time that other programs of this machine used during a run, or during a whole benchmark.
 //!
 //! Without it, a run beside a compiler looks like a slow program. When the compiler takes one of two processors, a
 //! transfer that is bound by its CPU takes nearly twice as long, and nothing in the results says why.
 //!
-//! The kernel counts the busy time of all processors in `/proc/stat`. The lab and its descendants used a part of it,
+//! The kernel counts the busy time of all processors in `/proc/stat`. This process and its descendants used a part of it,
 //! and the rest is noise. A process that has ended is in the counters of the process that waited
-//! for it. So the sum over the lab and its living descendants, each with its ended children, counts every process
+//! for it. So the sum over this process and its living descendants, each with its ended children, counts every process
 //! of the run once. Processors that the hypervisor gave to other machines (steal) are noise too.
 //!
 //! Example: in 10 s on two processors, 14 s are busy, and the nodes used 8 s. The noise is (14 - 8) / 20 = 30 %.
@@ -14,17 +14,16 @@
 //! whole ticks of 10 ms, so the noise of a run of 1 s is right to about 1 %. A run below 0.2 s has no noise.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::time::Instant;
-
-use super::process::cpu_ticks;
+use std::time::{Duration, Instant};
+use std::{fs, io};
 
 /// A shorter run has too few ticks.
 const TICKS_MIN: u64 = 20;
+const RUN_MIN: Duration = Duration::from_millis(200);
 
-/// The CPU time of the machine and of this run, since the start of the clock.
-pub struct Noise {
-    before: Option<Counters>,
+/// The CPU time of the machine and of this process with its descendants, since the start.
+pub struct OtherPrograms {
+    before: Counters,
     started_at: Instant,
 }
 
@@ -37,35 +36,44 @@ struct Counters {
     own: u64,
 }
 
-impl Noise {
-    pub fn start() -> Noise {
-        Noise { before: Counters::read(), started_at: Instant::now() }
+impl OtherPrograms {
+    pub fn start() -> io::Result<OtherPrograms> {
+        Ok(OtherPrograms { before: Counters::read()?, started_at: Instant::now() })
     }
 
-    /// The share of the machine's CPU time that other programs used since the start; `None` where the kernel
-    /// has no such counters, and after less than a fifth of a second.
-    pub fn share(&self) -> Option<f64> {
-        let (before, after) = (self.before?, Counters::read()?);
-        let all = after.all.checked_sub(before.all)?;
-        if all < TICKS_MIN || self.started_at.elapsed().as_millis() < 200 {
-            return None;
-        }
-        let busy = after.busy.saturating_sub(before.busy);
-        let own = after.own.saturating_sub(before.own);
-        Some((busy.saturating_sub(own) as f64 / all as f64).min(1.0))
+    /// The share of the machine's CPU time that other programs used since the start, from 0 to 1.
+    pub fn share(&self) -> io::Result<f64> {
+        Ok(self.before.share_until(&Counters::read()?))
+    }
+
+    /// The same for one run; `None` after less than a fifth of a second.
+    pub fn share_of_run(&self) -> Option<f64> {
+        let after = Counters::read().ok()?;
+        let has_passed = after.all.saturating_sub(self.before.all) >= TICKS_MIN;
+        (has_passed && self.started_at.elapsed() >= RUN_MIN)
+            .then(|| self.before.share_until(&after))
     }
 }
 
 impl Counters {
-    fn read() -> Option<Counters> {
-        let (all, busy) = machine(&fs::read_to_string("/proc/stat").ok()?)?;
-        let processes = fs::read_dir("/proc").ok()?.filter_map(|entry| {
+    fn read() -> io::Result<Counters> {
+        let unknown = || io::Error::new(io::ErrorKind::InvalidData, "/proc/stat has no counters");
+        let (all, busy) = machine(&fs::read_to_string("/proc/stat")?).ok_or_else(unknown)?;
+        let processes = fs::read_dir("/proc")?.filter_map(|entry| {
             let entry = entry.ok()?;
             let id: u32 = entry.file_name().to_str()?.parse().ok()?;
             // A process that ended meanwhile is in the counters of its parent.
             process(id, &fs::read_to_string(entry.path().join("stat")).ok()?)
         });
-        Some(Counters { all, busy, own: of_descendants(std::process::id(), processes) })
+        Ok(Counters { all, busy, own: of_descendants(std::process::id(), processes) })
+    }
+
+    /// The share of other programs between these counters and later ones.
+    fn share_until(&self, later: &Counters) -> f64 {
+        let all = later.all.saturating_sub(self.all).max(1);
+        let busy = later.busy.saturating_sub(self.busy);
+        let own = later.own.saturating_sub(self.own);
+        (busy.saturating_sub(own) as f64 / all as f64).min(1.0)
     }
 }
 
@@ -84,6 +92,15 @@ fn process(id: u32, stat: &str) -> Option<(u32, u32, u64)> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let parent = rest.split_whitespace().nth(1)?.parse().ok()?;
     Some((id, parent, cpu_ticks(stat)?))
+}
+
+/// User and system time of a process and of its ended children, in `/proc/PID/stat`.
+pub(crate) fn cpu_ticks(stat: &str) -> Option<u64> {
+    // After the name in brackets and the state, utime is the 11th, with stime, cutime and cstime.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let words: Vec<&str> = rest.split_whitespace().skip(11).take(4).collect();
+    let ticks = words.iter().map(|word| word.parse::<u64>().ok()).sum::<Option<u64>>()?;
+    (words.len() == 4).then_some(ticks)
 }
 
 /// The ticks of a process and of all that descend from it.
@@ -130,5 +147,8 @@ mod tests {
     fn this_machine_tells_its_counters() {
         let counters = Counters::read().unwrap();
         assert!(counters.all >= counters.busy && counters.busy >= counters.own, "{counters:?}");
+        let others = OtherPrograms::start().unwrap();
+        assert!((0.0..=1.0).contains(&others.share().unwrap()));
+        assert_eq!(others.share_of_run(), None, "no time has passed");
     }
 }

@@ -1,5 +1,7 @@
 //! The machine on which programs are measured: what it is, how busy others keep it, and which commit is measured.
 
+mod other_programs;
+
 use std::fs;
 use std::io;
 use std::process::Command;
@@ -7,6 +9,9 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+
+pub use other_programs::OtherPrograms;
+pub(crate) use other_programs::cpu_ticks;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
@@ -97,57 +102,6 @@ pub fn commit() -> String {
     }
 }
 
-/// Measures how much of the machine other programs use during a whole benchmark. Each run of the lab has a figure of its
-/// own, [`RunResult::noise`](crate::RunResult::noise).
-pub struct OtherPrograms {
-    before: Ticks,
-}
-
-/// Clock ticks since the machine started.
-struct Ticks {
-    all: u64,
-    /// Used by all programs; without interrupts, which belong to no program.
-    programs: u64,
-    /// Used by this program and its children that have ended.
-    ours: u64,
-}
-
-impl OtherPrograms {
-    pub fn start() -> io::Result<Self> {
-        Ok(OtherPrograms { before: Ticks::now()? })
-    }
-
-    /// The share of all cores that other programs used since the start, from 0 to 1. Call it after
-    /// all children have ended.
-    pub fn share(&self) -> io::Result<f64> {
-        let now = Ticks::now()?;
-        let ours = now.ours - self.before.ours;
-        let others = (now.programs - self.before.programs).saturating_sub(ours);
-        Ok(others as f64 / (now.all - self.before.all).max(1) as f64)
-    }
-}
-
-impl Ticks {
-    fn now() -> io::Result<Self> {
-        let machine = fs::read_to_string("/proc/stat")?;
-        let own = fs::read_to_string("/proc/self/stat")?;
-        let numbers = |text: &str| -> Vec<u64> {
-            text.split_whitespace().map_while(|word| word.parse().ok()).collect()
-        };
-        // user nice system idle iowait irq softirq steal
-        let all = numbers(machine.lines().next().unwrap_or_default().trim_start_matches("cpu"));
-        // After the name in brackets and the state, utime is the 11th, with stime cutime cstime.
-        let own = own.rsplit(") ").next().and_then(|rest| rest.get(2..)).unwrap_or_default();
-        let own: Vec<i64> =
-            own.split_whitespace().map_while(|word| word.parse().ok()).skip(10).take(4).collect();
-        Ok(Ticks {
-            all: all.iter().take(8).sum(),
-            programs: all.iter().take(3).sum(),
-            ours: own.iter().sum::<i64>().unsigned_abs(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,11 +111,5 @@ mod tests {
         assert_eq!(date_of(0), (1970, 1, 1));
         assert_eq!(date_of(11_016), (2000, 2, 29));
         assert_eq!(date_of(20_778), (2026, 11, 21));
-    }
-
-    #[test]
-    fn the_share_of_other_programs_is_between_0_and_1() {
-        let share = OtherPrograms::start().unwrap().share().unwrap();
-        assert!((0.0..=1.0).contains(&share), "{share}");
     }
 }
