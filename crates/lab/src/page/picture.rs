@@ -5,7 +5,7 @@ use watchfire_report::{Axis, Bar, Chart, Colour, Line, Panel};
 use crate::definition::{Experiment, Trial};
 use crate::results::{Figure, RunResult};
 
-/// For each cluster the nodes that have all over time, and bars for the figures of its trials.
+/// For each cluster the nodes that have all over time, the users of loads and the use of their servers, and bars for the figures of its trials.
 pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
     let label = format!("{}: how long it takes, and what it costs", experiment.name);
     let mut panels = Vec::new();
@@ -16,6 +16,9 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
         };
         let drawn: Vec<_> = of_cluster.zip(Colour::ALL.iter().cycle()).filter_map(drawn).collect();
         panels.extend(curves(cluster, &drawn));
+        panels.extend(drawn.iter().filter_map(|(run, _)| {
+            run.load.as_ref()?.panel(format!("{}: users, and use of the server", run.trial))
+        }));
         for (title, figure, decimals) in [
             ("CPU-seconds per leecher", Figure::LeecherCpu, 2),
             ("seconds until the last node has all", Figure::CompletionLast, 2),

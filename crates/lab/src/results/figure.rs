@@ -7,7 +7,7 @@ use crate::definition::FIGURES;
 
 /// Whether a larger value of a measure is the better one: rates, and the number of users.
 pub(crate) fn more_is_better(measure: &str) -> bool {
-    measure.ends_with(", a second") || measure.ends_with(": users")
+    measure.ends_with(", a second") || measure.ends_with(": users") || measure.ends_with(", done")
 }
 
 /// A figure of a run.

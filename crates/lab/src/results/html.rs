@@ -17,6 +17,7 @@ const ROW: usize = 14;
 const CELL: usize = 14;
 const NAMES: usize = 130;
 const WIDTH: usize = 760;
+const LOAD_TITLE: &str = "Users, and memory and CPU time of their server";
 
 /// The page about the runs of an experiment. Pictures show the first run of each trial.
 pub fn html(name: &str, notes: &[String], runs: &[RunResult]) -> String {
@@ -68,6 +69,10 @@ fn section(run: &RunResult, repeats: usize) -> String {
     }
     for problem in &run.problems {
         let _ = write!(out, "<p class=\"bad\">{}</p>", escape(problem));
+    }
+    if let Some(panel) = run.load.as_ref().and_then(|load| load.panel(LOAD_TITLE.to_owned())) {
+        let chart = Chart { label: LOAD_TITLE.to_owned(), panels: vec![panel], notes: Vec::new() };
+        out += &chart.inline_svg();
     }
     out += &completion(run).inline_svg();
     out += &timeline(run);

@@ -4,6 +4,7 @@ mod calibration;
 mod csv;
 mod figure;
 mod html;
+mod load_over_time;
 pub mod spans;
 mod table;
 mod verdict;
@@ -18,6 +19,7 @@ pub use calibration::{Calibration, calibration_page};
 pub use csv::csv;
 pub use figure::Figure;
 pub use html::{comparison_html, html};
+pub use load_over_time::{LoadOverTime, ServerSample};
 pub use table::{comparison_table, results_table};
 pub(crate) use table::{figure_spread, results_rows, short};
 pub use verdict::{Comparison, FigureVerdict, Verdict, compare};
@@ -43,6 +45,9 @@ pub struct RunResult {
     /// Other figures of the run, such as the times of a load. Less is better, except where
     /// [`figure::more_is_better`] says otherwise.
     pub measures: BTreeMap<String, f64>,
+    /// The users of a load and the use of its server, over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadOverTime>,
     /// Conditions of the experiment that this machine did not meet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -293,10 +293,11 @@ impl<'a> Engine<'a> {
                     && reference == Some(self.users[index].awaited);
                 match is_ok {
                     true if is_awaited => {
-                        if let Some(Op::Send(send)) = self.op(&self.users[index])
-                            && let Effect::Joins(audience) = send.effect
-                        {
-                            self.join_audience(index, audience);
+                        if let Some(Op::Send(send)) = self.op(&self.users[index]) {
+                            self.tally.counts.deliveries_due += u64::from(send.is_delivered);
+                            if let Effect::Joins(audience) = send.effect {
+                                self.join_audience(index, audience);
+                            }
                         }
                         let response = match self.answer(index) {
                             Some(answer) if !answer.is_unused() => response_of(serializer, message),

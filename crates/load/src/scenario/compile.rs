@@ -35,6 +35,8 @@ pub(super) struct Compiler<'a> {
     groups: usize,
     /// The use of the answer to the next step.
     answer: Answer,
+    /// Whether exactly one other user receives the next message.
+    is_delivered: bool,
     /// Whether the connection that was kept for each protocol is an open websocket.
     kept_open: [bool; 2],
     /// The topics joined so far; the index of a topic decides its join_ref.
@@ -62,6 +64,7 @@ impl<'a> Compiler<'a> {
             loops: 0,
             groups: 0,
             answer: Answer::default(),
+            is_delivered: false,
             kept_open: [false; 2],
             topics: Vec::new(),
             serializer: Serializer::Raw,
@@ -99,6 +102,11 @@ impl<'a> Compiler<'a> {
     /// Use the answer to the next step.
     pub(super) fn use_answer(&mut self, answer: Answer) {
         self.answer = answer;
+    }
+
+    /// Exactly one other user receives the next message.
+    pub(super) fn note_delivered(&mut self, is_delivered: bool) {
+        self.is_delivered = is_delivered;
     }
 
     /// The text of a request's body. Its type decides how values are escaped in it.
@@ -234,7 +242,11 @@ impl<'a> Compiler<'a> {
         // Audiences are known after all sessions are compiled.
         let effect = Effect::Nothing;
         let answer = std::mem::take(&mut self.answer);
-        let send = Send { step, message, wanted, is_broadcast, effect, answer };
+        let is_delivered = std::mem::take(&mut self.is_delivered);
+        if is_delivered && !(message.is_timed() && matches!(wanted, Wanted::Reply)) {
+            return Err("delivered needs a reply, and ${now} in the payload".into());
+        }
+        let send = Send { step, message, wanted, is_broadcast, is_delivered, effect, answer };
         self.push_op(Op::Send(Box::new(send)))
     }
 

@@ -141,6 +141,8 @@ pub(crate) struct Send {
     pub(crate) wanted: Wanted,
     /// Whether it is a broadcast to its audience.
     pub(crate) is_broadcast: bool,
+    /// Whether exactly one other user receives its `${now}`.
+    pub(crate) is_delivered: bool,
     pub(crate) effect: Effect,
     pub(crate) answer: Answer,
 }

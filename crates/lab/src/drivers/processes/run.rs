@@ -83,7 +83,7 @@ pub fn run(
     let clock_started_at = Some(clock.started_at_unix);
     result.trace = RunTrace { id: trace_id(&workspace.id), clock_started_at, exported, cut };
     if let Some(load) = load {
-        result.measures = load.measures;
+        (result.measures, result.load) = (load.measures, load.over_time);
         let serving = plan.nodes.iter().zip(&result.nodes).filter(|(node, _)| node.serves);
         for (node, measured) in serving {
             let mut add = |name: &str, value: Option<f64>| {

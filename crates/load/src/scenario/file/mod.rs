@@ -315,6 +315,7 @@ steps = [ | reconnect_after = ['1s']\nsteps = [ { longpoll = { path = '/', besid
 [variables] | [pages.x]\nrandom = '1MB'\n[variables] | 9 | random | one block
 [variables] | [pages.now]\nrandom = '1kB'\n[variables] | 9 | now | built in
 { think = "1s" } | { page = { of = 'x' } } | 20 | page | unknown page x
+'{"n": ${user}}' } | {}, delivered = true } | 17 | push | delivered needs
 times = 2 | times = 0 | 16 | loop | at least 1
 { connect = { path = "/socket/websocket?vsn=2.0.0" } },\n |  | 14 | join | a connect
 ?vsn=2.0.0 |  | 15 | join | Phoenix serializer

@@ -101,6 +101,9 @@ struct PushFile {
     /// All users on the topic should receive it.
     #[serde(default)]
     broadcast: bool,
+    /// Exactly one other user receives the `${now}` in the payload.
+    #[serde(default)]
+    delivered: bool,
     #[serde(default)]
     save: BTreeMap<String, SaveFile>,
 }
@@ -439,6 +442,7 @@ impl PushFile {
         let name = self.name.as_deref();
         let payload = payload(&self.payload);
         save(&self.save, &wanted, compiler)?;
+        compiler.note_delivered(self.delivered);
         compiler.push(name, &self.topic, &self.event, payload, wanted, self.broadcast)
     }
 }

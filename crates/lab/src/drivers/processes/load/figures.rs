@@ -34,6 +34,12 @@ pub fn measures(results: &Value, cpu: Duration, phases: &[PhaseUse]) -> Measures
     measures
 }
 
+/// The connected users in each second; of HTTP, all users, because they have no websocket.
+pub fn connected(results: &Value) -> Vec<f64> {
+    let key = if number(&results["connected_max"]) > 0.0 { "connected" } else { "users" };
+    list(&results["seconds"]).map(|second| number(&second[key])).collect()
+}
+
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
@@ -47,12 +53,17 @@ fn add_whole(measures: &mut Measures, results: &Value) {
         measures.extend(value.as_f64().map(|value| (format!("load: {name}"), value)));
     };
     add("start lateness, p99, s".to_owned(), &results["start_lateness"]["p99"]);
+    add("connected at the same time".to_owned(), &results["connected_max"]);
+    if number(&results["counts"]["deliveries_due"]) > 0.0 {
+        add("lost messages".to_owned(), &results["lost"]);
+    }
     add("delivery, median, s".to_owned(), &results["delivery"]["p50"]);
     add("delivery, p99, s".to_owned(), &results["delivery"]["p99"]);
     for step in list(&results["steps"]) {
         let name = step["name"].as_str().unwrap_or_default();
         add(format!("{name}, median, s"), &step["since_due"]["p50"]);
         add(format!("{name}, p99, s"), &step["since_due"]["p99"]);
+        add(format!("{name}, done"), &step["done"]);
         add(format!("{name}, unanswered"), &step["unanswered"]);
         add(format!("{name}, last done, s"), &step["last_done_at"]);
     }
@@ -143,9 +154,10 @@ mod tests {
         };
         json!({
             "start_lateness": times, "delivery": times,
-            "steps": [{ "name": "join", "since_due": times, "unanswered": 2, "last_done_at": 1.5 }],
+            "steps": [{ "name": "join", "done": 40, "since_due": times, "unanswered": 2, "last_done_at": 1.5 }],
+            "lost": 1, "connected_max": 40,
             "errors": [{ "count": 3 }, { "count": 4 }],
-            "counts": { "due": 40, "started": 39 },
+            "counts": { "due": 40, "started": 39, "deliveries_due": 5 },
             "broadcasts": [{ "step": "push", "missing": 1, "times": times }],
             "seconds": [second(20, 0, 15, 20), second(20, 0, 25, 40), second(0, 80, 0, 40)],
         })
@@ -168,6 +180,9 @@ mod tests {
             ("load: join, p99, s", 0.9),
             ("load: join, unanswered", 2.0),
             ("load: join, last done, s", 1.5),
+            ("load: join, done", 40.0),
+            ("load: lost messages", 1.0),
+            ("load: connected at the same time", 40.0),
             ("load: errors", 7.0),
             ("load: users that did not start", 1.0),
             ("load: CPU-seconds of the users", 2.0),

@@ -3,6 +3,7 @@
 mod figures;
 mod phases;
 mod requirements;
+mod samples;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,8 +18,10 @@ use super::network::{Network, Site};
 use super::process::{NodeError, Process, run_to_end};
 use crate::definition::{self, TrialPlan};
 use crate::drivers::with_causes;
-use figures::measures;
+use crate::results::LoadOverTime;
+use figures::{connected, measures};
 use phases::Phases;
+use samples::Samples;
 
 /// The exit code with which `watchfire load` says that a threshold of its scenario was broken.
 const THRESHOLD_BROKEN: i32 = 3;
@@ -30,6 +33,7 @@ const NO_SERVER: &str = "ws://127.0.0.1:1";
 pub struct Load {
     users: Option<Users>,
     pub measures: BTreeMap<String, f64>,
+    pub over_time: Option<LoadOverTime>,
     pub failure: Option<String>,
 }
 
@@ -63,7 +67,9 @@ impl Load {
     pub fn is_pending(&mut self) -> bool {
         match self.users.as_mut().map(Users::poll) {
             Some(Ok(None)) => return true,
-            Some(Ok(Some(measures))) => self.measures = measures,
+            Some(Ok(Some((measures, over_time)))) => {
+                (self.measures, self.over_time) = (measures, Some(over_time));
+            }
             Some(Err(error)) => self.failure = Some(with_causes(&error)),
             None => {}
         }
@@ -98,6 +104,7 @@ struct Users {
     process: Process,
     json: PathBuf,
     phases: Phases,
+    samples: Samples,
 }
 
 impl Users {
@@ -110,19 +117,26 @@ impl Users {
         seed: u64,
         servers: Vec<u32>,
     ) -> Result<Users, NodeError> {
-        let phases = Phases::before_users(servers);
+        let phases = Phases::before_users(servers.clone());
         let json = site.folder.join("load.json");
         let mut command = command(program, load, target);
         command.args(["--seed", &seed.to_string(), "--events", "--json"]).arg(&json);
-        Ok(Users { process: Process::start(site, command, "load")?, json, phases })
+        Ok(Users {
+            process: Process::start(site, command, "load")?,
+            json,
+            phases,
+            samples: Samples::new(servers),
+        })
     }
 
     /// The figures, once all users have ended.
-    fn poll(&mut self) -> Result<Option<BTreeMap<String, f64>>, NodeError> {
+    fn poll(&mut self) -> Result<Option<(BTreeMap<String, f64>, LoadOverTime)>, NodeError> {
         for line in self.process.lines()? {
-            let event = serde_json::from_str(&line).map_err(|_| self.unexpected(line))?;
+            let event: Value = serde_json::from_str(&line).map_err(|_| self.unexpected(line))?;
+            self.samples.note_began(event["at"].as_f64().unwrap_or(0.0));
             self.phases.note(&event, self.process.id());
         }
+        self.samples.take();
         let Some(status) = self.process.has_ended()? else { return Ok(None) };
         if !status.success() && status.code() != Some(THRESHOLD_BROKEN) {
             return Err(self.process.ended_with(status));
@@ -130,7 +144,9 @@ impl Users {
         let text = fs::read_to_string(&self.json).map_err(NodeError::file(&self.json))?;
         let results: Value =
             serde_json::from_str(&text).map_err(|error| self.unexpected(error.to_string()))?;
-        Ok(Some(measures(&results, self.process.usage().cpu, &self.phases.done)))
+        let measures = measures(&results, self.process.usage().cpu, &self.phases.done);
+        let server = std::mem::take(&mut self.samples.taken);
+        Ok(Some((measures, LoadOverTime { users: connected(&results), server })))
     }
 
     fn unexpected(&self, problem: String) -> NodeError {

@@ -1,7 +1,7 @@
 // The comparison server: the sprites protocol over plain HTTP (docs/reference/protocols/sprites.md), on
 // Node's own `http` without a framework.
 //
-//   node sprites.mjs <port>
+//   node sprites.mjs <address> <port>
 //
 // It is written for speed. One Map leads from token to peer. Neighbours are in linked rings, so a join
 // touches four others. An answer is one string with its length. The timers of the HTTP server, which scan
@@ -11,7 +11,7 @@
 import { createServer } from 'node:http'
 import { randomBytes } from 'node:crypto'
 
-const port = Number(process.argv[2])
+const [address, port] = [process.argv[2], Number(process.argv[3])]
 const POLL_MS_MAX = 120_000
 const AWAY_MS_MAX = 30_000
 const ARRIVALS_QUEUED_MAX = 64
@@ -220,4 +220,6 @@ setInterval(() => {
   }
 }, 5_000)
 
-server.listen({ port, host: '127.0.0.1', backlog: 4096 })
+server.listen({ port, host: address, backlog: 4096 }, () => {
+  console.log(JSON.stringify({ event: 'ready', url: `ws://${address}:${server.address().port}` }))
+})
