@@ -3,8 +3,6 @@
 //   node peer.mjs seed     shares the file of LAB_PATHS
 //   node peer.mjs fetch    fetches the torrents of LAB_NAMES from the nodes of LAB_PEERS, and serves on
 
-import { pathToFileURL } from 'node:url'
-
 import WebTorrent from 'webtorrent'
 
 const PROGRESS_MS = 100
@@ -17,7 +15,7 @@ const tell = (event) => process.stdout.write(`${JSON.stringify(event)}\n`)
  * A program listens on all addresses of its machine, where the nodes of a run may differ only in their address. So each has a
  * port of its own, which others derive from the address too.
  */
-export function portOf(address) {
+function portOf(address) {
   const [, , third, fourth] = address.split('.').map(Number)
   return 20_000 + (third % 32) * 256 + fourth
 }
@@ -36,7 +34,7 @@ function start() {
     utp: false,
     webSeeds: false,
   })
-  client.on('error', (error) => fail('the client failed', error))
+  client.on('error', (error) => fail('cannot share or fetch', error))
   process.on('SIGTERM', () => stop(client))
   return client
 }
@@ -107,8 +105,6 @@ function fetchOne(client, torrentFile, peers) {
 
 const commands = { seed, fetch: fetchAll }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const command = commands[process.argv[2]]
-  if (!command) fail(`cannot run ${process.argv[2]}`, 'the command is seed or fetch')
-  await command()
-}
+const command = commands[process.argv[2]]
+if (!command) fail(`cannot run ${process.argv[2]}`, 'the command is seed or fetch')
+await command()
