@@ -1,10 +1,12 @@
-//! `watchfire lab` with container images: a registry, mirrors, and a fleet of mirrors.
+//! `watchfire lab` with container images: a registry, caches, mirrors, and a fleet of mirrors.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::support::Scratch;
+use super::support::{Scratch, wait_until};
 
 /// Makes a layout with an image of two layers of random bytes.
 const LAYOUT: &str = r#"
@@ -50,10 +52,72 @@ scenario = "pull"
 peer = "fleet"
 "#;
 
-fn is_installed(program: &str) -> bool {
-    let mut command = Command::new(program);
-    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok()
+/// Hosts with containerd. In the last two trials one host has the image, and another one pulls it.
+const ENGINES: &str = r#"
+[peers.nginx]
+implementation = "registry"
+settings = { client = "containerd", cache = "nginx" }
+[peers.cache]
+implementation = "registry"
+settings = { client = "containerd", cache = "registry" }
+[peers.alone]
+implementation = "mirror"
+settings = { client = "containerd", fleet = false, unpack = false }
+[peers.fleet]
+implementation = "mirror"
+settings = { client = "containerd" }
+[clusters.many]
+groups = [{ name = "registry" }, { name = "hosts", count = 2 }]
+[clusters.two]
+groups = [{ name = "registry" }, { name = "first" }, { name = "hosts" }]
+[scenarios.pull]
+objects.image = { image = { layers = 4, size = "2MiB" } }
+seed = { registry = "image" }
+fetch = { hosts = "image" }
+time_max = "100s"
+[scenarios.neighbour]
+objects.image = { image = { layers = 4, size = "2MiB" } }
+seed = { registry = "image", first = "image" }
+fetch = { hosts = "image" }
+time_max = "100s"
+[[trials]]
+name = "alone"
+cluster = "many"
+scenario = "pull"
+peer = "alone"
+[[trials]]
+name = "nginx"
+cluster = "many"
+scenario = "pull"
+peer = "nginx"
+[[trials]]
+name = "cache"
+cluster = "two"
+scenario = "neighbour"
+peer = "cache"
+[[trials]]
+name = "fleet"
+cluster = "two"
+scenario = "neighbour"
+peer = "fleet"
+"#;
+
+/// Whether these programs are installed, and can mount.
+fn has(programs: &[&str]) -> bool {
+    let is_installed = |program: &str| {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+    };
+    let missing = programs.iter().find(|program| !is_installed(program));
+    missing.inspect(|program| eprintln!("warning: {program} is not installed")).is_none()
+}
+
+fn has_engine() -> bool {
+    let can_mount = rustix::process::geteuid().is_root();
+    if !can_mount {
+        eprintln!("warning: only root can mount the disks of containerd");
+    }
+    can_mount && has(&["docker-registry", "skopeo", "nginx", "containerd", "ctr", "unshare"])
 }
 
 fn run(folder: &Scratch) -> Value {
@@ -69,8 +133,7 @@ fn run(folder: &Scratch) -> Value {
 /// Debian's docker-registry and skopeo take part where they are installed.
 #[test]
 fn hosts_pull_an_image_from_a_registry_and_through_a_fleet_of_mirrors() {
-    if let Some(missing) = ["docker-registry", "skopeo"].iter().find(|one| !is_installed(one)) {
-        eprintln!("warning: {missing} is not installed");
+    if !has(&["docker-registry", "skopeo"]) {
         return;
     }
     let results = run(&Scratch::new());
@@ -83,4 +146,103 @@ fn hosts_pull_an_image_from_a_registry_and_through_a_fleet_of_mirrors() {
     assert!((2.9..3.2).contains(&registry), "each host pulls from the registry: {registry}");
     // The registry answers again when two mirrors ask at the same time, before they know each other's blobs.
     assert!((0.9..2.5).contains(&fleet), "mirrors share what one of them has: {fleet}");
+}
+
+#[test]
+fn hosts_with_containerd_pull_through_caches_and_mirrors() {
+    if !has_engine() {
+        return;
+    }
+    let folder = Scratch::new();
+    folder.file("images.toml", ENGINES);
+    let run = ["lab", "run", "images.toml", "--driver", "processes", "--json", "out.json"];
+    let output = folder.command(&run).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let results = folder.json("out.json");
+    // Copies that the registry and hosts sent.
+    let copies = |trial: usize, node: usize| {
+        let run = &results["runs"][trial];
+        let sent = run["nodes"][node]["content_sent_bytes"].as_f64().unwrap();
+        sent / run["object_bytes"].as_f64().unwrap()
+    };
+    let [alone, nginx, cache, fleet] = [0, 1, 2, 3];
+    let near = |value: f64, expected: f64| {
+        assert!((value - expected).abs() < 0.1, "{value} copies, expected {expected}");
+    };
+    near(copies(alone, 0), 2.0);
+    near(copies(nginx, 0), 1.0);
+    near(copies(nginx, 1), 1.0);
+    // The first host fetched the image before the clock started, and the second one has it from there.
+    near(copies(cache, 1), 1.0);
+    near(copies(fleet, 0), 1.0);
+    let from_each_other = |trial: usize| {
+        let measures = &results["runs"][trial]["measures"];
+        measures["hosts: copies from each other"].as_f64().unwrap()
+    };
+    near(from_each_other(alone), 0.0);
+    near(from_each_other(nginx), 1.0);
+    near(from_each_other(fleet), 1.0);
+    for trial in [nginx, cache, fleet] {
+        let host = results["runs"][trial]["nodes"].as_array().unwrap().last().unwrap();
+        let [first, fetched, unpacked] = ["first_byte_at", "finished_at", "unpacked_at"]
+            .map(|time| host[time].as_f64().unwrap());
+        assert!(0.0 < first && first <= fetched && fetched <= unpacked, "{host}");
+    }
+    let alone = &results["runs"][alone];
+    assert!(alone["nodes"][1]["unpacked_at"].is_null(), "it was told to unpack nothing");
+    for figure in ["client: CPU-seconds per leecher", "mirror: peak memory, bytes"] {
+        assert!(alone["measures"][figure].as_f64().unwrap() > 0.0, "{figure}: {alone}");
+    }
+}
+
+/// The programs whose working folder is inside this folder.
+fn programs_in(folder: &Path) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let is_inside =
+        |path: &Path| fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
+    let inside = processes.filter(|path| is_inside(path));
+    inside.filter_map(|path| fs::read_to_string(path.join("comm")).ok()).collect()
+}
+
+#[test]
+fn a_lab_that_is_killed_leaves_no_engine_and_no_mount() {
+    if !has_engine() {
+        return;
+    }
+    let folder = Scratch::new();
+    folder.file("images.toml", ENGINES);
+    let cache = folder.join("cache");
+    let mut run = folder.command(&["lab", "run", "images.toml", "--driver", "processes"]);
+    run.args(["--trial", "fleet"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut lab = run.spawn().unwrap();
+    let has_engine = || programs_in(&cache).iter().any(|program| program == "containerd\n");
+    wait_until("containerd runs", has_engine);
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+
+    let output = folder.command(&["lab", "check", "images.toml"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    wait_until("all programs have ended", || programs_in(&cache).is_empty());
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains(&cache.display().to_string()), "{mounts}");
+    let runs = fs::read_dir(cache.join("watchfire/lab/runs")).unwrap();
+    assert_eq!(runs.count(), 0, "no run is left");
+}
+
+#[test]
+fn an_engine_that_does_not_start_fails_its_host_alone() {
+    if !has_engine() {
+        return;
+    }
+    let folder = Scratch::new();
+    folder.file("images.toml", ENGINES);
+    folder.file("bin/containerd", "#!/bin/sh\necho no room >&2\nexit 7\n");
+    let script = folder.join("bin/containerd");
+    fs::set_permissions(script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap());
+    let run = ["lab", "run", "images.toml", "--driver", "processes", "--trial", "nginx"];
+    let output = folder.command(&run).env("PATH", path).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let problems = String::from_utf8_lossy(&output.stderr);
+    assert!(problems.contains("containerd ended with exit status: 7: no room"), "{problems}");
 }

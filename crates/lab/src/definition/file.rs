@@ -9,6 +9,7 @@ use toml::Spanned;
 use watchfire_report::scenario::{PathText, SourceText};
 use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 
+use super::image::ImageFile;
 use super::{
     Build, Churn, Cluster, DefinitionError, Experiment, FIGURES, Fault, FaultKind, Group,
     Implementation, Link, Load, NODES_MAX, NatKind, Object, Path, Peer, Query, Scenario, Target,
@@ -139,7 +140,8 @@ struct ScenarioFile {
 struct ObjectFile {
     random: Option<BytesText>,
     path: Option<PathBuf>,
-    image: Option<PathBuf>,
+    /// The path of a layout, or an [`ImageFile`].
+    image: Option<toml::Value>,
 }
 
 #[derive(Deserialize)]
@@ -418,14 +420,7 @@ fn check_scenario(
     source: &SourceText<'_>,
 ) -> Result<Scenario, DefinitionError> {
     let (at, file) = (scenario.span().start, scenario.into_inner());
-    let mut objects = BTreeMap::new();
-    for (name, object) in file.objects {
-        if !is_name(&name) {
-            let problem = format!("the name of the object {name:?} {NAME_PROBLEM}");
-            return Err(source.error(object.span().start, "objects", problem));
-        }
-        objects.insert(name, check_object(object, source)?);
-    }
+    let objects = check_objects(file.objects, source)?;
     let seed = check_rules("seed", file.seed, &objects, source)?;
     let fetch = check_rules("fetch", file.fetch, &objects, source)?;
     if fetch.is_empty() && file.load.is_none() {
@@ -478,18 +473,52 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(is_part)
 }
 
+fn check_objects(
+    files: BTreeMap<String, Spanned<ObjectFile>>,
+    source: &SourceText<'_>,
+) -> Result<BTreeMap<String, Object>, DefinitionError> {
+    let (mut objects, mut based) = (BTreeMap::new(), Vec::new());
+    for (name, object) in files {
+        let (at, object) = (object.span().start, object.into_inner());
+        if !is_name(&name) {
+            let problem = format!("the name of the object {name:?} {NAME_PROBLEM}");
+            return Err(source.error(at, "objects", problem));
+        }
+        match ImageFile::of(object.image.as_ref()) {
+            Some(Err(problem)) => return Err(source.error(at, "image", problem)),
+            Some(Ok(image)) if object.random.is_none() && object.path.is_none() => {
+                let layers = image.layers(&name);
+                let layers = layers.map_err(|problem| source.error(at, "image", problem))?;
+                objects.insert(name.clone(), Object::RandomImage(layers));
+                based.extend(image.has_base().then_some((at, name, image)));
+            }
+            _ => drop(objects.insert(name, check_object(at, object, source)?)),
+        }
+    }
+    // Images with a base have none of its layers yet, so a base has no base of its own.
+    let own = objects.clone();
+    for (at, name, image) in based {
+        let shared = image.shared(&own);
+        let shared = shared.map_err(|problem| source.error(at, "base", problem))?;
+        if let Some(Object::RandomImage(layers)) = objects.get_mut(&name) {
+            layers[..shared.len()].clone_from_slice(shared);
+        }
+    }
+    Ok(objects)
+}
+
 fn check_object(
-    object: Spanned<ObjectFile>,
+    at: usize,
+    object: ObjectFile,
     source: &SourceText<'_>,
 ) -> Result<Object, DefinitionError> {
-    let (at, object) = (object.span().start, object.into_inner());
     match (object.random, object.path, object.image) {
         (Some(BytesText(bytes)), None, None) if (1..=RANDOM_BYTES_MAX).contains(&bytes) => {
             Ok(Object::Random { bytes })
         }
         (Some(_), None, None) => Err(source.error(at, "random", "must be between 1B and 1TiB")),
         (None, Some(path), None) => Ok(Object::Path(path)),
-        (None, None, Some(layout)) => Ok(Object::Image(layout)),
+        (None, None, Some(toml::Value::String(layout))) => Ok(Object::Image(layout.into())),
         _ => Err(source.error(at, "objects", "needs one of random, path and image")),
     }
 }

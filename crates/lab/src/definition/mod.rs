@@ -4,6 +4,7 @@
 //! with values that fit together. [`Experiment::plan`] expands one trial into its nodes.
 
 mod file;
+mod image;
 mod plan;
 mod query;
 
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use image::RandomLayer;
 pub use plan::{NodePlan, ObjectPlan, TrialPlan};
 pub use query::{Query, QueryError};
 pub use watchfire_report::scenario::{Path, ScenarioError as DefinitionError};
@@ -220,6 +222,8 @@ pub enum Object {
     Path(PathBuf),
     /// An OCI image in a local layout.
     Image(PathBuf),
+    /// An OCI image with these layers, which is made before the run.
+    RandomImage(Vec<RandomLayer>),
 }
 
 /// A part of the nodes leaves, and may return.
@@ -268,11 +272,12 @@ impl Experiment {
         for load in self.scenarios.values_mut().filter_map(|scenario| scenario.load.as_mut()) {
             load.set.append(&mut load.quick);
         }
-        let objects =
-            self.scenarios.values_mut().flat_map(|scenario| scenario.objects.values_mut());
-        for object in objects {
-            if let Object::Random { bytes } = object {
-                *bytes = object_bytes_max.min(*bytes);
+        for scenario in self.scenarios.values_mut() {
+            image::shorten(&mut scenario.objects, object_bytes_max);
+            for object in scenario.objects.values_mut() {
+                if let Object::Random { bytes } = object {
+                    *bytes = object_bytes_max.min(*bytes);
+                }
             }
         }
     }
@@ -287,7 +292,7 @@ impl Experiment {
             for object in scenario.objects.values_mut() {
                 match object {
                     Object::Path(path) | Object::Image(path) => resolve(path),
-                    Object::Random { .. } => {}
+                    Object::Random { .. } | Object::RandomImage(_) => {}
                 }
             }
         }

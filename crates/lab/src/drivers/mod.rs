@@ -175,6 +175,7 @@ fn object_bytes(object: &Object) -> io::Result<u64> {
         Object::Random { bytes } => Ok(*bytes),
         Object::Path(path) => of_all(path),
         Object::Image(layout) => of_all(&layout.join("blobs")),
+        Object::RandomImage(layers) => Ok(layers.iter().map(|layer| layer.bytes).sum()),
     }
 }
 

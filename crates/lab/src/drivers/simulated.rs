@@ -16,7 +16,9 @@ use watchfire_sim::{
 };
 
 use super::{Driver, DriverError, NodeProgress, NodeState, Progress, object_bytes};
-use crate::definition::{Implementation, NatKind, NodePlan, Object, ObjectPlan, TrialPlan};
+use crate::definition::{
+    Implementation, NatKind, NodePlan, Object, ObjectPlan, RandomLayer, TrialPlan,
+};
 use crate::results::spans::{RunTrace, trace_id};
 use crate::results::{NodeResult, RunResult};
 
@@ -174,6 +176,10 @@ fn held_bytes(plan: &TrialPlan, fetched: usize, node: &NodePlan) -> Result<u64, 
         let error = |source| DriverError::Object { object: name.clone(), source };
         match object {
             Object::Image(layout) => image_blobs(layout).map_err(error),
+            Object::RandomImage(layers) => {
+                let blob = |layer: &RandomLayer| (format!("{layer:?}"), layer.bytes);
+                Ok(layers.iter().map(blob).collect())
+            }
             Object::Random { .. } | Object::Path(_) => Ok(BTreeMap::new()),
         }
     };

@@ -78,6 +78,9 @@ pub struct NodeResult {
     pub prepared: Option<[f64; 2]>,
     pub first_byte_at: Option<f64>,
     pub finished_at: Option<f64>,
+    /// When it had also unpacked its images, if it does that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unpacked_at: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_at: Option<f64>,
     /// Times, and the share of its objects that the node had then.

@@ -28,6 +28,7 @@ impl Clock {
     pub fn start(plan: &TrialPlan, order: Vec<usize>, nodes: &mut [Live<'_>]) -> Clock {
         for live in nodes.iter_mut() {
             live.cpu_before = live.usage().cpu;
+            live.parts_before = live.parts();
         }
         let other_programs = OtherPrograms::start().ok();
         let (started_at, started_at_unix) = (Instant::now(), SystemTime::now());

@@ -8,6 +8,7 @@ use watchfire_types::Rng;
 
 use super::network::{Network, Site};
 use super::objects::Content;
+use super::parts::Parts;
 use super::programs::{Node, Program, Status, Ticket, Usage};
 use super::records::Records;
 use super::workspace::Workspace;
@@ -36,8 +37,9 @@ pub struct Live<'a> {
     pub has_left: bool,
     /// Changes of its link that have happened.
     pub link_changes: usize,
-    /// CPU time before the clock started.
+    /// CPU time before the clock started, of all programs and of each kind.
     pub cpu_before: Duration,
+    pub parts_before: Parts,
     /// When it was prepared, from and to.
     pub prepared: Option<(Instant, Instant)>,
     pub result: NodeResult,
@@ -74,6 +76,7 @@ pub fn sites<'a>(
             has_left: false,
             link_changes: 0,
             cpu_before: Duration::ZERO,
+            parts_before: Vec::new(),
             prepared: None,
             result: NodeResult {
                 name: node.name.clone(),
@@ -221,7 +224,11 @@ impl Live<'_> {
 
     /// Whether the run waits for this node.
     pub fn is_pending(&self) -> bool {
-        self.result.is_awaited && self.result.finished_at.is_none() && self.result.failure.is_none()
+        let is_unpacking =
+            || self.node.as_ref().and_then(|node| node.has_unpacked()) == Some(false);
+        self.result.is_awaited
+            && self.result.failure.is_none()
+            && (self.result.finished_at.is_none() || (!self.has_left && is_unpacking()))
     }
 
     pub fn progress(&self) -> NodeProgress<'_> {
@@ -250,6 +257,11 @@ impl Live<'_> {
         self.node.as_mut().map(|node| node.usage()).unwrap_or_default()
     }
 
+    /// CPU time and peak memory of each kind of program.
+    pub fn parts(&mut self) -> Parts {
+        self.node.as_mut().map(|node| node.parts()).unwrap_or_default()
+    }
+
     pub fn note_progress(&mut self, now: Duration, status: Status, total_bytes: u64) {
         let now = now.as_secs_f64();
         let share = status.bytes as f64 / total_bytes.max(1) as f64;
@@ -262,6 +274,9 @@ impl Live<'_> {
         }
         if status.has_all {
             self.result.finished_at.get_or_insert(now);
+        }
+        if self.node.as_ref().and_then(|node| node.has_unpacked()) == Some(true) {
+            self.result.unpacked_at.get_or_insert(now);
         }
     }
 }

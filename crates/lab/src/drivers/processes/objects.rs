@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use watchfire_types::Rng;
 
 use super::super::{DriverError, object_bytes};
+use super::random_image;
 use crate::definition::{Object, ObjectPlan};
 
 /// The number that divides the bytes of objects from other random numbers of the same seed.
@@ -34,18 +35,32 @@ pub fn content(plan: &ObjectPlan, seed: u64, folder: &Path) -> Result<Content, D
             fs::metadata(layout.join("oci-layout")).map_err(error)?;
             fs::canonicalize(layout.join("blobs")).map_err(error)?
         }
+        Object::RandomImage(layers) => {
+            let layout = folder.join(&plan.name);
+            random_image::write(layers, seed, &layout).map_err(error)?;
+            layout.join("blobs")
+        }
     };
-    let bytes = object_bytes(&plan.object).map_err(error)?;
+    let made = match &plan.object {
+        // It has a manifest beside its layers.
+        Object::RandomImage(_) => object_bytes(&Object::Path(path.clone())),
+        other => object_bytes(other),
+    };
+    let bytes = made.map_err(error)?;
     Ok(Content { name: plan.name.clone(), path, bytes })
+}
+
+/// The random numbers of an object. Two objects of one trial differ.
+pub fn rng_of(seed: u64, name: &str) -> Rng {
+    let mut rng = Rng::for_purpose(seed, BYTES_PURPOSE);
+    let skipped =
+        name.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    Rng::from_seed(rng.next_u64() ^ skipped)
 }
 
 /// Writes random bytes, the same for each run with this seed.
 fn write_random(path: &Path, bytes: u64, seed: u64, name: &str) -> io::Result<()> {
-    let mut rng = Rng::for_purpose(seed, BYTES_PURPOSE);
-    // Two objects of one trial differ.
-    let skipped =
-        name.bytes().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    let mut rng = Rng::from_seed(rng.next_u64() ^ skipped);
+    let mut rng = rng_of(seed, name);
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut left = bytes;
     let mut piece = [0; 4096];

@@ -138,6 +138,12 @@ impl Process {
         self.child.id()
     }
 
+    /// Names its program, where the command only starts it.
+    pub fn called(mut self, program: &str) -> Process {
+        self.program = program.to_owned();
+        self
+    }
+
     /// Its number, if it runs on this machine.
     pub fn id(&self) -> Option<u32> {
         self.host.is_none().then(|| self.child.id())

@@ -11,6 +11,7 @@ use super::live::{Live, choose_dials, prepare_fetchers, sites, start_seeders, st
 use super::load::{self, Load};
 use super::network::Network;
 use super::objects::{Content, content};
+use super::parts;
 use super::programs::{Program, Totals};
 use super::records::Records;
 use super::workspace::Workspace;
@@ -83,7 +84,8 @@ pub fn run(
     let clock_started_at = Some(clock.started_at_unix);
     result.trace = RunTrace { id: trace_id(&workspace.id), clock_started_at, exported, cut };
     if let Some(load) = load {
-        (result.measures, result.load) = (load.measures, load.over_time);
+        result.measures.extend(load.measures);
+        result.load = load.over_time;
         let serving = plan.nodes.iter().zip(&result.nodes).filter(|(node, _)| node.serves);
         for (node, measured) in serving {
             let mut add = |name: &str, value: Option<f64>| {
@@ -124,7 +126,9 @@ fn finish(
     took: Duration,
     clock: &Clock,
 ) -> RunResult {
+    let mut parts = Vec::new();
     for live in &mut nodes {
+        parts.push(parts::since(live.parts(), &live.parts_before));
         live.result.prepared = live.prepared.map(|times| clock.before(times));
         let usage = live.usage();
         let cpu = usage.cpu.saturating_sub(live.cpu_before);
@@ -154,7 +158,8 @@ fn finish(
     let mut fetched: Vec<usize> = fetched.copied().collect();
     fetched.sort_unstable();
     fetched.dedup();
-    let results = nodes.into_iter().zip(totals).map(|(live, totals)| NodeResult {
+    let from_hosts: Vec<Option<u64>> = totals.iter().map(|one| one.from_hosts_bytes).collect();
+    let nodes = nodes.into_iter().zip(totals).map(|(live, totals)| NodeResult {
         content_sent_bytes: totals.content_sent_bytes,
         sent_bytes: totals.sent_bytes,
         received_bytes: totals.received_bytes,
@@ -163,6 +168,7 @@ fn finish(
         ..live.result
     });
     let object_bytes = fetched.iter().map(|object| contents[*object].bytes).sum();
+    let nodes: Vec<NodeResult> = nodes.collect();
     RunResult {
         trial: plan.name.clone(),
         driver: String::new(),
@@ -170,7 +176,8 @@ fn finish(
         object_bytes,
         bound_seconds: bound_seconds(plan, object_bytes),
         took_seconds: took.as_secs_f64(),
-        nodes: results.collect(),
+        measures: parts::measures(&nodes, &parts, &from_hosts, object_bytes),
+        nodes,
         transfers,
         problems,
         ..RunResult::default()

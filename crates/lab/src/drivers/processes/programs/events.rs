@@ -199,6 +199,7 @@ pub fn totals(event: &Value) -> Totals {
         received_bytes: number(&exchange["received_bytes"]),
         duplicate_bytes: number(&exchange["duplicate_bytes"]),
         messages: number(&exchange["received_messages"]),
+        from_hosts_bytes: None,
         identity: exchange["peer"].as_str().map(str::to_owned),
         with: with.collect(),
     }

@@ -80,8 +80,16 @@ pub trait Node {
     }
     /// How far it is.
     fn poll(&mut self) -> Result<Status, NodeError>;
+    /// Whether it has unpacked all that it fetched. `None`: it unpacks nothing. A run goes on until this is so.
+    fn has_unpacked(&self) -> Option<bool> {
+        None
+    }
     /// CPU time and peak memory.
     fn usage(&mut self) -> Usage;
+    /// The same for each kind of program, for nodes with several.
+    fn parts(&mut self) -> Vec<(&'static str, Usage)> {
+        Vec::new()
+    }
     /// Ends it without a word to others.
     fn kill(&mut self);
     /// Ends it, and returns its totals.
@@ -103,6 +111,8 @@ pub struct Totals {
     pub received_bytes: Option<u64>,
     pub duplicate_bytes: Option<u64>,
     pub messages: Option<u64>,
+    /// Content of images that it received from other hosts than the registry.
+    pub from_hosts_bytes: Option<u64>,
     /// The identity by which the totals of other nodes name this one.
     pub identity: Option<String>,
     /// Content exchanged with other nodes: identity, sent, received.
@@ -117,6 +127,7 @@ impl Totals {
         received_bytes: Some(0),
         duplicate_bytes: Some(0),
         messages: Some(0),
+        from_hosts_bytes: None,
         identity: None,
         with: Vec::new(),
     };
@@ -139,7 +150,7 @@ pub fn program(peer: &Peer, watchfire: &Path) -> Result<Box<dyn Program>, String
         }
         (Implementation::Mirror, _) => {
             let path = path.unwrap_or_else(|| watchfire.to_owned());
-            Ok(Box::new(images::Mirror::new(path, &peer.settings)?))
+            Ok(Box::new(images::Images::through_mirrors(path, &peer.settings)?))
         }
         (other, Build::Git(_)) => Err(format!("{other:?} is not built from git")),
         (Implementation::Kubo, _) => {
@@ -147,7 +158,9 @@ pub fn program(peer: &Peer, watchfire: &Path) -> Result<Box<dyn Program>, String
             Ok(Box::new(kubo::Kubo::new(path, &peer.settings)?))
         }
         (Implementation::Http, _) => Ok(Box::new(http::Http::new(&peer.settings)?)),
-        (Implementation::Registry, _) => Ok(Box::new(images::Registry::new(&peer.settings)?)),
+        (Implementation::Registry, _) => {
+            Ok(Box::new(images::Images::from_registry(&peer.settings)?))
+        }
         (Implementation::Program, _) => {
             let path = path.map(other::found).transpose()?;
             let path = path.unwrap_or_else(|| watchfire.to_owned());

@@ -396,6 +396,7 @@ fn since(before: &Totals, now: Totals) -> Totals {
         received_bytes: less(now.received_bytes, before.received_bytes),
         duplicate_bytes: less(now.duplicate_bytes, before.duplicate_bytes),
         messages: less(now.messages, before.messages),
+        from_hosts_bytes: None,
         identity: now.identity,
     }
 }

@@ -1,19 +1,19 @@
-//! Images with the files of a usual image, the same in each run, as OCI layouts.
+//! Random images with the files of a usual image, as OCI layouts. The same seed makes the same bytes.
 
 use std::f64::consts::TAU;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use watchfire_types::Rng;
 
-/// Sizes of the six layers of a usual image, as shares of 300.
-const USUAL_LAYERS: [u64; 6] = [80, 60, 50, 50, 40, 20];
+use super::objects::rng_of;
+use crate::definition::RandomLayer;
+
 /// Median and logarithmic spread of the file sizes in a layer.
 const FILE_BYTES_MEDIAN: f64 = 36_000.0;
 const FILE_BYTES_SPREAD: f64 = 1.55;
@@ -25,70 +25,38 @@ const WORDS: usize = 4096;
 /// A layer ends when fewer bytes than these are missing.
 const MISSING_BYTES_MAX: u64 = 1024;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Image {
-    /// Six layers of different sizes.
-    Usual { bytes: u64 },
-    /// Layers of the same size.
-    Equal { layers: usize, layer_bytes: u64 },
+/// Writes an image to a folder, which it creates.
+pub fn write(layers: &[RandomLayer], seed: u64, folder: &Path) -> io::Result<()> {
+    let blobs = folder.join("blobs/sha256");
+    fs::create_dir_all(&blobs)?;
+    let written = layers.iter().map(|layer| {
+        let mut rng = rng_of(seed, &layer.image);
+        let rng = Rng::from_seed(rng.next_u64() ^ u64::from(layer.index));
+        Layer::write(&blobs, layer.index, layer.bytes, rng)
+    });
+    let layers: Vec<Layer> = written.collect::<io::Result<_>>()?;
+    let config = json!({
+        "architecture": "amd64",
+        "os": "linux",
+        "config": { "Cmd": ["/none"] },
+        "rootfs": {
+            "type": "layers",
+            "diff_ids": layers.iter().map(|layer| &layer.content_digest).collect::<Vec<_>>(),
+        },
+    });
+    let config = put_json(&blobs, &config, "application/vnd.oci.image.config.v1+json")?;
+    let layers: Vec<Value> = layers.iter().map(Layer::descriptor).collect();
+    let kind = "application/vnd.oci.image.manifest.v1+json";
+    let manifest =
+        json!({ "schemaVersion": 2, "mediaType": kind, "config": config, "layers": layers });
+    let manifest = put_json(&blobs, &manifest, kind)?;
+    let index = json!({ "schemaVersion": 2, "manifests": [manifest] });
+    fs::write(folder.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    fs::write(folder.join("index.json"), index.to_string())
 }
 
-impl Image {
-    pub fn tag(self) -> String {
-        match self {
-            Image::Usual { bytes } => format!("usual-{bytes}"),
-            Image::Equal { layers, layer_bytes } => format!("equal-{layers}-{layer_bytes}"),
-        }
-    }
-
-    /// The compressed size of each layer.
-    pub fn layers(self) -> Vec<u64> {
-        match self {
-            Image::Usual { bytes } => USUAL_LAYERS.map(|share| bytes * share / 300).to_vec(),
-            Image::Equal { layers, layer_bytes } => vec![layer_bytes; layers],
-        }
-    }
-
-    /// The compressed size of the image.
-    pub fn bytes(self) -> u64 {
-        self.layers().iter().sum()
-    }
-
-    /// Write the image to a folder as an OCI layout with its tag.
-    pub fn write(self, folder: &Path) -> Result<()> {
-        let blobs = folder.join("blobs/sha256");
-        let name = || format!("cannot write the image {}", folder.display());
-        fs::create_dir_all(&blobs).with_context(name)?;
-        let seed = self.bytes();
-        let layers = self.layers().into_iter().enumerate();
-        let layers: Vec<Layer> = layers
-            .map(|(index, bytes)| Layer::write(&blobs, index, bytes, seed + index as u64))
-            .collect::<Result<_>>()
-            .with_context(name)?;
-        let config = json!({
-            "architecture": "amd64",
-            "os": "linux",
-            "config": { "Cmd": ["/none"] },
-            "rootfs": {
-                "type": "layers",
-                "diff_ids": layers.iter().map(|layer| &layer.content_digest).collect::<Vec<_>>(),
-            },
-        });
-        let config = put_json(&blobs, &config, "application/vnd.oci.image.config.v1+json")?;
-        let layers: Vec<Value> = layers.iter().map(Layer::descriptor).collect();
-        let kind = "application/vnd.oci.image.manifest.v1+json";
-        let manifest =
-            json!({ "schemaVersion": 2, "mediaType": kind, "config": config, "layers": layers });
-        let mut manifest = put_json(&blobs, &manifest, kind)?;
-        manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": self.tag() });
-        let index = json!({ "schemaVersion": 2, "manifests": [manifest] });
-        fs::write(folder.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
-        fs::write(folder.join("index.json"), index.to_string()).with_context(name)
-    }
-}
-
-/// Write a JSON blob, and return its descriptor.
-fn put_json(blobs: &Path, value: &Value, kind: &str) -> Result<Value> {
+/// Writes a JSON blob, and returns its descriptor.
+fn put_json(blobs: &Path, value: &Value, kind: &str) -> io::Result<Value> {
     let text = value.to_string();
     let digest = hex(&Sha256::digest(&text));
     fs::write(blobs.join(&digest), &text)?;
@@ -103,12 +71,11 @@ struct Layer {
 }
 
 impl Layer {
-    fn write(blobs: &Path, index: usize, bytes: u64, seed: u64) -> Result<Self> {
+    fn write(blobs: &Path, index: u32, bytes: u64, mut rng: Rng) -> io::Result<Self> {
         let path = blobs.join(format!("layer-{index}"));
         let file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
         let compressed = GzEncoder::new(Hashed::new(file), Compression::fast());
         let mut files = tar::Builder::new(Hashed::new(compressed));
-        let mut rng = Rng::from_seed(seed);
         let words = words(&mut rng);
         let mut number = 0;
         loop {
@@ -215,40 +182,50 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::io::Read;
 
     use super::*;
 
-    #[test]
-    fn an_image_is_the_same_each_time_and_has_the_requested_size() {
-        let folder = std::env::temp_dir().join(format!("bench-image-{}", std::process::id()));
-        let image = Image::Equal { layers: 3, layer_bytes: 200_000 };
-        let write = |name: &str| {
-            image.write(&folder.join(name)).unwrap();
-            fs::read_to_string(folder.join(name).join("index.json")).unwrap()
+    fn layer(image: &str, index: u32) -> RandomLayer {
+        RandomLayer { image: image.to_owned(), index, bytes: 200_000 }
+    }
+
+    /// The blobs of a layout by name. The name of each is its digest.
+    fn blobs(layout: &Path) -> BTreeMap<String, Vec<u8>> {
+        let blob = |entry: io::Result<fs::DirEntry>| {
+            let entry = entry.unwrap();
+            let content = fs::read(entry.path()).unwrap();
+            assert_eq!(*hex(&Sha256::digest(&content)), *entry.file_name());
+            (hex(&Sha256::digest(&content)), content)
         };
-        assert_eq!(write("one"), write("other"));
-        let blobs = fs::read_dir(folder.join("one/blobs/sha256")).unwrap();
-        let blobs: Vec<_> = blobs.map(|entry| entry.unwrap()).collect();
-        assert_eq!(blobs.len(), 3 + 2);
-        for blob in blobs {
-            let content = fs::read(blob.path()).unwrap();
-            assert_eq!(*hex(&Sha256::digest(&content)), *blob.file_name());
-            if content.len() > 10_000 {
-                assert!((198_000..202_000).contains(&content.len()), "{}", content.len());
-                let mut files = Vec::new();
-                flate2::read::GzDecoder::new(&content[..]).read_to_end(&mut files).unwrap();
-                assert!(files.len() >= 200_000);
-            }
-        }
-        fs::remove_dir_all(folder).unwrap();
+        fs::read_dir(layout.join("blobs/sha256")).unwrap().map(blob).collect()
     }
 
     #[test]
-    fn a_usual_image_has_six_layers_that_add_up() {
-        let image = Image::Usual { bytes: 300 << 20 };
-        assert_eq!(image.layers().len(), 6);
-        assert_eq!(image.bytes(), 300 << 20);
-        assert_ne!(image.tag(), Image::Usual { bytes: 30 << 20 }.tag());
+    fn an_image_depends_on_its_seed_and_has_the_requested_size() {
+        let folder =
+            std::env::temp_dir().join(format!("watchfire-lab-image-{}", std::process::id()));
+        let write = |name: &str, seed, layers: &[RandomLayer]| {
+            write(layers, seed, &folder.join(name)).unwrap();
+            blobs(&folder.join(name))
+        };
+        let all = [0, 1, 2].map(|index| layer("a", index));
+        let one = write("one", 1, &all);
+        assert_eq!(one, write("again", 1, &all));
+        assert_eq!(one.len(), 3 + 2);
+        for content in one.values().filter(|content| content.len() > 10_000) {
+            assert!((198_000..202_000).contains(&content.len()), "{}", content.len());
+            let mut files = Vec::new();
+            flate2::read::GzDecoder::new(&content[..]).read_to_end(&mut files).unwrap();
+            assert!(files.len() >= 200_000);
+        }
+        let common = |other: &BTreeMap<String, Vec<u8>>| {
+            other.keys().filter(|name| one.contains_key(*name)).count()
+        };
+        let next = write("next", 1, &[layer("a", 0), layer("a", 1), layer("b", 2)]);
+        assert_eq!(common(&next), 2, "two images share the layers of one of them");
+        assert_eq!(common(&write("other", 2, &all)), 0);
+        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,0 +1,266 @@
+//! Container images: docker-registry at the nodes that have them. The others are hosts, which pull with skopeo or
+//! containerd: straight from the registry, through a cache that all share, or each through a `watchfire mirror` of its
+//! own.
+//!
+//! The first node with an image is its registry. Another node with the same image is a host that has pulled it before the
+//! clock starts. What nodes must know of each other is in files of the folder that their folders are in: where the
+//! registry of an image is, where the cache is, and the key of the fleet that the mirrors form.
+
+mod cache;
+mod containerd;
+mod disk;
+mod host;
+mod mirror;
+mod registry;
+mod skopeo;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{
+    Content, Node, NodeError, Program, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals,
+    Usage, check_settings,
+};
+use crate::drivers::processes::process::Process;
+
+use cache::{Cache, CacheKind};
+use containerd::Engine;
+use host::{Between, Host, known_tickets, upstream};
+use mirror::MirrorProgram;
+use registry::Server;
+
+const PORT: u16 = 5000;
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
+/// The name by which engines know the registry.
+const NAME: &str = "registry.lab.example";
+/// The file with the address of the cache, in the folder of all nodes.
+const CACHE: &str = ".cache.address";
+
+/// Nodes that pull images, and their registry.
+#[derive(Debug)]
+pub struct Images {
+    engine: Option<EngineSettings>,
+    source: Source,
+}
+
+/// Hosts have containerd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct EngineSettings {
+    unpacks: bool,
+}
+
+/// The server that hosts ask first.
+#[derive(Debug)]
+enum Source {
+    Registry,
+    Cache(CacheKind),
+    Mirror(MirrorProgram),
+}
+
+type Settings = BTreeMap<String, String>;
+
+impl Images {
+    /// Hosts that pull straight from the registry, or through a cache.
+    pub fn from_registry(settings: &Settings) -> Result<Self, String> {
+        check_settings(settings.keys(), &["client", "unpack", "cache"])?;
+        let source = match settings.get("cache").map(String::as_str) {
+            None => Source::Registry,
+            Some("nginx") => Source::Cache(CacheKind::Nginx),
+            Some("registry") => Source::Cache(CacheKind::Registry),
+            Some(other) => return Err(format!("unknown cache {other:?}; known: nginx, registry")),
+        };
+        if let Source::Cache(kind) = &source {
+            check_can_mount()?;
+            check_installed(kind.program())?;
+        }
+        Ok(Images { engine: engine(settings)?, source })
+    }
+
+    /// Hosts that pull through a mirror each.
+    pub fn through_mirrors(program: PathBuf, settings: &Settings) -> Result<Self, String> {
+        check_settings(settings.keys(), &["client", "unpack", "fleet"])?;
+        let has_fleet = is_true(settings, "fleet")?;
+        let source = Source::Mirror(MirrorProgram { program, has_fleet });
+        Ok(Images { engine: engine(settings)?, source })
+    }
+
+    /// A host with all its programs. `wanted` are the images that it will pull.
+    fn host(&self, site: &Site, wanted: &[Ticket]) -> Result<Host, NodeError> {
+        let registry = one_registry(wanted)?;
+        let own = format!("{}:{PORT}", site.address);
+        let (server, between) = match &self.source {
+            Source::Registry => (registry.to_owned(), Between::Nothing),
+            Source::Mirror(program) => {
+                let mirror = program.start(site, &upstream(registry), self.engine.is_some())?;
+                (mirror::address(site), Between::Mirror(mirror))
+            }
+            Source::Cache(kind) => {
+                let file = nodes_folder(site).join(CACHE);
+                match fs::read_to_string(&file) {
+                    Ok(other) => (other, Between::OtherCache),
+                    Err(_) => {
+                        let cache = Cache::start(*kind, site, registry)?;
+                        fs::write(&file, &own).map_err(NodeError::file(&file))?;
+                        (own, Between::OwnCache(cache))
+                    }
+                }
+            }
+        };
+        let engine = self
+            .engine
+            .map(|EngineSettings { unpacks }| Engine::start(site, registry, &server, unpacks));
+        Ok(Host::new(site, server, engine.transpose()?, between, wanted))
+    }
+}
+
+impl Program for Images {
+    fn seed(&self, site: &Site, contents: &[Content]) -> Result<Box<dyn Node>, NodeError> {
+        if let Some(known) = known_tickets(site, contents) {
+            return Ok(Box::new(self.host(site, &known)?.pull_before()?));
+        }
+        let server = Server::start(site, contents)?;
+        for (ticket, content) in server.tickets().iter().zip(contents) {
+            let file = image_file(site, &content.name);
+            fs::write(&file, &ticket.name).map_err(NodeError::file(&file))?;
+        }
+        Ok(Box::new(server))
+    }
+
+    fn store(&self, _: &Site, _: &[Content]) -> Result<Vec<Ticket>, NodeError> {
+        let problem =
+            "a node with a registry does not pull, and one that pulls has no image before";
+        Err(NodeError::Unexpected {
+            program: "docker-registry".to_owned(),
+            problem: problem.to_owned(),
+        })
+    }
+
+    fn prepare(
+        &self,
+        site: &Site,
+        tickets: &[Ticket],
+        _: &[Ticket],
+    ) -> Result<Box<dyn Node>, NodeError> {
+        Ok(Box::new(self.host(site, tickets)?))
+    }
+}
+
+/// The folder that the folders of all nodes are in.
+fn nodes_folder(site: &Site) -> &Path {
+    site.folder.parent().unwrap_or(&site.folder)
+}
+
+/// The file that names an image as others pull it. Names of nodes do not begin with a dot.
+fn image_file(site: &Site, object: &str) -> PathBuf {
+    nodes_folder(site).join(format!(".image.{object}"))
+}
+
+/// The address of the registry that has all these images. A mirror can have several upstreams, but takes names without a
+/// registry from the first only, and so does a cache.
+fn one_registry(tickets: &[Ticket]) -> Result<&str, NodeError> {
+    let first = tickets.first().and_then(|ticket| ticket.name.split_once('/'));
+    let (first, _) = first.unwrap_or_default();
+    let is_other = |ticket: &&Ticket| !ticket.name.starts_with(&format!("{first}/"));
+    match tickets.iter().find(is_other) {
+        None => Ok(first),
+        Some(other) => {
+            let problem = format!("{} is at another registry than {first}", other.name);
+            Err(NodeError::Unexpected { program: "the registry".to_owned(), problem })
+        }
+    }
+}
+
+/// The engine of hosts; `None` for skopeo.
+fn engine(settings: &Settings) -> Result<Option<EngineSettings>, String> {
+    match settings.get("client").map(String::as_str) {
+        None | Some("skopeo") if settings.contains_key("unpack") => {
+            Err("only client = \"containerd\" has the setting unpack".to_owned())
+        }
+        None | Some("skopeo") => Ok(None),
+        Some("containerd") => {
+            check_can_mount()?;
+            check_installed("containerd")?;
+            check_installed("ctr")?;
+            Ok(Some(EngineSettings { unpacks: is_true(settings, "unpack")? }))
+        }
+        Some(other) => Err(format!("unknown client {other:?}; known: skopeo, containerd")),
+    }
+}
+
+fn is_true(settings: &Settings, name: &str) -> Result<bool, String> {
+    match settings.get(name).map(String::as_str) {
+        None | Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        Some(other) => Err(format!("unknown {name} {other:?}; known: true, false")),
+    }
+}
+
+/// containerd and caches have a disk of their own.
+fn check_can_mount() -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("cannot mount a disk for containerd or a cache: run as root".to_owned());
+    }
+    check_installed("unshare")
+}
+
+fn check_installed(program: &str) -> Result<(), String> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
+    is_there
+        .then_some(())
+        .ok_or_else(|| format!("cannot run {program}: no folder of PATH has it; install it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(all: &[(&str, &str)]) -> Settings {
+        all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_mirror_is_a_part_of_a_fleet_unless_it_says_otherwise() {
+        let new = |all: &[(&str, &str)]| {
+            let images = Images::through_mirrors("watchfire".into(), &settings(all))?;
+            match images.source {
+                Source::Mirror(mirror) => Ok(mirror.has_fleet),
+                other => Err(format!("{other:?}")),
+            }
+        };
+        assert_eq!(new(&[("fleet", "false")]), Ok(false));
+        assert_eq!(new(&[]), Ok(true));
+        assert!(new(&[("fleet", "no")]).unwrap_err().contains("known: true, false"));
+    }
+
+    #[test]
+    fn a_wrong_setting_names_those_that_are_known() {
+        for (all, problem) in [
+            ([("client", "docker")], "known: skopeo, containerd"),
+            ([("cache", "squid")], "known: nginx, registry"),
+            ([("unpack", "false")], "only client = \"containerd\""),
+            ([("fleet", "true")], "unknown setting \"fleet\""),
+        ] {
+            let error = Images::from_registry(&settings(&all)).unwrap_err();
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named() {
+        let error = check_installed("no-such-program").unwrap_err();
+        assert_eq!(error, "cannot run no-such-program: no folder of PATH has it; install it");
+        assert_eq!(check_installed("sh"), Ok(()));
+    }
+
+    #[test]
+    fn all_images_of_a_host_are_at_one_registry() {
+        let ticket = |name: &str| Ticket { object: 0, name: name.to_owned(), bytes: 1 };
+        let two = [ticket("a:5000/lab/image-0:latest"), ticket("a:5000/lab/image-1:latest")];
+        assert_eq!(one_registry(&two).unwrap(), "a:5000");
+        let error = one_registry(&[ticket("a:5000/x"), ticket("b:5000/y")]).unwrap_err();
+        assert!(error.to_string().contains("b:5000/y is at another registry than a:5000"));
+    }
+}

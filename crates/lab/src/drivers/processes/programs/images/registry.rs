@@ -1,0 +1,140 @@
+//! docker-registry: the registry of images, and a pull-through cache of another one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::{
+    CONNECT_TIMEOUT, Content, Node, NodeError, PORT, Process, START_TIMEOUT, STOP_TIMEOUT, Site,
+    Status, Ticket, Totals, Usage, skopeo,
+};
+
+/// How long storing one image in a registry may take.
+const PUSH_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// docker-registry with images.
+pub struct Server {
+    tickets: Vec<Ticket>,
+    process: Process,
+    log: PathBuf,
+}
+
+impl Server {
+    pub fn start(site: &Site, contents: &[Content]) -> Result<Server, NodeError> {
+        let listen = format!("{}:{PORT}", site.address);
+        let file = site.folder.join("registry.yml");
+        let text = configuration(&site.folder.join("images"), &listen, None);
+        fs::write(&file, text).map_err(NodeError::file(&file))?;
+        let mut command = Command::new("docker-registry");
+        command.arg("serve").arg(&file);
+        let mut process = Process::start(site, command, "registry")?;
+        // docker-registry does not say when it is ready.
+        process.wait_until(START_TIMEOUT, |_| {
+            Ok(site.connect(PORT, CONNECT_TIMEOUT).ok().map(|_| ()))
+        })?;
+        let mut tickets = Vec::new();
+        for (object, content) in contents.iter().enumerate() {
+            let name = format!("{listen}/lab/image-{object}:latest");
+            let mut push = skopeo::copy();
+            push.args(["--dest-tls-verify=false", &format!("oci:{}", layout(content)?.display())]);
+            push.arg(format!("docker://{name}"));
+            let mut push = Process::start(site, push, "push")?;
+            let status = push.end(PUSH_TIMEOUT)?;
+            if !status.success() {
+                return Err(push.ended_with(status));
+            }
+            tickets.push(Ticket { object, name, bytes: content.bytes });
+        }
+        Ok(Server { tickets, process, log: site.folder.join("registry.log") })
+    }
+}
+
+/// The layout of an image, of which the content is the folder of its blobs.
+fn layout(content: &Content) -> Result<&Path, NodeError> {
+    let layout = content.path.parent().filter(|layout| layout.join("oci-layout").is_file());
+    layout.ok_or_else(|| NodeError::Unexpected {
+        program: "docker-registry".to_owned(),
+        problem: format!("{} is not an image: write {{ image = \"...\" }}", content.name),
+    })
+}
+
+/// The configuration of a registry with its content in `root`; with `upstream`, of a cache of the registry at this address.
+pub fn configuration(root: &Path, listen: &str, upstream: Option<&str>) -> String {
+    let mut text = format!(
+        "version: 0.1\nlog: {{level: info, accesslog: {{disabled: true}}}}\nstorage:\n  filesystem: \
+         {{rootdirectory: {root:?}}}\n  maintenance: {{uploadpurging: {{enabled: false}}}}\nhttp: {{addr: \
+         \"{listen}\"}}\n"
+    );
+    if let Some(upstream) = upstream {
+        text += &format!("proxy: {{remoteurl: \"http://{upstream}\"}}\n");
+    }
+    text
+}
+
+/// Bytes of all bodies that a registry sent to clients that pulled, from its log.
+pub fn sent_bytes(log: &str) -> Option<u64> {
+    let answers = log.lines().filter(|line| line.contains("\"response completed"));
+    let mut pulled = answers.filter(|line| line.contains("http.request.method=GET"));
+    pulled.try_fold(0, |sum, line| {
+        let rest = line.split("http.response.written=").nth(1)?;
+        let bytes = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        Some(sum + bytes.parse::<u64>().ok()?)
+    })
+}
+
+impl Node for Server {
+    fn tickets(&self) -> &[Ticket] {
+        &self.tickets
+    }
+
+    fn poll(&mut self) -> Result<Status, NodeError> {
+        self.process.check_running()?;
+        Ok(Status { bytes: 0, has_all: true })
+    }
+
+    fn usage(&mut self) -> Usage {
+        self.process.usage()
+    }
+
+    fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    fn end(&mut self) -> Result<Totals, NodeError> {
+        self.process.stop(Signal::TERM, STOP_TIMEOUT)?;
+        let log = fs::read_to_string(&self.log).map_err(NodeError::file(&self.log))?;
+        Ok(Totals { content_sent_bytes: sent_bytes(&log), ..Totals::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pulls_count_as_sent() {
+        let line = |method: &str, bytes: u64| {
+            format!(
+                "time=\"x\" level=info msg=\"response completed\" http.request.method={method} \
+                 http.response.status=200 http.response.written={bytes}\n"
+            )
+        };
+        let log = line("GET", 1000)
+            + &line("PUT", 7)
+            + "level=info msg=\"listening\"\n"
+            + &line("GET", 5);
+        assert_eq!(sent_bytes(&log), Some(1005));
+        assert_eq!(sent_bytes("msg=\"response completed\" http.request.method=GET\n"), None);
+    }
+
+    #[test]
+    fn a_cache_names_its_upstream() {
+        let own = configuration(Path::new("/a b"), "10.77.0.1:5000", None);
+        assert!(own.contains("\"/a b\"") && !own.contains("remoteurl"), "{own}");
+        let cache = configuration(Path::new("/a"), "10.77.0.1:5000", Some("10.77.0.2:5000"));
+        assert!(cache.ends_with("proxy: {remoteurl: \"http://10.77.0.2:5000\"}\n"), "{cache}");
+    }
+}
