@@ -228,7 +228,7 @@ peer-tools: ## Build the peers of experiments that are not ours, when they are m
 	  (cd experiments/peers/webtorrent && npm ci --ignore-scripts --no-audit --no-fund)
 
 image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
-	@tests/install.sh docker-registry:docker-registry skopeo:skopeo containerd:containerd runc:runc nginx:nginx-light tc:iproute2 unshare:util-linux mkfs.ext4:e2fsprogs losetup:mount sysctl:procps
+	@tests/install.sh docker-registry:docker-registry skopeo:skopeo containerd:containerd nginx:nginx-light unshare:util-linux mount:mount
 
 cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a cluster is compared with, when it is missing; builds nats-server and Centrifugo once, with Go
 	@tests/install.sh redis-server:redis-server ss:iproute2 unshare:util-linux
@@ -347,10 +347,12 @@ compare-proof: web ## `lab compare` finds a change of the exchange between two c
 	$(COMPARE) $(PROOF_SAME)..$(PROOF_BEFORE) $(PROOF_OPTIONS) --json target/compare-proof.json
 	! grep -E '"verdict": *"(better|worse)"' target/compare-proof.json
 
-bench-images: web image-tools ## An image to many hosts, beside a registry and shared caches; writes docs/fleet/
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
+bench-images: web image-tools ## An image to many hosts, beside a registry and shared caches; writes docs/fleet/. EXPERIMENTS chooses some of them
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire-bench images $(ARGS)
+	for name in $(or $(EXPERIMENTS),neighbour unshaped equal-links slow-upstream small-layers sizes); do \
+	  $$sudo ./target/release/watchfire lab run experiments/images-$$name.toml --driver processes \
+	    $(or $(ARGS),--page docs/fleet/$$name.md) || exit; done
 
 bench-browser: web tools tests/interop/node_modules/.package-lock.json ## A page from one browser to ten; writes docs/browser/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
@@ -361,7 +363,7 @@ bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200
 	node bench/churn/main.mjs $(ARGS)
 
 redraw: ## Draw pages and pictures of docs/ again from the stored results
-	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw $(wildcard docs/scale/*.json docs/fleet/*.json docs/browser/*.json)
+	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw $(wildcard docs/scale/*.json docs/browser/*.json)
 
 clean: ## Remove what was built
 	$(CARGO) clean

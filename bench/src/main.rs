@@ -1,6 +1,5 @@
 //! `make bench`: the cost of a socket, measured from outside the server, beside other servers.
-//! `make scale`, `make bench-cluster` and `make bench-images`: very many sockets, several machines, and how
-//! an image reaches many hosts.
+//! `make scale` and `make bench-cluster`: very many sockets, and several machines.
 //!
 //! One program, several processes. `targets` starts a server (Watchfire, the baseline `bare` of
 //! this crate, or an npm server) and the `client` that opens the sockets. Nothing here links a
@@ -10,7 +9,6 @@ mod bare;
 mod bare_polls;
 mod client;
 mod cluster;
-mod fleet;
 mod limits;
 mod log;
 mod measure;
@@ -47,8 +45,6 @@ enum Verb {
     BarePolls(bare_polls::Settings),
     /// Measure Watchfire with very many sockets, both ends on this machine.
     Scale(scale::Settings),
-    /// Measure how a container image reaches many hosts, beside a registry and shared caches.
-    Images(fleet::Settings),
     /// Measure several machines that form one server, beside Centrifugo and Socket.IO.
     Cluster(cluster::Settings),
     /// Open sockets by JSON commands on stdin, and report as JSON lines on stdout.
@@ -67,7 +63,6 @@ fn main() -> ExitCode {
         Verb::Bare(settings) => bare::serve(&settings).map(|never| match never {}),
         Verb::BarePolls(settings) => bare_polls::serve(&settings).map(|never| match never {}),
         Verb::Scale(settings) => scale::run(&settings),
-        Verb::Images(settings) => fleet::run(&settings),
         Verb::Cluster(settings) => cluster::run(&settings),
         Verb::Draw(settings) => report::draw(&settings),
         Verb::Client => client::run().map(|()| ExitCode::SUCCESS),

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
 /// Memory of a process, in bytes.
@@ -46,27 +46,6 @@ impl Watched {
         Ok(Duration::from_nanos(nanos))
     }
 
-    /// CPU time of all its threads and children, including ended ones, in steps of 10 ms. It can be
-    /// read after the process has ended, until its parent waits for it.
-    pub fn cpu_with_children(self) -> io::Result<Duration> {
-        ticks(&fs::read_to_string(format!("/proc/{}/stat", self.id))?)
-            .map(|ticks| Duration::from_millis(ticks * 10))
-    }
-
-    /// Its peak memory. Fails for a process that has ended.
-    pub fn peak_bytes(self) -> io::Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.id))?;
-        kibibytes(&text, "VmHWM:").map(|kib| kib * 1024)
-    }
-
-    /// Whether it has ended. It must be a child of this process, and can still be waited for.
-    pub fn has_ended(self) -> io::Result<bool> {
-        let id = i32::try_from(self.id).ok().and_then(Pid::from_raw);
-        let id = id.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        Ok(waitid(WaitId::Pid(id), options)?.is_some())
-    }
-
     /// Sends a signal; has no effect if the process has ended.
     pub fn signal(self, signal: Signal) {
         if let Some(id) = i32::try_from(self.id).ok().and_then(Pid::from_raw) {
@@ -78,16 +57,6 @@ impl Watched {
     pub fn open_files(self) -> io::Result<u64> {
         Ok(fs::metadata(format!("/proc/{}/fd", self.id))?.len())
     }
-}
-
-/// CPU time in `/proc/PID/stat`, in hundredths of a second: user and system time of the process and
-/// of its children.
-fn ticks(stat: &str) -> io::Result<u64> {
-    // After the name in brackets and the state, utime is the 11th, with stime cutime cstime.
-    let rest = stat.rsplit(") ").next().unwrap_or_default();
-    let words: Vec<&str> = rest.split_whitespace().skip(11).take(4).collect();
-    let numbers = words.iter().map(|word| number(Some(word)));
-    if words.len() < 4 { number(None) } else { numbers.sum() }
 }
 
 /// The number after `name` in a file of `/proc` whose lines end in `kB`.
@@ -111,27 +80,5 @@ mod tests {
         let memory = own.memory().unwrap();
         assert!(memory.resident_bytes > memory.anonymous_bytes && memory.anonymous_bytes > 0);
         assert!(own.cpu().unwrap() > Duration::ZERO);
-        assert!(own.peak_bytes().unwrap() >= memory.resident_bytes);
-    }
-
-    #[test]
-    fn cpu_time_includes_children() {
-        let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 90 80 0 0 100 20 3 4 20 0 1 0 5 1 1";
-        assert_eq!(ticks(stat).unwrap(), 127);
-        assert!(ticks("7 (a) S 1").is_err());
-    }
-
-    #[test]
-    fn cpu_time_of_an_ended_child_can_be_read_until_it_is_reaped() {
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        let watched = Watched::new(child.id());
-        let started_at = std::time::Instant::now();
-        while !watched.has_ended().unwrap() {
-            assert!(started_at.elapsed() < Duration::from_secs(20));
-            std::thread::yield_now();
-        }
-        assert!(watched.cpu_with_children().unwrap() < Duration::from_secs(20));
-        assert!(child.wait().unwrap().success());
-        assert!(watched.cpu_with_children().is_err());
     }
 }

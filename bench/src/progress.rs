@@ -1,9 +1,7 @@
 use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const BAR_WIDTH: usize = 24;
-/// Interval of the lines of a long step where there is no terminal.
-const LINE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A progress bar on a terminal; plain lines elsewhere.
 pub struct Progress {
@@ -25,17 +23,6 @@ impl Progress {
             let seconds = self.started_at.elapsed().as_secs();
             eprint!("\r\x1b[K{bar} {seconds:>3} s  {what}");
             let _ = io::stderr().flush(); // a missing progress bar is not an error
-        }
-    }
-
-    /// Show how far a long step is: at once on a terminal, and from time to time elsewhere. `shown_at`
-    /// is the time of the last line, and begins as the start of the step.
-    pub fn show_long(&self, what: &str, shown_at: &mut Instant) {
-        if self.is_terminal {
-            self.show(what);
-        } else if shown_at.elapsed() >= LINE_INTERVAL {
-            eprintln!("{:>5} s  {what}", self.started_at.elapsed().as_secs());
-            *shown_at = Instant::now();
         }
     }
 
