@@ -17,7 +17,7 @@ WORKSPACE := --workspace $(RELEASE_FEATURES)
 LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
-  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-cluster bench-recovery bench-swarm bench-spread compare-proof bench-images bench-browser \
+  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale scale-polls seeds-polls seeds-front-page bench-cluster bench-recovery bench-swarm bench-spread compare-proof bench-images bench-browser \
   bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools peer-tools image-tools cluster-tools
 
 help: ## Show this list
@@ -304,6 +304,26 @@ scale: web ## Prove it with a million sockets on this machine; writes docs/scale
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo ./target/release/watchfire-bench scale $(ARGS)
+
+scale-polls: web ## Sprites on long polls, beside a plain Node server; writes docs/scale/polls.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire lab run experiments/scale-polls.toml --driver processes \
+	    $(or $(ARGS),--page docs/scale/polls.md)
+
+seeds-polls: web ## Long polls beside short requests, and sprites; writes docs/seeds/. EXPERIMENTS chooses some of polls and sprites
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
+	@mkdir -p docs/seeds
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  for name in $(or $(EXPERIMENTS),polls sprites); do \
+	    $$sudo ./target/release/watchfire lab run experiments/seeds/$$name.toml --driver processes \
+	      $(or $(ARGS),--page docs/seeds/$$name.md) || exit; done
+
+seeds-front-page: web ## A day on the front page, with content; writes docs/scale/front-page-content.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire lab run experiments/seeds/front-page.toml --driver processes \
+	    $(or $(ARGS),--page docs/scale/front-page-content.md)
 
 bench-cluster: web cluster-tools ## Three machines, beside Centrifugo and Socket.IO; writes docs/scale/cluster.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench

@@ -35,7 +35,6 @@ pub fn padded(with_body: impl Fn(&str) -> String) -> String {
 }
 
 pub const TEXT: u8 = 1;
-pub const BINARY: u8 = 2;
 pub const CLOSE: u8 = 8;
 pub const PING: u8 = 9;
 pub const PONG: u8 = 10;

@@ -47,9 +47,6 @@ pub struct Settings {
     /// The Watchfire program; by default the one beside this program.
     #[arg(long)]
     watchfire: Option<PathBuf>,
-    /// Folder of the compared servers.
-    #[arg(long, default_value = "bench/peers")]
-    peers: PathBuf,
     /// Folder for results and logs, and for the pages of partial runs.
     #[arg(long, default_value = "target/scale")]
     out: PathBuf,

@@ -14,12 +14,6 @@ use watchfire_report::Snapshot;
 pub enum Kind {
     /// Websockets joined to a room.
     Sockets,
-    /// Sprites over plain HTTP: each polls and throws.
-    Throwers,
-    /// Short JSON requests, a new connection each.
-    Requests,
-    /// Visitors of a page: they fetch its files, then open a websocket.
-    Visitors,
     /// Websockets of one of several protocols, joined to topics of several machines.
     Members,
 }
@@ -79,24 +73,6 @@ pub enum Order {
         spread_ns: u64,
         is_jittered: bool,
     },
-    /// Throwers: join the grid and poll.
-    Join {
-        count: u32,
-        opening_max: u32,
-    },
-    /// Throwers: each has a sprite and throws its sprites once in an interval, until a time.
-    Throw {
-        every_ns: u64,
-        until_ns: u64,
-    },
-    /// Requests: keep `at_once` requests in progress until a time.
-    Request {
-        path: String,
-        at_once: u32,
-        until_ns: u64,
-    },
-    /// Visitors: make this process's share of the visits of a day.
-    Day(Day),
     /// Members: open `count` sockets to the first server. Socket `i` joins the topic `prefix` with
     /// the number `(first + i) % topics`. When the server ends, they go to the other servers.
     Enter {
@@ -130,25 +106,6 @@ pub enum Order {
     Close,
 }
 
-/// A day on a page, compressed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Day {
-    pub cid: String,
-    /// Paths of the files that a browser fetches after the page.
-    pub assets: Vec<String>,
-    pub visits: u32,
-    /// The share of all visits that are due by then, at equal steps over the day.
-    pub curve: Vec<f64>,
-    pub from_ns: u64,
-    pub lasts_ns: u64,
-    /// Average time that a visitor stays.
-    pub stay_ns: u64,
-    /// Whether a visitor with the whole page is present all day.
-    pub with_holder: bool,
-    /// Whether each visitor loads the page's content from another one, through the relay.
-    pub with_content: bool,
-}
-
 /// One line on a client process's stdout.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -161,7 +118,7 @@ pub enum Line {
 /// The counters of a client process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Clients that are joined (or whose poll waits).
+    /// Clients that are joined.
     pub present: u64,
     /// Times that a client became present.
     pub joins: u64,
@@ -182,13 +139,6 @@ pub struct Status {
     /// Joins after which all missed messages follow.
     pub recovered: u64,
     pub heartbeats: u64,
-    pub throws: u64,
-    pub wrapped: u64,
-    pub arrivals: u64,
-    pub polls: u64,
-    pub requests: u64,
-    pub visits: u64,
-    pub pages: u64,
     /// Time at which the last client became present, and at which the last message was received.
     pub present_at_ns: u64,
     pub received_at_ns: u64,
@@ -210,13 +160,6 @@ impl AddAssign<&Status> for Status {
         self.missed += other.missed;
         self.recovered += other.recovered;
         self.heartbeats += other.heartbeats;
-        self.throws += other.throws;
-        self.wrapped += other.wrapped;
-        self.arrivals += other.arrivals;
-        self.polls += other.polls;
-        self.requests += other.requests;
-        self.visits += other.visits;
-        self.pages += other.pages;
         self.present_at_ns = self.present_at_ns.max(other.present_at_ns);
         self.received_at_ns = self.received_at_ns.max(other.received_at_ns);
     }

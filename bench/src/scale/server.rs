@@ -35,8 +35,6 @@ pub struct ServerPlan<'a> {
 #[derive(Clone, Copy)]
 pub enum Program<'a> {
     Watchfire(&'a Path),
-    /// The plain Node server with the same sprites protocol.
-    NodeSprites(&'a Path),
 }
 
 pub struct Server {
@@ -156,11 +154,6 @@ impl ServerPlan<'_> {
                 if self.processes > 1 && !self.is_separate {
                     command.args(["--processes", &self.processes.to_string()]);
                 }
-                Ok(command)
-            }
-            Program::NodeSprites(peers) => {
-                let mut command = guarded_command("node")?;
-                command.arg(peers.join("sprites.mjs")).arg(address.port().to_string());
                 Ok(command)
             }
         }

@@ -1,7 +1,5 @@
-mod front_page;
 mod million;
 mod observed;
-mod polls;
 mod rooms;
 mod storm;
 
@@ -45,8 +43,6 @@ const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(120);
 pub enum Benchmark {
     /// A million websockets in one room, and a message to all of them.
     Million,
-    /// 250,001 sprites on long polls, all thrown around; then compared with a plain Node server.
-    Polls,
     /// 10,000 rooms of 50 sockets, each with a message every 30 s.
     Rooms,
     /// 8,000 such rooms on a server with 4 GB of memory.
@@ -55,33 +51,24 @@ pub enum Benchmark {
     Observed,
     /// All sockets leave and return at once.
     Storm,
-    /// A day on the front page: 250,000 visits to one page, 880 at a time.
-    FrontPage,
-    /// The same day, on which each visitor also loads 50 KB from another one through the relay.
-    FrontPageContent,
 }
 
 impl Benchmark {
-    pub const ALL: [Benchmark; 8] = [
+    pub const ALL: [Benchmark; 5] = [
         Benchmark::Million,
-        Benchmark::Polls,
         Benchmark::Rooms,
         Benchmark::SmallMachine,
         Benchmark::Observed,
         Benchmark::Storm,
-        Benchmark::FrontPage,
-        Benchmark::FrontPageContent,
     ];
 
     /// Connections at the same time at full size.
     fn connections(self) -> f64 {
         match self {
             Benchmark::Million => million::SOCKETS,
-            Benchmark::Polls => polls::POLLS,
             Benchmark::Rooms | Benchmark::SmallMachine => rooms::connections(self),
             Benchmark::Observed => observed::SOCKETS,
             Benchmark::Storm => storm::SOCKETS,
-            Benchmark::FrontPage | Benchmark::FrontPageContent => front_page::ONLINE * 2.0,
         }
     }
 
@@ -129,8 +116,7 @@ impl<'a> Run<'a> {
             connections,
             processes,
         })?;
-        let is_front_page = matches!(benchmark, Benchmark::FrontPage | Benchmark::FrontPageContent);
-        let several = self.processes_for(connections) > 1 && !is_front_page;
+        let several = self.processes_for(connections) > 1;
         ensure!(
             !several || self.settings.separate || supports_processes(&self.watchfire)?,
             "{} does not support several processes behind one port; use --separate",
@@ -143,11 +129,9 @@ impl<'a> Run<'a> {
         let started_at = Instant::now();
         let mut report = match benchmark {
             Benchmark::Million => million::run(self),
-            Benchmark::Polls => polls::run(self),
             Benchmark::Rooms | Benchmark::SmallMachine => rooms::run(self, benchmark),
             Benchmark::Observed => observed::run(self),
             Benchmark::Storm => storm::run(self),
-            Benchmark::FrontPage | Benchmark::FrontPageContent => front_page::run(self, benchmark),
         }?;
         report.seconds = started_at.elapsed().as_secs();
         Ok(report)

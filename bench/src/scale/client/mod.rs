@@ -3,11 +3,7 @@
 
 mod members;
 mod net;
-pub mod page_content;
-mod requests;
 mod sockets;
-mod throwers;
-mod visitors;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -33,9 +29,6 @@ pub fn run(kind: Kind) -> Result<()> {
     limits::raise_open_files()?;
     let result = match kind {
         Kind::Sockets => run_clients(&mut sockets::Sockets::default()),
-        Kind::Throwers => run_clients(&mut throwers::Throwers::default()),
-        Kind::Requests => run_clients(&mut requests::Requests::default()),
-        Kind::Visitors => run_clients(&mut visitors::Visitors::default()),
         Kind::Members => run_clients(&mut members::Members::default()),
     };
     match result {

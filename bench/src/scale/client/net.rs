@@ -15,7 +15,6 @@ use crate::scale::clock::now_ns;
 use crate::scale::orders::{Order, Status};
 use watchfire_report::Snapshot;
 
-const UNSENT_BYTES_MAX: usize = 1 << 20;
 const READ_BYTES: usize = 65_536;
 const PORT_FIRST: u16 = 10_000;
 const PORTS: u32 = 50_000;
@@ -60,8 +59,6 @@ pub struct Net {
     free: Vec<u32>,
     /// Bytes of incomplete messages by connection; most have none.
     rests: HashMap<u32, Vec<u8>>,
-    /// Bytes that the kernel has not accepted yet, by connection.
-    unsent: HashMap<u32, Vec<u8>>,
     timers: BinaryHeap<Reverse<(u64, u64)>>,
     servers: Vec<SocketAddr>,
     process: u8,
@@ -92,7 +89,6 @@ impl Net {
             conns: Vec::new(),
             free: Vec::new(),
             rests: HashMap::new(),
-            unsent: HashMap::new(),
             timers: BinaryHeap::new(),
             servers: Vec::new(),
             process: 0,
@@ -103,10 +99,6 @@ impl Net {
 
     pub fn set_up(&mut self, servers: Vec<SocketAddr>, process: u8) {
         (self.servers, self.process) = (servers, process);
-    }
-
-    pub fn process(&self) -> u8 {
-        self.process
     }
 
     pub fn poller(&mut self) -> &mut Poller {
@@ -176,35 +168,11 @@ impl Net {
         send(socket, bytes, SendFlags::NOSIGNAL) == Ok(bytes.len())
     }
 
-    /// Send bytes, and queue those that the kernel does not accept at once. Returns false if the
-    /// queue is full.
-    pub fn send_or_queue(&mut self, conn: ConnId, bytes: &[u8]) -> bool {
-        let queue = self.unsent.entry(conn.0).or_default();
-        if queue.len() + bytes.len() > UNSENT_BYTES_MAX {
-            return false;
-        }
-        queue.extend_from_slice(bytes);
-        self.flush(conn);
-        true
-    }
-
-    fn flush(&mut self, conn: ConnId) {
-        let Some(queue) = self.unsent.get_mut(&conn.0) else { return };
-        let Some(socket) = &self.conns[conn.0 as usize].socket else { return };
-        while let Ok(sent @ 1..) = send(socket, queue, SendFlags::NOSIGNAL) {
-            queue.drain(..sent);
-        }
-        if queue.is_empty() {
-            self.unsent.remove(&conn.0);
-        }
-    }
-
     /// Close a connection; no more events follow.
     pub fn close(&mut self, conn: ConnId) {
         let conn_slot = &mut self.conns[conn.0 as usize];
         if conn_slot.socket.take().is_some() {
             self.rests.remove(&conn.0);
-            self.unsent.remove(&conn.0);
             self.free.push(conn.0);
         }
     }
@@ -256,9 +224,6 @@ impl Net {
             }
             conn.is_connected = true;
             clients.connected(self, id, owner)?;
-        }
-        if ready.flags.contains(EventFlags::OUT) {
-            self.flush(id);
         }
         let ended = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         if ready.flags.intersects(EventFlags::IN | ended) {
