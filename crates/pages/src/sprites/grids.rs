@@ -16,15 +16,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use watchfire::feature::{Addresses, ClientSender, Cluster, ParkedRequest, PartLink, Seed};
-use watchfire::{ChannelAddress, Settings};
+use watchfire::{Body, ChannelAddress, Settings};
 use watchfire_types::{Instant, NodeId, PeerId};
 
 use super::messages::{Message, SlotState};
 use super::name::topic_of;
+use super::neighbours::Neighbours;
 use super::slot::{Carrier, JoiningCarrier, LocalSlot, Parked, Poll, PollResponse};
 use super::slots::{self, Slots};
 use super::state::{NoSlot, POLL_GAP_MAX, State};
-use super::throw_message::Throw;
 
 /// Limits of grids, and how long slots are reserved.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct GridLimits {
     peers_max: usize,
     /// Arrivals that wait for one peer's next poll. When as many wait, a throw returns to its
     /// thrower.
-    arrivals_queued_max: usize,
+    pub(super) arrivals_queued_max: usize,
     pub(super) reservation_period: Duration,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct ReplicatedGrids {
 
 pub(super) struct JoinedGrid {
     pub peer: PeerId,
-    pub neighbours: Value,
+    pub neighbours: Neighbours,
 }
 
 /// Why a peer gets no slot.
@@ -78,23 +78,6 @@ impl JoinError {
         match self {
             JoinError::TooManyGrids { max } => json!({ "reason": "too many grids", "max": max }),
             JoinError::TooManyPeers { max } => json!({ "reason": "grids full", "max": max }),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Thrown {
-    /// A neighbour has the sprite.
-    Across,
-    /// No neighbour could take the sprite: it comes in at the thrower's opposite edge.
-    Wrapped,
-}
-
-impl Thrown {
-    pub fn to_json(self) -> Value {
-        match self {
-            Thrown::Across => json!({}),
-            Thrown::Wrapped => json!({ "wrapped": true }),
         }
     }
 }
@@ -315,69 +298,6 @@ impl ReplicatedGrids {
         arrivals
     }
 
-    pub(super) fn throw_from_channel(
-        &self,
-        peer: PeerId,
-        channel: ChannelAddress,
-        throw: &Throw,
-    ) -> Result<Thrown, NoSlot> {
-        let mut state = self.state.lock();
-        if !state.is_carried_by(peer, channel) {
-            return Err(NoSlot);
-        }
-        Ok(self.throw(&mut state, peer, throw))
-    }
-
-    pub(super) fn throw_from_poll(
-        &self,
-        now: Instant,
-        grid: &str,
-        peer: PeerId,
-        throw: &Throw,
-    ) -> Result<Thrown, NoSlot> {
-        let mut state = self.state.lock();
-        state.poll_of(grid, peer)?.last_request_at = now;
-        Ok(self.throw(&mut state, peer, throw))
-    }
-
-    fn throw(&self, state: &mut State, peer: PeerId, throw: &Throw) -> Thrown {
-        let grid = state.local[&peer].grid.clone();
-        let to = state.slots.towards(&grid, peer, throw.edge);
-        let Some(to) = to.filter(|to| *to != peer && !state.slots.is_reserved(&grid, *to)) else {
-            return Thrown::Wrapped;
-        };
-        let arrival = throw.arrival(peer);
-        let is_taken = if state.local.contains_key(&to) {
-            self.arrive(state, to, arrival)
-        } else {
-            let owner = state.slots.owner(&grid, to);
-            let arrival = &arrival.to_string();
-            let (to, from) = (to.0, peer.0);
-            let message = Message::Sprite { grid: &grid, to, from, arrival, is_returned: false };
-            self.link.send(owner, &message).is_ok()
-        };
-        if is_taken { Thrown::Across } else { Thrown::Wrapped }
-    }
-
-    /// Gives a sprite to a peer of this process. Returns whether the peer takes it.
-    pub(super) fn arrive(&self, state: &mut State, to: PeerId, arrival: Value) -> bool {
-        let State { local, late, .. } = state;
-        match local.get_mut(&to).map(|slot| &mut slot.carrier) {
-            None => false,
-            Some(Carrier::Channel(address)) => self.push(*address, "arrive", arrival),
-            Some(Carrier::Poll(poll)) => {
-                let is_taken = poll.arrivals.len() < self.limits.arrivals_queued_max;
-                if is_taken {
-                    poll.arrivals.push_back(arrival.to_string().into());
-                    if let Some(request) = poll.wake() {
-                        self.wake(late, request);
-                    }
-                }
-                is_taken
-            }
-        }
-    }
-
     /// Parks a poll, unless there is a response already.
     pub(super) fn park(
         &self,
@@ -455,6 +375,7 @@ impl ReplicatedGrids {
         for request in std::mem::take(&mut state.late) {
             self.wake(&mut state.late, request);
         }
+        self.report_throwers(state, now);
     }
 
     /// How many grids there are, and how many slots on them.
@@ -498,12 +419,12 @@ impl ReplicatedGrids {
     }
 
     /// Pushes to a channel. Returns whether the message is on its way.
-    pub(super) fn push(&self, to: ChannelAddress, event: &str, body: Value) -> bool {
+    pub(super) fn push(&self, to: ChannelAddress, event: &str, body: impl Into<Body>) -> bool {
         self.sender.push(to, event, body.into()).is_ok()
     }
 
     /// Makes the shard of a parked poll answer it. When its queue is full, the next tick retries.
-    fn wake(&self, late: &mut Vec<ParkedRequest>, request: ParkedRequest) {
+    pub(super) fn wake(&self, late: &mut Vec<ParkedRequest>, request: ParkedRequest) {
         if self.sender.wake(request).is_err() {
             late.push(request);
         }

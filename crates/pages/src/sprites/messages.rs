@@ -20,6 +20,10 @@ pub(super) enum Message<'a> {
         arrival: &'a str,
         is_returned: bool,
     },
+    /// Peers of the receiver for which the sender threw since its last such message.
+    Threw {
+        peers: Vec<u64>,
+    },
 }
 
 /// A request about a peer that polls, whose slot is at the process that answers.
@@ -44,8 +48,14 @@ pub(crate) fn message_samples() -> Vec<watchfire::feature::Samples> {
     let (grid, peer) = ("g", 7);
     let changes = vec![(7, SlotState::Taken), (8, SlotState::Closed)];
     let sprite = Message::Sprite { grid, to: 1, from: 2, arrival: "{}", is_returned: true };
+    let threw = Message::Threw { peers: vec![7] };
     vec![
-        samples!(enum Message<'_>: Message::Slots { grid, changes }, Message::Ended { grid }, sprite),
+        samples!(enum Message<'_>:
+            Message::Slots { grid, changes },
+            Message::Ended { grid },
+            sprite,
+            threw,
+        ),
         samples!(enum Request<'_>:
             Request::Throw { grid, peer, throw: b"t" },
             Request::Leave { grid, peer },

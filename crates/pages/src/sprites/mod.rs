@@ -8,6 +8,7 @@ mod grids;
 mod messages;
 mod metrics;
 mod name;
+mod neighbours;
 mod polling;
 mod replication;
 mod routes;
@@ -15,6 +16,7 @@ mod slot;
 mod slots;
 mod state;
 mod throw_message;
+mod throws;
 
 use std::sync::Arc;
 

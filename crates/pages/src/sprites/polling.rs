@@ -36,22 +36,27 @@ impl Polling {
         self.throw_bytes_max.saturating_add(TOKEN_BYTES_MAX)
     }
 
-    /// Throws for a peer whose slot is at this process.
-    pub fn throw(&self, grid: &str, peer: PeerId, body: &[u8]) -> (StatusCode, Value) {
+    /// Throws for a client with a valid token. `None`: only the process that the token names can.
+    pub fn throw(&self, grid: &str, slot: SlotToken, body: &[u8]) -> Option<(StatusCode, Value)> {
         let throw = match Throw::parse(body, self.body_bytes_max()) {
             Ok(throw) => throw,
             Err(error) => {
                 self.metrics.refused("throw");
-                return (StatusCode::BAD_REQUEST, error.to_json());
+                return Some((StatusCode::BAD_REQUEST, error.to_json()));
             }
         };
-        match self.grids.throw_from_poll(self.grids.now(), grid, peer, &throw) {
+        let SlotToken { peer, node } = slot;
+        let thrown = match node == self.grids.node() {
+            true => self.grids.throw_from_request(grid, peer, &throw),
+            false => Ok(self.grids.throw_for(node, grid, peer, &throw)?),
+        };
+        Some(match thrown {
             Ok(thrown) => {
                 self.counts.throws.inc();
                 (StatusCode::OK, thrown.to_json())
             }
             Err(_) => stale_token(),
-        }
+        })
     }
 
     /// Leaves for a peer whose slot is at this process.

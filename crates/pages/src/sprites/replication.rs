@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use watchfire::feature::{ClusterPart, Metrics, PartLink, PendingResponse};
+use watchfire::feature::{ClusterPart, Metrics, PartLink, PendingResponse, SlotToken};
 use watchfire_types::{NodeId, PeerId};
 
 use super::grids::ReplicatedGrids;
 use super::messages::{Message, Request, SlotState};
 use super::name::{TOPIC_PREFIX, topic_of};
-use super::polling::Polling;
+use super::polling::{Polling, stale_token};
 use super::slot::Carrier;
 use super::state::State;
 
@@ -47,6 +47,7 @@ impl ClusterPart for GridReplication {
                     self.metrics.refused("sprite_lost");
                 }
             }
+            Message::Threw { peers } => self.grids.note_throwers(&peers),
         }
         Ok(())
     }
@@ -76,7 +77,8 @@ impl ClusterPart for GridReplication {
     fn take_request(&self, request: &[u8], response: PendingResponse) {
         let (status, body) = match postcard::from_bytes(request) {
             Ok(Request::Throw { grid, peer, throw }) => {
-                self.polling.throw(grid, PeerId(peer), throw)
+                let slot = SlotToken { peer: PeerId(peer), node: self.grids.node() };
+                self.polling.throw(grid, slot, throw).unwrap_or_else(stale_token)
             }
             Ok(Request::Leave { grid, peer }) => self.polling.leave(grid, PeerId(peer)),
             Err(error) => return tracing::error!(%error, "cannot decode a request about a sprite"),
@@ -86,7 +88,7 @@ impl ClusterPart for GridReplication {
 }
 
 impl ReplicatedGrids {
-    fn slots_changed(&self, from: NodeId, grid: &str, changes: &[(u64, SlotState)]) {
+    pub(super) fn slots_changed(&self, from: NodeId, grid: &str, changes: &[(u64, SlotState)]) {
         let now = self.now();
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -171,32 +173,5 @@ impl ReplicatedGrids {
         for changes in slots.chunks(SLOTS_PER_MESSAGE) {
             self.link.send_state(node, &Message::Slots { grid, changes: changes.to_vec() });
         }
-    }
-
-    /// Handles a sprite that was thrown at another process. If its peer cannot take it, it returns
-    /// to its thrower and comes in over the opposite edge. Returns false when the sprite is lost.
-    fn receive_sprite(
-        &self,
-        grid: &str,
-        to: PeerId,
-        from: PeerId,
-        arrival: &str,
-        is_returned: bool,
-    ) -> bool {
-        let Ok(value) = serde_json::from_str(arrival) else { return false };
-        let mut state = self.state.lock();
-        let is_present = state.is_local(grid, to) && !state.slots.is_reserved(grid, to);
-        if is_present && self.arrive(&mut state, to, value) {
-            return true;
-        }
-        let owner = state.slots.owner(grid, from);
-        !is_returned && self.return_sprite(owner, grid, from, arrival)
-    }
-
-    /// Sends a sprite back to its thrower. Returns whether it is on its way.
-    fn return_sprite(&self, node: NodeId, grid: &str, thrower: PeerId, arrival: &str) -> bool {
-        let (to, from) = (thrower.0, thrower.0);
-        let message = Message::Sprite { grid, to, from, arrival, is_returned: true };
-        self.link.send(node, &message).is_ok()
     }
 }

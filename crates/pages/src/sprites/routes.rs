@@ -106,13 +106,12 @@ async fn throw(
     body: Body,
 ) -> Result<Response, Refused> {
     let body = read(&polling, body).await?;
-    let SlotToken { peer, node } = sender(&polling, &body)?;
-    if node != polling.grids.node() {
-        let request = Request::Throw { grid: &grid, peer: peer.0, throw: &body };
-        return forward(&polling, node, request).await;
+    let slot = sender(&polling, &body)?;
+    if let Some((status, body)) = polling.throw(&grid, slot, &body) {
+        return Ok(respond(status, &body));
     }
-    let (status, body) = polling.throw(&grid, peer, &body);
-    Ok(respond(status, &body))
+    let request = Request::Throw { grid: &grid, peer: slot.peer.0, throw: &body };
+    forward(&polling, slot.node, request).await
 }
 
 async fn leave(

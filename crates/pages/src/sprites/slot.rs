@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde_json::Value;
 use watchfire::ChannelAddress;
 use watchfire::feature::{ParkResponse, ParkedRequest};
 use watchfire_types::Instant;
+
+use super::neighbours::Neighbours;
 
 pub(super) struct LocalSlot {
     pub grid: Arc<str>,
@@ -93,7 +94,7 @@ impl Parked {
 pub(super) enum PollResponse {
     Arrivals {
         arrivals: VecDeque<Box<str>>,
-        neighbours: Value,
+        neighbours: Neighbours,
     },
     /// A newer poll of the same peer waits.
     Superseded,
@@ -105,7 +106,7 @@ impl PollResponse {
         let (status, body) = match self {
             PollResponse::Arrivals { arrivals, neighbours } => {
                 let arrivals: Vec<&str> = arrivals.iter().map(|arrival| &**arrival).collect();
-                let arrivals = arrivals.join(",");
+                let (arrivals, neighbours) = (arrivals.join(","), neighbours.to_json());
                 (200, format!(r#"{{"arrivals":[{arrivals}],"neighbours":{neighbours}}}"#))
             }
             PollResponse::Superseded => (409, r#"{"reason":"a newer poll waits"}"#.into()),

@@ -71,6 +71,18 @@ impl Slots {
         moved.copied().unwrap_or(origin(peer))
     }
 
+    /// The process of a peer, unless its slot is reserved or unknown.
+    pub fn present_at(&self, grid: &str, peer: PeerId) -> Option<NodeId> {
+        let rings = &self.grids.get(grid)?.rings;
+        (rings.has(peer) && !rings.is_reserved(peer)).then(|| self.owner(grid, peer))
+    }
+
+    /// Whether this process knows the slots of all processes on a grid: it has one there itself, and
+    /// none is given before the others have sent theirs.
+    pub fn is_complete(&self, grid: &str) -> bool {
+        self.grids.get(grid).is_some_and(|grid| grid.local_slots > 0)
+    }
+
     /// Gives a peer at a process a slot, or its reserved slot back. Returns the grid's name.
     pub fn take(&mut self, grid: &str, peer: PeerId, node: NodeId) -> Arc<str> {
         let name = match self.grids.get_key_value(grid) {
@@ -153,6 +165,12 @@ impl Slots {
     pub fn towards(&self, grid: &str, peer: PeerId, edge: Edge) -> Option<PeerId> {
         let (before, after) = self.grids.get(grid)?.rings.around(peer, edge.ring())?;
         Some(if edge.is_after() { after } else { before })
+    }
+
+    /// The neighbours before and after a peer on each ring, as [`Slots::towards`] has them.
+    pub fn around(&self, grid: &str, peer: PeerId) -> [Option<(PeerId, PeerId)>; RINGS] {
+        let grid = self.grids.get(grid);
+        std::array::from_fn(|ring| grid.and_then(|grid| grid.rings.around(peer, ring)))
     }
 }
 

@@ -4,14 +4,14 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use watchfire::ChannelAddress;
 use watchfire::feature::ParkedRequest;
 use watchfire_types::{Instant, PeerId};
 
+use super::neighbours::Neighbours;
 use super::slot::{Carrier, LocalSlot, Poll, PollResponse};
 use super::slots::Slots;
-use super::throw_message::Edge;
+use super::throws::Throwers;
 
 /// A peer that polls counts as gone after this long without a waiting poll.
 pub(super) const POLL_GAP_MAX: Duration = Duration::from_secs(30);
@@ -25,6 +25,7 @@ pub(super) struct State {
     pub checks: VecDeque<(Instant, PeerId)>,
     /// Parked requests whose shard's queue was full when they should have been answered.
     pub late: Vec<ParkedRequest>,
+    pub throwers: Throwers,
 }
 
 /// The peer has no slot, or another client has it.
@@ -39,6 +40,7 @@ impl State {
             reservations: VecDeque::new(),
             checks: VecDeque::new(),
             late: Vec::new(),
+            throwers: Throwers::default(),
         }
     }
 
@@ -70,6 +72,13 @@ impl State {
         }
     }
 
+    /// Notes a request of a peer of this process, in case it polls.
+    pub fn note_request(&mut self, now: Instant, peer: PeerId) {
+        if let Some(LocalSlot { carrier: Carrier::Poll(poll), .. }) = self.local.get_mut(&peer) {
+            poll.last_request_at = now;
+        }
+    }
+
     pub fn reserve(&mut self, grid: &str, peer: PeerId, until: Instant) {
         if let Some(name) = self.slots.reserve(grid, peer, until) {
             // Reservations have different lengths, so the new one may not be the last to end.
@@ -90,8 +99,8 @@ impl State {
 
     /// The neighbours of a peer, each once, including those whose slots are reserved.
     pub fn around(&self, grid: &str, peer: PeerId) -> Vec<PeerId> {
-        let towards = |edge: &Edge| self.slots.towards(grid, peer, *edge);
-        let mut around: Vec<PeerId> = Edge::ALL.iter().filter_map(towards).collect();
+        let pairs = self.slots.around(grid, peer).into_iter().flatten();
+        let mut around: Vec<PeerId> = pairs.flat_map(|(before, after)| [before, after]).collect();
         around.sort_unstable();
         around.dedup();
         around.retain(|other| *other != peer);
@@ -99,17 +108,11 @@ impl State {
     }
 
     /// The present neighbours of a peer, as clients receive them.
-    pub fn neighbours(&self, grid: &str, peer: PeerId) -> Value {
-        let name = |edge| {
-            let to = self.slots.towards(grid, peer, edge)?;
-            (to != peer && !self.slots.is_reserved(grid, to)).then(|| to.to_string())
-        };
-        json!({
-            "left": name(Edge::Left),
-            "right": name(Edge::Right),
-            "up": name(Edge::Up),
-            "down": name(Edge::Down),
-        })
+    pub fn neighbours(&self, grid: &str, peer: PeerId) -> Neighbours {
+        let present = |to: &PeerId| *to != peer && !self.slots.is_reserved(grid, *to);
+        let [(left, right), (up, down)] = self.slots.around(grid, peer).map(Option::unzip);
+        let [left, right, up, down] = [left, right, up, down].map(|to| to.filter(present));
+        Neighbours { left, right, up, down }
     }
 
     pub fn take_arrivals(&mut self, peer: PeerId) -> PollResponse {

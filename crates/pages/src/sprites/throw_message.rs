@@ -19,8 +19,6 @@ pub(crate) enum Edge {
 }
 
 impl Edge {
-    pub const ALL: [Edge; 4] = [Edge::Left, Edge::Right, Edge::Up, Edge::Down];
-
     /// The edge at which a sprite that left over this edge comes in.
     pub fn opposite(self) -> Edge {
         match self {
@@ -110,20 +108,30 @@ impl Throw {
         Ok(throw)
     }
 
-    /// The throw as the neighbour receives it.
-    pub fn arrival(&self, from: PeerId) -> Value {
-        let mut arrival = json!({
-            "sprite": self.sprite,
-            "edge": self.edge.opposite(),
-            "at": self.at,
-            "velocity": self.velocity,
-            "from": from.to_string(),
-        });
-        if let Some(picture) = &self.picture {
-            arrival["picture"] = picture.as_str().into();
-        }
-        arrival
+    /// The throw as the neighbour receives it: a JSON object.
+    pub fn arrival(&self, from: PeerId) -> String {
+        let arrival = Arrival {
+            sprite: &self.sprite,
+            edge: self.edge.opposite(),
+            at: self.at,
+            velocity: self.velocity,
+            from: &from.to_string(),
+            picture: self.picture.as_deref(),
+        };
+        serde_json::to_string(&arrival).expect("an arrival is plain data")
     }
+}
+
+/// A throw at its neighbour.
+#[derive(Serialize)]
+struct Arrival<'a> {
+    sprite: &'a str,
+    edge: Edge,
+    at: f64,
+    velocity: Velocity,
+    from: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    picture: Option<&'a str>,
 }
 
 #[cfg(test)]
@@ -142,7 +150,7 @@ mod tests {
         let arrival = throw("0.25", "900", "").unwrap().arrival(PeerId(1));
         let velocity = json!({ "x": 900.0, "y": 0.0 });
         assert_eq!(
-            arrival,
+            serde_json::from_str::<Value>(&arrival).unwrap(),
             json!({ "sprite": "cat", "edge": "left", "at": 0.25, "velocity": velocity,
                 "from": "0000000000000001" })
         );
