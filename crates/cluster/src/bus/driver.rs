@@ -1,6 +1,6 @@
 //! The bus's thread, which owns the links and the clock.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,8 +12,9 @@ use tokio::time::Instant;
 use tracing::{debug, error, warn};
 use watchfire_types::NodeId;
 
-use crate::bus::link::{Ended, Flushed, Link};
+use crate::bus::link::{Ended, Link};
 use crate::bus::shared::{NewLink, Shared, TICK};
+use crate::bus::writing::Flushed;
 use crate::bus::{Handler, NODES_MAX};
 
 /// Maximum bytes of one read. All links share the buffer.
@@ -29,8 +30,20 @@ pub(crate) struct Driver {
     links: RefCell<Vec<Option<Rc<Link>>>>,
 }
 
+thread_local! {
+    /// Whether this is the thread of a bus.
+    static IS_BUS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller runs on the thread of a bus, within its handler. The thread then writes all
+/// messages of the handler together.
+pub(crate) fn is_bus_thread() -> bool {
+    IS_BUS.get()
+}
+
 /// Runs until the bus is stopped.
 pub(crate) fn run(runtime: &Runtime, shared: Arc<Shared>) {
+    IS_BUS.set(true);
     let driver = Rc::new(Driver {
         shared,
         buffer: RefCell::new(vec![0; READ_BYTES].into()),
@@ -39,7 +52,7 @@ pub(crate) fn run(runtime: &Runtime, shared: Arc<Shared>) {
     let tasks = LocalSet::new();
     tasks.block_on(runtime, driver.run());
     for link in driver.links.borrow_mut().iter_mut().filter_map(Option::take) {
-        let _ = link.flush(&driver.shared);
+        let _ = link.writing.flush(&driver.shared);
         link.abort();
     }
     let mut state = driver.shared.lock();
@@ -110,7 +123,7 @@ impl Driver {
                 return self.closed(node, replaced.as_deref());
             }
         };
-        self.shared.lock().open(node);
+        self.shared.lock().open(node, link.writing.clone());
         if let Some(replaced) = replaced {
             debug!(%node, "link replaced");
             call(&*replaced.handler, |handler| handler.down(node));
@@ -134,7 +147,7 @@ impl Driver {
     /// Writes a node's queue.
     fn write(&self, node: NodeId) {
         let Some(link) = self.links.borrow()[usize::from(node.0)].clone() else { return };
-        match link.flush(&self.shared) {
+        match link.writing.flush(&self.shared) {
             Flushed::All | Flushed::Stalled | Flushed::Broken => {}
             Flushed::Part => {
                 self.shared.lock().due.insert(node);

@@ -2,51 +2,29 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::Notify;
+use tokio::net::unix::OwnedReadHalf;
 use tokio::task::JoinHandle;
 use watchfire_types::NodeId;
 
 use crate::bus::driver::{Driver, call, notify_ready};
 use crate::bus::frame::{Decoder, Frame, FrameError};
-use crate::bus::outbox::{Entry, Outbox, Writer};
-use crate::bus::shared::{Shared, Status};
+use crate::bus::outbox::Entry;
+use crate::bus::writing::WritingHalf;
 use crate::bus::{Handler, Loss};
-
-/// Maximum system calls in a row, before other links get their turn.
-const WRITES_IN_A_ROW: usize = 8;
 
 pub(crate) struct Link {
     pub node: NodeId,
     pub handler: Arc<dyn Handler>,
+    pub writing: Arc<WritingHalf>,
     read: RefCell<Option<OwnedReadHalf>>,
-    write: OwnedWriteHalf,
-    writer: RefCell<Writer>,
-    /// Notified when the socket's buffer is full.
-    stalled: Notify,
     task: RefCell<Option<JoinHandle<()>>>,
-}
-
-/// The result of writing a queue.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Flushed {
-    All,
-    /// More is queued, but other links get their turn first.
-    Part,
-    /// More is queued, but the socket's buffer is full. The link's task waits for space.
-    Stalled,
-    /// The socket cannot be written. Frames that the node sent before are still read.
-    Broken,
-    /// The queue was full.
-    Cut,
 }
 
 /// The reason why a link ended.
@@ -79,10 +57,8 @@ impl Link {
         Ok(Link {
             node,
             handler,
+            writing: Arc::new(WritingHalf::new(node, write)),
             read: RefCell::new(Some(read)),
-            write,
-            writer: RefCell::default(),
-            stalled: Notify::new(),
             task: RefCell::default(),
         })
     }
@@ -102,74 +78,8 @@ impl Link {
     pub async fn run(&self, driver: &Driver) -> Ended {
         tokio::select! {
             ended = self.read(driver) => ended,
-            ended = self.wait_for_room(&driver.shared) => ended,
+            error = self.writing.wait_for_room(&driver.shared) => Ended::Io(error),
         }
-    }
-
-    async fn wait_for_room(&self, shared: &Shared) -> Ended {
-        loop {
-            self.stalled.notified().await;
-            if let Err(error) = self.write.writable().await {
-                return Ended::Io(error);
-            }
-            let mut state = shared.lock();
-            if let Some(link) = state.link(self.node) {
-                link.is_stalled = false;
-            }
-            state.due.insert(self.node);
-            shared.wake(state);
-        }
-    }
-
-    pub fn flush(&self, shared: &Shared) -> Flushed {
-        let mut writer = self.writer.borrow_mut();
-        for _ in 0..WRITES_IN_A_ROW {
-            {
-                let mut state = shared.lock();
-                let Some(link) = state.link(self.node) else { return Flushed::Broken };
-                match link.status {
-                    Status::Open => writer.take(&mut link.outbox),
-                    Status::Broken => return Flushed::Broken,
-                    Status::Cut => return Flushed::Cut,
-                }
-            }
-            if writer.is_empty() {
-                return Flushed::All;
-            }
-            match writer.write(|slices| self.write.try_write_vectored(slices)) {
-                Ok(written) => {
-                    let mut state = shared.lock();
-                    state.counted.bytes_out += written.bytes as u64;
-                    state.counted.messages_out += written.messages;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    return self.stall(shared);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return self.read_remaining(shared, &mut writer),
-            }
-        }
-        Flushed::Part
-    }
-
-    fn stall(&self, shared: &Shared) -> Flushed {
-        if let Some(link) = shared.lock().link(self.node) {
-            link.is_stalled = true;
-        }
-        self.stalled.notify_one();
-        Flushed::Stalled
-    }
-
-    /// The other end is closed. Frames that it sent before may still be in the socket.
-    fn read_remaining(&self, shared: &Shared, writer: &mut Writer) -> Flushed {
-        *writer = Writer::default();
-        if let Some(link) = shared.lock().link(self.node) {
-            link.status = Status::Broken;
-            link.outbox = Outbox::default();
-        }
-        // Reading now ends after those frames. An error means that the socket is shut down already.
-        let _ = rustix::net::shutdown(self.write.as_ref().as_fd(), rustix::net::Shutdown::Both);
-        Flushed::Broken
     }
 
     async fn read(&self, driver: &Driver) -> Ended {

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use bytes::Bytes;
 use watchfire_types::NodeId;
@@ -19,7 +20,8 @@ use crate::bus::{
 /// A bus between processes of one machine, over one stream socket for each other process.
 ///
 /// It has one thread. Callers append to queues under one short lock, and wake the thread if it
-/// sleeps. The thread writes all messages queued for a node in one system call.
+/// sleeps. The thread writes all messages queued for a node in one system call. A single message for
+/// one node is written by its caller, without the thread.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -164,7 +166,15 @@ impl Bus for LocalBus {
     }
 
     fn send(&self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), SendError> {
-        self.with(|state| state.send(to, message, loss))
+        let mut state = self.shared.lock();
+        let sent = state.send(to, message, loss);
+        let may_write = sent.is_ok() && !driver::is_bus_thread();
+        let writing = may_write.then(|| state.writing_if_idle(to, Instant::now())).flatten();
+        self.shared.wake(state);
+        if let Some(writing) = writing {
+            writing.write_now(&self.shared);
+        }
+        sent
     }
 
     fn send_all(&self, message: Bytes, loss: Loss) {

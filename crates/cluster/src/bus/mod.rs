@@ -64,6 +64,7 @@ mod local;
 mod nodes;
 mod outbox;
 mod shared;
+mod writing;
 
 use std::time::Duration;
 

@@ -72,7 +72,7 @@ impl Entry {
     }
 }
 
-/// The queue of one node. Any thread appends to it; the bus's thread takes entries.
+/// The queue of one node. Any thread appends to it; the thread that writes takes entries.
 #[derive(Default)]
 pub(crate) struct Outbox {
     entries: VecDeque<Entry>,
@@ -101,6 +101,11 @@ impl Outbox {
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Entries that no [`Writer`] has taken.
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
 }
 

@@ -4,7 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::hash::RandomState;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -14,6 +14,7 @@ use crate::bus::frame::Frame;
 use crate::bus::interest::{Interest, InterestLimits};
 use crate::bus::nodes::Nodes;
 use crate::bus::outbox::{Entry, Outbox};
+use crate::bus::writing::{GATHER_PERIOD, WritingHalf};
 use crate::bus::{BusLimits, BusTotals, Handler, Loss, NODES_MAX, Readiness, SendError};
 
 /// The resolution of timeouts.
@@ -56,17 +57,35 @@ pub(crate) struct NewLink {
 }
 
 /// The sending half of a link, as callers see it.
-#[derive(Default)]
 pub(crate) struct SendingHalf {
     pub outbox: Outbox,
     pub status: Status,
     /// Whether the socket's buffer is full.
     pub is_stalled: bool,
+    writing: Arc<WritingHalf>,
+    /// When the last message for this node alone was queued.
+    sent_at: Option<Instant>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+impl SendingHalf {
+    fn new(writing: Arc<WritingHalf>) -> Self {
+        SendingHalf {
+            outbox: Outbox::default(),
+            status: Status::Open,
+            is_stalled: false,
+            writing,
+            sent_at: None,
+        }
+    }
+
+    /// Whether this is the socket of the link. A caller may still have that of an earlier link.
+    pub fn is_written_by(&self, writing: &WritingHalf) -> bool {
+        std::ptr::eq(&*self.writing, writing)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    #[default]
     Open,
     /// It cannot be written; frames that the node sent before are still read.
     Broken,
@@ -132,10 +151,10 @@ impl State {
     }
 
     /// Opens the sending half of a link, replacing an older one.
-    pub fn open(&mut self, node: NodeId) {
+    pub fn open(&mut self, node: NodeId, writing: Arc<WritingHalf>) {
         self.interest.replace(node);
         self.due.remove(node);
-        self.links[usize::from(node.0)] = Some(SendingHalf::default());
+        self.links[usize::from(node.0)] = Some(SendingHalf::new(writing));
     }
 
     /// Announces all topics on a new link. Returns the ready number if that changed it.
@@ -229,6 +248,18 @@ impl State {
             return Err(SendError::Oversized { len, max });
         }
         self.push(to, Entry::message(message), loss)
+    }
+
+    /// The socket of a node whose last message the caller should write itself, after it was queued.
+    pub fn writing_if_idle(&mut self, to: NodeId, now: Instant) -> Option<Arc<WritingHalf>> {
+        let is_asleep = !self.is_awake;
+        let link = self.link(to)?;
+        let sent_at = link.sent_at.replace(now);
+        let is_rare = sent_at.is_none_or(|at| now.duration_since(at) >= GATHER_PERIOD);
+        let is_alone = link.outbox.len() == 1 && !link.is_stalled && link.status == Status::Open;
+        let writing = (is_asleep && is_rare && is_alone).then(|| link.writing.clone())?;
+        self.due.remove(to);
+        Some(writing)
     }
 
     /// Returns the number of nodes for which it was queued.
