@@ -24,6 +24,10 @@
 //! gets 80, answers, and sees the end. The other 80 return with the socket and are parsed as the
 //! second request, which may be an upgrade.
 //!
+//! 5. A client that asked for `connection: close`, and whose request was read to its end, sends nothing
+//!    more. Its socket is closed immediately. Every other connection that ends waits in the slab for
+//!    the client's end, because a close with unread bytes is a reset.
+//!
 //! # If both parsers disagree
 //!
 //! Two programs that disagree about the end of a request can be made to take the body of one client's
@@ -71,17 +75,25 @@ use crate::counters::{CountedConnection, SocketCounters};
 use crate::handoff::ClientAddress;
 use crate::head::BodyLength;
 use crate::limits::SocketLimits;
+use crate::wire::{self, Read};
 
 /// A connection on its way to hyper.
 pub(crate) struct Loan {
     pub(crate) fd: OwnedFd,
     /// The bytes that were read: the request's head and all bytes that arrived with it.
     pub(crate) bytes: Vec<u8>,
-    pub(crate) head_len: usize,
-    pub(crate) body: BodyLength,
-    pub(crate) peer: SocketAddr,
+    pub(crate) request: LentRequest,
     pub(crate) client: ClientAddress,
     pub(crate) counted: CountedConnection,
+}
+
+/// A request that hyper answers, as its head describes it.
+pub(crate) struct LentRequest {
+    pub(crate) head_len: usize,
+    pub(crate) body: BodyLength,
+    /// Whether the client may send another request.
+    pub(crate) keeps_alive: bool,
+    pub(crate) peer: SocketAddr,
 }
 
 /// A connection on its way to the slab.
@@ -145,15 +157,10 @@ impl Lender {
     }
 
     async fn serve(self, loan: Loan) {
-        let Loan { fd, bytes, head_len, body, peer, client, counted } = loan;
+        let Loan { fd, bytes, request, client, counted } = loan;
+        let LentRequest { head_len, body, keeps_alive, peer } = request;
         let _counted = Counted::new(self.counters.clone(), self.shard);
-        let stream = match Stream::new(fd, client.is_pair()) {
-            Ok(stream) => stream,
-            Err(error) => {
-                tracing::debug!(%peer, %error, "cannot lend the connection to hyper");
-                return;
-            }
-        };
+        let stream = Stream::new(fd, client.is_pair());
         let answer = Rc::new(Answer::default());
         let request = RequestBytes::new(head_len, body);
         let traffic = Traffic::new(self.counters.clone(), self.shard);
@@ -172,8 +179,11 @@ impl Lender {
         let io = parts.io.into_inner();
         let is_reusable = ended.is_ok() && io.is_done() && parts.read_buf.is_empty();
         let next = if is_reusable { Next::Another } else { Next::End };
+        let is_answered = ended.is_ok() && io.is_answered() && parts.read_buf.is_empty();
+        let may_close = !is_reusable && is_answered && !keeps_alive && !client.is_pair();
         let (stream, bytes) = io.into_parts();
         match stream.into_fd() {
+            Ok(fd) if may_close && bytes.is_empty() && is_all_read(&fd) => {}
             Ok(fd) => self.returns.push(Returned { fd, bytes, client, counted, next }),
             Err(error) => {
                 tracing::debug!(%peer, %error, "cannot return the connection from hyper");
@@ -200,6 +210,12 @@ impl Lender {
         }
         Ok(response.map(|body| AnswerBody::new(body, answer)))
     }
+}
+
+/// Whether no bytes of the client are unread. With unread bytes, a close would be a reset, which can
+/// destroy the response.
+fn is_all_read(fd: &OwnedFd) -> bool {
+    !matches!(wire::peek(fd, &mut [0]), Read::Bytes(_))
 }
 
 /// A request that counts in `http_now`.

@@ -136,6 +136,11 @@ impl OneRequest {
         self.is_done
     }
 
+    /// Whether the request was completely read, and the answer written.
+    pub(super) fn is_answered(&self) -> bool {
+        self.request.is_over() && self.answer.is_written.get()
+    }
+
     /// The stream, and the bytes that were read after the request.
     pub(super) fn into_parts(mut self) -> (Stream, Vec<u8>) {
         self.ahead.drain(..self.given);

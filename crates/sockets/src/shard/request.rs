@@ -1,6 +1,5 @@
 //! Handles a request's head, and decides how its connection continues.
 
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use watchfire_types::{NodeId, ShardId, SocketId};
@@ -11,7 +10,7 @@ use crate::frame::Decoder;
 use crate::handler::{Route, SocketHandler};
 use crate::handoff::{ClientAddress, HandoffConnection, HandoffTarget, Moved};
 use crate::head::{BodyLength, HeadError, HeadSlots, RequestHead};
-use crate::http::Loan;
+use crate::http::{LentRequest, Loan};
 use crate::record::State;
 use crate::response::{put_handshake, refusal};
 use crate::shard_sockets::Released;
@@ -27,7 +26,7 @@ enum RequestAction<T> {
     Unfinished,
     Unreadable(HeadError),
     Gone,
-    Http { head_len: usize, body: BodyLength, peer: SocketAddr },
+    Http(LentRequest),
     Move(ShardId),
     HandOff(NodeId),
     Refuse { status: u16, reason: &'static str },
@@ -43,9 +42,7 @@ impl<T: SocketHandler> Shard<T> {
             RequestAction::Unfinished => self.hold(id, bytes, is_first),
             RequestAction::Unreadable(error) => self.refuse_head(id, error),
             RequestAction::Gone => self.sockets.disconnect(id),
-            RequestAction::Http { head_len, body, peer } => {
-                self.lend(id, bytes, head_len, body, peer)
-            }
+            RequestAction::Http(request) => self.lend(id, bytes, request),
             RequestAction::Move(shard) => self.move_to(id, shard, bytes),
             RequestAction::HandOff(node) => self.hand_off(id, node, bytes),
             RequestAction::Refuse { status, reason } => {
@@ -88,7 +85,10 @@ impl<T: SocketHandler> Shard<T> {
         let is_draining = self.sockets.is_draining;
         match self.handler.route(self.sockets.now(), peer, &head) {
             // A drain answers the requests of connections that it accepted, and then ends them.
-            Route::Http => RequestAction::Http { head_len, body, peer },
+            Route::Http => {
+                let keeps_alive = head.keeps_alive();
+                RequestAction::Http(LentRequest { head_len, body, keeps_alive, peer })
+            }
             Route::Move(_) | Route::HandOff(_) | Route::Park { .. } if is_draining => {
                 RequestAction::Refuse { status: 503, reason: DRAINING_REASON }
             }
@@ -148,24 +148,9 @@ impl<T: SocketHandler> Shard<T> {
         self.settle();
     }
 
-    fn lend(
-        &mut self,
-        id: SocketId,
-        bytes: &[u8],
-        head_len: usize,
-        body: BodyLength,
-        peer: SocketAddr,
-    ) {
+    fn lend(&mut self, id: SocketId, bytes: &[u8], request: LentRequest) {
         if let Some(Released { fd, client, counted }) = self.sockets.release(id) {
-            self.lender.lend(Loan {
-                fd,
-                bytes: bytes.to_vec(),
-                head_len,
-                body,
-                peer,
-                client,
-                counted,
-            });
+            self.lender.lend(Loan { fd, bytes: bytes.to_vec(), request, client, counted });
         }
     }
 

@@ -140,6 +140,24 @@ fn a_connection_without_keep_alive_ends_after_its_response() {
 }
 
 #[test]
+fn the_server_waits_for_the_end_of_a_client_only_if_it_may_have_sent_more() {
+    let server = TestServer::open();
+    let last = "GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
+    let mut client = server.sending(last);
+    assert_eq!(client.read_response(), (200, "hello".into()));
+    server.eventually("its connection is closed", |totals| totals.connections_now == 0);
+    client.expect_end();
+
+    // A close with unread bytes would be a reset, which can destroy the response.
+    let mut client = server.sending(format!("{last}more"));
+    assert_eq!(client.read_response(), (200, "hello".into()));
+    client.expect_end();
+    assert_eq!(server.totals().connections_now, 1);
+    drop(client);
+    server.eventually("its connection is closed", |totals| totals.connections_now == 0);
+}
+
+#[test]
 fn a_client_that_closed_its_sending_side_still_gets_its_response() {
     let server = TestServer::open();
     let mut client = server.sending("GET /large HTTP/1.1\r\nhost: test\r\n\r\n");
