@@ -15,6 +15,7 @@ import { accepted, compare, number, percent, table } from './compare.mjs'
 import { WORKLOAD_NAMES, countWork } from './counts.mjs'
 import { countServer } from './server.mjs'
 import { simulate } from './simulated.mjs'
+import { countThrows } from './throws.mjs'
 
 process.chdir(fileURLToPath(new URL('../..', import.meta.url)))
 const VALUES = 'experiments/gate.json'
@@ -40,7 +41,7 @@ const saved = existsSync(VALUES) ? JSON.parse(readFileSync(VALUES, 'utf8')) : { 
 const isSameBuilder = JSON.stringify(saved.builder) === JSON.stringify(builder)
 
 const counted = await countWork(path.join(TARGET, 'gate/watchfire-gate'), only)
-if (only.length === 0) counted.push(...(await simulate(PROGRAM)), ...(await countServer()))
+if (only.length === 0) counted.push(...(await simulate(PROGRAM)), ...(await countServer()), ...(await countThrows()))
 const isChosen = ({ figure }) => only.length === 0 || only.some((name) => figure.startsWith(`${name}: `))
 const rows = compare(saved.figures.filter(isChosen), counted)
 
