@@ -18,7 +18,7 @@ LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorial
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale scale-polls seeds-polls seeds-front-page bench-cluster bench-recovery bench-swarm bench-spread compare-proof bench-images bench-browser \
-  bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools peer-tools image-tools cluster-tools
+  bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools peer-tools image-tools kraken-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -230,6 +230,11 @@ peer-tools: ## Build the peers of experiments that are not ours, when they are m
 image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
 	@tests/install.sh docker-registry:docker-registry skopeo:skopeo containerd:containerd nginx:nginx-light unshare:util-linux mount:mount
 
+kraken-tools: ## Install what Kraken needs, when it is missing; builds Kraken once, with Go
+	@tests/install.sh redis-server:redis-server nginx:nginx-light curl:curl unshare:util-linux go:golang-go
+	@[ -x target/kraken/tracker ] || (cd experiments/peers/kraken && mkdir -p $(CURDIR)/target/kraken && \
+	  go build -mod=readonly -o $(CURDIR)/target/kraken/ $$(go list -mod=readonly tool))
+
 cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a cluster is compared with, when it is missing; builds nats-server and Centrifugo once, with Go
 	@tests/install.sh redis-server:redis-server ss:iproute2 unshare:util-linux
 	@cd tests/interop && node --input-type=module -e "import { linkNats } from './lib/nats.mjs'; await linkNats('$(CURDIR)/target/nats')"
@@ -367,12 +372,13 @@ compare-proof: web ## `lab compare` finds a change of the exchange between two c
 	$(COMPARE) $(PROOF_SAME)..$(PROOF_BEFORE) $(PROOF_OPTIONS) --json target/compare-proof.json
 	! grep -E '"verdict": *"(better|worse)"' target/compare-proof.json
 
-bench-images: web image-tools ## An image to many hosts, beside a registry and shared caches; writes docs/fleet/. EXPERIMENTS chooses some of them
+bench-images: web image-tools kraken-tools ## An image to many hosts, beside a registry, shared caches and Kraken; writes docs/fleet/. EXPERIMENTS chooses some of them
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	for name in $(or $(EXPERIMENTS),neighbour unshaped equal-links slow-upstream small-layers sizes); do \
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); failed=; \
+	for name in $(or $(EXPERIMENTS),neighbour kraken unshaped equal-links slow-upstream small-layers sizes); do \
 	  $$sudo ./target/release/watchfire lab run experiments/images-$$name.toml --driver processes \
-	    $(or $(ARGS),--page docs/fleet/$$name.md) || exit; done
+	    $(or $(ARGS),--page docs/fleet/$$name.md) || failed="$$failed $$name"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 bench-browser: web tools tests/interop/node_modules/.package-lock.json ## A page from one browser to ten; writes docs/browser/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench

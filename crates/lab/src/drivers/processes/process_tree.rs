@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-use super::process::{PEAK, memory};
+use super::process::{self, PEAK, memory};
 
 /// The processes of a tree, the root first.
 #[derive(Clone, Debug)]
@@ -39,6 +39,19 @@ impl ProcessTree {
         };
         let threads = self.0.iter().flat_map(|id| fs::read_dir(format!("/proc/{id}/task")));
         Duration::from_nanos(threads.flatten().filter_map(of_thread).sum())
+    }
+
+    /// The same, with children that have ended and were waited for, in steps of 10 ms.
+    pub fn cpu_with_ended(&self) -> Duration {
+        let of_process = |id: &u32| {
+            let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            process::cpu(&stat).unwrap_or_default()
+        };
+        self.0.iter().map(of_process).sum()
+    }
+
+    pub fn has_descendants(&self) -> bool {
+        self.0.len() > 1
     }
 
     /// Memory of their own, such as heaps and stacks; a page of several processes counts once. The code of the program is
@@ -103,6 +116,9 @@ mod tests {
         let own = ProcessTree(vec![std::process::id()]);
         assert!(tree.memory() > own.memory() && own.memory() > 0);
         assert!(tree.peak_memory() > 0 && tree.cpu() > Duration::ZERO);
+        assert!(tree.has_descendants() && !own.has_descendants());
+        let root = process::cpu(&fs::read_to_string("/proc/self/stat").unwrap());
+        assert!(tree.cpu_with_ended() >= root.unwrap());
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(ProcessTree(vec![child.id()]).memory(), 0, "it has ended");

@@ -11,6 +11,7 @@ use super::{
     Content, Node, NodeError, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals, Usage,
 };
 use crate::drivers::processes::process::Process;
+use crate::drivers::processes::process_tree::ProcessTree;
 
 /// Bytes that a node hashes per second at least, before it shares them.
 const HASH_RATE: u64 = 20 << 20;
@@ -157,7 +158,14 @@ impl Node for EventNode {
     }
 
     fn usage(&mut self) -> Usage {
-        self.process.as_mut().map(Process::usage).unwrap_or_default()
+        let Some(process) = &mut self.process else { return Usage::default() };
+        let own = process.usage();
+        // The program of a script is a child of its shell.
+        let tree = process.id().map(ProcessTree::of).filter(ProcessTree::has_descendants);
+        tree.map_or(own, |tree| Usage {
+            cpu: own.cpu.max(tree.cpu_with_ended()),
+            peak_memory: own.peak_memory.max(tree.peak_memory()),
+        })
     }
 
     fn kill(&mut self) {
