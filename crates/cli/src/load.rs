@@ -53,6 +53,9 @@ pub struct Arguments {
     /// Write all results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the results of each second to this file as CSV.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
     /// Write a report with charts to this file: one HTML page that needs no other file.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -172,6 +175,9 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&watchfire_load::json(&results, &verdicts))?;
         write(file, &text)?;
+    }
+    if let Some(file) = &arguments.csv {
+        write(file, &watchfire_load::csv(&results))?;
     }
     if let Some(file) = &arguments.report {
         let page = watchfire_load::html(&results, &verdicts);

@@ -14,7 +14,7 @@
 //! agent                      gives worker processes of its machine to controllers of other machines
 //! worker                     one engine that a controller starts, and the lines that both exchange
 //! engine                     all users of one process, in one thread
-//! report                     results as tables, JSON and HTML
+//! report                     results as tables, charts, JSON, CSV and HTML
 //! thresholds                 whether the results keep the thresholds of the scenario
 //! results                    the figures of all workers
 //! tally                      the figures of one worker, in one second
@@ -53,12 +53,12 @@ pub use agent::{AgentAddress, parse_token, run_agent};
 pub use broadcast::Broadcast;
 pub use engine::StopFlag;
 pub use phases::{PhaseChange, PhaseEvent};
-pub use report::{Live, html, json, line, table};
+pub use report::{Live, csv, html, json, line, table};
 pub use results::{Results, Second, Step};
 pub use run::{LoadOptions, run_load, workers_here};
 pub use scenario::{Phase, Scenario, ScenarioError, Spacing, StepThresholds, Target, Thresholds};
 pub use source::Source;
-pub use tally::{Counts, Match};
+pub use tally::{Counts, Match, Stages};
 pub use thresholds::{Verdict, judge};
 #[doc(hidden)]
 pub use worker::echo;

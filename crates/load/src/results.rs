@@ -7,10 +7,13 @@ use watchfire_report::{Histogram, Snapshot};
 
 use crate::broadcast::{BROADCASTS_MAX, Broadcast, Receipts, Sent};
 use crate::scenario::Scenario;
-use crate::tally::{Counts, Delta, MATCHES_MAX, Match};
+use crate::tally::{Counts, Delta, MATCHES_MAX, Match, Stages};
 
 /// Seconds that are kept one by one; a longer load keeps only its totals.
 const SECONDS_MAX: usize = 7 * 24 * 3600;
+
+/// Most kinds of errors that seconds tell apart.
+const ERROR_KINDS_MAX: usize = 1_000;
 
 /// The results of a load, also while it runs.
 #[derive(Clone, Debug)]
@@ -31,8 +34,14 @@ pub struct Results {
     pub delivery: Histogram,
     /// The steps, in the order of the scenario.
     pub steps: Vec<Step>,
+    /// Connections, pages and sessions of all users.
+    pub stages: Stages<Histogram>,
+    /// Responses by their HTTP status.
+    pub statuses: BTreeMap<u16, u64>,
     /// Error counts by step and kind.
     pub errors: BTreeMap<(String, String), u64>,
+    /// The kinds of errors, as [`Second::errors_by_kind`] counts them.
+    pub error_kinds: Vec<String>,
     /// Events of sessions, by their names in Tsung's statistics.
     pub counters: BTreeMap<String, u64>,
     /// The answers that sessions asked to be noted, at most a thousand.
@@ -56,6 +65,8 @@ pub struct Results {
 #[derive(Clone, Debug, Default)]
 pub struct Step {
     pub name: String,
+    /// Whether it is a group of other steps, which Tsung calls a transaction.
+    pub is_group: bool,
     /// Since it was due: the time that a user would wait.
     pub due: Histogram,
     /// Since it began: the time that the server took.
@@ -84,10 +95,15 @@ pub struct Second {
     pub counts: Counts,
     /// Errors in this second.
     pub errors: u64,
+    /// Errors by the index of their kind.
+    pub errors_by_kind: BTreeMap<u16, u64>,
+    /// Responses by their HTTP status.
+    pub statuses: BTreeMap<u16, u64>,
     /// The smallest size of each audience in this second.
     pub audiences: Vec<u64>,
     /// Times since steps were due, by the index of the step.
     pub steps: BTreeMap<u16, Snapshot>,
+    pub stages: Stages<Snapshot>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,7 +118,12 @@ struct WorkerSeen {
 
 impl Results {
     pub(crate) fn new(name: &str, scenario: &Scenario, workers: usize) -> Results {
-        let step = |name: &String| Step { name: name.clone(), ..Step::default() };
+        let groups = scenario.groups();
+        let step = |(index, name): (usize, &String)| Step {
+            name: name.clone(),
+            is_group: groups.contains(&index),
+            ..Step::default()
+        };
         Results {
             name: name.to_owned(),
             duration: scenario.duration(),
@@ -113,8 +134,11 @@ impl Results {
             connected_max: 0,
             lateness: Histogram::default(),
             delivery: Histogram::default(),
-            steps: scenario.steps.iter().map(step).collect(),
+            steps: scenario.steps.iter().enumerate().map(step).collect(),
+            stages: Stages::default(),
+            statuses: BTreeMap::new(),
             errors: BTreeMap::new(),
+            error_kinds: Vec::new(),
             counters: BTreeMap::new(),
             matches: Vec::new(),
             is_aborted: false,
@@ -145,6 +169,10 @@ impl Results {
                 step.last_done_at = step.last_done_at.max(times.last_done_at);
             }
         }
+        self.stages.connect.merge(&delta.stages.connect);
+        self.stages.page.merge(&delta.stages.page);
+        self.stages.session.merge(&delta.stages.session);
+        add_counts(&mut self.statuses, &delta.statuses);
         for (step, kind, count) in &delta.errors {
             *self.errors.entry((step.clone(), kind.clone())).or_default() += count;
         }
@@ -196,14 +224,36 @@ impl Results {
             }
         }
         *seen = at + 1;
+        let kinds = delta.errors.iter().map(|(_, kind, count)| (self.error_kind(kind), *count));
+        let kinds: Vec<_> = kinds.collect();
         let second = &mut self.seconds[at];
         second.counts.add(&delta.counts);
-        second.errors += delta.errors.iter().map(|(_, _, count)| count).sum::<u64>();
+        for (kind, count) in kinds {
+            second.errors += count;
+            *second.errors_by_kind.entry(kind).or_default() += count;
+        }
+        add_counts(&mut second.statuses, &delta.statuses);
+        second.stages.connect.merge(&delta.stages.connect);
+        second.stages.page.merge(&delta.stages.page);
+        second.stages.session.merge(&delta.stages.session);
         for times in &delta.steps {
             second.steps.entry(times.step).or_default().merge(&times.due);
         }
         self.users_max = self.users_max.max(second.users);
         self.connected_max = self.connected_max.max(second.connected);
+    }
+
+    /// The index of a kind of error. A worker that sends ever new kinds shares the last index.
+    fn error_kind(&mut self, kind: &str) -> u16 {
+        let known = self.error_kinds.iter().position(|known| known == kind);
+        let index = known.unwrap_or(self.error_kinds.len());
+        if index == ERROR_KINDS_MAX {
+            return (ERROR_KINDS_MAX - 1) as u16;
+        }
+        if known.is_none() {
+            self.error_kinds.push(kind.to_owned());
+        }
+        index as u16
     }
 
     /// All broadcasts in the order in which they were sent.
@@ -250,5 +300,11 @@ impl Results {
         limits.sort_unstable();
         limits.dedup();
         limits
+    }
+}
+
+fn add_counts(all: &mut BTreeMap<u16, u64>, more: &BTreeMap<u16, u64>) {
+    for (key, count) in more {
+        *all.entry(*key).or_default() += count;
     }
 }

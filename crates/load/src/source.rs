@@ -20,9 +20,9 @@ pub struct Source {
     /// The file's name, for errors.
     pub name: String,
     pub text: String,
-    /// The texts of the files that the scenario names, by the names that it uses.
-    #[serde(default)]
-    pub files: BTreeMap<String, String>,
+    /// The files that the scenario names, by the names that it uses.
+    #[serde(default, with = "in_base64")]
+    pub files: BTreeMap<String, Vec<u8>>,
     /// The servers to use instead of the scenario's.
     #[serde(default)]
     pub targets: Vec<String>,
@@ -38,9 +38,9 @@ impl Source {
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut files = BTreeMap::new();
         Scenario::parse_with(&name, &text, &mut |file| {
-            let text = read_text(&folder.join(file)).map_err(|error| error.to_string())?;
-            files.insert(file.to_owned(), text.clone());
-            Ok(text)
+            let bytes = read_bytes(&folder.join(file)).map_err(|error| error.to_string())?;
+            files.insert(file.to_owned(), bytes.clone());
+            Ok(bytes)
         })?;
         Ok(Source { name, text, files, ..Source::default() })
     }
@@ -68,11 +68,41 @@ impl Source {
 }
 
 fn read_text(path: &Path) -> anyhow::Result<String> {
+    String::from_utf8(read_bytes(path)?).map_err(|_| anyhow::anyhow!("it is not text in UTF-8"))
+}
+
+fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     // The length of a device or a pipe is not known before its end.
-    let mut text = String::new();
-    File::open(path)?.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text)?;
-    anyhow::ensure!(text.len() as u64 <= TEXT_BYTES_MAX, "it has more than 64 MiB");
-    Ok(text)
+    let mut bytes = Vec::new();
+    File::open(path)?.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    anyhow::ensure!(bytes.len() as u64 <= TEXT_BYTES_MAX, "it has more than 64 MiB");
+    Ok(bytes)
+}
+
+/// Files in a line of JSON, for a worker.
+mod in_base64 {
+    use std::collections::BTreeMap;
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        files: &BTreeMap<String, Vec<u8>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_map(files.iter().map(|(name, bytes)| (name, STANDARD.encode(bytes))))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<String, Vec<u8>>, D::Error> {
+        let files = BTreeMap::<String, String>::deserialize(from)?.into_iter();
+        files
+            .map(|(name, text)| Ok((name, STANDARD.decode(text).map_err(D::Error::custom)?)))
+            .collect()
+    }
 }
 
 #[cfg(test)]
@@ -83,5 +113,13 @@ mod tests {
     fn a_file_without_an_end_is_rejected() {
         let error = Source::read(Path::new("/dev/zero")).unwrap_err();
         assert_eq!(format!("{error:#}"), "cannot read /dev/zero: it has more than 64 MiB");
+    }
+
+    #[test]
+    fn a_worker_gets_the_same_bytes() {
+        let files = BTreeMap::from([("body.gz".to_owned(), vec![0x1f, 0x8b, 0xff, 0])]);
+        let source = Source { files: files.clone(), ..Source::default() };
+        let line = serde_json::to_string(&source).unwrap();
+        assert_eq!(serde_json::from_str::<Source>(&line).unwrap().files, files);
     }
 }

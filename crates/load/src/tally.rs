@@ -31,6 +31,9 @@ pub(crate) struct Delta {
     pub(crate) sent: Vec<Sent>,
     pub(crate) receipts: Receipts,
     pub(crate) steps: Vec<StepDelta>,
+    pub(crate) stages: Stages<Snapshot>,
+    /// Responses by their HTTP status.
+    pub(crate) statuses: BTreeMap<u16, u64>,
     /// Step, kind and count.
     pub(crate) errors: Vec<(String, String, u64)>,
     /// Events of sessions, by their names in Tsung's statistics.
@@ -117,6 +120,17 @@ pub(crate) struct StepDelta {
     pub(crate) last_done_at: Duration,
 }
 
+/// Times of the stages of all users, whatever their steps are.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Stages<T> {
+    /// Opening a TCP connection.
+    pub connect: T,
+    /// The steps between two think times, since the first one was due.
+    pub page: T,
+    /// A session that reached its end, since its user was due.
+    pub session: T,
+}
+
 /// The times of one step: since it was due, and since it began.
 #[derive(Default)]
 struct StepTimes {
@@ -134,6 +148,8 @@ pub(crate) struct Tally {
     sent: Vec<Sent>,
     sent_total: usize,
     steps: Vec<Option<Box<StepTimes>>>,
+    pub(crate) stages: Stages<Histogram>,
+    statuses: BTreeMap<u16, u64>,
     errors: BTreeMap<(Option<StepId>, Failure), u64>,
     counters: BTreeMap<&'static str, u64>,
     matches: Vec<Match>,
@@ -150,6 +166,8 @@ impl Tally {
             sent: Vec::new(),
             sent_total: 0,
             steps: (0..steps).map(|_| None).collect(),
+            stages: Stages::default(),
+            statuses: BTreeMap::new(),
             errors: BTreeMap::new(),
             counters: BTreeMap::new(),
             matches: Vec::new(),
@@ -201,6 +219,10 @@ impl Tally {
         *self.errors.entry((step, failure)).or_default() += 1;
     }
 
+    pub(crate) fn status(&mut self, status: u16) {
+        *self.statuses.entry(status).or_default() += 1;
+    }
+
     pub(crate) fn count(&mut self, event: &'static str) {
         *self.counters.entry(event).or_default() += 1;
     }
@@ -237,6 +259,12 @@ impl Tally {
             sent: std::mem::take(&mut self.sent),
             receipts: self.receipts.take(),
             steps,
+            stages: Stages {
+                connect: self.stages.connect.take(),
+                page: self.stages.page.take(),
+                session: self.stages.session.take(),
+            },
+            statuses: std::mem::take(&mut self.statuses),
             errors: errors.collect(),
             counters: counters.map(|(name, count)| (name.to_owned(), count)).collect(),
             matches: std::mem::take(&mut self.matches),

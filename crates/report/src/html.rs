@@ -10,7 +10,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 .dim { color: var(--dim); } .bad { color: var(--bad); font-weight: 600; } .good { color: var(--good); }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; } .scroll + .scroll { margin-top: 1rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--faint); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; }
@@ -18,6 +18,7 @@ th { font-weight: 600; color: var(--dim); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.2rem; }
 dt { color: var(--dim); } dd { margin: 0; }
 svg { width: 100%; height: auto; margin: .6rem 0; }
+.chart svg { min-width: 36rem; }
 ";
 
 /// A complete page. `title` is text; `body` is HTML.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Engine;
 use super::user::{NEVER, Waiting};
+use super::{Engine, millis};
 use crate::failure::Failure;
 use crate::scenario::{Action, Answer, Content, Found, Missing, Value};
 use crate::tally::Match;
@@ -162,9 +162,12 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// End the session of a user, because one of its steps says so.
+    /// End the session of a user: it has reached its end, or one of its steps says so.
     pub(super) fn end_session(&mut self, index: usize) {
         self.tally.counts.finished += 1;
+        self.end_page(index);
+        let lasted = millis(self.clock.now()).saturating_sub(self.users[index].arrived_at);
+        self.tally.stages.session.record(Duration::from_millis(lasted.into()));
         self.remove(index);
     }
 

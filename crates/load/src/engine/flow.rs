@@ -283,6 +283,7 @@ impl<'a> Engine<'a> {
 
     /// Wait until enough users wait.
     fn meet(&mut self, index: usize) -> Turn {
+        self.end_page(index);
         self.meeting.users.push((index, self.users[index].number));
         self.meeting.last_came_at = self.clock.now();
         self.users[index].waiting = Waiting::Others;

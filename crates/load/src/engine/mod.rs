@@ -15,6 +15,7 @@ mod script;
 mod secure;
 mod send;
 mod sources;
+mod sweep;
 mod timer;
 mod user;
 
@@ -31,7 +32,6 @@ use watchfire_types::{Instant, Rng};
 
 use crate::arrivals::{ArrivalShare, Arrivals};
 use crate::clock::{Clock, cpu_time, monotonic};
-use crate::failure::Failure;
 use crate::open_files::make_room_for_files;
 use crate::sampling::seed_for;
 use crate::scenario::{Scenario, TextContext};
@@ -41,8 +41,9 @@ use addresses::Addresses;
 use files::LinkCache;
 use flow::Meeting;
 use sources::Sources;
+use sweep::SWEEP_PERIOD;
 use timer::{TIMER, Timer, Wake, Wakes};
-use user::{Connection, NEVER, User, Waiting};
+use user::{NEVER, User, Waiting};
 
 /// Bytes read from a socket in one call; all users share the buffer.
 const READ_BYTES: usize = 64 << 10;
@@ -52,11 +53,6 @@ const EVENTS_MAX: usize = 256;
 /// millisecond, so that the next due user is not late.
 const WAKES_PER_TURN: usize = 16;
 const EVENTS_PER_TURN: usize = 16;
-const SWEPT_PER_TURN: usize = 16;
-/// Slots that are checked for timeouts in one turn.
-const SLOTS_PER_TURN: usize = 1_000;
-/// Interval between checks of timeouts and heartbeats.
-const SWEEP_PERIOD: Duration = Duration::from_millis(200);
 
 /// The users of the load that belong to this engine: every `count`-th, beginning with `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -261,12 +257,6 @@ impl<'a> Engine<'a> {
         self.users.len() as u64 - self.polls_beside
     }
 
-    /// Whether a check of all slots is in progress.
-    fn is_searching(&self) -> bool {
-        let closes = self.closed_before.is_some_and(|slot| slot < self.users.capacity());
-        self.swept.is_some() || (closes && self.pages_loading == 0)
-    }
-
     fn delta(&mut self, second: u32, is_last: bool) -> Delta {
         let mut delta = self.tally.take(&self.scenario.steps);
         delta.second = second;
@@ -341,97 +331,6 @@ impl<'a> Engine<'a> {
         self.wakes.push(Wake { at, index: index as u32, number: user.number });
     }
 
-    /// Check all users for timeouts and due heartbeats, a few of them in each turn.
-    fn sweep(&mut self, now: Instant) {
-        if now >= self.sweep_at && self.swept.is_none() {
-            self.swept = Some(0);
-            self.sweep_at = now + SWEEP_PERIOD;
-        }
-        let Some(first) = self.swept else { return };
-        if first == 0 {
-            self.check_meeting(now);
-        }
-        let since = now;
-        let now = millis(now);
-        let mut acted = 0;
-        let last = (first + SLOTS_PER_TURN).min(self.users.capacity());
-        for index in first..last {
-            self.swept = Some(index + 1);
-            let Some(user) = self.users.get(index) else { continue };
-            if user.times_out_at <= now {
-                self.time_out(index);
-            } else if user.heartbeat_at <= now {
-                self.heartbeat(index, now);
-            } else if !self.resumes_reading(index, since) {
-                continue;
-            }
-            acted += 1;
-            if acted == SWEPT_PER_TURN {
-                return;
-            }
-        }
-        if last == self.users.capacity() {
-            self.swept = None;
-        }
-    }
-
-    fn time_out(&mut self, index: usize) {
-        let is_poll_over = self.is_poll_over(&self.users[index]);
-        self.users[index].times_out_at = NEVER;
-        let connection = self.users[index].connection;
-        match connection {
-            // The server did not close the connection in time.
-            Connection::Closing => self.handle_closed(index),
-            _ if is_poll_over => {
-                self.drop_socket(index);
-                self.complete(index);
-            }
-            _ if self.tries_next_peer(index) => {}
-            _ => {
-                if self.users[index].is_connecting {
-                    self.note_address_failed(index);
-                }
-                self.fail(index, Failure::TimedOut);
-            }
-        }
-    }
-
-    fn heartbeat(&mut self, index: usize, now: u32) {
-        let user = &mut self.users[index];
-        if user.is_heartbeat_unanswered {
-            self.fail(index, Failure::HeartbeatUnanswered);
-            return;
-        }
-        user.is_heartbeat_unanswered = true;
-        user.heartbeat_at = now + u32::from(user.heartbeat_seconds) * 1000;
-        self.send_heartbeat(index);
-    }
-
-    /// After the end of the load: disconnect the users that only stay, a few in each turn. They may
-    /// serve a page, so all stay while one is loaded.
-    fn close_idle(&mut self) {
-        let first = *self.closed_before.get_or_insert(0);
-        if self.pages_loading > 0 {
-            return;
-        }
-        let last = (first + SLOTS_PER_TURN).min(self.users.capacity());
-        self.closed_before = Some(last);
-        let mut acted = 0;
-        for index in first..last {
-            if self.users.get(index).is_some_and(|user| user.waiting == Waiting::Over) {
-                let user = &mut self.users[index];
-                user.waiting = Waiting::Nothing;
-                user.position += 1;
-                self.advance(index);
-                acted += 1;
-                if acted == SWEPT_PER_TURN {
-                    self.closed_before = Some(index + 1);
-                    return;
-                }
-            }
-        }
-    }
-
     fn join_audience(&mut self, index: usize, audience: u8) {
         let user = &mut self.users[index];
         if user.audiences & (1 << audience) == 0 {
@@ -480,6 +379,16 @@ impl<'a> Engine<'a> {
 /// Milliseconds since the load began.
 fn millis(at: Instant) -> u32 {
     u32::try_from(at.as_nanos() / 1_000_000).unwrap_or(NEVER - 1)
+}
+
+/// Microseconds since the load began, without the upper bits: enough for times below 71 minutes.
+fn micros(at: Instant) -> u32 {
+    (at.as_nanos() / 1_000) as u32
+}
+
+/// The time from a number of [`micros`].
+fn micros_since(begun: u32, at: Instant) -> Duration {
+    Duration::from_micros(micros(at).wrapping_sub(begun).into())
 }
 
 /// Resident memory of this process; 0 if it cannot be read.

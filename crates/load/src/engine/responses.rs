@@ -31,6 +31,7 @@ impl<'a> Engine<'a> {
             }
         };
         let len = response.len;
+        self.tally.status(response.status);
         self.keep_cookies(index, &response);
         let user = &self.users[index];
         match self.op(user) {

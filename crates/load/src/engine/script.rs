@@ -41,7 +41,7 @@ use std::time::Duration;
 use watchfire_types::Instant;
 
 use super::user::{Connection, NEVER, User, Waiting};
-use super::{Engine, millis};
+use super::{Engine, micros, micros_since, millis};
 use crate::failure::Failure;
 use crate::sampling::exponential;
 use crate::scenario::{Http, Op, StepId, ThinkTime, Wanted, whole_url};
@@ -79,8 +79,7 @@ impl<'a> Engine<'a> {
 
     fn begin(&mut self, index: usize) -> Turn {
         let Some(op) = self.op(&self.users[index]) else {
-            self.tally.counts.finished += 1;
-            self.remove(index);
+            self.end_session(index);
             return Turn::Wait;
         };
         if matches!(op, Op::Think(_) | Op::Stay(_)) {
@@ -215,6 +214,9 @@ impl<'a> Engine<'a> {
     /// Think times count from the arrival of the user: a slow response does not delay when the next
     /// step is due.
     fn pause(&mut self, index: usize, time: Duration) -> Turn {
+        if !time.is_zero() {
+            self.end_page(index);
+        }
         let user = &mut self.users[index];
         user.anchor += time;
         user.due = user.anchor;
@@ -263,8 +265,19 @@ impl<'a> Engine<'a> {
         let now = self.clock.now();
         let user = &mut self.users[index];
         self.tally.step(step, user.due, user.begun, now);
+        if !std::mem::replace(&mut user.has_page, true) {
+            user.page_due = micros(user.due);
+        }
         user.due = now;
         now
+    }
+
+    /// Record the steps since the last think time as a page, if there were any.
+    pub(super) fn end_page(&mut self, index: usize) {
+        let user = &mut self.users[index];
+        if std::mem::take(&mut user.has_page) {
+            self.tally.stages.page.record(micros_since(user.page_due, user.due));
+        }
     }
 
     /// Record the time that a step has waited in vain. Without it, the slowest answers would be missing

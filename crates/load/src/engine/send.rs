@@ -12,7 +12,7 @@ use watchfire_types::{Instant, Rng};
 use super::addresses::Tried;
 use super::message::HEARTBEAT_REFERENCE;
 use super::user::{Connection, NEVER, Outbox, User, Waiting};
-use super::{Engine, millis};
+use super::{Engine, micros, micros_since, millis};
 use crate::clock::monotonic;
 use crate::cookies::wall_clock;
 use crate::failure::Failure;
@@ -49,6 +49,7 @@ impl Engine<'_> {
         user.tried.add(address);
         user.address = address as u8;
         user.is_connecting = true;
+        user.connect_begun = micros(self.clock.now());
         match self.sources.connect(target, server) {
             Ok(socket) => {
                 self.users[index].socket = Some(socket);
@@ -91,6 +92,8 @@ impl Engine<'_> {
     fn note_connected(&mut self, index: usize) {
         let user = &mut self.users[index];
         if std::mem::take(&mut user.is_connecting) {
+            let time = micros_since(user.connect_begun, self.clock.now());
+            self.tally.stages.connect.record(time);
             self.addresses.note_connected(usize::from(user.target), usize::from(user.address));
         }
     }

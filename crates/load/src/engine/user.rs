@@ -7,6 +7,7 @@ use watchfire_types::Instant;
 use super::addresses::Tried;
 use super::files::PageFiles;
 use super::flow::Bucket;
+use super::millis;
 use super::page::Visit;
 use super::reconnect::Break;
 use crate::cookies::CookieJar;
@@ -39,6 +40,12 @@ pub(super) struct User {
     pub(super) counters: [u32; LOOPS_NESTED_MAX],
     pub(super) next_reference: u32,
     pub(super) awaited: u32,
+    /// When the user was due, in milliseconds since the load began.
+    pub(super) arrived_at: u32,
+    /// When the first step since the last think time was due, and when the current connection began:
+    /// in microseconds since the load began, without the upper bits.
+    pub(super) page_due: u32,
+    pub(super) connect_begun: u32,
     /// In milliseconds since the load began.
     pub(super) times_out_at: u32,
     pub(super) heartbeat_at: u32,
@@ -56,6 +63,8 @@ pub(super) struct User {
     /// One bit for each audience of the scenario; set while the user belongs to it.
     pub(super) audiences: u8,
     pub(super) is_heartbeat_unanswered: bool,
+    /// Whether a step was done since the last think time.
+    pub(super) has_page: bool,
     /// The index of the address of the current connection.
     pub(super) address: u8,
     /// The socket is not connected yet, as far as is known.
@@ -80,6 +89,9 @@ impl User {
             counters: Default::default(),
             next_reference: FIRST_REFERENCE,
             awaited: 0,
+            arrived_at: millis(at),
+            page_due: 0,
+            connect_begun: 0,
             times_out_at: NEVER,
             heartbeat_at: NEVER,
             heartbeat_seconds: 0,
@@ -93,6 +105,7 @@ impl User {
             socket_serial: 0,
             audiences: 0,
             is_heartbeat_unanswered: false,
+            has_page: false,
             address: 0,
             is_connecting: false,
             is_watched: false,
@@ -213,7 +226,7 @@ mod tests {
     fn an_idle_user_needs_at_most_400_bytes_even_while_its_slab_grows() {
         // A slab entry adds nothing or one word to the record.
         let entry = size_of::<User>() + 8;
-        assert!(size_of::<User>() <= 152, "{}", size_of::<User>());
+        assert!(size_of::<User>() <= 168, "{}", size_of::<User>());
         assert!(entry * 2 + size_of::<Wake>() * 2 <= 400, "doubling included");
     }
 }

@@ -11,6 +11,7 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
     let steps = results.steps.iter().map(|step| {
         json!({
             "name": step.name,
+            "group": step.is_group,
             "done": step.done(),
             "unanswered": step.unanswered,
             "last_done_at": step.last_done_at.as_secs_f64(),
@@ -46,6 +47,10 @@ pub fn json(results: &Results, verdicts: &[Verdict]) -> Value {
         "lost": results.lost(),
         "broadcasts": broadcasts.collect::<Value>(),
         "steps": steps.collect::<Value>(),
+        "connect": times(&results.stages.connect),
+        "page": times(&results.stages.page),
+        "session": times(&results.stages.session),
+        "statuses": results.statuses,
         "errors": errors.collect::<Value>(),
         "counters": results.counters,
         "matches": results.matches,
@@ -69,6 +74,10 @@ fn one_second(second: &Second, results: &Results) -> Value {
         "connected": second.connected,
         "counts": second.counts,
         "errors": second.errors,
+        "statuses": second.statuses,
+        "connect": times(&Histogram::from(&second.stages.connect)),
+        "page": times(&Histogram::from(&second.stages.page)),
+        "session": times(&Histogram::from(&second.stages.session)),
         "steps": steps.collect::<serde_json::Map<_, _>>(),
     })
 }

@@ -181,7 +181,7 @@ pub(super) fn broadcasts(results: &Results, shown: usize) -> Option<Table> {
     Some(table)
 }
 
-fn shortened(name: &str) -> String {
+pub(super) fn shortened(name: &str) -> String {
     name.chars().take(NAME_CHARACTERS_MAX).collect()
 }
 

@@ -566,22 +566,15 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// The session, unless it has no step. A user that is still connected disconnects at its end.
-    pub(super) fn finish(mut self, weight: f64, keeps_cookies: bool) -> Option<Session> {
+    /// The session. A user that is still connected disconnects at its end.
+    pub(super) fn finish(mut self, weight: f64, keeps_cookies: bool) -> Session {
         if self.is_open {
             self.ops.push(Op::Disconnect { step: None, is_abrupt: false });
         }
         let slots = self.slots.names.len();
         let undefined = if self.slots.is_tsung { "undefined" } else { "" };
-        let ops = self.ops;
-        (!ops.is_empty()).then_some(Session {
-            weight,
-            ops,
-            slots,
-            undefined,
-            keeps_cookies,
-            reconnect: self.reconnect,
-        })
+        let (ops, reconnect) = (self.ops, self.reconnect);
+        Session { weight, ops, slots, undefined, keeps_cookies, reconnect }
     }
 }
 

@@ -17,6 +17,7 @@ mod tsung;
 mod value;
 mod xpath;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -40,7 +41,15 @@ pub(crate) use text::{SentAt, Text, TextContext, Variables, sent_at};
 pub(crate) use value::Value;
 
 /// Reads the other files that a scenario names, relative to its own folder.
-pub(crate) type Files<'a> = dyn FnMut(&str) -> Result<String, String> + 'a;
+pub(crate) type Files<'a> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'a;
+
+/// The text of a file that the scenario names.
+fn file_text(files: &mut Files<'_>, file: &str) -> Result<String, String> {
+    let text = files(file).and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())
+    });
+    text.map_err(|cause| format!("cannot read {file}: {cause}"))
+}
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -188,6 +197,16 @@ impl Scenario {
             return tsung::parse(name, text, files);
         }
         file::parse(name, text, files)
+    }
+
+    /// The indexes of the steps that are groups of other steps.
+    pub(crate) fn groups(&self) -> BTreeSet<usize> {
+        let ops = self.sessions.iter().flat_map(|session| &session.ops);
+        ops.filter_map(|op| match op {
+            Op::GroupEnd { step, .. } => Some(usize::from(step.0)),
+            _ => None,
+        })
+        .collect()
     }
 
     /// Resolve the servers, and check the number of users.

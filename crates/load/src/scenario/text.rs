@@ -16,6 +16,8 @@ pub(crate) struct Text(Vec<Piece>);
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Literal(Box<str>),
+    /// Bytes that are no text, such as a compressed body.
+    Bytes(Box<[u8]>),
     Variable(Variable, Escape),
 }
 
@@ -227,6 +229,10 @@ impl Text {
         Text(vec![Piece::Literal(text.into())])
     }
 
+    pub(crate) fn bytes(bytes: Vec<u8>) -> Text {
+        Text(vec![Piece::Bytes(bytes.into())])
+    }
+
     /// The whole text, if it has no variables.
     pub(crate) fn as_literal(&self) -> Option<&str> {
         match self.0.as_slice() {
@@ -240,7 +246,7 @@ impl Text {
         match self.0.first() {
             Some(Piece::Variable(..)) => true,
             Some(Piece::Literal(text)) => text.starts_with("http"),
-            None => false,
+            Some(Piece::Bytes(_)) | None => false,
         }
     }
 
@@ -253,6 +259,7 @@ impl Text {
         for piece in &self.0 {
             match piece {
                 Piece::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                Piece::Bytes(bytes) => out.extend_from_slice(bytes),
                 Piece::Variable(variable, Escape::Nothing) => context.write(*variable, out),
                 Piece::Variable(variable, escape) => {
                     let mut value = Vec::new();
@@ -267,6 +274,7 @@ impl Text {
     pub(crate) fn to_string(&self, context: &TextContext<'_>) -> String {
         let mut out = Vec::new();
         self.write(context, &mut out);
+        // Bytes are only in bodies.
         String::from_utf8(out).expect("texts and variables are UTF-8")
     }
 }
@@ -547,7 +555,7 @@ mod tests {
         for (message, broadcast_by) in
             [("wf-sent-at-17-4!\"", Some(4)), ("wf-sent-at-17-4", None), ("wf-sent-at-17-!", None)]
         {
-            assert_eq!(sent(&message), Some(SentAt { at, broadcast_by }));
+            assert_eq!(sent(message), Some(SentAt { at, broadcast_by }));
         }
         assert_eq!(sent_at(b"{}"), None);
         assert_eq!(sent_at(b"wf-sent-at-x"), None);

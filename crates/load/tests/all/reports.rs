@@ -41,8 +41,8 @@ fn all_reports_have_the_same_results_and_escape_names() {
     }
     assert_eq!(
         page.matches("<svg").count(),
-        5,
-        "three charts of the load, and one for each completed step"
+        4 + 2 + 1 + 3 + 2,
+        "users and traffic, two kinds of times, rates and times of steps, statuses and errors"
     );
 }
 
@@ -59,4 +59,40 @@ fn the_view_is_redrawn_once_a_second() {
     assert_eq!(drawn.len(), first.len(), "the view must not be redrawn without a new second");
     let line = watchfire_load::line(&results).unwrap();
     assert!(line.starts_with("    1 s  users       5"), "{line}");
+}
+
+#[test]
+fn a_report_has_the_tables_and_the_seconds_of_tsungs() {
+    let steps = r#"
+        { group = { name = "visit", steps = [
+            { connect = { path = "/" } },
+            { send = { text = "x", reply = true, name = "say, \"x\"" } },
+        ] } },
+        { think = "300ms" },
+        { send = { text = "y", reply = true, name = "again" } },"#;
+    let results = load(websocket_server(echo), &scenario(20, 1200, steps));
+    assert_eq!(results.stages.connect.len(), 20);
+    assert_eq!(results.stages.page.len(), 40, "the think time divides a session into two pages");
+    assert_eq!(results.stages.session.len(), 20);
+    let session = results.stages.session.quantile(0.5).as_secs_f64();
+    assert!((0.29..0.6).contains(&session), "{session}");
+    assert!(results.stages.page.max() < std::time::Duration::from_millis(250), "without the think");
+    assert_eq!(results.statuses.iter().collect::<Vec<_>>(), [(&101, &20)]);
+
+    let page = watchfire_load::html(&results, &[]);
+    for name in ["connect", "page", "request", "session", "visit", "users finished", "101"] {
+        assert!(page.contains(&format!("<td>{name}<")), "{name}: {page}");
+    }
+
+    let csv = watchfire_load::csv(&results);
+    let mut lines = csv.lines();
+    let heads = lines.next().unwrap();
+    assert!(heads.starts_with("second,users,websockets,"), "{heads}");
+    assert!(heads.contains(",\"step: say, \"\"x\"\" count\","), "{heads}");
+    let column = heads.split(',').position(|name| name == "users_started").unwrap();
+    let started = lines.map(|line| line.split(',').nth(column).unwrap().parse::<u64>().unwrap());
+    assert_eq!(started.sum::<u64>(), 20);
+    let columns = csv.lines().skip(1).map(|line| line.split(',').count());
+    let heads = heads.replace("say, ", "say ").split(',').count();
+    assert!(columns.into_iter().all(|columns| columns == heads), "{csv}");
 }

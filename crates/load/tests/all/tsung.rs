@@ -249,3 +249,12 @@ fn the_number_of_a_loop_may_come_from_an_answer() {
     let results = tsung(address, &users(1), &session("a", steps));
     assert_eq!((results.counts.finished, done(&results, "GET /number")), (1, 1));
 }
+
+#[test]
+fn users_of_an_empty_session_do_nothing_and_end() {
+    let (address, seen) = noting_server();
+    let sessions = session("a", &get("/a")) + &session("b", "");
+    let results = tsung(address, &users(40), &sessions);
+    assert_eq!((results.counts.finished, results.errors_total()), (40, 0));
+    assert!((1..40).contains(&paths(&seen).len()), "{:?}", seen.all());
+}

@@ -18,7 +18,7 @@ use watchfire_report::scenario::SourceText;
 
 use super::sources::{PORTS, SourceGroup, add_addresses, ports};
 use super::text::{Draw, Variables};
-use super::{Audiences, Files, Scenario, ScenarioError, Target};
+use super::{Audiences, Files, Scenario, ScenarioError, Target, file_text};
 use crate::tls::TlsSettings;
 
 use pages::{PageFile, pages};
@@ -188,10 +188,8 @@ impl TlsFile {
         files: &mut Files<'_>,
     ) -> Result<TlsSettings, ScenarioError> {
         let roots = self.ca.as_ref().map(|file| {
-            files(file.get_ref()).map_err(|cause| {
-                let problem = format!("cannot read {}: {cause}", file.get_ref());
-                source.error(file.span().start, "ca", problem)
-            })
+            file_text(files, file.get_ref())
+                .map_err(|problem| source.error(file.span().start, "ca", problem))
         });
         let roots = roots.transpose()?;
         Ok(TlsSettings { is_verified: self.verify, roots, resumes: self.resume })

@@ -8,7 +8,7 @@ use watchfire_report::scenario::SourceText;
 
 use super::BUILT_IN;
 use crate::scenario::rows::{Columns, Rows};
-use crate::scenario::{Files, ScenarioError};
+use crate::scenario::{Files, ScenarioError, file_text};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,7 +57,7 @@ pub(super) fn read_rows(
         if let Some(column) = rows.columns.iter().find(|name| BUILT_IN.contains(&name.as_str())) {
             return Err(source.error(at, name, format!("the name {column} is built in")));
         }
-        let text = files(file).map_err(|cause| format!("cannot read {file}: {cause}"));
+        let text = file_text(files, file);
         let parsed = text.and_then(|text| Rows::parse(file, &text));
         parsed.map_err(|problem| source.error(at, "file", problem))
     });

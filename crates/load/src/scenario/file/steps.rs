@@ -326,7 +326,10 @@ impl SessionFile {
         }
         let name = self.name.as_deref().unwrap_or("steps");
         let session = compiler.finish(self.probability, self.cookies);
-        session.ok_or_else(|| source.error(at, name, "a session needs steps"))
+        if session.ops.is_empty() {
+            return Err(source.error(at, name, "a session needs steps"));
+        }
+        Ok(session)
     }
 }
 

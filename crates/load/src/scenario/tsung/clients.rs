@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::Result;
 use super::element::Element;
+use super::parts::Parts;
 use crate::scenario::sources::{SourceGroup, add_addresses};
 
 /// The limits and addresses of all machines together.
@@ -15,7 +16,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    pub(super) fn read(list: Option<&Element<'_, '_>>) -> Result<Clients> {
+    pub(super) fn read(list: Option<&Element<'_, '_>>, parts: &mut Parts<'_>) -> Result<Clients> {
         let mut clients = Clients { users_max: 0, sources: Vec::new(), addresses: Vec::new() };
         let elements = list.map(|list| {
             list.attributes(&[])?;
@@ -23,7 +24,7 @@ impl Clients {
             Ok(list.elements())
         });
         for client in elements.transpose()?.into_iter().flatten() {
-            clients.read_one(&client)?;
+            clients.read_one(&client, parts)?;
         }
         if clients.users_max == 0 {
             clients.users_max = u64::MAX;
@@ -31,7 +32,7 @@ impl Clients {
         Ok(clients)
     }
 
-    fn read_one(&mut self, client: &Element<'_, '_>) -> Result<()> {
+    fn read_one(&mut self, client: &Element<'_, '_>, parts: &mut Parts<'_>) -> Result<()> {
         let known = ["host", "weight", "maxusers", "cpu", "use_controller_vm", "type"];
         client.attributes(&known)?;
         client.one_of("type", &["machine"])?;
@@ -42,6 +43,11 @@ impl Clients {
         self.users_max = self.users_max.saturating_add(users_max);
         let first = self.addresses.len();
         for ip in client.elements() {
+            if ip.name() == "ip" && ip.one_of("scan", &["false", "true"])? == "true" {
+                ip.attributes(&["value", "scan"])?;
+                parts.note(&ip, "is ignored: the system chooses the addresses of users");
+                continue;
+            }
             let range = range(&ip)?;
             add_addresses(&mut self.addresses, &range).map_err(|problem| ip.error(problem))?;
         }
@@ -56,7 +62,6 @@ impl Clients {
 fn range(ip: &Element<'_, '_>) -> Result<String> {
     if ip.name() == "ip" {
         ip.attributes(&["value", "scan"])?;
-        ip.one_of("scan", &["false"])?;
         return Ok(ip.needed("value")?.to_owned());
     }
     ip.attributes(&["v4", "value", "version"])?;

@@ -2,7 +2,7 @@
 //! head, and `&steps;` where the text belongs. The text is inserted before the document is parsed,
 //! and [`Lines`] finds the file and the line of a place in the result.
 
-use crate::scenario::Files;
+use crate::scenario::{Files, file_text};
 
 /// A longer document is an error, so that a file that is included often cannot fill the memory.
 const TEXT_BYTES_MAX: usize = 64 << 20;
@@ -80,19 +80,25 @@ fn next_reference<'a>(text: &str, entities: &'a [Entity]) -> Option<(usize, &'a 
 
 /// The files that the head of the document declares.
 fn declared(text: &str, files: &mut Files<'_>) -> Result<Vec<Entity>, String> {
-    let head = without_comments(&text[..text.find("<tsung").unwrap_or(0)]);
+    let (head, body) = text.split_at(text.find("<tsung").unwrap_or(0));
+    let (head, body) = (without_comments(head), without_comments(body));
     let mut entities = Vec::new();
     for declaration in head.split("<!ENTITY").skip(1) {
         let Some((name, uri)) = declaration.split_once("SYSTEM") else { continue };
         let mut parts = uri.trim_start().split(['"', '\'']);
         let (Some(""), Some(file)) = (parts.next(), parts.next()) else { continue };
-        let inner = files(file).map_err(|cause| format!("cannot read {file}: {cause}"))?;
+        let name = name.trim();
+        // Tsung too reads only what the document names.
+        if !body.contains(&format!("&{name};")) {
+            continue;
+        }
+        let inner = file_text(files, file)?;
         // A file of its own may begin with a declaration, which is not part of the document.
         let inner = match inner.trim_start().strip_prefix("<?xml") {
             Some(rest) => rest.split_once("?>").map_or("", |(_, rest)| rest).to_owned(),
             None => inner,
         };
-        entities.push((name.trim().to_owned(), file.to_owned(), inner));
+        entities.push((name.to_owned(), file.to_owned(), inner));
     }
     Ok(entities)
 }
@@ -112,7 +118,7 @@ mod tests {
         let text =
             "<!DOCTYPE tsung [<!ENTITY a SYSTEM 'a.xml'>]>\n<tsung>\n&a;\n<b/>&a;</tsung>\n<c/>";
         let (whole, lines) = include("x.xml", text, &mut |file| {
-            Ok(format!("<?xml version='1.0'?><{file}>\n<y/>\n"))
+            Ok(format!("<?xml version='1.0'?><{file}>\n<y/>\n").into_bytes())
         })
         .unwrap();
         let found: Vec<_> = (1..=8).map(|line| lines.find(line)).collect();
@@ -132,11 +138,14 @@ mod tests {
         let mut read = Vec::new();
         let found = include("x.xml", &commented, &mut |file| {
             read.push(file.to_owned());
-            Ok(String::new())
+            Ok(Vec::new())
         });
         assert!(found.is_ok() && read == ["a.xml"], "{read:?}");
+        let unused = text.replace("&a;", "<!-- &a; -->");
+        let found = include("x.xml", &unused, &mut |_| Err("no such file".into()));
+        assert!(found.is_ok(), "a file that the document does not name is not read");
         let many = text.replace("&a;\n", &"&amp;&a;\n".repeat(200_000));
-        let (whole, lines) = include("x.xml", &many, &mut |_| Ok(String::new())).unwrap();
+        let (whole, lines) = include("x.xml", &many, &mut |_| Ok(Vec::new())).unwrap();
         assert_eq!(whole.len(), many.len() - 200_001 * "&a;".len(), "in a short time");
         assert_eq!(lines.find(200_004), ("x.xml", 200_004));
         let error = include("x.xml", text, &mut |_| Err("no such file".into())).map(|_| ());

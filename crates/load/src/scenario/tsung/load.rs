@@ -20,7 +20,7 @@ pub(super) fn servers(list: &Element<'_, '_>) -> Result<Vec<Target>> {
         server.children(&[])?;
         let weight = server.number("weight")?.unwrap_or(1.0);
         let port = server.whole("port")?.unwrap_or(80);
-        let url = server_url(&server, "type", server.needed("host")?, &port.to_string())?;
+        let url = server_url(&server, "type", server.needed("host")?.trim(), &port.to_string())?;
         Target::parse(&url, weight).map_err(|problem| server.error(problem))
     });
     servers.collect()

@@ -71,7 +71,7 @@ fn read<'f>(root: &Element<'_, '_>, files: &'f mut Files<'f>) -> Result<Scenario
         }
     }
     let options = Options::read(root.child("options")?.as_ref(), &mut parts)?;
-    let clients = Clients::read(root.child("clients")?.as_ref())?;
+    let clients = Clients::read(root.child("clients")?.as_ref(), &mut parts)?;
     let list = root.needed_child("sessions")?;
     let (sessions, steps) = sessions(&list, &options, &mut parts)?;
     let load = Load::read(&root.needed_child("load")?, &names(&list))?;
@@ -128,7 +128,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::scenario::assert_errors;
+    use crate::scenario::{Op, Text, assert_errors};
 
     const GOOD: &str = r#"<?xml version="1.0"?>
 <!DOCTYPE tsung SYSTEM "/usr/share/tsung/tsung-1.0.dtd">
@@ -182,6 +182,51 @@ mod tests {
     }
 
     #[test]
+    fn a_body_may_be_no_text_and_a_session_may_be_empty() {
+        let text = GOOD
+            .replace("<server host=\"127", "<server host=\" 127")
+            .replace("<http url=\"/\"", "<http contents_from_file=\"body.gz\" url=\"/\"")
+            .replace(
+                "</sessions>",
+                "<session name='b' weight='3' type='ts_http'>\n</session></sessions>",
+            )
+            .replace(" probability=\"100\"", " weight=\"1\"");
+        let body = vec![0x1f, 0x8b, 0xff, 0];
+        let mut files = |_: &str| Ok(body.clone());
+        let scenario = Scenario::parse_with("body.xml", &text, &mut files).unwrap();
+        assert_eq!(scenario.targets[0].authority, "127.0.0.1:4000");
+        assert_eq!((scenario.sessions[1].weight, scenario.sessions[1].ops.len()), (3.0, 0));
+        let mut ops = scenario.sessions[0].ops.iter();
+        let sent = ops.find_map(|op| match op {
+            Op::Http(http) => Some(&http.body),
+            _ => None,
+        });
+        assert_eq!(sent, Some(&Text::bytes(body.clone())));
+        let text = text.replace("<options>", "<options><option name='file_server' value='rows'/>");
+        let error = Scenario::parse_with("rows.xml", &text, &mut files).unwrap_err().to_string();
+        assert!(error.contains("cannot read rows: it is not text in UTF-8"), "{error}");
+    }
+
+    #[test]
+    fn code_that_encodes_a_variable_is_understood() {
+        let code = "fun({Pid,DynVars})->\n {ok,Val}=ts_dynvars:lookup(room,DynVars),\n http_uri:encode(Val) end.";
+        let parse = |code: &str| {
+            let set =
+                format!("<setdynvars sourcetype='eval' code='{code}'><var name='x'/></setdynvars>");
+            Scenario::parse("eval.xml", &GOOD.replace("<thinktime value=\"30\"/>", &set))
+        };
+        assert!(parse(code).is_ok());
+        for (old, new, problem) in [
+            ("encode(Val)", "encode(Var)", "Erlang code"),
+            ("http_uri:encode(Val)", "Val", "Erlang code"),
+            ("room", "rom", "<setdynvars code>: unknown variable"),
+        ] {
+            let error = parse(&code.replace(old, new)).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+
+    #[test]
     fn unknown_elements_are_rejected_by_name() {
         let rows = r#"
 maxusers="64000" | maxuser="64000" | 5 | <client maxuser> | not supported
@@ -203,7 +248,7 @@ min="1025" | min="0" | 23 | <option min> | the lower port
 <thinktime value="30"/> | <repeat name="r"><thinktime/></repeat> | 32 | <repeat> | must end with
 <thinktime value="30"/> | <change_type new_type="ts_ldap"/> | 32 | <change_type new_type> | not one of ts_http
 <thinktime value="30"/> | <set_option name="certificate"/> | 32 | <set_option name> | not supported here
-sourcetype="random_number" | sourcetype="eval" | 27 | <setdynvars sourcetype> | Erlang code
+sourcetype="random_number" start="1" end="9" | sourcetype="eval" code="a" | 27 | <setdynvars sourcetype> | Erlang code
 sourcetype="random_number" | sourcetype="erlang" callback="a:b" | 27 | <setdynvars start> | not supported
 <request><http | <request><dyn_variable name="v" xpath="a"/><http | 35 | <dyn_variable> | unsupported XPath
 <request><http | <request><match>(?=a)</match><http | 35 | <match> | invalid regular expression

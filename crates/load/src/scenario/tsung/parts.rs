@@ -4,7 +4,7 @@ use super::Result;
 use super::element::Element;
 use crate::scenario::rows::Rows;
 use crate::scenario::text::Variables;
-use crate::scenario::{Files, Target};
+use crate::scenario::{Files, Target, file_text};
 
 /// The findings of the elements of a file so far.
 pub(super) struct Parts<'f> {
@@ -27,6 +27,10 @@ impl Parts<'_> {
     }
 
     pub(super) fn read(&mut self, file: &str) -> std::result::Result<String, String> {
+        file_text(self.files, file)
+    }
+
+    pub(super) fn read_bytes(&mut self, file: &str) -> std::result::Result<Vec<u8>, String> {
         (self.files)(file).map_err(|cause| format!("cannot read {file}: {cause}"))
     }
 

@@ -124,8 +124,7 @@ impl Reader<'_, '_, '_> {
         request.target = path.target;
         request.headers = self.compiler.headers(&headers).map_err(error)?;
         request.is_old = element.one_of("version", &["1.1", "1.0"])? == "1.0";
-        let body = self.body(element, filling)?;
-        request.body = self.compiler.text(&body, Place::Plain).map_err(error)?;
+        request.body = self.body(element, filling)?;
         // In Tsung no status is an error.
         request.accepts_any_status = true;
         request.answer = answer;
@@ -136,19 +135,27 @@ impl Reader<'_, '_, '_> {
         self.compiler.http(request).map_err(error)
     }
 
-    fn body(&mut self, element: &Element<'_, '_>, filling: Filling) -> Result<String> {
+    fn body(&mut self, element: &Element<'_, '_>, filling: Filling) -> Result<Text> {
         let text = match (element.attribute("contents"), element.attribute("contents_from_file")) {
             (Some(text), None) => text.to_owned(),
-            (None, Some(file)) => self
-                .parts
-                .read(file)
-                .map_err(|problem| element.attribute_error("contents_from_file", problem))?,
+            (None, Some(file)) => {
+                let bytes = self.parts.read_bytes(file);
+                let bytes = bytes
+                    .map_err(|problem| element.attribute_error("contents_from_file", problem))?;
+                match String::from_utf8(bytes) {
+                    Ok(text) => text,
+                    // Bytes that are no text have no variables.
+                    Err(error) => return Ok(Text::bytes(error.into_bytes())),
+                }
+            }
             (None, None) => String::new(),
             (Some(_), Some(_)) => {
                 return Err(element.error("use only one of contents and contents_from_file"));
             }
         };
-        filled_in(&text, filling.bodies).map_err(|problem| element.error(problem))
+        let text = filled_in(&text, filling.bodies);
+        let text = text.and_then(|text| self.compiler.text(&text, Place::Plain));
+        text.map_err(|problem| element.error(problem))
     }
 
     /// The path of a URL, and its server if the URL or the file names one.
@@ -163,7 +170,15 @@ impl Reader<'_, '_, '_> {
             let is_only = self.parts.servers == 1 && !self.names_a_server;
             let target = (is_only && !is_variable).then_some(0);
             let whole_url = is_variable.then(|| url.clone());
-            return Ok(PathOfUrl { text: url, whole_url, target });
+            let text = match url.starts_with('/') || is_variable || url.contains(':') {
+                true => url,
+                false => {
+                    self.parts
+                        .note(element, "the URL has no slash at its begin; it is sent with one");
+                    format!("/{url}")
+                }
+            };
+            return Ok(PathOfUrl { text, whole_url, target });
         };
         let text = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
         self.names_a_server = true;

@@ -60,8 +60,8 @@ pub(super) fn sessions(
             hidden: 0,
         };
         reader.read_all(&session)?;
-        let compiled = compiler.finish(weight, true);
-        sessions.push(compiled.ok_or_else(|| session.error("needs requests"))?);
+        // A session without steps is for users that do nothing, so that others are a share of all.
+        sessions.push(compiler.finish(weight, true));
     }
     Ok((sessions, steps))
 }
@@ -214,10 +214,7 @@ impl Reader<'_, '_, '_> {
             "server" => &["sourcetype"],
             "jsonpath" => &["sourcetype", "from", "jsonpath"],
             "erlang" => &["sourcetype", "callback"],
-            "eval" => {
-                let problem = "\"eval\" runs Erlang code, which is not supported";
-                return Err(element.attribute_error("sourcetype", problem));
-            }
+            "eval" => &["sourcetype", "code"],
             other => {
                 let problem = format!("{other:?} is not one of {}", kinds.join(", "));
                 return Err(element.attribute_error("sourcetype", problem));
@@ -237,6 +234,15 @@ impl Reader<'_, '_, '_> {
                 let path = JsonPath::parse(element.needed("jsonpath")?);
                 let path = path.map_err(|problem| element.attribute_error("jsonpath", problem))?;
                 SetTo::Json { from: self.slot(element, "from")?, path }
+            }
+            "eval" => {
+                let unsupported = || {
+                    let problem = "\"eval\" runs Erlang code, which is not supported";
+                    element.attribute_error("sourcetype", problem)
+                };
+                let name = encoded_variable(element.needed("code")?).ok_or_else(unsupported)?;
+                let text = self.compiler.text(&format!("${{{name}}}"), Place::Form);
+                SetTo::Text(text.map_err(|problem| element.attribute_error("code", problem))?)
             }
             "erlang" if element.needed("callback")? == UNIQUE_ID => {
                 let text = self.compiler.text(&format!("${{{UNIQUE_ID}}}"), Place::Plain);
@@ -466,4 +472,17 @@ impl Reader<'_, '_, '_> {
             _ => Err(element.error("needs a value, or min and max in order")),
         }
     }
+}
+
+/// The variable that Erlang code encodes for a form. Of all code in the files of others this is by far the most common,
+/// because a page has a token in its form, which may contain any character.
+fn encoded_variable(code: &str) -> Option<String> {
+    let code: String = code.chars().filter(|c| !c.is_whitespace()).collect();
+    let rest = code.strip_prefix("fun({")?.split_once(',')?.1;
+    let (list, rest) = rest.split_once("})->{ok,")?;
+    let (value, rest) = rest.split_once("}=ts_dynvars:lookup(")?;
+    let (name, rest) = rest.split_once(',')?;
+    let is_whole =
+        rest.strip_suffix('.').unwrap_or(rest) == format!("{list}),http_uri:encode({value})end");
+    is_whole.then(|| name.to_owned())
 }

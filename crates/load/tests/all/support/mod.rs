@@ -105,7 +105,7 @@ pub fn load_source(name: &str, text: String, target: Option<String>) -> Results 
 
 /// Run a scenario that names other files.
 pub fn load_files(url: &str, text: String, files: &[(&str, &str)]) -> Results {
-    let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+    let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
     let (name, targets) = ("test.toml".to_owned(), vec![url.to_owned()]);
     run(&Source { name, text, files: files.collect(), targets, seed: None })
 }
