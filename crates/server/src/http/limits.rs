@@ -2,19 +2,49 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use axum::{Json, Router};
-use http::{HeaderMap, header};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, header};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::feature::Part;
 use crate::settings::{Settings, section_limits};
 
-/// The rows of the server itself, which do not change, and the parts that add to them.
+/// Hosts whose page is kept. A server has few; with more, the oldest is dropped.
+const HOSTS_MAX: usize = 8;
+/// A page for a longer host is not kept.
+const HOST_BYTES_MAX: usize = 255;
+const JSON: [(HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
+
+/// The rows of the server itself and the parts that add to them. Neither changes while the server runs, so the page of a
+/// host is written once: every visitor of a page requests it.
 struct LimitsPage {
     limits: Map<String, Value>,
     parts: Vec<Arc<dyn Part>>,
+    written: Mutex<Vec<(Option<String>, Bytes)>>,
+}
+
+impl LimitsPage {
+    fn of(&self, host: Option<&str>) -> Bytes {
+        let known = |(known, _): &&(Option<String>, Bytes)| known.as_deref() == host;
+        if let Some((_, page)) = self.written.lock().iter().find(known) {
+            return page.clone();
+        }
+        let mut response = self.limits.clone();
+        self.parts.iter().for_each(|part| part.describe_limits(host, &mut response));
+        let page = Bytes::from(Value::from(response).to_string());
+        if host.is_none_or(|host| host.len() <= HOST_BYTES_MAX) {
+            let mut written = self.written.lock();
+            if written.len() == HOSTS_MAX {
+                written.remove(0);
+            }
+            written.push((host.map(str::to_owned), page.clone()));
+        }
+        page
+    }
 }
 
 pub(super) fn routes(settings: &Settings, parts: Vec<Arc<dyn Part>>) -> Router {
@@ -23,15 +53,16 @@ pub(super) fn routes(settings: &Settings, parts: Vec<Arc<dyn Part>>) -> Router {
         // Tells browsers to trace this share of their page loads.
         limits.insert("traces".into(), json!({ "sample": settings.traces.sample }));
     }
-    let page = LimitsPage { limits, parts };
+    let page = LimitsPage { limits, parts, written: Mutex::default() };
     Router::new().route("/limits", get(show)).with_state(Arc::new(page))
 }
 
-async fn show(State(page): State<Arc<LimitsPage>>, headers: HeaderMap) -> Json<Value> {
-    let mut response = page.limits.clone();
+async fn show(
+    State(page): State<Arc<LimitsPage>>,
+    headers: HeaderMap,
+) -> ([(HeaderName, &'static str); 1], Bytes) {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    page.parts.iter().for_each(|part| part.describe_limits(host, &mut response));
-    Json(response.into())
+    (JSON, page.of(host))
 }
 
 fn limits(settings: &Settings) -> Map<String, Value> {
@@ -41,6 +72,29 @@ fn limits(settings: &Settings) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Named;
+
+    impl Part for Named {
+        fn describe_limits(&self, host: Option<&str>, response: &mut Map<String, Value>) {
+            response.insert("host".to_owned(), host.into());
+        }
+    }
+
+    #[test]
+    fn each_host_has_its_page_and_few_are_kept() {
+        let parts: Vec<Arc<dyn Part>> = vec![Arc::new(Named)];
+        let page = LimitsPage { limits: Map::new(), parts, written: Mutex::default() };
+        let long = "h".repeat(HOST_BYTES_MAX + 1);
+        let hosts = (0..20).map(|number| format!("host-{number}")).chain([long]);
+        for host in hosts.collect::<Vec<_>>().iter().chain(["host-19".to_owned()].iter()) {
+            let expected = json!({ "host": host }).to_string();
+            assert_eq!(page.of(Some(host)), expected);
+            assert_eq!(page.of(Some(host)), expected, "the second time");
+        }
+        assert_eq!(page.of(None), r#"{"host":null}"#);
+        assert_eq!(page.written.lock().len(), HOSTS_MAX);
+    }
 
     /// Every number of the section is listed, also the fixed ones.
     #[test]
