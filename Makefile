@@ -221,11 +221,16 @@ swarm-tools: ## Install what the swarm is compared with, when it is missing; bui
 	@tests/install.sh nginx:nginx-light curl:curl
 	@cd tests/interop && node --input-type=module -e "import { linkKubo } from './lib/kubo.mjs'; await linkKubo('$(CURDIR)/target/kubo')"
 
-peer-tools: ## Build the peers of experiments that are not ours, when they are missing: Bitswap of 2019, with Go, and WebTorrent
+WEBTORRENT := experiments/peers/webtorrent/node_modules/.package-lock.json
+
+# Without the scripts of packages, which would build WebRTC for Node.
+$(WEBTORRENT): experiments/peers/webtorrent/package.json experiments/peers/webtorrent/package-lock.json
+	cd experiments/peers/webtorrent && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+peer-tools: $(WEBTORRENT) ## Build the peers of experiments that are not ours, when they are missing: Bitswap of 2019, with Go, and WebTorrent
 	@[ -x target/go-bitswap/go-bitswap ] && [ target/go-bitswap/go-bitswap -nt experiments/peers/go-bitswap/main.go ] || \
 	  (cd experiments/peers/go-bitswap && go build -o $(CURDIR)/target/go-bitswap/go-bitswap .)
-	@[ -d experiments/peers/webtorrent/node_modules/webtorrent ] || \
-	  (cd experiments/peers/webtorrent && npm ci --ignore-scripts --no-audit --no-fund)
 
 image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
 	@tests/install.sh docker-registry:docker-registry skopeo:skopeo containerd:containerd nginx:nginx-light unshare:util-linux mount:mount
@@ -380,17 +385,17 @@ bench-images: web image-tools kraken-tools ## An image to many hosts, beside a r
 	    $(or $(ARGS),--page docs/fleet/$$name.md) || failed="$$failed $$name"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
-bench-browser: web tools tests/interop/node_modules/.package-lock.json ## A page from one browser to ten; writes docs/browser/
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	node bench/browser/main.mjs $(ARGS)
+bench-browser: web tools tests/interop/node_modules/.package-lock.json $(WEBTORRENT) ## A page from one browser to ten, beside WebTorrent and a raw data channel; writes docs/browser/crowd.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	./target/release/watchfire lab run experiments/browser.toml --driver processes $(or $(ARGS),--page docs/browser/crowd.md)
 
-bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200 simulated peers that come and go; writes docs/browser/churn.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	node bench/churn/main.mjs $(ARGS)
+bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200 simulated tabs that come and go; writes docs/browser/churn.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	./target/release/watchfire lab run experiments/churn.toml --driver processes $(or $(ARGS),--page docs/browser/churn.md)
 
 redraw: ## Draw pages and pictures of docs/ again from the stored results
-	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw $(wildcard docs/scale/*.json docs/browser/*.json)
+	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw $(wildcard docs/scale/*.json)
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf dist node_modules web/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules tests/outside/bitswap/node_modules
+	rm -rf dist node_modules web/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules tests/outside/bitswap/node_modules experiments/peers/webtorrent/node_modules

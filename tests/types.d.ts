@@ -21,6 +21,9 @@ interface Window {
   locks: { released: boolean; release(): Promise<void> }[]
   peerConnections: RTCPeerConnection[]
   pwned: unknown
-  // biome-ignore lint/suspicious/noExplicitAny: bench/browser/watch.mjs describes what they return
-  watched: Record<'report' | 'status', () => any>
+  // biome-ignore lint/suspicious/noExplicitAny: experiments/peers/browser/watch.mjs describes what they return
+  watched: Record<'report' | 'share', () => any>
+  // biome-ignore lint/suspicious/noExplicitAny: each script of experiments/peers/browser has its own
+  lab: Record<string, any>
+  labDone(): void
 }

@@ -1,13 +1,11 @@
 // Observes a tab during the measurement. The function runs in the tab before the app, and uses nothing from outside.
 
-/** Records the connections, the bytes over them and over the relay, and the share of the page that has arrived. */
-export function watchTab({ sampleMs, contentBytesMin }) {
+/** Records the connections, and the bytes over them and over the relay. Calls `labDone` once the tab has the whole page. */
+export function watchTab({ contentBytesMin }) {
   const now = () => performance.timeOrigin + performance.now()
   const connections = []
   const sending = new Map()
   const relayed = { contentBytes: 0, protocolBytes: 0, contentBytesWhileDirect: 0, messagesWhileDirect: 0 }
-  const samples = []
-  let doneAt = null
 
   const NativeConnection = window.RTCPeerConnection
   window.RTCPeerConnection = class extends NativeConnection {
@@ -22,6 +20,13 @@ export function watchTab({ sampleMs, contentBytesMin }) {
       const channel = super.createDataChannel(label, options)
       this.watched.channel = channel
       channel.addEventListener('open', () => this.#noteOpen())
+      channel.addEventListener('message', ({ data }) => {
+        this.watched.received += data.byteLength
+      })
+      channel.send = (data) => {
+        RTCDataChannel.prototype.send.call(channel, data)
+        this.watched.sent += data.byteLength
+      }
       return channel
     }
 
@@ -98,32 +103,6 @@ export function watchTab({ sampleMs, contentBytesMin }) {
     for (const each of connections) if (each.connection.localDescription?.sdp.includes(name)) each.peer = peer
   }
 
-  async function measure(each) {
-    try {
-      for (const stats of (await each.connection.getStats()).values()) {
-        if (stats.type !== 'data-channel') continue
-        each.sent = Math.max(each.sent, stats.bytesSent)
-        each.received = Math.max(each.received, stats.bytesReceived)
-      }
-    } catch {
-      // The connection is closed; earlier samples have its counters.
-    }
-  }
-
-  async function sample() {
-    await Promise.all(connections.map(measure))
-    const sum = (of) => connections.reduce((total, each) => total + of(each), 0)
-    const taken = {
-      at: now(),
-      share: shareOf(),
-      sent: sum(({ sent }) => sent),
-      received: sum(({ received }) => received),
-      relayed: relayed.contentBytes,
-      open: connections.filter(isOpen).length,
-    }
-    samples.push(taken)
-  }
-
   function isComplete() {
     return document.querySelector('input[aria-label="Link to this page"]') !== null
   }
@@ -136,21 +115,15 @@ export function watchTab({ sampleMs, contentBytesMin }) {
 
   const polling = setInterval(() => {
     if (!isComplete()) return
-    doneAt = now()
     clearInterval(polling)
+    window.labDone()
   }, 50)
-  setInterval(sample, sampleMs)
 
   window.watched = {
-    status: () => ({ share: shareOf(), doneAt, open: connections.filter(isOpen).length }),
-    report: async () => {
-      await sample()
-      return {
-        doneAt,
-        samples,
-        relayed,
-        connections: connections.map(({ peer, openedAt, sent, received }) => ({ peer, openedAt, sent, received })),
-      }
-    },
+    share: shareOf,
+    report: () => ({
+      relayed,
+      connections: connections.map(({ openedAt, sent, received }) => ({ openedAt, sent, received })),
+    }),
   }
 }

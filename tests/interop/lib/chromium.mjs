@@ -59,9 +59,9 @@ export function launch(flags = [], executablePath = EXECUTABLE) {
   return chromium.launch({ executablePath, headless: true, args: withFlags(flags) })
 }
 
-/** Starts a browser with a profile in a folder, which may have been prepared. */
-export function launchWithProfile(folder, flags = []) {
-  return chromium.launchPersistentContext(folder, { executablePath: EXECUTABLE, headless: true, args: withFlags(flags) })
+/** Starts a browser with a profile in a folder, which may have been prepared; `options` are Playwright's. */
+export function launchWithProfile(folder, flags = [], options = {}) {
+  return chromium.launchPersistentContext(folder, { executablePath: EXECUTABLE, headless: true, args: withFlags(flags), ...options })
 }
 
 /**

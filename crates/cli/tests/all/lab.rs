@@ -339,6 +339,88 @@ exec sleep 600
 }
 
 #[test]
+fn programs_have_a_server_wait_for_the_clock_and_tell_figures() {
+    let folder = Folder::new();
+    let told = r#"tell() { echo '{"event":"stopped","sent_bytes":'$1',"figures":{"polls":2},"peaks":{"most":'$1'}}'; exit; }"#;
+    let experiment = format!(
+        r#"
+        [peers.server]
+        implementation = "server"
+        [peers.mine]
+        implementation = "program"
+        [peers.mine.settings]
+        waits = true
+        seed = """
+        {told}
+        trap 'tell 7' TERM
+        echo '{{"event":"shared","cid":"'$(echo $LAB_SERVERS | tr -d '"[]')'"}}'
+        while :; do sleep 0.1; done"""
+        fetch = """
+        {told}
+        trap 'tell 3' TERM
+        [ "$LAB_SERVERS" = "$LAB_NAMES" ] || exit 9
+        echo '{{"event":"ready"}}'; read peers; [ "$peers" = '[]' ] || exit 8
+        echo '{{"event":"progress","bytes":1048576}}'; echo '{{"event":"held"}}'
+        while :; do sleep 0.1; done"""
+        [clusters.c]
+        neighbours = 0
+        groups = [
+          {{ name = "server", peer = "server" }}, {{ name = "a", peer = "mine" }},
+          {{ name = "b", count = 2, peer = "mine" }},
+        ]
+        [scenarios.s]
+        objects.file = {{ random = "1MiB" }}
+        serve = "server"
+        seed = {{ a = "file" }}
+        fetch = {{ b = "file" }}
+        time_max = "60s"
+        "#
+    );
+    folder.file("one.toml", &experiment);
+    let output = folder.run_once(&["--json", "out.json"]);
+    assert!(output.status.success(), "{output:?}");
+    let measures = folder.json("out.json")["runs"][0]["measures"].clone();
+    assert_eq!(measures["program: polls"], 6.0, "{measures}");
+    assert_eq!(measures["program: most"], 7.0, "{measures}");
+    assert!(measures["server: peak memory, bytes"].as_f64().unwrap() > 1e6, "{measures}");
+
+    folder.file("one.toml", experiment.replace("serve = \"server\"\n", ""));
+    let output = folder.run_once(&[]);
+    let error = text(&output.stderr);
+    assert!(!output.status.success() && error.contains("exit status: 9"), "{output:?}");
+}
+
+#[test]
+fn a_node_that_left_returns_once() {
+    let folder = Folder::new();
+    let experiment = r#"
+        [peers.mine]
+        implementation = "program"
+        [peers.mine.settings]
+        seed = """
+        echo '{"event":"shared","cid":"it"}'
+        exec sleep 600"""
+        fetch = """
+        echo start >> STARTS
+        [ $(wc -l < STARTS) = 1 ] || echo '{"event":"held"}'
+        exec sleep 600"""
+        [clusters.c]
+        groups = [{ name = "a", peer = "mine" }, { name = "b", peer = "mine" }]
+        [scenarios.s]
+        objects.file = { random = "1KiB" }
+        seed = { a = "file" }
+        fetch = { b = "file" }
+        churn = [{ nodes = "b", part = 1, within = "1s", returns_after = "100ms" }]
+        time_max = "60s"
+    "#;
+    let starts = folder.join("starts");
+    folder.file("one.toml", experiment.replace("STARTS", &starts.display().to_string()));
+    let output = folder.run_once(&[]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read_to_string(starts).unwrap().lines().count(), 2);
+}
+
+#[test]
 fn a_program_is_as_good_as_itself() {
     let folder = Folder::new();
     let program = WATCHFIRE;

@@ -124,6 +124,7 @@ struct ScenarioFile {
     #[serde(default)]
     seed: BTreeMap<String, Spanned<String>>,
     load: Option<Spanned<LoadFile>>,
+    serve: Option<Spanned<String>>,
     #[serde(default)]
     fetch: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
@@ -433,6 +434,7 @@ fn check_scenario(
         let (on, set, quick) = (query(at, &load.on)?, texts(load.set), texts(load.quick));
         Ok(Load { file: load.file, on, set, quick })
     });
+    let serve = file.serve.map(|text| query(text.span().start, text.get_ref()));
     let mut churn = Vec::new();
     for part in &file.churn {
         let (at, part) = (part.span().start, part.get_ref());
@@ -461,6 +463,7 @@ fn check_scenario(
         churn,
         faults,
         load: load.transpose()?,
+        serve: serve.transpose()?,
         time_max: file.time_max.map_or(TIME_MAX, |span| span.0),
     })
 }
@@ -654,6 +657,7 @@ fn fits(
     queries.extend(rules("fetch", &scenario.fetch));
     queries.extend(scenario.churn.iter().map(|churn| ("churn", churn.nodes.clone())));
     queries.extend(scenario.load.iter().map(|load| ("load", load.on.clone())));
+    queries.extend(scenario.serve.iter().map(|serve| ("serve", serve.clone())));
     queries.extend(scenario.faults.iter().map(|fault| ("faults", fault.nodes.clone())));
     for (key, query) in queries {
         if !nodes.iter().any(|node| query.applies_to(&node.labels)) {
@@ -676,7 +680,7 @@ fn fits(
     };
     if let Some(node) = nodes.iter().find(|node| node.serves && !is_server(&node.peer)) {
         let problem = format!("the peer of {} is not a server", node.name);
-        return error("load", problem);
+        return error(if scenario.load.is_some() { "load" } else { "serve" }, problem);
     }
     if scenario.load.is_none() && !nodes.iter().any(super::NodePlan::is_awaited) {
         return error("fetch", format!("no node of {:?} fetches and stays", trial.cluster));
@@ -870,6 +874,30 @@ peer = "old"
         experiment.shorten(1);
         assert_eq!(value(plan(&experiment), "phases.join.rate"), "1000");
         assert_eq!(value(plan(&experiment), "phases.join.duration"), "1s");
+    }
+
+    #[test]
+    fn programs_can_have_a_server() {
+        let text = "
+            [peers.server]
+            implementation = 'server'
+            [clusters.c]
+            groups = [{ name = 'one', peer = 'server' }, { name = 'a' }, { name = 'b' }]
+            [scenarios.s]
+            objects.file = { random = '1MiB' }
+            serve = 'one'
+            seed = { a = 'file' }
+            fetch = { b = 'file' }
+        ";
+        let experiment = Experiment::parse("serve.toml", text).unwrap();
+        let plan = experiment.plan(&experiment.trials[0], 0);
+        assert!(plan.nodes[0].serves && !plan.nodes[1].serves);
+        for (query, problem) in [("a", "the peer of a is not a server"), ("x", "selects no node")] {
+            let text = text.replace("serve = 'one'", &format!("serve = '{query}'"));
+            let error = Experiment::parse("serve.toml", &text).unwrap_err();
+            assert_eq!(error.key(), "serve");
+            assert!(error.to_string().contains(problem), "{error}");
+        }
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub enum Implementation {
     Mirror,
     /// Any program, by the commands in its settings.
     Program,
-    /// `watchfire serve`, for scenarios with a load.
+    /// `watchfire serve`, for the users of a load and for programs.
     Server,
     /// Bitswap 1.1, before HAVE. The simulated driver has a model of it.
     GoBitswap,
@@ -197,6 +197,8 @@ pub struct Scenario {
     pub churn: Vec<Churn>,
     pub faults: Vec<Fault>,
     pub load: Option<Load>,
+    /// The nodes that are servers of the trial's programs.
+    pub serve: Option<Query>,
     pub time_max: Duration,
 }
 

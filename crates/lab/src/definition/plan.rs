@@ -54,7 +54,7 @@ pub struct NodePlan {
     pub seeds: BTreeSet<usize>,
     /// Objects that it fetches, as indices of [`TrialPlan::objects`].
     pub fetches: BTreeSet<usize>,
-    /// Whether it is a server for the users of a load.
+    /// Whether it is a server for the users of a load, or for programs.
     pub serves: bool,
     /// When it begins to fetch.
     pub arrives_at: Duration,
@@ -99,8 +99,8 @@ impl Experiment {
         let mut nodes = nodes(cluster, &peer);
         for node in &mut nodes {
             scenario.give_objects(node);
-            node.serves =
-                scenario.load.as_ref().is_some_and(|load| load.on.applies_to(&node.labels));
+            let servers = scenario.load.iter().map(|load| &load.on).chain(&scenario.serve);
+            node.serves = servers.into_iter().any(|query| query.applies_to(&node.labels));
             node.arrives_at = scenario.arrive_within.mul_f64(rng.fraction());
         }
         scenario.apply_churn(&mut nodes, &mut rng);

@@ -113,8 +113,8 @@ fn simulation(plan: &TrialPlan) -> Result<Plan, DriverError> {
         trial: plan.name.clone(),
         problem,
     };
-    if plan.load.is_some() {
-        return Err(unsupported("it has no servers for a load".to_owned()));
+    if plan.nodes.iter().any(|node| node.serves) {
+        return Err(unsupported("it has no servers".to_owned()));
     }
     if plan.neighbours == Some(0) {
         return Err(unsupported("its nodes learn of each other".to_owned()));

@@ -84,7 +84,7 @@ impl Clock {
 fn step(nodes: &mut [Live<'_>], index: usize, program: &dyn Program, now: Duration) {
     let live = &mut nodes[index];
     let leaves = live.plan.leaves_at.is_some_and(|at| at <= now);
-    if leaves && !live.has_left {
+    if leaves && !live.has_left && !live.has_returned {
         live.has_left = true;
         live.result.left_at = Some(now.as_secs_f64());
         if let Some(node) = &mut live.node {
@@ -94,6 +94,7 @@ fn step(nodes: &mut [Live<'_>], index: usize, program: &dyn Program, now: Durati
     let returns = live.plan.returns_at.is_some_and(|at| at <= now);
     if live.has_left && returns && live.has_arrived && !live.tickets.is_empty() {
         live.has_left = false;
+        live.has_returned = true;
         live.result.left_at = None;
         live.has_arrived = false;
         live.prepare(program);

@@ -35,6 +35,7 @@ pub struct Live<'a> {
     pub dials: Vec<usize>,
     pub has_arrived: bool,
     pub has_left: bool,
+    pub has_returned: bool,
     /// Changes of its link that have happened.
     pub link_changes: usize,
     /// CPU time before the clock started, of all programs and of each kind.
@@ -74,6 +75,7 @@ pub fn sites<'a>(
             dials: Vec::new(),
             has_arrived: false,
             has_left: false,
+            has_returned: false,
             link_changes: 0,
             cpu_before: Duration::ZERO,
             parts_before: Vec::new(),
@@ -89,6 +91,25 @@ pub fn sites<'a>(
         })
     };
     plan.nodes.iter().enumerate().map(live).collect()
+}
+
+/// Starts the servers, and tells all nodes where they are.
+pub fn start_servers(nodes: &mut [Live<'_>], programs: &[Box<dyn Program>]) {
+    let mut addresses = Vec::new();
+    for (live, program) in nodes.iter_mut().zip(programs).filter(|(live, _)| live.plan.serves) {
+        let began = Instant::now();
+        match program.serve(&live.site) {
+            Ok(node) => {
+                addresses.extend(node.address());
+                live.node = Some(node);
+            }
+            Err(error) => live.fail(&error),
+        }
+        live.prepared = Some((began, Instant::now()));
+    }
+    for live in nodes {
+        live.site.servers.clone_from(&addresses);
+    }
 }
 
 /// Starts the nodes with content. Returns how each object is requested, by its index.
@@ -152,17 +173,6 @@ pub fn prepare_fetchers(
     nodes.iter_mut().filter(|live| !live.plan.fetches.is_empty()).for_each(Live::wait_until_ready);
 }
 
-pub fn start_servers(nodes: &mut [Live<'_>], programs: &[Box<dyn Program>]) {
-    for (live, program) in nodes.iter_mut().zip(programs).filter(|(live, _)| live.plan.serves) {
-        let began = Instant::now();
-        match program.serve(&live.site) {
-            Ok(node) => live.node = Some(node),
-            Err(error) => live.fail(&error),
-        }
-        live.prepared = Some((began, Instant::now()));
-    }
-}
-
 /// Chooses which earlier nodes each node dials; nodes that only have content are the first. All dial every earlier
 /// node, unless the plan bounds the number of neighbours: then half of a node's neighbours are chosen here, and
 /// the others are those that choose it. With 0 neighbours, a node dials only those that have content and fetch none. A
@@ -176,7 +186,10 @@ pub fn choose_dials(plan: &TrialPlan, nodes: &mut [Live<'_>]) -> Vec<usize> {
         (!node.fetches.is_empty(), node.arrives_at, node.nat != NatKind::Open)
     });
     for (place, own) in order.iter().enumerate() {
-        let is_open = |other: &usize| nodes[*other].plan.nat == NatKind::Open;
+        let is_open = |other: &usize| {
+            let plan = nodes[*other].plan;
+            plan.nat == NatKind::Open && !plan.serves
+        };
         let mut earlier: Vec<usize> = order[..place].iter().copied().filter(is_open).collect();
         if plan.neighbours == Some(0) {
             earlier.retain(|other| nodes[*other].plan.fetches.is_empty());

@@ -38,6 +38,8 @@ pub struct Site {
     pub folder: PathBuf,
     /// Variables for its processes.
     pub environment: Vec<(&'static str, String)>,
+    /// The addresses of the servers of the run.
+    pub servers: Vec<String>,
     /// Where its program writes a flame graph, if it is asked for one.
     pub flame: Option<PathBuf>,
     /// The network namespace, if it is not that of the lab.
@@ -93,6 +95,7 @@ impl Site {
             address,
             folder,
             environment: Vec::new(),
+            servers: Vec::new(),
             flame: None,
             namespace: None,
             limit: None,

@@ -1,7 +1,7 @@
 //! A process of a node: its output line by line, its log, its CPU time and its memory.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::network::Site;
+use super::process_tree::ProcessTree;
 use super::workspace::MARK;
 use crate::hosts::{Connection, HostError};
 use crate::machine::cpu_ticks;
@@ -24,6 +25,9 @@ const TICK: Duration = Duration::from_millis(10);
 const SSH_FAILED: i32 = 255;
 /// The begin of the first line in the log of a process on another host; its number follows.
 const REMOTE_NUMBER: &str = "process ";
+/// The interval in which the memory and CPU time of a program's child processes are read while it runs. A browser has ten
+/// processes with many threads, and there may be a browser for each node.
+const TREE_INTERVAL: Duration = Duration::from_secs(1);
 /// The name of the peak resident memory in `/proc/PID/status`.
 pub const PEAK: &str = "VmHWM:";
 /// Most bytes of output that are read. The rest stays in the file.
@@ -89,6 +93,8 @@ pub struct Process {
     is_left: bool,
     peak_memory: u64,
     cpu: Duration,
+    /// When its child processes were read.
+    tree_read_at: Option<Instant>,
 }
 
 impl Process {
@@ -129,7 +135,17 @@ impl Process {
             is_left: false,
             peak_memory: 0,
             cpu: Duration::ZERO,
+            tree_read_at: None,
         })
+    }
+
+    /// Writes a line to its input, which was piped.
+    pub fn write_line(&mut self, line: &str) -> Result<(), NodeError> {
+        self.check_running()?;
+        let Some(input) = &mut self.child.stdin else { return Ok(()) };
+        let written = writeln!(input, "{line}").and_then(|()| input.flush());
+        let program = self.program.clone();
+        written.map_err(|error| NodeError::Unexpected { program, problem: error.to_string() })
     }
 
     /// Leaves it running when this is dropped. Returns its number.
@@ -156,7 +172,7 @@ impl Process {
     /// The lines that it wrote since the last call.
     pub fn lines(&mut self) -> Result<Vec<String>, NodeError> {
         let mut new = Vec::new();
-        let mut rest = self.output.by_ref().take((OUTPUT_BYTES_MAX - self.read_bytes) as u64);
+        let mut rest = (&self.output).take((OUTPUT_BYTES_MAX - self.read_bytes) as u64);
         rest.read_to_end(&mut new).map_err(NodeError::file(&self.log))?;
         self.read_bytes += new.len();
         self.rest.extend(new);
@@ -168,7 +184,8 @@ impl Process {
         if self.ended.is_none() {
             // Of another host this would cost a round trip each time.
             if self.host.is_none() {
-                self.measure();
+                let is_due = self.tree_read_at.is_none_or(|at| at.elapsed() > TREE_INTERVAL);
+                self.measure(is_due);
             }
             let ended = self.child.try_wait();
             self.ended = ended
@@ -233,7 +250,7 @@ impl Process {
 
     /// Sends a signal and waits for the end.
     pub fn stop(&mut self, signal: Signal, timeout: Duration) -> Result<ExitStatus, NodeError> {
-        self.measure();
+        self.measure(true);
         self.signal(signal);
         self.end(timeout)
     }
@@ -258,15 +275,18 @@ impl Process {
 
     /// Ends it without a chance to say anything.
     pub fn kill(&mut self) {
-        self.measure();
+        self.measure(true);
         self.kill_remote();
+        // Its child processes would tell others that it has ended.
+        let tree = self.id().map(ProcessTree::of);
         let _ = self.child.kill();
+        tree.inspect(ProcessTree::kill);
         let _ = self.child.wait().map(|status| self.ended = Some(status));
     }
 
     /// Its CPU time and its peak memory, until now or until its end.
     pub fn usage(&mut self) -> Usage {
-        self.measure();
+        self.measure(true);
         Usage { cpu: self.cpu, peak_memory: self.peak_memory }
     }
 
@@ -292,7 +312,8 @@ impl Process {
         self.cpu = self.cpu.max(cpu(stat).unwrap_or_default());
     }
 
-    fn measure(&mut self) {
+    /// Reads its CPU time and its memory; with its child processes, which takes longer, if that is wanted.
+    fn measure(&mut self, with_children: bool) {
         if self.ended.is_some() {
             return;
         }
@@ -303,7 +324,17 @@ impl Process {
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
         // Both are unreadable, or 0, once the process ends.
         self.peak_memory = self.peak_memory.max(memory(&read("status"), PEAK).unwrap_or(0));
-        self.cpu = self.cpu.max(cpu(&read("stat")).unwrap_or_default());
+        let own = cpu(&read("stat")).unwrap_or_default();
+        self.cpu = self.cpu.max(own);
+        if with_children {
+            self.tree_read_at = Some(Instant::now());
+            let (below, memory_below) = ProcessTree::of(self.child.id()).usage_below();
+            self.cpu = self.cpu.max(own + below);
+            let resident = memory(&read("status"), "VmRSS:").unwrap_or(0);
+            if memory_below > 0 {
+                self.peak_memory = self.peak_memory.max(resident + memory_below);
+            }
+        }
     }
 
     /// The last lines of its log, to append to an error.
@@ -375,6 +406,24 @@ mod tests {
         let error = error.to_string();
         assert!(error.contains("sh ended with exit status: 3: oh"), "{error}");
         assert_eq!(process.lines().unwrap(), ["one"]);
+        fs::remove_dir_all(&site.folder).unwrap();
+    }
+
+    #[test]
+    fn child_processes_are_measured_and_killed_with_their_program() {
+        let site = Site::for_test("tree");
+        let mut command = Command::new("sh");
+        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+        command.args(["-c", &format!("sh -c '{busy}; echo done; sleep 60' & wait")]);
+        let mut process = Process::start(&site, command, "sh").unwrap();
+        let is_done = |process: &mut Process| Ok((!process.lines()?.is_empty()).then_some(()));
+        process.wait_until(Duration::from_secs(60), is_done).unwrap();
+        let tree = ProcessTree::of(process.child.id());
+        assert!(process.usage().cpu >= Duration::from_millis(20), "{:?}", process.usage());
+        process.kill();
+        while tree.memory() > 0 {
+            std::thread::sleep(PAUSE);
+        }
         fs::remove_dir_all(&site.folder).unwrap();
     }
 

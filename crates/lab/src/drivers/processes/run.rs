@@ -54,15 +54,15 @@ pub fn run(
     let contents = contents.collect::<Result<Vec<_>, _>>()?;
     phase("starts nodes with content");
     let mut nodes = sites(plan, workspace, &network, records)?;
-    let tickets = start_seeders(&mut nodes, programs, &contents);
-    phase("prepares nodes that fetch");
-    prepare_fetchers(&mut nodes, programs, &tickets);
-    let order = choose_dials(plan, &mut nodes);
     // Servers start only if their users can run.
     if let Network::Loopback(_) | Network::Private(..) = &network {
         load::check(plan, watchfire)?;
     }
     start_servers(&mut nodes, programs);
+    let tickets = start_seeders(&mut nodes, programs, &contents);
+    phase("prepares nodes that fetch");
+    prepare_fetchers(&mut nodes, programs, &tickets);
+    let order = choose_dials(plan, &mut nodes);
     let _release = fill_memory(plan, workspace, &mut phase)?;
     network.start_clock();
     let clock = Clock::start(plan, order, &mut nodes);
@@ -83,21 +83,40 @@ pub fn run(
     let (exported, cut) = records.spans.map(Receiver::take).unwrap_or_default();
     let clock_started_at = Some(clock.started_at_unix);
     result.trace = RunTrace { id: trace_id(&workspace.id), clock_started_at, exported, cut };
+    add_servers(plan, &mut result);
     if let Some(load) = load {
         result.measures.extend(load.measures);
         result.load = load.over_time;
-        let serving = plan.nodes.iter().zip(&result.nodes).filter(|(node, _)| node.serves);
-        for (node, measured) in serving {
-            let mut add = |name: &str, value: Option<f64>| {
-                let name = format!("{}: {name}", node.name);
-                result.measures.extend(value.map(|value| (name, value)));
-            };
-            add("CPU-seconds", measured.cpu_seconds);
-            add("peak memory, bytes", measured.peak_memory_bytes.map(|bytes| bytes as f64));
-        }
         result.problems.extend(load.failure.map(|failure| format!("load: {failure}")));
     }
     Ok(result)
+}
+
+/// Adds the figures of the servers, which are neither seeders nor leechers.
+fn add_servers(plan: &TrialPlan, result: &mut RunResult) {
+    let serving = plan.nodes.iter().zip(&result.nodes).filter(|(node, _)| node.serves);
+    for (node, measured) in serving {
+        let mut add = |name: &str, value: Option<f64>| {
+            let name = format!("{}: {name}", node.name);
+            result.measures.extend(value.map(|value| (name, value)));
+        };
+        add("CPU-seconds", measured.cpu_seconds);
+        add("peak memory, bytes", measured.peak_memory_bytes.map(|bytes| bytes as f64));
+    }
+}
+
+/// The figures that programs told: sums over the nodes, and the largest of each peak.
+fn program_figures(totals: &[Totals]) -> BTreeMap<String, f64> {
+    let mut figures: BTreeMap<String, f64> = BTreeMap::new();
+    let name = |name: &str| format!("program: {name}");
+    for (figure, value) in totals.iter().flat_map(|totals| &totals.figures) {
+        *figures.entry(name(figure)).or_insert(0.0) += value;
+    }
+    for (figure, value) in totals.iter().flat_map(|totals| &totals.peaks) {
+        let most = figures.entry(name(figure)).or_insert(*value);
+        *most = most.max(*value);
+    }
+    figures
 }
 
 /// Fills the free memory, and releases it as programs need it until the end of the run.
@@ -154,6 +173,7 @@ fn finish(
         }
     }
     let transfers = transfers(&totals);
+    let mut measures = program_figures(&totals);
     let fetched = plan.nodes.iter().flat_map(|node| &node.fetches);
     let mut fetched: Vec<usize> = fetched.copied().collect();
     fetched.sort_unstable();
@@ -169,6 +189,7 @@ fn finish(
     });
     let object_bytes = fetched.iter().map(|object| contents[*object].bytes).sum();
     let nodes: Vec<NodeResult> = nodes.collect();
+    measures.extend(parts::measures(&nodes, &parts, &from_hosts, object_bytes));
     RunResult {
         trial: plan.name.clone(),
         driver: String::new(),
@@ -176,7 +197,7 @@ fn finish(
         object_bytes,
         bound_seconds: bound_seconds(plan, object_bytes),
         took_seconds: took.as_secs_f64(),
-        measures: parts::measures(&nodes, &parts, &from_hosts, object_bytes),
+        measures,
         nodes,
         transfers,
         problems,

@@ -1,17 +1,16 @@
 //! Nodes whose program writes events: a JSON object on each line of its output, as `watchfire share`,
 //! `hold` and `get` do with `--json`.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     Content, Node, NodeError, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals, Usage,
 };
 use crate::drivers::processes::process::Process;
-use crate::drivers::processes::process_tree::ProcessTree;
 
 /// Bytes that a node hashes per second at least, before it shares them.
 const HASH_RATE: u64 = 20 << 20;
@@ -26,6 +25,8 @@ pub struct EventNode {
     address: Option<String>,
     /// The command that fetches, until it runs, and how it is told which nodes to dial.
     fetching: Option<(Command, Dial)>,
+    /// It runs already, and begins to fetch at a line with the nodes to dial.
+    waits: bool,
     process: Option<Process>,
     tickets: Vec<Ticket>,
     /// Objects that it fetches.
@@ -83,6 +84,22 @@ impl EventNode {
         }
     }
 
+    /// A node whose command runs before the clock starts. It says that it is ready, and waits for a line of input.
+    pub fn waiting(
+        site: &Site,
+        command: Command,
+        wanted: &[Ticket],
+    ) -> Result<EventNode, NodeError> {
+        let process = Process::start_with_input(site, command, "fetch", Stdio::piped())?;
+        Ok(EventNode {
+            process: Some(process),
+            waits: true,
+            awaited: wanted.len(),
+            total_bytes: wanted.iter().map(|ticket| ticket.bytes).sum(),
+            ..EventNode::new(site, None)
+        })
+    }
+
     /// The program ends when it has its content, and that is no failure.
     pub fn ending_when_done(self, ends_when_done: bool) -> EventNode {
         EventNode { ends_when_done, ..self }
@@ -93,6 +110,7 @@ impl EventNode {
             site: site.clone(),
             address,
             fetching: None,
+            waits: false,
             process: None,
             tickets: Vec::new(),
             awaited: 0,
@@ -137,7 +155,18 @@ impl Node for EventNode {
         self.address.clone()
     }
 
+    fn wait_until_ready(&mut self) -> Result<(), NodeError> {
+        let Some(process) = self.process.as_mut().filter(|_| self.waits) else { return Ok(()) };
+        process.wait_until(START_TIMEOUT, |process| {
+            let is_ready = |event: &Value| event["event"] == "ready";
+            Ok(events(process)?.iter().any(is_ready).then_some(()))
+        })
+    }
+
     fn fetch(&mut self, dials: &[String]) -> Result<(), NodeError> {
+        if let Some(process) = self.process.as_mut().filter(|_| std::mem::take(&mut self.waits)) {
+            return process.write_line(&json!(dials).to_string());
+        }
         let Some((mut command, dial)) = self.fetching.take() else { return Ok(()) };
         dial(&mut command, dials);
         self.process = Some(Process::start(&self.site, command, "fetch")?);
@@ -158,14 +187,7 @@ impl Node for EventNode {
     }
 
     fn usage(&mut self) -> Usage {
-        let Some(process) = &mut self.process else { return Usage::default() };
-        let own = process.usage();
-        // The program of a script is a child of its shell.
-        let tree = process.id().map(ProcessTree::of).filter(ProcessTree::has_descendants);
-        tree.map_or(own, |tree| Usage {
-            cpu: own.cpu.max(tree.cpu_with_ended()),
-            peak_memory: own.peak_memory.max(tree.peak_memory()),
-        })
+        self.process.as_mut().map(Process::usage).unwrap_or_default()
     }
 
     fn kill(&mut self) {
@@ -197,6 +219,10 @@ pub fn events(process: &mut Process) -> Result<Vec<Value>, NodeError> {
 pub fn totals(event: &Value) -> Totals {
     let exchange = &event["exchange"];
     let number = |value: &Value| value.as_u64();
+    let named = |value: &Value| {
+        let members = value.as_object().into_iter().flatten();
+        members.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect()
+    };
     let with = exchange["with"].as_array().into_iter().flatten().filter_map(|one| {
         let peer = one["peer"].as_str()?.to_owned();
         Some((peer, one["sent_bytes"].as_u64()?, one["received_bytes"].as_u64()?))
@@ -210,13 +236,13 @@ pub fn totals(event: &Value) -> Totals {
         from_hosts_bytes: None,
         identity: exchange["peer"].as_str().map(str::to_owned),
         with: with.collect(),
+        figures: named(&event["figures"]),
+        peaks: named(&event["peaks"]),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -225,9 +251,14 @@ mod tests {
             "sent_bytes": 10, "received_bytes": 20, "received_messages": 3, "duplicate_bytes": 0,
             "with": [{ "peer": "12D3", "sent_bytes": 8, "received_bytes": 9 }],
         });
-        let totals = totals(&json!({ "event": "stopped", "sent_bytes": 8, "exchange": exchange }));
+        let totals = totals(&json!({
+            "event": "stopped", "sent_bytes": 8, "exchange": exchange,
+            "figures": { "relayed": 3, "name": "no number" }, "peaks": { "connections": 4.5 },
+        }));
         assert_eq!((totals.content_sent_bytes, totals.sent_bytes), (Some(8), Some(10)));
         assert_eq!((totals.received_bytes, totals.messages), (Some(20), Some(3)));
         assert_eq!(totals.with, [("12D3".to_owned(), 8, 9)]);
+        assert_eq!(totals.figures, [("relayed".to_owned(), 3.0)]);
+        assert_eq!(totals.peaks, [("connections".to_owned(), 4.5)]);
     }
 }

@@ -104,7 +104,7 @@ pub struct Status {
 }
 
 /// The totals of a node; `None` for what its program does not report.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
     pub content_sent_bytes: Option<u64>,
     pub sent_bytes: Option<u64>,
@@ -117,6 +117,10 @@ pub struct Totals {
     pub identity: Option<String>,
     /// Content exchanged with other nodes: identity, sent, received.
     pub with: Vec<(String, u64, u64)>,
+    /// Other figures that the program names. Those of all nodes are added up.
+    pub figures: Vec<(String, f64)>,
+    /// The same, of which the largest of any node counts.
+    pub peaks: Vec<(String, f64)>,
 }
 
 impl Totals {
@@ -130,6 +134,8 @@ impl Totals {
         from_hosts_bytes: None,
         identity: None,
         with: Vec::new(),
+        figures: Vec::new(),
+        peaks: Vec::new(),
     };
 }
 

@@ -23,11 +23,13 @@ pub struct Other {
     seed: String,
     fetch: String,
     serve: String,
+    /// The command that fetches runs before the clock starts, and waits for a line of input.
+    waits: bool,
 }
 
 impl Other {
     pub fn new(program: PathBuf, settings: &BTreeMap<String, String>) -> Result<Self, String> {
-        check_settings(settings.keys(), &["seed", "fetch", "serve"])?;
+        check_settings(settings.keys(), &["seed", "fetch", "serve", "waits"])?;
         let has_content = ["seed", "fetch"].iter().any(|key| settings.contains_key(*key));
         let is_needed = |key: &str| (key == "serve") != (has_content || settings.is_empty());
         let command = |key: &str| match settings.get(key) {
@@ -36,7 +38,14 @@ impl Other {
             None => Ok(String::new()),
         };
         let (seed, fetch, serve) = (command("seed")?, command("fetch")?, command("serve")?);
-        Ok(Other { program, seed, fetch, serve })
+        let waits = match settings.get("waits").map_or("false", String::as_str) {
+            "true" => true,
+            "false" => false,
+            other => {
+                return Err(format!("the setting \"waits\" must be true or false, not {other}"));
+            }
+        };
+        Ok(Other { program, seed, fetch, serve, waits })
     }
 
     /// Bitswap 1.1: `experiments/peers/go-bitswap`, whose commands have the names of the settings.
@@ -49,7 +58,7 @@ impl Other {
             .ok_or("its `build.path` is missing: the program that `make peer-tools` builds")?;
         let command = |name: &str| format!("\"$LAB_PROGRAM\" {name}");
         let (seed, fetch) = (command("seed"), command("fetch"));
-        Ok(Other { program: found(program)?, seed, fetch, serve: String::new() })
+        Ok(Other { program: found(program)?, seed, fetch, serve: String::new(), waits: false })
     }
 
     /// A shell that becomes the command, or that runs a script of several lines.
@@ -63,6 +72,7 @@ impl Other {
         command.arg("-c").arg(if is_script { line.to_owned() } else { format!("exec {line}") });
         command.env("LAB_ADDRESS", site.address.to_string()).env("LAB_FOLDER", site.path(""));
         command.env("LAB_PROGRAM", &self.program);
+        command.env("LAB_SERVERS", json!(site.servers).to_string());
         Ok(command)
     }
 }
@@ -116,6 +126,9 @@ impl Program for Other {
         let mut command = self.shell(&self.fetch, site)?;
         let names: Vec<_> = tickets.iter().map(|ticket| &ticket.name).collect();
         command.env("LAB_NAMES", json!(names).to_string());
+        if self.waits {
+            return Ok(Box::new(EventNode::waiting(site, command, tickets)?));
+        }
         let dial = |command: &mut Command, peers: &[String]| {
             command.env("LAB_PEERS", json!(peers).to_string());
         };
@@ -135,11 +148,33 @@ mod tests {
             text.split_whitespace().map(|key| (key.to_owned(), "true".to_owned())).collect()
         };
         let new = |settings: &BTreeMap<String, String>| Other::new(PathBuf::new(), settings);
-        assert!(new(&settings("seed fetch")).is_ok());
+        assert!(new(&settings("seed fetch waits")).is_ok());
         assert!(new(&settings("serve")).is_ok());
         assert!(new(&settings("seed")).err().unwrap().contains("\"fetch\" is missing"));
         assert!(new(&settings("")).err().unwrap().contains("\"seed\" is missing"));
         assert!(new(&settings("seed fetch more")).err().unwrap().contains("unknown setting"));
+        let mut settings: BTreeMap<String, String> = settings("seed fetch");
+        settings.insert("waits".to_owned(), "yes".to_owned());
+        let error = new(&settings).err().unwrap();
+        assert!(error.contains("must be true or false"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_waits_fetches_after_a_line_of_input() {
+        let site = Site::for_test("waits");
+        let fetch = r#"echo '{"event":"ready"}'; read dials
+            echo '{"event":"progress","bytes":'"${#dials}"'}'; echo '{"event":"held"}'; sleep 60"#;
+        let settings = [("seed", "true"), ("fetch", fetch), ("waits", "true")];
+        let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let program = Other::new(PathBuf::new(), &settings).unwrap();
+        let ticket = Ticket { object: 0, name: "n".to_owned(), bytes: 9 };
+        let mut node = program.prepare(&site, &[ticket], &[]).unwrap();
+        node.wait_until_ready().unwrap();
+        assert!(!node.poll().unwrap().has_all);
+        node.fetch(&["a".to_owned()]).unwrap();
+        while !node.poll().unwrap().has_all {}
+        node.kill();
+        std::fs::remove_dir_all(&site.folder).unwrap();
     }
 
     #[test]

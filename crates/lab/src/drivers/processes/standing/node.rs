@@ -398,6 +398,8 @@ fn since(before: &Totals, now: Totals) -> Totals {
         messages: less(now.messages, before.messages),
         from_hosts_bytes: None,
         identity: now.identity,
+        figures: now.figures,
+        peaks: now.peaks,
     }
 }
 

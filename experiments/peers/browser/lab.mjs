@@ -1,0 +1,114 @@
+// What the browsers of the lab have in common: the contract of a program, and a Chromium with a profile of its own.
+// docs/reference/experiments.md describes the contract.
+
+import { createServer } from 'node:http'
+import { statSync } from 'node:fs'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+
+import { DIRECT_ON_LOOPBACK, launchWithProfile } from '../../../tests/interop/lib/chromium.mjs'
+
+const ACTION_TIMEOUT_MS = 60_000
+const PROGRESS_MS = 500
+
+const list = (name) => JSON.parse(process.env[name] ?? '[]')
+export const address = process.env.LAB_ADDRESS
+/** The files that this node shares. */
+export const files = list('LAB_PATHS').map((file) => ({ file, bytes: statSync(file).size }))
+/** The objects that this node fetches, by the words with which another one shared them. */
+export const wanted = list('LAB_NAMES').map((name) => name.split(' '))
+/** Bytes of all content that this node shares or fetches. */
+export const contentBytes = [...files.map(({ bytes }) => bytes), ...wanted.map(([bytes]) => Number(bytes))].reduce(
+  (sum, each) => sum + each,
+  0,
+)
+
+/** The address of the trial's server for browsers. */
+export function serverAddress() {
+  const [server] = list('LAB_SERVERS')
+  if (server === undefined) throw new Error('the scenario has no `serve`, so there is no server whose page it could open')
+  return server.replace(/^ws/, 'http')
+}
+
+export function emit(event, fields = {}) {
+  process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`)
+}
+
+/** Tells the lab that this node can fetch, and resolves when it shall. */
+export function untilItMayFetch() {
+  emit('ready')
+  return new Promise((resolve) => createInterface({ input: process.stdin }).once('line', resolve))
+}
+
+/** Runs one of the two commands of a program. Each resolves with a function that ends it and returns its totals. */
+export async function play({ seed, fetch }) {
+  try {
+    const command = { seed, fetch }[process.argv[2]]
+    if (command === undefined) throw new Error('usage: seed or fetch, with the variables of the lab')
+    const stopped = new Promise((resolve) => process.once('SIGTERM', resolve))
+    const end = await command()
+    await stopped
+    emit('stopped', await end())
+    process.exit()
+  } catch (error) {
+    process.stderr.write(`cannot ${process.argv[2] ?? 'start'}: ${error.message}\n`)
+    process.exit(1)
+  }
+}
+
+/**
+ * Starts a Chromium that may make direct connections, and opens a page. `script` runs in each tab before its page. `nextDone`
+ * is a promise that the next call of `labDone` in a tab resolves.
+ * @param {string} origin
+ * @param {[Function, object]} [script]
+ */
+export async function openTab(origin, script) {
+  // On an address of a network of the lab, unlike on loopback, pages would have no WebCrypto.
+  const flags = [...DIRECT_ON_LOOPBACK, `--unsafely-treat-insecure-origin-as-secure=${origin}`]
+  const profile = path.join(process.env.LAB_FOLDER, 'profile')
+  // The lab sends SIGTERM to learn the totals, which are in the tab.
+  const context = await launchWithProfile(profile, flags, { handleSIGTERM: false })
+  context.setDefaultTimeout(ACTION_TIMEOUT_MS)
+  await context.grantPermissions(['microphone'], { origin })
+  let done = null
+  await context.exposeFunction('labDone', () => done?.())
+  const nextDone = () => new Promise((resolve) => (done = resolve))
+  if (script !== undefined) await context.addInitScript(.../** @type {[any, object]} */ (script))
+  const tab = await context.newPage()
+  await tab.goto(origin)
+  return { context, tab, nextDone }
+}
+
+/** Serves files by path, and answers posted JSON, at a port of this node. Resolves with its origin. */
+export function serveFiles(port, byPath, answer = null) {
+  const server = createServer(async (request, response) => {
+    const found = byPath[request.url]
+    try {
+      if (request.method === 'POST' && answer !== null) {
+        const parts = []
+        for await (const part of request) parts.push(part)
+        response.end(JSON.stringify(await answer(JSON.parse(Buffer.concat(parts).toString()))))
+      } else if (found === undefined) response.writeHead(404).end()
+      else response.writeHead(200, { 'content-type': found.type }).end(found.body)
+    } catch (error) {
+      response.writeHead(500).end(error.message)
+    }
+  })
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, address, () => resolve(`http://${address}:${port}`))
+  })
+}
+
+/** Emits progress until the tab has the object. `share` resolves with the part that it has. */
+export async function emitUntilDone(bytes, done, share) {
+  let isDone = false
+  const finished = done.then(() => (isDone = true))
+  while (!isDone) {
+    const part = await Promise.race([finished, share()])
+    if (!isDone) emit('progress', { bytes: Math.floor(part * bytes) })
+    await Promise.race([finished, new Promise((resolve) => setTimeout(resolve, PROGRESS_MS))])
+  }
+  emit('progress', { bytes })
+  emit('held')
+}

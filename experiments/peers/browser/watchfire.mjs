@@ -1,0 +1,60 @@
+// A browser with a page of Watchfire, as a program of the lab: `seed` shares files on it, `fetch` opens their links.
+
+import { contentBytes, emit, emitUntilDone, files, openTab, play, serverAddress, untilItMayFetch, wanted } from './lab.mjs'
+import { watchTab } from './watch.mjs'
+
+/** Messages of at least this size carry content; wants and haves are shorter. */
+const CONTENT_BYTES_MIN = 65_536
+
+await play({ seed, fetch })
+
+async function seed() {
+  const { context, tab } = await open()
+  const tabs = []
+  for (const { file, bytes } of files) {
+    const sharing = tabs.length === 0 ? tab : await context.newPage()
+    tabs.push(sharing)
+    await sharing.goto(serverAddress())
+    await sharing.locator('input[type=file]').setInputFiles(file)
+    await sharing.getByRole('button', { name: 'Light this page' }).click()
+    const link = await sharing.getByRole('textbox', { name: 'Link to this page' }).inputValue()
+    emit('shared', { cid: `${bytes} ${link}` })
+  }
+  return () => totals(context, tabs)
+}
+
+async function fetch() {
+  // The app is cached, as for a visitor who has been here before.
+  const { context, tab, nextDone } = await open()
+  await untilItMayFetch()
+  const tabs = []
+  for (const [bytes, link] of wanted) {
+    const visiting = tabs.length === 0 ? tab : await context.newPage()
+    tabs.push(visiting)
+    const done = nextDone()
+    await visiting.goto(link)
+    await emitUntilDone(Number(bytes), done, () => visiting.evaluate(() => window.watched.share()))
+  }
+  return () => totals(context, tabs)
+}
+
+function open() {
+  return openTab(serverAddress(), [watchTab, { contentBytesMin: CONTENT_BYTES_MIN }])
+}
+
+async function totals(context, tabs) {
+  const reports = await Promise.all(tabs.map((tab) => tab.evaluate(() => window.watched.report())))
+  await context.close()
+  const sum = (of) => reports.reduce((total, report) => total + of(report), 0)
+  const direct = (side) => sum(({ connections }) => connections.reduce((total, each) => total + each[side], 0))
+  const relayed = sum((report) => report.relayed.contentBytes)
+  return {
+    sent_bytes: direct('sent') + relayed,
+    figures: {
+      'content by relay, copies': relayed / contentBytes,
+      'content by relay between peers with an open connection, bytes': sum((report) => report.relayed.contentBytesWhileDirect),
+      'content over direct connections, copies': direct('received') / contentBytes,
+      'ends of direct connections': sum(({ connections }) => connections.filter(({ openedAt }) => openedAt !== null).length),
+    },
+  }
+}
