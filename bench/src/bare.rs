@@ -5,17 +5,21 @@
 //! write at once. Otherwise it closes the socket, and the client reports that. It knows three messages:
 //! a join of one topic, a heartbeat with the ref 2, and `new_msg`, which it sends to all.
 //!
+//! Threads and processes tell each other of broadcasts by datagrams, one for each thread.
+//!
 //! As the `serve` program of an experiment it prints the event `ready` with its URL.
 
 use std::convert::Infallible;
-use std::io::Write;
+use std::io::{BufRead as _, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -23,7 +27,9 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 use sha1::{Digest as _, Sha1};
 use socket2::{Domain, Socket, Type};
 
+use crate::limits::raise_open_files;
 use crate::message::{self, HEARTBEAT_ANSWER, JOINED};
+use crate::parent_death_guard::{GuardedChild, guarded_command};
 use crate::poller::Poller;
 
 const BACKLOG: i32 = 4096;
@@ -39,6 +45,12 @@ pub struct Settings {
     /// Threads, each with its own listener on the same port and its own sockets; 0 for one on each core.
     #[arg(long, default_value_t = 1)]
     threads: usize,
+    /// Processes with so many threads each, for more sockets than one may have open files.
+    #[arg(long, default_value_t = 1)]
+    processes: usize,
+    /// The place of this process among several, which the first one starts.
+    #[arg(long, hide = true, default_value_t = 0)]
+    place: usize,
 }
 
 /// Serve until killed.
@@ -53,15 +65,12 @@ pub fn serve(settings: &Settings) -> Result<Infallible> {
     for _ in 1..threads {
         listeners.push(listen(address)?);
     }
-    let mut bus = Vec::new();
-    let mut ends = Vec::new();
-    for _ in &listeners {
-        let (sender, receiver) = UnixDatagram::pair()?;
-        receiver.set_nonblocking(true)?;
-        bus.push(sender);
-        ends.push(receiver);
-    }
-    let bus: Arc<[UnixDatagram]> = bus.into();
+    raise_open_files()?;
+    let from = settings.place * threads;
+    let ends = (from..from + threads).map(|index| receiver(address, index));
+    let ends = ends.collect::<Result<Vec<_>>>()?;
+    let _others = settings.start_others(address, threads)?;
+    let bus = Arc::new(Bus::open(address, settings.processes * threads)?);
     println!(r#"{{"event":"ready","url":"ws://{address}"}}"#);
     std::io::stdout().flush()?;
 
@@ -69,13 +78,62 @@ pub fn serve(settings: &Settings) -> Result<Infallible> {
     for (index, (listener, from_others)) in listeners.into_iter().zip(ends).enumerate() {
         let bus = bus.clone();
         threads.push(thread::spawn(move || {
-            Broadcaster::new(index, listener, bus, from_others)?.run()
+            Broadcaster::new(from + index, listener, bus, from_others)?.run()
         }));
     }
     for thread in threads {
         thread.join().expect("a broadcaster does not panic")?;
     }
     unreachable!("a broadcaster ends only with an error")
+}
+
+impl Settings {
+    /// Starts the other processes, and waits until they listen.
+    fn start_others(&self, address: SocketAddr, threads: usize) -> Result<Vec<GuardedChild>> {
+        ensure!(self.processes > 0, "cannot serve with 0 processes; use at least 1");
+        let mut others = Vec::new();
+        for place in (1..self.processes).filter(|_| self.place == 0) {
+            let mut command = guarded_command(std::env::current_exe()?)?;
+            command.args(["bare", "--listen", &address.to_string()]);
+            for (name, value) in
+                [("--threads", threads), ("--processes", self.processes), ("--place", place)]
+            {
+                command.args([name, &value.to_string()]);
+            }
+            others.push(GuardedChild::spawn(command.stdout(Stdio::piped()))?);
+        }
+        for other in &mut others {
+            let output = other.child().stdout.take().context("a child has an output")?;
+            let mut line = String::new();
+            BufReader::new(output).read_line(&mut line)?;
+            ensure!(!line.is_empty(), "cannot start a process of the server; its error is above");
+        }
+        Ok(others)
+    }
+}
+
+/// Sends broadcasts to all threads, of all processes.
+struct Bus {
+    sender: UnixDatagram,
+    threads: Vec<UnixAddress>,
+}
+
+impl Bus {
+    fn open(address: SocketAddr, threads: usize) -> Result<Bus> {
+        let threads = (0..threads).map(|index| bus_address(address, index));
+        Ok(Bus { sender: UnixDatagram::unbound()?, threads: threads.collect::<Result<_>>()? })
+    }
+}
+
+/// The end of the bus at a thread.
+fn receiver(address: SocketAddr, index: usize) -> Result<UnixDatagram> {
+    let receiver = UnixDatagram::bind_addr(&bus_address(address, index)?)?;
+    receiver.set_nonblocking(true)?;
+    Ok(receiver)
+}
+
+fn bus_address(address: SocketAddr, index: usize) -> Result<UnixAddress> {
+    Ok(UnixAddress::from_abstract_name(format!("watchfire-bare {address} {index}"))?)
 }
 
 fn listen(address: SocketAddr) -> Result<Socket> {
@@ -105,7 +163,7 @@ struct Broadcaster {
     listener: Socket,
     sockets: Vec<Option<OwnedFd>>,
     kinds: Vec<Kind>,
-    bus: Arc<[UnixDatagram]>,
+    bus: Arc<Bus>,
     from_others: UnixDatagram,
     answer: Vec<u8>,
 }
@@ -114,7 +172,7 @@ impl Broadcaster {
     fn new(
         index: usize,
         listener: Socket,
-        bus: Arc<[UnixDatagram]>,
+        bus: Arc<Bus>,
         from_others: UnixDatagram,
     ) -> Result<Self> {
         let poller = Poller::new()?;
@@ -256,11 +314,11 @@ impl Broadcaster {
 
     fn broadcast_to_all(&mut self, text: &str) {
         let bus = self.bus.clone();
-        for (index, thread) in bus.iter().enumerate() {
+        for (index, thread) in bus.threads.iter().enumerate() {
             if index != self.index {
                 // Fails only if that thread is thousands of broadcasts behind; the client then
                 // reports it.
-                let _ = thread.send(text.as_bytes());
+                let _ = bus.sender.send_to_addr(text.as_bytes(), thread);
             }
         }
         self.broadcast(text);
