@@ -49,6 +49,8 @@ struct ExperimentFile {
     #[serde(default)]
     targets: Vec<Spanned<TargetFile>>,
     #[serde(default)]
+    figures: Vec<Spanned<String>>,
+    #[serde(default)]
     hosts: Vec<String>,
     #[serde(default)]
     peers: BTreeMap<String, Spanned<PeerFile>>,
@@ -295,6 +297,7 @@ impl ExperimentFile {
             stale_after: self.stale_after.unwrap_or(STALE_AFTER),
             fill_memory: self.fill_memory,
             targets: Vec::new(),
+            figures: check_figures(self.figures, source)?,
             hosts: self.hosts,
             peers,
             clusters,
@@ -302,6 +305,20 @@ impl ExperimentFile {
             trials: Vec::new(),
         })
     }
+}
+
+/// The figures of a page, which are those of a load.
+fn check_figures(
+    figures: Vec<Spanned<String>>,
+    source: &SourceText<'_>,
+) -> Result<Vec<String>, DefinitionError> {
+    let check = |figure: Spanned<String>| {
+        let at = figure.span().start;
+        let figure = figure.into_inner();
+        let problem = || format!("{figure:?} is not a figure of a load, such as \"load: errors\"");
+        if figure.contains(':') { Ok(figure) } else { Err(source.error(at, "figures", problem())) }
+    };
+    figures.into_iter().map(check).collect()
 }
 
 fn check_peer(peer: Spanned<PeerFile>, source: &SourceText<'_>) -> Result<Peer, DefinitionError> {
@@ -824,6 +841,9 @@ peer = "old"
         );
         let error = Experiment::parse("targets.toml", &both).unwrap_err().to_string();
         assert!(error.contains("needs either at_most or at_least"), "{error}");
+        let error = Experiment::parse("figures.toml", &format!("figures = ['errors']\n{GOOD}"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("\"errors\" is not a figure of a load"), "{error}");
         let error = target("two-regions, spread", "leecher_cpus").unwrap_err().to_string();
         assert!(error.contains("no figure \"leecher_cpus\"; known: first_byte"), "{error}");
     }

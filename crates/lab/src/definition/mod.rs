@@ -39,6 +39,8 @@ pub struct Experiment {
     /// Whether the free memory of the machine is filled before each run of real processes.
     pub fill_memory: bool,
     pub targets: Vec<Target>,
+    /// The figures of loads that a page shows; all without any.
+    pub figures: Vec<String>,
     /// Lines of a list of hosts, for the driver `ssh`.
     pub hosts: Vec<String>,
     pub peers: BTreeMap<String, Peer>,

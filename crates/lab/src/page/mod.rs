@@ -18,7 +18,7 @@ pub use age::{Age, AgeError, PageHead};
 pub use targets::targets_table;
 
 use crate::definition::{Experiment, Trial};
-use crate::results::{Figure, NOISE_MAX, RunResult, figure_spread, results_rows};
+use crate::results::{Figure, NOISE_MAX, RunResult, figure_spread, results_rows, spread};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -134,7 +134,11 @@ impl Page<'_> {
         }
         if runs.iter().any(|run| !run.measures.is_empty()) {
             let runs: Vec<RunResult> = runs.into_iter().cloned().collect();
-            return format!("\n## {cluster}\n\n{}", results_rows(&runs).markdown());
+            let table = match &self.experiment.figures[..] {
+                [] => results_rows(&runs),
+                figures => chosen_rows(figures, &trials, &runs),
+            };
+            return format!("\n## {cluster}\n\n{}", table.markdown());
         }
         let is_known = |figure: &&Figure| runs.iter().any(|run| figure.of(run).is_some());
         let figures: Vec<Figure> = Figure::ALL.iter().filter(is_known).copied().collect();
@@ -155,6 +159,22 @@ impl Page<'_> {
         let mib = number(bytes as f64 / MIB, 0);
         format!("\n## {cluster}\n\nEach node that fetches needs {mib} MiB.\n\n{}", table.markdown())
     }
+}
+
+/// The figures that an experiment chooses, a row for each and a column for each trial.
+fn chosen_rows(figures: &[String], trials: &[&Trial], runs: &[RunResult]) -> Table {
+    let heads = trials.iter().map(|trial| trial.name.as_str());
+    let mut table = Table::new(std::iter::once("figure").chain(heads));
+    for figure in figures {
+        let value = |trial: &&Trial| {
+            let of_trial = runs.iter().filter(|run| run.trial == trial.name);
+            spread(
+                &of_trial.filter_map(|run| run.measures.get(figure).copied()).collect::<Vec<_>>(),
+            )
+        };
+        table.push(std::iter::once(figure.clone()).chain(trials.iter().map(value)));
+    }
+    table
 }
 
 /// The path of a file as a page in a folder links to it. Both begin at the same folder.
@@ -274,6 +294,13 @@ at_most = 0.000001
         let experiment = Experiment::parse("three.toml", TEXT).unwrap();
         let mut runs = runs(&experiment);
         runs[0].measures = BTreeMap::from([("load: errors".to_owned(), 0.0)]);
+        runs[0].measures.insert("load: join, p99, s".to_owned(), 0.5);
         assert!(page(&experiment, &runs).markdown().contains("| load: errors | 0 |"));
+        let figures = vec!["load: join, p99, s".to_owned()];
+        let experiment = Experiment { figures, ..experiment };
+        let text = page(&experiment, &runs).markdown();
+        assert!(text.contains("| load: join, p99, s | 0.500 | - |"), "{text}");
+        assert!(!text.contains("load: errors"));
+        assert!(page(&experiment, &runs).picture().contains("load: join, p99, s"));
     }
 }

@@ -1,4 +1,4 @@
-//! The picture of a page: when the nodes had all, and what it cost.
+//! The picture of a page: when the nodes had all, what it cost, and the figures of a load that the experiment chooses.
 
 use watchfire_report::{Axis, Bar, Chart, Colour, Line, Panel};
 
@@ -30,6 +30,16 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
             let bars: Vec<Bar> = drawn.iter().filter_map(bar).collect();
             if !bars.is_empty() {
                 panels.push(Panel::Bars { title: format!("{cluster}: {title}"), decimals, bars });
+            }
+        }
+        for figure in &experiment.figures {
+            let bar = |(run, colour): &(&RunResult, Colour)| {
+                let value = run.measures.get(figure).copied()?;
+                Some(Bar { name: run.trial.clone(), colour: *colour, value, limit: None })
+            };
+            let bars: Vec<Bar> = drawn.iter().filter_map(bar).collect();
+            if bars.iter().any(|bar| bar.value > 0.0) {
+                panels.push(Panel::Bars { title: figure.clone(), decimals: 2, bars });
             }
         }
     }

@@ -23,6 +23,7 @@ pub fn measures(results: &Value, cpu: Duration, phases: &[PhaseUse]) -> Measures
     let users = phases.iter().filter_map(|phase| phase.cpu).map(|cpu| cpu.users).sum();
     for (name, value) in [
         ("errors", errors as f64),
+        ("deliveries", number(&counts["deliveries"])),
         ("users that did not start", missing),
         ("CPU-seconds of the users", cpu.max(users).as_secs_f64()),
     ] {
@@ -122,6 +123,14 @@ fn add_phase(measures: &mut Measures, results: &Value, phase: &PhaseUse) {
         }
         add(format!("{what}, a second"), count / (phase.to - phase.from));
     }
+    for step in list(&results["steps"]) {
+        let (name, last) =
+            (step["name"].as_str().unwrap_or_default(), number(&step["last_done_at"]));
+        let is_counted = counts.iter().any(|(counted, _)| counted == name);
+        if is_counted && last > phase.from && last <= phase.to {
+            add(format!("{name}, last done, s"), last - phase.from);
+        }
+    }
     let Some(last) = seconds.last() else { return };
     let connected = number(&last["connected"]);
     // Users of HTTP have no websocket.
@@ -203,6 +212,7 @@ mod tests {
             ("load: arrive: CPU of the server for each started user, us", 20.0),
             ("load: arrive: CPU of the server for each join, us", 20.0),
             ("load: arrive: join, a second", 20.0),
+            ("load: arrive: join, last done, s", 1.5),
             ("load: arrive: users", 40.0),
             ("load: arrive: memory of the server for each user, bytes", 200.0),
             ("load: arrive: memory of the kernel for each connection, bytes", 4000.0),
