@@ -17,7 +17,7 @@ WORKSPACE := --workspace $(RELEASE_FEATURES)
 LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
-  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale scale-polls seeds-polls seeds-front-page bench-cluster bench-recovery bench-swarm bench-spread compare-proof bench-images bench-browser \
+  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-two-million bench-road scale-polls seeds-polls seeds-front-page bench-cluster bench-recovery bench-swarm bench-spread compare-proof bench-images bench-browser \
   bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools peer-tools image-tools kraken-tools cluster-tools
 
 help: ## Show this list
@@ -310,10 +310,26 @@ bench: web ## Measure against the targets, side by side; writes docs/bench/
 	cd bench/peers && npm ci --no-audit --no-fund
 	$(CARGO) run --release -p watchfire-bench -- targets $(ARGS)
 
-scale: web ## Prove it with a million sockets on this machine; writes docs/scale/
+scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS chooses some of million, rooms, storm, small-machine and observed
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire-bench scale $(ARGS)
+	  for name in $(or $(EXPERIMENTS),million rooms storm small-machine observed); do \
+	    $$sudo ./target/release/watchfire lab run experiments/scale-$$name.toml --driver processes \
+	      $(or $(ARGS),--page docs/scale/$$name.md) || exit; done
+
+bench-two-million: web ## Two million sockets in one room, beside a bare epoll server; writes docs/seeds/two-million.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
+	@mkdir -p docs/seeds
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire lab run experiments/seeds/two-million.toml --driver processes \
+	    $(or $(ARGS),--page docs/seeds/two-million.md)
+
+bench-road: web ## The cost of a socket from 1,000 to 2,000,000; writes docs/seeds/road.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	@mkdir -p docs/seeds
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire lab run experiments/seeds/road.toml --driver processes \
+	    $(or $(ARGS),--page docs/seeds/road.md)
 
 scale-polls: web ## Sprites on long polls, beside a plain Node server; writes docs/scale/polls.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli

@@ -1,5 +1,5 @@
 //! `make bench`: the cost of a socket, measured from outside the server, beside other servers.
-//! `make scale` and `make bench-cluster`: very many sockets, and several machines.
+//! `make bench-cluster`: several machines.
 //!
 //! One program, several processes. `targets` starts a server (Watchfire, the baseline `bare` of
 //! this crate, or an npm server) and the `client` that opens the sockets. Nothing here links a
@@ -43,8 +43,9 @@ enum Verb {
     Bare(bare::Settings),
     /// Run the baseline of long polls: it parks polls, and answers short requests.
     BarePolls(bare_polls::Settings),
-    /// Measure Watchfire with very many sockets, both ends on this machine.
-    Scale(scale::Settings),
+    /// Run the clients of several machines, controlled by JSON lines on stdin.
+    #[command(hide = true)]
+    Members,
     /// Measure several machines that form one server, beside Centrifugo and Socket.IO.
     Cluster(cluster::Settings),
     /// Open sockets by JSON commands on stdin, and report as JSON lines on stdout.
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
         Verb::Targets(plan) => measure::run(&plan),
         Verb::Bare(settings) => bare::serve(&settings).map(|never| match never {}),
         Verb::BarePolls(settings) => bare_polls::serve(&settings).map(|never| match never {}),
-        Verb::Scale(settings) => scale::run(&settings),
+        Verb::Members => scale::run_members().map(|()| ExitCode::SUCCESS),
         Verb::Cluster(settings) => cluster::run(&settings),
         Verb::Draw(settings) => report::draw(&settings),
         Verb::Client => client::run().map(|()| ExitCode::SUCCESS),

@@ -11,10 +11,9 @@ use super::presence;
 use super::system::{PLAIN, Programs, SEEN, System};
 use super::{MACHINES, Sizes};
 use crate::progress::Progress;
-use crate::scale::client_processes::ClientProcesses;
+use crate::scale::client_processes::{ClientProcesses, sockets_each};
 use crate::scale::clock::now_ns;
-use crate::scale::orders::{Kind, Order, Status, Wire};
-use crate::scale::requirements::sockets_each;
+use crate::scale::orders::{Order, Status, Wire};
 
 /// Sockets of one client process that connect or join at the same time.
 const OPENING_MAX: u32 = 200;
@@ -258,8 +257,7 @@ impl Bench<'_> {
             let processes = count.div_ceil(sockets_each());
             let sources = SOURCES * home as u8 + first_source;
             let servers = machines.addresses_from(home);
-            let mut of_machine =
-                ClientProcesses::start(Kind::Members, processes as usize, sources, &servers)?;
+            let mut of_machine = ClientProcesses::start(processes as usize, sources, &servers)?;
             for process in 0..processes {
                 let (first, next) =
                     (count * process / processes, count * (process + 1) / processes);

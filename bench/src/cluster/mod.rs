@@ -24,12 +24,11 @@ use self::system::{Programs, System, versions};
 use crate::limits;
 use crate::progress::Progress;
 use crate::report;
-use crate::scale::{self, namespace, percent, watchfire_beside};
+use crate::scale::{namespace, percent, watchfire_beside};
 use watchfire_lab::machine::{Machine, OtherPrograms};
 
 /// The name of the benchmark, and of its files.
 pub const NAME: &str = "cluster";
-pub use self::recovery::NAME as RECOVERY;
 /// Machines of a cluster.
 pub const MACHINES: usize = 3;
 /// Members of a room of the machine that is killed.
@@ -135,7 +134,7 @@ pub struct Broadcasts {
 /// Measure all systems, and write the page.
 pub fn run(settings: &Settings) -> Result<ExitCode> {
     if !namespace::is_inside() {
-        return namespace::run_inside("bench-cluster", None);
+        return namespace::run_inside("bench-cluster");
     }
     namespace::prepare()?;
     limits::raise_open_files()?;
@@ -163,7 +162,6 @@ pub fn run(settings: &Settings) -> Result<ExitCode> {
     )?;
     let report = results.report();
     report.write(&settings.docs, &settings.out)?;
-    scale::write_summary(&settings.docs, &settings.out)?;
     println!("{}", report.terminal());
     Ok(if rounds.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -193,7 +191,6 @@ fn run_recovery(
     let seconds = started_at.elapsed().as_secs();
     let report = recovery::report(&results, machine, versions, percent, seconds);
     report.write(&settings.docs, &settings.out)?;
-    scale::write_summary(&settings.docs, &settings.out)?;
     println!("{}", report.terminal());
     Ok(ended)
 }

@@ -4,9 +4,7 @@
 //! the page and the picture from the JSON, without measuring.
 
 mod page;
-mod summary;
 
-use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,8 +13,6 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use watchfire_report::Chart;
 use watchfire_report::units::number;
-
-pub use summary::summary;
 
 /// The stored reports to draw.
 #[derive(clap::Args)]
@@ -172,12 +168,6 @@ impl BenchmarkReport {
         put(folder, &format!("{name}.md"), &page::page(self))
     }
 
-    /// The stored results of a benchmark; `None` if there are none.
-    pub fn read(out: &Path, benchmark: &str) -> Option<Self> {
-        let text = fs::read_to_string(out.join(format!("{benchmark}.json"))).ok()?;
-        serde_json::from_str(&text).ok()
-    }
-
     /// The results for the terminal.
     pub fn terminal(&self) -> String {
         let mut text = format!("\n{}: {}\n\n", self.benchmark, self.title);
@@ -202,23 +192,6 @@ pub fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(&path, text))
         .with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Write the summary page of the last full runs to `docs`, and that of all last runs to `out`.
-pub fn write_summary(
-    heading: &str,
-    benchmarks: &[impl Display],
-    docs: &Path,
-    out: &Path,
-) -> Result<()> {
-    for folder in [out, docs] {
-        let read = |benchmark| BenchmarkReport::read(folder, &format!("{benchmark}"));
-        let reports: Vec<_> = benchmarks.iter().filter_map(read).collect();
-        if !reports.is_empty() {
-            put(folder, "README.md", &summary(heading, &reports))?;
-        }
-    }
-    Ok(())
 }
 
 /// The median; the mean of the middle two for an even number of values, NaN for none.
@@ -252,21 +225,6 @@ mod tests {
         "method":["It is measured."],"figures":[{"what":"a","value":"1"}],"tables":[],
         "targets":[{"what":"t","value":1.0,"bound":2.0,"unit":"s","decimals":1,"is_least":false}],
         "chart":{"label":"l","panels":[],"notes":[]}}"#;
-
-    #[test]
-    fn a_summary_keeps_the_benchmarks_of_earlier_runs() {
-        let folder = std::env::temp_dir().join(format!("bench-summary-{}", std::process::id()));
-        let (docs, out) = (folder.join("docs"), folder.join("out"));
-        let uplinks = STORED.replace("crowd", "uplinks");
-        put(&docs, "crowd.json", STORED).unwrap();
-        put(&docs, "uplinks.json", &uplinks).unwrap();
-        put(&out, "uplinks.json", &uplinks).unwrap();
-        write_summary("# All\n\n", &["pair", "crowd", "uplinks"], &docs, &out).unwrap();
-        let page = |folder: &Path| fs::read_to_string(folder.join("README.md")).unwrap();
-        assert!(page(&docs).contains("| crowd |") && page(&docs).contains("| uplinks |"));
-        assert!(!page(&out).contains("| crowd |"));
-        fs::remove_dir_all(folder).unwrap();
-    }
 
     #[test]
     fn a_stored_report_is_drawn_again() {

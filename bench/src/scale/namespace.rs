@@ -5,17 +5,12 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::parent_death_guard::{GuardedChild, guarded_command};
 
 /// Environment variable of the copy of this program that runs inside the namespace.
 const INSIDE: &str = "BENCH_SCALE_INSIDE";
-/// Buckets of the hash table of established connections in the namespace. With the usual table of a
-/// host, a million connections give chains of length eight, which every packet walks.
-pub const MANY_TCP_BUCKETS: u64 = 1 << 22;
-const CHILD_BUCKETS: &str = "/proc/sys/net/ipv4/tcp_child_ehash_entries";
-
 const SETTINGS: [(&str, &str); 3] = [
     ("net/core/somaxconn", "65535"),
     ("net/ipv4/tcp_max_syn_backlog", "262144"),
@@ -30,13 +25,12 @@ pub fn is_inside() -> bool {
 }
 
 /// Run this program again inside a new namespace, which ends with its last process. `make` is the
-/// target for the error text. Without `tcp_buckets` the TCP table is as large as the host's.
-pub fn run_inside(make: &str, tcp_buckets: Option<u64>) -> Result<ExitCode> {
+/// target for the error text.
+pub fn run_inside(make: &str) -> Result<ExitCode> {
     ensure!(
         rustix::process::geteuid().is_root(),
         "creating a network namespace requires root: run make {make} as root or with sudo"
     );
-    let before = tcp_buckets.map_or(Ok(None), raise_buckets)?;
     let mut command = guarded_command("unshare")?;
     command
         .args(["--net", "--mount", "--"])
@@ -45,9 +39,6 @@ pub fn run_inside(make: &str, tcp_buckets: Option<u64>) -> Result<ExitCode> {
     command.env(INSIDE, "1");
     let child = GuardedChild::spawn(&mut command);
     let started = child.and_then(|mut child| wait_until_isolated(&mut child).map(|()| child));
-    if let Some(before) = before {
-        fs::write(CHILD_BUCKETS, before).context("cannot restore the size of the TCP table")?;
-    }
     let status = started.context("cannot create a network namespace")?.child().wait()?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, Into::into))
 }
@@ -76,23 +67,4 @@ pub fn prepare() -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The size of the TCP table inside the namespace, for the report.
-pub fn tcp_buckets() -> Result<u64> {
-    let path = "/proc/sys/net/ipv4/tcp_ehash_entries";
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
-    let entries: i64 = text.trim().parse().context("not a number")?;
-    Ok(entries.unsigned_abs()) // negative when it is shared with the host
-}
-
-fn raise_buckets(buckets: u64) -> Result<Option<String>> {
-    if !Path::new(CHILD_BUCKETS).exists() {
-        return Ok(None); // before Linux 6.2; the report has the actual size
-    }
-    let before = fs::read_to_string(CHILD_BUCKETS)?.trim().to_owned();
-    match fs::write(CHILD_BUCKETS, buckets.to_string()) {
-        Ok(()) => Ok(Some(before)),
-        Err(error) => bail!("cannot set {CHILD_BUCKETS}: {error}"),
-    }
 }

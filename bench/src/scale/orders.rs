@@ -1,22 +1,10 @@
 //! The messages between the measuring process and the client processes: JSON lines on their stdin
 //! and stdout.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
-
-use watchfire_report::Snapshot;
-
-/// The kind of clients of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
-    /// Websockets joined to a room.
-    Sockets,
-    /// Websockets of one of several protocols, joined to topics of several machines.
-    Members,
-}
 
 /// The protocol of a member's websocket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,34 +33,6 @@ pub struct Setup {
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Order {
     Setup(Setup),
-    /// Sockets: open and join `count` sockets. Socket `first + i` joins room `(first + i) % rooms`;
-    /// if there is one room, it is the lobby.
-    Open {
-        first: u32,
-        count: u32,
-        rooms: u32,
-        opening_max: u32,
-        heartbeats: bool,
-    },
-    /// Sockets: send heartbeats from now on, evenly spread over the heartbeat interval.
-    Heartbeats,
-    /// Sockets: one socket sends a message to its room.
-    Send {
-        slot: u32,
-        number: u32,
-    },
-    /// Sockets: the first socket of each room sends a message at an interval, from one time to
-    /// another.
-    Chatter {
-        every_ns: u64,
-        from_ns: u64,
-        until_ns: u64,
-    },
-    /// Sockets: all close without a close frame and reconnect, spread over a period.
-    Storm {
-        spread_ns: u64,
-        is_jittered: bool,
-    },
     /// Members: open `count` sockets to the first server. Socket `i` joins the topic `prefix` with
     /// the number `(first + i) % topics`. When the server ends, they go to the other servers.
     Enter {
@@ -100,8 +60,6 @@ pub enum Order {
         away_ns: u64,
         spread_ns: u64,
     },
-    /// Report the durations since the last report, and reset them.
-    Report,
     /// Close all clients.
     Close,
 }
@@ -111,7 +69,6 @@ pub enum Order {
 #[serde(rename_all = "snake_case")]
 pub enum Line {
     Status(Box<Status>),
-    Report(BTreeMap<String, Snapshot>),
     Failed(String),
 }
 

@@ -1,15 +1,11 @@
-use std::collections::BTreeMap;
-
 use anyhow::{Result, bail, ensure};
 
-use super::Durations;
 use super::net::{Clients, ConnId, End, Net};
-use super::sockets::{JOIN_TIMEOUT_NS, RETRY_MILLIS, put_upgrade};
+use super::upgrade::{JOIN_TIMEOUT_NS, RETRY_MILLIS, put_upgrade};
 use super::wire::{Event, Position};
 use crate::message::{self, WEBSOCKET_ACCEPT};
 use crate::scale::clock::now_ns;
 use crate::scale::orders::{Order, Status, Wire};
-use watchfire_report::Snapshot;
 
 const TURN_NS: u64 = 20_000_000;
 /// The upper bits of a timer's key are its purpose; the lower 32 bits are the slot.
@@ -36,7 +32,6 @@ pub struct Members {
     seen: Vec<Seen>,
     out: Vec<u8>,
     status: Status,
-    durations: Durations,
 }
 
 #[derive(Clone, Copy)]
@@ -195,10 +190,6 @@ impl Clients for Members {
 
     fn status(&mut self) -> &mut Status {
         &mut self.status
-    }
-
-    fn take_durations(&mut self) -> BTreeMap<String, Snapshot> {
-        self.durations.take()
     }
 }
 

@@ -3,12 +3,10 @@
 
 mod members;
 mod net;
-mod sockets;
+mod upgrade;
 mod wire;
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::event::epoll::EventFlags;
@@ -16,22 +14,17 @@ use serde::Serialize;
 
 use self::net::{Clients, Net};
 use super::clock::now_ns;
-use super::orders::{Kind, Line, Order, Status};
+use super::orders::{Line, Order, Status};
 use crate::limits;
-use watchfire_report::{Histogram, Snapshot};
 
 const STDIN: u64 = u64::MAX;
 const STATUS_EVERY_NS: u64 = 200_000_000;
 const READ_BYTES: usize = 65_536;
 
 /// Run a client process until stdin ends.
-pub fn run(kind: Kind) -> Result<()> {
+pub fn run() -> Result<()> {
     limits::raise_open_files()?;
-    let result = match kind {
-        Kind::Sockets => run_clients(&mut sockets::Sockets::default()),
-        Kind::Members => run_clients(&mut members::Members::default()),
-    };
-    match result {
+    match run_clients(&mut members::Members::default()) {
         Ok(()) => Ok(()),
         Err(error) => write_line(&Line::Failed(format!("{error:#}"))),
     }
@@ -79,10 +72,6 @@ fn run_clients(clients: &mut impl Clients) -> Result<()> {
 fn handle_line(clients: &mut impl Clients, net: &mut Net, line: &[u8]) -> Result<()> {
     match serde_json::from_slice(line).context("invalid order")? {
         Order::Setup(setup) => net.set_up(setup.servers, setup.process),
-        Order::Report => {
-            write_line(&Line::Status(Box::new(clients.status().clone())))?;
-            write_line(&Line::Report(clients.take_durations()))?;
-        }
         order => clients.handle_order(net, &order)?,
     }
     Ok(())
@@ -93,25 +82,4 @@ fn write_line(line: &impl Serialize) -> Result<()> {
     serde_json::to_writer(&mut stdout, line)?;
     writeln!(stdout)?;
     Ok(stdout.flush()?)
-}
-
-/// Histograms of durations by name. There are few names, and every message adds a duration.
-#[derive(Default)]
-struct Durations(Vec<(&'static str, Histogram)>);
-
-impl Durations {
-    fn record(&mut self, name: &'static str, nanos: u64) {
-        match self.0.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, histogram)) => histogram.record(Duration::from_nanos(nanos)),
-            None => {
-                self.0.push((name, Histogram::default()));
-                self.record(name, nanos);
-            }
-        }
-    }
-
-    fn take(&mut self) -> BTreeMap<String, Snapshot> {
-        let taken = self.0.drain(..);
-        taken.map(|(name, histogram)| (name.to_owned(), histogram.snapshot())).collect()
-    }
 }

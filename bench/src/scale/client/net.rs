@@ -1,5 +1,5 @@
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -13,7 +13,6 @@ use socket2::{Domain, Socket, Type};
 use crate::poller::{Poller, Ready};
 use crate::scale::clock::now_ns;
 use crate::scale::orders::{Order, Status};
-use watchfire_report::Snapshot;
 
 const READ_BYTES: usize = 65_536;
 const PORT_FIRST: u16 = 10_000;
@@ -79,7 +78,6 @@ pub trait Clients {
     /// Called after every turn; returns the latest time of the next turn.
     fn turned(&mut self, net: &mut Net, now_ns: u64) -> Result<u64>;
     fn status(&mut self) -> &mut Status;
-    fn take_durations(&mut self) -> BTreeMap<String, Snapshot>;
 }
 
 impl Net {
@@ -155,11 +153,6 @@ impl Net {
         self.sources_taken = self.sources_taken.wrapping_add(1);
         let address = Ipv4Addr::new(127, 16 + network as u8, self.process, 1);
         SocketAddrV4::new(address, PORT_FIRST + port as u16)
-    }
-
-    /// Continue with the next network, so that the ports used so far can leave TIME_WAIT.
-    pub fn next_network(&mut self) {
-        self.sources_taken = self.sources_taken.div_ceil(PORTS) * PORTS;
     }
 
     /// Send bytes. Returns false if the kernel did not accept all of them at once.

@@ -99,8 +99,8 @@ fn a_server_and_any_program_have_the_figures_of_each_phase() {
         let of = |name: &str| {
             measures.get(name).and_then(Value::as_f64).unwrap_or_else(|| panic!("{name}: {run}"))
         };
-        assert_eq!(of("load: join: users"), 40.0);
-        assert_eq!(of("load: join: started user, a second"), 40.0);
+        // Users of the first phase and two speakers.
+        assert_eq!(of("load: talk: users"), 42.0);
         assert_eq!(of("load: message, missing receivers"), 0.0);
         assert_eq!(of("load: errors"), 0.0);
         for name in [

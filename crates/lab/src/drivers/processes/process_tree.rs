@@ -75,13 +75,17 @@ impl ProcessTree {
         }
     }
 
-    /// The sum of the peaks of resident memory.
+    /// The sum of the peaks of resident memory. The pages of files, such as the program, count once.
     pub fn peak_memory(&self) -> u64 {
-        let of_process = |id: &u32| {
+        let (mut own, mut of_files) = (0, 0);
+        for id in &self.0 {
             let text = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-            memory(&text, PEAK).unwrap_or(0)
-        };
-        self.0.iter().map(of_process).sum()
+            let of = |name: &str| memory(&text, name).unwrap_or(0);
+            let files = of("RssFile:") + of("RssShmem:");
+            own += of(PEAK).saturating_sub(files);
+            of_files = files.max(of_files);
+        }
+        own + of_files
     }
 }
 

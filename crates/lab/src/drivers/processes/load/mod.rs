@@ -99,6 +99,9 @@ fn command(program: &Path, load: &definition::Load, target: &str) -> Command {
     command
 }
 
+/// The figures of users that have ended.
+type Ended = (BTreeMap<String, f64>, LoadOverTime);
+
 /// The process of the users.
 struct Users {
     process: Process,
@@ -130,7 +133,7 @@ impl Users {
     }
 
     /// The figures, once all users have ended.
-    fn poll(&mut self) -> Result<Option<(BTreeMap<String, f64>, LoadOverTime)>, NodeError> {
+    fn poll(&mut self) -> Result<Option<Ended>, NodeError> {
         for line in self.process.lines()? {
             let event: Value = serde_json::from_str(&line).map_err(|_| self.unexpected(line))?;
             self.samples.note_began(event["at"].as_f64().unwrap_or(0.0));
