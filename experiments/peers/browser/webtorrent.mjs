@@ -2,13 +2,11 @@
 // WebTorrent.
 
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { pathToFileURL } from 'node:url'
 
 import { address, contentBytes, emit, emitUntilDone, files, openTab, play, serveFiles, untilItMayFetch, wanted } from './lab.mjs'
 
 /** The packages are those of the peer without a browser. */
-const packages = createRequire(new URL('../webtorrent/package.json', import.meta.url))
+const PACKAGES = new URL('../webtorrent/node_modules/', import.meta.url)
 
 const TRACKER_PORT = 4100
 const PAGE_PORT = 4101
@@ -24,7 +22,7 @@ await play({ seed, fetch })
 
 async function seed() {
   const announce = await startTracker()
-  const bundle = packages.resolve('webtorrent/dist/webtorrent.min.js')
+  const bundle = new URL('webtorrent/dist/webtorrent.min.js', PACKAGES)
   const origin = await serveFiles(PAGE_PORT, {
     '/': { type: 'text/html', body: PAGE },
     '/webtorrent.min.js': { type: 'text/javascript', body: readFileSync(bundle) },
@@ -63,7 +61,7 @@ async function fetch() {
 }
 
 async function startTracker() {
-  const { default: Tracker } = await import(pathToFileURL(packages.resolve('bittorrent-tracker/server')).href)
+  const { default: Tracker } = await import(new URL('bittorrent-tracker/server.js', PACKAGES).href)
   const tracker = new Tracker({ udp: false, http: false, ws: true })
   return new Promise((resolve, reject) => {
     tracker.once('error', reject)

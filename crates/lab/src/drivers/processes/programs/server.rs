@@ -27,7 +27,8 @@ impl Server {
         let mut command = Command::new(&self.program);
         command.arg("serve").args(["--listen", &format!("{}:{}", site.listen(), site.port(PORT))]);
         // The operator's listener is never open to other hosts.
-        let own = if site.remote.is_some() { Ipv4Addr::LOCALHOST } else { site.address };
+        let is_own = site.remote.is_none() && site.address.is_loopback();
+        let own = if is_own { site.address } else { Ipv4Addr::LOCALHOST };
         let own = format!("admin.listen={own}:{}", site.port(OPERATOR_PORT));
         command.args(["--set", &own]);
         if !site.environment.is_empty() {
@@ -74,4 +75,21 @@ impl Program for Server {
 fn no_content() -> NodeError {
     let problem = "it takes the users of a load, and has no content of its own".to_owned();
     NodeError::Unexpected { program: "serve".to_owned(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operators_listener_is_on_loopback_in_every_network() {
+        let server = Server::new(PathBuf::from("watchfire"), &BTreeMap::new());
+        let mut site = Site::for_test("server");
+        for (address, admin) in [([127, 3, 0, 1], "127.3.0.1"), ([11, 0, 0, 1], "127.0.0.1")] {
+            site.address = address.into();
+            let arguments = format!("{:?}", server.command(&site));
+            assert!(arguments.contains(&format!("\"admin.listen={admin}:4010\"")), "{arguments}");
+        }
+        std::fs::remove_dir_all(&site.folder).unwrap();
+    }
 }
