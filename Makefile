@@ -17,7 +17,7 @@ WORKSPACE := --workspace $(RELEASE_FEATURES)
 LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
-  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-two-million bench-road scale-polls seeds-polls seeds-front-page bench-cluster bench-recovery bench-swarm bench-spread compare-proof bench-images bench-browser \
+  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-swarm bench-spread compare-proof bench-images bench-browser \
   bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools peer-tools image-tools kraken-tools cluster-tools
 
 help: ## Show this list
@@ -310,10 +310,10 @@ bench: web ## Measure against the targets, side by side; writes docs/bench/
 	cd bench/peers && npm ci --no-audit --no-fund
 	$(CARGO) run --release -p watchfire-bench -- targets $(ARGS)
 
-scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS chooses some of million, rooms, storm, small-machine and observed
+scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS chooses some of million, polls, rooms, storm, small-machine and observed
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  for name in $(or $(EXPERIMENTS),million rooms storm small-machine observed); do \
+	  for name in $(or $(EXPERIMENTS),million polls rooms storm small-machine observed); do \
 	    $$sudo ./target/release/watchfire lab run experiments/scale-$$name.toml --driver processes \
 	      $(or $(ARGS),--page docs/scale/$$name.md) || exit; done
 
@@ -331,21 +331,21 @@ bench-road: web ## The cost of a socket from 1,000 to 2,000,000; writes docs/see
 	  $$sudo ./target/release/watchfire lab run experiments/seeds/road.toml --driver processes \
 	    $(or $(ARGS),--page docs/seeds/road.md)
 
-scale-polls: web ## Sprites on long polls, beside a plain Node server; writes docs/scale/polls.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire lab run experiments/scale-polls.toml --driver processes \
-	    $(or $(ARGS),--page docs/scale/polls.md)
-
-seeds-polls: web ## Long polls beside short requests, and sprites; writes docs/seeds/. EXPERIMENTS chooses some of polls and sprites
+bench-polls: web ## 250,001 long polls beside short JSON requests, and a bare epoll server; writes docs/seeds/polls.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	@mkdir -p docs/seeds
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  for name in $(or $(EXPERIMENTS),polls sprites); do \
-	    $$sudo ./target/release/watchfire lab run experiments/seeds/$$name.toml --driver processes \
-	      $(or $(ARGS),--page docs/seeds/$$name.md) || exit; done
+	  $$sudo ./target/release/watchfire lab run experiments/seeds/polls.toml --driver processes \
+	    $(or $(ARGS),--page docs/seeds/polls.md)
 
-seeds-front-page: web ## A day on the front page, with content; writes docs/scale/front-page-content.md
+bench-sprites: web ## 100,004 windows that throw a sprite each 5 seconds; writes docs/seeds/sprites.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	@mkdir -p docs/seeds
+	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo ./target/release/watchfire lab run experiments/seeds/sprites.toml --driver processes \
+	    $(or $(ARGS),--page docs/seeds/sprites.md)
+
+bench-front-page: web ## A day on the front page, with content; writes docs/scale/front-page-content.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo ./target/release/watchfire lab run experiments/seeds/front-page.toml --driver processes \
