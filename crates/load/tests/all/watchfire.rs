@@ -143,24 +143,59 @@ fn a_long_poll_is_repeated_until_the_reply_arrives() {
     assert_eq!(["open", "join", "poll"].map(|name| done(&results, name)), [10; 3]);
 }
 
-#[test]
-fn a_user_throws_while_its_poll_waits_and_no_sprite_is_lost() {
-    let steps = r#"
-        { http = { path = "/sprites/meadow/join", method = "POST", save = { token = "/token" }, name = "join" } },
-        { longpoll = { path = "/sprites/meadow/poll?token=${token}", beside = true, name = "poll" } },
-        { think = "600ms" },
-        { loop = { times = 3, steps = [
-            { http = { path = "/sprites/meadow/throw", delivered = true, contains = "{}", name = "throw", body = {
-                token = "${token}", sprite = "${now}", edge = "right", at = 0.5, velocity = { x = 600, y = -40 } } } },
-            { think = "300ms" },
-        ] } },
-        { think = "600ms" },"#;
-    let results = load(watchfire().address(), &scenario(20, 100, steps));
+/// A window throws three sprites while its poll waits.
+const WINDOW: &str = r#"
+    { http = { path = "/sprites/meadow/join", method = "POST", save = { token = "/token" }, name = "join" } },
+    { longpoll = { path = "/sprites/meadow/poll?token=${token}", beside = true, name = "poll" } },
+    { think = "600ms" },
+    { loop = { times = 3, steps = [
+        { http = { path = "/sprites/meadow/throw", delivered = true, contains = "{}", name = "throw", body = {
+            token = "${token}", sprite = "${now}", edge = "right", at = 0.5, velocity = { x = 600, y = -40 } } } },
+        { think = "300ms" },
+    ] } },
+    { stay = {} },"#;
+
+/// A load of windows that stay until the sprites of the slowest one have arrived.
+fn windows(count: u32, steps: &str) -> String {
+    scenario(count, 100, steps) + "[[phases]]\nduration = \"5s\"\nrate = 0\n"
+}
+
+fn no_sprite_is_lost(server: SocketAddr) {
+    let results = load(server, &windows(20, WINDOW));
     assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
     assert_eq!(["join", "throw"].map(|name| done(&results, name)), [20, 60]);
     assert_eq!((results.delivery.len(), results.lost()), (60, 0));
     assert_eq!((results.users_max, results.connected_max, results.counts.finished), (20, 20, 20));
-    assert!(done(&results, "poll") >= 60);
+    assert!(done(&results, "poll") > 20, "{} polls", done(&results, "poll"));
+}
+
+#[test]
+fn a_user_throws_while_its_poll_waits_and_no_sprite_is_lost() {
+    no_sprite_is_lost(watchfire().address());
+}
+
+/// A program that is killed with the test.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // fails only if it has already ended
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_plain_server_beside_which_sprites_are_measured_loses_none() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/peers/sprites.mjs");
+    let mut node = std::process::Command::new("node");
+    node.args([script, "127.0.0.1", "0"]).stdout(std::process::Stdio::piped());
+    let mut node = Killed(node.spawn().expect("node starts"));
+    let mut line = String::new();
+    let stdout = node.0.stdout.take().expect("its output is piped");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
+    let ready: serde_json::Value = serde_json::from_str(&line).expect("it is ready");
+    let url = ready["url"].as_str().expect("the event has a URL");
+    no_sprite_is_lost(url.trim_start_matches("ws://").parse().expect("an address"));
 }
 
 #[test]
@@ -202,4 +237,21 @@ fn users_load_a_page_from_each_other_and_verify_it() {
     assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
     assert_eq!((done(&results, "page"), results.counts.finished), (41, 41));
     assert!(results.counts.delivery_bytes > 40 * 50_000);
+}
+
+#[test]
+fn sprites_over_channels_are_counted_if_they_are_lost() {
+    let steps = r#"
+        { connect = { path = "/socket/websocket?vsn=2.0.0" } },
+        { join = { topic = "sprites:meadow" } },
+        { think = "600ms" },
+        { push = { topic = "sprites:meadow", event = "throw", delivered = true, name = "throw", payload = {
+            sprite = "${now}", edge = "right", at = 0.5, velocity = { x = 600, y = -40 } } } },
+        { stay = {} },"#;
+    let results = load(watchfire().address(), &windows(20, steps));
+    assert_eq!(results.errors_total(), 0, "{:?}", results.errors);
+    assert_eq!((done(&results, "throw"), results.delivery.len(), results.lost()), (20, 20, 0));
+    // Alone on its grid, a window gets its sprite back, and nobody receives it.
+    let results = load(watchfire().address(), &scenario(1, 100, steps));
+    assert_eq!((done(&results, "throw"), results.lost()), (1, 1));
 }
