@@ -221,5 +221,6 @@ setInterval(() => {
 }, 5_000)
 
 server.listen({ port, host: address, backlog: 4096 }, () => {
-  console.log(JSON.stringify({ event: 'ready', url: `ws://${address}:${server.address().port}` }))
+  const bound = /** @type {import('node:net').AddressInfo} */ (server.address())
+  console.log(JSON.stringify({ event: 'ready', url: `ws://${address}:${bound.port}` }))
 })

@@ -79,6 +79,7 @@ async function fetchAll() {
   }
 }
 
+/** @returns {Promise<void>} */
 function fetchOne(client, torrentFile, peers) {
   return new Promise((resolve) => {
     const torrent = client.add(torrentFile, { path: process.env.LAB_FOLDER, announce: [] })
