@@ -19,6 +19,7 @@ mod processors;
 mod programs;
 mod random_image;
 mod records;
+mod removal;
 mod run;
 mod ssh;
 mod standing;

@@ -23,6 +23,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open, pidfd_send_si
 
 use super::super::DriverError;
 use super::processors::remove_groups;
+use super::removal::remove_folder;
 
 /// The variable with the id of a run. Its name does not begin with WATCHFIRE_: the server reads those as settings.
 pub const MARK: &str = "LAB_RUN_OF_WATCHFIRE";
@@ -120,7 +121,7 @@ impl Drop for Workspace {
         // A process that outlived its node is ended before its folder is removed.
         let _ = end_processes(&self.id);
         let _ = remove_groups(&self.folder);
-        let _ = fs::remove_dir_all(&self.folder);
+        let _ = remove_folder(&self.folder);
     }
 }
 
