@@ -70,6 +70,39 @@ fn a_load_above_the_open_file_limit_uses_several_processes() {
 }
 
 #[test]
+fn a_check_tells_the_size_of_a_load_with_other_values() {
+    let two_million =
+        LOBBY.replace("duration = \"500ms\"", "name = \"join\"\nduration = \"500ms\"");
+    let size = ["--check", "--target", "ws://127.0.0.1:1", "--files-max", "20000"];
+    let set = ["--set", "phases.join.rate=25000", "--set", "phases.join.duration=80s"];
+    let output = load(&two_million, "join.toml", &[&size[..], &set].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let out: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(out["users"], 2_000_000);
+    // 64 files of each process are no users; the limit of this machine may be lower.
+    assert!(out["processes"].as_u64().is_some_and(|processes| processes >= 101), "{out}");
+    let output =
+        load(&two_million, "join.toml", &[&size[..], &["--set", "phases.rest=1"]].concat());
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("cannot set phases.rest"), "{error}");
+}
+
+#[test]
+fn events_tell_when_phases_begin_and_end() {
+    let server = Listening::start(&SERVE);
+    let output = load(LOBBY, "events.toml", &["--events", "--target", &server.url()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let expected = [
+        r#"{"event":"phase_began","phase":"phase 1","at":0.0}"#,
+        r#"{"event":"phase_ended","phase":"phase 1","at":0.5}"#,
+        r#"{"event":"phase_began","phase":"phase 2","at":0.5}"#,
+        r#"{"event":"phase_ended","phase":"phase 2","at":1.5}"#,
+    ];
+    assert_eq!(text(&output.stdout).lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn agents_with_the_right_token_run_users() {
     let server = Listening::start(&SERVE);
     let scratch = Scratch::new();
