@@ -367,13 +367,10 @@ bench-swarm: web swarm-tools peer-tools ## A file from one to many, beside kubo,
 	  ./target/release/watchfire lab run experiments/swarm-$$name.toml --driver processes \
 	    $(or $(ARGS),--page docs/swarm/$$name.md) || exit; done
 
-# Only these trials have a model in the simulator.
-SPREAD_SIMULATED := --trial Watchfire --trial "Bitswap with HAVE (kubo 0.42)" --trial "old Bitswap (go-bitswap 0.1.8)"
-
 bench-spread: web swarm-tools peer-tools image-tools ## 300 MiB to 32: old Bitswap, kubo, ours, a registry and HTTP, simulated and on processes; writes docs/seeds/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	@mkdir -p docs/seeds
-	./target/release/watchfire lab run experiments/seeds/spread-32.toml $(SPREAD_SIMULATED) --repeat 1 \
+	./target/release/watchfire lab run experiments/seeds/spread-32-simulated.toml \
 	  $(or $(ARGS),--page docs/seeds/spread-32-simulated.md)
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo ./target/release/watchfire lab run experiments/seeds/spread-32.toml --driver processes \
