@@ -1,5 +1,7 @@
 //! `[[sessions]]` and their steps.
 
+mod requests;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -9,12 +11,13 @@ use toml::Spanned;
 use watchfire_report::scenario::SourceText;
 use watchfire_report::units::DurationText;
 
+use self::requests::{HttpFile, PollFile, VisitFile};
 use super::rows::RowsFile;
 use super::values::{PayloadFile, SaveFile, ThinkFile};
 use super::{BUILT_IN, check_weight, one};
 use crate::scenario::answer::{Answer, Missing, Save};
 use crate::scenario::compile::Compiler;
-use crate::scenario::program::{Poll, Serializer, SetTo, Wanted};
+use crate::scenario::program::{Serializer, SetTo, Wanted};
 use crate::scenario::text::{Place, Slots, Variables};
 use crate::scenario::{ScenarioError, Session};
 
@@ -160,63 +163,6 @@ struct GroupFile {
 struct LoopFile {
     times: Option<u32>,
     steps: Vec<Spanned<StepFile>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HttpFile {
-    path: String,
-    method: Option<String>,
-    name: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    body: Option<PayloadFile>,
-    status: Option<u16>,
-    contains: Option<String>,
-    #[serde(default)]
-    save: BTreeMap<String, SaveFile>,
-    timeout: Option<DurationText>,
-    /// Exactly one user receives the `${now}` in the body.
-    #[serde(default)]
-    delivered: bool,
-    files: Option<FilesFile>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PollFile {
-    path: String,
-    name: Option<String>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    status: Option<u16>,
-    until: Option<String>,
-    #[serde(rename = "for")]
-    period: Option<DurationText>,
-    timeout: Option<DurationText>,
-    /// Poll until the session ends, while the steps that follow go on.
-    #[serde(default)]
-    beside: bool,
-}
-
-/// Load a page from other users.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct VisitFile {
-    of: String,
-    name: Option<String>,
-    /// The user has the page already.
-    #[serde(default)]
-    has: bool,
-}
-
-/// The files that a browser loads for a web page.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FilesFile {
-    /// Files that scripts load later count too if their paths begin with one of these texts.
-    #[serde(default)]
-    named: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -470,71 +416,5 @@ impl ExpectFile {
         };
         save(&self.save, &wanted, compiler)?;
         compiler.expect(self.name.as_deref(), wanted)
-    }
-}
-
-impl HttpFile {
-    fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
-        let default = if self.body.is_some() { "POST" } else { "GET" };
-        let method = self.method.as_deref().unwrap_or(default);
-        let mut request = compiler.request(self.name.as_deref(), method, &self.path)?;
-        let mut headers = pairs(&self.headers);
-        if self.body.is_some()
-            && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
-        {
-            headers.push(("content-type".to_owned(), "application/json".to_owned()));
-        }
-        request.headers = compiler.headers(&headers)?;
-        let content_type =
-            headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-        let content_type = content_type.map_or("", |(_, value)| value);
-        request.body =
-            compiler.body(self.body.as_ref().map_or("", |body| &body.0), content_type)?;
-        request.status = self.status;
-        request.contains =
-            self.contains.as_deref().map(|text| compiler.text(text, Place::Plain)).transpose()?;
-        request.timeout = self.timeout.map(|span| span.0);
-        request.answer = answer(&self.save, compiler)?;
-        if self.delivered && !request.body.is_timed() {
-            return Err("delivered needs ${now} in the body".into());
-        }
-        request.is_delivered = self.delivered;
-        match &self.files {
-            Some(files) => compiler.page_with_files(request, files.named.clone()),
-            None => compiler.http(request),
-        }
-    }
-}
-
-impl VisitFile {
-    fn compile(&self, compiler: &mut Compiler<'_>, names: &Names<'_>) -> Result<(), String> {
-        let known = || names.pages.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>();
-        let page = names.pages.iter().position(|(name, _)| *name == self.of);
-        let page = page.ok_or_else(|| {
-            format!("unknown page {}; known pages: {}", self.of, known().join(", "))
-        })?;
-        let topic = &names.pages[page].1;
-        compiler.page(self.name.as_deref(), (page as u16, topic), self.has)
-    }
-}
-
-impl PollFile {
-    fn compile(&self, compiler: &mut Compiler<'_>) -> Result<(), String> {
-        let default = format!("longpoll {}", self.path);
-        let name = self.name.as_deref().unwrap_or(&default);
-        let mut request = compiler.request(Some(name), "GET", &self.path)?;
-        request.headers = compiler.headers(&pairs(&self.headers))?;
-        request.status = self.status;
-        request.timeout = self.timeout.map(|span| span.0);
-        let until =
-            self.until.as_deref().map(|text| compiler.text(text, Place::Plain)).transpose()?;
-        let poll = Poll { request, until, period: self.period.map(|span| span.0) };
-        match self.beside {
-            true if poll.until.is_some() || poll.period.is_some() => {
-                Err("a poll beside the other steps has neither until nor for".into())
-            }
-            true => compiler.poll_beside(poll),
-            false => compiler.poll(poll),
-        }
     }
 }
