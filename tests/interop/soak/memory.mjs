@@ -38,12 +38,21 @@ export function proportionalBytes(pid) {
   return [pid, ...descendants(pid)].reduce((sum, each) => sum + kilobytes(`/proc/${each}/smaps_rollup`, /^Pss:\s+(\d+) kB$/m), 0)
 }
 
-/** The slope of a line through points `[x, y]`, by least squares; 0 for fewer than two points. */
-export function slope(points) {
-  const mean = (of) => points.reduce((sum, point) => sum + point[of], 0) / points.length
-  const [x, y] = [mean(0), mean(1)]
-  const spread = points.reduce((sum, point) => sum + (point[0] - x) ** 2, 0)
-  return spread > 0 ? points.reduce((sum, point) => sum + (point[0] - x) * (point[1] - y), 0) / spread : 0
+/**
+ * The slope of parallel lines through groups of points `[x, y]`, by least squares: processes grow alike, and each has a size
+ * of its own. 0 if no group has two points.
+ */
+export function slope(groups) {
+  let [together, spread] = [0, 0]
+  for (const points of groups) {
+    const mean = (of) => points.reduce((sum, point) => sum + point[of], 0) / points.length
+    const [x, y] = [mean(0), mean(1)]
+    for (const point of points) {
+      together += (point[0] - x) * (point[1] - y)
+      spread += (point[0] - x) ** 2
+    }
+  }
+  return spread > 0 ? together / spread : 0
 }
 
 function kilobytes(file, pattern) {

@@ -22,7 +22,10 @@ export function figuresOf({ samples, visits, upgrades, reloads, pageErrors, tabs
   const seconds = minutes * 60
   const isSettled = ({ at }) => upgrades.every((upgrade) => at < upgrade.at || at > upgrade.at + upgrade.seconds + seconds * SETTLING)
   const settled = samples.filter((sample) => sample.at >= seconds / 2 && isSettled(sample))
-  const growth = (of) => (slope(settled.map((sample) => [sample.at, of(sample)])) * 3600) / 2 ** 20
+  const between = [0, ...upgrades.map(({ at }) => at)].map((at, n) =>
+    settled.filter((sample) => sample.at >= at && sample.at < (upgrades[n]?.at ?? Infinity)),
+  )
+  const growth = (of) => (slope(between.map((group) => group.map((sample) => [sample.at, of(sample)]))) * 3600) / 2 ** 20
   const times = visits.map((visit) => visit.seconds).sort((a, b) => a - b)
   const least = Math.min(...samples.filter(({ at }) => at >= 0).map(({ whole }) => whole))
   return {
@@ -101,7 +104,7 @@ ${[
 - After one third and two thirds of the time the program of the server is replaced on disk, and SIGUSR2 starts it, as in [Upgrade](../how-to/upgrade.md). At half of the time the new program has another build of the web client, in which every script has another name. Then every second tab is reloaded, one after another; the others go on with the old client until the end.
 - Each minute, and so at each upgrade, a visitor with an empty profile opens the link, saves the file, and its SHA-256 is compared.
 - Memory of the server is the resident memory of all its processes. Memory of a tab is that of all browser processes divided by the tabs; memory that processes share is counted once.
-- The growth is the slope of a line through the samples of the second half, by least squares, without the time in which tabs connect again or are reloaded (a twentieth of the run after each upgrade).
+- The growth is the slope of lines through the samples of the second half, by least squares: one line before the last upgrade and a parallel one after it, because the two programs differ in size. The time in which tabs connect again or are reloaded is left out (a twentieth of the run after each upgrade).
 ${pageErrors.size === 0 ? '' : `- Errors on consoles: ${[...pageErrors].slice(0, 5).join('; ')}.\n`}`
 }
 
