@@ -6,6 +6,8 @@ CARGO ?= cargo
 # The profile of the programs that the tests with outside software start.
 INTEROP_PROFILE ?= dev
 CENTRIFUGO_VERSION := v6.9.1
+# Also in experiments/lateness.toml.
+K6_VERSION := v1.8.1
 ifdef CI
 LOCKED := --locked
 endif
@@ -17,8 +19,8 @@ WORKSPACE := --workspace $(RELEASE_FEATURES)
 LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
-  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-swarm bench-spread compare-proof bench-images bench-browser \
-  bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools peer-tools image-tools kraken-tools cluster-tools
+  interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
+  bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -232,6 +234,10 @@ peer-tools: $(WEBTORRENT) ## Build the peers of experiments that are not ours, w
 	@[ -x target/go-bitswap/go-bitswap ] && [ target/go-bitswap/go-bitswap -nt experiments/peers/go-bitswap/main.go ] || \
 	  (cd experiments/peers/go-bitswap && go build -o $(CURDIR)/target/go-bitswap/go-bitswap .)
 
+lateness-tools: ## Install the load generators that ours is compared with, when they are missing; builds k6 once, with Go
+	@tests/install.sh tsung:tsung
+	@[ -x target/k6/$(K6_VERSION)/k6 ] || GOBIN=$(CURDIR)/target/k6/$(K6_VERSION) go install go.k6.io/k6@$(K6_VERSION)
+
 image-tools: ## Install the registry, the container engine and the proxy of bench-images, when they are missing
 	@tests/install.sh docker-registry:docker-registry skopeo:skopeo containerd:containerd nginx:nginx-light unshare:util-linux mount:mount
 
@@ -360,6 +366,11 @@ bench-recovery: web cluster-tools ## 10,000 clients that are cut off, beside Cen
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo ./target/release/watchfire-bench cluster --recovery $(ARGS)
+
+bench-lateness: web lateness-tools ## How late users send, beside Tsung and k6; writes docs/bench/lateness.md, in 17 minutes
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(CARGO) build --release $(LOCKED) -p watchfire-load --example arrivals
+	./target/release/watchfire lab run experiments/lateness.toml --driver processes $(or $(ARGS),--page docs/bench/lateness.md)
 
 bench-swarm: web swarm-tools peer-tools ## A file from one to many, beside kubo, WebTorrent and HTTP; writes docs/swarm/. EXPERIMENTS chooses some of pair, crowd, uplinks and webtorrent
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli

@@ -88,7 +88,7 @@ impl Server {
     }
 
     fn run(mut self, address: &str) -> anyhow::Result<()> {
-        say(&json!({ "event": "serving", "address": address }))?;
+        say(&json!({ "event": "ready", "url": address }))?;
         self.tell_figures()?;
         let mut buffer = vec![0; READ_BYTES];
         loop {

@@ -1,6 +1,7 @@
 //! The format of an experiment file, and its checks. docs/reference/experiments.md describes it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -151,6 +152,8 @@ struct ObjectFile {
 #[serde(deny_unknown_fields)]
 struct LoadFile {
     file: PathBuf,
+    command: Option<String>,
+    users: Option<NonZeroU32>,
     on: String,
     #[serde(default)]
     set: BTreeMap<String, toml::Value>,
@@ -449,7 +452,15 @@ fn check_scenario(
     let load = file.load.map(|load| {
         let (at, load) = (load.span().start, load.into_inner());
         let (on, set, quick) = (query(at, &load.on)?, texts(load.set), texts(load.quick));
-        Ok(Load { file: load.file, on, set, quick })
+        if load.command.is_some() && !(set.is_empty() && quick.is_empty()) {
+            return Err(source.error(
+                at,
+                "load",
+                "set and quick are of `watchfire load`, not of a command",
+            ));
+        }
+        let (command, users) = (load.command, load.users.map(NonZeroU32::get));
+        Ok(Load { file: load.file, command, users, on, set, quick })
     });
     let serve = file.serve.map(|text| query(text.span().start, text.get_ref()));
     let mut churn = Vec::new();
@@ -868,6 +879,17 @@ peer = "old"
             let program = format!("implementation = 'program'\nsettings = {{ {settings} }}");
             let text = text.replace("implementation = 'server'", &program);
             assert_eq!(Experiment::parse("load.toml", &text).is_ok(), is_server, "{settings}");
+        }
+        let other = text.replace("'lobby.toml'", "'users.js', command = 'k6', users = 9");
+        let experiment = Experiment::parse("load.toml", &other).unwrap();
+        let load = experiment.plan(&experiment.trials[0], 0).load.unwrap();
+        assert_eq!((load.command.as_deref(), load.users), (Some("k6"), Some(9)));
+        for (users, problem) in
+            [("users = 0", "a nonzero u32"), ("set = { seed = 1 }", "not of a command")]
+        {
+            let error = Experiment::parse("load.toml", &other.replace("users = 9", users));
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
         }
     }
 

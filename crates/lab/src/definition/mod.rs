@@ -207,8 +207,12 @@ pub struct Scenario {
 /// Simulated users, as `watchfire load` makes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// A scenario of `watchfire load`.
+    /// A scenario of the load generator.
     pub file: PathBuf,
+    /// The command of another load generator; `None` for `watchfire load`.
+    pub command: Option<String>,
+    /// How many users there are, for the figures of one user.
+    pub users: Option<u32>,
     /// The nodes that are servers. The users are clients of the first one.
     pub on: Query,
     /// Values in place of those in the file, by their keys for `watchfire load --set`.

@@ -1,6 +1,7 @@
-//! The users of a load: `watchfire load` as a process, and the figures in its results.
+//! The users of a load: `watchfire load` or another load generator as a process, and the figures in its results.
 
 mod figures;
+mod other;
 mod phases;
 mod requirements;
 mod samples;
@@ -20,6 +21,7 @@ use crate::definition::{self, TrialPlan};
 use crate::drivers::with_causes;
 use crate::results::LoadOverTime;
 use figures::{connected, measures};
+use other::OtherUsers;
 use phases::Phases;
 use samples::Samples;
 
@@ -32,6 +34,8 @@ const NO_SERVER: &str = "ws://127.0.0.1:1";
 #[derive(Default)]
 pub struct Load {
     users: Option<Users>,
+    /// The users of another load generator.
+    others: Option<OtherUsers>,
     pub measures: BTreeMap<String, f64>,
     pub over_time: Option<LoadOverTime>,
     pub failure: Option<String>,
@@ -56,6 +60,14 @@ impl Load {
         let servers = nodes.iter().filter(|live| live.plan.serves);
         let servers = servers.filter_map(|live| live.node.as_ref()?.process()).collect();
         let site = network.users_site(&live.site);
+        if let Some(line) = &planned.command {
+            let command = other::command(line, planned, &site, (&target, plan.seed), watchfire);
+            match OtherUsers::start(&site, command, planned.users) {
+                Ok(users) => load.others = Some(users),
+                Err(error) => load.failure = Some(with_causes(&error)),
+            }
+            return load;
+        }
         match Users::start(watchfire, &site, planned, &target, plan.seed, servers) {
             Ok(users) => load.users = Some(users),
             Err(error) => load.failure = Some(with_causes(&error)),
@@ -65,6 +77,13 @@ impl Load {
 
     /// Whether users still run.
     pub fn is_pending(&mut self) -> bool {
+        match self.others.as_mut().map(OtherUsers::poll) {
+            Some(Ok(None)) => return true,
+            Some(Ok(Some(measures))) => self.measures = measures,
+            Some(Err(error)) => self.failure = Some(with_causes(&error)),
+            None => {}
+        }
+        self.others = None;
         match self.users.as_mut().map(Users::poll) {
             Some(Ok(None)) => return true,
             Some(Ok(Some((measures, over_time)))) => {
@@ -80,7 +99,9 @@ impl Load {
 
 /// Fails if the load of a plan is invalid, or if this machine cannot run its users and a server for them.
 pub fn check(plan: &TrialPlan, watchfire: &Path) -> Result<(), DriverError> {
-    let Some(load) = &plan.load else { return Ok(()) };
+    let Some(load) = plan.load.as_ref().filter(|load| load.command.is_none()) else {
+        return Ok(());
+    };
     let checked = run_to_end(command(watchfire, load, NO_SERVER).arg("--check"));
     let checked = checked.map_err(|error| with_causes(&error)).and_then(|output| {
         let size: Value = serde_json::from_slice(&output).map_err(|error| error.to_string())?;

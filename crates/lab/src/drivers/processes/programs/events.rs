@@ -215,14 +215,16 @@ pub fn events(process: &mut Process) -> Result<Vec<Value>, NodeError> {
     process.lines()?.into_iter().map(event).collect()
 }
 
+/// The numbers of an object, by their names.
+pub fn named(object: &Value) -> Vec<(String, f64)> {
+    let members = object.as_object().into_iter().flatten();
+    members.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect()
+}
+
 /// The totals in the last event of a process.
 pub fn totals(event: &Value) -> Totals {
     let exchange = &event["exchange"];
     let number = |value: &Value| value.as_u64();
-    let named = |value: &Value| {
-        let members = value.as_object().into_iter().flatten();
-        members.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect()
-    };
     let with = exchange["with"].as_array().into_iter().flatten().filter_map(|one| {
         let peer = one["peer"].as_str()?.to_owned();
         Some((peer, one["sent_bytes"].as_u64()?, one["received_bytes"].as_u64()?))

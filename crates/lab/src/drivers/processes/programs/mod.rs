@@ -17,6 +17,7 @@ use super::objects::Content;
 use super::process::NodeError;
 pub use super::process::Usage;
 use crate::definition::{Build, Implementation, Peer};
+pub use other::shell;
 
 /// How long a program may take to start, beside the time for its content.
 pub const START_TIMEOUT: Duration = Duration::from_secs(60);

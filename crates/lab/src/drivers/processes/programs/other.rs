@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::events::EventNode;
-use super::serving::Serving;
+use super::serving::{Serving, figures};
 use super::{Content, Node, NodeError, Program, START_TIMEOUT, Site, Ticket, check_settings};
 use crate::drivers::processes::process::Process;
 
@@ -61,15 +61,13 @@ impl Other {
         Ok(Other { program: found(program)?, seed, fetch, serve: String::new(), waits: false })
     }
 
-    /// A shell that becomes the command, or that runs a script of several lines.
+    /// A shell at a node, with the variables of its commands.
     fn shell(&self, line: &str, site: &Site) -> Result<Command, NodeError> {
         if line.is_empty() {
             let problem = "the setting for this node is missing: a command".to_owned();
             return Err(NodeError::Unexpected { program: "the peer".to_owned(), problem });
         }
-        let is_script = line.trim().contains('\n');
-        let mut command = Command::new("sh");
-        command.arg("-c").arg(if is_script { line.to_owned() } else { format!("exec {line}") });
+        let mut command = shell(line);
         command.env("LAB_ADDRESS", site.address.to_string()).env("LAB_FOLDER", site.path(""));
         command.env("LAB_PROGRAM", &self.program);
         command.env("LAB_SERVERS", json!(site.servers).to_string());
@@ -83,11 +81,23 @@ pub fn found(program: PathBuf) -> Result<PathBuf, String> {
         .map_err(|error| format!("cannot find {}: {error}", program.display()))
 }
 
+/// A shell that becomes the command, or that runs a script of several lines.
+pub fn shell(line: &str) -> Command {
+    let is_script = line.trim().contains('\n');
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(if is_script { line.to_owned() } else { format!("exec {line}") });
+    command
+}
+
 impl Program for Other {
     fn serve(&self, site: &Site) -> Result<Box<dyn Node>, NodeError> {
         let mut process = Process::start(site, self.shell(&self.serve, site)?, "serve")?;
+        let mut told = Vec::new();
         let url = process.wait_until(START_TIMEOUT, |process| {
             let lines = process.lines()?;
+            if let Some(figures) = lines.iter().filter_map(|line| figures(line)).next_back() {
+                told = figures;
+            }
             // A server may write other lines too.
             let mut events =
                 lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -101,7 +111,7 @@ impl Program for Other {
             };
             ready.map(url).transpose()
         })?;
-        Ok(Box::new(Serving::new(url, process)))
+        Ok(Box::new(Serving::new(url, process).with_figures(told)))
     }
 
     fn seed(&self, site: &Site, contents: &[Content]) -> Result<Box<dyn Node>, NodeError> {
@@ -174,6 +184,31 @@ mod tests {
         node.fetch(&["a".to_owned()]).unwrap();
         while !node.poll().unwrap().has_all {}
         node.kill();
+        std::fs::remove_dir_all(&site.folder).unwrap();
+    }
+
+    #[test]
+    fn a_server_names_its_url_and_its_figures() {
+        let site = Site::for_test("serving");
+        let serve = |script: &str| {
+            let settings = BTreeMap::from([("serve".to_owned(), script.to_owned())]);
+            Other::new(PathBuf::new(), &settings).unwrap().serve(&site)
+        };
+        let script = r#"
+            echo '{"event":"ready","url":"ws://'$LAB_ADDRESS':1"}'
+            echo '{"event":"figures","figures":{"lateness, s":0.5,"name":"x"}}'
+            trap 'echo "{\"event\":\"figures\",\"figures\":{\"lateness, s\":2}}"; kill $!; exit' TERM
+            sleep 60 & wait
+        "#;
+        let mut node = serve(script).unwrap();
+        assert_eq!(node.address().as_deref(), Some("ws://127.0.0.1:1"));
+        node.poll().unwrap();
+        // It may end before its shell has set the trap.
+        let figures = node.end().unwrap().figures;
+        let known = [0.5, 2.0].map(|value| vec![("lateness, s".to_owned(), value)]);
+        assert!(known.contains(&figures), "{figures:?}");
+        let error = serve("echo cannot listen >&2\nexit 3").err().unwrap().to_string();
+        assert!(error.contains("exit status: 3: cannot listen"), "{error}");
         std::fs::remove_dir_all(&site.folder).unwrap();
     }
 

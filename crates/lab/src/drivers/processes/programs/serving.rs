@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
+use super::events::named;
 use super::{Node, NodeError, Status, Totals, Usage};
 use crate::drivers::processes::process::Process;
 use crate::drivers::processes::process_tree::ProcessTree;
@@ -17,11 +19,18 @@ pub struct Serving {
     process: Process,
     /// The last usage that was read while it ran.
     usage: Usage,
+    /// The last figures of its own.
+    figures: Vec<(String, f64)>,
 }
 
 impl Serving {
     pub fn new(url: String, process: Process) -> Serving {
-        Serving { url, process, usage: Usage::default() }
+        Serving { url, process, usage: Usage::default(), figures: Vec::new() }
+    }
+
+    /// With figures that it has told already.
+    pub fn with_figures(self, figures: Vec<(String, f64)>) -> Serving {
+        Serving { figures, ..self }
     }
 }
 
@@ -55,6 +64,16 @@ impl Node for Serving {
 
     fn end(&mut self) -> Result<Totals, NodeError> {
         self.process.stop(Signal::TERM, STOP_TIMEOUT)?;
-        Ok(Totals::default())
+        let told = self.process.lines()?;
+        if let Some(figures) = told.iter().filter_map(|line| figures(line)).next_back() {
+            self.figures = figures;
+        }
+        Ok(Totals { figures: std::mem::take(&mut self.figures), ..Totals::default() })
     }
+}
+
+/// The figures in a line of a server, if it has some.
+pub fn figures(line: &str) -> Option<Vec<(String, f64)>> {
+    let event: Value = serde_json::from_str(line).ok()?;
+    (event["event"] == "figures").then(|| named(&event["figures"]))
 }
