@@ -23,7 +23,8 @@
 //! agents with limits of 20,000, 20,000 and 10,000, and 50,000 users: 9,936 users for each worker, so 6
 //! workers, two on each agent.
 //!
-//! Users are dealt like cards: worker i of n takes users i, i + n, i + 2n (`arrivals.rs`). So each
+//! Users are dealt like cards: worker i of n takes users i, i + n, i + 2n, and more than 16 workers get 64 cards at a
+//! time (`arrivals.rs`). So each
 //! worker has its share of every phase and of every moment, and no worker waits for another. A load
 //! has the same users, at the same times and with the same sessions, with any number of workers.
 //!
@@ -151,8 +152,14 @@ fn workers_for(scenario: &Scenario, options: &LoadOptions, files: u64) -> anyhow
         users > 0,
         "cannot run users with {files} open files: {FILES_SPARE} are needed besides users; raise the open-file limit"
     );
-    let needed =
-        usize::try_from(scenario.files_at_once_max().div_ceil(users)).unwrap_or(usize::MAX);
+    let needed_with = |users: u64| {
+        usize::try_from(scenario.files_at_once_max().div_ceil(users)).unwrap_or(usize::MAX)
+    };
+    let needed = match scenario.block(needed_with(users)) {
+        1 => needed_with(users),
+        // A worker may have a block of users more than another one, each with two files.
+        block => needed_with(users.saturating_sub(4 * block as u64).max(1)),
+    };
     let in_time =
         scenario.phases.iter().map(|phase| phase.rate.max(phase.rate_end) / STARTS_PER_SECOND);
     let in_time = in_time.fold(0.0, f64::max).ceil() as usize;
@@ -211,5 +218,28 @@ fn collect(
             Err(RecvTimeoutError::Disconnected) => return,
         }
         watch(results);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_workers_have_room_for_the_users_that_they_take_in_a_row() {
+        let scenario = |rate: u32| {
+            let text = format!(
+                "targets = [{{ url = 'ws://127.0.0.1:1' }}]\n\
+                 phases = [{{ duration = '80s', rate = {rate} }}]\n\
+                 sessions = [{{ steps = [{{ connect = {{ path = '/' }} }}, {{ stay = {{}} }}] }}]"
+            );
+            Scenario::parse("many.toml", &text).unwrap()
+        };
+        let workers = |rate| workers_for(&scenario(rate), &LoadOptions::default(), 20_000).unwrap();
+        let (many, few) = (workers(25_000), workers(2_500));
+        assert_eq!((many, scenario(25_000).block(many)), (102, 64));
+        assert_eq!((few, scenario(2_500).block(few)), (11, 1));
+        let blocks = 2_000_000_u64.div_ceil(64).div_ceil(many as u64);
+        assert!(blocks * 64 + FILES_SPARE <= 20_000);
     }
 }

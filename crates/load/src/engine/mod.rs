@@ -149,7 +149,8 @@ impl<'a> Engine<'a> {
         clock: Clock,
     ) -> std::io::Result<Engine<'a>> {
         let arrivals = Arrivals::new(&scenario.phases, scenario.seed);
-        let arrivals = arrivals.share(share.index, share.count, &scenario.fixed_arrivals);
+        let block = scenario.block(share.count);
+        let arrivals = arrivals.share(share.index, share.count, block, &scenario.fixed_arrivals);
         let has_tls = scenario.targets.iter().any(|target| target.is_tls);
         let tls_client = has_tls.then(|| scenario.tls.client().map_err(std::io::Error::other));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;

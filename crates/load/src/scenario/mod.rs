@@ -40,6 +40,11 @@ pub(crate) use target::whole_url;
 pub(crate) use text::{SentAt, Text, TextContext, Variables, sent_at};
 pub(crate) use value::Value;
 
+/// More workers than this take several users in a row.
+const BLOCKED_FROM: usize = 16;
+/// Users that one of many workers takes in a row.
+const BLOCK_USERS: usize = 64;
+
 /// Reads the other files that a scenario names, relative to its own folder.
 pub(crate) type Files<'a> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'a;
 
@@ -245,6 +250,14 @@ impl Scenario {
     /// The source addresses of users; none lets the kernel choose.
     pub fn source_addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.sources.iter().flat_map(|group| &group.addresses).copied()
+    }
+
+    /// How many users in a row one of so many workers takes. If users may be turned away, each worker must have
+    /// its share of them at every moment.
+    pub(crate) fn block(&self, workers: usize) -> usize {
+        let has_all = self.users_max >= self.users();
+        let are_many = self.users() / workers.max(1) as u64 >= 16 * BLOCK_USERS as u64;
+        if workers > BLOCKED_FROM && has_all && are_many { BLOCK_USERS } else { 1 }
     }
 
     /// The most users that can be active at the same time.
