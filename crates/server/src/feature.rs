@@ -141,7 +141,9 @@ pub trait Part: Send + Sync {
         Router::new()
     }
 
-    /// Wraps all routes of the server, those of an application included.
+    /// Wraps all routes of the server, those of an application included. Requests that a shard answers
+    /// ([`Parking`]) pass no layer; a [`Gate`] can send them to the routes with
+    /// [`Verdict::HttpOnly`].
     fn layer(self: Arc<Self>, routes: Router) -> Router {
         routes
     }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use watchfire_types::{Instant, NodeId, ShardId, SocketId};
 
 use crate::counters::CloseCause;
@@ -37,6 +38,19 @@ pub trait SocketHandler: 'static {
     /// [`SocketHandler::handle_close`].
     fn handle_park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Self::Ticket)
     -> u32;
+
+    /// Answers a request with its whole body, for which [`SocketHandler::route`] returned
+    /// [`Route::Answer`]. Returns the head and the body of a complete HTTP response; `None`: the
+    /// router answers.
+    fn handle_request(
+        &mut self,
+        sockets: &mut Sockets,
+        ticket: Self::Ticket,
+        body: &[u8],
+    ) -> Option<[Bytes; 2]> {
+        let _ = (sockets, ticket, body);
+        None
+    }
 
     /// A complete text message arrived. It is valid UTF-8.
     fn handle_text(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, text: &str);
@@ -90,6 +104,12 @@ pub trait SocketHandler: 'static {
 pub enum Route<T> {
     /// The HTTP router answers the request.
     Http,
+    /// The handler may answer the request immediately, in [`SocketHandler::handle_request`]. The
+    /// router answers it if the body has not arrived with the head, or is chunked.
+    Answer {
+        /// Passed to [`SocketHandler::handle_request`].
+        ticket: T,
+    },
     /// Another shard owns the resource: move the connection there, with the bytes that were read.
     Move(ShardId),
     /// Another process owns the resource: the shard calls [`SocketHandler::hand_off`].

@@ -39,6 +39,12 @@ pub(crate) fn peek(socket: &OwnedFd, buffer: &mut [u8]) -> Read {
     receive(socket, buffer, RecvFlags::PEEK)
 }
 
+/// Whether no bytes of the client are unread. With unread bytes, a close would be a reset, which can
+/// destroy the response.
+pub(crate) fn is_all_read(socket: &OwnedFd) -> bool {
+    !matches!(peek(socket, &mut [0]), Read::Bytes(_))
+}
+
 /// Write without blocking. Returns the bytes that the kernel accepted: 0 if its buffer is full.
 pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Broken> {
     loop {

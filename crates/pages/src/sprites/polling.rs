@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use watchfire::feature::{
     Metrics, ParkResponse, ParkRoute, ParkedRequest, Parking, SlotToken, TokenKey, query_token,
@@ -13,11 +14,18 @@ use watchfire_types::{Instant, PeerId};
 
 use super::grids::ReplicatedGrids;
 use super::metrics::SpriteMetrics;
+use super::name::check_grid_name;
 use super::slot::PollResponse;
 use super::throw_message::Throw;
 
 /// The bytes of a token and the JSON around it, in the body of a throw.
 const TOKEN_BYTES_MAX: u32 = 128;
+
+/// The part of a body that names the client.
+#[derive(Default, Deserialize)]
+pub(super) struct TokenBody {
+    pub token: Option<String>,
+}
 
 /// Polls, throws and leaves over plain HTTP.
 pub(super) struct Polling {
@@ -76,8 +84,14 @@ pub(super) fn stale_token() -> (StatusCode, Value) {
 impl Parking for Polling {
     /// A poll waits at the process that its token names, in the shard that receives it. The router
     /// refuses a poll without a valid token.
+    ///
+    /// A throw is answered by the shard that receives it.
     fn route(&self, head: &RequestHead<'_>) -> Option<ParkRoute> {
-        let grid = polled_grid(head.path()).filter(|_| head.method() == "GET")?;
+        if head.method() == "POST" {
+            let grid = grid_in(head.path(), "/throw")?;
+            return check_grid_name(grid).is_ok().then(|| ParkRoute::Answer { name: grid.into() });
+        }
+        let grid = grid_in(head.path(), "/poll").filter(|_| head.method() == "GET")?;
         let token = query_token(head.query())?;
         let SlotToken { peer, node } = self.slot_tokens.open_slot(token)?;
         let cluster = self.grids.link.cluster();
@@ -85,6 +99,16 @@ impl Parking for Polling {
             return cluster.can_move_to(node).then_some(ParkRoute::HandOff(node));
         }
         Some(ParkRoute::Park { name: grid.into(), client: peer.0 })
+    }
+
+    fn answer(&self, grid: &str, body: &[u8]) -> Option<ParkResponse> {
+        if body.len() > self.body_bytes_max() as usize {
+            return None;
+        }
+        let TokenBody { token } = serde_json::from_slice(body).ok()?;
+        let slot = self.slot_tokens.open_slot(&token?)?;
+        let (status, body) = self.throw(grid, slot, body)?;
+        Some(ParkResponse { status: status.as_u16(), body: body.to_string() })
     }
 
     fn park(&self, now: Instant, name: &str, request: ParkedRequest) -> Option<ParkResponse> {
@@ -108,8 +132,8 @@ impl Parking for Polling {
     }
 }
 
-/// The grid in `/sprites/<grid>/poll`.
-fn polled_grid(path: &str) -> Option<&str> {
-    let grid = path.strip_prefix("/sprites/")?.strip_suffix("/poll")?;
+/// The grid in `/sprites/<grid>` with this end.
+fn grid_in<'a>(path: &'a str, end: &str) -> Option<&'a str> {
+    let grid = path.strip_prefix("/sprites/")?.strip_suffix(end)?;
     (!grid.contains('/')).then_some(grid)
 }

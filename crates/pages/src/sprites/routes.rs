@@ -1,5 +1,6 @@
 //! Sprites over plain HTTP, for clients such as curl. A waiting poll never gets here: its shard
-//! parks it.
+//! parks it. A throw gets here if its shard cannot answer it: only another process can, its body
+//! arrives later, or it is logged or traced.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +11,6 @@ use axum::extract::{ConnectInfo, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::{StatusCode, header};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use watchfire::feature::SlotToken;
 use watchfire_types::NodeId;
@@ -18,7 +18,7 @@ use watchfire_types::NodeId;
 use super::grids::JoinError;
 use super::messages::Request;
 use super::name::check_grid_name;
-use super::polling::{Polling, stale_token};
+use super::polling::{Polling, TokenBody, stale_token};
 use super::slot::JoiningCarrier;
 use super::throw_message::InvalidThrow;
 
@@ -31,12 +31,6 @@ pub(super) fn routes(polling: Arc<Polling>) -> Router {
         .route("/sprites/{grid}/throw", post(throw))
         .route("/sprites/{grid}/leave", post(leave))
         .with_state(polling)
-}
-
-/// The part of a body that names the client.
-#[derive(Default, Deserialize)]
-struct TokenBody {
-    token: Option<String>,
 }
 
 struct Refused(StatusCode, Value);

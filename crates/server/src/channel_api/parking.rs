@@ -1,4 +1,4 @@
-//! HTTP requests that wait in a shard until a feature answers them.
+//! HTTP requests that a feature answers in a shard, immediately or later.
 //!
 //! A request that waits in the router costs a task and its buffers. A parked request costs one
 //! record in its shard. Long polls of channels are part of the shard itself; a feature parks its
@@ -22,8 +22,13 @@ pub struct ParkedRequest {
     pub client: u64,
 }
 
-/// The place where a request waits.
+/// The place where a request is answered. Gates judge it before; the layers of the router do not see it.
 pub enum ParkRoute {
+    /// In the shard that received it, with [`Parking::answer`].
+    Answer {
+        /// The name of the resource that the request is about.
+        name: Box<str>,
+    },
     /// To another process.
     HandOff(NodeId),
     /// Into the shard that received it.
@@ -35,7 +40,7 @@ pub enum ParkRoute {
     },
 }
 
-/// The response to a parked request.
+/// The response to a request in a shard.
 pub struct ParkResponse {
     /// The status of the response.
     pub status: u16,
@@ -47,6 +52,13 @@ pub struct ParkResponse {
 pub trait Parking: Send + Sync {
     /// Decides from a request's head where it waits; `None` for requests of the router.
     fn route(&self, head: &RequestHead<'_>) -> Option<ParkRoute>;
+
+    /// Answers a request with its whole body, for which [`Parking::route`] returned
+    /// [`ParkRoute::Answer`]. `None`: the router answers. A request whose body arrives later, one that
+    /// is logged, and one that is traced go to the router anyway.
+    fn answer(&self, _name: &str, _body: &[u8]) -> Option<ParkResponse> {
+        None
+    }
 
     /// Parks a request. Returns a response instead if there is one already.
     fn park(&self, now: Instant, name: &str, request: ParkedRequest) -> Option<ParkResponse>;

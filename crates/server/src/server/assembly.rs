@@ -219,6 +219,7 @@ fn share(
         longpoll_path: plan.longpoll_path.clone(),
         gates: parts.iter().filter_map(|part| part.clone().gate()).collect(),
         parking: parts.iter().find_map(|part| part.parking()),
+        logged_paths: settings.log.request_paths.clone().into(),
         parts,
     })
 }

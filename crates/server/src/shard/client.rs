@@ -28,6 +28,10 @@ pub(crate) enum Ticket {
     Poll {
         session: u32,
     },
+    /// A request that a feature answers.
+    Answered {
+        name: Box<str>,
+    },
     /// A request that a feature parks.
     Parked {
         name: Box<str>,

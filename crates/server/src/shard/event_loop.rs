@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use watchfire_sockets::{
     CloseCause, HandoffConnection, HandoffTarget, RequestHead, Route, SocketHandler, Sockets,
 };
@@ -30,6 +31,15 @@ impl SocketHandler for Shard {
 
     fn handle_park(&mut self, sockets: &mut Sockets, socket: SocketId, ticket: Ticket) -> u32 {
         self.run_call(sockets, |shard, sockets| shard.park(sockets, socket, ticket))
+    }
+
+    fn handle_request(
+        &mut self,
+        sockets: &mut Sockets,
+        ticket: Ticket,
+        body: &[u8],
+    ) -> Option<[Bytes; 2]> {
+        self.run_call(sockets, |shard, _| shard.answer_request(ticket, body))
     }
 
     fn handle_text(&mut self, sockets: &mut Sockets, _: SocketId, key: u32, text: &str) {
@@ -96,7 +106,9 @@ impl Shard {
             Ticket::Poll { session } => self.park_poll(sockets, socket, session),
             Ticket::Parked { name, client } => self.park_request(sockets, socket, &name, client),
             Ticket::Connecting(ticket) => self.park_connect(socket, *ticket),
-            Ticket::WebSocket { .. } => unreachable!("the ticket of a WebSocket parks no request"),
+            Ticket::WebSocket { .. } | Ticket::Answered { .. } => {
+                unreachable!("only a ticket of a request that waits parks it")
+            }
         }
     }
 

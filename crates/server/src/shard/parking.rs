@@ -1,5 +1,6 @@
 //! Parks requests for features, and answers them: see [`Parking`].
 
+use bytes::Bytes;
 use watchfire_sockets::{RequestHead, Route, Sockets};
 use watchfire_types::{Instant, SocketId};
 
@@ -13,6 +14,8 @@ impl Shard {
     /// Where a request belongs that a feature may park; `None` for a request of the router.
     pub(super) fn route_parked(&self, head: &RequestHead<'_>) -> Option<Route<Ticket>> {
         Some(match self.shared.parking.as_ref()?.route(head)? {
+            ParkRoute::Answer { .. } if self.shared.is_watched(head.path()) => Route::Http,
+            ParkRoute::Answer { name } => Route::Answer { ticket: Ticket::Answered { name } },
             ParkRoute::HandOff(node) => Route::HandOff(node),
             ParkRoute::Park { name, client } => {
                 Route::Park { ticket: Ticket::Parked { name, client } }
@@ -22,6 +25,14 @@ impl Shard {
 
     fn parking(&self) -> &dyn Parking {
         self.shared.parking.as_deref().expect("a feature parked the request")
+    }
+
+    /// Answers a request in this shard. `None`: the router answers it.
+    pub(super) fn answer_request(&mut self, ticket: Ticket, body: &[u8]) -> Option<[Bytes; 2]> {
+        let Ticket::Answered { name } = ticket else {
+            unreachable!("only such a ticket has a request with its body")
+        };
+        self.parking().answer(&name, body).map(response_of)
     }
 
     pub(super) fn park_request(
@@ -93,9 +104,14 @@ impl Shard {
 }
 
 fn respond(sockets: &mut Sockets, socket: SocketId, response: ParkResponse) {
+    sockets.answer(socket, &response_of(response));
+}
+
+fn response_of(response: ParkResponse) -> [Bytes; 2] {
     let ParkResponse { status, body } = response;
     let reason = match status {
         200 => "OK",
+        400 => "Bad Request",
         409 => "Conflict",
         _ => "Gone",
     };
@@ -104,5 +120,5 @@ fn respond(sockets: &mut Sockets, socket: SocketId, response: ParkResponse) {
          content-length: {}\r\n\r\n",
         body.len()
     );
-    sockets.answer(socket, &[head.into(), body.into()]);
+    [head.into(), body.into()]
 }

@@ -44,9 +44,16 @@ pub(crate) struct Shared {
     pub gates: Vec<Arc<dyn Gate>>,
     /// `None` when no part parks requests.
     pub parking: Option<Arc<dyn Parking>>,
+    /// The beginnings of paths whose requests are logged.
+    pub logged_paths: Box<[String]>,
 }
 
 impl Shared {
+    /// Whether requests to a path are logged or traced, which the router does.
+    pub fn is_watched(&self, path: &str) -> bool {
+        watchfire_traces::is_on() || self.logged_paths.iter().any(|start| path.starts_with(start))
+    }
+
     /// How long a long poll waits at most.
     pub fn longpoll_window(&self) -> Duration {
         self.longpoll.window

@@ -75,7 +75,7 @@ use crate::counters::{CountedConnection, SocketCounters};
 use crate::handoff::ClientAddress;
 use crate::head::BodyLength;
 use crate::limits::SocketLimits;
-use crate::wire::{self, Read};
+use crate::wire;
 
 /// A connection on its way to hyper.
 pub(crate) struct Loan {
@@ -94,6 +94,16 @@ pub(crate) struct LentRequest {
     /// Whether the client may send another request.
     pub(crate) keeps_alive: bool,
     pub(crate) peer: SocketAddr,
+}
+
+impl LentRequest {
+    /// The body of the request at the front of `bytes`, if it is complete.
+    pub(crate) fn whole_body<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        match self.body {
+            BodyLength::Bytes(len) => bytes[self.head_len..].get(..usize::try_from(len).ok()?),
+            BodyLength::Chunked => None,
+        }
+    }
 }
 
 /// A connection on its way to the slab.
@@ -183,7 +193,7 @@ impl Lender {
         let may_close = !is_reusable && is_answered && !keeps_alive && !client.is_pair();
         let (stream, bytes) = io.into_parts();
         match stream.into_fd() {
-            Ok(fd) if may_close && bytes.is_empty() && is_all_read(&fd) => {}
+            Ok(fd) if may_close && bytes.is_empty() && wire::is_all_read(&fd) => {}
             Ok(fd) => self.returns.push(Returned { fd, bytes, client, counted, next }),
             Err(error) => {
                 tracing::debug!(%peer, %error, "cannot return the connection from hyper");
@@ -210,12 +220,6 @@ impl Lender {
         }
         Ok(response.map(|body| AnswerBody::new(body, answer)))
     }
-}
-
-/// Whether no bytes of the client are unread. With unread bytes, a close would be a reset, which can
-/// destroy the response.
-fn is_all_read(fd: &OwnedFd) -> bool {
-    !matches!(wire::peek(fd, &mut [0]), Read::Bytes(_))
 }
 
 /// A request that counts in `http_now`.

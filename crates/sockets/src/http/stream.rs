@@ -69,7 +69,7 @@ impl Stream {
 }
 
 fn failed() -> io::Error {
-    io::Error::other("the socket could not be registered")
+    io::Error::other("cannot register the socket: an earlier attempt failed")
 }
 
 macro_rules! pinned {

@@ -27,6 +27,7 @@ enum RequestAction<T> {
     Unreadable(HeadError),
     Gone,
     Http(LentRequest),
+    Answer { request: LentRequest, ticket: T },
     Move(ShardId),
     HandOff(NodeId),
     Refuse { status: u16, reason: &'static str },
@@ -43,6 +44,9 @@ impl<T: SocketHandler> Shard<T> {
             RequestAction::Unreadable(error) => self.refuse_head(id, error),
             RequestAction::Gone => self.sockets.disconnect(id),
             RequestAction::Http(request) => self.lend(id, bytes, request),
+            RequestAction::Answer { request, ticket } => {
+                return self.answer_or_lend(id, bytes, request, ticket);
+            }
             RequestAction::Move(shard) => self.move_to(id, shard, bytes),
             RequestAction::HandOff(node) => self.hand_off(id, node, bytes),
             RequestAction::Refuse { status, reason } => {
@@ -83,12 +87,12 @@ impl<T: SocketHandler> Shard<T> {
             return RequestAction::Gone;
         };
         let is_draining = self.sockets.is_draining;
+        let request = LentRequest { head_len, body, keeps_alive: head.keeps_alive(), peer };
         match self.handler.route(self.sockets.now(), peer, &head) {
             // A drain answers the requests of connections that it accepted, and then ends them.
-            Route::Http => {
-                let keeps_alive = head.keeps_alive();
-                RequestAction::Http(LentRequest { head_len, body, keeps_alive, peer })
-            }
+            Route::Http => RequestAction::Http(request),
+            Route::Answer { .. } if is_draining => RequestAction::Http(request),
+            Route::Answer { ticket } => RequestAction::Answer { request, ticket },
             Route::Move(_) | Route::HandOff(_) | Route::Park { .. } if is_draining => {
                 RequestAction::Refuse { status: 503, reason: DRAINING_REASON }
             }
@@ -146,6 +150,31 @@ impl<T: SocketHandler> Shard<T> {
             record.key = key;
         }
         self.settle();
+    }
+
+    /// Let the handler answer a request, or else hyper. Returns the number of bytes used.
+    fn answer_or_lend(
+        &mut self,
+        id: SocketId,
+        bytes: &[u8],
+        request: LentRequest,
+        ticket: T::Ticket,
+    ) -> usize {
+        let asked = std::time::Instant::now();
+        let answer = request.whole_body(bytes).and_then(|body| {
+            let response = self.handler.handle_request(&mut self.sockets, ticket, body)?;
+            Some((request.head_len + body.len(), response))
+        });
+        let Some((end, response)) = answer else {
+            self.lend(id, bytes, request);
+            return bytes.len();
+        };
+        let took = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.sockets.count().http_requests.add(1);
+        self.sockets.count().histograms.http_times.observe(took);
+        let has_more = bytes.len() > end;
+        self.sockets.answer_request(id, &response, request.keeps_alive, has_more);
+        end
     }
 
     fn lend(&mut self, id: SocketId, bytes: &[u8], request: LentRequest) {

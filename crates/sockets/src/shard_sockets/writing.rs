@@ -143,6 +143,32 @@ impl Sockets {
         Some(unparked)
     }
 
+    /// Answer a request whose bytes were all read. The connection then awaits its next request, or
+    /// ends. `has_more`: bytes after the request were read.
+    pub(crate) fn answer_request(
+        &mut self,
+        id: SocketId,
+        response: &[Bytes],
+        keeps_alive: bool,
+        has_more: bool,
+    ) {
+        if !self.write_response(id, response) {
+            return;
+        }
+        let tick = self.tick;
+        let Some(record) = self.slab.get_mut(id) else { return };
+        if keeps_alive {
+            record.state = State::Head { held: None, is_reused: true };
+            record.seen = tick;
+            return;
+        }
+        let is_sent = record.outbound.is_none();
+        match &record.fd {
+            Some(fd) if is_sent && !has_more && wire::is_all_read(fd) => self.disconnect(id),
+            _ => self.linger(id),
+        }
+    }
+
     /// Write the last response of a connection and end it.
     pub(crate) fn answer_and_end(&mut self, id: SocketId, response: &[Bytes]) {
         if self.write_response(id, response) {

@@ -5,6 +5,7 @@
 
 mod support;
 
+mod answers;
 mod autobahn;
 mod bad_input;
 mod closing;

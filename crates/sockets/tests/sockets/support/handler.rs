@@ -37,6 +37,8 @@ pub enum Ticket {
     Wait,
     /// A GET that is answered immediately.
     AtOnce,
+    /// A request whose body is sent back in reverse. "router" is left to the router.
+    Reverse,
 }
 
 /// The pipes to other servers, by handoff target.
@@ -82,6 +84,7 @@ impl SocketHandler for TestHandler {
             "/listen" => upgrade(Ticket::Listen),
             "/wait" => Route::Park { ticket: Ticket::Wait },
             "/at-once" => Route::Park { ticket: Ticket::AtOnce },
+            "/reverse" => Route::Answer { ticket: Ticket::Reverse },
             "/shard-1" if self.shard == ShardId(1) => Route::Park { ticket: Ticket::Wait },
             "/shard-1" => Route::Move(ShardId(1)),
             "/circle" => Route::Move(ShardId(1 - self.shard.0)),
@@ -111,6 +114,11 @@ impl SocketHandler for TestHandler {
             }
         }
         ticket as u32
+    }
+
+    fn handle_request(&mut self, _: &mut Sockets, _: Ticket, body: &[u8]) -> Option<[Bytes; 2]> {
+        let body = std::str::from_utf8(body).ok().filter(|body| *body != "router")?;
+        Some(answer(&body.chars().rev().collect::<String>()))
     }
 
     fn handle_text(&mut self, sockets: &mut Sockets, socket: SocketId, key: u32, text: &str) {
@@ -306,6 +314,7 @@ fn router() -> Router {
             get(|ConnectInfo(from): ConnectInfo<SocketAddr>| async move { from.to_string() }),
         )
         .route("/length", post(|body: Bytes| async move { body.len().to_string() }))
+        .route("/reverse", post(|_: Bytes| async { "the router" }))
         .route("/unread", post(|| async { "unread" }))
         .route("/large", get(|| async { "x".repeat(3_000_000) }))
         .route("/panic", get(panic_in_handler))
