@@ -144,8 +144,12 @@ fn hosts_pull_an_image_from_a_registry_and_through_a_fleet_of_mirrors() {
     };
     let (registry, fleet) = (copies(0), copies(1));
     assert!((2.9..3.2).contains(&registry), "each host pulls from the registry: {registry}");
-    // The registry answers again when two mirrors ask at the same time, before they know each other's blobs.
-    assert!((0.9..2.5).contains(&fleet), "mirrors share what one of them has: {fleet}");
+    // The registry answers again when two mirrors ask at the same time, before they know each other's blobs, and on a busy
+    // machine when a block comes late.
+    let measures = &results["runs"][1]["measures"];
+    let from_each_other = measures["hosts: copies from each other"].as_f64().unwrap();
+    assert!(from_each_other > 0.2, "mirrors share what one of them has: {from_each_other}");
+    assert!(fleet > 0.9 && fleet + from_each_other > 2.9, "{fleet} and {from_each_other} copies");
 }
 
 #[test]
