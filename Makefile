@@ -247,11 +247,11 @@ kraken-tools: ## Install what Kraken needs, when it is missing; builds Kraken on
 	  go build -mod=readonly -o $(CURDIR)/target/kraken/ $$(go list -mod=readonly tool))
 
 cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a cluster is compared with, when it is missing; builds nats-server and Centrifugo once, with Go
-	@tests/install.sh redis-server:redis-server ss:iproute2 unshare:util-linux
+	@tests/install.sh redis-server:redis-server curl:curl ss:iproute2 unshare:util-linux
 	@cd tests/interop && node --input-type=module -e "import { linkNats } from './lib/nats.mjs'; await linkNats('$(CURDIR)/target/nats')"
 	@[ -x target/centrifugo/$(CENTRIFUGO_VERSION)/centrifugo ] || \
 	  GOBIN=$(CURDIR)/target/centrifugo/$(CENTRIFUGO_VERSION) go install github.com/centrifugal/centrifugo/v6@$(CENTRIFUGO_VERSION)
-	@cd bench/peers && npm ci --no-audit --no-fund
+	@cd experiments/peers && npm ci --no-audit --no-fund
 
 .PHONY: outside test-outside outside-tools
 
@@ -312,9 +312,9 @@ bench-calibration: web ## Run experiments in the simulator and on processes; wri
 	  $$sudo ./target/release/watchfire lab calibrate experiments/calibration/*.toml --output docs/simulation/calibration.md $(ARGS)
 
 bench: web ## Measure against the targets, side by side; writes docs/bench/
-	$(CARGO) build --release --workspace
-	cd bench/peers && npm ci --no-audit --no-fund
-	$(CARGO) run --release -p watchfire-bench -- targets $(ARGS)
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench -p chat
+	cd experiments/peers && npm ci --no-audit --no-fund
+	./target/release/watchfire lab run experiments/targets.toml --driver processes $(or $(ARGS),--page docs/bench/targets.md)
 
 scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS chooses some of million, polls, rooms, storm, small-machine and observed
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
@@ -358,14 +358,13 @@ bench-front-page: web ## A day on the front page, with content; writes docs/scal
 	    $(or $(ARGS),--page docs/scale/front-page-content.md)
 
 bench-cluster: web cluster-tools ## Three machines, beside Centrifugo and Socket.IO; writes docs/scale/cluster.md
-	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire-bench cluster $(ARGS)
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	./target/release/watchfire lab run experiments/cluster.toml --driver processes $(or $(ARGS),--page docs/scale/cluster.md)
 
 bench-recovery: web cluster-tools ## 10,000 clients that are cut off, beside Centrifugo; writes docs/scale/recovery.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
 	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire-bench cluster --recovery $(ARGS)
+	  $$sudo ./target/release/watchfire-bench recovery $(ARGS)
 
 bench-lateness: web lateness-tools ## How late users send, beside Tsung and k6; writes docs/bench/lateness.md, in 17 minutes
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli

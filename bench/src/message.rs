@@ -1,38 +1,14 @@
 //! The messages that all servers receive: Phoenix V2 text frames, and the part of RFC 6455 and HTTP
 //! that carries them.
 
-use std::sync::LazyLock;
-
-/// Payload of the measured broadcast frame, in bytes.
-pub const BROADCAST_BYTES: usize = 100;
-
-pub const TOPIC: &str = "rooms:lobby";
-
 /// The example key of RFC 6455; every socket may use the same one.
 pub const WEBSOCKET_KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 /// The accept value that belongs to [`WEBSOCKET_KEY`].
 pub const WEBSOCKET_ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-pub const JOIN: &str = r#"["1","1","rooms:lobby","phx_join",{}]"#;
 pub const JOINED: &str = r#"["1","1","rooms:lobby","phx_reply",{"status":"ok","response":{}}]"#;
-pub const HEARTBEAT: &str = r#"[null,"2","phoenix","heartbeat",{}]"#;
 pub const HEARTBEAT_ANSWER: &str =
     r#"[null,"2","phoenix","phx_reply",{"status":"ok","response":{}}]"#;
-
-/// The broadcast that every subscriber receives, [`BROADCAST_BYTES`] long.
-pub static BROADCAST: LazyLock<String> = LazyLock::new(|| {
-    padded(|body| format!(r#"[null,null,"{TOPIC}","new_msg",{{"body":"{body}"}}]"#))
-});
-
-/// The push that causes the broadcast.
-pub static PUSH: LazyLock<String> =
-    LazyLock::new(|| BROADCAST.replacen("null,null", r#""1","3""#, 1));
-
-/// A message that is padded in its body to [`BROADCAST_BYTES`].
-pub fn padded(with_body: impl Fn(&str) -> String) -> String {
-    let overhead = with_body("").len();
-    with_body(&"w".repeat(BROADCAST_BYTES - overhead))
-}
 
 pub const TEXT: u8 = 1;
 pub const CLOSE: u8 = 8;
@@ -146,12 +122,6 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_broadcast_is_a_hundred_bytes() {
-        assert_eq!(BROADCAST.len(), BROADCAST_BYTES);
-        assert_ne!(*BROADCAST, *PUSH);
-    }
 
     #[test]
     fn a_frame_is_parsed_only_when_complete() {

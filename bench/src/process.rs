@@ -1,20 +1,10 @@
-//! Memory and CPU time of a process, read from `/proc`.
+//! CPU time of a process, read from `/proc`.
 
 use std::fs;
 use std::io;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde::Serialize;
-
-/// Memory of a process, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Memory {
-    /// All resident pages; the targets use this number.
-    pub resident_bytes: u64,
-    /// The part that is the process's own: heap, stacks.
-    pub anonymous_bytes: u64,
-}
 
 /// A process that is observed from outside.
 #[derive(Clone, Copy)]
@@ -25,12 +15,6 @@ pub struct Watched {
 impl Watched {
     pub fn new(id: u32) -> Self {
         Watched { id }
-    }
-
-    pub fn memory(self) -> io::Result<Memory> {
-        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.id))?;
-        let bytes = |name| kibibytes(&text, name).map(|kib| kib * 1024);
-        Ok(Memory { resident_bytes: bytes("Rss:")?, anonymous_bytes: bytes("Anonymous:")? })
     }
 
     /// CPU time of all its running threads, to the nanosecond.
@@ -52,17 +36,6 @@ impl Watched {
             let _ = kill_process(id, signal);
         }
     }
-
-    /// Number of open files. Kernels before 6.2 report 0.
-    pub fn open_files(self) -> io::Result<u64> {
-        Ok(fs::metadata(format!("/proc/{}/fd", self.id))?.len())
-    }
-}
-
-/// The number after `name` in a file of `/proc` whose lines end in `kB`.
-pub fn kibibytes(text: &str, name: &str) -> io::Result<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    number(line.and_then(|rest| rest.split_whitespace().next()))
 }
 
 fn number(word: Option<&str>) -> io::Result<u64> {
@@ -75,10 +48,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_and_cpu_time_of_this_process_are_read() {
+    fn cpu_time_of_this_process_is_read() {
         let own = Watched::new(std::process::id());
-        let memory = own.memory().unwrap();
-        assert!(memory.resident_bytes > memory.anonymous_bytes && memory.anonymous_bytes > 0);
         assert!(own.cpu().unwrap() > Duration::ZERO);
     }
 }

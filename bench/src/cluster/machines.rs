@@ -1,4 +1,4 @@
-//! Running machines and their engine: CPU time, memory and bytes between them.
+//! Running machines and their engine, and their CPU time.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::Signal;
 
-use super::system::{Engine, Programs, System, watchfire};
+use super::system::{Programs, System, watchfire};
 use crate::log::log_tail;
 use crate::parent_death_guard::GuardedChild;
 use crate::process::Watched;
@@ -28,13 +28,11 @@ const QUIET_PAUSE: Duration = Duration::from_millis(200);
 const QUIET_PAUSES: usize = 4;
 const QUIET_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// CPU time and bytes of the machines and their engine since they started.
+/// CPU time of the machines and their engine since they started.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     pub servers: Duration,
     pub engine: Duration,
-    /// Bytes of TCP payload between machines and engine, in both directions.
-    pub engine_bytes: u64,
 }
 
 impl Usage {
@@ -42,7 +40,6 @@ impl Usage {
         Usage {
             servers: self.servers.saturating_sub(before.servers),
             engine: self.engine.saturating_sub(before.engine),
-            engine_bytes: self.engine_bytes.saturating_sub(before.engine_bytes),
         }
     }
 }
@@ -50,7 +47,7 @@ impl Usage {
 /// Machines and the engine between them; all end when this is dropped.
 pub struct Machines {
     roots: Vec<Option<GuardedChild>>,
-    engine: Option<(Engine, GuardedChild)>,
+    engine: Option<GuardedChild>,
     addresses: Vec<SocketAddr>,
     log: PathBuf,
 }
@@ -64,7 +61,7 @@ impl Machines {
         let mut child = spawn(&mut engine, &log).context("cannot start the engine")?;
         let address = (Ipv4Addr::LOCALHOST, system.engine().port()).into();
         wait_for(&mut child, address).map_err(|error| machines.with_log(&error))?;
-        machines.engine = Some((system.engine(), child));
+        machines.engine = Some(child);
         for number in 0..count {
             let address = (Ipv4Addr::LOCALHOST, FIRST_PORT + number).into();
             let mut command = system.command(programs, address)?;
@@ -131,17 +128,10 @@ impl Machines {
         for id in self.server_ids() {
             usage.servers += Watched::new(id).cpu()?;
         }
-        if let Some((engine, child)) = &self.engine {
-            usage.engine = Watched::new(child.id()).cpu()?;
-            usage.engine_bytes = bytes_to(engine.port())?;
+        if let Some(engine) = &self.engine {
+            usage.engine = Watched::new(engine.id()).cpu()?;
         }
         Ok(usage)
-    }
-
-    /// Memory of all machines together, and of the engine: proportional set sizes.
-    pub fn memory(&self) -> Result<(u64, u64)> {
-        let engine: Vec<u32> = self.engine.iter().map(|(_, child)| child.id()).collect();
-        Ok((kernel::pss(&self.server_ids())?, kernel::pss(&engine)?))
     }
 
     /// Wait until machines and engine are nearly idle, at most for [`QUIET_TIMEOUT`].
@@ -196,31 +186,4 @@ fn wait_for(child: &mut GuardedChild, address: SocketAddr) -> Result<()> {
         thread::sleep(PAUSE);
     }
     Ok(())
-}
-
-/// Bytes of TCP payload on all open connections to a port, in both directions.
-fn bytes_to(port: u16) -> Result<u64> {
-    let filter = format!("dport = :{port}");
-    let output = Command::new("ss").args(["-tinH", &filter]).output().context("cannot run ss")?;
-    ensure!(output.status.success(), "ss: {}", String::from_utf8_lossy(&output.stderr).trim());
-    Ok(bytes_in(&String::from_utf8_lossy(&output.stdout)))
-}
-
-fn bytes_in(ss: &str) -> u64 {
-    let fields = ss.split_whitespace().filter_map(|field| {
-        field.strip_prefix("bytes_sent:").or_else(|| field.strip_prefix("bytes_received:"))
-    });
-    fields.filter_map(|number| number.parse::<u64>().ok()).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_of_connections_are_added() {
-        let ss = "ESTAB 0 0 127.0.0.1:5 127.0.0.1:4222\n\t cubic rto:204 bytes_sent:100 \
-                  bytes_acked:101 bytes_received:20 segs_out:3\nESTAB 0 0 a b\n\t bytes_sent:3\n";
-        assert_eq!(bytes_in(ss), 123);
-    }
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::MACHINES;
-use super::cases::{Bench, FIRST_SOURCE};
+use super::clients::{Bench, FIRST_SOURCE};
 use super::machines::Machines;
 use super::system::{KEPT, System};
 use crate::report::{BenchmarkReport, Table, Target};

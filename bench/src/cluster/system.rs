@@ -11,12 +11,6 @@ use crate::parent_death_guard::guarded_command;
 use crate::scale::orders::Wire;
 use watchfire_report::Colour;
 
-/// The key of the HTTP APIs, which report presence.
-pub const API_KEY: &str = "the-key-of-the-benchmark";
-
-/// The first part of topics without presence, and of those with it.
-pub const PLAIN: &str = "plain";
-pub const SEEN: &str = "seen";
 /// The first part of topics with a history.
 pub const KEPT: &str = "kept";
 
@@ -29,12 +23,8 @@ pub const CENTRIFUGO_VERSION: &str = "v6.9.1";
 pub enum System {
     /// `watchfire serve` with `cluster.nats`.
     Watchfire,
-    /// Centrifugo with its NATS broker.
-    CentrifugoNats,
     /// Centrifugo with its Redis engine.
     CentrifugoRedis,
-    /// Socket.IO with the sharded Redis adapter.
-    SocketIo,
 }
 
 /// The program that carries messages between machines.
@@ -50,7 +40,6 @@ pub struct Programs {
     pub centrifugo: PathBuf,
     pub nats_server: PathBuf,
     pub redis_server: PathBuf,
-    pub peers: PathBuf,
     /// Folder for logs and configuration files.
     pub out: PathBuf,
 }
@@ -83,9 +72,6 @@ impl Engine {
 }
 
 impl System {
-    pub const ALL: [System; 4] =
-        [System::Watchfire, System::CentrifugoNats, System::CentrifugoRedis, System::SocketIo];
-
     /// Its name on the command line and in JSON.
     pub fn key(self) -> String {
         self.to_possible_value().expect("no system is hidden").get_name().to_owned()
@@ -93,30 +79,22 @@ impl System {
 
     pub const fn engine(self) -> Engine {
         match self {
-            System::Watchfire | System::CentrifugoNats => Engine::Nats,
-            System::CentrifugoRedis | System::SocketIo => Engine::Redis,
+            System::Watchfire => Engine::Nats,
+            System::CentrifugoRedis => Engine::Redis,
         }
     }
 
     pub const fn wire(self) -> Wire {
         match self {
             System::Watchfire => Wire::Phoenix,
-            System::CentrifugoNats | System::CentrifugoRedis => Wire::Centrifugo,
-            System::SocketIo => Wire::SocketIo,
+            System::CentrifugoRedis => Wire::Centrifugo,
         }
-    }
-
-    /// Whether it knows the members of a topic on all machines.
-    pub const fn has_presence(self) -> bool {
-        matches!(self, System::Watchfire | System::CentrifugoRedis)
     }
 
     pub const fn colour(self) -> Colour {
         match self {
             System::Watchfire => Colour::Orange,
-            System::CentrifugoNats => Colour::Blue,
             System::CentrifugoRedis => Colour::Purple,
-            System::SocketIo => Colour::Green,
         }
     }
 
@@ -128,7 +106,7 @@ impl System {
                 let nats = format!(r#"cluster.nats=["nats://127.0.0.1:{}"]"#, Engine::Nats.port());
                 watchfire(programs, address, &["--set", &nats])
             }
-            System::CentrifugoNats | System::CentrifugoRedis => {
+            System::CentrifugoRedis => {
                 let file = programs.out.join(format!("{}-{port}.json", self.key()));
                 std::fs::write(&file, self.centrifugo_settings(address).to_string())
                     .with_context(|| format!("cannot write {}", file.display()))?;
@@ -136,74 +114,38 @@ impl System {
                 command.arg("--config").arg(file);
                 Ok(command)
             }
-            System::SocketIo => {
-                let mut command = guarded_command("node")?;
-                command.arg(programs.peers.join("socket.io-redis.mjs")).arg(port);
-                command.arg(Engine::Redis.port().to_string()).env("NODE_ENV", "production");
-                Ok(command)
-            }
         }
     }
 
     fn centrifugo_settings(self, address: SocketAddr) -> serde_json::Value {
-        let namespace = |name: &str, presence: bool| {
-            serde_json::json!({
-                "name": name, "presence": presence,
-                "allow_subscribe_for_client": true, "allow_subscribe_for_anonymous": true,
-                "allow_publish_for_subscriber": true, "allow_publish_for_anonymous": true,
-            })
-        };
-        let mut settings = serde_json::json!({
+        let redis = format!("redis://127.0.0.1:{}", Engine::Redis.port());
+        serde_json::json!({
             "http_server": { "address": address.ip().to_string(), "port": address.port() },
             "log": { "level": "error" },
             "usage_stats": { "disabled": true },
-            "http_api": { "key": API_KEY },
             "client": {
                 "allow_anonymous_connect_without_token": true,
                 // No ping falls into a measurement this way.
                 "ping_interval": "600s", "pong_timeout": "60s",
             },
-            "channel": { "namespaces": [namespace(PLAIN, false), namespace(SEEN, true)] },
-        });
-        if self.engine() == Engine::Redis {
-            let mut kept = namespace(KEPT, false);
-            kept["history_size"] = 1_000.into();
-            kept["history_ttl"] = "120s".into();
-            kept["force_recovery"] = true.into();
-            let namespaces = settings["channel"]["namespaces"].as_array_mut();
-            namespaces.expect("a list").push(kept);
-        }
-        let (member, value) = match self.engine() {
-            Engine::Nats => {
-                let url = format!("nats://127.0.0.1:{}", Engine::Nats.port());
-                let nats = serde_json::json!({ "url": url });
-                ("broker", serde_json::json!({ "enabled": true, "type": "nats", "nats": nats }))
-            }
-            Engine::Redis => {
-                let url = format!("redis://127.0.0.1:{}", Engine::Redis.port());
-                let redis = serde_json::json!({ "address": [url] });
-                ("engine", serde_json::json!({ "type": "redis", "redis": redis }))
-            }
-        };
-        settings[member] = value;
-        settings
+            "channel": { "namespaces": [{
+                "name": KEPT,
+                "allow_subscribe_for_client": true, "allow_subscribe_for_anonymous": true,
+                "allow_publish_for_subscriber": true, "allow_publish_for_anonymous": true,
+                "history_size": 1_000, "history_ttl": "120s", "force_recovery": true,
+            }] },
+            "engine": { "type": "redis", "redis": { "address": [redis] } },
+        })
     }
 }
 
-/// The command of `watchfire serve` with both kinds of topics.
+/// The command of `watchfire serve` with topics that have a history.
 pub fn watchfire(programs: &Programs, address: SocketAddr, more: &[&str]) -> Result<Command> {
-    let rule = |kind: &str, more: &str| {
-        format!(r#"{{ pattern = "{kind}:*", join = "anyone", publish = "clients", {more} }}"#)
-    };
     let rules = format!(
-        "channels.rules=[{}, {}, {}]",
-        rule(PLAIN, "presence = false"),
-        rule(SEEN, "presence = true"),
-        rule(KEPT, r#"history = { messages = 1000, age = "2m", bytes = "1MiB" }"#)
+        r#"channels.rules=[{{ pattern = "{KEPT}:*", join = "anyone", publish = "clients", history = {{ messages = 1000, age = "2m", bytes = "1MiB" }} }}]"#
     );
-    let key = format!("api.key={API_KEY}");
     let mut command = guarded_command(&programs.watchfire)?;
-    command.args(["serve", "--listen", &address.to_string(), "--set", &rules, "--set", &key]);
+    command.args(["serve", "--listen", &address.to_string(), "--set", &rules]);
     for setting in
         ["admin.listen=[]", "socket.idle_timeout=30m", "limits.joins_per_second_per_socket=10000"]
     {
@@ -217,9 +159,7 @@ impl fmt::Display for System {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             System::Watchfire => "Watchfire, NATS",
-            System::CentrifugoNats => "Centrifugo, NATS",
             System::CentrifugoRedis => "Centrifugo, Redis",
-            System::SocketIo => "Socket.IO, Redis",
         })
     }
 }
@@ -237,38 +177,14 @@ pub fn versions(programs: &Programs) -> Result<String> {
         Ok(version.unwrap_or("unknown").trim_end_matches([',', ';']).to_owned())
     };
     run(&programs.centrifugo, "version")?; // only whether it runs
-    let peers = std::fs::read_to_string(programs.peers.join("package.json"))?;
-    let peers: serde_json::Value = serde_json::from_str(&peers)?;
-    let npm = |name: &str| peers["dependencies"][name].as_str().unwrap_or("unknown").to_owned();
     let redis = Command::new(&programs.redis_server).arg("--version").output();
     let redis = redis.context("cannot run redis-server; make bench-cluster installs it")?;
     let redis = String::from_utf8_lossy(&redis.stdout).into_owned();
     let redis =
         redis.split_whitespace().find_map(|word| word.strip_prefix("v=")).unwrap_or("unknown");
     Ok(format!(
-        "Centrifugo {}, Socket.IO {} with @socket.io/redis-adapter {} and redis {} on Node {}, \
-         nats-server {}, Redis {redis}",
+        "Centrifugo {}, nats-server {}, Redis {redis}",
         CENTRIFUGO_VERSION.trim_start_matches('v'),
-        npm("socket.io"),
-        npm("@socket.io/redis-adapter"),
-        npm("redis"),
-        run(Path::new("node"), "--version")?,
         run(&programs.nats_server, "--version")?,
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn centrifugo_uses_the_engine_of_the_system() {
-        let address = "127.0.0.1:4000".parse().unwrap();
-        let nats = System::CentrifugoNats.centrifugo_settings(address);
-        assert_eq!(nats["broker"]["type"], "nats");
-        assert!(nats["engine"].is_null());
-        let redis = System::CentrifugoRedis.centrifugo_settings(address);
-        assert_eq!(redis["engine"]["type"], "redis");
-        assert!(redis["channel"]["namespaces"][1]["presence"].as_bool().unwrap());
-    }
 }

@@ -194,16 +194,6 @@ pub fn put(folder: &Path, name: &str, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The median; the mean of the middle two for an even number of values, NaN for none.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        len if len % 2 == 1 => values[len / 2],
-        len => f64::midpoint(values[len / 2 - 1], values[len / 2]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,12 +202,6 @@ mod tests {
     fn a_target_is_met_at_its_bound() {
         assert!(Target::at_most("x", 6.0, 6.0, "us", 1).is_met());
         assert!(!Target::at_least("x", 5.9, 6.0, "us", 1).is_met());
-    }
-
-    #[test]
-    fn the_median_of_an_even_number_of_values_is_the_mean_of_the_middle_two() {
-        assert!((median(vec![4.0, 1.0, 3.0, 2.0]) - 2.5).abs() < 1e-9);
-        assert!((median(vec![5.0, 400.0, 4.0]) - 5.0).abs() < 1e-9);
     }
 
     const STORED: &str = r#"{"benchmark":"crowd","page":"README","title":"One page","is_whole":true,

@@ -1,21 +1,6 @@
-//! Memory of processes, and the processes that descend from one.
+//! The processes that descend from one.
 
 use std::fs;
-
-use anyhow::{Context, Result};
-
-use crate::process::kibibytes;
-
-/// Proportional set size of several processes: pages that they share count once.
-pub fn pss(processes: &[u32]) -> Result<u64> {
-    let mut bytes = 0;
-    for id in processes {
-        let path = format!("/proc/{id}/smaps_rollup");
-        let text = fs::read_to_string(&path).with_context(|| path)?;
-        bytes += kibibytes(&text, "Pss:")? * 1024;
-    }
-    Ok(bytes)
-}
 
 /// A process and its descendants; the process is first.
 pub fn process_tree(root: u32) -> Vec<u32> {
@@ -44,10 +29,5 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(tree.contains(&child.id()), "{tree:?} is without {}", child.id());
-    }
-
-    #[test]
-    fn memory_of_a_process_is_read() {
-        assert!(pss(&[std::process::id()]).unwrap() > 0);
     }
 }

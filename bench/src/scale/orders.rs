@@ -15,8 +15,6 @@ pub enum Wire {
     Phoenix,
     /// Centrifugo's bidirectional protocol, JSON.
     Centrifugo,
-    /// Socket.IO 4.
-    SocketIo,
 }
 
 /// The addresses of a client process.
@@ -42,11 +40,6 @@ pub enum Order {
         count: u32,
         topics: u32,
         opening_max: u32,
-    },
-    /// Members: each socket joins `each` further topics, all different in this process.
-    JoinMore {
-        prefix: String,
-        each: u32,
     },
     /// Members: the first `slots` sockets send messages in turns, at an interval.
     Publish {

@@ -86,11 +86,14 @@ impl Channel for Lobby {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let Some(port) = arguments.next() else { bail!("usage: chat PORT [PROCESSES]") };
-    let port: u16 = port.parse().with_context(|| format!("invalid port {port:?}"))?;
+    let Some(listen) = arguments.next() else { bail!("usage: chat [ADDRESS:]PORT [PROCESSES]") };
+    let listen: SocketAddr = match listen.parse() {
+        Ok(port) => (Ipv4Addr::LOCALHOST, port).into(),
+        Err(_) => listen.parse().with_context(|| format!("invalid address {listen:?}"))?,
+    };
 
     let mut settings = Settings::default();
-    settings.server.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, port))];
+    settings.server.listen = vec![listen];
     // A free port: several of these servers may run at the same time.
     settings.section_mut::<AdminSettings>().listen =
         vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];

@@ -24,7 +24,6 @@ pub struct Members {
     started: usize,
     opening: usize,
     opening_max: usize,
-    more: Option<More>,
     publishing: Option<Publishing>,
     /// Number of the last message to a topic.
     last_sent: u32,
@@ -44,8 +43,6 @@ struct Slot {
     attempt: u16,
     /// Whether its first machine has ended.
     has_moved: bool,
-    /// Further topics that it has joined.
-    more_joined: u32,
     last_received: u32,
 }
 
@@ -64,12 +61,6 @@ enum Stage {
 struct Seen {
     epoch: String,
     offset: u64,
-}
-
-/// Further topics of each slot.
-struct More {
-    prefix: String,
-    each: u32,
 }
 
 /// Messages that are being sent.
@@ -93,11 +84,6 @@ impl Clients for Members {
                 self.opening_max = *opening_max as usize;
                 self.slots = vec![Slot::new(); *count as usize];
                 self.fill_opening(net)
-            }
-            Order::JoinMore { prefix, each } => {
-                self.more = Some(More { prefix: prefix.clone(), each: *each });
-                (0..self.slots.len() as u32).for_each(|index| self.join_more(net, index));
-                Ok(())
             }
             Order::Publish { slots, messages, every_ns } => {
                 ensure!(self.publishing.is_none(), "messages are being sent already");
@@ -318,11 +304,6 @@ impl Members {
                 self.status.joins += 1;
                 self.status.present_at_ns = now_ns();
             }
-            Event::Joined { .. } if slot.stage == Stage::Joined => {
-                slot.more_joined += 1;
-                self.status.joins += 1;
-                self.join_more(net, owner);
-            }
             Event::Message(number, position) => {
                 self.status.received += 1;
                 self.status.received_at_ns = now_ns();
@@ -343,17 +324,6 @@ impl Members {
 
     fn topic(&self, slot: u32) -> String {
         format!("{}{}", self.prefix, (self.first + slot) % self.topics)
-    }
-
-    /// Join the next further topic of a slot; it joins them one after the other.
-    fn join_more(&mut self, net: &mut Net, index: u32) {
-        let slot = self.slots[index as usize];
-        let Some(More { prefix, each }) = &self.more else { return };
-        if let (Some(conn), true) = (slot.conn, slot.more_joined < *each) {
-            let number = u64::from(index) * u64::from(*each) + u64::from(slot.more_joined);
-            let join = self.wire.join(&format!("{prefix}{number}"), None);
-            self.send(net, conn, &join);
-        }
     }
 
     /// Send the messages that are due; returns the time of the next one.
@@ -394,7 +364,6 @@ impl Slot {
             tries: 0,
             attempt: 0,
             has_moved: false,
-            more_joined: 0,
             last_received: 0,
         }
     }

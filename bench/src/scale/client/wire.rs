@@ -44,14 +44,13 @@ impl Wire {
         match self {
             Wire::Phoenix => "/socket/websocket?vsn=2.0.0",
             Wire::Centrifugo => "/connection/websocket",
-            Wire::SocketIo => "/socket.io/?EIO=4&transport=websocket",
         }
     }
 
     /// The first text of the client; `None` if the server sends first.
     pub const fn greeting(self) -> Option<&'static str> {
         match self {
-            Wire::Phoenix | Wire::SocketIo => None,
+            Wire::Phoenix => None,
             Wire::Centrifugo => Some(r#"{"id":1,"connect":{}}"#),
         }
     }
@@ -77,7 +76,6 @@ impl Wire {
                 let after = format!(r#""recover":true,"epoch":"{epoch}","offset":{offset}"#);
                 format!(r#"{{"id":2,"subscribe":{{"channel":"{topic}",{after}}}}}"#)
             }
-            (Wire::SocketIo, _) => format!(r#"420["join","{topic}"]"#),
         }
     }
 
@@ -88,7 +86,6 @@ impl Wire {
             Wire::Centrifugo => {
                 format!(r#"{{"id":3,"publish":{{"channel":"{topic}","data":{payload}}}}}"#)
             }
-            Wire::SocketIo => format!(r#"42["note","{topic}",{payload}]"#),
         }
     }
 
@@ -99,7 +96,6 @@ impl Wire {
             Wire::Centrifugo => {
                 frame.split(|byte| *byte == b'\n').for_each(|text| centrifugo(text, &mut each));
             }
-            Wire::SocketIo => each(socket_io(frame)),
         }
     }
 }
@@ -187,21 +183,6 @@ fn position_of(text: &[u8], wanted: &[u8]) -> Option<usize> {
     text.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// A text begins with the packet types of Engine.IO and Socket.IO: `0` opens, `2` pings, `40`
-/// connects, `42` is an event, `430` an acknowledgement.
-fn socket_io(text: &[u8]) -> Event<'_> {
-    match text {
-        b"2" => Event::Answer("3"),
-        [b'0', b'{', ..] => Event::Answer("40"),
-        [b'4', b'0', ..] => Event::Opened,
-        [b'4', b'3', b'0', ..] => Event::Joined { recovered: false, position: None },
-        [b'4', b'2', ..] => {
-            number(text).map_or(Event::Wrong, |number| Event::Message(number, None))
-        }
-        _ => Event::Wrong,
-    }
-}
-
 /// A JSON object of [`PAYLOAD_BYTES`] with a number.
 fn payload(number: u32) -> String {
     let mut payload = format!(r#"{{"n":"{number:0NUMBER_DIGITS$}","body":""#);
@@ -263,7 +244,6 @@ mod tests {
                 format!(r#"{{"push":{{"channel":"t:1","pub":{{"data":{payload}}}}}}}"#),
                 r#"{"id":2,"error":{"code":103,"message":"permission denied"}}"#,
             ),
-            (Wire::SocketIo, "430[]", format!(r#"42["note",{payload}]"#), r#"42["note",{}]"#),
         ] {
             assert_eq!(only(wire, joined), Event::Joined { recovered: false, position: None });
             assert_eq!(only(wire, &message), Event::Message(7, None));
@@ -305,12 +285,5 @@ mod tests {
         let frame = "{}\n{\"id\":3,\"publish\":{}}\n{\"id\":1,\"connect\":{\"ping\":25}}";
         let expected = [Event::Answer("{}"), Event::Other, Event::Opened];
         assert_eq!(events(Wire::Centrifugo, frame), expected);
-    }
-
-    #[test]
-    fn socket_io_is_opened_and_pinged() {
-        assert_eq!(only(Wire::SocketIo, r#"0{"sid":"a"}"#), Event::Answer("40"));
-        assert_eq!(only(Wire::SocketIo, r#"40{"sid":"b"}"#), Event::Opened);
-        assert_eq!(only(Wire::SocketIo, "2"), Event::Answer("3"));
     }
 }

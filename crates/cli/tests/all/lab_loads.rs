@@ -157,3 +157,41 @@ fn a_load_that_is_wrong_or_too_large_does_not_start() {
         assert!(error.contains("cannot run the users of") && error.contains(problem), "{error}");
     }
 }
+
+/// The users connect to the backend: both servers tell its address.
+const BACKEND: &str = r#"
+    [peers.backend]
+    implementation = "server"
+    settings = { "channels.open_rooms" = true }
+    [peers.server]
+    implementation = "program"
+    settings.serve = '''
+echo '{"event":"ready","url":"ws://${address of backend}:4000"}'
+exec sleep 100
+'''
+    [clusters.machines]
+    groups = [{ name = "servers", count = 2, peer = "server" }, { name = "backend", peer = "backend" }]
+    [scenarios.room]
+    serve = "backend"
+    load = { file = "users.toml", on = "servers", set = { "phases.join.rate" = 40 } }
+    faults = [{ at = "1s", nodes = "servers-2", kill = true }]
+    time_max = "1m"
+"#;
+
+#[test]
+fn servers_know_the_address_of_a_backend_whose_use_is_measured() {
+    let scratch = Scratch::new();
+    let (output, results) = run(&scratch, BACKEND, &[]);
+    assert!(output.status.success(), "{output:?}");
+    let measures = results["runs"][0]["measures"].as_object().unwrap();
+    let of = |name: &str| {
+        measures.get(name).and_then(Value::as_f64).unwrap_or_else(|| panic!("{name}: {results}"))
+    };
+    assert_eq!(of("load: join: users"), 40.0);
+    assert_eq!(of("load: errors"), 0.0);
+    assert!(of("load: join: CPU of the backends for each join, us") > 0.0);
+    assert!(of("load: join: growth of the memory of the backends for each join, bytes") > 0.0);
+    // Each user sends and receives some hundred bytes.
+    assert!(of("load: join: bytes with the backends for each join") > 100.0);
+    assert!(of("backend: CPU-seconds") > 0.0);
+}

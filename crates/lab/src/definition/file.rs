@@ -13,8 +13,8 @@ use watchfire_report::units::{ByteRateText, BytesText, DurationText, Share};
 use super::image::ImageFile;
 use super::{
     Build, Churn, Cluster, DefinitionError, Experiment, FIGURES, Fault, FaultKind, Group,
-    Implementation, Link, Load, NODES_MAX, NatKind, Object, Path, Peer, Query, Scenario, Target,
-    TargetBound, Trial,
+    Implementation, Link, Load, NODES_MAX, NatKind, Object, PageFigure, Path, Peer, Query,
+    Scenario, Target, TargetBound, Trial, groups_addressed,
 };
 
 /// Most trials, repeats and warm-up runs of an experiment.
@@ -50,7 +50,7 @@ struct ExperimentFile {
     #[serde(default)]
     targets: Vec<Spanned<TargetFile>>,
     #[serde(default)]
-    figures: Vec<Spanned<String>>,
+    figures: Vec<Spanned<FigureFile>>,
     #[serde(default)]
     hosts: Vec<String>,
     #[serde(default)]
@@ -202,6 +202,22 @@ struct TargetFile {
     at_least: Option<f64>,
 }
 
+/// A figure, or the name of one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FigureFile {
+    Name(String),
+    Figure(NamedFigureFile),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedFigureFile {
+    figure: String,
+    title: Option<String>,
+    times: Option<f64>,
+}
+
 const fn one() -> u32 {
     1
 }
@@ -308,20 +324,6 @@ impl ExperimentFile {
             trials: Vec::new(),
         })
     }
-}
-
-/// The figures of a page, which are those of a load.
-fn check_figures(
-    figures: Vec<Spanned<String>>,
-    source: &SourceText<'_>,
-) -> Result<Vec<String>, DefinitionError> {
-    let check = |figure: Spanned<String>| {
-        let at = figure.span().start;
-        let figure = figure.into_inner();
-        let problem = || format!("{figure:?} is not a figure of a load, such as \"load: errors\"");
-        if figure.contains(':') { Ok(figure) } else { Err(source.error(at, "figures", problem())) }
-    };
-    figures.into_iter().map(check).collect()
 }
 
 fn check_peer(peer: Spanned<PeerFile>, source: &SourceText<'_>) -> Result<Peer, DefinitionError> {
@@ -649,10 +651,7 @@ fn check_targets(
                 return Err(source.error(at, key, format!("no trial has the name {name:?}")));
             }
         }
-        if !FIGURES.contains(&file.figure.as_str()) && !file.figure.contains(':') {
-            let problem = format!("no figure {:?}; known: {}", file.figure, FIGURES.join(", "));
-            return Err(source.error(at, "figure", problem));
-        }
+        check_figure(at, &file.figure, source)?;
         let bound = match (file.at_most, file.at_least) {
             (Some(bound), None) => TargetBound::AtMost(bound),
             (None, Some(bound)) => TargetBound::AtLeast(bound),
@@ -662,6 +661,35 @@ fn check_targets(
         checked.push(Target { trial, figure, relative_to, bound });
     }
     Ok(checked)
+}
+
+fn check_figure(at: usize, figure: &str, source: &SourceText<'_>) -> Result<(), DefinitionError> {
+    if FIGURES.contains(&figure) || figure.contains(':') {
+        return Ok(());
+    }
+    let problem = format!("no figure {figure:?}; known: {}", FIGURES.join(", "));
+    Err(source.error(at, "figure", problem))
+}
+
+fn check_figures(
+    figures: Vec<Spanned<FigureFile>>,
+    source: &SourceText<'_>,
+) -> Result<Vec<PageFigure>, DefinitionError> {
+    let checked = figures.into_iter().map(|figure| {
+        let (at, file) = (figure.span().start, figure.into_inner());
+        let file = match file {
+            FigureFile::Name(figure) => NamedFigureFile { figure, title: None, times: None },
+            FigureFile::Figure(file) => file,
+        };
+        check_figure(at, &file.figure, source)?;
+        let times = file.times.unwrap_or(1.0);
+        if !(times.is_finite() && times > 0.0) {
+            return Err(source.error(at, "times", "must be above 0"));
+        }
+        let title = file.title.unwrap_or_else(|| file.figure.clone());
+        Ok(PageFigure { figure: file.figure, title, times })
+    });
+    checked.collect()
 }
 
 /// Checks that every query of a trial's scenario selects a node of its cluster, and that every object
@@ -708,7 +736,18 @@ fn fits(
     };
     if let Some(node) = nodes.iter().find(|node| node.serves && !is_server(&node.peer)) {
         let problem = format!("the peer of {} is not a server", node.name);
-        return error(if scenario.load.is_some() { "load" } else { "serve" }, problem);
+        return error(if node.has_users { "load" } else { "serve" }, problem);
+    }
+    for node in &nodes {
+        let addressed = node.peer.settings.values().flat_map(|text| groups_addressed(text));
+        let is_known = |group: &str| nodes.iter().any(|other| other.group == group);
+        if let Some(group) = addressed.into_iter().find(|group| !is_known(group)) {
+            let problem = format!(
+                "the settings of {} need the address of {group:?}, and {:?} has no such group",
+                node.name, trial.cluster
+            );
+            return error("settings", problem);
+        }
     }
     if scenario.load.is_none() && !nodes.iter().any(super::NodePlan::is_awaited) {
         return error("fetch", format!("no node of {:?} fetches and stays", trial.cluster));
@@ -854,7 +893,7 @@ peer = "old"
         assert!(error.contains("needs either at_most or at_least"), "{error}");
         let error = Experiment::parse("figures.toml", &format!("figures = ['errors']\n{GOOD}"));
         let error = error.unwrap_err().to_string();
-        assert!(error.contains("\"errors\" is not a figure of a load"), "{error}");
+        assert!(error.contains("no figure \"errors\""), "{error}");
         let error = target("two-regions, spread", "leecher_cpus").unwrap_err().to_string();
         assert!(error.contains("no figure \"leecher_cpus\"; known: first_byte"), "{error}");
     }
@@ -947,5 +986,54 @@ peer = "old"
         let (head, _) = GOOD.split_once("[[trials]]").unwrap();
         let experiment = Experiment::parse("good.toml", head).unwrap();
         assert_eq!(experiment.trials.len(), 1);
+    }
+
+    const CLUSTERED: &str = "
+        figures = [{ figure = 'load: a: b', title = 'c', times = 0.5 }, 'messages']
+        [peers.server]
+        implementation = 'server'
+        settings = { 'cluster.nats' = ['nats://${address of broker}:4222'] }
+        [peers.broker]
+        implementation = 'program'
+        settings.serve = 'broker'
+        [clusters.c]
+        groups = [{ name = 'broker', peer = 'broker' }, { name = 'machines', count = 3, peer = 'server' }]
+        [scenarios.s]
+        serve = 'broker'
+        load = { file = 'lobby.toml', on = 'machines' }
+    ";
+
+    #[test]
+    fn servers_may_need_backends_and_the_addresses_of_other_groups() {
+        let experiment = Experiment::parse("cluster.toml", CLUSTERED).unwrap();
+        let plan = experiment.plan(&experiment.trials[0], 0);
+        assert!(plan.nodes.iter().all(|node| node.serves));
+        let with_users: Vec<_> = plan.nodes.iter().map(|node| node.has_users).collect();
+        assert_eq!(with_users, [false, true, true, true]);
+        for (old, new, problem) in [
+            ("of broker}", "of brokers}", "need the address of \"brokers\""),
+            ("serve = 'broker'\n        load", "serve = 'nobody'\n        load", "selects no node"),
+            ("settings.serve", "settings.seed", "the peer of broker is not a server"),
+        ] {
+            let text = CLUSTERED.replace(old, new);
+            let error = Experiment::parse("cluster.toml", &text).unwrap_err().to_string();
+            assert!(error.contains(problem), "{new}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_figures_of_a_page_are_checked() {
+        let experiment = Experiment::parse("cluster.toml", CLUSTERED).unwrap();
+        let titles: Vec<_> =
+            experiment.figures.iter().map(|one| (one.title.as_str(), one.times)).collect();
+        assert_eq!(titles, [("c", 0.5), ("messages", 1.0)]);
+        for (old, new, problem) in [
+            ("'messages'", "'massages'", "no figure \"massages\""),
+            ("times = 0.5", "times = 0", "must be above 0"),
+        ] {
+            let text = CLUSTERED.replace(old, new);
+            let error = Experiment::parse("cluster.toml", &text).unwrap_err().to_string();
+            assert!(error.contains(problem), "{new}: {error}");
+        }
     }
 }

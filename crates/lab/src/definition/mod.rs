@@ -39,8 +39,8 @@ pub struct Experiment {
     /// Whether the free memory of the machine is filled before each run of real processes.
     pub fill_memory: bool,
     pub targets: Vec<Target>,
-    /// The figures of loads that a page shows; all without any.
-    pub figures: Vec<String>,
+    /// The figures on the page; without any, all of them.
+    pub figures: Vec<PageFigure>,
     /// Lines of a list of hosts, for the driver `ssh`.
     pub hosts: Vec<String>,
     pub peers: BTreeMap<String, Peer>,
@@ -88,6 +88,17 @@ impl TargetBound {
     }
 }
 
+/// A figure on the page of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PageFigure {
+    /// One of the keys of figures, or the name of a measure, which contains a colon.
+    pub figure: String,
+    /// The name and the unit on the page.
+    pub title: String,
+    /// The page has the figure multiplied by this.
+    pub times: f64,
+}
+
 /// The figures that a target can name.
 pub const FIGURES: [&str; 12] = [
     "first_byte",
@@ -112,6 +123,14 @@ pub struct Peer {
     /// Settings of the implementation, by name. Each adapter checks its own.
     pub settings: BTreeMap<String, String>,
 }
+
+/// The groups whose addresses a setting contains, as `${address of GROUP}`.
+pub fn groups_addressed(setting: &str) -> impl Iterator<Item = &str> {
+    setting.split(ADDRESS_OF).skip(1).filter_map(|rest| Some(rest.split_once('}')?.0))
+}
+
+/// The begin of the address of a group in a setting. The name of the group and `}` follow.
+pub const ADDRESS_OF: &str = "${address of ";
 
 /// A program that the lab can drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -213,7 +232,7 @@ pub struct Load {
     pub command: Option<String>,
     /// How many users there are, for the figures of one user.
     pub users: Option<u32>,
-    /// The nodes that are servers. The users are clients of the first one.
+    /// The nodes that are servers. Users take turns at them.
     pub on: Query,
     /// Values in place of those in the file, by their keys for `watchfire load --set`.
     pub set: BTreeMap<String, String>,

@@ -24,7 +24,7 @@ pub struct TrialPlan {
     pub neighbours: Option<u32>,
     /// Whether all programs have one network namespace of their own.
     pub private_network: bool,
-    /// The users of the first node that serves.
+    /// The users of the nodes that serve.
     pub load: Option<Load>,
     /// Whether the free memory of the machine is filled before the clock starts.
     pub fill_memory: bool,
@@ -56,6 +56,8 @@ pub struct NodePlan {
     pub fetches: BTreeSet<usize>,
     /// Whether it is a server for the users of a load, or for programs.
     pub serves: bool,
+    /// Whether it is a server for the users of a load.
+    pub has_users: bool,
     /// When it begins to fetch.
     pub arrives_at: Duration,
     pub leaves_at: Option<Duration>,
@@ -99,8 +101,10 @@ impl Experiment {
         let mut nodes = nodes(cluster, &peer);
         for node in &mut nodes {
             scenario.give_objects(node);
-            let servers = scenario.load.iter().map(|load| &load.on).chain(&scenario.serve);
-            node.serves = servers.into_iter().any(|query| query.applies_to(&node.labels));
+            let users = scenario.load.as_ref().map(|load| &load.on);
+            node.has_users = users.is_some_and(|query| query.applies_to(&node.labels));
+            node.serves = node.has_users
+                || scenario.serve.as_ref().is_some_and(|query| query.applies_to(&node.labels));
             node.arrives_at = scenario.arrive_within.mul_f64(rng.fraction());
         }
         scenario.apply_churn(&mut nodes, &mut rng);
@@ -141,6 +145,7 @@ fn nodes(cluster: &Cluster, peer: &dyn Fn(&Group) -> Peer) -> Vec<NodePlan> {
                 seeds: BTreeSet::new(),
                 fetches: BTreeSet::new(),
                 serves: false,
+                has_users: false,
                 arrives_at: Duration::ZERO,
                 leaves_at: None,
                 returns_at: None,

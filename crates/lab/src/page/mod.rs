@@ -17,7 +17,8 @@ use watchfire_report::units::number;
 pub use age::{Age, AgeError, PageHead};
 pub use targets::targets_table;
 
-use crate::definition::{Experiment, Trial};
+use self::targets::value_of;
+use crate::definition::{Experiment, PageFigure, Trial};
 use crate::results::{Figure, NOISE_MAX, RunResult, figure_spread, results_rows, spread};
 
 const MIB: f64 = 1_048_576.0;
@@ -132,13 +133,12 @@ impl Page<'_> {
         if runs.is_empty() {
             return String::new();
         }
+        if !self.experiment.figures.is_empty() {
+            return format!("\n## {cluster}\n\n{}", self.chosen(&trials).markdown());
+        }
         if runs.iter().any(|run| !run.measures.is_empty()) {
             let runs: Vec<RunResult> = runs.into_iter().cloned().collect();
-            let table = match &self.experiment.figures[..] {
-                [] => results_rows(&runs),
-                figures => chosen_rows(figures, &trials, &runs),
-            };
-            return format!("\n## {cluster}\n\n{}", table.markdown());
+            return format!("\n## {cluster}\n\n{}", results_rows(&runs).markdown());
         }
         let is_known = |figure: &&Figure| runs.iter().any(|run| figure.of(run).is_some());
         let figures: Vec<Figure> = Figure::ALL.iter().filter(is_known).copied().collect();
@@ -159,22 +159,24 @@ impl Page<'_> {
         let mib = number(bytes as f64 / MIB, 0);
         format!("\n## {cluster}\n\nEach node that fetches needs {mib} MiB.\n\n{}", table.markdown())
     }
-}
 
-/// The figures that an experiment chooses, a row for each and a column for each trial.
-fn chosen_rows(figures: &[String], trials: &[&Trial], runs: &[RunResult]) -> Table {
-    let heads = trials.iter().map(|trial| trial.name.as_str());
-    let mut table = Table::new(std::iter::once("figure").chain(heads));
-    for figure in figures {
-        let value = |trial: &&Trial| {
-            let of_trial = runs.iter().filter(|run| run.trial == trial.name);
-            spread(
-                &of_trial.filter_map(|run| run.measures.get(figure).copied()).collect::<Vec<_>>(),
-            )
-        };
-        table.push(std::iter::once(figure.clone()).chain(trials.iter().map(value)));
+    /// The figures that the experiment chooses, a row for each that one of the trials has, and a column for each trial.
+    fn chosen(&self, trials: &[&Trial]) -> Table {
+        let heads = trials.iter().map(|trial| trial.name.as_str());
+        let mut table = Table::new(std::iter::once("figure").chain(heads));
+        for PageFigure { figure, title, times } in &self.experiment.figures {
+            let value = |trial: &&Trial| {
+                let of_trial = self.runs.iter().filter(|run| run.trial == trial.name);
+                let values = of_trial.filter_map(|run| Some(value_of(figure, run)? * times));
+                spread(&values.collect::<Vec<_>>())
+            };
+            let values: Vec<String> = trials.iter().map(value).collect();
+            if values.iter().any(|value| value != "-") {
+                table.push(std::iter::once(title.clone()).chain(values));
+            }
+        }
+        table
     }
-    table
 }
 
 /// The path of a file as a page in a folder links to it. Both begin at the same folder.
@@ -296,11 +298,32 @@ at_most = 0.000001
         runs[0].measures = BTreeMap::from([("load: errors".to_owned(), 0.0)]);
         runs[0].measures.insert("load: join, p99, s".to_owned(), 0.5);
         assert!(page(&experiment, &runs).markdown().contains("| load: errors | 0 |"));
-        let figures = vec!["load: join, p99, s".to_owned()];
-        let experiment = Experiment { figures, ..experiment };
+        let text = TEXT.replacen("[peers]", "figures = ['load: join, p99, s']\n[peers]", 1);
+        let experiment = Experiment::parse("three.toml", &text).unwrap();
         let text = page(&experiment, &runs).markdown();
         assert!(text.contains("| load: join, p99, s | 0.500 | - |"), "{text}");
         assert!(!text.contains("load: errors"));
         assert!(page(&experiment, &runs).picture().contains("load: join, p99, s"));
+    }
+
+    #[test]
+    fn a_page_has_the_figures_that_its_experiment_chooses() {
+        let text = TEXT.replacen(
+            "[peers]",
+            "figures = [{ figure = 'load: talk: delivery, a second', title = 'thousands a second', times = 0.001 }, \
+             { figure = 'load: nobody: has this' }]\n[peers]",
+            1,
+        );
+        let experiment = Experiment::parse("three.toml", &text).unwrap();
+        let mut runs = runs(&experiment);
+        let measure =
+            |value| BTreeMap::from([("load: talk: delivery, a second".to_owned(), value)]);
+        (runs[0].measures, runs[1].measures) = (measure(2000.0), measure(4000.0));
+        let page = page(&experiment, &runs);
+        let text = page.markdown();
+        assert!(text.contains("| thousands a second | 2.00 | 4.00 |"), "{text}");
+        let picture = page.picture();
+        assert!(picture.contains("One to three: thousands a second"), "{picture}");
+        assert!(!picture.contains("nobody"), "{picture}");
     }
 }

@@ -2,7 +2,8 @@
 
 use watchfire_report::{Axis, Bar, Chart, Colour, Line, Panel};
 
-use crate::definition::{Experiment, Trial};
+use super::targets::median_of;
+use crate::definition::{Experiment, PageFigure, Trial};
 use crate::results::{Figure, RunResult};
 
 /// For each cluster the nodes that have all over time, the users of loads and the use of their servers, and bars for the figures of its trials.
@@ -32,18 +33,27 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
                 panels.push(Panel::Bars { title: format!("{cluster}: {title}"), decimals, bars });
             }
         }
-        for figure in &experiment.figures {
-            let bar = |(run, colour): &(&RunResult, Colour)| {
-                let value = run.measures.get(figure).copied()?;
-                Some(Bar { name: run.trial.clone(), colour: *colour, value, limit: None })
-            };
-            let bars: Vec<Bar> = drawn.iter().filter_map(bar).collect();
-            if bars.iter().any(|bar| bar.value > 0.0) {
-                panels.push(Panel::Bars { title: figure.clone(), decimals: 2, bars });
-            }
-        }
+        let chosen = |figure| chosen(experiment, runs, cluster, figure);
+        panels.extend(experiment.figures.iter().filter_map(chosen));
     }
     Chart { label, panels, notes: Vec::new() }
+}
+
+/// The bars of a figure that the experiment chooses for its page; `None` if there is nothing to see.
+fn chosen(
+    experiment: &Experiment,
+    runs: &[RunResult],
+    cluster: &str,
+    figure: &PageFigure,
+) -> Option<Panel> {
+    let trials = experiment.trials.iter().filter(|trial| trial.cluster == cluster);
+    let bar = |(trial, colour): (&Trial, &Colour)| {
+        let value = median_of(&figure.figure, runs, &trial.name)? * figure.times;
+        Some(Bar { name: trial.name.clone(), colour: *colour, value, limit: None })
+    };
+    let bars: Vec<Bar> = trials.zip(Colour::ALL.iter().cycle()).filter_map(bar).collect();
+    let title = format!("{cluster}: {}", figure.title);
+    bars.iter().any(|bar| bar.value > 0.0).then_some(Panel::Bars { title, decimals: 2, bars })
 }
 
 /// The curves of the first trials, one for each colour; `None` if there is nothing to see.

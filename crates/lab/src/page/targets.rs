@@ -24,7 +24,7 @@ pub fn targets_table(experiment: &Experiment, runs: &[RunResult]) -> Table {
     table
 }
 
-fn figure(name: &str) -> Option<Figure> {
+pub fn figure(name: &str) -> Option<Figure> {
     Figure::ALL.into_iter().find(|figure| figure.name() == name)
 }
 
@@ -50,12 +50,16 @@ fn value(target: &Target, runs: &[RunResult]) -> Option<f64> {
     (least > 0.0).then_some(value / least)
 }
 
-fn median_of(name: &str, runs: &[RunResult], trial: &str) -> Option<f64> {
-    let of = |run: &RunResult| match figure(name) {
+/// The value of a figure of a run, by the name that experiment files use.
+pub fn value_of(name: &str, run: &RunResult) -> Option<f64> {
+    match figure(name) {
         Some(figure) => figure.of(run),
         None => run.measures.get(name).copied(),
-    };
-    let values = runs.iter().filter(|run| run.trial == trial).map(of);
+    }
+}
+
+pub fn median_of(name: &str, runs: &[RunResult], trial: &str) -> Option<f64> {
+    let values = runs.iter().filter(|run| run.trial == trial).map(|run| value_of(name, run));
     let mut values = values.collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use watchfire_types::Rng;
@@ -90,22 +91,31 @@ pub fn sites<'a>(
             },
         })
     };
-    plan.nodes.iter().enumerate().map(live).collect()
+    let mut nodes = plan.nodes.iter().enumerate().map(live).collect::<Result<Vec<_>, _>>()?;
+    // Of each group the first node, as the last one that is put here.
+    let addresses = nodes.iter().rev().map(|live| (live.plan.group.clone(), live.site.address));
+    let groups = Arc::new(addresses.collect::<BTreeMap<_, _>>());
+    nodes.iter_mut().for_each(|live| live.site.groups = Arc::clone(&groups));
+    Ok(nodes)
 }
 
-/// Starts the servers, and tells all nodes where they are.
+/// Starts the servers, and tells all nodes where they are. Servers without users are first, because those with users
+/// may need them.
 pub fn start_servers(nodes: &mut [Live<'_>], programs: &[Box<dyn Program>]) {
     let mut addresses = Vec::new();
-    for (live, program) in nodes.iter_mut().zip(programs).filter(|(live, _)| live.plan.serves) {
-        let began = Instant::now();
-        match program.serve(&live.site) {
-            Ok(node) => {
-                addresses.extend(node.address());
-                live.node = Some(node);
+    for has_users in [false, true] {
+        let is_due = |live: &Live<'_>| live.plan.serves && live.plan.has_users == has_users;
+        for (live, program) in nodes.iter_mut().zip(programs).filter(|(live, _)| is_due(live)) {
+            let began = Instant::now();
+            match program.serve(&live.site) {
+                Ok(node) => {
+                    addresses.extend(node.address());
+                    live.node = Some(node);
+                }
+                Err(error) => live.fail(&error),
             }
-            Err(error) => live.fail(&error),
+            live.prepared = Some((began, Instant::now()));
         }
-        live.prepared = Some((began, Instant::now()));
     }
     for live in nodes {
         live.site.servers.clone_from(&addresses);

@@ -1,6 +1,7 @@
 //! Where the processes of a node run: on an address of the loopback device, in a network namespace on the
 //! wire, or on another host.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
@@ -15,7 +16,7 @@ use super::DriverError;
 use super::objects::Content;
 use super::processors::Limit;
 use super::wire::{self, Counts, USERS};
-use crate::definition::{Link, TrialPlan};
+use crate::definition::{ADDRESS_OF, Link, TrialPlan};
 use crate::hosts::{Connection, HostError};
 use crate::results::WireFigures;
 
@@ -48,6 +49,8 @@ pub struct Site {
     pub limit: Option<Limit>,
     /// The host, if it is another one.
     pub remote: Option<Remote>,
+    /// The address of the first node of each group, for settings.
+    pub groups: Arc<BTreeMap<String, Ipv4Addr>>,
 }
 
 /// The network namespace of a node.
@@ -100,7 +103,16 @@ impl Site {
             namespace: None,
             limit: None,
             remote: None,
+            groups: Arc::default(),
         }
+    }
+
+    /// A setting with the addresses of groups in place of `${address of GROUP}`.
+    pub fn with_addresses(&self, setting: &str) -> String {
+        let put = |text: String, (group, address): (&String, &Ipv4Addr)| {
+            text.replace(&format!("{ADDRESS_OF}{group}}}"), &address.to_string())
+        };
+        self.groups.iter().fold(setting.to_owned(), put)
     }
 
     /// The address on which the node listens.

@@ -20,7 +20,7 @@ pub fn measures(results: &Value, cpu: Duration, phases: &[PhaseUse]) -> Measures
     let errors = list(&results["errors"]).filter_map(|error| error["count"].as_u64()).sum::<u64>();
     let counts = &results["counts"];
     let missing = number(&counts["due"]) - number(&counts["started"]);
-    let users = phases.iter().filter_map(|phase| phase.cpu).map(|cpu| cpu.users).sum();
+    let users = phases.iter().filter_map(|phase| phase.used).map(|used| used.users).sum();
     for (name, value) in [
         ("errors", errors as f64),
         ("deliveries", number(&counts["deliveries"])),
@@ -65,6 +65,7 @@ fn add_whole(measures: &mut Measures, results: &Value) {
         add(format!("{name}, median, s"), &step["since_due"]["p50"]);
         add(format!("{name}, p99, s"), &step["since_due"]["p99"]);
         add(format!("{name}, done"), &step["done"]);
+        add(format!("{name}, longest, s"), &step["since_due"]["max"]);
         add(format!("{name}, unanswered"), &step["unanswered"]);
         add(format!("{name}, last done, s"), &step["last_done_at"]);
     }
@@ -111,15 +112,28 @@ fn add_phase(measures: &mut Measures, results: &Value, phase: &PhaseUse) {
     // The use of a phase is that of its main activity: not of the one user who sends to all others.
     let most = counts.iter().map(|(_, count)| *count).fold(0.0, f64::max);
     counts.retain(|(_, count)| *count > 0.0 && *count >= most * SHARE_MIN);
-    if let Some(cpu) = phase.cpu {
-        add("CPU-seconds of the server".to_owned(), cpu.server.as_secs_f64());
-        add("CPU-seconds of the users".to_owned(), cpu.users.as_secs_f64());
+    let mut cpu: Vec<(&str, Duration)> = Vec::new();
+    if let Some(used) = phase.used {
+        cpu.extend([("server", used.server), ("users", used.users)]);
+        cpu.extend(used.backends.map(|time| ("backends", time)));
     }
+    for (of, time) in &cpu {
+        add(format!("CPU-seconds of the {of}"), time.as_secs_f64());
+    }
+    let backend_bytes = phase.used.and_then(|used| used.backend_bytes);
+    let growth = [("server", phase.growth.server), ("backends", phase.growth.backends)];
     for (what, count) in &counts {
-        let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / count;
-        if let Some(cpu) = phase.cpu {
-            add(format!("CPU of the server for each {what}, us"), each(cpu.server));
-            add(format!("CPU of the users for each {what}, us"), each(cpu.users));
+        for (of, time) in &cpu {
+            let each = time.as_secs_f64() * 1e6 / count;
+            add(format!("CPU of the {of} for each {what}, us"), each);
+        }
+        if let Some(bytes) = backend_bytes {
+            add(format!("bytes with the backends for each {what}"), bytes as f64 / count);
+        }
+        for (of, bytes) in growth {
+            let each = bytes.map(|bytes| bytes / count);
+            let name = format!("growth of the memory of the {of} for each {what}, bytes");
+            each.into_iter().for_each(|each| add(name.clone(), each));
         }
         add(format!("{what}, a second"), count / (phase.to - phase.from));
     }
@@ -138,10 +152,10 @@ fn add_phase(measures: &mut Measures, results: &Value, phase: &PhaseUse) {
     add("users".to_owned(), users);
     if users > 0.0 {
         for (name, bytes) in [
-            ("memory of the server for each user, bytes", phase.memory),
-            ("memory of the kernel for each connection, bytes", phase.kernel_memory),
+            ("memory of the server for each user, bytes", phase.memory.server),
+            ("memory of the kernel for each connection, bytes", phase.memory.kernel),
         ] {
-            bytes.into_iter().for_each(|bytes| add(name.to_owned(), bytes as f64 / users));
+            bytes.into_iter().for_each(|bytes| add(name.to_owned(), bytes / users));
         }
     }
 }
@@ -150,7 +164,7 @@ fn add_phase(measures: &mut Measures, results: &Value, phase: &PhaseUse) {
 mod tests {
     use serde_json::json;
 
-    use super::super::phases::CpuTimes;
+    use super::super::phases::{Memory, Totals};
     use super::*;
 
     fn results() -> Value {
@@ -173,9 +187,15 @@ mod tests {
     }
 
     fn phase(name: &str, from: f64, to: f64, server: Duration) -> PhaseUse {
-        let cpu = Some(CpuTimes { server, users: Duration::from_secs(1) });
-        let (name, memory) = (name.to_owned(), Some(8000));
-        PhaseUse { name, from, to, cpu, memory, kernel_memory: Some(160_000) }
+        let used = Totals {
+            server,
+            users: Duration::from_secs(1),
+            backends: Some(Duration::from_micros(80)),
+            backend_bytes: Some(800),
+        };
+        let memory = Memory { server: Some(8000.0), backends: None, kernel: Some(160_000.0) };
+        let growth = Memory { server: Some(4000.0), backends: Some(400.0), kernel: None };
+        PhaseUse { name: name.to_owned(), from, to, used: Some(used), memory, growth }
     }
 
     fn of(done: Vec<PhaseUse>) -> Measures {
@@ -187,6 +207,7 @@ mod tests {
         let measures = of(Vec::new());
         for (name, value) in [
             ("load: join, p99, s", 0.9),
+            ("load: join, longest, s", 2.0),
             ("load: join, unanswered", 2.0),
             ("load: join, last done, s", 1.5),
             ("load: join, done", 40.0),
@@ -217,6 +238,10 @@ mod tests {
             ("load: arrive: memory of the server for each user, bytes", 200.0),
             ("load: arrive: memory of the kernel for each connection, bytes", 4000.0),
             ("load: talk: CPU of the server for each delivery, us", 2.0),
+            ("load: talk: CPU of the backends for each delivery, us", 1.0),
+            ("load: talk: bytes with the backends for each delivery", 10.0),
+            ("load: arrive: growth of the memory of the server for each join, bytes", 100.0),
+            ("load: arrive: growth of the memory of the backends for each join, bytes", 10.0),
             ("load: talk: delivery, a second", 80.0),
         ] {
             assert_eq!(measures[name], value, "{name}");

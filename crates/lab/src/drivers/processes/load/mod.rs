@@ -22,7 +22,7 @@ use crate::drivers::with_causes;
 use crate::results::LoadOverTime;
 use figures::{connected, measures};
 use other::OtherUsers;
-use phases::Phases;
+use phases::{Phases, Watched};
 use samples::Samples;
 
 /// The exit code with which `watchfire load` says that a threshold of its scenario was broken.
@@ -42,7 +42,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts the users at the first server. Their process has the folder of that node.
+    /// Starts the users at all servers. Their process has the folder of the first one.
     pub fn start(
         plan: &TrialPlan,
         planned: &definition::Load,
@@ -51,24 +51,33 @@ impl Load {
         watchfire: &Path,
     ) -> Load {
         let mut load = Load::default();
-        let server = nodes.iter().find(|live| live.plan.serves);
-        let target = server.and_then(|live| Some((live, live.node.as_ref()?.address()?)));
-        let Some((live, target)) = target else {
+        let servers = || nodes.iter().filter(|live| live.plan.has_users);
+        let targets = servers().map(|live| live.node.as_ref()?.address());
+        let Some(targets) = targets.collect::<Option<Vec<String>>>() else {
+            load.failure = Some("a server did not start".to_owned());
+            return load;
+        };
+        let Some(first) = servers().next() else {
             load.failure = Some("no server started".to_owned());
             return load;
         };
-        let servers = nodes.iter().filter(|live| live.plan.serves);
-        let servers = servers.filter_map(|live| live.node.as_ref()?.process()).collect();
-        let site = network.users_site(&live.site);
+        let site = network.users_site(&first.site);
         if let Some(line) = &planned.command {
-            let command = other::command(line, planned, &site, (&target, plan.seed), watchfire);
+            let command = other::command(line, planned, &site, (&targets[0], plan.seed), watchfire);
             match OtherUsers::start(&site, command, planned.users) {
                 Ok(users) => load.others = Some(users),
                 Err(error) => load.failure = Some(with_causes(&error)),
             }
             return load;
         }
-        match Users::start(watchfire, &site, planned, &target, plan.seed, servers) {
+        let process = |live: &Live<'_>| live.node.as_ref()?.process();
+        let backends = || nodes.iter().filter(|live| live.plan.serves && !live.plan.has_users);
+        let watched = Watched {
+            servers: servers().filter_map(process).collect(),
+            backends: backends().filter_map(process).collect(),
+            backend_sites: backends().map(|live| live.site.clone()).collect(),
+        };
+        match Users::start(watchfire, &site, planned, &targets, plan.seed, watched) {
             Ok(users) => load.users = Some(users),
             Err(error) => load.failure = Some(with_causes(&error)),
         }
@@ -102,7 +111,7 @@ pub fn check(plan: &TrialPlan, watchfire: &Path) -> Result<(), DriverError> {
     let Some(load) = plan.load.as_ref().filter(|load| load.command.is_none()) else {
         return Ok(());
     };
-    let checked = run_to_end(command(watchfire, load, NO_SERVER).arg("--check"));
+    let checked = run_to_end(command(watchfire, load, &[NO_SERVER.to_owned()]).arg("--check"));
     let checked = checked.map_err(|error| with_causes(&error)).and_then(|output| {
         let size: Value = serde_json::from_slice(&output).map_err(|error| error.to_string())?;
         let number = |key: &str| size[key].as_u64().unwrap_or(0);
@@ -111,9 +120,12 @@ pub fn check(plan: &TrialPlan, watchfire: &Path) -> Result<(), DriverError> {
     checked.map_err(|problem| DriverError::Users { trial: plan.name.clone(), problem })
 }
 
-fn command(program: &Path, load: &definition::Load, target: &str) -> Command {
+fn command(program: &Path, load: &definition::Load, targets: &[String]) -> Command {
     let mut command = Command::new(program);
-    command.arg("load").arg(&load.file).args(["--target", target]);
+    command.arg("load").arg(&load.file);
+    targets.iter().for_each(|target| {
+        command.args(["--target", target]);
+    });
     for (key, value) in &load.set {
         command.args(["--set", &format!("{key}={value}")]);
     }
@@ -132,18 +144,19 @@ struct Users {
 }
 
 impl Users {
-    /// Starts the users of a scenario at a server. `servers` are the processes of servers on this machine.
+    /// Starts the users of a scenario at these servers.
     fn start(
         program: &Path,
         site: &Site,
         load: &definition::Load,
-        target: &str,
+        targets: &[String],
         seed: u64,
-        servers: Vec<u32>,
+        watched: Watched,
     ) -> Result<Users, NodeError> {
-        let phases = Phases::before_users(servers.clone());
+        let servers = watched.servers.clone();
+        let phases = Phases::before_users(watched);
         let json = site.folder.join("load.json");
-        let mut command = command(program, load, target);
+        let mut command = command(program, load, targets);
         command.args(["--seed", &seed.to_string(), "--events", "--json"]).arg(&json);
         Ok(Users {
             process: Process::start(site, command, "load")?,

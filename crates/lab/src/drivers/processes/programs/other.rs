@@ -67,7 +67,7 @@ impl Other {
             let problem = "the setting for this node is missing: a command".to_owned();
             return Err(NodeError::Unexpected { program: "the peer".to_owned(), problem });
         }
-        let mut command = shell(line);
+        let mut command = shell(&site.with_addresses(line));
         command.env("LAB_ADDRESS", site.address.to_string()).env("LAB_FOLDER", site.path(""));
         command.env("LAB_PROGRAM", &self.program);
         command.env("LAB_SERVERS", json!(site.servers).to_string());

@@ -35,7 +35,7 @@ impl Server {
             command.args(["--set", "traces.sample=1"]);
         }
         for (key, value) in &self.settings {
-            command.args(["--set", &format!("{key}={value}")]);
+            command.args(["--set", &format!("{key}={}", site.with_addresses(value))]);
         }
         command
     }

@@ -1,24 +1,27 @@
-// The comparison server: npm `ws` with the part of Phoenix V2 that the bench's client needs.
+// npm's `ws` with the part of Phoenix V2 that the loads of the targets need.
 //
-//   node ws.mjs <port> plain   `send(text)` for each socket, the usual way
-//   node ws.mjs <port> once    the frame is built once, and its bytes are written to each socket
+//   node ws.mjs plain   `send(text)` for each socket, the usual way
+//   node ws.mjs once    the frame is built once, and its bytes are written to each socket
 
 import { Sender, WebSocketServer } from 'ws'
+import { host, port, ready } from './ready.mjs'
 
-const [port, mode] = process.argv.slice(2)
+const [mode] = process.argv.slice(2)
 if (mode !== 'plain' && mode !== 'once') throw new Error(`invalid mode ${mode}: use plain or once`)
 
 const rooms = new Map()
 const topicsOf = new WeakMap()
 
 const server = new WebSocketServer({
-  host: '127.0.0.1',
-  port: Number(port),
+  host,
+  port,
   path: '/socket/websocket',
   perMessageDeflate: false,
   clientTracking: false,
   backlog: 4096,
 })
+
+server.on('listening', ready)
 
 server.on('connection', (socket) => {
   topicsOf.set(socket, [])

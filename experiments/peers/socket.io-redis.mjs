@@ -1,15 +1,16 @@
 // One machine of a Socket.IO cluster: rooms as in its documentation, and the sharded Redis adapter.
 //
-//   node socket.io-redis.mjs <port> <redis port>
+//   node socket.io-redis.mjs <url of Redis>
 
 import { createServer } from 'node:http'
 import { createShardedAdapter } from '@socket.io/redis-adapter'
 import { createClient } from 'redis'
 import { Server } from 'socket.io'
+import { host, port, ready } from './ready.mjs'
 
-const [port, redisPort] = process.argv.slice(2)
+const [url] = process.argv.slice(2)
 
-const publisher = createClient({ url: `redis://127.0.0.1:${redisPort}` })
+const publisher = createClient({ url })
 const subscriber = publisher.duplicate()
 await Promise.all([publisher.connect(), subscriber.connect()])
 
@@ -37,4 +38,4 @@ io.on('connection', (socket) => {
   socket.on('note', (room, payload) => io.to(room).emit('note', payload))
 })
 
-http.listen({ host: '127.0.0.1', port: Number(port), backlog: 4096 })
+http.listen({ host, port, backlog: 4096 }, ready)

@@ -1,11 +1,8 @@
-// The comparison server: npm `socket.io`, a room as in its documentation, websockets only.
-//
-//   node socket.io.mjs <port>
+// npm's `socket.io`: a room as in its documentation, websockets only.
 
 import { createServer } from 'node:http'
 import { Server } from 'socket.io'
-
-const [port] = process.argv.slice(2)
+import { host, port, ready } from './ready.mjs'
 
 const http = createServer()
 const io = new Server(http, {
@@ -29,4 +26,4 @@ io.on('connection', (socket) => {
   socket.on('new_msg', (room, payload) => io.to(room).emit('new_msg', payload))
 })
 
-http.listen({ host: '127.0.0.1', port: Number(port), backlog: 4096 })
+http.listen({ host, port, backlog: 4096 }, ready)
