@@ -38,7 +38,7 @@ export async function countThrows() {
   }
 }
 
-/** What is counted for each throw, without what the server does in the same time without throws. */
+/** The counts for each throw, less those of the server in the same time without throws. */
 async function aThrow(grid, count) {
   const began = performance.now()
   const thrown = await count(() => grid.throwAll())

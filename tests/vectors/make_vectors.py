@@ -88,7 +88,7 @@ NAME_DIGITS = 8
 SPREAD = [("unixfs-v1-2025", 2000, 120), ("kubo-default", 2000, 120),
           ("unixfs-v1-2025", 12000, 8)]
 
-# What is exported: directories from above by what they are about, and one in which a walk meets a
+# The exported directories: those from above by what they are about, and one in which a walk meets a
 # block a second time before the first is done.
 CARS = ["an empty directory", "one file", "directories in directories", "the same file twice",
         "files of many blocks count with all of them", "symbolic links are kept as links"]

@@ -14,7 +14,7 @@
 //!   If hosts 7 and 3 both wake at 2.000000000 s, the one that was scheduled first wakes first. Without the
 //!   number, the order would depend on the kind of the entry and on the number of the host.
 //! - **Nothing is removed.** A timer that is out of date fires, and its receiver ignores it. A peer wakes only
-//!   at the time that it noted last. What belongs to an earlier visit of a peer carries the number of that
+//!   at the time that it noted last. An event of an earlier visit of a peer carries the number of that
 //!   visit: a peer that leaves at 10 s and returns at 11 s sends no block whose read began at 9 s.
 //!
 //! All random numbers come from the seed of the plan, with a generator for each purpose, so one more draw in the

@@ -1,4 +1,4 @@
-// What the browsers of the lab have in common: the contract of a program, and a Chromium with a profile of its own.
+// The common parts of the browsers of the lab: the contract of a program, and a Chromium with a profile of its own.
 // docs/reference/experiments.md describes the contract.
 
 import { createServer } from 'node:http'

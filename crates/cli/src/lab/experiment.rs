@@ -440,7 +440,7 @@ pub(super) fn processes_driver(
     Ok(Processes::new(program, runs(folder)?, builds(folder)?))
 }
 
-/// The folder of runs. What killed runs left in it is removed: in the usual folder, [`sweep`] has done so.
+/// The folder of runs. Anything that killed runs left in it is removed: in the usual folder, [`sweep`] has done so.
 pub fn runs(folder: Option<&Path>) -> anyhow::Result<PathBuf> {
     let runs = cache(folder)?.join("runs");
     if folder.is_some() {

@@ -42,7 +42,7 @@ pub(super) fn charts(results: &Results) -> Vec<(&'static str, Vec<Chart>)> {
     sections
 }
 
-/// What all charts of a load have in common.
+/// The parts that all charts of a load have in common.
 struct Drawing<'a> {
     results: &'a Results,
     intervals: Vec<&'a [Second]>,

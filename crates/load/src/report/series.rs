@@ -1,4 +1,4 @@
-//! What a report shows over time: times of connections, pages, requests, sessions and steps.
+//! The values that a report shows over time: times of connections, pages, requests, sessions and steps.
 
 use watchfire_report::{Histogram, Snapshot};
 

@@ -12,7 +12,7 @@
 //! fetches the manifest itself: a slow member costs a second `GET`, and no pull fails.
 //!
 //! The repository is a part of the key, although the digest alone names the bytes: a client gets a manifest only
-//! if the registry let this mirror pull it from that repository. What is fetched is verified, stored, and noted
+//! if the registry let this mirror pull it from that repository. A fetched manifest is verified, stored, and noted
 //! in the catalog for that repository.
 //!
 //! The bound: as for [`Flights`]; a manifest has at most 4 MiB.

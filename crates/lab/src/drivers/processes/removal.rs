@@ -42,7 +42,7 @@ fn for_each(paths: &[PathBuf], remove: impl Fn(&Path) -> io::Result<()> + Sync) 
     let next = AtomicUsize::new(0);
     let remove_all = || {
         while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-            // What is left is removed at the end, and its error is returned there.
+            // The rest is removed at the end, and its error is returned there.
             let _ = remove(path);
         }
     };

@@ -3,7 +3,7 @@
 //! own.
 //!
 //! The first node with an image is its registry. Another node with the same image is a host that has pulled it before the
-//! clock starts. What nodes must know of each other is in files of the folder that their folders are in: where the
+//! clock starts. Nodes find facts about each other in files of the folder that their folders are in: where the
 //! registry of an image is, where the cache is, and the key of the fleet that the mirrors form.
 
 mod cache;
