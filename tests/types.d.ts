@@ -12,6 +12,7 @@ declare module 'node-fetch'
 declare module 'redis'
 declare module 'smol-toml'
 declare module 'socket.io'
+declare module 'webtorrent'
 declare module 'yaml'
 
 // Scripts of the tests set these in pages.
