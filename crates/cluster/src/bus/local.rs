@@ -177,6 +177,10 @@ impl Bus for LocalBus {
         sent
     }
 
+    fn send_in_turn(&self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), SendError> {
+        self.with(|state| state.send(to, message, loss))
+    }
+
     fn send_all(&self, message: Bytes, loss: Loss) {
         self.with(|state| {
             let nodes = state.up();

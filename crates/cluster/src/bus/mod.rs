@@ -116,6 +116,12 @@ pub trait Bus: Send + Sync + 'static {
 
     fn send(&self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), SendError>;
 
+    /// The same, for a message that should not overtake what other nodes published just before: it
+    /// takes the same way through the bus's thread.
+    fn send_in_turn(&self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), SendError> {
+        self.send(to, message, loss)
+    }
+
     /// Sends to every other node. A message over the size limit is sent to none, and counted as
     /// dropped.
     fn send_all(&self, message: Bytes, loss: Loss);

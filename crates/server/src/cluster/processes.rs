@@ -209,7 +209,9 @@ impl Cluster {
         let (number, response) = self.requests.open(to).ok_or(Unanswered::NoAnswer)?;
         let request = Message::Request { number, part: part.id(), body: &body };
         let bytes = message::encode(PartName::CLUSTER, &request);
-        let response = match self.bus.as_ref().map(|bus| bus.send(to, bytes, Loss::Drop)) {
+        // A client that was just answered by one process may ask another about it.
+        let sent = self.bus.as_ref().map(|bus| bus.send_in_turn(to, bytes, Loss::Drop));
+        let response = match sent {
             Some(Ok(())) => {
                 let outcome = tokio::time::timeout(RESPONSE_TIMEOUT, response).await;
                 outcome.ok().and_then(Result::ok).unwrap_or(Err(Unanswered::NoAnswer))
