@@ -42,8 +42,8 @@ pub struct RunResult {
     /// The network between the processes, if they had one of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireFigures>,
-    /// Other figures of the run, such as the times of a load. Less is better, except where
-    /// [`figure::more_is_better`] says otherwise.
+    /// Other figures of the run, such as the times of a load. Less is better, except for the names in
+    /// `figure::more_is_better`.
     pub measures: BTreeMap<String, f64>,
     /// The users of a load and the use of its server, over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
