@@ -219,7 +219,7 @@ for (const variant of variants) {
 
     if (!variant.isPoll) {
       it('gets a reply to each heartbeat', async (t) => {
-        const client = connect(t, server, variant, { heartbeatIntervalMs: 40 })
+        const client = connect(t, server, variant, { heartbeatIntervalMs: 150 })
         for (let beats = 0; beats < 3; beats++) {
           const { event, payload } = await client.messages.next(({ topic }) => topic === 'phoenix')
           assert.equal(event, 'phx_reply')

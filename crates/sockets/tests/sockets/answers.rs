@@ -37,6 +37,7 @@ fn the_router_answers_a_request_whose_body_is_not_there_with_its_head() {
         server.eventually("the router has it", |totals| totals.http_now == 1);
         client.send(&request[end..]);
         answered_by_the_router(&mut client);
+        server.eventually("the router has returned the connection", |totals| totals.http_now == 0);
     }
     client.send(
         "POST /reverse HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",

@@ -90,8 +90,8 @@ impl Ssh {
         connection: &Connection,
     ) -> Result<Box<dyn Program>, DriverError> {
         let path = match (&node.peer.implementation, &node.peer.build) {
-            // Its commands name a program that the host has.
-            (Implementation::Program, _) => PathBuf::new(),
+            // Its commands name programs that the host has.
+            (Implementation::Program, Build::Installed) => PathBuf::new(),
             (_, Build::Path(path)) => connection.program(path).map_err(host_error)?.into(),
             (_, Build::Git(reference)) => {
                 let build_error = |source| DriverError::Build { node: node.name.clone(), source };
@@ -102,7 +102,8 @@ impl Ssh {
                 connection.program(&self.processes.watchfire).map_err(host_error)?.into()
             }
         };
-        let peer = Peer { build: Build::Path(path.clone()), ..node.peer.clone() };
+        // The path is that of the host, so nothing looks for it here.
+        let peer = Peer { build: Build::Installed, ..node.peer.clone() };
         programs::program(&peer, &path)
             .map_err(|problem| unsupported(plan, format!("{}: {problem}", node.name)))
     }

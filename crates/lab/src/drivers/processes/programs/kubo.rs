@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     Content, Node, NodeError, Program, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals,
-    Usage, check_settings,
+    Usage, check_settings, multiaddrs,
 };
 use crate::drivers::processes::process::{Process, run_to_end};
 
@@ -221,7 +221,8 @@ impl Node for Daemon {
 
     fn fetch(&mut self, dials: &[String]) -> Result<(), NodeError> {
         let (sender, receiver) = channel();
-        let (site, wanted, dials) = (self.site.clone(), self.wanted.clone(), dials.to_vec());
+        let (site, wanted) = (self.site.clone(), self.wanted.clone());
+        let dials: Vec<String> = multiaddrs(dials).cloned().collect();
         // The thread ends with kubo at the latest. Other nodes start to fetch while this one connects.
         let pin = move || {
             for address in dials {

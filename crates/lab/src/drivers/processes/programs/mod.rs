@@ -179,6 +179,11 @@ pub fn program(peer: &Peer, watchfire: &Path) -> Result<Box<dyn Program>, String
     }
 }
 
+/// The addresses that a node of libp2p can dial. Nodes of other programs in the same trial have addresses of another kind.
+fn multiaddrs(addresses: &[String]) -> impl Iterator<Item = &String> {
+    addresses.iter().filter(|address| address.starts_with('/'))
+}
+
 /// Fails if a setting is not one of these.
 fn check_settings<'a>(
     settings: impl IntoIterator<Item = &'a String>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::events::{EventNode, events};
-use super::{Content, Node, NodeError, Program, Site, Ticket, check_settings};
+use super::{Content, Node, NodeError, Program, Site, Ticket, check_settings, multiaddrs};
 use crate::drivers::processes::process::Process;
 
 const PORT: u16 = 4001;
@@ -150,7 +150,7 @@ impl Program for Watchfire {
         };
         let address = Some(self.transport.address(site));
         let dial = |command: &mut Command, peers: &[String]| {
-            for peer in peers {
+            for peer in multiaddrs(peers) {
                 command.args(["--peer", peer]);
             }
         };
