@@ -288,6 +288,13 @@ describe('a long-poll session with short timeouts', () => {
     await waitUntil(gone, 'the session has ended')
     assert.equal((await session.get()).status, 410)
   })
+})
+
+describe('a long-poll session whose GET may come late', () => {
+  let server
+  // Only too many messages end a session here.
+  before(async () => (server = await startWatchfire({ settings: { ...ROOMS, 'socket.longpoll_window': '1m' } })))
+  after(() => server.stop())
 
   /** @type {[string, number, number][]} */
   const overfull = [
