@@ -26,7 +26,8 @@
 //!
 //! 5. A client that asked for `connection: close`, and whose request was read to its end, sends nothing
 //!    more. Its socket is closed immediately. Every other connection that ends waits in the slab for
-//!    the client's end, because a close with unread bytes is a reset.
+//!    the client's end, because a close with unread bytes is a reset. So does a TLS client: its unread
+//!    bytes may still be at its TLS task.
 //!
 //! # If both parsers disagree
 //!

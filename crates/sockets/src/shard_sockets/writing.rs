@@ -162,10 +162,13 @@ impl Sockets {
             record.seen = tick;
             return;
         }
-        let is_sent = record.outbound.is_none();
-        match &record.fd {
-            Some(fd) if is_sent && !has_more && wire::is_all_read(fd) => self.disconnect(id),
-            _ => self.linger(id),
+        let may_close = record.outbound.is_none()
+            && !has_more
+            && !self.clients.get(&id.index).is_some_and(|client| client.is_pair())
+            && record.fd.as_ref().is_some_and(wire::is_all_read);
+        match may_close {
+            true => self.disconnect(id),
+            false => self.linger(id),
         }
     }
 

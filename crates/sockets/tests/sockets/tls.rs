@@ -41,6 +41,27 @@ fn http_and_websockets_work_over_tls() {
     assert_eq!(server.totals().tls_failures, 0);
 }
 
+/// Its unread bytes may be at the TLS task, where the shard does not see them.
+#[test]
+fn the_server_waits_for_the_end_of_a_tls_client() {
+    let certificate = Certificate::new();
+    let server = certificate.server();
+    let head = "HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
+    for (request, answer) in [
+        (format!("GET / {head}\r\n"), "hello"),
+        (format!("POST /reverse {head}content-length: 3\r\n\r\nabc"), "cba"),
+    ] {
+        let mut client = certificate.connect(&server);
+        client.write_all(request.as_bytes()).unwrap();
+        let mut response = String::new();
+        client.read_to_string(&mut response).unwrap();
+        assert!(response.ends_with(answer), "{response}");
+        assert_eq!(server.totals().connections_now, 1, "{request}");
+        drop(client);
+        server.eventually("its connection is closed", |totals| totals.connections_now == 0);
+    }
+}
+
 #[test]
 fn a_drain_sends_close_frames_over_tls() {
     let certificate = Certificate::new();
