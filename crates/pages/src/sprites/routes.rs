@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::{StatusCode, header};
+use http_body_util::{BodyExt as _, Collected, LengthLimitError, Limited};
 use serde_json::{Value, json};
 use watchfire::feature::SlotToken;
 use watchfire_types::NodeId;
@@ -144,10 +145,17 @@ fn sender(polling: &Polling, body: &[u8]) -> Result<SlotToken, Refused> {
 }
 
 async fn read(polling: &Polling, body: Body) -> Result<Bytes, Refused> {
-    to_bytes(body, polling.body_bytes_max() as usize).await.map_err(|_| {
+    let body = Limited::new(body, polling.body_bytes_max() as usize).collect().await;
+    body.map(Collected::to_bytes).map_err(|error| {
         polling.metrics.refused("throw");
-        let error = InvalidThrow::TooLarge { max: polling.throw_bytes_max };
-        Refused(StatusCode::PAYLOAD_TOO_LARGE, error.to_json())
+        let (status, error) = match error.is::<LengthLimitError>() {
+            true => {
+                let max = polling.throw_bytes_max;
+                (StatusCode::PAYLOAD_TOO_LARGE, InvalidThrow::TooLarge { max })
+            }
+            false => (StatusCode::BAD_REQUEST, InvalidThrow::Incomplete),
+        };
+        Refused(status, error.to_json())
     })
 }
 

@@ -63,6 +63,8 @@ pub(crate) struct Velocity {
 pub(crate) enum InvalidThrow {
     #[error("throw too large: the most is {max} bytes")]
     TooLarge { max: u32 },
+    #[error("cannot read the body: it is not complete, or its chunks are not valid")]
+    Incomplete,
     #[error("{0}")]
     Unreadable(String),
     #[error("sprite needs 1 to {SPRITE_BYTES_MAX} bytes and no control characters")]

@@ -1,7 +1,7 @@
 //! Sprites, over channels and over plain HTTP.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -342,6 +342,24 @@ fn a_throw_that_is_too_large_gets_413() {
     let body = json!({ "token": slot["token"], "sprite": "x".repeat(4_000) }).to_string();
     let (status, body) = request(&server, "POST", "/sprites/meadow/throw", &body);
     assert_eq!((status, body), (413, json!({ "reason": "throw too large", "max": 1024 })));
+}
+
+#[test]
+fn a_throw_that_ends_before_its_length_is_not_too_large() {
+    let server = server();
+    let mut stream = TcpStream::connect(server.address()).expect("the server listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
+    let head = "POST /sprites/meadow/throw HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";
+    write!(stream, "{head}content-length: 20\r\n\r\n{{}}").expect("the request is sent");
+    stream.shutdown(Shutdown::Write).expect("the sending side can be closed");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("the response is text");
+    let (status, body) = parse_response(&response);
+    assert_eq!((status, &body["reason"]), (400, &json!("bad throw")));
+    assert!(
+        body["message"].as_str().expect("a text").starts_with("cannot read the body"),
+        "{body}"
+    );
 }
 
 #[test]
