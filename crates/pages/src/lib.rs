@@ -13,6 +13,8 @@
 //! let server = Server::new(settings).with(Pages::new()).start().unwrap();
 //! ```
 
+#[cfg(test)]
+mod fakes;
 mod feature;
 mod format;
 mod gateway;

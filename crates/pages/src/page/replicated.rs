@@ -537,76 +537,22 @@ fn peer_message(page: &str, peer: PeerId, entry: PagePeer, have: Have) -> Messag
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use watchfire::feature::{Cluster, ParkedRequest, ProcessStarts, SendError};
-    use watchfire_cluster::bus::{Bus, BusTotals, Loss, Readiness, SendError as NotSent};
     use watchfire_types::ShardId;
 
     use super::*;
+    use crate::fakes::{FakeBus, NoClients};
     use crate::format::part_name;
 
     const PAGE: &str = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy";
 
-    /// A bus of a process that is subscribed to everything. It sends nothing.
-    struct Subscribed;
-
-    impl Bus for Subscribed {
-        fn me(&self) -> NodeId {
-            NodeId(0)
-        }
-
-        fn subscribe(&self, _: &str) -> Readiness {
-            Readiness::Ready
-        }
-
-        fn unsubscribe(&self, _: &str) {}
-
-        fn is_subscribed(&self, _: &str) -> bool {
-            true
-        }
-
-        fn publish(&self, _: &str, _: Bytes, _: Loss) -> usize {
-            0
-        }
-
-        fn send(&self, _: NodeId, _: Bytes, _: Loss) -> Result<(), NotSent> {
-            Ok(())
-        }
-
-        fn send_all(&self, _: Bytes, _: Loss) {}
-
-        fn nodes(&self) -> Vec<NodeId> {
-            vec![NodeId(1), NodeId(2)]
-        }
-
-        fn totals(&self) -> BusTotals {
-            BusTotals::default()
-        }
-    }
-
-    struct NoClients;
-
-    impl ClientSender for NoClients {
-        fn broadcast_here(&self, _: &str, _: &str, _: Body) {}
-
-        fn push(&self, _: ChannelAddress, _: &str, _: Body) -> Result<(), SendError> {
-            Ok(())
-        }
-
-        fn wake(&self, _: ParkedRequest) -> Result<(), SendError> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn a_peer_of_an_earlier_subscription_does_not_stay() {
-        let cluster =
-            Cluster::among(Arc::new(Subscribed), 0..3, 10, None, ProcessStarts::default());
+        let cluster = Arc::new(FakeBus::default()).cluster();
         let pages = ReplicatedPages::new(
             PageRules::from(&Settings::default()),
             Seed::from(&[7; 32]),
             Arc::new(NoClients),
-            PartLink::new(&Arc::new(cluster), part_name("pages")),
+            PartLink::new(&cluster, part_name("pages")),
             None,
             Arc::new(DenyList::default()),
             ReportWaker::new().0,

@@ -201,92 +201,33 @@ impl ReplicatedGrids {
 mod tests {
     use std::sync::Arc;
 
-    use bytes::Bytes;
-    use parking_lot::Mutex;
     use watchfire::Settings;
-    use watchfire::feature::{
-        Addresses, ClientSender, Cluster, ParkedRequest, PartLink, ProcessStarts, ReportWaker,
-        Seed, SendError,
-    };
-    use watchfire_cluster::bus::{Bus, BusTotals, Loss, Readiness, SendError as NotSent};
+    use watchfire::feature::{Addresses, PartLink, ReportWaker, Seed};
 
     use super::super::grids::GridLimits;
     use super::super::messages::SlotState;
     use super::super::slot::JoiningCarrier;
     use super::*;
+    use crate::fakes::{FakeBus, NoClients};
     use crate::format::part_name;
 
     const GRID: &str = "meadow";
     /// Bytes before the message of a part.
     const PART_BYTES: usize = 4;
 
-    /// The bus of the process 0, which keeps what is sent to single processes.
-    #[derive(Default)]
-    struct Sent(Mutex<Vec<(NodeId, Bytes)>>);
-
-    impl Bus for Sent {
-        fn me(&self) -> NodeId {
-            NodeId(0)
-        }
-
-        fn subscribe(&self, _: &str) -> Readiness {
-            Readiness::Ready
-        }
-
-        fn unsubscribe(&self, _: &str) {}
-
-        fn is_subscribed(&self, _: &str) -> bool {
-            true
-        }
-
-        fn publish(&self, _: &str, _: Bytes, _: Loss) -> usize {
-            0
-        }
-
-        fn send(&self, to: NodeId, message: Bytes, _: Loss) -> Result<(), NotSent> {
-            self.0.lock().push((to, message));
-            Ok(())
-        }
-
-        fn send_all(&self, _: Bytes, _: Loss) {}
-
-        fn nodes(&self) -> Vec<NodeId> {
-            vec![NodeId(1), NodeId(2)]
-        }
-
-        fn totals(&self) -> BusTotals {
-            BusTotals::default()
-        }
-    }
-
-    struct NoChannels;
-
-    impl ClientSender for NoChannels {
-        fn broadcast_here(&self, _: &str, _: &str, _: Body) {}
-
-        fn push(&self, _: ChannelAddress, _: &str, _: Body) -> Result<(), SendError> {
-            Ok(())
-        }
-
-        fn wake(&self, _: ParkedRequest) -> Result<(), SendError> {
-            Ok(())
-        }
-    }
-
     fn at(seconds: u64) -> Instant {
         Instant::from_nanos(seconds * 1_000_000_000)
     }
 
-    fn grids() -> (Arc<Sent>, ReplicatedGrids) {
-        let sent = Arc::new(Sent::default());
-        let cluster = Cluster::among(sent.clone(), 0..3, 10, None, ProcessStarts::default());
-        let link = PartLink::new(&Arc::new(cluster), part_name("sprites"));
+    fn grids() -> (Arc<FakeBus>, ReplicatedGrids) {
+        let bus = Arc::new(FakeBus::default());
+        let link = PartLink::new(&bus.cluster(), part_name("sprites"));
         let limits = GridLimits::from(&Settings::default());
         let seed = || Seed::from(&[7; 32]);
         let waker = ReportWaker::new().0;
         let addresses = Addresses::new(&Settings::default().limits, 3, seed(), link.clone(), waker);
-        let clients = Arc::new(NoChannels);
-        (sent, ReplicatedGrids::new(limits, seed(), clients, link, Arc::new(addresses)))
+        let clients = Arc::new(NoClients);
+        (bus, ReplicatedGrids::new(limits, seed(), clients, link, Arc::new(addresses)))
     }
 
     fn join(grids: &ReplicatedGrids, peer: u64) {
@@ -309,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_throw_for_a_client_of_another_process_takes_one_message_at_most() {
-        let (sent, grids) = grids();
+        let (bus, grids) = grids();
         join(&grids, 1);
         grids.slots_changed(NodeId(1), GRID, &[(10, SlotState::Taken)]);
         grids.slots_changed(NodeId(2), GRID, &[(20, SlotState::Taken)]);
@@ -319,7 +260,7 @@ mod tests {
         }
         // Left and right of three are the two others, and so are up and down.
         assert_eq!(arrivals(&grids, 1), 2);
-        let sent = sent.0.lock();
+        let sent = bus.take_sent();
         let messages = sent.iter().map(|(to, bytes)| (*to, &bytes[PART_BYTES..]));
         for (to, message) in messages {
             assert_eq!(to, NodeId(2));
@@ -349,16 +290,16 @@ mod tests {
 
     #[test]
     fn a_client_that_throws_through_another_process_is_not_gone() {
-        let (sent, grids) = grids();
+        let (bus, grids) = grids();
         join(&grids, 1);
         grids.slots_changed(NodeId(1), GRID, &[(10, SlotState::Taken)]);
         for _ in 0..3 {
             grids.throw_for(NodeId(1), GRID, PeerId(10), &throw("left"));
         }
-        sent.0.lock().clear();
+        bus.take_sent();
         grids.handle_tick(at(1));
         grids.handle_tick(at(3));
-        let sent = std::mem::take(&mut *sent.0.lock());
+        let sent = bus.take_sent();
         let [(NodeId(1), report)] = &sent[..] else { panic!("one report, not {sent:?}") };
         let report = postcard::from_bytes(&report[PART_BYTES..]);
         assert!(matches!(report, Ok(Message::Threw { peers }) if peers == [10]));
