@@ -10,29 +10,27 @@
 //! As the `serve` program of an experiment it prints the event `ready` with its URL.
 
 use std::convert::Infallible;
-use std::io::{BufRead as _, BufReader, Write};
+use std::io::Write;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use rustix::event::epoll::EventFlags;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use rustix::net::{SendFlags, send};
 use sha1::{Digest as _, Sha1};
-use socket2::{Domain, Socket, Type};
+use socket2::Socket;
 
+use crate::baseline::{self, Sockets, listen, print_ready};
 use crate::limits::raise_open_files;
 use crate::message::{self, HEARTBEAT_ANSWER, JOINED};
-use crate::parent_death_guard::{GuardedChild, guarded_command};
+use crate::parent_death_guard::GuardedChild;
 use crate::poller::Poller;
 
-const BACKLOG: i32 = 4096;
 const READ_BYTES: usize = 65_536;
 const LISTENER: u64 = u64::MAX;
 const BUS: u64 = u64::MAX - 1;
@@ -66,14 +64,12 @@ pub fn serve(settings: &Settings) -> Result<Infallible> {
     for _ in 1..threads {
         listeners.push(listen(address)?);
     }
-    raise_open_files()?;
     let from = settings.place * threads;
     let ends = (from..from + threads).map(|index| receiver(address, index));
     let ends = ends.collect::<Result<Vec<_>>>()?;
     let _others = settings.start_others(address, threads)?;
     let bus = Arc::new(Bus::open(address, settings.processes * threads)?);
-    println!(r#"{{"event":"ready","url":"ws://{address}"}}"#);
-    std::io::stdout().flush()?;
+    print_ready(address)?;
 
     let mut threads = Vec::new();
     for (index, (listener, from_others)) in listeners.into_iter().zip(ends).enumerate() {
@@ -92,24 +88,16 @@ impl Settings {
     /// Starts the other processes, and waits until they listen.
     fn start_others(&self, address: SocketAddr, threads: usize) -> Result<Vec<GuardedChild>> {
         ensure!(self.processes > 0, "cannot serve with 0 processes; use at least 1");
-        let mut others = Vec::new();
-        for place in (1..self.processes).filter(|_| self.place == 0) {
-            let mut command = guarded_command(std::env::current_exe()?)?;
-            command.args(["bare", "--listen", &address.to_string()]);
+        let places = (1..self.processes).filter(|_| self.place == 0);
+        baseline::start_processes(places.map(|place| {
+            let mut arguments = vec!["bare".into(), "--listen".into(), address.to_string()];
             for (name, value) in
                 [("--threads", threads), ("--processes", self.processes), ("--place", place)]
             {
-                command.args([name, &value.to_string()]);
+                arguments.extend([name.into(), value.to_string()]);
             }
-            others.push(GuardedChild::spawn(command.stdout(Stdio::piped()))?);
-        }
-        for other in &mut others {
-            let output = other.child().stdout.take().context("a child has an output")?;
-            let mut line = String::new();
-            BufReader::new(output).read_line(&mut line)?;
-            ensure!(!line.is_empty(), "cannot start a process of the server; its error is above");
-        }
-        Ok(others)
+            arguments
+        }))
     }
 }
 
@@ -137,15 +125,6 @@ fn bus_address(address: SocketAddr, index: usize) -> Result<UnixAddress> {
     Ok(UnixAddress::from_abstract_name(format!("watchfire-bare {address} {index}"))?)
 }
 
-fn listen(address: SocketAddr) -> Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
-    socket.set_reuse_port(true)?;
-    socket.set_tcp_nodelay(true)?; // accepted sockets inherit it
-    socket.bind(&address.into()).with_context(|| format!("cannot listen on {address}"))?;
-    socket.listen(BACKLOG)?;
-    Ok(socket)
-}
-
 /// The state of a socket: one byte beside its descriptor.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -162,7 +141,7 @@ struct Broadcaster {
     index: usize,
     poller: Poller,
     listener: Socket,
-    sockets: Vec<Option<OwnedFd>>,
+    sockets: Sockets,
     kinds: Vec<Kind>,
     bus: Arc<Bus>,
     from_others: UnixDatagram,
@@ -198,32 +177,18 @@ impl Broadcaster {
     }
 
     fn accept(&mut self) -> Result<()> {
-        loop {
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let socket = match accept_with(&self.listener, flags) {
-                Ok(socket) => socket,
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::CONNABORTED | Errno::INTR) => continue,
-                Err(error) => return Err(error).context("cannot accept"),
-            };
-            let slot = socket.as_raw_fd() as usize;
-            self.poller.add(&socket, slot as u64, EventFlags::IN)?;
-            if slot >= self.sockets.len() {
-                self.sockets.resize_with(slot + 1, || None);
-                self.kinds.resize(slot + 1, Kind::Http);
+        let kinds = &mut self.kinds;
+        baseline::accept_all(&self.listener, &self.poller, &mut self.sockets, |slot| {
+            if slot >= kinds.len() {
+                kinds.resize(slot + 1, Kind::Http);
             }
-            self.sockets[slot] = Some(socket);
-            self.kinds[slot] = Kind::Http;
-        }
+            kinds[slot] = Kind::Http;
+        })
     }
 
     fn read(&mut self, slot: usize, buffer: &mut [u8]) {
         let Some(Some(socket)) = self.sockets.get(slot) else { return };
-        let len = match recv(socket, &mut *buffer, RecvFlags::empty()) {
-            Ok((len, _)) => len,
-            Err(Errno::AGAIN | Errno::INTR) => return,
-            Err(_) => 0,
-        };
+        let Some(len) = baseline::read(socket, buffer) else { return };
         let is_valid = len > 0
             && if self.kinds[slot] == Kind::Websocket {
                 self.read_frames(slot, &mut buffer[..len])

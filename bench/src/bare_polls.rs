@@ -6,21 +6,17 @@
 //! read, and its answer must fit in the socket; both hold on loopback.
 
 use std::convert::Infallible;
-use std::io::Write;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
 
 use anyhow::{Context, Result, ensure};
 use rustix::event::epoll::EventFlags;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
-use socket2::{Domain, Socket, Type};
+use rustix::net::{SendFlags, send};
+use socket2::Socket;
 
+use crate::baseline::{self, Sockets, listen, print_ready};
 use crate::limits::raise_open_files;
-use crate::parent_death_guard::{GuardedChild, guarded_command};
 use crate::poller::Poller;
 
-const BACKLOG: i32 = 4096;
 const READ_BYTES: usize = 4096;
 const LISTENER: u64 = u64::MAX;
 const JOINED: &str = r#"{"token":"parked","peer":"0000000000000000","neighbours":{}}"#;
@@ -44,39 +40,19 @@ pub fn serve(settings: &Settings) -> Result<Infallible> {
     raise_open_files()?;
     let listener = listen(settings.listen)?;
     let address = listener.local_addr()?.as_socket().context("not an IP address")?;
-    let mut others = Vec::new();
-    for _ in 1..settings.processes {
-        let mut command = guarded_command(std::env::current_exe()?)?;
-        let bytes = settings.answer_bytes.to_string();
-        command.args(["bare-polls", "--listen", &address.to_string(), "--answer-bytes", &bytes]);
-        others.push(GuardedChild::spawn(command.stdout(std::process::Stdio::piped()))?);
-    }
-    for other in &mut others {
-        let stdout = other.child().stdout.take().context("a child has a stdout")?;
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)?;
-        ensure!(!line.is_empty(), "cannot start a process of the server; its error is above");
-    }
-    println!(r#"{{"event":"ready","url":"ws://{address}"}}"#);
-    std::io::stdout().flush()?;
+    let (address_text, bytes) = (address.to_string(), settings.answer_bytes.to_string());
+    let arguments = ["bare-polls", "--listen", &address_text, "--answer-bytes", &bytes];
+    let arguments = arguments.map(str::to_owned).to_vec();
+    let others = std::iter::repeat_n(arguments, settings.processes - 1);
+    let _others = baseline::start_processes(others)?;
+    print_ready(address)?;
     Server::new(listener, settings.answer_bytes)?.run()
-}
-
-fn listen(address: SocketAddr) -> Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_tcp_nodelay(true)?; // accepted sockets inherit it
-    socket.bind(&address.into()).with_context(|| format!("cannot listen on {address}"))?;
-    socket.listen(BACKLOG)?;
-    Ok(socket)
 }
 
 struct Server {
     poller: Poller,
     listener: Socket,
-    /// By descriptor number.
-    sockets: Vec<Option<OwnedFd>>,
+    sockets: Sockets,
     joined: Vec<u8>,
     short: Vec<u8>,
 }
@@ -96,38 +72,19 @@ impl Server {
             self.poller.wait(None)?;
             for index in 0..self.poller.len() {
                 match self.poller.ready(index).key {
-                    LISTENER => self.accept()?,
+                    LISTENER => {
+                        let Server { listener, poller, sockets, .. } = &mut self;
+                        baseline::accept_all(listener, poller, sockets, |_| {})?;
+                    }
                     slot => self.read(slot as usize, &mut buffer),
                 }
             }
         }
     }
 
-    fn accept(&mut self) -> Result<()> {
-        loop {
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let socket = match accept_with(&self.listener, flags) {
-                Ok(socket) => socket,
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::CONNABORTED | Errno::INTR) => continue,
-                Err(error) => return Err(error).context("cannot accept a connection"),
-            };
-            let slot = socket.as_raw_fd() as usize;
-            self.poller.add(&socket, slot as u64, EventFlags::IN)?;
-            if slot >= self.sockets.len() {
-                self.sockets.resize_with(slot + 1, || None);
-            }
-            self.sockets[slot] = Some(socket);
-        }
-    }
-
     fn read(&mut self, slot: usize, buffer: &mut [u8]) {
         let Some(Some(socket)) = self.sockets.get(slot) else { return };
-        let len = match recv(socket, &mut *buffer, RecvFlags::empty()) {
-            Ok((len, _)) => len,
-            Err(Errno::AGAIN | Errno::INTR) => return,
-            Err(_) => 0,
-        };
+        let Some(len) = baseline::read(socket, buffer) else { return };
         let stays = match Request::read(&buffer[..len]) {
             Request::Poll => true,
             Request::Join => send(socket, &self.joined, SendFlags::NOSIGNAL).is_ok(),

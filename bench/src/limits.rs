@@ -1,10 +1,9 @@
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raise the soft limit of open files to the hard one; children inherit it. Returns the limit.
-pub fn raise_open_files() -> Result<u64> {
+/// Raise the soft limit of open files to the hard one; children inherit it.
+pub fn raise_open_files() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    setrlimit(Resource::Nofile, raised).context("cannot raise the limit of open files")?;
-    Ok(limit.maximum.unwrap_or(u64::MAX))
+    setrlimit(Resource::Nofile, raised).context("cannot raise the limit of open files")
 }

@@ -5,6 +5,7 @@
 
 mod bare;
 mod bare_polls;
+mod baseline;
 mod cluster;
 mod limits;
 mod log;
