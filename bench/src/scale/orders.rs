@@ -88,7 +88,6 @@ pub struct Status {
     pub missed: u64,
     /// Joins after which all missed messages follow.
     pub recovered: u64,
-    pub heartbeats: u64,
     /// Time at which the last client became present, and at which the last message was received.
     pub present_at_ns: u64,
     pub received_at_ns: u64,
@@ -109,7 +108,6 @@ impl AddAssign<&Status> for Status {
         self.duplicates += other.duplicates;
         self.missed += other.missed;
         self.recovered += other.recovered;
-        self.heartbeats += other.heartbeats;
         self.present_at_ns = self.present_at_ns.max(other.present_at_ns);
         self.received_at_ns = self.received_at_ns.max(other.received_at_ns);
     }
