@@ -27,7 +27,7 @@ else
 fi
 
 failed=
-for folder in . web clients/javascript tests/interop tests/docs bench/peers; do
+for folder in . web clients/javascript tests/interop tests/docs experiments/peers; do
   # npm exits with 1 for vulnerabilities and for errors; only a report has this field.
   report=$(cd "$folder" && timeout 60 npm audit --json 2>/dev/null) || true
   case $report in
