@@ -10,31 +10,34 @@ class Client {
   constructor(socket) {
     this.socket = socket
     this.text = ''
-    this.arrived = () => {}
+    this.changed = () => {}
     socket.on('error', () => {})
+    socket.on('close', () => this.changed())
     socket.on('data', (bytes) => {
       this.text += bytes.toString('latin1')
-      this.arrived()
+      this.changed()
     })
   }
 
   /** Waits for `text`, and returns everything that arrived up to its end. */
   waitFor(text) {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(
-        () => reject(new Error(`no ${text} within ${DEADLINE_MS} ms, but ${JSON.stringify(this.text)}`)),
-        DEADLINE_MS,
-      )
-      this.arrived = () => {
-        const at = this.text.indexOf(text)
-        if (at < 0) return
+      const fail = (why) => {
         clearTimeout(timer)
-        this.arrived = () => {}
+        this.changed = () => {}
+        reject(new Error(`no ${text} ${why}, but ${JSON.stringify(this.text)}`))
+      }
+      const timer = setTimeout(fail, DEADLINE_MS, `within ${DEADLINE_MS} ms`)
+      this.changed = () => {
+        const at = this.text.indexOf(text)
+        if (at < 0) return this.socket.closed ? fail('before the connection ended') : undefined
+        clearTimeout(timer)
+        this.changed = () => {}
         const before = this.text.slice(0, at + text.length)
         this.text = this.text.slice(at + text.length)
         resolve(before)
       }
-      this.arrived()
+      this.changed()
     })
   }
 }
