@@ -307,6 +307,15 @@ at_most = 0.000001
     }
 
     #[test]
+    fn a_time_below_a_millisecond_has_three_digits_too() {
+        let experiment = Experiment::parse("three.toml", TEXT).unwrap();
+        let mut runs = runs(&experiment);
+        runs[0].measures = BTreeMap::from([("load: join, p99, s".to_owned(), 0.000_42)]);
+        let text = page(&experiment, &runs).markdown();
+        assert!(text.contains("| load: join, p99, s | 0.000420 |"), "{text}");
+    }
+
+    #[test]
     fn a_page_has_the_figures_that_its_experiment_chooses() {
         let text = TEXT.replacen(
             "[peers]",

@@ -7,6 +7,9 @@ use watchfire_report::units::number;
 
 use super::{Comparison, Figure, RunResult, Verdict};
 
+/// Most decimals of a value: seconds to the nanosecond.
+const DECIMALS_MAX: f64 = 9.0;
+
 /// The medians of all figures, one row for each and one column for each trial. The spread beside a median is the
 /// smallest and the largest value.
 pub fn results_table(runs: &[RunResult]) -> String {
@@ -137,13 +140,18 @@ pub(crate) fn spread(values: &[f64]) -> String {
 
 /// A value with about three digits.
 pub(crate) fn short(value: f64) -> String {
-    let decimals = match value.abs() {
+    number(value, decimals(value))
+}
+
+/// The decimals with which a value has about three digits.
+pub(crate) fn decimals(value: f64) -> usize {
+    match value.abs() {
         value if value >= 100.0 || value == 0.0 => 0,
         value if value >= 10.0 => 1,
         value if value >= 1.0 => 2,
-        _ => 3,
-    };
-    number(value, decimals)
+        value if value >= 0.01 => 3,
+        value => (2.0 - value.log10().floor()).min(DECIMALS_MAX) as usize,
+    }
 }
 
 #[cfg(test)]
@@ -162,6 +170,11 @@ mod tests {
             [0.0, 0.1234, 1.234, 12.34, 1234.5].map(short),
             ["0", "0.123", "1.23", "12.3", "1,234"]
         );
+        assert_eq!(
+            [0.012, 0.0012, -0.000_123_4, 1e-7, 1e-300].map(short),
+            ["0.012", "0.00120", "-0.000123", "0.000000100", "0.000000000"]
+        );
+        assert_eq!([f64::INFINITY, f64::NAN].map(short), ["inf", "NaN"]);
         assert_eq!(spread(&[2.0, 1.0, 3.0]), "2.00 (1.00 to 3.00)");
         assert_eq!(spread(&[2.0, 2.0]), "2.00");
     }
