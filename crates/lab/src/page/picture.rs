@@ -4,7 +4,7 @@ use watchfire_report::{Axis, Bar, Chart, Colour, Line, Panel};
 
 use super::targets::median_of;
 use crate::definition::{Experiment, PageFigure, Trial};
-use crate::results::{Figure, RunResult};
+use crate::results::{Figure, RunResult, decimals};
 
 /// For each cluster the nodes that have all over time, the users of loads and the use of their servers, and bars for the figures of its trials.
 pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
@@ -20,46 +20,46 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
         panels.extend(drawn.iter().filter_map(|(run, _)| {
             run.load.as_ref()?.panel(format!("{}: users, and use of the server", run.trial))
         }));
-        for (title, figure, decimals) in [
-            ("CPU-seconds per leecher", Figure::LeecherCpu, 2),
-            ("seconds until the last node has all", Figure::CompletionLast, 2),
+        for (title, figure) in [
+            ("CPU-seconds per leecher", Figure::LeecherCpu),
+            ("seconds until the last node has all", Figure::CompletionLast),
         ] {
-            let bar = |(run, colour): &(&RunResult, Colour)| {
-                let value = figure.of(run)?;
-                Some(Bar { name: run.trial.clone(), colour: *colour, value, limit: None })
-            };
-            let bars: Vec<Bar> = drawn.iter().filter_map(bar).collect();
-            if !bars.is_empty() {
-                panels.push(Panel::Bars { title: format!("{cluster}: {title}"), decimals, bars });
-            }
+            panels.extend(bars(format!("{cluster}: {title}"), &drawn, |run| figure.of(run)));
         }
-        let chosen = |figure| chosen(experiment, runs, cluster, figure);
-        panels.extend(experiment.figures.iter().filter_map(chosen));
+        for PageFigure { figure, title, times } in &experiment.figures {
+            let value = |run: &RunResult| Some(median_of(figure, runs, &run.trial)? * times);
+            panels.extend(bars(format!("{cluster}: {title}"), &drawn, value));
+        }
     }
     Chart { label, panels, notes: Vec::new() }
 }
 
-/// The bars of a figure that the experiment chooses for its page; `None` if there is nothing to see.
-fn chosen(
-    experiment: &Experiment,
-    runs: &[RunResult],
-    cluster: &str,
-    figure: &PageFigure,
+/// A bar for each trial that has a value; `None` without a second trial to compare with, and if no value is above 0.
+fn bars(
+    title: String,
+    drawn: &[(&RunResult, Colour)],
+    value: impl Fn(&RunResult) -> Option<f64>,
 ) -> Option<Panel> {
-    let trials = experiment.trials.iter().filter(|trial| trial.cluster == cluster);
-    let bar = |(trial, colour): (&Trial, &Colour)| {
-        let value = median_of(&figure.figure, runs, &trial.name)? * figure.times;
-        Some(Bar { name: trial.name.clone(), colour: *colour, value, limit: None })
+    if drawn.len() < 2 {
+        return None;
+    }
+    let bar = |(run, colour): &(&RunResult, Colour)| {
+        let value = value(run)?;
+        Some(Bar { name: run.trial.clone(), colour: *colour, value, limit: None })
     };
-    let bars: Vec<Bar> = trials.zip(Colour::ALL.iter().cycle()).filter_map(bar).collect();
-    let title = format!("{cluster}: {}", figure.title);
-    bars.iter().any(|bar| bar.value > 0.0).then_some(Panel::Bars { title, decimals: 2, bars })
+    let bars: Vec<Bar> = drawn.iter().filter_map(bar).collect();
+    // All bars have the decimals that the smallest one needs.
+    let above_0 = bars.iter().map(|bar| bar.value).filter(|value| *value > 0.0);
+    let decimals = above_0.map(decimals).max()?;
+    Some(Panel::Bars { title, decimals, bars })
 }
 
-/// The curves of the first trials, one for each colour; `None` if there is nothing to see.
+/// The curves of the first trials, one for each colour; `None` if there is nothing to see. Bars say as much about
+/// one node, but a trial that stands alone has none.
 fn curves(cluster: &str, drawn: &[(&RunResult, Colour)]) -> Option<Panel> {
     let count = drawn.iter().map(|(run, _)| run.awaited().count()).max()?;
-    if count < 2 {
+    let count_min = if drawn.len() < 2 { 1 } else { 2 };
+    if count < count_min {
         return None;
     }
     let line = |(run, colour): &(&RunResult, Colour)| Line::left(&run.trial, *colour, curve(run));
@@ -88,4 +88,53 @@ fn typical<'a>(runs: &'a [RunResult], trial: &str) -> Option<&'a RunResult> {
     let last = |run: &RunResult| Figure::CompletionLast.of(run).unwrap_or(f64::INFINITY);
     runs.sort_by(|a, b| last(a).total_cmp(&last(b)));
     runs.get(runs.len().saturating_sub(1) / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::tests::{TEXT, runs};
+    use super::*;
+
+    /// The titles of the bars of a picture, their decimals, and the names of their trials.
+    fn bars_of(experiment: &Experiment, runs: &[RunResult]) -> Vec<(String, usize, Vec<String>)> {
+        let bars = |panel| match panel {
+            Panel::Bars { title, decimals, bars } => {
+                Some((title, decimals, bars.into_iter().map(|bar| bar.name).collect()))
+            }
+            Panel::Lines { .. } => None,
+        };
+        picture(experiment, runs).panels.into_iter().filter_map(bars).collect()
+    }
+
+    #[test]
+    fn a_trial_that_stands_alone_has_a_curve_and_no_bars() {
+        let experiment = Experiment::parse("three.toml", TEXT).unwrap();
+        let runs = runs(&experiment);
+        assert_eq!(bars_of(&experiment, &runs).len(), 1, "two trials");
+        assert_eq!(bars_of(&experiment, &runs[..1]), []);
+        let mut alone = runs[0].clone();
+        alone.nodes.retain(|node| !node.is_awaited || node.name == "peers-1");
+        assert_eq!(alone.awaited().count(), 1);
+        let panels = picture(&experiment, &[alone]).panels;
+        assert!(matches!(&panels[..], [Panel::Lines { .. }]), "{panels:?}");
+    }
+
+    #[test]
+    fn the_smallest_bar_has_three_digits_too() {
+        let text = TEXT.replacen("[peers]", "figures = ['load: join, p99, s']\n[peers]", 1);
+        let experiment = Experiment::parse("three.toml", &text).unwrap();
+        let mut runs = runs(&experiment);
+        let mut chosen = |values: [f64; 2]| {
+            for (run, value) in runs.iter_mut().zip(values) {
+                run.measures = BTreeMap::from([("load: join, p99, s".to_owned(), value)]);
+            }
+            bars_of(&experiment, &runs).into_iter().find(|(title, ..)| title.contains("load: join"))
+        };
+        let (_, decimals, names) = chosen([0.000_42, 1.5]).unwrap();
+        assert_eq!((decimals, names), (6, vec!["ours".to_owned(), "old".to_owned()]));
+        assert_eq!(chosen([0.0, 2000.0]).unwrap().1, 0);
+        assert_eq!(chosen([0.0, 0.0]), None, "there is nothing to see");
+    }
 }

@@ -21,7 +21,7 @@ pub use figure::Figure;
 pub use html::{comparison_html, html};
 pub use load_over_time::{LoadOverTime, ServerSample};
 pub use table::{comparison_table, results_table};
-pub(crate) use table::{figure_spread, results_rows, short, spread};
+pub(crate) use table::{decimals, figure_spread, results_rows, short, spread};
 pub use verdict::{Comparison, FigureVerdict, Verdict, compare};
 
 /// One run of a trial. Times are seconds since its clock started, sizes are bytes. `None` means that
