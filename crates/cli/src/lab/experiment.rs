@@ -468,7 +468,8 @@ pub fn sweep() -> anyhow::Result<()> {
 fn sweep_folder(runs: &Path) -> anyhow::Result<()> {
     let swept = Workspace::sweep(runs).with_context(|| runs.display().to_string())?;
     if swept > 0 {
-        eprintln!("watchfire: removed what {swept} killed runs had left");
+        let runs = if swept == 1 { "run" } else { "runs" };
+        eprintln!("watchfire: removed the processes and files of {swept} killed {runs}");
     }
     Ok(())
 }
