@@ -132,7 +132,7 @@ fn sweep_one(folder: &Path, id: &str) -> io::Result<bool> {
     }
     end_processes(id)?;
     remove_groups(folder)?;
-    fs::remove_dir_all(folder)?;
+    remove_folder(folder)?;
     Ok(true)
 }
 
