@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::process::{PEAK, cpu, memory};
+use crate::machine::meminfo;
 
 /// The processes of a tree, the root first.
 #[derive(Clone, Debug)]
@@ -92,7 +93,7 @@ impl ProcessTree {
 /// Memory of the kernel that it cannot give to others, in bytes, with the inodes and names of open sockets. The kernel
 /// counts those as reclaimable, although it cannot reclaim them.
 pub fn pinned_kernel_memory() -> Option<u64> {
-    let unreclaimable = memory(&fs::read_to_string("/proc/meminfo").ok()?, "SUnreclaim:")?;
+    let unreclaimable = meminfo("SUnreclaim:").ok()?;
     // Only root can read it.
     let slabs = fs::read_to_string("/proc/slabinfo").ok()?;
     Some(unreclaimable + of_sockets(&slabs))

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde::Deserialize;
 
 use super::disk::Disk;
-use super::{NodeError, PORT, Process, START_TIMEOUT, STOP_TIMEOUT, Site, Totals};
+use super::{NodeError, PORT, Process, START_TIMEOUT, STOP_TIMEOUT, Site, Totals, nodes_folder};
 use crate::drivers::processes::process::run_to_end;
 
 const FLEET_PORT: u16 = 5001;
@@ -82,8 +82,8 @@ impl MirrorProgram {
 
     /// The first mirror that is prepared writes the key of the fleet and its own address, where the others find both.
     fn join(&self, site: &Site, command: &mut Command) -> Result<(), NodeError> {
-        let run = site.folder.parent().unwrap_or(&site.folder);
-        let (key, joined) = (run.join(KEY), run.join(JOINED));
+        let nodes = nodes_folder(site);
+        let (key, joined) = (nodes.join(KEY), nodes.join(JOINED));
         let own = format!("{}:{FLEET_PORT}", site.address);
         command.args(["--peer-listen", &own, "--fleet-key"]).arg(&key);
         if let Ok(other) = fs::read_to_string(&joined) {
