@@ -46,6 +46,9 @@ pub enum NodeError {
     NotEnded { program: String, seconds: u64, log: String },
     #[error("the answer of {program} is unexpected: {problem}")]
     Unexpected { program: String, problem: String },
+    /// The peer does not fit the part of its node in the trial.
+    #[error("cannot {task}: {problem}")]
+    Unfit { task: String, problem: String },
     #[error(transparent)]
     Host(#[from] HostError),
     #[error("cannot read {path}")]
@@ -53,6 +56,10 @@ pub enum NodeError {
 }
 
 impl NodeError {
+    pub fn unfit(task: impl Into<String>, problem: impl Into<String>) -> NodeError {
+        NodeError::Unfit { task: task.into(), problem: problem.into() }
+    }
+
     pub fn file(path: &Path) -> impl FnOnce(io::Error) -> NodeError {
         let path = path.to_owned();
         |source| NodeError::File { path, source }

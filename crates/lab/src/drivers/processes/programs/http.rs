@@ -35,8 +35,8 @@ impl Program for Http {
         let mut tickets = Vec::new();
         for (object, content) in contents.iter().enumerate() {
             if content.path.is_dir() {
-                let problem = format!("{} is a folder, and curl fetches files", content.name);
-                return Err(NodeError::Unexpected { program: "nginx".to_owned(), problem });
+                let task = format!("share {} over HTTP", content.name);
+                return Err(NodeError::unfit(task, "it is a folder, and curl fetches only files"));
             }
             let file = root.join(object.to_string());
             symlink(&content.path, &file).map_err(NodeError::file(&file))?;
@@ -54,11 +54,6 @@ impl Program for Http {
         })?;
         let access_log = Some(site.folder.join("access.log"));
         Ok(Box::new(Server { tickets, process, access_log }))
-    }
-
-    fn store(&self, _: &Site, _: &[Content]) -> Result<Vec<Ticket>, NodeError> {
-        let problem = "a node with nginx does not fetch, and one with curl does not share";
-        Err(NodeError::Unexpected { program: "HTTP".to_owned(), problem: problem.to_owned() })
     }
 
     fn prepare(

@@ -30,12 +30,14 @@ pub trait Program {
 
     /// Starts a server for the users of a load, and waits until it takes clients.
     fn serve(&self, _: &Site) -> Result<Box<dyn Node>, NodeError> {
-        let problem = "it is not a server".to_owned();
-        Err(NodeError::Unexpected { program: "the peer".to_owned(), problem })
+        Err(NodeError::unfit("serve the users of a load", "the peer of this node is not a server"))
     }
 
     /// Stores content at a node that will also fetch, before it is prepared.
-    fn store(&self, site: &Site, contents: &[Content]) -> Result<Vec<Ticket>, NodeError>;
+    fn store(&self, _: &Site, _: &[Content]) -> Result<Vec<Ticket>, NodeError> {
+        let problem = "a node of this peer does only one of them; give the content to another node";
+        Err(NodeError::unfit("share content and fetch", problem))
+    }
 
     /// Prepares a node that will fetch, beside the content that it has stored. All that is not part of
     /// fetching happens here.
@@ -193,5 +195,34 @@ fn check_settings<'a>(
         None => Ok(()),
         Some(key) if known.is_empty() => Err(format!("unknown setting {key:?}: it has none")),
         Some(key) => Err(format!("unknown setting {key:?}; known: {}", known.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_which_part_in_the_trial_a_peer_does_not_fit() {
+        let site = Site::for_test("unfit");
+        let content = Content { name: "files".to_owned(), path: site.folder.clone(), bytes: 1 };
+        for (error, expected) in [
+            (
+                http::Http.store(&site, &[]).err(),
+                "cannot share content and fetch: a node of this peer does only one of them; \
+                 give the content to another node",
+            ),
+            (
+                http::Http.seed(&site, std::slice::from_ref(&content)).err(),
+                "cannot share files over HTTP: it is a folder, and curl fetches only files",
+            ),
+            (
+                http::Http.serve(&site).err(),
+                "cannot serve the users of a load: the peer of this node is not a server",
+            ),
+        ] {
+            assert_eq!(error.unwrap().to_string(), expected);
+        }
+        std::fs::remove_dir_all(&site.folder).unwrap();
     }
 }

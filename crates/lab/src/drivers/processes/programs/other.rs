@@ -64,8 +64,9 @@ impl Other {
     /// A shell at a node, with the variables of its commands.
     fn shell(&self, line: &str, site: &Site) -> Result<Command, NodeError> {
         if line.is_empty() {
-            let problem = "the setting for this node is missing: a command".to_owned();
-            return Err(NodeError::Unexpected { program: "the peer".to_owned(), problem });
+            let problem =
+                "its peer has no command for it; add one of the settings seed, fetch and serve";
+            return Err(NodeError::unfit("start the node", problem));
         }
         let mut command = shell(&site.with_addresses(line));
         command.env("LAB_ADDRESS", site.address.to_string()).env("LAB_FOLDER", site.path(""));
@@ -120,11 +121,6 @@ impl Program for Other {
             contents.iter().map(|content| content.path.display().to_string()).collect();
         command.env("LAB_PATHS", json!(paths).to_string());
         Ok(Box::new(EventNode::sharing(site, command, contents, None)?))
-    }
-
-    fn store(&self, _: &Site, _: &[Content]) -> Result<Vec<Ticket>, NodeError> {
-        let problem = "its nodes either share or fetch".to_owned();
-        Err(NodeError::Unexpected { program: self.fetch.clone(), problem })
     }
 
     fn prepare(

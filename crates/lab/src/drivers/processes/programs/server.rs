@@ -73,8 +73,8 @@ impl Program for Server {
 }
 
 fn no_content() -> NodeError {
-    let problem = "it takes the users of a load, and has no content of its own".to_owned();
-    NodeError::Unexpected { program: "serve".to_owned(), problem }
+    let problem = "the peer of this node is a server, which has no content; choose another peer";
+    NodeError::unfit("share or fetch content", problem)
 }
 
 #[cfg(test)]

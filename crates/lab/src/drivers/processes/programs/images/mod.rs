@@ -128,15 +128,6 @@ impl Program for Images {
         Ok(Box::new(server))
     }
 
-    fn store(&self, _: &Site, _: &[Content]) -> Result<Vec<Ticket>, NodeError> {
-        let problem =
-            "a node with a registry does not pull, and one that pulls has no image before";
-        Err(NodeError::Unexpected {
-            program: "docker-registry".to_owned(),
-            problem: problem.to_owned(),
-        })
-    }
-
     fn prepare(
         &self,
         site: &Site,
@@ -167,7 +158,7 @@ fn one_registry(tickets: &[Ticket]) -> Result<&str, NodeError> {
         None => Ok(first),
         Some(other) => {
             let problem = format!("{} is at another registry than {first}", other.name);
-            Err(NodeError::Unexpected { program: "the registry".to_owned(), problem })
+            Err(NodeError::unfit("pull all images of the host", problem))
         }
     }
 }

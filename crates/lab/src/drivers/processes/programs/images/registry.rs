@@ -55,9 +55,9 @@ impl Server {
 /// The layout of an image, of which the content is the folder of its blobs.
 fn layout(content: &Content) -> Result<&Path, NodeError> {
     let layout = content.path.parent().filter(|layout| layout.join("oci-layout").is_file());
-    layout.ok_or_else(|| NodeError::Unexpected {
-        program: "docker-registry".to_owned(),
-        problem: format!("{} is not an image: write {{ image = \"...\" }}", content.name),
+    layout.ok_or_else(|| {
+        let task = format!("store {} in a registry", content.name);
+        NodeError::unfit(task, "it is not an image; write { image = \"...\" }")
     })
 }
 
