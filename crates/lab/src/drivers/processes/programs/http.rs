@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::sharing::Sharing;
 use super::{
-    Content, Node, NodeError, Program, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals,
-    Usage, check_settings,
+    Content, Node, NodeError, Program, START_TIMEOUT, Site, Status, Ticket, Totals, Usage,
+    check_settings,
 };
 use crate::drivers::processes::process::Process;
 
@@ -52,8 +53,8 @@ impl Program for Http {
         process.wait_until(START_TIMEOUT, |_| {
             Ok(site.connect(PORT, CONNECT_TIMEOUT).ok().map(|_| ()))
         })?;
-        let access_log = Some(site.folder.join("access.log"));
-        Ok(Box::new(Server { tickets, process, access_log }))
+        let log = site.folder.join("access.log");
+        Ok(Box::new(Sharing { tickets, process, stop: Signal::QUIT, log, sent_bytes }))
     }
 
     fn prepare(
@@ -81,37 +82,9 @@ fn configuration(listen: &str) -> String {
     )
 }
 
-struct Server {
-    tickets: Vec<Ticket>,
-    process: Process,
-    access_log: Option<PathBuf>,
-}
-
-impl Node for Server {
-    fn tickets(&self) -> &[Ticket] {
-        &self.tickets
-    }
-
-    fn poll(&mut self) -> Result<Status, NodeError> {
-        self.process.check_running()?;
-        Ok(Status { bytes: 0, has_all: true })
-    }
-
-    fn usage(&mut self) -> Usage {
-        self.process.usage()
-    }
-
-    fn kill(&mut self) {
-        self.process.kill();
-    }
-
-    fn end(&mut self) -> Result<Totals, NodeError> {
-        self.process.stop(Signal::QUIT, STOP_TIMEOUT)?;
-        let Some(log) = self.access_log.take() else { return Ok(Totals::default()) };
-        let text = fs::read_to_string(&log).map_err(NodeError::file(&log))?;
-        let sent = text.lines().map(|line| line.parse::<u64>().ok()).sum::<Option<u64>>();
-        Ok(Totals { content_sent_bytes: sent, ..Totals::default() })
-    }
+/// The bytes of all bodies that nginx sent, from a log with the length of each.
+pub fn sent_bytes(log: &str) -> Option<u64> {
+    log.lines().map(|line| line.parse::<u64>().ok()).sum()
 }
 
 /// curl, which fetches one object after another.

@@ -7,6 +7,7 @@ mod kubo;
 mod other;
 pub mod server;
 mod serving;
+mod sharing;
 pub mod watchfire;
 
 use std::path::Path;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
+use super::super::http;
 use super::disk::Disk;
 use super::{
     CONNECT_TIMEOUT, NodeError, PORT, Process, START_TIMEOUT, STOP_TIMEOUT, Site, registry,
@@ -76,7 +77,7 @@ impl Cache {
         self.process.stop(signal, STOP_TIMEOUT)?;
         let text = fs::read_to_string(&self.log).map_err(NodeError::file(&self.log))?;
         Ok(match self.kind {
-            CacheKind::Nginx => text.lines().map(|line| line.parse::<u64>().ok()).sum(),
+            CacheKind::Nginx => http::sent_bytes(&text),
             CacheKind::Registry => registry::sent_bytes(&text),
         })
     }

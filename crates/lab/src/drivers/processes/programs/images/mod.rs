@@ -29,7 +29,6 @@ use cache::{Cache, CacheKind};
 use containerd::Engine;
 use host::{Between, Host, known_tickets, upstream};
 use mirror::MirrorProgram;
-use registry::Server;
 
 const PORT: u16 = 5000;
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
@@ -120,7 +119,7 @@ impl Program for Images {
         if let Some(known) = known_tickets(site, contents) {
             return Ok(Box::new(self.host(site, &known)?.pull_before()?));
         }
-        let server = Server::start(site, contents)?;
+        let server = registry::start(site, contents)?;
         for (ticket, content) in server.tickets().iter().zip(contents) {
             let file = image_file(site, &content.name);
             fs::write(&file, &ticket.name).map_err(NodeError::file(&file))?;

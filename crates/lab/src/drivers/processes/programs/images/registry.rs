@@ -1,55 +1,47 @@
 //! docker-registry: the registry of images, and a pull-through cache of another one.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::super::sharing::Sharing;
 use super::{
-    CONNECT_TIMEOUT, Content, Node, NodeError, PORT, Process, START_TIMEOUT, STOP_TIMEOUT, Site,
-    Status, Ticket, Totals, Usage, skopeo,
+    CONNECT_TIMEOUT, Content, NodeError, PORT, Process, START_TIMEOUT, Site, Ticket, skopeo,
 };
 
 /// How long storing one image in a registry may take.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// docker-registry with images.
-pub struct Server {
-    tickets: Vec<Ticket>,
-    process: Process,
-    log: PathBuf,
-}
-
-impl Server {
-    pub fn start(site: &Site, contents: &[Content]) -> Result<Server, NodeError> {
-        let listen = format!("{}:{PORT}", site.address);
-        let file = site.folder.join("registry.yml");
-        let text = configuration(&site.folder.join("images"), &listen, None);
-        fs::write(&file, text).map_err(NodeError::file(&file))?;
-        let mut command = Command::new("docker-registry");
-        command.arg("serve").arg(&file);
-        let mut process = Process::start(site, command, "registry")?;
-        // docker-registry does not say when it is ready.
-        process.wait_until(START_TIMEOUT, |_| {
-            Ok(site.connect(PORT, CONNECT_TIMEOUT).ok().map(|_| ()))
-        })?;
-        let mut tickets = Vec::new();
-        for (object, content) in contents.iter().enumerate() {
-            let name = format!("{listen}/lab/image-{object}:latest");
-            let mut push = skopeo::copy();
-            push.args(["--dest-tls-verify=false", &format!("oci:{}", layout(content)?.display())]);
-            push.arg(format!("docker://{name}"));
-            let mut push = Process::start(site, push, "push")?;
-            let status = push.end(PUSH_TIMEOUT)?;
-            if !status.success() {
-                return Err(push.ended_with(status));
-            }
-            tickets.push(Ticket { object, name, bytes: content.bytes });
+/// Starts docker-registry, and stores images in it.
+pub fn start(site: &Site, contents: &[Content]) -> Result<Sharing, NodeError> {
+    let listen = format!("{}:{PORT}", site.address);
+    let file = site.folder.join("registry.yml");
+    let text = configuration(&site.folder.join("images"), &listen, None);
+    fs::write(&file, text).map_err(NodeError::file(&file))?;
+    let mut command = Command::new("docker-registry");
+    command.arg("serve").arg(&file);
+    let mut process = Process::start(site, command, "registry")?;
+    // docker-registry does not say when it is ready.
+    process
+        .wait_until(START_TIMEOUT, |_| Ok(site.connect(PORT, CONNECT_TIMEOUT).ok().map(|_| ())))?;
+    let mut tickets = Vec::new();
+    for (object, content) in contents.iter().enumerate() {
+        let name = format!("{listen}/lab/image-{object}:latest");
+        let mut push = skopeo::copy();
+        push.args(["--dest-tls-verify=false", &format!("oci:{}", layout(content)?.display())]);
+        push.arg(format!("docker://{name}"));
+        let mut push = Process::start(site, push, "push")?;
+        let status = push.end(PUSH_TIMEOUT)?;
+        if !status.success() {
+            return Err(push.ended_with(status));
         }
-        Ok(Server { tickets, process, log: site.folder.join("registry.log") })
+        tickets.push(Ticket { object, name, bytes: content.bytes });
     }
+    let log = site.folder.join("registry.log");
+    Ok(Sharing { tickets, process, stop: Signal::TERM, log, sent_bytes })
 }
 
 /// The layout of an image, of which the content is the folder of its blobs.
@@ -83,31 +75,6 @@ pub fn sent_bytes(log: &str) -> Option<u64> {
         let bytes = rest.split(|c: char| !c.is_ascii_digit()).next()?;
         Some(sum + bytes.parse::<u64>().ok()?)
     })
-}
-
-impl Node for Server {
-    fn tickets(&self) -> &[Ticket] {
-        &self.tickets
-    }
-
-    fn poll(&mut self) -> Result<Status, NodeError> {
-        self.process.check_running()?;
-        Ok(Status { bytes: 0, has_all: true })
-    }
-
-    fn usage(&mut self) -> Usage {
-        self.process.usage()
-    }
-
-    fn kill(&mut self) {
-        self.process.kill();
-    }
-
-    fn end(&mut self) -> Result<Totals, NodeError> {
-        self.process.stop(Signal::TERM, STOP_TIMEOUT)?;
-        let log = fs::read_to_string(&self.log).map_err(NodeError::file(&self.log))?;
-        Ok(Totals { content_sent_bytes: sent_bytes(&log), ..Totals::default() })
-    }
 }
 
 #[cfg(test)]

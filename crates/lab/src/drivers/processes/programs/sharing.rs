@@ -1,0 +1,44 @@
+//! A server of content whose log tells how much it sent: nginx or docker-registry.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+
+use super::{Node, NodeError, STOP_TIMEOUT, Status, Ticket, Totals, Usage};
+use crate::drivers::processes::process::Process;
+
+pub struct Sharing {
+    pub tickets: Vec<Ticket>,
+    pub process: Process,
+    /// The signal at which it ends after its log is complete.
+    pub stop: Signal,
+    pub log: PathBuf,
+    /// The bytes of content that a log says were sent; `None` if it does not say it.
+    pub sent_bytes: fn(&str) -> Option<u64>,
+}
+
+impl Node for Sharing {
+    fn tickets(&self) -> &[Ticket] {
+        &self.tickets
+    }
+
+    fn poll(&mut self) -> Result<Status, NodeError> {
+        self.process.check_running()?;
+        Ok(Status { bytes: 0, has_all: true })
+    }
+
+    fn usage(&mut self) -> Usage {
+        self.process.usage()
+    }
+
+    fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    fn end(&mut self) -> Result<Totals, NodeError> {
+        self.process.stop(self.stop, STOP_TIMEOUT)?;
+        let log = fs::read_to_string(&self.log).map_err(NodeError::file(&self.log))?;
+        Ok(Totals { content_sent_bytes: (self.sent_bytes)(&log), ..Totals::default() })
+    }
+}
