@@ -83,8 +83,12 @@ impl ImageFile {
     pub fn shared<'a>(
         &self,
         objects: &'a BTreeMap<String, Object>,
+        has_base: impl Fn(&str) -> bool,
     ) -> Result<&'a [RandomLayer], String> {
         let base = self.base.as_deref().unwrap_or_default();
+        if has_base(base) {
+            return Err(format!("{base:?} has a base itself; choose an image without one"));
+        }
         let Some(Object::RandomImage(layers)) = objects.get(base) else {
             return Err(format!("no random image has the name {base:?}"));
         };
@@ -179,6 +183,7 @@ mod tests {
             ),
             ("{ layers = 6, size = '1MiB', base = 'one', shared_layers = 7 }", "1 to layers"),
             ("{ layers = 6, size = '1MiB', base = 'one', shared_layers = 3 }", "fewer than 3"),
+            ("{ layers = 6, size = '1MiB', base = 'two', shared_layers = 1 }", "has a base itself"),
         ] {
             let base = "one = { image = { layers = 2, size = '1MiB' } }";
             let error = parse(&format!("{base}\ntwo = {{ image = {image} }}")).expect_err(image);

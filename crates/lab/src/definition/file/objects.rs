@@ -46,13 +46,13 @@ pub(super) fn check_objects(
             _ => drop(objects.insert(name, check_object(at, object, source)?)),
         }
     }
-    // Images with a base have none of its layers yet, so a base has no base of its own.
-    let own = objects.clone();
-    for (at, name, image) in based {
-        let shared = image.shared(&own);
-        let shared = shared.map_err(|problem| source.error(at, "base", problem))?;
-        if let Some(Object::RandomImage(layers)) = objects.get_mut(&name) {
-            layers[..shared.len()].clone_from_slice(shared);
+    // No base has a base, so a base has all its layers, in whatever order images get those of theirs.
+    let has_base = |name: &str| based.iter().any(|(_, based, _)| based == name);
+    for (at, name, image) in &based {
+        let shared = image.shared(&objects, has_base);
+        let shared = shared.map_err(|problem| source.error(*at, "base", problem))?.to_vec();
+        if let Some(Object::RandomImage(layers)) = objects.get_mut(name) {
+            layers[..shared.len()].clone_from_slice(&shared);
         }
     }
     Ok(objects)
