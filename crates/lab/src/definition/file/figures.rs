@@ -75,6 +75,9 @@ pub(super) fn check_figures(
         if !(times.is_finite() && times > 0.0) {
             return Err(source.error(at, "times", "must be above 0"));
         }
+        if file.title.as_ref().is_some_and(|title| title.contains(char::is_control)) {
+            return Err(source.error(at, "title", "must be one line"));
+        }
         let title = file.title.unwrap_or_else(|| file.figure.clone());
         Ok(PageFigure { figure: file.figure, title, times })
     });

@@ -261,6 +261,7 @@ fn the_figures_of_a_page_are_checked() {
     for (old, new, problem) in [
         ("'messages'", "'massages'", "no figure \"massages\""),
         ("times = 0.5", "times = 0", "must be above 0"),
+        ("title = 'c'", "title = \"c\\nd\"", "title: must be one line"),
     ] {
         let text = CLUSTERED.replace(old, new);
         let error = Experiment::parse("cluster.toml", &text).unwrap_err().to_string();
