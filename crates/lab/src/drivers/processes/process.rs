@@ -1,7 +1,7 @@
 //! A process of a node: its output line by line, its log, its CPU time and its memory.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::machine::cpu_ticks;
 /// The interval in which a process is asked whether it has ended.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The end of a log that an error contains.
-const LOG_BYTES: usize = 600;
+const LOG_BYTES: u64 = 600;
 /// The CPU time of a tick in `/proc/PID/stat`, which Linux fixes for programs.
 const TICK: Duration = Duration::from_millis(10);
 /// The exit code with which `ssh` says that it failed itself.
@@ -299,9 +299,9 @@ impl Process {
 
     /// The number of the process on its host: the first line of its log.
     fn remote_number(&self) -> Option<u32> {
-        let log = fs::read(&self.log).ok()?;
-        let line = log.split(|byte| *byte == b'\n').next()?;
-        std::str::from_utf8(line).ok()?.strip_prefix(REMOTE_NUMBER)?.parse().ok()
+        let mut line = String::new();
+        BufReader::new(File::open(&self.log).ok()?.take(LOG_BYTES)).read_line(&mut line).ok()?;
+        line.strip_prefix(REMOTE_NUMBER)?.trim_end().parse().ok()
     }
 
     fn kill_remote(&self) {
@@ -352,9 +352,8 @@ impl Process {
 
 /// The last lines of a log, to append to an error.
 pub fn end_of_log(path: &Path) -> String {
-    let log = fs::read(path).unwrap_or_default();
-    let end = &log[log.len().saturating_sub(LOG_BYTES)..];
-    let text = String::from_utf8_lossy(end);
+    let text = read_end(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let lines = text.lines().filter(|line| !line.starts_with(REMOTE_NUMBER));
     let text = lines.collect::<Vec<_>>().join("\n");
     match text.trim() {
@@ -371,6 +370,16 @@ impl Drop for Process {
             let _ = self.child.wait();
         }
     }
+/// The end of a file, which may be larger than the memory.
+fn read_end(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let from = file.metadata()?.len().saturating_sub(LOG_BYTES);
+    file.seek(SeekFrom::Start(from))?;
+    let mut end = Vec::new();
+    file.take(LOG_BYTES).read_to_end(&mut end)?;
+    Ok(end)
+}
+
 }
 
 /// Takes the whole lines out of bytes that were read.
@@ -424,6 +433,18 @@ mod tests {
         command.args(["-c", &format!("sh -c '{busy}; echo done; sleep 60' & wait")]);
         let mut process = Process::start(&site, command, "sh").unwrap();
         let is_done = |process: &mut Process| Ok((!process.lines()?.is_empty()).then_some(()));
+    #[test]
+    fn of_a_log_that_is_larger_than_the_memory_the_end_is_read() {
+        let site = Site::for_test("log");
+        let log = site.folder.join("long.log");
+        File::create(&log).unwrap().set_len(1 << 40).unwrap();
+        let mut end = File::options().append(true).open(&log).unwrap();
+        end.write_all(format!("{}\noh\n", " ".repeat(LOG_BYTES as usize)).as_bytes()).unwrap();
+        assert_eq!(end_of_log(&log), ": oh");
+        assert_eq!(end_of_log(Path::new("/no/such.log")), "");
+        fs::remove_dir_all(&site.folder).unwrap();
+    }
+
         process.wait_until(Duration::from_secs(60), is_done).unwrap();
         let tree = ProcessTree::of(process.child.id());
         assert!(process.usage().cpu >= Duration::from_millis(20), "{:?}", process.usage());
