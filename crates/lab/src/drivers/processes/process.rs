@@ -51,7 +51,7 @@ pub enum NodeError {
     Unfit { task: String, problem: String },
     #[error(transparent)]
     Host(#[from] HostError),
-    #[error("cannot read {path}")]
+    #[error("cannot read or write {path}")]
     File { path: PathBuf, source: io::Error },
 }
 
