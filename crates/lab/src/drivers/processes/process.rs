@@ -73,6 +73,14 @@ pub struct Usage {
     pub peak_memory: u64,
 }
 
+impl Usage {
+    /// Adds another program of the same kind: CPU times add up, and the largest peak counts.
+    pub fn add(&mut self, other: Usage) {
+        self.cpu += other.cpu;
+        self.peak_memory = self.peak_memory.max(other.peak_memory);
+    }
+}
+
 /// Runs a command to its end, outside of any node. Returns its output.
 pub fn run_to_end(command: &mut Command) -> Result<Vec<u8>, NodeError> {
     let program = command.get_program().display().to_string();
@@ -362,14 +370,6 @@ pub fn end_of_log(path: &Path) -> String {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        if self.ended.is_none() && !self.is_left {
-            self.kill_remote();
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
 /// The end of a file, which may be larger than the memory.
 fn read_end(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
@@ -380,6 +380,14 @@ fn read_end(path: &Path) -> io::Result<Vec<u8>> {
     Ok(end)
 }
 
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.ended.is_none() && !self.is_left {
+            self.kill_remote();
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
 }
 
 /// Takes the whole lines out of bytes that were read.
@@ -426,14 +434,6 @@ mod tests {
     }
 
     #[test]
-    fn child_processes_are_measured_and_killed_with_their_program() {
-        let site = Site::for_test("tree");
-        let mut command = Command::new("sh");
-        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
-        command.args(["-c", &format!("sh -c '{busy}; echo done; sleep 60' & wait")]);
-        let mut process = Process::start(&site, command, "sh").unwrap();
-        let is_done = |process: &mut Process| Ok((!process.lines()?.is_empty()).then_some(()));
-    #[test]
     fn of_a_log_that_is_larger_than_the_memory_the_end_is_read() {
         let site = Site::for_test("log");
         let log = site.folder.join("long.log");
@@ -445,6 +445,14 @@ mod tests {
         fs::remove_dir_all(&site.folder).unwrap();
     }
 
+    #[test]
+    fn child_processes_are_measured_and_killed_with_their_program() {
+        let site = Site::for_test("tree");
+        let mut command = Command::new("sh");
+        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+        command.args(["-c", &format!("sh -c '{busy}; echo done; sleep 60' & wait")]);
+        let mut process = Process::start(&site, command, "sh").unwrap();
+        let is_done = |process: &mut Process| Ok((!process.lines()?.is_empty()).then_some(()));
         process.wait_until(Duration::from_secs(60), is_done).unwrap();
         let tree = ProcessTree::of(process.child.id());
         assert!(process.usage().cpu >= Duration::from_millis(20), "{:?}", process.usage());

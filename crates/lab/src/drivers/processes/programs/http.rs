@@ -5,19 +5,17 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use rustix::process::Signal;
 
 use super::sharing::Sharing;
 use super::{
-    Content, Node, NodeError, Program, START_TIMEOUT, Site, Status, Ticket, Totals, Usage,
-    check_settings,
+    Content, Node, NodeError, Program, Site, Status, Ticket, Totals, Usage, check_settings,
+    wait_until_listening,
 };
 use crate::drivers::processes::process::Process;
 
 const PORT: u16 = 8080;
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 
 pub struct Http;
 
@@ -49,10 +47,7 @@ impl Program for Http {
         let mut command = Command::new("nginx");
         command.arg("-p").arg(&site.folder).args(["-c", "nginx.conf", "-e", "error.log"]);
         let mut process = Process::start(site, command, "nginx")?;
-        // nginx does not say when it is ready.
-        process.wait_until(START_TIMEOUT, |_| {
-            Ok(site.connect(PORT, CONNECT_TIMEOUT).ok().map(|_| ()))
-        })?;
+        wait_until_listening(&mut process, site, PORT)?;
         let log = site.folder.join("access.log");
         Ok(Box::new(Sharing { tickets, process, stop: Signal::QUIT, log, sent_bytes }))
     }

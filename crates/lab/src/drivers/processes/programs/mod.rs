@@ -15,14 +15,16 @@ use std::time::Duration;
 
 use super::network::Site;
 use super::objects::Content;
-use super::process::NodeError;
 pub use super::process::Usage;
+use super::process::{NodeError, Process};
 use crate::definition::{Build, Implementation, Peer};
 pub use other::shell;
 
 /// How long a program may take to start, beside the time for its content.
 pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long one attempt to connect to a program that starts may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A program that shares and fetches content.
 pub trait Program {
@@ -185,6 +187,11 @@ pub fn program(peer: &Peer, watchfire: &Path) -> Result<Box<dyn Program>, String
 /// The addresses that a node of libp2p can dial. Nodes of other programs in the same trial have addresses of another kind.
 fn multiaddrs(addresses: &[String]) -> impl Iterator<Item = &String> {
     addresses.iter().filter(|address| address.starts_with('/'))
+}
+
+/// Waits until a program that does not say when it is ready takes connections at a port.
+fn wait_until_listening(process: &mut Process, site: &Site, port: u16) -> Result<(), NodeError> {
+    process.wait_until(START_TIMEOUT, |_| Ok(site.connect(port, CONNECT_TIMEOUT).ok().map(drop)))
 }
 
 /// Fails if a setting is not one of these.

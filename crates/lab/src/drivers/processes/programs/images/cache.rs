@@ -8,9 +8,7 @@ use rustix::process::Signal;
 
 use super::super::http;
 use super::disk::Disk;
-use super::{
-    CONNECT_TIMEOUT, NodeError, PORT, Process, START_TIMEOUT, STOP_TIMEOUT, Site, registry,
-};
+use super::{NodeError, PORT, Process, STOP_TIMEOUT, Site, registry, wait_until_listening};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
@@ -61,10 +59,7 @@ impl Cache {
         fs::write(&file, text).map_err(NodeError::file(&file))?;
         let process = Process::start(site, disk.command(&command, None), "cache")?;
         let mut process = process.called(kind.program());
-        // Neither says when it is ready.
-        process.wait_until(START_TIMEOUT, |_| {
-            Ok(site.connect(PORT, CONNECT_TIMEOUT).ok().map(|_| ()))
-        })?;
+        wait_until_listening(&mut process, site, PORT)?;
         Ok(Cache { process, kind, log })
     }
 

@@ -115,9 +115,7 @@ impl Host {
             None => return Ok(()),
             Some(_) => {}
         }
-        let usage = pull.usage();
-        self.pulls.cpu += usage.cpu;
-        self.pulls.peak_memory = self.pulls.peak_memory.max(usage.peak_memory);
+        self.pulls.add(pull.usage());
         (self.pull, self.is_unpacking) = (None, false);
         self.pulled += 1;
         self.pull_next()
@@ -183,13 +181,9 @@ impl Node for Host {
 
     fn parts(&mut self) -> Vec<(&'static str, Usage)> {
         let mut client = self.pulls;
-        let mut add = |usage: Usage| {
-            client.cpu += usage.cpu;
-            client.peak_memory = client.peak_memory.max(usage.peak_memory);
-        };
-        self.pull.iter_mut().for_each(|pull| add(pull.usage()));
+        self.pull.iter_mut().for_each(|pull| client.add(pull.usage()));
         if let Some(engine) = &mut self.engine {
-            add(engine.process.usage());
+            client.add(engine.process.usage());
         }
         let between = match &mut self.between {
             Between::Mirror(mirror) => Some(("mirror", mirror.process.usage())),

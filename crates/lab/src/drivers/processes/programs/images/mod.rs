@@ -17,11 +17,10 @@ mod skopeo;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::{
     Content, Node, NodeError, Program, START_TIMEOUT, STOP_TIMEOUT, Site, Status, Ticket, Totals,
-    Usage, check_settings,
+    Usage, check_settings, wait_until_listening,
 };
 use crate::drivers::processes::process::Process;
 
@@ -31,7 +30,6 @@ use host::{Between, Host, known_tickets, upstream};
 use mirror::MirrorProgram;
 
 const PORT: u16 = 5000;
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 /// The name by which engines know the registry.
 const NAME: &str = "registry.lab.example";
 /// The file with the address of the cache, in the folder of all nodes.

@@ -8,9 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::super::sharing::Sharing;
-use super::{
-    CONNECT_TIMEOUT, Content, NodeError, PORT, Process, START_TIMEOUT, Site, Ticket, skopeo,
-};
+use super::{Content, NodeError, PORT, Process, Site, Ticket, skopeo, wait_until_listening};
 
 /// How long storing one image in a registry may take.
 const PUSH_TIMEOUT: Duration = Duration::from_secs(600);
@@ -24,9 +22,7 @@ pub fn start(site: &Site, contents: &[Content]) -> Result<Sharing, NodeError> {
     let mut command = Command::new("docker-registry");
     command.arg("serve").arg(&file);
     let mut process = Process::start(site, command, "registry")?;
-    // docker-registry does not say when it is ready.
-    process
-        .wait_until(START_TIMEOUT, |_| Ok(site.connect(PORT, CONNECT_TIMEOUT).ok().map(|_| ())))?;
+    wait_until_listening(&mut process, site, PORT)?;
     let mut tickets = Vec::new();
     for (object, content) in contents.iter().enumerate() {
         let name = format!("{listen}/lab/image-{object}:latest");
