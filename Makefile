@@ -11,6 +11,8 @@ K6_VERSION := v1.8.1
 ifdef CI
 LOCKED := --locked
 endif
+IS_ROOT := $(filter 0,$(shell id -u))
+SUDO := $(if $(IS_ROOT),,sudo)
 # Everything, with the features of a release. Lints, documentation, tests and programs have the same features, so that each
 # crate is compiled once for all of them.
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
@@ -45,7 +47,7 @@ clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.
 # Each is a target of its own. Those that end soonest come first.
 STAGES := tools slice-tools web client format docs-links commits web-test client-test lint api-docs rust-test \
   interop-build gate interop-channels interop-browser interop-others slices test-outside
-ALL_STAGES := $(filter-out slice-tools slices test-outside,$(STAGES)) $(LONG_SUITES:%=test-%) outside features audit $(if $(filter 0,$(shell id -u)),test-dist)
+ALL_STAGES := $(filter-out slice-tools slices test-outside,$(STAGES)) $(LONG_SUITES:%=test-%) outside features audit $(if $(IS_ROOT),test-dist)
 
 test: ## Run all tests of CI: everything, and a slice of each suite that takes minutes. Prints how long each stage took
 	@MAKE="$(MAKE)" tests/stages.sh $(STAGES)
@@ -279,7 +281,7 @@ docs: docs-links ## Build the book in target/book; installs mdbook when it is mi
 	mdbook build
 
 pictures: web tools tests/interop/node_modules/.package-lock.json ## Make the pictures of the documents from real browsers
-	@command -v img2webp >/dev/null || { sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get install -y webp; }
+	@command -v img2webp >/dev/null || $(SUDO) apt-get install -y webp
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	node docs/images/record.mjs
 
@@ -308,8 +310,7 @@ sim-pictures: ## Simulate the scenarios of docs/simulation in full; writes docs/
 
 bench-calibration: web ## Run experiments in the simulator and on processes; writes docs/simulation/calibration.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire lab calibrate experiments/calibration/*.toml --output docs/simulation/calibration.md $(ARGS)
+	$(SUDO) ./target/release/watchfire lab calibrate experiments/calibration/*.toml --output docs/simulation/calibration.md $(ARGS)
 
 bench: web ## Measure against the targets, side by side; writes docs/bench/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench -p chat
@@ -318,44 +319,34 @@ bench: web ## Measure against the targets, side by side; writes docs/bench/
 
 scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS chooses some of million, polls, rooms, storm, small-machine and observed
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  for name in $(or $(EXPERIMENTS),million polls rooms storm small-machine observed); do \
-	    $$sudo ./target/release/watchfire lab run experiments/scale-$$name.toml --driver processes \
-	      $(or $(ARGS),--page docs/scale/$$name.md) || exit; done
+	for name in $(or $(EXPERIMENTS),million polls rooms storm small-machine observed); do \
+	  $(SUDO) ./target/release/watchfire lab run experiments/scale-$$name.toml --driver processes \
+	    $(or $(ARGS),--page docs/scale/$$name.md) || exit; done
 
 bench-two-million: web ## Two million sockets in one room, beside a bare epoll server; writes docs/seeds/two-million.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	@mkdir -p docs/seeds
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire lab run experiments/seeds/two-million.toml --driver processes \
-	    $(or $(ARGS),--page docs/seeds/two-million.md)
+	$(SUDO) ./target/release/watchfire lab run experiments/seeds/two-million.toml --driver processes \
+	  $(or $(ARGS),--page docs/seeds/two-million.md)
 
 bench-road: web ## The cost of a socket from 1,000 to 2,000,000; writes docs/seeds/road.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	@mkdir -p docs/seeds
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire lab run experiments/seeds/road.toml --driver processes \
-	    $(or $(ARGS),--page docs/seeds/road.md)
+	$(SUDO) ./target/release/watchfire lab run experiments/seeds/road.toml --driver processes \
+	  $(or $(ARGS),--page docs/seeds/road.md)
 
 bench-polls: web ## 250,001 long polls beside short JSON requests, and a bare epoll server; writes docs/seeds/polls.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	@mkdir -p docs/seeds
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire lab run experiments/seeds/polls.toml --driver processes \
-	    $(or $(ARGS),--page docs/seeds/polls.md)
+	$(SUDO) ./target/release/watchfire lab run experiments/seeds/polls.toml --driver processes \
+	  $(or $(ARGS),--page docs/seeds/polls.md)
 
 bench-sprites: web ## 100,004 windows that throw a sprite each 5 seconds; writes docs/seeds/sprites.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	@mkdir -p docs/seeds
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire lab run experiments/seeds/sprites.toml --driver processes \
-	    $(or $(ARGS),--page docs/seeds/sprites.md)
+	$(SUDO) ./target/release/watchfire lab run experiments/seeds/sprites.toml --driver processes \
+	  $(or $(ARGS),--page docs/seeds/sprites.md)
 
 bench-front-page: web ## A day on the front page, with content; writes docs/scale/front-page-content.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire lab run experiments/seeds/front-page.toml --driver processes \
-	    $(or $(ARGS),--page docs/scale/front-page-content.md)
+	$(SUDO) ./target/release/watchfire lab run experiments/seeds/front-page.toml --driver processes \
+	  $(or $(ARGS),--page docs/scale/front-page-content.md)
 
 bench-cluster: web cluster-tools ## Three machines, beside Centrifugo and Socket.IO; writes docs/scale/cluster.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
@@ -363,8 +354,7 @@ bench-cluster: web cluster-tools ## Three machines, beside Centrifugo and Socket
 
 bench-recovery: web cluster-tools ## 10,000 clients that are cut off, beside Centrifugo; writes docs/scale/recovery.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire-bench recovery $(ARGS)
+	$(SUDO) ./target/release/watchfire-bench recovery $(ARGS)
 
 bench-lateness: web lateness-tools ## How late users send, beside Tsung and k6; writes docs/bench/lateness.md, in 17 minutes
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
@@ -379,11 +369,9 @@ bench-swarm: web swarm-tools peer-tools ## A file from one to many, beside kubo,
 
 bench-spread: web swarm-tools peer-tools image-tools ## 300 MiB to 32: old Bitswap, kubo, ours, a registry and HTTP, simulated and on processes; writes docs/seeds/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	@mkdir -p docs/seeds
 	./target/release/watchfire lab run experiments/seeds/spread-32-simulated.toml \
 	  $(or $(ARGS),--page docs/seeds/spread-32-simulated.md)
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$sudo ./target/release/watchfire lab run experiments/seeds/spread-32.toml --driver processes \
+	$(SUDO) ./target/release/watchfire lab run experiments/seeds/spread-32.toml --driver processes \
 	  $(or $(ARGS),--page docs/seeds/spread-32.md)
 
 # The exchange of the second commit takes memory from the system less often than that of the first. The third one is before
@@ -402,9 +390,9 @@ compare-proof: web ## `lab compare` finds a change of the exchange between two c
 
 bench-images: web image-tools kraken-tools ## An image to many hosts, beside a registry, shared caches and Kraken; writes docs/fleet/. EXPERIMENTS chooses some of them
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
-	sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); failed=; \
+	failed=; \
 	for name in $(or $(EXPERIMENTS),neighbour kraken unshaped equal-links slow-upstream small-layers sizes); do \
-	  $$sudo ./target/release/watchfire lab run experiments/images-$$name.toml --driver processes \
+	  $(SUDO) ./target/release/watchfire lab run experiments/images-$$name.toml --driver processes \
 	    $(or $(ARGS),--page docs/fleet/$$name.md) || failed="$$failed $$name"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
