@@ -25,7 +25,7 @@ LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorial
   bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: web ## Build everything and serve on http://localhost:4000
 	$(CARGO) build --profile serve --no-default-features $(LOCKED) -p watchfire-cli
@@ -232,9 +232,13 @@ $(WEBTORRENT): experiments/peers/webtorrent/package.json experiments/peers/webto
 	cd experiments/peers/webtorrent && npm ci --ignore-scripts --no-audit --no-fund
 	@touch $@
 
-peer-tools: $(WEBTORRENT) ## Build the peers of experiments that are not ours, when they are missing: Bitswap of 2019, with Go, and WebTorrent
-	@[ -x target/go-bitswap/go-bitswap ] && [ target/go-bitswap/go-bitswap -nt experiments/peers/go-bitswap/main.go ] || \
-	  (cd experiments/peers/go-bitswap && go build -o $(CURDIR)/target/go-bitswap/go-bitswap .)
+GO_BITSWAP := target/go-bitswap/go-bitswap
+
+$(GO_BITSWAP): $(wildcard experiments/peers/go-bitswap/*)
+	cd experiments/peers/go-bitswap && go build -o $(CURDIR)/$@ .
+	@touch $@
+
+peer-tools: $(WEBTORRENT) $(GO_BITSWAP) ## Build the peers of experiments that are not ours, when they are missing: Bitswap of 2019, with Go, and WebTorrent
 
 lateness-tools: ## Install the load generators that ours is compared with, when they are missing; builds k6 once, with Go
 	@tests/install.sh tsung:tsung
@@ -248,12 +252,11 @@ kraken-tools: ## Install what Kraken needs, when it is missing; builds Kraken on
 	@[ -x target/kraken/tracker ] || (cd experiments/peers/kraken && mkdir -p $(CURDIR)/target/kraken && \
 	  go build -mod=readonly -o $(CURDIR)/target/kraken/ $$(go list -mod=readonly tool))
 
-cluster-tools: tests/interop/node_modules/.package-lock.json ## Install what a cluster is compared with, when it is missing; builds nats-server and Centrifugo once, with Go
+cluster-tools: tests/interop/node_modules/.package-lock.json experiments/peers/node_modules/.package-lock.json ## Install what a cluster is compared with, when it is missing; builds nats-server and Centrifugo once, with Go
 	@tests/install.sh redis-server:redis-server curl:curl ss:iproute2 unshare:util-linux
 	@cd tests/interop && node --input-type=module -e "import { linkNats } from './lib/nats.mjs'; await linkNats('$(CURDIR)/target/nats')"
 	@[ -x target/centrifugo/$(CENTRIFUGO_VERSION)/centrifugo ] || \
 	  GOBIN=$(CURDIR)/target/centrifugo/$(CENTRIFUGO_VERSION) go install github.com/centrifugal/centrifugo/v6@$(CENTRIFUGO_VERSION)
-	@cd experiments/peers && npm ci --no-audit --no-fund
 
 .PHONY: outside test-outside outside-tools
 
@@ -312,9 +315,8 @@ bench-calibration: web ## Run experiments in the simulator and on processes; wri
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	$(SUDO) ./target/release/watchfire lab calibrate experiments/calibration/*.toml --output docs/simulation/calibration.md $(ARGS)
 
-bench: web ## Measure against the targets, side by side; writes docs/bench/
+bench: web experiments/peers/node_modules/.package-lock.json ## Measure against the targets, side by side; writes docs/bench/
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli -p watchfire-bench -p chat
-	cd experiments/peers && npm ci --no-audit --no-fund
 	./target/release/watchfire lab run experiments/targets.toml --driver processes $(or $(ARGS),--page docs/bench/targets.md)
 
 scale: web ## Very many sockets on this machine; writes docs/scale/. EXPERIMENTS chooses some of million, polls, rooms, storm, small-machine and observed
@@ -409,4 +411,4 @@ redraw: ## Draw pages and pictures of docs/ again from the stored results
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf dist node_modules web/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules tests/outside/bitswap/node_modules experiments/peers/webtorrent/node_modules
+	rm -rf dist node_modules web/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules tests/outside/bitswap/node_modules experiments/peers/node_modules experiments/peers/webtorrent/node_modules
