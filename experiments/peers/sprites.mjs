@@ -1,8 +1,6 @@
 // The comparison server: the sprites protocol over plain HTTP (docs/reference/protocols/sprites.md), on
 // Node's own `http` without a framework.
 //
-//   node sprites.mjs <address> <port>
-//
 // It is written for speed. One Map leads from token to peer. Neighbours are in linked rings, so a join
 // touches four others. An answer is one string with its length. The timers of the HTTP server, which scan
 // all connections, are off. A parked poll is only its response object. A slot is removed when no poll
@@ -10,13 +8,13 @@
 
 import { createServer } from 'node:http'
 import { randomBytes } from 'node:crypto'
+import { host, port, ready } from './ready.mjs'
 
-const [address, port] = [process.argv[2], Number(process.argv[3])]
 const POLL_MS_MAX = 120_000
 const AWAY_MS_MAX = 30_000
 const ARRIVALS_QUEUED_MAX = 64
 const BODY_BYTES_MAX = 8192
-const EDGES = { left: 'right', right: 'left', up: 'down', down: 'up' }
+const EDGES = { __proto__: null, left: 'right', right: 'left', up: 'down', down: 'up' }
 const NO_NEIGHBOURS = { left: null, right: null, up: null, down: null }
 
 const grids = new Map()
@@ -186,7 +184,7 @@ const server = createServer({ keepAlive: true, noDelay: true }, (request, respon
   request.on('end', () => {
     let body
     try {
-      body = text === '' ? {} : JSON.parse(text)
+      body = text === '' ? {} : (JSON.parse(text) ?? {})
     } catch {
       return refuse(response, 400, `bad ${route[2]}`)
     }
@@ -220,7 +218,4 @@ setInterval(() => {
   }
 }, 5_000)
 
-server.listen({ port, host: address, backlog: 4096 }, () => {
-  const bound = /** @type {import('node:net').AddressInfo} */ (server.address())
-  console.log(JSON.stringify({ event: 'ready', url: `ws://${address}:${bound.port}` }))
-})
+server.listen({ host, port, backlog: 4096 }, ready)
