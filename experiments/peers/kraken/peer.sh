@@ -10,23 +10,29 @@
 # its own network namespace too.
 set -eu
 
-programs=$(cd "$(dirname "$LAB_PROGRAM")/../../../target/kraken" && pwd) ||
+not_set='the variable is not set; watchfire lab run starts this program with it'
+: "${LAB_PROGRAM:?$not_set}" "${LAB_ADDRESS:?$not_set}"
+case ${1-} in
+  seed) : "${LAB_PATHS:?$not_set}" ;;
+  fetch) : "${LAB_NAMES:?$not_set}" "${LAB_PEERS:?$not_set}" ;;
+  *) echo "cannot run ${1-}: the command is seed or fetch" >&2; exit 2 ;;
+esac
+programs=$(cd "$(dirname "$LAB_PROGRAM")/../../../target/kraken" 2>/dev/null && pwd) ||
   { echo "cannot find the programs of Kraken: run make kraken-tools" >&2; exit 2; }
 export PATH="$PATH:/usr/sbin:/sbin"
 
-if [ -z "${KRAKEN_PEER:-}" ]; then
+if [ -z "${IN_NAMESPACE:-}" ]; then
   case ${LAB_PATHS-}${LAB_NAMES-} in
     *,*) echo "cannot use several objects: a node of Kraken has one file here" >&2; exit 2 ;;
   esac
   mkdir -p tmp/log
-  KRAKEN_PEER=$(cat "$LAB_PROGRAM")
-  export KRAKEN_PEER
   if [ "$1" = seed ]; then
     file=$(printf %s "$LAB_PATHS" | tr -d '[]"')
     [ -f "$file" ] || { echo "cannot share $file: it is not a file" >&2; exit 2; }
     ln "$file" tmp/object 2>/dev/null || cp "$file" tmp/object
   fi
-  exec unshare --mount --propagation private sh -c "$KRAKEN_PEER" "$LAB_PROGRAM" "$1"
+  export IN_NAMESPACE=1
+  exec unshare --mount --propagation private sh "$LAB_PROGRAM" "$1"
 fi
 
 # The programs may be below /tmp too.
@@ -111,9 +117,5 @@ END
   echo '{"event":"held"}'
 }
 
-case $1 in
-  seed) share ;;
-  fetch) fetch ;;
-  *) echo "unknown command $1; known: seed, fetch" >&2; exit 2 ;;
-esac
+if [ "$1" = seed ]; then share; else fetch; fi
 exec sleep infinity
