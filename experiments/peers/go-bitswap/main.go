@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -87,7 +88,7 @@ func start() (*node, error) {
 	}
 	host, err := libp2p.New(context.Background(), libp2p.Identity(key), libp2p.ListenAddrStrings(listen(address)))
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", listen(address), err)
+		return nil, fmt.Errorf("cannot listen on %s, the address of LAB_ADDRESS: %w", listen(address), err)
 	}
 	folder := filepath.Join(os.Getenv("LAB_FOLDER"), "blocks")
 	store, err := flatfs.CreateOrOpen(folder, flatfs.NextToLast(2), false)
@@ -137,8 +138,12 @@ func (n *node) add(path string) (cid.Cid, error) {
 		return cid.Undef, err
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || info.IsDir() {
-		return cid.Undef, fmt.Errorf("it is a folder, and only files are shared (%v)", err)
+	info, err := file.Stat()
+	if err != nil {
+		return cid.Undef, err
+	}
+	if info.IsDir() {
+		return cid.Undef, errors.New("it is a folder, and only files are shared")
 	}
 	dag := ipld.NewBufferedDAG(context.Background(), merkledag.NewDAGService(n.blocks))
 	params := helpers.DagBuilderParams{Maxlinks: helpers.DefaultLinksPerBlock, Dagserv: dag}
