@@ -7,16 +7,18 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 
 import { DIRECT_ON_LOOPBACK, launchWithProfile } from '../../../tests/interop/lib/chromium.mjs'
+import { variable } from '../variable.mjs'
 
 const ACTION_TIMEOUT_MS = 60_000
 const PROGRESS_MS = 500
 
-const list = (name) => JSON.parse(process.env[name] ?? '[]')
-export const address = process.env.LAB_ADDRESS
+/** A variable that only one of the two commands gets. */
+const listFor = (command, name) => (process.argv[2] === command ? JSON.parse(variable(name)) : [])
+export const address = variable('LAB_ADDRESS')
 /** The files that this node shares. */
-export const files = list('LAB_PATHS').map((file) => ({ file, bytes: statSync(file).size }))
-/** The objects that this node fetches, by the words with which another one shared them. */
-export const wanted = list('LAB_NAMES').map((name) => name.split(' '))
+export const files = listFor('seed', 'LAB_PATHS').map((file) => ({ file, bytes: statSync(file).size }))
+/** The objects that this node fetches: the words of each name, as the publisher chose them. */
+export const wanted = listFor('fetch', 'LAB_NAMES').map((name) => name.split(' '))
 /** Bytes of all content that this node shares or fetches. */
 export const contentBytes = [...files.map(({ bytes }) => bytes), ...wanted.map(([bytes]) => Number(bytes))].reduce(
   (sum, each) => sum + each,
@@ -25,8 +27,8 @@ export const contentBytes = [...files.map(({ bytes }) => bytes), ...wanted.map((
 
 /** The address of the trial's server for browsers. */
 export function serverAddress() {
-  const [server] = list('LAB_SERVERS')
-  if (server === undefined) throw new Error('the scenario has no `serve`, so there is no server whose page it could open')
+  const [server] = JSON.parse(variable('LAB_SERVERS'))
+  if (server === undefined) throw new Error('no server to open a page of: the scenario has no `serve`')
   return server.replace(/^ws/, 'http')
 }
 
@@ -34,7 +36,7 @@ export function emit(event, fields = {}) {
   process.stdout.write(`${JSON.stringify({ event, ...fields })}\n`)
 }
 
-/** Tells the lab that this node can fetch, and resolves when it shall. */
+/** Tells the lab that this node can fetch, and resolves when the lab lets it begin. */
 export function untilItMayFetch() {
   emit('ready')
   return new Promise((resolve) => createInterface({ input: process.stdin }).once('line', resolve))
@@ -44,7 +46,7 @@ export function untilItMayFetch() {
 export async function play({ seed, fetch }) {
   try {
     const command = { seed, fetch }[process.argv[2]]
-    if (command === undefined) throw new Error('usage: seed or fetch, with the variables of the lab')
+    if (command === undefined) throw new Error('the command is seed or fetch')
     const stopped = new Promise((resolve) => process.once('SIGTERM', resolve))
     const end = await command()
     await stopped
@@ -65,7 +67,7 @@ export async function play({ seed, fetch }) {
 export async function openTab(origin, script) {
   // On an address of a network of the lab, unlike on loopback, pages would have no WebCrypto.
   const flags = [...DIRECT_ON_LOOPBACK, `--unsafely-treat-insecure-origin-as-secure=${origin}`]
-  const profile = path.join(process.env.LAB_FOLDER, 'profile')
+  const profile = path.join(variable('LAB_FOLDER'), 'profile')
   // The lab sends SIGTERM to learn the totals, which are in the tab.
   const context = await launchWithProfile(profile, flags, { handleSIGTERM: false })
   context.setDefaultTimeout(ACTION_TIMEOUT_MS)

@@ -7,6 +7,7 @@ import path from 'node:path'
 
 import { bundleWeb } from '../../../tests/interop/lib/peers/bundle.mjs'
 import { Tab } from '../../../tests/interop/lib/peers/simulated-tab.mjs'
+import { variable } from '../variable.mjs'
 import { contentBytes, emit, files, play, serverAddress, untilItMayFetch, wanted } from './lab.mjs'
 
 const POLL_MS = 100
@@ -18,7 +19,7 @@ async function seed() {
   const [{ file }] = files
   const bytes = readFileSync(file)
   const hash = createHash('sha256').update(bytes).digest('hex')
-  const bundle = await bundleWeb(process.env.LAB_FOLDER)
+  const bundle = await bundleWeb(variable('LAB_FOLDER'))
   const { web, open, limits } = await load(bundle)
   const content = [{ path: path.basename(file), blob: new Blob([bytes]) }]
   const publication = await web.publish(content, { pageBytesMax: limits.pageBytesMax })

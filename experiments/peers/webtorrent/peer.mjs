@@ -5,6 +5,8 @@
 
 import WebTorrent from 'webtorrent'
 
+import { variable } from '../variable.mjs'
+
 const PROGRESS_MS = 100
 /** Nodes start together, so a node that is dialed may not listen yet. */
 const DIAL_MS = 250
@@ -25,7 +27,7 @@ const at = (address) => `${address}:${portOf(address)}`
 /** A client that finds no other peers than those of the lab. */
 function start() {
   const client = new WebTorrent({
-    torrentPort: portOf(process.env.LAB_ADDRESS),
+    torrentPort: portOf(variable('LAB_ADDRESS')),
     dht: false,
     lsd: false,
     tracker: false,
@@ -56,13 +58,13 @@ function stop(client) {
 
 function seed() {
   const client = start()
-  const paths = JSON.parse(process.env.LAB_PATHS)
+  const paths = JSON.parse(variable('LAB_PATHS'))
   const shareNext = () => {
     const path = paths.shift()
     if (!path) return
     client.seed(path, { announceList: [] }, (torrent) => {
       // With the metadata, so that nothing but the content is fetched.
-      tell({ event: 'shared', cid: Buffer.from(torrent.torrentFile).toString('base64'), address: process.env.LAB_ADDRESS })
+      tell({ event: 'shared', cid: Buffer.from(torrent.torrentFile).toString('base64'), address: variable('LAB_ADDRESS') })
       shareNext()
     })
   }
@@ -71,8 +73,8 @@ function seed() {
 
 async function fetchAll() {
   const client = start()
-  const names = JSON.parse(process.env.LAB_NAMES)
-  const peers = JSON.parse(process.env.LAB_PEERS).map(at)
+  const names = JSON.parse(variable('LAB_NAMES'))
+  const peers = JSON.parse(variable('LAB_PEERS')).map(at)
   for (const name of names) {
     await fetchOne(client, Buffer.from(name, 'base64'), peers)
     tell({ event: 'held' })
@@ -82,7 +84,7 @@ async function fetchAll() {
 /** @returns {Promise<void>} */
 function fetchOne(client, torrentFile, peers) {
   return new Promise((resolve) => {
-    const torrent = client.add(torrentFile, { path: process.env.LAB_FOLDER, announce: [] })
+    const torrent = client.add(torrentFile, { path: variable('LAB_FOLDER'), announce: [] })
     torrent.on('error', (error) => fail('cannot fetch', error))
     const tellProgress = () => tell({ event: 'progress', bytes: torrent.downloaded })
     torrent.once('download', tellProgress)
