@@ -1,28 +1,30 @@
-// Memory of processes, from the kernel, and how it grows.
+// Processes, from the kernel: which one started which, their memory, and how it grows.
 
 import { readFileSync, readdirSync } from 'node:fs'
 
+/** The processes that a process started itself. */
+export function children(pid) {
+  return allChildren().get(pid) ?? []
+}
+
 /** The processes that a process started, and theirs. */
-export function descendants(pid) {
-  const parents = new Map()
-  for (const name of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    const parent = stat(Number(name))?.parent
-    if (parent !== undefined) parents.set(parent, [...(parents.get(parent) ?? []), Number(name)])
-  }
-  const below = (pid) => (parents.get(pid) ?? []).flatMap((child) => [child, ...below(child)])
+function descendants(pid) {
+  const all = allChildren()
+  const below = (pid) => (all.get(pid) ?? []).flatMap((child) => [child, ...below(child)])
   return below(pid)
 }
 
-/** Processes that this process started itself. */
-export function ownChildren() {
-  return new Set(
-    readdirSync('/proc')
-      .filter((name) => /^\d+$/.test(name) && stat(Number(name))?.parent === process.pid)
-      .map(Number),
-  )
+/** The children of each process that has some. */
+function allChildren() {
+  const all = new Map()
+  for (const name of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    const parent = stat(Number(name))?.parent
+    if (parent !== undefined) all.set(parent, [...(all.get(parent) ?? []), Number(name)])
+  }
+  return all
 }
 
-/** Whether a process runs. One that ended and that nobody has waited for does not. */
+/** Whether a process runs. A process that ended is not running, also while its parent has not waited for it. */
 export function isRunning(pid) {
   const state = stat(pid)?.state
   return state !== undefined && state !== 'Z'

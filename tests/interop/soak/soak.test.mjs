@@ -15,7 +15,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { PageDriver } from '../browser/page-driver.mjs'
 import { DIRECT_ON_LOOPBACK, launch } from '../lib/chromium.mjs'
 import { newFolder } from '../lib/folders.mjs'
-import { isRunning, ownChildren, proportionalBytes } from './memory.mjs'
+import { children, isRunning, proportionalBytes } from './memory.mjs'
 import { figuresOf, VISITOR_SECONDS_MAX, writePage } from './report.mjs'
 import { UpgradedServer } from './upgraded-server.mjs'
 
@@ -134,9 +134,9 @@ class Soak {
   }
 
   async #launch() {
-    const before = ownChildren()
+    const before = children(process.pid)
     const browser = await launch(DIRECT_ON_LOOPBACK)
-    const [pid] = [...ownChildren()].filter((pid) => !before.has(pid))
+    const [pid] = children(process.pid).filter((pid) => !before.includes(pid))
     this.#browsers.push({ browser, pid })
   }
 

@@ -1,12 +1,11 @@
 // A server that is upgraded while it serves: the program on disk is replaced, and SIGUSR2 starts it.
 
 import { copyFile, rename } from 'node:fs/promises'
-import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { start } from '../lib/server.mjs'
-import { isRunning, residentBytes } from './memory.mjs'
+import { children, isRunning, residentBytes } from './memory.mjs'
 
 const UPGRADE_MS = 120_000
 const STOP_MS = 60_000
@@ -73,13 +72,5 @@ export class UpgradedServer {
   async #install(program) {
     await copyFile(program, `${this.#program}.new`)
     await rename(`${this.#program}.new`, this.#program)
-  }
-}
-
-function children(pid) {
-  try {
-    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
-  } catch {
-    return []
   }
 }
