@@ -406,8 +406,8 @@ bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	./target/release/watchfire lab run experiments/churn.toml --driver processes $(or $(ARGS),--page docs/browser/churn.md)
 
-redraw: ## Draw pages and pictures of docs/ again from the stored results
-	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw $(wildcard docs/scale/*.json)
+redraw: ## Write docs/scale/recovery.md and its picture again from the stored results
+	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw docs/scale/recovery.json
 
 clean: ## Remove what was built
 	$(CARGO) clean
