@@ -15,6 +15,9 @@ const STARTS_PER_TURN: usize = 8;
 impl Engine<'_> {
     pub(super) fn start_due(&mut self) {
         for _ in 0..STARTS_PER_TURN {
+            if self.opening >= self.opening_max {
+                return;
+            }
             let now = self.clock.now();
             let Some(at) = self.next_arrival_at().filter(|at| *at <= now) else { return };
             let Some(Arrival { number, phase, session, .. }) = self.arrivals.next() else { return };

@@ -95,6 +95,9 @@ struct Audience {
 pub(crate) struct Engine<'a> {
     scenario: &'a Scenario,
     users_max: u64,
+    opening_max: u64,
+    /// How many connections await their first answer.
+    opening: u64,
     clock: Clock,
     epoll: OwnedFd,
     users: Slab<User>,
@@ -159,6 +162,9 @@ impl<'a> Engine<'a> {
         Ok(Engine {
             scenario,
             users_max: share.of(scenario.users_max),
+            // A share of zero would never let a user arrive.
+            opening_max: share.of(scenario.opening_max).max(1),
+            opening: 0,
             clock,
             epoll,
             users: Slab::new(),
@@ -220,7 +226,8 @@ impl<'a> Engine<'a> {
                 self.tally.counts.cut_off += self.users_now();
                 self.meeting = Meeting::default();
                 self.users.clear();
-                (self.polls_beside, self.pages_loading, self.connected) = (0, 0, 0);
+                (self.polls_beside, self.pages_loading) = (0, 0);
+                (self.connected, self.opening) = (0, 0);
                 let last = self.delta(second, true);
                 report(last);
                 return Ok(());
@@ -247,7 +254,9 @@ impl<'a> Engine<'a> {
                 next = next.min(over_at);
             }
             next = next.min(self.wakes.next_at().unwrap_or(next));
-            next = next.min(self.next_arrival_at().unwrap_or(next));
+            if self.opening < self.opening_max {
+                next = next.min(self.next_arrival_at().unwrap_or(next));
+            }
             if self.events_seen == self.events.len() {
                 self.poll((!self.is_searching()).then_some(next))?;
             }

@@ -325,6 +325,7 @@ impl<'a> Engine<'a> {
     }
 
     pub(super) fn continue_session(&mut self, index: usize) {
+        self.note_opened(index);
         let user = &mut self.users[index];
         user.waiting = Waiting::Nothing;
         user.times_out_at = NEVER;
@@ -381,6 +382,7 @@ impl<'a> Engine<'a> {
         }
         user.socket = None;
         user.tls = None;
+        self.note_opened(index);
         self.end_visit(index);
         if self.users[index].audiences != 0 {
             (0..self.audiences.len())

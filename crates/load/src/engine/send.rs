@@ -49,6 +49,8 @@ impl Engine<'_> {
         user.tried.add(address);
         user.address = address as u8;
         user.is_connecting = true;
+        user.is_opening = true;
+        self.opening += 1;
         user.connect_begun = micros(self.clock.now());
         match self.sources.connect(target, server) {
             Ok(socket) => {
@@ -95,6 +97,13 @@ impl Engine<'_> {
             let time = micros_since(user.connect_begun, self.clock.now());
             self.tally.stages.connect.record(time);
             self.addresses.note_connected(usize::from(user.target), usize::from(user.address));
+        }
+    }
+
+    /// The first answer over the connection has come, or none will.
+    pub(super) fn note_opened(&mut self, index: usize) {
+        if std::mem::take(&mut self.users[index].is_opening) {
+            self.opening -= 1;
         }
     }
 

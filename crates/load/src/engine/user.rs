@@ -69,6 +69,8 @@ pub(super) struct User {
     pub(super) address: u8,
     /// The socket is not connected yet, as far as is known.
     pub(super) is_connecting: bool,
+    /// The first answer over the connection is awaited.
+    pub(super) is_opening: bool,
     /// Whether the socket is registered in epoll for reading, and for writing.
     pub(super) is_watched: bool,
     pub(super) is_write_watched: bool,
@@ -108,6 +110,7 @@ impl User {
             has_page: false,
             address: 0,
             is_connecting: false,
+            is_opening: false,
             is_watched: false,
             is_write_watched: false,
         }

@@ -67,6 +67,8 @@ pub struct Scenario {
     pub ports: (u16, u16),
     /// Most users at the same time; further users are rejected.
     pub users_max: u64,
+    /// Most connections that await their first answer at the same time; further users arrive later.
+    pub opening_max: u64,
     pub step_timeout: Duration,
     /// Time that users may continue after the last phase.
     pub wind_down: Duration,

@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Condvar, Mutex};
 
 use crate::support::{
     done, echo, http_server, load, ok, responding, scenario, server, websocket_server,
@@ -177,6 +178,45 @@ fn users_above_users_max_are_turned_away_and_counted() {
     let results = load(websocket_server(echo), &scenario);
     assert_eq!((results.counts.started, results.counts.turned_away), (7, 13));
     assert_eq!((results.users_max, results.counts.finished), (7, 7));
+}
+
+/// The server answers once three requests are pending, so it never answers if fewer may be.
+#[test]
+fn users_above_opening_max_arrive_when_earlier_ones_are_answered() {
+    #[derive(Default)]
+    struct Requests {
+        all: usize,
+        pending: usize,
+        pending_max: usize,
+    }
+    let shared = Arc::new((Mutex::new(Requests::default()), Condvar::new()));
+    let seen = Arc::clone(&shared);
+    let address = http_server(move |_, _| {
+        let mut requests = seen.0.lock().unwrap();
+        requests.all += 1;
+        requests.pending += 1;
+        requests.pending_max = requests.pending_max.max(requests.pending);
+        let group_end = requests.all.next_multiple_of(3);
+        seen.1.notify_all();
+        let mut requests = seen.1.wait_while(requests, |now| now.all < group_end).unwrap();
+        requests.pending -= 1;
+        ok("")
+    });
+    let steps = r#"{ http = { path = "/" } }"#;
+    let text = format!("opening_max = 3\n{}", scenario(12, 20, steps));
+    let results = load(address, &text);
+    assert_eq!((results.counts.started, results.counts.finished), (12, 12));
+    assert_eq!((results.counts.turned_away, results.errors_total()), (0, 0));
+    let requests = shared.0.lock().unwrap();
+    assert_eq!((requests.all, requests.pending_max), (12, 3));
+}
+
+#[test]
+fn a_user_that_fails_makes_room_for_another_one() {
+    let steps = r#"{ connect = { path = "/" } }"#;
+    let text = format!("opening_max = 1\n{}", scenario(5, 20, steps));
+    let results = load(server(drop), &text);
+    assert_eq!((results.counts.started, results.errors_total()), (5, 5));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod variables;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -35,6 +36,7 @@ struct ScenarioFile {
     #[serde(default)]
     seed: u64,
     users_max: Option<u64>,
+    opening_max: Option<NonZeroU64>,
     #[serde(default)]
     step_timeout: Option<DurationText>,
     #[serde(default)]
@@ -160,6 +162,7 @@ impl ScenarioFile {
             sources,
             ports,
             users_max: self.users_max.unwrap_or(u64::MAX),
+            opening_max: self.opening_max.map_or(u64::MAX, NonZeroU64::get),
             step_timeout: self.step_timeout.map_or(Duration::from_secs(30), |span| span.0),
             wind_down: self.wind_down.map_or(Duration::from_secs(30), |span| span.0),
             phases,

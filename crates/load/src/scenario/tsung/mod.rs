@@ -85,6 +85,7 @@ fn read<'f>(root: &Element<'_, '_>, files: &'f mut Files<'f>) -> Result<Scenario
         sources: clients.sources,
         ports: options.ports,
         users_max: clients.users_max,
+        opening_max: u64::MAX,
         step_timeout: options.step_timeout,
         wind_down: load.wind_down,
         phases: load.phases,
