@@ -41,6 +41,18 @@ export function honestHolder(blocks) {
   }
 }
 
+/** Has these blocks, and sends each of them once. It does not reply to a second request for it. */
+export function onceHolder(blocks) {
+  const honest = honestHolder(blocks)
+  const sent = new Set()
+  return (wants) => {
+    const reply = honest(wants)
+    const unsent = reply.blocks.filter((block) => !sent.has(block))
+    for (const block of unsent) sent.add(block)
+    return { ...reply, blocks: unsent }
+  }
+}
+
 /** Claims every block, and sends wrong bytes. */
 export function lyingHolder() {
   return (wants) => ({
