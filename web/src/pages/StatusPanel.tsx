@@ -2,6 +2,7 @@ import { useRef, useState } from 'preact/hooks'
 import { lazy } from '../ui/lazy.tsx'
 import { HolderDots } from '../ui/HolderDots.tsx'
 import { Flame } from '../ui/Flame.tsx'
+import type { PageState } from '../ui/site.ts'
 import type { OpenPage } from '../ui/open-pages.ts'
 import { isWhole } from '../ui/open-pages.ts'
 import { heldSentence, watchingSentence } from '../ui/sentences.ts'
@@ -25,6 +26,11 @@ interface StatusPanelProps {
   link: string
 }
 
+/** Whether a progress bar shows that blocks arrive. */
+function isArriving(state: PageState): boolean {
+  return state.kind === 'loading' && state.bytes > 0
+}
+
 /** The status of a page: who is there, who has it, and the link that brings more people. */
 export function StatusPanel({ page, availability, title, link }: StatusPanelProps) {
   const { session, isOwn } = page
@@ -41,7 +47,7 @@ export function StatusPanel({ page, availability, title, link }: StatusPanelProp
   }
   return (
     <section class={coded && held ? 'status-panel coded' : 'status-panel'} aria-label={text('who')}>
-      <Flame availability={availability} size={44} />
+      <Flame availability={availability} size={44} isStill={isArriving(session.state.value)} />
       <div class="who" role="status">
         <h2>
           {counts === null ? text(session.warning.value?.kind === 'rejected' ? 'unconnected' : 'finding') : watchingSentence(counts)}

@@ -2,7 +2,7 @@ import type { PageProblem, PageState, Phase, Presence } from './api.ts'
 import type { Clock, Millis } from './clock.ts'
 
 /** The time between two notifications of changes that every block causes. */
-const NOTIFY_INTERVAL: Millis = 100
+const NOTIFY_INTERVAL: Millis = 250
 const PROBLEMS_MAX = 8
 
 /** Notifies the listeners of a page's state: at once when its phase or presence changed, otherwise soon. */

@@ -9,8 +9,10 @@ const ICONS: Record<Availability, string> = {
 
 /** Shows the status of the tab: title, icon and background. */
 export function showTabStatus(title: string, availability: Availability): void {
-  document.title = title
-  document.documentElement.dataset['availability'] = availability
+  // Each write reaches the browser's own process, or makes the page compute its styles again.
+  if (document.title !== title) document.title = title
+  const { dataset } = document.documentElement
+  if (dataset['availability'] !== availability) dataset['availability'] = availability
   const icon = document.querySelector<HTMLLinkElement>('link[rel=icon]')
   if (icon !== null && icon.getAttribute('href') !== ICONS[availability]) icon.href = ICONS[availability]
 }
