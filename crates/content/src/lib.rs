@@ -1,5 +1,5 @@
 //! Content addressing: CIDs, blocks, UnixFS files and directories, archives and an in-memory store.
-//! [`encryption`] is the format of private pages.
+//! [`encryption`] is the format of private pages, [`live`] that of pages that grow while they are open.
 //!
 //! The same content under the same [`Profile`] has the same CID here, in kubo and in the browser.
 //! `tests/vectors` tests all three. Bytes from a peer become a [`Block`] only if their hash
@@ -25,6 +25,7 @@
 pub mod car;
 pub mod dag_pb;
 pub mod encryption;
+pub mod live;
 pub mod protobuf;
 pub mod unixfs;
 pub mod varint;

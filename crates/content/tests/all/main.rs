@@ -5,6 +5,7 @@ mod cars;
 mod cid_forms;
 mod directories;
 mod files;
+mod live_pages;
 mod nodes;
 mod private_page_properties;
 mod private_pages;
