@@ -17,6 +17,9 @@ use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, peers_of};
 use crate::signals::Signals;
 
+/// The exit code of `get` when no peer has the content; other failures end with 1.
+pub const NO_PEER: u8 = 3;
+
 /// Interval of progress reports in JSON, and of timeout checks.
 const TICK: Duration = Duration::from_secs(1);
 

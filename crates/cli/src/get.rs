@@ -20,11 +20,12 @@ use watchfire_store::{
 
 use crate::car::BLOCKS_MAX;
 use crate::cpu_profile::CpuProfileOption;
-use crate::fetching::{Ending, WaitOptions, check_peers, dial, parse_timeout, wait};
+use crate::fetching::{Ending, NO_PEER, WaitOptions, check_peers, dial, parse_timeout, wait};
 use crate::get_part::fetch_part;
 use crate::host_options::HostOptions;
 use crate::key_hiding::hidden_key;
 use crate::link::Link;
+use crate::live_pages::{Follow, follow};
 use crate::page_clients::{Announcer, join_page};
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{emit, exchange, peers_of};
@@ -32,9 +33,6 @@ use crate::signals::Signals;
 use crate::traces;
 use watchfire_report::units::{binary_bytes, parse_bytes};
 use watchfire_traces::{Kind as SpanKind, Span};
-
-/// The exit code when no peer has the content; other failures end with 1.
-const NO_PEER: u8 = 3;
 
 /// Arguments of `watchfire get`.
 #[derive(clap::Args)]
@@ -58,6 +56,9 @@ pub struct Arguments {
     /// Write at most this many bytes, such as 10GiB.
     #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = parse_bytes)]
     bytes_max: u64,
+    /// Read a live page: print its texts as they come, and save its files in the folder --output.
+    #[arg(long, conflicts_with_all = ["force"])]
+    follow: bool,
     #[command(flatten)]
     host: HostOptions,
     /// Print events as JSON, one object per line.
@@ -77,6 +78,9 @@ enum Output {
 
 /// Fetch the content of a link, and write it.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.follow {
+        return run_follow(arguments);
+    }
     let output = output(arguments)?;
     check_sources(arguments)?;
     let key = arguments.link.key.clone().map_or_else(hidden_key, |key| Ok(Some(key)))?;
@@ -114,6 +118,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(NO_PEER))
         }
     }
+}
+
+fn run_follow(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let page = Follow {
+        link: &arguments.link,
+        output: arguments.output.as_deref(),
+        store: arguments.store.as_deref(),
+        timeout: arguments.timeout,
+        bytes_max: arguments.bytes_max,
+        host: &arguments.host,
+        is_json: arguments.json,
+        is_quiet: arguments.quiet,
+    };
+    runtime.block_on(follow(&page))
 }
 
 /// Fails with advice if the content is nowhere: at no peer, at no server, and not here already.

@@ -26,6 +26,7 @@ mod lab;
 mod link;
 #[cfg(any(feature = "lab", feature = "mirror"))]
 mod live_lines;
+mod live_pages;
 mod load;
 #[cfg(feature = "lab")]
 mod load_agents;

@@ -11,7 +11,8 @@ use watchfire_content::Cid;
 use watchfire_content::encryption::Key;
 use watchfire_p2p::Host;
 use watchfire_page_client::{
-    ConnectionState, Have, PageClient, PageClientOptions, PageStatus, ServerUrl, page_cid,
+    ConnectionState, Have, LiveHeads, PageClient, PageClientOptions, PageStatus, ServerUrl,
+    page_cid,
 };
 use watchfire_traces::{Kind, Span, current};
 
@@ -27,6 +28,17 @@ pub fn join_page(
     root: &Cid,
     have: Have,
 ) -> anyhow::Result<PageClient> {
+    join_live_page(host, site, root, have, None)
+}
+
+/// Join a page whose peers also exchange heads, if it is live.
+pub fn join_live_page(
+    host: &Host,
+    site: &ServerUrl,
+    root: &Cid,
+    have: Have,
+    live: Option<LiveHeads>,
+) -> anyhow::Result<PageClient> {
     let mut span = Span::below(current(), "join", Kind::Client);
     span.set("watchfire.page", page_cid(root).to_string());
     let join_params = span.context().map_or(Value::Null, |span| {
@@ -39,6 +51,7 @@ pub fn join_page(
         have,
         request_filter: None,
         join_params,
+        live,
     };
     let client = PageClient::start(host, plan);
     tokio::spawn(report_failures(client.status(), site.to_string()));

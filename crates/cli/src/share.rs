@@ -21,6 +21,7 @@ use crate::content_options::ContentOptions;
 use crate::cpu_profile::CpuProfileOption;
 use crate::host_options::HostOptions;
 use crate::link::Link;
+use crate::live_pages::{Publish, publish};
 use crate::page_clients::{join_page, joined, page_link};
 use crate::progress::{ProgressLine, Step};
 use crate::serving::{LISTEN, emit, link_to, provide, serve};
@@ -34,7 +35,7 @@ const MEMORY_BYTES: usize = 512 << 20;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Files and directories; each gets its own link.
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "live")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     content: ContentOptions,
@@ -47,6 +48,13 @@ pub struct Arguments {
     /// peers.
     #[arg(long, conflicts_with_all = ["profile", "chunk", "links"])]
     private: bool,
+    /// Make one page that grows: each PATH and then each line of the standard input is an entry, and
+    /// readers see it at once.
+    #[arg(long, requires = "to", conflicts_with_all = ["private", "qr"])]
+    live: bool,
+    /// The title of the live page.
+    #[arg(long, requires = "live", default_value = "")]
+    title: String,
     /// Also print each link as a QR code.
     #[arg(long, conflicts_with = "json")]
     qr: bool,
@@ -59,6 +67,9 @@ pub struct Arguments {
 
 /// Share until a signal arrives.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if let Some(site) = arguments.to.as_ref().filter(|_| arguments.live) {
+        return run_live(arguments, site);
+    }
     let shared = Shared::new(arguments.private);
     let mut roots = Vec::new();
     for path in &arguments.paths {
@@ -68,6 +79,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let _traces = traces::start("share")?;
     runtime.block_on(serve_all(arguments, &shared, &roots))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn run_live(arguments: &Arguments, site: &ServerUrl) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let page = Publish {
+        title: &arguments.title,
+        paths: &arguments.paths,
+        content: &arguments.content,
+        host: &arguments.host,
+        site,
+        is_json: arguments.json,
+    };
+    runtime.block_on(publish(&page))?;
+    // A thread may wait for the standard input.
+    std::process::exit(0)
 }
 
 struct SharedRoot {

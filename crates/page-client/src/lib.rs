@@ -22,6 +22,7 @@
 //!     have: Have::None,
 //!     request_filter: None,
 //!     join_params: serde_json::Value::Null,
+//!     live: None,
 //! };
 //! let client = PageClient::start(&host, options);
 //! host.fetch(page).await?.finished().await?;
@@ -34,6 +35,8 @@
 
 mod assembler;
 mod frame;
+mod heads;
+mod live_page;
 mod messages;
 mod outgoing;
 mod page_client;
@@ -41,6 +44,8 @@ mod page_protocol;
 mod segment;
 mod server_url;
 
+pub use heads::{LiveHeads, ReceivedHead};
+pub use live_page::{LiveChannel, LiveEnd, LiveEvent, LivePage, LivePageError};
 pub use messages::{Counts, Have};
 pub use page_client::{ConnectionState, PageClient, PageClientOptions, PageStatus, page_cid};
 pub use server_url::{Connection, Connector, ServerUrl, ServerUrlError};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::{SinkExt, StreamExt};
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -18,6 +18,7 @@ use watchfire_content::Cid;
 use watchfire_p2p::{ExternalPeer, ExternalTransport, Host, RequestFilter, TransportCommand};
 use watchfire_types::{Instant as CoreInstant, PeerId};
 
+use crate::heads::{self, HeadExchange, LiveHeads};
 use crate::messages::{Counts, Have};
 use crate::page_protocol::{Output, PageProtocol};
 use crate::server_url::{Connection, Connector};
@@ -31,6 +32,8 @@ const RECONNECT_AFTER: Duration = Duration::from_millis(250);
 const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10);
 /// Largest WebSocket message that is accepted from the server. A relayed frame has 64 KiB.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Peers that wait to be banned. Further ones are banned when they misbehave again.
+const BANS_MAX: usize = 16;
 
 pub struct PageClientOptions {
     pub connector: Arc<dyn Connector>,
@@ -41,6 +44,8 @@ pub struct PageClientOptions {
     pub request_filter: Option<RequestFilter>,
     /// Members of this JSON object are added to the parameters of the join. `Null` adds nothing.
     pub join_params: Value,
+    /// The heads that the peers of a live page exchange.
+    pub live: Option<LiveHeads>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +72,7 @@ pub struct PageStatus {
 #[derive(Debug)]
 pub struct PageClient {
     have: watch::Sender<Have>,
+    bans: mpsc::Sender<PeerId>,
     status: watch::Receiver<PageStatus>,
     task: JoinHandle<()>,
 }
@@ -76,6 +82,7 @@ impl PageClient {
     /// within a tokio runtime.
     pub fn start(host: &Host, options: PageClientOptions) -> Self {
         let (have, local_have) = watch::channel(options.have);
+        let (bans, banned) = mpsc::channel(BANS_MAX);
         let connection = ConnectionState::Connecting;
         let status = PageStatus { connection, counts: Counts::default(), peers: 0 };
         let (status_sender, status) = watch::channel(status);
@@ -85,18 +92,25 @@ impl PageClient {
             request_filter: options.request_filter,
             join_params: options.join_params,
             local_have,
+            banned,
+            live: options.live,
             status: status_sender,
             transport: host.external_transport(),
             external_peers: HashMap::new(),
             peers: HashMap::new(),
             started_at: Instant::now(),
         };
-        PageClient { have, status, task: tokio::spawn(driver.run()) }
+        PageClient { have, bans, status, task: tokio::spawn(driver.run()) }
     }
 
     /// Sets the part of the page that is stored here.
     pub fn set_have(&self, have: Have) {
         self.have.send_if_modified(|before| std::mem::replace(before, have) != have);
+    }
+
+    /// Disconnects a peer that misbehaves, and ignores it from now on.
+    pub fn ban(&self, peer: PeerId) {
+        let _ = self.bans.try_send(peer);
     }
 
     /// The current status, and its changes.
@@ -123,6 +137,8 @@ struct Driver {
     request_filter: Option<RequestFilter>,
     join_params: Value,
     local_have: watch::Receiver<Have>,
+    banned: mpsc::Receiver<PeerId>,
+    live: Option<LiveHeads>,
     status: watch::Sender<PageStatus>,
     transport: ExternalTransport,
     external_peers: HashMap<PeerId, ExternalPeer>,
@@ -196,8 +212,10 @@ impl Driver {
         let have = *self.local_have.borrow_and_update();
         let mut protocol =
             PageProtocol::start(self.now(), &self.page, have, self.join_params.clone());
+        let mut exchange = HeadExchange::default();
+        let mut heads_at = self.started_at;
         loop {
-            self.handle_outputs(&mut protocol, &mut socket, attempts).await?;
+            self.handle_outputs(&mut protocol, &mut socket, &mut exchange, attempts).await?;
             let wake = protocol.next_wake().since(CoreInstant::ZERO);
             tokio::select! {
                 message = socket.next() => match message {
@@ -211,6 +229,20 @@ impl Driver {
                     }
                     let have = *self.local_have.borrow_and_update();
                     protocol.set_have(self.now(), have);
+                }
+                Some(peer) = self.banned.recv() => {
+                    protocol.ban(peer);
+                    if let Some(external) = self.external_peers.remove(&peer) {
+                        self.peers.remove(&external);
+                        self.transport.disconnect(external).await?;
+                        self.publish_peer_count();
+                    }
+                }
+                () = new_heads(&mut self.live, heads_at) => {
+                    heads_at = Instant::now() + heads::SEND_INTERVAL;
+                    for peer in self.external_peers.keys() {
+                        self.send_heads(&mut protocol, *peer);
+                    }
                 }
                 () = sleep_until(self.started_at + wake) => protocol.handle_tick(self.now()),
             }
@@ -263,6 +295,7 @@ impl Driver {
         &mut self,
         protocol: &mut PageProtocol,
         socket: &mut Socket,
+        exchange: &mut HeadExchange,
         attempts: &mut u32,
     ) -> Result<(), End> {
         let mut has_written = false;
@@ -288,8 +321,10 @@ impl Driver {
                     self.external_peers.insert(peer, external);
                     self.peers.insert(external, peer);
                     self.publish_peer_count();
+                    self.send_heads(protocol, peer);
                 }
                 Output::PeerDisconnected { peer } => {
+                    exchange.forget(peer);
                     if let Some(external) = self.external_peers.remove(&peer) {
                         self.peers.remove(&external);
                         self.transport.disconnect(external).await?;
@@ -297,6 +332,12 @@ impl Driver {
                     }
                 }
                 Output::Message { peer, bytes } => {
+                    let now = self.now();
+                    if let Some(live) = &self.live
+                        && exchange.handle(now, peer, &bytes, live)
+                    {
+                        self.send_heads(protocol, peer);
+                    }
                     if let Some(external) = self.external_peers.get(&peer)
                         && let Err(error) = self.transport.received(*external, &bytes).await?
                     {
@@ -330,6 +371,15 @@ impl Driver {
         Ok(())
     }
 
+    /// Sends the current heads of a live page to a peer.
+    fn send_heads(&self, protocol: &mut PageProtocol, peer: PeerId) {
+        let Some(live) = &self.live else { return };
+        let message = heads::encode(&live.current.borrow());
+        if !message.is_empty() {
+            protocol.send(self.now(), peer, message);
+        }
+    }
+
     fn publish_peer_count(&self) {
         self.status.send_modify(|status| status.peers = self.external_peers.len());
     }
@@ -342,6 +392,20 @@ impl Driver {
         }
         Ok(())
     }
+}
+
+/// Waits for new heads, and until they may be sent. Without a live page it waits forever.
+async fn new_heads(live: &mut Option<LiveHeads>, not_before: Instant) {
+    if let Some(live) = live {
+        // The receiver itself counts as unchanged only at the end, because this future may be dropped.
+        let mut current = live.current.clone();
+        if current.changed().await.is_ok() {
+            sleep_until(not_before).await;
+            live.current.mark_unchanged();
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 async fn write(writing: impl Future<Output = Result<(), tungstenite::Error>>) -> Result<(), End> {

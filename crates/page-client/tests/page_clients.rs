@@ -52,6 +52,7 @@ fn join(host: &Host, url: &ServerUrl, page: &Cid, have: Have) -> PageClient {
         have,
         request_filter: None,
         join_params: Value::Null,
+        live: None,
     };
     PageClient::start(host, options)
 }

@@ -10,6 +10,7 @@ mod lab_hosts;
 mod lab_images;
 mod lab_loads;
 mod lab_standing;
+mod live_pages;
 mod load;
 mod memory;
 #[cfg(feature = "mirror")]

@@ -97,8 +97,20 @@ pub struct Serving {
 
 impl Serving {
     pub fn start(folder: &Path, verb: &str, arguments: &[&str]) -> Self {
+        Serving::spawn(folder, verb, arguments, Stdio::null())
+    }
+
+    /// Starts a process whose standard input is a pipe.
+    pub fn start_with_input(folder: &Path, verb: &str, arguments: &[&str]) -> Self {
+        Serving::spawn(folder, verb, arguments, Stdio::piped())
+    }
+
+    fn spawn(folder: &Path, verb: &str, arguments: &[&str], input: Stdio) -> Self {
         let mut command = Command::new(WATCHFIRE);
-        command.args([verb, "--json", "--listen", "/ip4/127.0.0.1/tcp/0"]).args(arguments);
+        command
+            .stdin(input)
+            .args([verb, "--json", "--listen", "/ip4/127.0.0.1/tcp/0"])
+            .args(arguments);
         command.current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("the program runs");
         let events = BufReader::new(child.stdout.take().expect("its output is a pipe"));

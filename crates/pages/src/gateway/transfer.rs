@@ -184,6 +184,7 @@ impl PageTransfer {
             // The page's peers must not see requests for blocks of other content.
             request_filter: Some(Arc::new(move |cid| router.is_part_of(id, cid))),
             join_params: self.shared.key.to_json(),
+            live: None,
         };
         PageClient::start(&self.shared.host, options)
     }

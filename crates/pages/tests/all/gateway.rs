@@ -79,6 +79,7 @@ impl Peer {
             have,
             request_filter: None,
             join_params: Value::Null,
+            live: None,
         };
         self.page = Some(PageClient::start(&self.host, options));
     }

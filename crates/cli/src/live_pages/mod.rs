@@ -1,0 +1,7 @@
+//! Live pages: `share --live` publishes one, `get --follow` reads one.
+
+mod follow;
+mod publish;
+
+pub use follow::{Follow, follow};
+pub use publish::{Publish, publish};

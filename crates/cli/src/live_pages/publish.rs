@@ -1,0 +1,164 @@
+//! `watchfire share --live`: each file and each line of the standard input becomes an entry of one page.
+
+use std::io::{self, BufRead as _, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::Context as _;
+use serde_json::json;
+use tokio::sync::mpsc;
+use watchfire_content::Block;
+use watchfire_content::live::{
+    Beginning, Form, History, NAME_BYTES_MAX, NewEntry, PublisherKey, TEXT_BYTES_MAX,
+};
+use watchfire_p2p::Host;
+use watchfire_page_client::{Have, LiveChannel, LiveEvent, LivePage, ServerUrl};
+use watchfire_store::{LockedMemoryStore, SharedFiles, Stores, WriteBlocks, names};
+
+use crate::content_options::ContentOptions;
+use crate::host_options::HostOptions;
+use crate::page_clients::{join_live_page, joined, page_link};
+use crate::serving::{LISTEN, emit};
+use crate::signals::Signals;
+
+/// Most memory for texts and nodes, and for the CIDs and positions of the blocks of files.
+const MEMORY_BYTES: usize = 512 << 20;
+/// Lines that wait until earlier ones are appended. Then the standard input is not read.
+const LINES_MAX: usize = 16;
+
+/// A page to publish.
+pub struct Publish<'a> {
+    pub title: &'a str,
+    /// The files and directories of the first entries.
+    pub paths: &'a [PathBuf],
+    pub content: &'a ContentOptions,
+    pub host: &'a HostOptions,
+    pub site: &'a ServerUrl,
+    pub is_json: bool,
+}
+
+/// Publish until a signal arrives. The end of the standard input does not end the page.
+pub async fn publish(page: &Publish<'_>) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)
+        .context("cannot generate a key: the operating system returned no random bytes")?;
+    let key = PublisherKey::from_seed(&seed);
+    let beginning =
+        Beginning { key: key.public(), time_ms: now_ms(), title: page.title.to_owned() };
+    let block = beginning.block().context("cannot begin the page")?;
+    let cid = block.cid().clone();
+
+    let files = Arc::new(SharedFiles::new(MEMORY_BYTES));
+    let store: Arc<dyn WriteBlocks> = Arc::new(LockedMemoryStore::new(MEMORY_BYTES));
+    store.put(&block)?;
+    let settings = page.host.settings(LISTEN, &[])?;
+    let stores = Stores::new(vec![files.clone()]);
+    let host = Arc::new(Host::start(settings, stores, store.clone()).await?);
+    let (channel, heads) = LiveChannel::new();
+    let client = join_live_page(&host, page.site, &cid, Have::All, Some(heads))?;
+    let clients = [client];
+    joined(&clients, page.site).await?;
+    let [client] = clients;
+    let history = History::new(cid.clone(), beginning);
+    let mut live = LivePage::new(host, store.clone(), client, channel, history);
+    for path in page.paths {
+        let entry = file_entry(&files, path, page.content)?;
+        live.append(&key, entry).await?;
+    }
+    report(page, &page_link(page.site, &cid, None, None))?;
+
+    let mut lines = lines();
+    loop {
+        tokio::select! {
+            _ = signals.next() => return Ok(()),
+            Some(line) = lines.recv() => {
+                let entry = text_entry(&*store, &line?)?;
+                live.append(&key, entry).await?;
+                if page.is_json {
+                    emit(&json!({ "event": "appended", "number": live.history().last() }))?;
+                }
+            }
+            event = live.next() => match event? {
+                LiveEvent::Entry(_) | LiveEvent::Unreadable { .. } => {}
+                LiveEvent::End(_) => anyhow::bail!(
+                    "cannot go on: another program has appended to this page with the same key"
+                ),
+            },
+        }
+    }
+}
+
+fn report(page: &Publish<'_>, link: &str) -> io::Result<()> {
+    if page.is_json {
+        return emit(&json!({ "event": "live", "page": link }));
+    }
+    println!("{link}");
+    println!("Each line that you write is an entry. The page lives until you press Ctrl-C.");
+    Ok(())
+}
+
+fn file_entry(
+    files: &SharedFiles,
+    path: &Path,
+    content: &ContentOptions,
+) -> anyhow::Result<NewEntry> {
+    let root = files.share_with_progress(path, &content.import_options(), &mut |_| {})?;
+    let name =
+        path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    anyhow::ensure!(
+        name.len() <= NAME_BYTES_MAX,
+        "cannot append {}: its name is longer than {NAME_BYTES_MAX} bytes",
+        names::shown(&name)
+    );
+    Ok(NewEntry {
+        time_ms: now_ms(),
+        form: Form::File,
+        name,
+        content: root.cid,
+        content_bytes: root.dag_bytes,
+    })
+}
+
+/// Stores a text.
+fn text_entry(store: &dyn WriteBlocks, text: &str) -> anyhow::Result<NewEntry> {
+    let block = Block::raw(text.to_owned().into())?;
+    store.put(&block)?;
+    Ok(NewEntry {
+        time_ms: now_ms(),
+        form: Form::Text,
+        name: String::new(),
+        content: block.cid().clone(),
+        content_bytes: block.bytes().len() as u64,
+    })
+}
+
+/// Reads the lines of the standard input. A line that is too long for one entry becomes several.
+fn lines() -> mpsc::Receiver<io::Result<String>> {
+    let (sender, receiver) = mpsc::channel(LINES_MAX);
+    std::thread::spawn(move || {
+        let mut input = io::stdin().lock();
+        loop {
+            let mut line = Vec::new();
+            let read = input.by_ref().take(TEXT_BYTES_MAX).read_until(b'\n', &mut line);
+            if matches!(read, Ok(0)) {
+                return;
+            }
+            if line.ends_with(b"\n") {
+                line.pop();
+            }
+            let line = read.map(|_| String::from_utf8_lossy(&line).into_owned());
+            let is_over = line.is_err();
+            if sender.blocking_send(line).is_err() || is_over {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
