@@ -330,7 +330,7 @@ bench-two-million: web ## Two million sockets in one room, beside a bare epoll s
 	$(SUDO) ./target/release/watchfire lab run experiments/seeds/two-million.toml --driver processes \
 	  $(or $(ARGS),--page docs/seeds/two-million.md)
 
-bench-road: web ## The cost of a socket from 1,000 to 2,000,000; writes docs/seeds/road.md
+bench-road: web ## The cost of a socket from 1,000 to 1,300,000; writes docs/seeds/road.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	$(SUDO) ./target/release/watchfire lab run experiments/seeds/road.toml --driver processes \
 	  $(or $(ARGS),--page docs/seeds/road.md)
