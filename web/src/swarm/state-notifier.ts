@@ -1,8 +1,12 @@
 import type { PageProblem, PageState, Phase, Presence } from './api.ts'
 import type { Clock, Millis } from './clock.ts'
 
-/** The time between two notifications of changes that every block causes. */
-const NOTIFY_INTERVAL: Millis = 250
+/**
+ * Bounds on the time between two notifications of changes that every block causes. It is a tenth of the time since the
+ * page was opened: each one is drawn, and in a load of minutes nobody sees four changes a second.
+ */
+const NOTIFY_INTERVAL_MIN: Millis = 250
+const NOTIFY_INTERVAL_MAX: Millis = 1000
 const PROBLEMS_MAX = 8
 
 /** Notifies the listeners of a page's state: at once when its phase or presence changed, otherwise soon. */
@@ -12,6 +16,7 @@ export class StateNotifier {
   readonly #clock: Clock
   readonly #state: () => PageState
   readonly #listeners = new Set<(state: PageState) => void>()
+  readonly #openedAt: Millis
   #notified: { phase: Phase; presence: Presence }
   #stopTimer: (() => void) | null = null
   #isClosed = false
@@ -20,6 +25,7 @@ export class StateNotifier {
     this.#clock = clock
     this.#state = state
     this.#notified = first
+    this.#openedAt = clock.now()
   }
 
   subscribe(listener: (state: PageState) => void): () => void {
@@ -39,7 +45,8 @@ export class StateNotifier {
       this.#notifyNow(now)
       return
     }
-    this.#stopTimer ??= this.#clock.after(NOTIFY_INTERVAL, () => this.#notifyNow(now))
+    const interval = Math.min(NOTIFY_INTERVAL_MAX, Math.max(NOTIFY_INTERVAL_MIN, (this.#clock.now() - this.#openedAt) / 10))
+    this.#stopTimer ??= this.#clock.after(interval, () => this.#notifyNow(now))
   }
 
   close(): void {
