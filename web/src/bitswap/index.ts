@@ -6,7 +6,16 @@
  */
 export { Exchange } from './exchange.ts'
 export { defaultLimits, type Limits } from './limits.ts'
-export { MessageError, decodeMessage, encodeMessage, ENTRIES_MAX, MESSAGE_BYTES_MAX, encodedLength, receiveMessage } from './message.ts'
+export {
+  MessageError,
+  decodeMessage,
+  encodeMessage,
+  ENTRIES_MAX,
+  MESSAGE_BYTES_MAX,
+  encodedLength,
+  receiveMessage,
+  requestsBlocks,
+} from './message.ts'
 export type { Block, Message, ReceivedMessage, WantEntry } from './message.ts'
 export type { Input, Misbehaviour, Output, Want } from './output.ts'
 export type { PeerId } from './peer.ts'

@@ -130,6 +130,11 @@ export function encodedLength(message: Message, blocks: readonly Block[]): numbe
   return message.presences.reduce((sum, presence) => sum + presenceLength(presence), bytes)
 }
 
+/** Whether a message requests blocks themselves, and not only whether they are there. */
+export function requestsBlocks({ wants }: Pick<Message, 'wants'>): boolean {
+  return wants.some(({ kind, cancel }) => kind === 'block' && !cancel)
+}
+
 /** The number of bytes that a want takes in a message. */
 export function entryLength({ cid, priority, cancel, kind, sendDontHave }: WantEntry): number {
   const flags = varintFieldLength(cancel ? 1 : 0) + varintFieldLength(kind === 'have' ? 1 : 0) + varintFieldLength(sendDontHave ? 1 : 0)

@@ -6,14 +6,19 @@ import { decodeRelayFrame } from './segment.ts'
 import type { UnacknowledgedMessage, MessagePath } from './message-path.ts'
 import { DualPathPeer } from './dual-path-peer.ts'
 
+let clock: FakeClock
+let isConnecting: boolean
 let relayed: { message: number; length: number; answer: (reply: Reply) => void }[]
 let peer: DualPathPeer
 let direct: MessagePath & { isUp: boolean; given: UnacknowledgedMessage[] }
 
 beforeEach(() => {
+  clock = new FakeClock()
+  isConnecting = false
   relayed = []
   peer = new DualPathPeer('0000000000000001' as PeerId, {
-    clock: new FakeClock(),
+    clock,
+    isConnecting: () => isConnecting,
     frameBytesMax: 65_536,
     push: (frame) =>
       new Promise((answer) => {
@@ -60,6 +65,29 @@ describe('a peer with two paths', () => {
     }
     await begun
     expect(peer.unsentBytes).toBe(0)
+  })
+
+  it('sends blocks directly that waited for the connection, and wants by relay meanwhile', () => {
+    isConnecting = true
+    void peer.send(bytes(1_000_000))
+    void peer.send(bytes(100))
+    expect(relayed.map(({ message }) => message)).toEqual([1])
+    clock.pass(700)
+    peer.useDirect(direct)
+    clock.pass(1000)
+    expect(relayed.map(({ message }) => message)).toEqual([1])
+    expect(direct.given.map(({ id, message }) => [id, message.length])).toEqual([[0, 1_000_000]])
+  })
+
+  it('relays blocks for which no connection came up in time, and lets no further ones wait', () => {
+    isConnecting = true
+    void peer.send(bytes(140_000))
+    clock.pass(700)
+    expect(relayed).toEqual([])
+    clock.pass(200)
+    void peer.send(bytes(140_000))
+    expect(relayed.map(({ message }) => message)).toEqual([0, 0, 0, 1])
+    expect(direct.given).toEqual([])
   })
 
   it('sends unacknowledged direct messages over the relay, under the same number', async () => {

@@ -1,8 +1,19 @@
 import type { Bytes } from '../content/index.ts'
 import type { PeerId } from '../bitswap/index.ts'
 import type { Peer } from './peer.ts'
-import type { MessagePath } from './message-path.ts'
+import type { Clock, Millis } from './clock.ts'
+import type { MessagePath, UnacknowledgedMessage } from './message-path.ts'
 import { RelayPeer, type RelayPeerOptions } from './relay-peer.ts'
+
+/** Shorter messages never wait for a direct connection. */
+const HELD_BYTES_MIN = 128 << 10
+/** The longest time that a message waits for a direct connection. A peer that it did not reach in time uses the relay. */
+const HELD_MAX: Millis = 800
+
+export interface DualPathPeerOptions extends RelayPeerOptions {
+  /** Whether blocks should wait for a direct connection to this peer, because one is likely to be up soon. */
+  readonly isConnecting: (peer: PeerId) => boolean
+}
 
 /**
  * A peer reached through the relay, and directly while there is a direct connection. If the direct connection breaks,
@@ -15,6 +26,13 @@ export class DualPathPeer implements Peer {
   #direct: MessagePath | null = null
   #nextMessage: number
   #isClosed = false
+  readonly #clock: Clock
+  readonly #isConnecting: () => boolean
+  /** Messages that wait for the direct connection. Their number is bounded by `unsentBytes`, which the exchange limits. */
+  #held: UnacknowledgedMessage[] = []
+  #stopHolding: (() => void) | null = null
+  /** Whether a connection did not come up in time. */
+  #hasHeld = false
   /** Bytes of all messages, sent and received, on both paths. */
   movedBytes = 0
   /** Bytes of messages that were neither sent nor given up. */
@@ -24,10 +42,12 @@ export class DualPathPeer implements Peer {
    * Messages are numbered from `firstMessage`. It is random, because a peer that knew this tab before remembers the
    * numbers it has read, and would drop new messages with the same numbers.
    */
-  constructor(id: PeerId, options: RelayPeerOptions, firstMessage = 0) {
+  constructor(id: PeerId, options: DualPathPeerOptions, firstMessage = 0) {
     this.id = id
     this.#nextMessage = firstMessage
     this.#relay = new RelayPeer(id, options)
+    this.#clock = options.clock
+    this.#isConnecting = () => options.isConnecting(id)
   }
 
   get path(): 'relay' | 'direct' {
@@ -40,7 +60,7 @@ export class DualPathPeer implements Peer {
     this.movedBytes += message.length
     this.unsentBytes += message.length
     const isDirect = this.#direct?.isUp === true && !this.#isClosed
-    const sent = isDirect ? this.#direct?.send(id, message) : this.#relay.send(message, id)
+    const sent = isDirect ? this.#direct?.send(id, message) : this.#waits(message) ? this.#hold(id, message) : this.#relay.send(message, id)
     return (sent ?? Promise.resolve()).finally(() => {
       this.unsentBytes -= message.length
     })
@@ -52,6 +72,7 @@ export class DualPathPeer implements Peer {
   useDirect(path: MessagePath): void {
     this.#direct = path
     if (!path.isUp || this.#isClosed) return
+    for (const { id, message, resolve, reject } of this.#takeHeld()) path.send(id, message).then(resolve, reject)
     for (const { id, message, resolve, reject } of this.#relay.takeUnsent()) path.send(id, message).then(resolve, reject)
   }
 
@@ -72,5 +93,24 @@ export class DualPathPeer implements Peer {
     this.#relay.close()
     for (const { reject } of this.#direct?.takeUnacknowledged() ?? []) reject(new Error('closed'))
     this.#direct = null
+    for (const { reject } of this.#takeHeld()) reject(new Error('closed'))
+  }
+
+  #waits(message: Bytes): boolean {
+    return message.length >= HELD_BYTES_MIN && !this.#hasHeld && !this.#isClosed && this.#isConnecting()
+  }
+
+  #hold(id: number, message: Bytes): Promise<void> {
+    this.#stopHolding ??= this.#clock.after(HELD_MAX, () => {
+      this.#hasHeld = true
+      for (const held of this.#takeHeld()) this.#relay.send(held.message, held.id).then(held.resolve, held.reject)
+    })
+    return new Promise((resolve, reject) => this.#held.push({ id, message, resolve, reject }))
+  }
+
+  #takeHeld(): UnacknowledgedMessage[] {
+    this.#stopHolding?.()
+    this.#stopHolding = null
+    return this.#held.splice(0)
   }
 }

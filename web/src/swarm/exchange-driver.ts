@@ -45,7 +45,7 @@ export interface ExchangeDriverDeps {
   /** Asks the server for more peers. Resolves with those that have a full copy. */
   readonly findProviders: () => Promise<readonly PeerId[]>
   /** A message is queued for this peer. */
-  readonly onSending: (member: Member) => void
+  readonly onSending: (member: Member, message: Message) => void
   /** A message with these blocks was sent to this peer. */
   readonly onSent: (member: Member, blocks: readonly Block[]) => void
   /** The peer cannot be reached any more. */
@@ -206,7 +206,7 @@ export class ExchangeDriver {
     const member = roster.get(peer)
     if (member === null) return
     const sent = member.peer.send(encodeMessage(message, blocks, this.#deps.traceFor(peer, message)))
-    this.#deps.onSending(member)
+    this.#deps.onSending(member, message)
     sent.then(
       () => {
         if (!roster.isMember(member)) return

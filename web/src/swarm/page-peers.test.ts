@@ -29,6 +29,7 @@ function open() {
     isOver: () => false,
     pageBytesMax: 1 << 20,
     frameBytesMax: 65_536,
+    isLarge: () => false,
     isPartOfPage: () => true,
     push: async () => ({ status: 'ok', response: {} }),
     stun: () => null,

@@ -1,4 +1,4 @@
-import type { Block, Input, Misbehaviour, PeerId, PeerTotals } from '../bitswap/index.ts'
+import { requestsBlocks, type Block, type Input, type Message, type Misbehaviour, type PeerId, type PeerTotals } from '../bitswap/index.ts'
 import type { Cid } from '../content/index.ts'
 import { swarm } from '../messages/swarm.ts'
 import type { BlockMap, PageProblem, PeerStatus } from './api.ts'
@@ -77,9 +77,9 @@ export class PagePeers {
   }
 
   /** A message is queued for this peer. */
-  noteSending(member: Member): void {
+  noteSending(member: Member, message: Message): void {
     // Before it was sent: over the relay, that takes as long as it takes to set up a direct connection.
-    this.#set.connectIfBusy(member)
+    this.#set.connectIfBusy(member, requestsBlocks(message))
   }
 
   /** These blocks were sent to this peer. */

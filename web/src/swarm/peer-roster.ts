@@ -4,8 +4,7 @@ import type { Millis } from './clock.ts'
 import { MessageAssembler, type AssemblyBudget } from './message-assembler.ts'
 import { PeerInbox } from './peer-inbox.ts'
 import { RecentSet } from './recent-set.ts'
-import type { RelayPeerOptions } from './relay-peer.ts'
-import { DualPathPeer } from './dual-path-peer.ts'
+import { DualPathPeer, type DualPathPeerOptions } from './dual-path-peer.ts'
 
 /** Peers of one page that this tab exchanges messages with. When the limit is reached, further peers are not added. */
 const MEMBERS_MAX = 64
@@ -33,7 +32,7 @@ export interface Member {
   progressReportedAt: Millis
 }
 
-export interface PeerRosterOptions extends RelayPeerOptions {
+export interface PeerRosterOptions extends DualPathPeerOptions {
   /** Returns numbers in [0, 1). */
   readonly random: () => number
 }

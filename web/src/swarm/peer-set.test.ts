@@ -24,6 +24,7 @@ beforeEach(() => {
     random: () => 0.5,
     pageBytesMax: 1 << 20,
     frameBytesMax: 1 << 16,
+    isLarge: () => false,
     push: (event) => {
       if (event === 'relay') inputs.push('relayed')
       return Promise.resolve(reply)

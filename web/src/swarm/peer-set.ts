@@ -1,4 +1,4 @@
-import { encodeMessage, type Input, type PeerId } from '../bitswap/index.ts'
+import { encodeMessage, requestsBlocks, type Input, type PeerId } from '../bitswap/index.ts'
 import type { Reply } from '../channel/index.ts'
 import type { Bytes } from '../content/index.ts'
 import type { Clock, Millis } from './clock.ts'
@@ -39,6 +39,8 @@ export interface PeerSetDeps {
   readonly isOver: () => boolean
   /** The server named a peer. `isNew`: it was not known before. */
   readonly onMember: (member: Member, isNew: boolean) => void
+  /** Whether the page is large: blocks then wait a moment for a direct connection that comes up. */
+  readonly isLarge: () => boolean
   /** Resolves when the store has room for more blocks. `null`: there is room now. */
   readonly room: () => Promise<void> | null
   /** Passes an input to the exchange. */
@@ -69,6 +71,7 @@ export class PeerSet {
       clock: deps.clock,
       random: deps.random,
       frameBytesMax: deps.frameBytesMax,
+      isConnecting: (peer) => this.#isConnecting(peer),
     })
     this.#direct = deps.loadDirect === null ? null : this.#makeDirect(deps.loadDirect)
     if (this.#direct !== null) globalThis.addEventListener?.('pagehide', this.#closeDirect)
@@ -101,12 +104,16 @@ export class PeerSet {
     return member
   }
 
-  /** Connects directly to a peer once many bytes were exchanged with it. */
-  connectIfBusy({ peer, kind }: Member): void {
+  /**
+   * Connects directly to a peer once many bytes were exchanged with it. `requestsBlocks`: one of the two requests blocks
+   * from the other, so on a large page many bytes will follow.
+   */
+  connectIfBusy({ peer, kind }: Member, requestsBlocks = false): void {
     // A node cannot answer. The attempt would occupy a connection until it times out.
     if (kind === 'node') return
     const isFirst = (this.roster.self ?? '') > peer.id
-    const enough = isFirst ? DIRECT_AFTER_BYTES : DIRECT_FALLBACK_BYTES
+    const isExpected = isFirst && requestsBlocks && this.#deps.isLarge()
+    const enough = isExpected ? 0 : isFirst ? DIRECT_AFTER_BYTES : DIRECT_FALLBACK_BYTES
     if (peer.path !== 'relay' || peer.movedBytes < enough || this.#direct === null) return
     this.#deps.onConnecting(peer.id)
     this.#direct.connect(peer.id)
@@ -119,6 +126,13 @@ export class PeerSet {
       return { kind: 'none', why: 'node', failures: 0, again: null }
     }
     return reach ?? { kind: 'none', why: 'absent', failures: 0, again: null }
+  }
+
+  /** Whether a direct connection to a peer is likely to be up soon, so that blocks of a large page wait for it. */
+  #isConnecting(peer: PeerId): boolean {
+    if (!this.#deps.isLarge() || this.roster.get(peer)?.kind === 'node') return false
+    const status = this.#direct?.status(peer)
+    return status?.kind === 'untried' || status?.kind === 'calling'
   }
 
   close(): void {
@@ -213,7 +227,10 @@ export class PeerSet {
       }
       member.lastRead = id
       if (received === null) this.#deps.onMalformed(peer)
-      else this.#deps.handleInput({ kind: 'message', peer, ...received })
+      else {
+        if (requestsBlocks(received.message)) this.connectIfBusy(member, true)
+        this.#deps.handleInput({ kind: 'message', peer, ...received })
+      }
     })
   }
 

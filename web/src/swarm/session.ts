@@ -62,6 +62,7 @@ export class Session implements PageSession {
       pageBytesMax,
       frameBytesMax: limits.relayFrameBytesMax,
       isPartOfPage: (cid) => this.#content.isPartOfPage(cid),
+      isLarge: () => (this.#content.progress.bytesTotal ?? 0) >= DIRECT_FIRST_BYTES_MIN,
       push: (event, frame) => this.#topic.push(event, frame),
       stun: () => this.#topic.stun,
       loadDirect: deps.direct === undefined ? browserDirect : deps.direct,
@@ -91,7 +92,7 @@ export class Session implements PageSession {
       traceFor: (peer, message) => this.#trace?.placeFor(peer, message) ?? null,
       onMisbehaviour: (peer, reason) => this.#peers.drop(peer, reason),
       findProviders: () => this.#topic.requestMorePeers(),
-      onSending: (member) => this.#peers.noteSending(member),
+      onSending: (member, message) => this.#peers.noteSending(member, message),
       onSent: (member, blocks) => this.#peers.noteSent(member, blocks),
       onUnreachable: (peer) => this.#peers.remove(peer),
       onSettled: notify,
@@ -231,6 +232,9 @@ export class Session implements PageSession {
 
 /** A smaller page is not super-seeded: every viewer gets all of it at once. */
 const SUPER_SEEDING_BYTES_MIN = 8 << 20
+
+/** A page of this size is worth the time that a direct connection takes to come up. */
+const DIRECT_FIRST_BYTES_MIN = 4 << 20
 
 /** The length of a file's block. The server's limit says how many of them to request from one peer at a time. */
 const BLOCK_BYTES = 1 << 20

@@ -17,8 +17,11 @@ const UNREAD_BYTES_MAX = 4 << 20
 const UNREAD_SHORT_MAX = 12
 /** Messages that are remembered as sent and taken back: more than may be unread at once, for a few breaks. */
 const TAKEN_BACK_REMEMBERED = 64
-/** Timeout of a path that accepts data without a sign that anything arrives. */
-const SILENCE_MAX: Millis = 4000
+/**
+ * Timeout of a path that accepts data without a sign that anything arrives. The browser itself notices after five seconds
+ * that the network is gone. This is longer, because a tab that is only busy must not get all its messages again by relay.
+ */
+const SILENCE_MAX: Millis = 10_000
 /** A timer that fires this late shows that the tab was busy. Frames may be waiting that it has not read. */
 const LATE_TIMER_MIN: Millis = 500
 
