@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline'
 
 import { DIRECT_ON_LOOPBACK, launchWithProfile } from '../../../tests/interop/lib/chromium.mjs'
 import { variable } from '../variable.mjs'
+import { profileTab } from './profile.mjs'
 
 const ACTION_TIMEOUT_MS = 60_000
 const PROGRESS_MS = 500
@@ -60,7 +61,7 @@ export async function play({ seed, fetch }) {
 
 /**
  * Starts a Chromium that may make direct connections, and opens a page. `script` runs in each tab before its page. `nextDone`
- * is a promise that the next call of `labDone` in a tab resolves.
+ * is a promise that the next call of `labDone` in a tab resolves. `close` ends the browser.
  * @param {string} origin
  * @param {[Function, object]} [script]
  */
@@ -78,7 +79,12 @@ export async function openTab(origin, script) {
   if (script !== undefined) await context.addInitScript(.../** @type {[any, object]} */ (script))
   const tab = await context.newPage()
   await tab.goto(origin)
-  return { context, tab, nextDone }
+  const writeProfile = await profileTab(context, tab)
+  const close = async () => {
+    await writeProfile?.()
+    await context.close()
+  }
+  return { context, tab, nextDone, close }
 }
 
 /** Serves files by path, and answers posted JSON, at a port of this node. Resolves with its origin. */

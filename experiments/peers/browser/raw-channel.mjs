@@ -11,29 +11,29 @@ async function seed() {
   let answer = null
   const page = { type: 'text/html', body: '<!doctype html><title>A data channel</title><input type="file">' }
   const origin = await serveFiles(PORT, { '/': page }, (offer) => answer(offer))
-  const { context, tab } = await openTab(origin)
+  const { tab, close } = await openTab(origin)
   if (files.length !== 1) throw new Error('a channel shares one file')
   const [{ file, bytes }] = files
   await tab.locator('input').setInputFiles(file)
   await tab.evaluate(sendToAll)
   answer = (offer) => tab.evaluate((offer) => window.lab.answer(offer), offer)
   emit('shared', { cid: `${bytes} ${origin}` })
-  return () => totals(context, tab)
+  return () => totals(close, tab)
 }
 
 async function fetch() {
   const [[bytes, origin]] = wanted
-  const { context, tab, nextDone } = await openTab(origin)
+  const { tab, nextDone, close } = await openTab(origin)
   const done = nextDone()
   await untilItMayFetch()
   await tab.evaluate(receive, Number(bytes))
   await emitUntilDone(Number(bytes), done, () => tab.evaluate((bytes) => window.lab.received / bytes, Number(bytes)))
-  return () => totals(context, tab)
+  return () => totals(close, tab)
 }
 
-async function totals(context, tab) {
+async function totals(close, tab) {
   const { sent, received } = await tab.evaluate(() => ({ sent: window.lab.sent, received: window.lab.received }))
-  await context.close()
+  await close()
   return { sent_bytes: sent, figures: { 'content over direct connections, copies': received / contentBytes } }
 }
 

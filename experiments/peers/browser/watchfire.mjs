@@ -9,7 +9,7 @@ const CONTENT_BYTES_MIN = 65_536
 await play({ seed, fetch })
 
 async function seed() {
-  const { context, tab } = await open()
+  const { context, tab, close } = await open()
   const tabs = []
   for (const { file, bytes } of files) {
     const sharing = tabs.length === 0 ? tab : await context.newPage()
@@ -20,12 +20,12 @@ async function seed() {
     const link = await sharing.getByRole('textbox', { name: 'Link to this page' }).inputValue()
     emit('shared', { cid: `${bytes} ${link}` })
   }
-  return () => totals(context, tabs)
+  return () => totals(close, tabs)
 }
 
 async function fetch() {
   // The app is cached, as for a visitor who has been here before.
-  const { context, tab, nextDone } = await open()
+  const { context, tab, nextDone, close } = await open()
   await untilItMayFetch()
   const tabs = []
   for (const [bytes, link] of wanted) {
@@ -35,16 +35,16 @@ async function fetch() {
     await visiting.goto(link)
     await emitUntilDone(Number(bytes), done, () => visiting.evaluate(() => window.watched.share()))
   }
-  return () => totals(context, tabs)
+  return () => totals(close, tabs)
 }
 
 function open() {
   return openTab(serverAddress(), [watchTab, { contentBytesMin: CONTENT_BYTES_MIN }])
 }
 
-async function totals(context, tabs) {
+async function totals(close, tabs) {
   const reports = await Promise.all(tabs.map((tab) => tab.evaluate(() => window.watched.report())))
-  await context.close()
+  await close()
   const sum = (of) => reports.reduce((total, report) => total + of(report), 0)
   const direct = (side) => sum(({ connections }) => connections.reduce((total, each) => total + each[side], 0))
   const relayed = sum((report) => report.relayed.contentBytes)

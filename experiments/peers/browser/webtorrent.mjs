@@ -27,7 +27,7 @@ async function seed() {
     '/': { type: 'text/html', body: PAGE },
     '/webtorrent.min.js': { type: 'text/javascript', body: readFileSync(bundle) },
   })
-  const { context, tab } = await openTab(origin)
+  const { tab, close } = await openTab(origin)
   await tab.waitForFunction(() => window.lab?.client)
   for (const { file, bytes } of files) {
     await tab.locator('input').setInputFiles(file)
@@ -41,12 +41,12 @@ async function seed() {
     )
     emit('shared', { cid: `${bytes} ${origin} ${magnet}` })
   }
-  return () => totals(context, tab)
+  return () => totals(close, tab)
 }
 
 async function fetch() {
   const [[, origin]] = wanted
-  const { context, tab, nextDone } = await openTab(origin)
+  const { tab, nextDone, close } = await openTab(origin)
   await tab.waitForFunction(() => window.lab?.client)
   await untilItMayFetch()
   for (const [bytes, , magnet] of wanted) {
@@ -57,7 +57,7 @@ async function fetch() {
     }, magnet)
     await emitUntilDone(Number(bytes), done, () => tab.evaluate(() => window.lab.torrent.progress))
   }
-  return () => totals(context, tab)
+  return () => totals(close, tab)
 }
 
 async function startTracker() {
@@ -69,11 +69,11 @@ async function startTracker() {
   })
 }
 
-async function totals(context, tab) {
+async function totals(close, tab) {
   const { sent, received } = await tab.evaluate(() => {
     const sum = (of) => window.lab.client.torrents.reduce((total, torrent) => total + torrent[of], 0)
     return { sent: sum('uploaded'), received: sum('received') }
   })
-  await context.close()
+  await close()
   return { sent_bytes: sent, figures: { 'content over direct connections, copies': received / contentBytes } }
 }
