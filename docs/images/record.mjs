@@ -58,6 +58,7 @@ async function takeStills() {
   )
   await Promise.all(viewers.map((tab) => tab.goto(author.url())))
   const [viewer] = viewers
+  await viewer.getByRole('button', { name: 'Details', exact: true }).click()
   await viewer.getByRole('button', { name: 'Connections' }).click()
   await viewer
     .getByText(/MiB in total/)

@@ -31,4 +31,8 @@ setTimeout(() => {
   } catch {
     // A browser without storage has nothing to remove.
   }
+  import('./app/share-target.ts').then(
+    ({ registerShareTarget }) => registerShareTarget(),
+    () => undefined,
+  )
 }, 3000)

@@ -104,7 +104,7 @@ export function watchTab({ contentBytesMin }) {
   }
 
   function isComplete() {
-    return document.querySelector('input[aria-label="Link to this page"]') !== null
+    return document.querySelector('.status-panel.held') !== null
   }
 
   function shareOf() {

@@ -62,7 +62,7 @@ export async function shareAndOpen(browser, address) {
   const link = await holder.sharePage({ text: '# Installed\n\nThe words of the page.' })
   await visitor.goTo(link)
   await visitor.waitForText('The words of the page.')
-  await visitor.waitForStatus('Held by 2 tabs, including yours')
+  await visitor.waitForStatus('2 people have all of it, including you')
   for (const person of [holder, visitor]) {
     person.assertNoPageErrors()
     await person.leave()

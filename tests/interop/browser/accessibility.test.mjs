@@ -30,6 +30,7 @@ test('a phone keeps its screen on while it serves a page, unless the person turn
   const held = () => person.tab.evaluate(() => window.locks.filter(({ released }) => !released).length)
   await person.sharePage({ text: 'From a phone.' })
   await waitUntil(async () => (await held()) === 1, 'the wake lock is held')
+  await person.openDetails()
   await person.waitForText('Your phone stops sharing when its screen goes off')
   await person.tab.getByRole('switch', { name: 'Keep the screen on' }).uncheck()
   await waitUntil(async () => (await held()) === 0, 'the wake lock is released')
@@ -63,7 +64,7 @@ test('the share button opens the share sheet of the system, which the person may
     }
   })
   const link = await person.sharePage({ text: '# Tea at five' })
-  const button = person.tab.getByRole('button', { name: 'Share…' })
+  const button = person.tab.getByRole('button', { name: 'Share', exact: true })
   await button.click()
   await button.click()
   const handed = await person.tab.evaluate(() => window.handed)
@@ -73,7 +74,7 @@ test('the share button opens the share sheet of the system, which the person may
   const without = await newVisitor(t, server)
   await without.sharePage({ text: 'No sheet here.' })
   assert.equal(await without.tab.evaluate(() => typeof navigator.share), 'undefined')
-  assert.equal(await without.tab.getByRole('button', { name: 'Share…' }).count(), 0)
+  assert.equal(await without.tab.getByRole('button', { name: 'Share', exact: true }).count(), 0)
 })
 
 test('a tab shares several pages, lists each of them, and stops sharing each on request', async (t) => {
@@ -116,7 +117,7 @@ test('a tab shares several pages, lists each of them, and stops sharing each on 
   await tab.getByRole('link', { name: 'Watchfire' }).click()
   await tab.getByRole('link', { name: 'Chat with the people here' }).click()
   await keeper.waitForText('Connected')
-  await tab.getByRole('link', { name: 'Sharing 2 pages' }).click()
+  await tab.getByRole('link', { name: '2 pages open in this tab' }).click()
   assert.equal(await rows.count(), 2)
 
   // The browser asks before a tab with pages is closed, and does not ask after all were stopped.
@@ -141,7 +142,7 @@ test('a switch sets whether a page stays shared when its reader opens another vi
   const [maker, reader] = await newVisitors(t, await startServer(t), 2)
   const link = await maker.sharePage({ text: 'To keep or not.' })
   await reader.goTo(link)
-  await reader.waitForStatus('Held by 2 tabs')
+  await reader.waitForStatus('2 people have this page')
   const keeps = reader.tab.getByRole('switch', { name: 'Keep sharing this page' })
   assert.equal(await keeps.isChecked(), true)
   await keeps.uncheck()
@@ -151,6 +152,7 @@ test('a switch sets whether a page stays shared when its reader opens another vi
 
   // With the switch on, the tab also waits for an unavailable page.
   await reader.goTo(UNAVAILABLE_PAGE)
+  await reader.openDetails()
   await reader.waitForText('Nobody has this page right now')
   assert.equal(await keeps.isChecked(), false)
   await keeps.check()

@@ -39,7 +39,7 @@ test('a server without chat rooms does not link to the chat, and its chat page s
   await person.goTo('/')
   // The list of limits shows that the page knows what the server has.
   await person.tab.getByText('What are the limits?').waitFor()
-  await person.tab.getByRole('link', { name: 'Throw sprites to them' }).waitFor()
+  await person.tab.getByRole('link', { name: 'Throw little pictures to the people here' }).waitFor()
   assert.equal(await person.tab.getByRole('link', { name: 'Chat with the people here' }).count(), 0)
   await person.goTo('/chat#room=camp')
   await person.waitForText('This server has no chat')

@@ -18,6 +18,7 @@ export async function film(bytes) {
 export const panelOf = (person) => person.tab.getByRole('region', { name: 'Connections and copies' })
 
 export async function openPanel(person, options = {}) {
+  await person.openDetails(options.timeout)
   await person.tab.getByRole('button', { name: 'Connections' }).click(options)
   await panelOf(person).getByText('Where its blocks are').waitFor(options)
 }

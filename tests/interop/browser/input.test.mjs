@@ -92,10 +92,10 @@ test('a reloaded page is loaded again from the peers that still have it', async 
   const [a, b] = await newVisitors(t, await startServer(t), 2)
   const link = await a.sharePage({ text: 'Come back to me.' })
   await b.goTo(link)
-  await b.waitForStatus('Held by 2 tabs')
+  await b.waitForStatus('2 people have this page')
   await a.tab.reload()
   await a.tab.locator('.file').getByText('Come back to me.').waitFor()
-  for (const person of [a, b]) await person.waitForStatus('Held by 2 tabs')
+  for (const person of [a, b]) await person.waitForStatus('2 people have this page')
 })
 
 test('the browser asks before the only copy is closed, and not when there is another', async (t) => {
@@ -109,7 +109,7 @@ test('the browser asks before the only copy is closed, and not when there is ano
   await dialog.dismiss()
   await closing
   await b.goTo(link)
-  for (const person of [a, b]) await person.waitForStatus('Held by 2 tabs')
+  for (const person of [a, b]) await person.waitForStatus('2 people have this page')
 
   const closed = a.tab.waitForEvent('close')
   await a.tab.close({ runBeforeUnload: true })

@@ -33,7 +33,7 @@ test('after a restart of the server every tab reconnects and its pages can be op
   const [holder, other] = await newVisitors(t, first, 2)
   const link = await holder.sharePage({ text: 'Still burning.' })
   await other.goTo(link)
-  await other.waitForStatus('Held by 2 tabs')
+  await other.waitForStatus('2 people have this page')
 
   await first.stop()
   await holder.waitForText('The connection to the server is lost')
@@ -41,7 +41,7 @@ test('after a restart of the server every tab reconnects and its pages can be op
   const second = await startServer(t, { port: first.port })
   for (const person of [holder, other]) {
     await person.waitForTextGone('The connection to the server is lost')
-    await person.waitForStatus('Held by 2 tabs')
+    await person.waitForStatus('2 people have this page')
   }
 
   await other.leave()

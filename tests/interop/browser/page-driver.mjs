@@ -138,8 +138,15 @@ export class PageDriver {
     await this.tab.getByText(words).first().waitFor({ state: 'hidden', timeout: ms })
   }
 
-  /** Waits until the status of the page contains this text. */
+  /** Opens the details of the page's status, unless they are open. */
+  async openDetails(ms = WAIT_MS) {
+    const details = this.tab.getByRole('button', { name: 'Details', exact: true })
+    if ((await details.getAttribute('aria-expanded', { timeout: ms })) === 'false') await details.click({ timeout: ms })
+  }
+
+  /** Waits until the status of the page, with its details, contains this text. */
   async waitForStatus(words, ms = WAIT_MS) {
+    await this.openDetails(ms)
     await this.#status.getByText(words).first().waitFor({ timeout: ms })
   }
 
@@ -149,7 +156,7 @@ export class PageDriver {
 
   /** Waits until the whole page has arrived. */
   async waitUntilComplete(ms = WAIT_MS) {
-    await this.tab.getByRole('textbox', { name: 'Link to this page' }).waitFor({ timeout: ms })
+    await this.tab.locator('.status-panel.held').waitFor({ timeout: ms })
   }
 
   /** Waits until a picture with that description is displayed; returns its width and height. */

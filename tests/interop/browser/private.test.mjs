@@ -102,7 +102,7 @@ test('the file that a link names is shown first, and the rest of the page follow
     assert(loaded < 0.6, `${loaded} of the page was loaded`)
   }
   // A viewer of one file still keeps the whole page available.
-  await visitor.waitForStatus('Held by 2 tabs', TRANSFER_MS)
+  await visitor.waitForStatus('2 people have this page', TRANSFER_MS)
   for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
@@ -120,7 +120,7 @@ test('a wrong key is reported with the first block, and the page still loads to 
   t.diagnostic(`the error appears after ${ms} ms, with ${(100 * loaded).toFixed()} % loaded`)
   // A few blocks may have been in transit before the one that shows the error.
   assert(loaded < 0.5, `${loaded} of the page was loaded`)
-  await visitor.waitForStatus('Held by 2 tabs', TRANSFER_MS)
+  await visitor.waitForStatus('2 people have this page', TRANSFER_MS)
   await visitor.waitForText('The key in this link does not open this page.')
   await maker.killBrowser()
 

@@ -27,7 +27,7 @@ test('a sprite thrown over the right edge arrives at the neighbour, who stays th
   assert.deepEqual([await count(a, 'Cat'), await count(b, 'Cat')], [0, 2])
 
   await b.tab.reload()
-  await b.waitForText('Throw a sprite over an edge')
+  await b.waitForText('Throw one over an edge')
   assert.equal(await neighbour(b, 'left'), idOfA)
   assert.equal(await neighbour(a, 'right'), idOfB)
   assert.equal(await count(b, 'Cat'), 2, 'its sprites are where they were')
@@ -42,7 +42,7 @@ test('a sprite thrown over the right edge arrives at the neighbour, who stays th
 test('without neighbours a sprite comes back, and a duplicated tab gets a slot of its own', async (t) => {
   const a = await newVisitor(t, await startServer(t))
   await a.goTo(GRID)
-  await a.waitForText('Throw a sprite over an edge')
+  await a.waitForText('Throw one over an edge')
   await sprite(a, 'Ball').focus()
   await a.tab.keyboard.press('ArrowLeft')
   await a.waitForText('Nobody is at the left: Ball came back from the right.')
@@ -98,7 +98,7 @@ test('a picture travels with its sprite, and later comes from any peer that has 
 test('a picture can be dropped or pasted, and can be an SVG', async (t) => {
   const a = await newVisitor(t, await startServer(t))
   await a.goTo(GRID)
-  await a.waitForText('Throw a sprite over an edge')
+  await a.waitForText('Throw one over an edge')
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">
     <script>document.documentElement.innerHTML = ''; parent.pwned = true</script>
     <rect width="20" height="20" fill="#f00"/><rect x="20" width="20" height="20" fill="#00f"/></svg>`
@@ -127,7 +127,7 @@ test('a large picture is scaled down before it is sent', async (t) => {
 test('an invalid or oversized picture is rejected with a message, and nothing else changes', async (t) => {
   const a = await newVisitor(t, await startServer(t))
   await a.goTo(GRID)
-  await a.waitForText('Throw a sprite over an edge')
+  await a.waitForText('Throw one over an edge')
   const folder = newFolder(t)
   const huge = path.join(folder, 'huge.png')
   const file = await open(huge, 'w')
@@ -177,7 +177,7 @@ for (const { shape, viewport, colorScheme } of WINDOWS) {
   test(`a hundred sprites move smoothly in a ${shape} window in the ${colorScheme} theme`, async (t) => {
     const a = await newVisitor(t, await startServer(t), { viewport, colorScheme, hasTouch: shape === 'narrow' })
     await a.goTo(GRID)
-    await a.waitForText('Throw a sprite over an edge')
+    await a.waitForText('Throw one over an edge')
     const pictures = Array.from({ length: 8 }, (_, i) => ({ name: `noise ${i}.png`, mimeType: 'image/png', buffer: noise(300, 300) }))
     await pick(a, pictures)
     await a.waitForText('noise 7 is a sprite now.')

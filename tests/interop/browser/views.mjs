@@ -20,7 +20,7 @@ export async function visitViews(t, options, check) {
   await check(person, 'home')
   await main.locator('button.light').click()
   await main.locator('input.link').waitFor()
-  await main.locator('button[aria-expanded]').click()
+  await openTransfers(main)
   await main.locator('.transfers .block-bar').waitFor()
   await check(person, 'a page')
   await person.tab.locator('.brand').click()
@@ -34,7 +34,7 @@ export async function visitViews(t, options, check) {
   await check(person, 'the kept pages')
   // The relay needs a minute for it, more than a check takes on a busy machine.
   await person.goTo(await holder.sharePage({ files: [file('3.bin', generated(30_000_000))] }))
-  await main.locator('button[aria-expanded]').click()
+  await openTransfers(main)
   await main.locator('.transfers tbody tr').waitFor()
   await main.locator('.coming progress').waitFor()
   await check(person, 'a loading page')
@@ -52,4 +52,11 @@ export async function visitViews(t, options, check) {
   await person.goTo('/chat')
   await main.locator('.chat .say').waitFor()
   await check(person, 'chat')
+}
+
+/** Opens the details of a page, unless they are open, and its connections. */
+async function openTransfers(main) {
+  const details = main.locator('.line button[aria-expanded]')
+  if ((await details.getAttribute('aria-expanded')) === 'false') await details.click()
+  await main.locator('.opened .bar button[aria-expanded]').click()
 }

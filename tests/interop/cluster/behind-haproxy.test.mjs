@@ -74,7 +74,7 @@ describe('three machines behind HAProxy', { skip: whyNoNats }, () => {
       await visitor.waitForText('The words.')
     }
     assert.deepEqual(await sockets(), [1, 1, 1], 'each tab is connected to another machine')
-    await visitors[1].waitForStatus('Held by 3 tabs, including yours')
+    await visitors[1].waitForStatus('3 people have all of it, including you')
 
     const change = (method) => async (at) => {
       const url = await machines[at].admin(`/admin/denied/${cidOf(link)}`)

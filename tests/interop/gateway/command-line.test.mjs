@@ -156,6 +156,6 @@ test('the command line connects over TLS with a certificate that the machine tru
   t.after(() => browser.close())
   const tab = await (await browser.newContext({ ignoreHTTPSErrors: true })).newPage()
   await tab.goto(page)
-  await tab.getByRole('textbox', { name: 'Link to this page' }).waitFor({ timeout: TRANSFER_MS })
+  await tab.locator('.status-panel.held').waitFor({ timeout: TRANSFER_MS })
   assert.equal(cidOf(page), cidOf(tab.url()))
 })

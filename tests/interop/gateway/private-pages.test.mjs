@@ -98,7 +98,7 @@ test('a holder without the key serves the page to a reader with it', async (t) =
   await keeper.waitForText('This page is private, and this link has no key', TRANSFER_MS)
   await keeper.waitForText('You can still keep sharing it')
   assert.equal(await keeper.tab.getByText(SECRET).count(), 0)
-  await keeper.waitForStatus('Held by 2 tabs, including yours')
+  await keeper.waitForStatus('2 people have all of it, including you')
   assert(!(await keeper.tab.content()).includes('kept.md'), 'the name of its file is visible')
 
   await maker.leave()

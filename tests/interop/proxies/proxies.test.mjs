@@ -132,7 +132,7 @@ for (const name of proxyNames) {
       assert.equal(new URL(link).origin, stack.proxy.origin)
       await visitor.goTo(link)
       await visitor.waitForText('The words.')
-      await visitor.waitForStatus('Held by 2 tabs, including yours')
+      await visitor.waitForStatus('2 people have all of it, including you')
       for (const person of [holder, visitor]) person.assertNoPageErrors()
     })
 

@@ -218,8 +218,8 @@ class Soak {
 function stateOf(person) {
   return person.tab
     .evaluate(() => ({
-      isWhole: document.querySelector('input[aria-label="Link to this page"]') !== null,
-      holders: Number(/Held by (\d+) tabs/.exec(document.body.textContent)?.[1] ?? 0),
+      isWhole: document.querySelector('.status-panel.held') !== null,
+      holders: Number(/(\d+) people have this page/.exec(document.body.textContent)?.[1] ?? 0),
     }))
     .catch(() => ({ isWhole: false, holders: 0 })) // It reloads.
 }

@@ -1,6 +1,5 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { Home } from '../pages/Home.tsx'
-import { NotFound } from '../pages/NotFound.tsx'
 import { shell } from '../messages/shell.ts'
 import { afterPaint } from '../ui/after-paint.ts'
 import { Banner } from './Banner.tsx'
@@ -12,6 +11,7 @@ import type { Site } from '../ui/site.ts'
 
 const loadPage = () => import('../pages/PageView.tsx').then(({ PageView }) => PageView)
 const PageView = lazy(loadPage)
+const NotFound = lazy(() => import('../pages/NotFound.tsx').then(({ NotFound }) => NotFound))
 const KeptPagesView = lazy(() => import('../pages/KeptPagesView.tsx').then(({ KeptPagesView }) => KeptPagesView))
 const SpritesPage = lazy(() => import('../sprites/index.ts').then(({ SpritesPage }) => SpritesPage))
 const ChatPage = lazy(() => import('../chat/index.ts').then(({ ChatPage }) => ChatPage))

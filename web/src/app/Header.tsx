@@ -2,13 +2,17 @@ import { shell } from '../messages/shell.ts'
 import { Flame } from '../ui/Flame.tsx'
 import type { OpenPages } from '../ui/open-pages.ts'
 import { isKept } from '../ui/open-pages.ts'
+import { route } from '../ui/location.ts'
 import { KEPT_PAGES_ADDRESS } from '../ui/route.ts'
 import type { Site } from '../ui/site.ts'
 import { nextTheme, theme } from './theme.ts'
 
 export function Header({ site, openPages }: { site: Site; openPages: OpenPages }) {
   const visitors = site.visitors.value
-  const keptCount = openPages.list.value.filter(isKept).length
+  const place = route.value
+  const kept = openPages.list.value.filter(isKept)
+  // A reader of one page came to read it: its own line says all about it.
+  const isAlone = place.kind === 'page' && kept.every(({ session }) => session.cid === place.cid)
   const shown = shell(theme.value)
   return (
     <header class="top">
@@ -16,13 +20,13 @@ export function Header({ site, openPages }: { site: Site; openPages: OpenPages }
         <Flame availability="available" size={26} />
         <span translate={false}>Watchfire</span>
       </a>
-      {keptCount > 0 && (
+      {kept.length > 0 && !isAlone && (
         <a class="kept-count" href={KEPT_PAGES_ADDRESS}>
-          {shell('sharing', { count: keptCount })}
+          {shell('open', { count: kept.length })}
         </a>
       )}
       <p class="visitors" role="status">
-        {visitors !== null && shell('visitors', { count: visitors })}
+        {visitors !== null && place.kind !== 'page' && shell('visitors', { count: visitors })}
       </p>
       <button
         type="button"

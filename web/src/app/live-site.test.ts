@@ -6,7 +6,7 @@ import type { ReadablePage } from '../encryption/index.ts'
 import type { Entry, Listing, PageState as SwarmState } from '../swarm/index.ts'
 import { countsOf, follow, pageState, warningOf } from './page-signals.ts'
 import { liveSite } from './live-site.ts'
-import { heldSentence, watchingSentence, type Counts, type OwnCopy } from '../ui/sentences.ts'
+import { haveSentence, heldSentence, lookingSentence, type Counts, type OwnCopy } from '../ui/sentences.ts'
 import type { PageState, PageWarning } from '../ui/site.ts'
 
 const swarm = (files: Entry[] | null, isFinal = true, links = 0) => ({
@@ -70,8 +70,8 @@ describe('a page', () => {
     const counts = { watching: 40, holders: 30, partial: 5, nodes: { watching: 20, holders: 12, partial: 3 } }
     const now = countsOf(state({ counts, peers: [peer('all'), { ...peer('some'), kind: 'node' }] }), null)
     expect(now).toEqual(counts)
-    expect(watchingSentence(now)).toBe('20 people are watching, and 20 nodes')
-    expect(heldSentence(now, 'some')).toBe('Held by 18 tabs and 12 nodes; 5 have only parts.')
+    expect(lookingSentence(now)).toBe('20 people are looking at it.')
+    expect(heldSentence(now, 'some')).toBe('18 people and 12 computers have all of it. Parts are with 2 people and 3 computers.')
     // One of them has all of it by now, and the server has not counted that yet.
     const behind = { watching: 2, holders: 0, partial: 1, nodes: { watching: 1, holders: 0, partial: 1 } }
     const known = countsOf(state({ counts: behind, peers: [{ ...peer('all'), kind: 'node' }] }), null)
@@ -164,7 +164,7 @@ describe('the signals of a page', () => {
     const { value: before } = signals.state
     report(state({ phase: 'complete', have: 'some', counts: { ...alone, holders: 0, partial: 1 } }))
     expect([signals.have.value, signals.counts.value?.holders]).toEqual(['some', 0])
-    expect(heldSentence(signals.counts.value ?? alone, signals.have.value)).toBe('Nobody has this page right now.')
+    expect(haveSentence(signals.counts.value ?? alone, signals.have.value)).toBe('Nobody has this page right now')
     expect(signals.state.value).toBe(before)
   })
 

@@ -53,7 +53,7 @@ describe('a language file', () => {
     const catalogue = polish()
     expect(catalogueErrors('pl', catalogue)).toEqual([])
     language.value = languageOf('pl', catalogue)
-    expect(page('held', { count: 3 })).toBe('pl Held by 3 tabs.')
+    expect(page('have', { count: 3 })).toBe('pl 3 people have this page')
     expect(sizeText(2048)).toBe('pl 2 KiB')
   })
 
@@ -64,7 +64,7 @@ describe('a language file', () => {
     delete home?.['create']
     Object.assign(home ?? {}, { room: 'no place left', stranger: 'in no catalogue' })
     Object.assign(panel ?? {}, { everywhere: 'wrong {place}', close: '', here: { other: '{count} tu', one: '1 {what}' } })
-    Object.assign(page ?? {}, { held: 'no forms' })
+    Object.assign(page ?? {}, { have: 'no forms' })
     catalogue['nonsense'] = {}
     const errors = catalogueErrors('pl', catalogue)
     expect(errors).toEqual(
@@ -77,7 +77,7 @@ describe('a language file', () => {
         'panel.here lacks the form "few"',
         'panel.here lacks the form "many"',
         'panel.here has unknown placeholders as "one"',
-        'page.held has no forms',
+        'page.have has no forms',
         'nonsense is not a known part',
       ]),
     )

@@ -11,7 +11,9 @@ export const grid = part('grid', {
   refused: 'Cannot join: {reason}',
   noConnection: 'no connection',
   noReason: 'no reason given',
-  how: 'Throw a sprite over an edge, or focus it and press an arrow key. Drop or paste a picture to make it a sprite.',
+  how:
+    'These little pictures are sprites. Throw one over an edge of this window: it flies into the window of somebody else ' +
+    'who is here. With a keyboard, focus it and press an arrow key. Drop or paste a picture of yours to throw it too.',
   closeMessage: 'Close this message',
   letGo: 'Drop it to make a sprite',
   neighbours: 'Your neighbours',

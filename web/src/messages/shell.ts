@@ -4,7 +4,7 @@ import { part } from './part.ts'
 export const shell = part('shell', {
   skip: 'Skip to content',
   visitors: { '=1': 'Only you are here now', other: '{count} people here now' },
-  sharing: { '=1': 'Sharing 1 page', other: 'Sharing {count} pages' },
+  open: { '=1': '1 page open in this tab', other: '{count} pages open in this tab' },
   colours: 'Colours: {theme}',
   changeColours: 'Colours: {theme}. Change',
   system: 'like the system',
@@ -18,8 +18,4 @@ export const shell = part('shell', {
   partMissing:
     'A part of this app could not be loaded. Keep this tab open: its pages stay shared. ' +
     'When the server is back, open the link in another tab.',
-  nowhereTitle: 'Nothing here · Watchfire',
-  nowhere: 'Nothing here',
-  nowhereWhy: 'This server has no {path}. Check the link: links to pages look like {example}.',
-  createOne: 'Light a page',
 })

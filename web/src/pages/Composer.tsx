@@ -5,15 +5,22 @@ import { percentOf, percentText, sizeText } from '../messages/index.ts'
 import { home } from '../messages/home.ts'
 import { shell } from '../messages/shell.ts'
 import { afterPaint } from '../ui/after-paint.ts'
-import type { Draft, Writing } from './draft.ts'
-import { draftBytes, EMPTY_DRAFT, isEmpty, isPastedText, pictureMarkup, withFiles, without } from './draft.ts'
+import { lazy } from '../ui/lazy.tsx'
+import type { Writing } from './draft.ts'
+import { draftBytes, isBlank, isEmpty } from './draft.ts'
 import { Toggle } from './Toggle.tsx'
+import { useDraft } from './use-draft.ts'
+
+type Drafting = typeof import('./drafting.ts')
 
 // Loaded after the first paint, ahead of the first drop and of the page.
 const loadDrafting = () => import('./drafting.ts')
+const Chips = lazy(() => import('./Chips.tsx').then(({ Chips }) => Chips))
+const Preview = lazy(() => import('./Preview.tsx').then(({ Preview }) => Preview))
 
 const WRITINGS: readonly Writing[] = ['markdown', 'text', 'html']
-const CHIPS_MAX = 50
+/** Whether this is a phone or tablet: nothing can be dropped there, and there is no Ctrl key. */
+const isTouched = matchMedia('(pointer: coarse)').matches
 
 interface ComposerProps {
   site: Site
@@ -22,30 +29,31 @@ interface ComposerProps {
 
 /** The editor of the home page, with the files that go with the text. */
 export function Composer({ site, onCreate }: ComposerProps) {
-  const [draft, setDraft] = useState<Draft>(EMPTY_DRAFT)
+  const { draft, change, isKept, forget } = useDraft()
   const [problem, setProblem] = useState<string | null>(null)
-  const [isPrivate, setPrivate] = useState(false)
   const [hashed, setHashed] = useState<number | null>(null)
   /** Drops that are being read. The page would be without their files. */
   const [reading, setReading] = useState(0)
   const box = useRef<HTMLTextAreaElement>(null)
   const work = useRef<AbortController | null>(null)
+  const drafting = useRef<Drafting | null>(null)
+  const { writing, isPrivate } = draft
   const bytes = draftBytes(draft)
   const most = site.limits.value?.get('page_bytes_max')?.value ?? null
   const tooLarge = most !== null && bytes > most
   const empty = isEmpty(draft)
   const isCreating = hashed !== null
   const isReading = reading > 0
+  const cursor = (text: string) => box.current?.selectionEnd ?? text.length
 
-  const add = (added: readonly PageFile[], emptyFolders: readonly string[] = []) => {
+  const add = async (added: readonly PageFile[], emptyFolders: readonly string[] = []) => {
     setProblem(null)
-    setDraft((before) => {
-      const after = withFiles(before, added, emptyFolders)
-      const pictures = after.files.slice(before.files.length).filter(isPicture)
-      if (before.writing !== 'markdown' || pictures.length === 0 || before.text.trim() === '') return after
-      const markup = pictures.map(({ path }) => pictureMarkup(path)).join('\n')
-      return { ...after, text: insertedAt(box.current, before.text, markup) }
-    })
+    try {
+      const { withShownFiles } = await loadDrafting()
+      change((before) => withShownFiles(before, added, emptyFolders, cursor(before.text)))
+    } catch {
+      setProblem(shell('partMissing'))
+    }
   }
   const dragging = useDrop(async ({ items, files }) => {
     // The page that is being created would be without them.
@@ -56,17 +64,22 @@ export function Composer({ site, onCreate }: ComposerProps) {
     setReading((count) => count + 1)
     const { readDrop } = await loadDrafting().catch(() => ({ readDrop: null }))
     const found = await readDrop?.(entries)
+    if (found !== undefined) await add(found.files, found.emptyFolders)
     setReading((count) => count - 1)
-    if (found !== undefined) add(found.files, found.emptyFolders)
     setProblem(found === undefined ? shell('partMissing') : found.notice)
   })
-  const putInText = ({ path }: PageFile) => setDraft({ ...draft, text: insertedAt(box.current, draft.text, pictureMarkup(path)) })
-  const isLoose = (file: PageFile) =>
-    draft.writing === 'markdown' && draft.text.trim() !== '' && isPicture(file) && !draft.text.includes(pictureMarkup(file.path))
-  useUnloadWarning(!empty)
+  const putInText = ({ path }: PageFile) =>
+    void loadDrafting().then(({ pictureMarkup, withMarkup }) =>
+      change((before) => ({ ...before, text: withMarkup(before.text, pictureMarkup(path), cursor(before.text)) })),
+    )
+  useUnloadWarning(!empty && !isKept)
   useEffect(() => {
     void afterPaint()
       .then(loadDrafting)
+      .then((loaded) => {
+        drafting.current = loaded
+        return loaded.receive(change)
+      })
       .catch(() => undefined)
     return () => work.current?.abort()
   }, [])
@@ -87,6 +100,7 @@ export function Composer({ site, onCreate }: ComposerProps) {
       const { files, filename, emptyFolders, isDirectory } = bundle(draft)
       const options = { signal: controller.signal, onProgress: setHashed, emptyFolders, isDirectory }
       const session = await site.share(files, isPrivate ? { ...options, sealed: { name: filename } } : options)
+      forget()
       onCreate(session, filename)
     } catch (reason) {
       setHashed(null)
@@ -100,12 +114,18 @@ export function Composer({ site, onCreate }: ComposerProps) {
   }
   const onPaste = (event: ClipboardEvent) => {
     const { clipboardData } = event
-    const pasted = clipboardData ? filesOf(clipboardData.files) : []
-    if (isCreating || pasted.length === 0 || isPastedText(clipboardData?.getData('text/plain') ?? '', pasted)) return
-    event.preventDefault()
-    add(pasted)
+    const loaded = drafting.current
+    if (isCreating || loaded === null || clipboardData === null) return
+    const pasted = filesOf(clipboardData.files)
+    const plain = clipboardData.getData('text/plain')
+    if (pasted.length > 0 && !loaded.isPastedText(plain, pasted)) {
+      event.preventDefault()
+      return void add(pasted)
+    }
+    const markdown = writing === 'markdown' ? loaded.markdownOf(clipboardData.getData('text/html')) : null
+    // The browser's own way of typing it can be undone.
+    if (markdown !== null && document.execCommand('insertText', false, markdown)) event.preventDefault()
   }
-  const placeholder = draft.writing === 'html' ? '<!doctype html>' : home('invitation')
 
   return (
     <form
@@ -119,10 +139,15 @@ export function Composer({ site, onCreate }: ComposerProps) {
       <div class="bar">
         <fieldset class="switch" disabled={isCreating}>
           <legend class="unseen">{home('writeIn')}</legend>
-          {WRITINGS.map((writing) => (
-            <label key={writing}>
-              <input type="radio" name="writing" checked={draft.writing === writing} onChange={() => setDraft({ ...draft, writing })} />
-              <span>{home(writing)}</span>
+          {WRITINGS.map((each) => (
+            <label key={each}>
+              <input
+                type="radio"
+                name="writing"
+                checked={writing === each}
+                onChange={() => change((before) => ({ ...before, writing: each }))}
+              />
+              <span>{home(each)}</span>
             </label>
           ))}
         </fieldset>
@@ -132,41 +157,50 @@ export function Composer({ site, onCreate }: ComposerProps) {
             multiple
             disabled={isCreating}
             onChange={(event) => {
-              if (event.currentTarget.files) add(filesOf(event.currentTarget.files))
+              if (event.currentTarget.files) void add(filesOf(event.currentTarget.files))
               event.currentTarget.value = ''
             }}
           />
           <span>{home('addFiles')}</span>
         </label>
       </div>
-      <textarea
-        ref={box}
-        aria-label={home('box')}
-        dir="auto"
-        class={draft.writing === 'html' ? 'code' : ''}
-        placeholder={placeholder}
-        value={draft.text}
-        readOnly={isCreating}
-        spellcheck={draft.writing !== 'html'}
-        onInput={(event) => {
-          setProblem(null)
-          setDraft({ ...draft, text: event.currentTarget.value })
-        }}
-        onKeyDown={onKeyDown}
-        onPaste={onPaste}
-      />
-      <Chips files={draft.files} isLoose={isLoose} onPutInText={putInText} onRemove={(gone) => setDraft(without(draft, gone))} />
+      <div class="desk">
+        <textarea
+          ref={box}
+          aria-label={home('box')}
+          aria-describedby="means"
+          dir="auto"
+          class={writing === 'html' ? 'code' : ''}
+          placeholder={writing === 'html' ? '<!doctype html>' : home(isTouched ? 'invitationTouch' : 'invitation')}
+          value={draft.text}
+          readOnly={isCreating}
+          spellcheck={writing !== 'html'}
+          onInput={({ currentTarget: { value } }) => {
+            setProblem(null)
+            change((before) => ({ ...before, text: value }))
+          }}
+          onKeyDown={onKeyDown}
+          onPaste={onPaste}
+        />
+        {writing === 'markdown' && !isBlank(draft.text) && <Preview draft={draft} />}
+      </div>
+      <p class="means small" id="means">
+        {home(`${writing}Means`)}
+      </p>
+      {draft.files.length > 0 && <Chips draft={draft} onPutInText={putInText} onChange={(changed) => change(() => changed)} />}
       {problem !== null && (
         <p class="notice bad" role="alert">
           {problem}
         </p>
       )}
-      {isPrivate && <p class="means small">{home('sealedMeans')}</p>}
+      <div class="sealing">
+        <Toggle label={home('sealed')} isOn={isPrivate} onChange={(isOn) => change((before) => ({ ...before, isPrivate: isOn }))} />
+        <p class="small">{home('sealedMeans')}</p>
+      </div>
       <div class="bar">
         <p class={tooLarge ? 'room bad' : 'room'} role="status">
           {isReading ? home('reading') : roomText(bytes, most, empty)}
         </p>
-        {!isCreating && <Toggle label={home('sealed')} isOn={isPrivate} onChange={setPrivate} />}
         {isCreating && (
           <>
             <progress aria-label={home('hashing')} max={Math.max(1, bytes)} value={hashed} />
@@ -175,46 +209,12 @@ export function Composer({ site, onCreate }: ComposerProps) {
             </button>
           </>
         )}
-        <button type="submit" class="light" disabled={tooLarge || isCreating || isReading} title={home('keys')}>
+        <button type="submit" class="light" disabled={tooLarge || isCreating || isReading} title={isTouched ? undefined : home('keys')}>
           <Flame availability="available" size={22} />
           {isCreating ? home('creating', { percent: percentText(percentOf(hashed, bytes)) }) : home('create')}
         </button>
       </div>
     </form>
-  )
-}
-
-interface ChipsProps {
-  files: readonly PageFile[]
-  /** Whether it is a picture that the text does not show. */
-  isLoose: (file: PageFile) => boolean
-  onPutInText: (file: PageFile) => void
-  onRemove: (file: PageFile) => void
-}
-
-function Chips({ files, isLoose, onPutInText, onRemove }: ChipsProps) {
-  if (files.length === 0) return null
-  const more = files.length - CHIPS_MAX
-  return (
-    <ul class="chips" aria-label={home('files')}>
-      {files.slice(0, CHIPS_MAX).map((file) => (
-        <li key={file.path}>
-          <span dir="auto" translate={false}>
-            {file.path}
-          </span>{' '}
-          <small>{sizeText(file.blob.size)}</small>
-          {isLoose(file) && (
-            <button type="button" onClick={() => onPutInText(file)}>
-              {home('putInText')}
-            </button>
-          )}
-          <button type="button" aria-label={home('remove', { name: file.path })} onClick={() => onRemove(file)}>
-            ×
-          </button>
-        </li>
-      ))}
-      {more > 0 && <li>{home('more', { count: more })}</li>}
-    </ul>
   )
 }
 
@@ -264,7 +264,7 @@ function useDrop(onDrop: (transfer: DataTransfer) => void): boolean {
   return dragging
 }
 
-/** Makes the browser ask before the tab closes, because a draft is stored nowhere. */
+/** Makes the browser ask before the tab closes, because the draft is stored nowhere. */
 function useUnloadWarning(unsaved: boolean): void {
   useEffect(() => {
     if (!unsaved) return
@@ -272,16 +272,6 @@ function useUnloadWarning(unsaved: boolean): void {
     addEventListener('beforeunload', warn)
     return () => removeEventListener('beforeunload', warn)
   }, [unsaved])
-}
-
-function insertedAt(box: HTMLTextAreaElement | null, text: string, markup: string): string {
-  const at = box?.selectionEnd ?? text.length
-  const before = text.slice(0, at).replace(/\n*$/, '\n\n')
-  return `${before}${markup}\n${text.slice(at)}`
-}
-
-function isPicture({ blob }: PageFile): boolean {
-  return blob.type.startsWith('image/')
 }
 
 function roomText(bytes: number, most: number | null, empty: boolean): string {

@@ -4,14 +4,14 @@ import { lazy } from '../ui/lazy.tsx'
 import type { OpenPages } from '../ui/open-pages.ts'
 import { isKept } from '../ui/open-pages.ts'
 import { navigate } from '../ui/location.ts'
-import { Landscape } from '../ui/Landscape.tsx'
 import { pageAddress } from '../ui/route.ts'
 import type { Site } from '../ui/site.ts'
 import { home } from '../messages/home.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { Composer } from './Composer.tsx'
-import { LimitsList } from './LimitsList.tsx'
 
+const Landscape = lazy(() => import('../ui/Landscape.tsx').then(({ Landscape }) => Landscape))
+const LimitsList = lazy(() => import('./LimitsList.tsx').then(({ LimitsList }) => LimitsList))
 const KeptPages = lazy(() => import('./KeptPages.tsx').then(({ KeptPages }) => KeptPages))
 
 export function Home({ site, openPages }: { site: Site; openPages: OpenPages }) {
@@ -30,7 +30,7 @@ export function Home({ site, openPages }: { site: Site; openPages: OpenPages }) 
       />
       {openPages.list.value.some(isKept) && <KeptPages openPages={openPages} />}
       <footer class="small">
-        <LimitsList limits={site.limits.value} />
+        {site.limits.value !== null && <LimitsList limits={site.limits.value} />}
         <p>
           {home('stores')}{' '}
           {site.hasRooms.value && (

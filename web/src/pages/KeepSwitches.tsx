@@ -1,4 +1,4 @@
-import { canKeepAwake, isPhone, isKeepAwakeOn, stop } from '../ui/keep-awake.ts'
+import { canKeepAwake, isPhone, isKeepAwakeOn } from '../ui/keep-awake.ts'
 import type { OpenPage } from '../ui/open-pages.ts'
 import { isKept } from '../ui/open-pages.ts'
 import { page as text } from '../messages/page.ts'
@@ -6,18 +6,11 @@ import { Toggle } from './Toggle.tsx'
 
 /** The switches for sharing a page in the background and, on phones, for the screen. */
 export function KeepSwitches({ page }: { page: OpenPage }) {
-  const stopped = stop.value.value
-  const isBack = stopped === 'over' && page.session.counts.value !== null
   return (
     <div class="keeping">
       <Toggle label={text('keep')} title={text('keepMeans')} isOn={isKept(page)} onChange={(isOn) => (page.keepChoice.value = isOn)} />
       {canKeepAwake && <Toggle label={text('awake')} isOn={isKeepAwakeOn.value} onChange={(isOn) => (isKeepAwakeOn.value = isOn)} />}
       {isPhone && <p class="small">{text('asleep')}</p>}
-      {stopped !== 'none' && (
-        <p class="small" role="status">
-          {text(isBack ? 'hidden' : 'stopped')}
-        </p>
-      )}
     </div>
   )
 }

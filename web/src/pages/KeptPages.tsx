@@ -1,7 +1,8 @@
+import '../style/page.css'
 import type { OpenPages, OpenPage } from '../ui/open-pages.ts'
 import { isKept, isLastHolder } from '../ui/open-pages.ts'
 import { KEPT_PAGES_ADDRESS, pageAddress } from '../ui/route.ts'
-import { heldSentence, watchingSentence } from '../ui/sentences.ts'
+import { haveSentence, heldSentence } from '../ui/sentences.ts'
 import type { PageState } from '../ui/site.ts'
 import { percentOf, percentText, sizeText } from '../messages/index.ts'
 import { kept } from '../messages/kept.ts'
@@ -41,7 +42,7 @@ function KeptRow({ page, onStop }: { page: OpenPage; onStop: () => void }) {
         {name}
       </a>
       <span class="standing">{standingOf(session.state.value)}</span>
-      {counts !== null && <span title={heldSentence(counts, 'all')}>{watchingSentence(counts)}</span>}
+      {counts !== null && <span title={heldSentence(counts, session.have.value)}>{haveSentence(counts, session.have.value)}</span>}
       {sentBytes > 0 && <span>{kept('sent', { size: sizeText(sentBytes) })}</span>}
       {isLast && <b class="last">{kept('last')}</b>}
       <button type="button" class="quiet" aria-label={kept('stopOne', { name })} onClick={onStop}>

@@ -1,3 +1,4 @@
+import '../style/page.css'
 import type { Limit, Limits } from '../ui/site.ts'
 import { numberText, sizeText } from '../messages/index.ts'
 import { home } from '../messages/home.ts'

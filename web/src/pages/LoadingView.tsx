@@ -58,7 +58,7 @@ function headline(state: LoadingViewProps['state'], filename: string | null): st
   const name = filename ?? page('it')
   switch (state.kind) {
     case 'joining':
-      return page('looking', { name })
+      return page('seeking', { name })
     case 'loading':
       return page('fetching', { name })
     case 'waiting':

@@ -21,6 +21,7 @@ import { availabilityOf } from './availability.ts'
 import { LoadingView } from './LoadingView.tsx'
 import { StatusPanel } from './StatusPanel.tsx'
 import { LockedView } from './LockedView.tsx'
+import { WaitingHelp } from './WaitingHelp.tsx'
 import { RefusedView } from './RefusedView.tsx'
 import { ReportLink } from './ReportLink.tsx'
 
@@ -103,6 +104,7 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
         <DirectoryView files={content.files} links={content.links} open={place.file} name={filename ?? 'page'} origin={origin} />
       )}
       {content !== null && progress}
+      {coming?.kind === 'waiting' && <WaitingHelp page={page} title={filename ?? text('aPage')} />}
       {report !== null && <ReportLink address={report} cid={place.cid} />}
     </div>
   )

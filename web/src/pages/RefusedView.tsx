@@ -1,3 +1,4 @@
+import '../style/page.css'
 import { useEffect, useRef } from 'preact/hooks'
 import { Landscape } from '../ui/Landscape.tsx'
 import { page, refusalOf } from '../messages/page.ts'

@@ -1,21 +1,17 @@
-import { useRef, useState } from 'preact/hooks'
-import { lazy } from '../ui/lazy.tsx'
-import { HolderDots } from '../ui/HolderDots.tsx'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { stop } from '../ui/keep-awake.ts'
 import { Flame } from '../ui/Flame.tsx'
 import type { PageState } from '../ui/site.ts'
 import type { OpenPage } from '../ui/open-pages.ts'
 import { isWhole } from '../ui/open-pages.ts'
-import { heldSentence, watchingSentence } from '../ui/sentences.ts'
+import { haveSentence } from '../ui/sentences.ts'
 import type { Availability } from '../ui/tab-status.ts'
 import { page as text } from '../messages/page.ts'
-import { CopyLink } from './CopyLink.tsx'
-import { KeepSwitches } from './KeepSwitches.tsx'
-import { ShareButton } from './ShareButton.tsx'
+import { canShare, share } from './share.ts'
+import { StatusDetails } from './StatusDetails.tsx'
+import { ShareLink } from './ShareLink.tsx'
 
-const QrCode = lazy(() => import('./QrCode.tsx').then(({ QrCode }) => QrCode))
-const TransferPanel = lazy(() => import('../transfer-panel/index.ts').then(({ TransferPanel }) => TransferPanel))
-
-/** Width from which the QR code fits beside the link. */
+/** Width from which the details and the QR code leave room for the content. */
 const ROOMY = '(min-width: 44rem)'
 
 interface StatusPanelProps {
@@ -26,54 +22,85 @@ interface StatusPanelProps {
   link: string
 }
 
+/** The status of a page in one line. The link and the details open on demand; the author has the link from the start. */
+export function StatusPanel({ page, availability, title, link }: StatusPanelProps) {
+  const { session, isOwn } = page
+  const [isRoomy] = useState(() => matchMedia(ROOMY).matches)
+  const [isOpen, setOpen] = useState(isOwn && isRoomy)
+  const [isLinked, setLinked] = useState(isOwn)
+  const [coded, setCoded] = useState(isOwn && isRoomy)
+  const panel = useRef<HTMLElement>(null)
+  const wasAsked = useRef(false)
+  const details = useId()
+  const held = isWhole(session)
+  const showsLink = held && (isLinked || isOpen)
+  useEffect(() => {
+    if (!wasAsked.current || !showsLink) return
+    wasAsked.current = false
+    panel.current?.querySelector<HTMLInputElement>('input.link')?.focus()
+  }, [showsLink])
+  const onShare = () => {
+    if (canShare(link)) return void share(link, title)
+    wasAsked.current = true
+    setLinked(true)
+  }
+  return (
+    <section ref={panel} class={`status-panel${held ? ' held' : ''}${coded && showsLink ? ' coded' : ''}`} aria-label={text('who')}>
+      <div class="line">
+        <Flame availability={availability} size={24} isStill={isArriving(session.state.value)} />
+        <p role="status">{headline(page)}</p>
+        {held && (canShare(link) || !showsLink) && (
+          <button type="button" class={isOwn ? 'strong' : ''} onClick={onShare}>
+            {text('share')}
+          </button>
+        )}
+        <button
+          type="button"
+          class="quiet icon"
+          aria-label={text('about')}
+          title={text('about')}
+          aria-expanded={isOpen}
+          aria-controls={details}
+          onClick={() => setOpen(!isOpen)}
+        >
+          <Chevron />
+        </button>
+      </div>
+      <StopNotice isConnected={session.counts.value !== null} />
+      {showsLink && <ShareLink link={link} coded={coded} onCoded={setCoded} />}
+      <div class="opened" id={details}>
+        {isOpen && <StatusDetails page={page} />}
+      </div>
+    </section>
+  )
+}
+
+/** Says that the browser stopped this tab in the background, whether its details are open or not. */
+function StopNotice({ isConnected }: { isConnected: boolean }) {
+  const stopped = stop.value.value
+  if (stopped === 'none') return null
+  return (
+    <p class="small" role="status">
+      {text(stopped === 'over' && isConnected ? 'hidden' : 'stopped')}
+    </p>
+  )
+}
+
 /** Whether a progress bar shows that blocks arrive. */
 function isArriving(state: PageState): boolean {
   return state.kind === 'loading' && state.bytes > 0
 }
 
-/** The status of a page: who is there, who has it, and the link that brings more people. */
-export function StatusPanel({ page, availability, title, link }: StatusPanelProps) {
-  const { session, isOwn } = page
-  // The author of a page first needs the link and the code.
-  const [coded, setCoded] = useState(() => isOwn && matchMedia(ROOMY).matches)
-  const [isOpen, setOpen] = useState(false)
-  const opener = useRef<HTMLButtonElement>(null)
+function headline({ session }: OpenPage): string {
   const counts = session.counts.value
-  const held = isWhole(session)
-  const ownCopy = session.have.value
-  const close = () => {
-    setOpen(false)
-    opener.current?.focus()
-  }
+  if (counts !== null) return haveSentence(counts, session.have.value)
+  return text(session.warning.value?.kind === 'rejected' ? 'unconnected' : 'finding')
+}
+
+function Chevron() {
   return (
-    <section class={coded && held ? 'status-panel coded' : 'status-panel'} aria-label={text('who')}>
-      <Flame availability={availability} size={44} isStill={isArriving(session.state.value)} />
-      <div class="who" role="status">
-        <h2>
-          {counts === null ? text(session.warning.value?.kind === 'rejected' ? 'unconnected' : 'finding') : watchingSentence(counts)}
-          {counts !== null && <HolderDots counts={counts} ownCopy={ownCopy} />}
-        </h2>
-        {counts !== null && <p>{heldSentence(counts, ownCopy)}</p>}
-      </div>
-      <div class="share">
-        {held && (
-          <>
-            <CopyLink link={link} />
-            <ShareButton link={link} title={title} />
-            <button type="button" aria-pressed={coded} onClick={() => setCoded(!coded)}>
-              {text('code')}
-            </button>
-          </>
-        )}
-        <button type="button" ref={opener} aria-expanded={isOpen} aria-controls="transfers" onClick={() => setOpen(!isOpen)}>
-          {text('details')}
-        </button>
-      </div>
-      {held && coded && <QrCode text={link} />}
-      <KeepSwitches page={page} />
-      <div class="deeper" id="transfers">
-        {isOpen && <TransferPanel session={session} onClose={close} />}
-      </div>
-    </section>
+    <svg class="chevron" width="18" height="18" viewBox="0 0 18 18" fill="none" stroke="currentColor" stroke-width="2" aria-hidden="true">
+      <path d="m4 7 5 5 5-5" stroke-linecap="round" stroke-linejoin="round" />
+    </svg>
   )
 }

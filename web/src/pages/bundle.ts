@@ -1,6 +1,8 @@
 import { indexOf } from '../files/directory.ts'
 import type { PageFile } from '../ui/site.ts'
-import { freeName, isBlank, type Draft, type Writing } from './draft.ts'
+import { isBlank, type Draft, type Writing } from './draft.ts'
+import { freeName } from './draft-files.ts'
+import { withLineBreaks } from './line-breaks.ts'
 
 const EXTENSIONS: Record<Writing, string> = { markdown: 'md', text: 'txt', html: 'html' }
 const NAME_LENGTH_MAX = 48
@@ -37,7 +39,7 @@ export function bundle(draft: Draft): Bundle {
   }
   const extension = EXTENSIONS[writing]
   const name = nameOfText(text, writing)
-  const blob = new Blob([text])
+  const blob = new Blob([writing === 'markdown' ? withLineBreaks(text) : text])
   if (files.length === 0 && emptyFolders.length === 0) {
     const filename = `${name}.${extension}`
     return { files: [{ path: filename, blob }], emptyFolders, isDirectory: false, filename }

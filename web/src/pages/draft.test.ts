@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Draft } from './draft.ts'
-import { draftBytes, EMPTY_DRAFT, freeName, isEmpty, isPastedText, pictureMarkup, tidyPath, withFiles, without } from './draft.ts'
+import { draftBytes, EMPTY_DRAFT, isEmpty } from './draft.ts'
+import { freeName, isPastedText, pictureMarkup, tidyPath, withFiles, without } from './draft-files.ts'
 
 const file = (path: string, text = 'x') => ({ path, blob: new Blob([text]) })
 const draft = (part: Partial<Draft>): Draft => ({ ...EMPTY_DRAFT, ...part })

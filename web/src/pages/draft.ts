@@ -1,4 +1,3 @@
-import { sameness } from '../names/index.ts'
 import type { PageFile } from '../ui/site.ts'
 
 export type Writing = 'markdown' | 'text' | 'html'
@@ -10,9 +9,11 @@ export interface Draft {
   files: readonly PageFile[]
   /** Paths of folders without anything in them. */
   emptyFolders: readonly string[]
+  /** Whether the page is to be private. */
+  isPrivate: boolean
 }
 
-export const EMPTY_DRAFT: Draft = { writing: 'markdown', text: '', files: [], emptyFolders: [] }
+export const EMPTY_DRAFT: Draft = { writing: 'markdown', text: '', files: [], emptyFolders: [], isPrivate: false }
 
 export function isBlank(text: string): boolean {
   return text.trim() === ''
@@ -25,73 +26,4 @@ export function isEmpty({ text, files }: Draft): boolean {
 /** Bytes of the page's content, without the nodes that link it together. */
 export function draftBytes({ text, files }: Draft): number {
   return files.reduce((sum, { blob }) => sum + blob.size, isBlank(text) ? 0 : new Blob([text]).size)
-}
-
-/** Returns `name`, or `name-2` and so on when there is a file of that name. */
-export function freeName(name: string, files: readonly PageFile[], taken = new Set(files.map(({ path }) => path))): string {
-  // An extension begins after the first letter of a name: folders and hidden files have dots too.
-  const [, stem = name, extension = ''] = /^(.*[^/])(\.[^./]*)$/s.exec(name) ?? []
-  let free = name
-  for (let n = 2; taken.has(free); n += 1) free = `${stem}-${n}${extension}`
-  return free
-}
-
-/** A valid path in a directory: no `..`, no empty segments, no control characters. */
-export function tidyPath(path: string): string {
-  const steps = path
-    .replace(/\p{Cc}/gu, '')
-    .split('/')
-    .filter((step) => step !== '' && step !== '.' && step !== '..')
-  return steps.join('/') || 'file'
-}
-
-/** Adds files under unused names, and empty folders. */
-export function withFiles(draft: Draft, added: readonly PageFile[], emptyFolders: readonly string[] = []): Draft {
-  const files = [...draft.files]
-  const taken = new Set(files.map(({ path }) => path))
-  for (const { path, blob } of added) {
-    const free = freeName(tidyPath(path), files, taken)
-    taken.add(free)
-    files.push({ path: free, blob })
-  }
-  const folders = new Set([...draft.emptyFolders, ...emptyFolders.map(tidyPath)])
-  return { ...draft, files, emptyFolders: [...folders].filter((folder) => !taken.has(folder)) }
-}
-
-/** Removes a file, and with the last one the empty folders that came with it, which are not shown. */
-export function without(draft: Draft, gone: PageFile): Draft {
-  const files = draft.files.filter((file) => file !== gone)
-  return { ...draft, files, emptyFolders: files.length > 0 ? draft.emptyFolders : [] }
-}
-
-/**
- * Whether the text of a clipboard is more than the names of its files. A spreadsheet offers its cells as text and as a
- * picture, and a file manager the names or paths of copied files as text.
- */
-export function isPastedText(text: string, files: readonly PageFile[]): boolean {
-  const isName = (line: string) => files.some(({ path }) => sameness(nameIn(line.trim())) === sameness(path))
-  return !isBlank(text) && !text.trim().split('\n').every(isName)
-}
-
-function nameIn(line: string): string {
-  const name = line.replace(/^.*[/\\]/, '')
-  try {
-    return line.startsWith('file:') ? decodeURIComponent(name) : name
-  } catch {
-    return name
-  }
-}
-
-/** The Markdown for a picture of the same page. */
-export function pictureMarkup(path: string): string {
-  const words = path
-    .replace(/^.*\//, '')
-    .replace(/\.[^.]*$/, '')
-    .replace(/[[\]\\]/g, ' ')
-  const address = path
-    .split('/')
-    .map(encodeURIComponent)
-    .join('/')
-    .replace(/[()]/g, (bracket) => (bracket === '(' ? '%28' : '%29'))
-  return `![${words}](${address})`
 }

@@ -1,4 +1,5 @@
 import type { Client, FetchEvent, WorkerScope } from '../service-worker/scope.ts'
+import { putReceived, RECEIVE_PATH, RECEIVED_ADDRESS } from '../service-worker/received.ts'
 import { parsePullReply, parseWorkerCommand, type OpenRequest, type PullReply } from './protocol.ts'
 import { pullStream } from './pull-stream.ts'
 import { parseRequest, type WorkerRequest } from './request.ts'
@@ -23,6 +24,8 @@ let streams = 0
 scope.addEventListener('install', (event) => event.waitUntil(scope.skipWaiting()))
 scope.addEventListener('activate', (event) => event.waitUntil(scope.clients.claim()))
 scope.addEventListener('fetch', (event) => {
+  const { method, url } = event.request
+  if (method === 'POST' && new URL(url).pathname === RECEIVE_PATH) return event.respondWith(receive(event.request))
   const request = parseRequest(event.request, scope.location.origin)
   if (request !== null) event.respondWith(respond(event, request))
 })
@@ -31,6 +34,12 @@ scope.addEventListener('message', (event) => {
   if (command?.streaming === 'claim') event.waitUntil(scope.clients.claim())
   if (command?.streaming === 'keep-alive') event.waitUntil(sleep(KEEP_ALIVE_MS))
 })
+
+/** Takes content from the share sheet of the system, and opens the home page with it. */
+async function receive(request: Request): Promise<Response> {
+  await putReceived(await request.formData())
+  return Response.redirect(RECEIVED_ADDRESS, 303)
+}
 
 async function respond(event: FetchEvent, request: WorkerRequest): Promise<Response> {
   if (request.kind === 'refused') return withoutStream(refusal(request.status, request.why))

@@ -1,4 +1,3 @@
-import { holdersText } from '../messages/holders.ts'
 import { page } from '../messages/page.ts'
 
 /** The number of tabs and nodes that have the page open, by how much of it they have. */
@@ -19,42 +18,53 @@ const NO_NODES: HolderCounts = { watching: 0, holders: 0, partial: 0 }
 /** The part of the page that this tab has. */
 export type OwnCopy = 'all' | 'some' | 'none'
 
-/** The headline of a page: how many people have it open. */
-export function watchingSentence({ watching, nodes = NO_NODES }: Counts): string {
-  if (nodes.watching === 0) return page('watching', { count: Math.max(0, watching) })
-  const count = Math.max(0, watching - nodes.watching)
-  return page('watchingNodes', { count, nodes: holdersText(nodes.watching, nodes.watching) })
+/** The headline of a page: who has it, in one line. */
+export function haveSentence({ watching, holders, partial, nodes = NO_NODES }: Counts, ownCopy: OwnCopy): string {
+  if (holders <= 0) return page(othersWithParts(partial, ownCopy) > 0 ? 'nobodyAll' : 'nobody')
+  if (ownCopy === 'all' && holders === 1) return page(watching <= 1 ? 'onlyYou' : 'onlyYouAll')
+  if (nodes.holders <= 0) return page('have', { count: holders })
+  return page('haveWho', { count: holders, who: peopleText(holders, Math.min(holders, nodes.holders)) })
 }
 
-/** The holders of the page, and the effect of closing this tab. */
+/** How many people have the page open. */
+export function lookingSentence({ watching, nodes = NO_NODES }: Counts): string {
+  return page('looking', { count: Math.max(0, watching - nodes.watching) })
+}
+
+/** The copies of the page, whole and in part, and the effect of closing this tab. */
 export function heldSentence({ watching, holders, partial, nodes = NO_NODES }: Counts, ownCopy: OwnCopy): string {
-  if (holders <= 0) {
-    const others = Math.max(0, partial - (ownCopy === 'some' ? 1 : 0))
-    if (others === 0) return page('nobody')
-    const who = whoOf(others, nodes.partial)
-    return who === null ? page('parts', { count: others }) : page('partsWith', { who })
-  }
-  if (ownCopy === 'all' && holders === 1) return page(watching <= 1 ? 'onlyYou' : 'onlyYouFull')
-  const ours = ownCopy === 'all'
-  const parts = partial > 0 ? page('onlyPart', { count: partial }) : null
-  const who = whoOf(holders, nodes.holders)
-  if (who !== null) {
-    if (parts === null) return page(ours ? 'heldByOurs' : 'heldBy', { who })
-    return page(ours ? 'heldByOursParts' : 'heldByParts', { who, parts })
-  }
-  if (parts === null) return page(ours ? 'heldOurs' : 'held', { count: holders })
-  return page(ours ? 'heldOursParts' : 'heldParts', { count: holders, parts })
+  if (ownCopy === 'all' && holders === 1) return page(watching <= 1 ? 'closing' : 'stay')
+  const others = holders <= 0 ? othersWithParts(partial, ownCopy) : partial
+  return [wholeSentence(holders, nodes.holders, ownCopy), partsSentence(others, nodes.partial)].filter((part) => part !== '').join(' ')
 }
 
-/** Names a number of holders with some nodes among them; `null` when all are tabs. */
-function whoOf(count: number, nodes: number): string | null {
-  return nodes > 0 ? holdersText(count, Math.min(count, nodes)) : null
+function othersWithParts(partial: number, ownCopy: OwnCopy): number {
+  return Math.max(0, partial - (ownCopy === 'some' ? 1 : 0))
+}
+
+function wholeSentence(holders: number, nodes: number, ownCopy: OwnCopy): string {
+  if (holders <= 0) return ''
+  const who = peopleText(holders, Math.min(holders, Math.max(0, nodes)))
+  return ownCopy === 'all' ? page('wholeWithOurs', { who }) : page('whole', { count: holders, who })
+}
+
+function partsSentence(others: number, nodes: number): string {
+  if (others === 0) return ''
+  return nodes > 0 ? page('partsWith', { who: peopleText(others, Math.min(others, nodes)) }) : page('parts', { count: others })
+}
+
+/** Names a number of holders, `nodes` of them not tabs. A reader knows neither term: a tab is a person, a node a computer. */
+function peopleText(count: number, nodes: number): string {
+  const people = page('people', { count: count - nodes })
+  if (nodes <= 0) return people
+  const computers = page('computers', { count: nodes })
+  return nodes >= count ? computers : page('both', { people, computers })
 }
 
 /** The peers that send the missing part; `direct` of them are connected directly, `nodes` of them are not tabs. */
 export function peersSentence(peers: number, direct = 0, nodes = 0): string {
   if (nodes > 0) {
-    const who = holdersText(nodes, nodes)
+    const who = peopleText(nodes, nodes)
     return nodes >= peers ? page('fromWho', { who }) : page('andFrom', { people: peersSentence(peers - nodes, direct), who })
   }
   if (direct === 0) return page('from', { count: peers })

@@ -1,0 +1,203 @@
+// A first visit: people who open a link to read it, and people who write a page.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { waitUntil } from '../lib/deadlines.mjs'
+import { file, picture } from './fixtures.mjs'
+import { newVisitor, newVisitors, startServer } from './page-driver.mjs'
+
+const PHONE = { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true }
+const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
+/** Terms of the technology, which a reader need not know. */
+const GLOSSARY = /\b(nodes?|peers?|tabs? ha|held|holders?|seed|CID|blocks?|WebRTC)\b/i
+
+const box = (person) => person.tab.getByRole('textbox', { name: 'Text of the page' })
+const panel = (person) => person.tab.locator('.status-panel')
+
+test('a reader sees the page first, and one line about it that opens on demand', async (t) => {
+  const server = await startServer(t)
+  const writer = await newVisitor(t, server)
+  const link = await writer.sharePage({ text: '# Tea at five\n\nBring cups.' })
+  for (const options of [PHONE, {}]) {
+    const reader = await newVisitor(t, server, options)
+    await reader.goTo(link)
+    await reader.waitForText('Bring cups.')
+    await reader.waitForText(/^[23] people have this page$/)
+    const { height } = await panel(reader).boundingBox()
+    const screen = reader.tab.viewportSize().height
+    assert(height <= screen / 5, `the line takes ${height} of ${screen} pixels`)
+    const words = await reader.tab.locator('#app').textContent()
+    assert.doesNotMatch(words, GLOSSARY)
+    assert.doesNotMatch(words, /sharing \d+ page|open in this tab/i)
+    // The share button shows the link where the system has no share sheet.
+    await reader.tab.getByRole('button', { name: 'Share', exact: true }).click()
+    assert.equal(await reader.sharedLink(), link)
+    await waitUntil(async () => (await reader.focused()) === 'Link to this page', 'the link has the focus')
+    await reader.waitForStatus(/people have all of it, including you/)
+    assert.doesNotMatch(await panel(reader).textContent(), GLOSSARY)
+    reader.assertNoPageErrors()
+  }
+})
+
+test('the preview shows what Markdown does, and lines stay lines', async (t) => {
+  const [writer, reader] = await newVisitors(t, await startServer(t), 2)
+  await writer.goTo('/')
+  await writer.waitForText('Only people with the whole link can read it')
+  await writer.compose({ text: '**Roses** are red\nviolets are blue' })
+  const preview = writer.tab.getByRole('region', { name: 'Preview' })
+  await preview.locator('strong', { hasText: 'Roses' }).waitFor()
+  assert.equal(await preview.locator('br').count(), 1)
+  await writer.tab.getByRole('button', { name: 'Light this page and get a link' }).click()
+  await reader.goTo(await writer.sharedLink())
+  await reader.waitForText('violets are blue')
+  assert.equal(await reader.tab.locator('.prose br').count(), 1)
+})
+
+test('a draft with its files survives a reload, and is gone once its page is made', async (t) => {
+  const writer = await newVisitor(t, await startServer(t))
+  await writer.goTo('/')
+  await writer.compose({ text: 'Not lost.', files: [file('hills.png', picture(40, 30), 'image/png')] })
+  await writer.tab.getByRole('switch', { name: 'Private' }).check()
+  const files = writer.tab.getByRole('list', { name: 'Files of the page' })
+  await files.getByText('hills.png').waitFor()
+  const stored = () =>
+    writer.tab.evaluate(async () => {
+      const [known] = (await indexedDB.databases()).filter(({ name }) => name === 'watchfire-drafts')
+      if (known === undefined) return 0
+      const database = await new Promise((resolve) => {
+        const opening = indexedDB.open('watchfire-drafts')
+        opening.onsuccess = () => resolve(opening.result)
+      })
+      const counting = database.transaction('drafts').objectStore('drafts').count()
+      const count = await new Promise((resolve) => (counting.onsuccess = () => resolve(counting.result)))
+      database.close()
+      return count
+    })
+  await waitUntil(async () => (await stored()) === 1, 'the files are stored')
+  // No dialog asks: nothing would be lost.
+  await writer.tab.reload()
+  await files.getByText('hills.png').waitFor()
+  assert.match(await box(writer).inputValue(), /Not lost\./)
+  assert(await writer.tab.getByRole('switch', { name: 'Private' }).isChecked())
+  await writer.tab.getByRole('button', { name: 'Light this page' }).click()
+  await writer.sharedLink()
+  assert.deepEqual(await writer.waitForPicture('hills'), [40, 30])
+  await writer.tab.getByRole('link', { name: 'Watchfire' }).click()
+  assert.equal(await box(writer).inputValue(), '')
+  await waitUntil(async () => (await stored()) === 0, 'the stored files are removed')
+})
+
+test('formatted text is pasted as Markdown', async (t) => {
+  const writer = await newVisitor(t, await startServer(t))
+  await writer.goTo('/')
+  await writer.waitForText('Up to')
+  await writer.tab.waitForLoadState('networkidle')
+  await box(writer).focus()
+  await box(writer).evaluate((field) => {
+    const clipboardData = new DataTransfer()
+    clipboardData.setData('text/html', '<h2>Tea</h2><p>At <b>five</b>.</p>')
+    clipboardData.setData('text/plain', 'Tea\nAt five.')
+    field.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }))
+  })
+  assert.equal(await box(writer).inputValue(), '## Tea\n\nAt **five**.')
+})
+
+test('a page can be copied and changed', async (t) => {
+  const [writer, reader] = await newVisitors(t, await startServer(t), 2)
+  const link = await writer.sharePage({ text: '# Tea', files: [file('hills.png', picture(40, 30), 'image/png')] })
+  await reader.goTo(link)
+  await reader.waitForPicture('hills')
+  await reader.openDetails()
+  await reader.tab.getByRole('button', { name: 'Copy and change' }).click()
+  await reader.tab.getByRole('list', { name: 'Files of the page' }).getByText('hills.png').waitFor()
+  await box(reader).press('Control+End')
+  await box(reader).pressSequentially('And cake.')
+  await reader.tab.getByRole('button', { name: 'Light this page' }).click()
+  assert.notEqual(await reader.sharedLink(), link)
+  await reader.waitForText('And cake.')
+  assert.deepEqual(await reader.waitForPicture('hills'), [40, 30])
+})
+
+test('nobody has the page: it says what to do, and a notification says when it is back', async (t) => {
+  const server = await startServer(t)
+  const writer = await newVisitor(t, server)
+  const link = await writer.sharePage({ text: 'Back again.' })
+  await writer.tab.goto('about:blank')
+  const reader = await newVisitor(t, server, { permissions: ['notifications'] })
+  await reader.tab.addInitScript(() => {
+    window.shown = []
+    const asked = () => Promise.resolve('granted')
+    window.Notification = class {
+      static permission = 'default'
+      static requestPermission = asked
+      constructor(title) {
+        window.shown.push(title)
+      }
+    }
+  })
+  await reader.goTo(link)
+  await reader.waitForText('The person who sent you the link can do that')
+  await reader.tab.getByRole('button', { name: 'Tell me when it is back' }).click()
+  await reader.waitForText('You will get a notification')
+  await writer.sharePage({ text: 'Back again.' })
+  await waitUntil(() => reader.tab.evaluate(() => window.shown.length === 1), 'the notification is shown')
+  assert.deepEqual(await reader.tab.evaluate(() => window.shown), ['back-again.md is back'])
+  await reader.waitForText('Back again.')
+
+  await reader.goTo('/nowhere')
+  await reader.tab.getByRole('textbox', { name: 'Paste the whole link' }).fill(link)
+  await reader.tab.keyboard.press('Enter')
+  await reader.waitForText('Back again.')
+})
+
+test('the installed app receives text and files from the share sheet, and the server gets none of it', async (t) => {
+  const server = await startServer(t)
+  const person = await newVisitor(t, server, PHONE)
+  await person.goTo('/')
+  const target = await person.tab.evaluate(async () => {
+    await navigator.serviceWorker.register('/worker.js', { scope: '/' })
+    await navigator.serviceWorker.ready
+    return (await (await fetch('/manifest.webmanifest')).json()).share_target
+  })
+  const posts = []
+  person.tab.context().on('request', (request) => {
+    if (request.method() === 'POST' && request.serviceWorker() !== null) posts.push(request.url())
+  })
+  // The system sends a form, as this page of another origin does.
+  const { params } = target
+  await person.tab.goto(server.http('/limits').replace('localhost', '127.0.0.1'))
+  await person.tab.setContent(`<form method="${target.method}" enctype="${target.enctype}"
+    action="http://localhost:${server.port}${target.action}">
+    <input name="${params.title}" value="A walk"><input name="${params.url}" value="https://example.org/walk">
+    <input name="${params.files[0].name}" type="file" multiple><button>Send</button></form>`)
+  await person.tab.locator('[type=file]').setInputFiles([file('hills.png', picture(40, 30), 'image/png')])
+  await person.tab.getByRole('button', { name: 'Send' }).click()
+  await person.tab.getByRole('list', { name: 'Files of the page' }).getByText('hills.png').waitFor()
+  assert.equal(await box(person).inputValue(), 'A walk\n\nhttps://example.org/walk')
+  assert.equal(new URL(person.tab.url()).hash, '')
+  assert.deepEqual(posts, [])
+  assert.equal(await person.tab.evaluate(() => caches.has('watchfire-received')), false)
+  // The page that sent the form has no icon.
+  assert.deepEqual(
+    person.pageErrors.filter((error) => !error.includes('/favicon.ico')),
+    [],
+  )
+})
+
+test('at 200 % zoom nothing is cut off, and with reduced motion nothing moves', async (t) => {
+  const server = await startServer(t)
+  const writer = await newVisitor(t, server)
+  const link = await writer.sharePage({ text: '# Tea at five' })
+  // A window of 1280 pixels at 200 % has 640 pixels of CSS.
+  const reader = await newVisitor(t, server, { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2, reducedMotion: 'reduce' })
+  for (const address of ['/', link, UNAVAILABLE_PAGE, '/nowhere']) {
+    await reader.goTo(address)
+    await reader.tab.locator('main h1').first().waitFor()
+    const { wide, moving } = await reader.tab.evaluate(() => ({
+      wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      moving: document.getAnimations().length,
+    }))
+    assert.deepEqual({ wide, moving }, { wide: 0, moving: 0 }, address)
+  }
+})

@@ -1,0 +1,45 @@
+import { useRef, useState } from 'preact/hooks'
+import { lazy } from '../ui/lazy.tsx'
+import { HolderDots } from '../ui/HolderDots.tsx'
+import type { OpenPage } from '../ui/open-pages.ts'
+import { heldSentence, lookingSentence } from '../ui/sentences.ts'
+import { page as text } from '../messages/page.ts'
+import { CopyButton } from './CopyButton.tsx'
+import { KeepSwitches } from './KeepSwitches.tsx'
+
+const TransferPanel = lazy(() => import('../transfer-panel/index.ts').then(({ TransferPanel }) => TransferPanel))
+
+/** The opened part of a page's status: the copies, the switches and the connections. */
+export function StatusDetails({ page }: { page: OpenPage }) {
+  const { session } = page
+  const [isOpen, setOpen] = useState(false)
+  const opener = useRef<HTMLButtonElement>(null)
+  const counts = session.counts.value
+  const ownCopy = session.have.value
+  const close = () => {
+    setOpen(false)
+    opener.current?.focus()
+  }
+  return (
+    <>
+      {counts !== null && (
+        <div class="copies" role="status">
+          <HolderDots counts={counts} ownCopy={ownCopy} />
+          <p>
+            {lookingSentence(counts)} {heldSentence(counts, ownCopy)}
+          </p>
+        </div>
+      )}
+      <KeepSwitches page={page} />
+      <div class="bar">
+        <CopyButton page={page} />
+        <button type="button" ref={opener} aria-expanded={isOpen} aria-controls="transfers" onClick={() => setOpen(!isOpen)}>
+          {text('details')}
+        </button>
+      </div>
+      <div class="deeper" id="transfers">
+        {isOpen && <TransferPanel session={session} onClose={close} />}
+      </div>
+    </>
+  )
+}

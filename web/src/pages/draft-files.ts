@@ -1,0 +1,95 @@
+import { sameness } from '../names/index.ts'
+import type { PageFile } from '../ui/site.ts'
+import { isBlank, type Draft } from './draft.ts'
+
+/** Returns `name`, or `name-2` and so on when there is a file of that name. */
+export function freeName(name: string, files: readonly PageFile[], taken = new Set(files.map(({ path }) => path))): string {
+  // An extension begins after the first letter of a name: folders and hidden files have dots too.
+  const [, stem = name, extension = ''] = /^(.*[^/])(\.[^./]*)$/s.exec(name) ?? []
+  let free = name
+  for (let n = 2; taken.has(free); n += 1) free = `${stem}-${n}${extension}`
+  return free
+}
+
+/** A valid path in a directory: no `..`, no empty segments, no control characters. */
+export function tidyPath(path: string): string {
+  const steps = path
+    .replace(/\p{Cc}/gu, '')
+    .split('/')
+    .filter((step) => step !== '' && step !== '.' && step !== '..')
+  return steps.join('/') || 'file'
+}
+
+/** Adds files under unused names, and empty folders. */
+export function withFiles(draft: Draft, added: readonly PageFile[], emptyFolders: readonly string[] = []): Draft {
+  const files = [...draft.files]
+  const taken = new Set(files.map(({ path }) => path))
+  for (const { path, blob } of added) {
+    const free = freeName(tidyPath(path), files, taken)
+    taken.add(free)
+    files.push({ path: free, blob })
+  }
+  const folders = new Set([...draft.emptyFolders, ...emptyFolders.map(tidyPath)])
+  return { ...draft, files, emptyFolders: [...folders].filter((folder) => !taken.has(folder)) }
+}
+
+/** Removes a file, and with the last one the empty folders that came with it, which are not shown. */
+export function without(draft: Draft, gone: PageFile): Draft {
+  const files = draft.files.filter((file) => file !== gone)
+  return { ...draft, files, emptyFolders: files.length > 0 ? draft.emptyFolders : [] }
+}
+
+/**
+ * Whether the text of a clipboard is more than the names of its files. A spreadsheet offers its cells as text and as a
+ * picture, and a file manager the names or paths of copied files as text.
+ */
+export function isPastedText(text: string, files: readonly PageFile[]): boolean {
+  const isName = (line: string) => files.some(({ path }) => sameness(nameIn(line.trim())) === sameness(path))
+  return !isBlank(text) && !text.trim().split('\n').every(isName)
+}
+
+function nameIn(line: string): string {
+  const name = line.replace(/^.*[/\\]/, '')
+  try {
+    return line.startsWith('file:') ? decodeURIComponent(name) : name
+  } catch {
+    return name
+  }
+}
+
+/** The Markdown for a picture of the same page. */
+export function pictureMarkup(path: string): string {
+  const words = path
+    .replace(/^.*\//, '')
+    .replace(/\.[^.]*$/, '')
+    .replace(/[[\]\\]/g, ' ')
+  const address = path
+    .split('/')
+    .map(encodeURIComponent)
+    .join('/')
+    .replace(/[()]/g, (bracket) => (bracket === '(' ? '%28' : '%29'))
+  return `![${words}](${address})`
+}
+
+export function isPicture({ blob }: PageFile): boolean {
+  return blob.type.startsWith('image/')
+}
+
+/** Adds files; with Markdown, pictures are shown in the text at `at`. */
+export function withShownFiles(before: Draft, added: readonly PageFile[], emptyFolders: readonly string[], at: number): Draft {
+  const after = withFiles(before, added, emptyFolders)
+  const pictures = after.files.slice(before.files.length).filter(isPicture)
+  if (before.writing !== 'markdown' || pictures.length === 0 || isBlank(before.text)) return after
+  return { ...after, text: withMarkup(before.text, pictures.map(({ path }) => pictureMarkup(path)).join('\n'), at) }
+}
+
+/** Puts Markdown on lines of its own. */
+export function withMarkup(text: string, markup: string, at: number): string {
+  const before = text.slice(0, at).replace(/\n*$/, '\n\n')
+  return `${before}${markup}\n${text.slice(at)}`
+}
+
+/** Whether it is a picture that the text could show and does not. */
+export function isLoose({ writing, text }: Draft, file: PageFile): boolean {
+  return writing === 'markdown' && !isBlank(text) && isPicture(file) && !text.includes(pictureMarkup(file.path))
+}

@@ -1,0 +1,129 @@
+/** Formatting that Markdown has too; a paste without any of it is plain text. */
+const FORMATS = 'a[href], strong, b, em, i, h1, h2, h3, h4, h5, h6, li, table, blockquote, pre, code, span[style*="font-weight"]'
+/** Longer pastes stay text: converting them would block the tab. */
+const HTML_LENGTH_MAX = 2_000_000
+
+/** Converts formatted text, as word processors and browsers put it on the clipboard, to Markdown. `null`: it is plain. */
+export function markdownOf(html: string): string | null {
+  if (html.length > HTML_LENGTH_MAX) return null
+  // A parsed document is inert: nothing in it runs or loads.
+  const parsed = new DOMParser().parseFromString(html, 'text/html')
+  for (const element of parsed.querySelectorAll('script, style, title, template, noscript, svg')) element.remove()
+  if (parsed.querySelector(FORMATS) === null) return null
+  const text = linesOf(parsed.body)
+  return text === '' ? null : text
+}
+
+function childrenOf(node: Node): string {
+  return [...node.childNodes].map(textOf).join('')
+}
+
+/** The text of an element, without needless space at its ends and between its blocks. */
+function linesOf(element: Element): string {
+  return childrenOf(element)
+    .replace(/[ \t]+\n/g, '\n')
+    .replace(/\n{3,}/g, '\n\n')
+    .trim()
+}
+
+function textOf(node: Node): string {
+  if (node.nodeType === 3) return escaped((node.textContent ?? '').replace(/\s+/g, ' '))
+  return node.nodeType === 1 ? elementText(node as Element) : ''
+}
+
+function elementText(element: Element): string {
+  const heading = /^H([1-6])$/.exec(element.tagName)
+  if (heading !== null) return block(`${'#'.repeat(Number(heading[1]))} ${lineOf(element)}`)
+  switch (element.tagName) {
+    case 'BR':
+      return '\n'
+    case 'HR':
+      return block('---')
+    case 'A':
+      return linkOf(element)
+    case 'CODE':
+      return `\`${(element.textContent ?? '').replaceAll('`', "'")}\``
+    case 'PRE':
+      return block(`\`\`\`\n${(element.textContent ?? '').replace(/\n$/, '')}\n\`\`\``)
+    case 'UL':
+    case 'OL':
+      return block(listOf(element))
+    case 'BLOCKQUOTE':
+      return block(prefixed(linesOf(element), '> ', '> '))
+    case 'TABLE':
+      return block(tableOf(element))
+    case 'P':
+    case 'DIV':
+    case 'SECTION':
+    case 'ARTICLE':
+      return block(childrenOf(element).trim())
+    default:
+      return marked(element, childrenOf(element))
+  }
+}
+
+/** Bold and italic text, by elements or by styles. Some programs wrap everything in a bold element that is not bold. */
+function marked(element: Element, inner: string): string {
+  const style = element.getAttribute('style') ?? ''
+  const weight = /font-weight:\s*(\w+)/.exec(style)?.[1]
+  const isBold = weight === undefined ? /^(?:B|STRONG)$/.test(element.tagName) : weight === 'bold' || Number(weight) >= 600
+  const slant = /font-style:\s*(\w+)/.exec(style)?.[1]
+  const isItalic = slant === undefined ? /^(?:I|EM)$/.test(element.tagName) : slant === 'italic'
+  const mark = `${isBold ? '**' : ''}${isItalic ? '*' : ''}`
+  if (mark === '' || inner.trim() === '' || inner.includes('\n')) return inner
+  const [, before = '', words = '', after = ''] = /^(\s*)(.*?)(\s*)$/.exec(inner) ?? []
+  return `${before}${mark}${words}${mark.split('').reverse().join('')}${after}`
+}
+
+function linkOf(element: Element): string {
+  const address = element.getAttribute('href') ?? ''
+  const words = lineOf(element)
+  if (!/^(?:https?|mailto):/i.test(address) || words === '') return words
+  return `[${words}](${address
+    .replace(/[()\s]/g, encodeURIComponent)
+    .replaceAll('(', '%28')
+    .replaceAll(')', '%29')})`
+}
+
+function listOf(list: Element): string {
+  const start = Number(list.getAttribute('start') ?? 1)
+  return [...list.children]
+    .map((item, i) => {
+      // Some programs put a nested list beside its item.
+      if (/^[OU]L$/.test(item.tagName)) return prefixed(listOf(item), '  ', '  ')
+      const marker = list.tagName === 'OL' ? `${start + i}. ` : '- '
+      const text = childrenOf(item)
+        .trim()
+        .replace(/\n{2,}/g, '\n')
+      return prefixed(text, marker, ' '.repeat(marker.length))
+    })
+    .join('\n')
+}
+
+function tableOf(table: Element): string {
+  const rows = [...table.querySelectorAll('tr')].map((row) => [...row.children].map((cell) => lineOf(cell).replaceAll('|', '\\|')))
+  const width = Math.max(0, ...rows.map((row) => row.length))
+  if (width === 0) return ''
+  const lineFor = (row: readonly string[]) => `| ${Array.from({ length: width }, (_, i) => row[i] ?? '').join(' | ')} |`
+  const [head = [], ...rest] = rows
+  return [lineFor(head), lineFor(Array<string>(width).fill('---')), ...rest.map(lineFor)].join('\n')
+}
+
+function lineOf(element: Element): string {
+  return childrenOf(element).replace(/\s+/g, ' ').trim()
+}
+
+function block(text: string): string {
+  return `\n\n${text}\n\n`
+}
+
+function prefixed(text: string, first: string, rest: string): string {
+  return text
+    .split('\n')
+    .map((line, i) => `${i === 0 ? first : rest}${line}`.trimEnd())
+    .join('\n')
+}
+
+function escaped(text: string): string {
+  return text.replace(/[\\`*_[\]<]/g, '\\$&')
+}

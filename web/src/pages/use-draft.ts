@@ -1,0 +1,56 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { EMPTY_DRAFT, type Draft } from './draft.ts'
+import { firstDraft, keepDraft } from './draft-store.ts'
+
+/** Loaded only for a draft with files. */
+const loadFileStore = () => import('./draft-file-store.ts')
+
+interface UsedDraft {
+  draft: Draft
+  change: (change: (before: Draft) => Draft) => void
+  /** Whether a reload would show it again. */
+  isKept: boolean
+  /** Removes what is kept, also when the editor is about to leave the screen. */
+  forget: () => void
+}
+
+/** The draft of the home page. It survives a reload: its text in the tab's storage, its files in the browser's. */
+export function useDraft(): UsedDraft {
+  const [first] = useState(firstDraft)
+  const [draft, change] = useState(first.draft)
+  const [isTextKept, setTextKept] = useState(true)
+  const [keptFiles, setKeptFiles] = useState<Draft['files']>([])
+  const restoring = useRef(first.hadFiles)
+  const { files, emptyFolders } = draft
+  useEffect(() => {
+    if (!restoring.current) return
+    void loadFileStore()
+      .then(({ keptFiles }) => keptFiles())
+      .catch(() => null)
+      .then((found) => {
+        restoring.current = false
+        if (found === null) return
+        change((now) => ({ ...now, files: [...found.files, ...now.files], emptyFolders: [...found.emptyFolders, ...now.emptyFolders] }))
+      })
+  }, [])
+  useEffect(() => {
+    if (!restoring.current) setTextKept(keepDraft(draft))
+  }, [draft])
+  useEffect(() => {
+    if (restoring.current || (files.length === 0 && keptFiles.length === 0)) return
+    void loadFileStore()
+      .then(({ keepFiles }) => keepFiles({ files, emptyFolders }))
+      .then((isKept) => isKept && setKeptFiles(files))
+      .catch(() => undefined)
+  }, [files])
+  const forget = () => {
+    change(EMPTY_DRAFT)
+    keepDraft(EMPTY_DRAFT)
+    if (files.length > 0)
+      void loadFileStore().then(
+        ({ keepFiles }) => keepFiles(EMPTY_DRAFT),
+        () => undefined,
+      )
+  }
+  return { draft, change, forget, isKept: isTextKept && (files.length === 0 || keptFiles === files) }
+}

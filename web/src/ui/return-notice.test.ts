@@ -1,0 +1,40 @@
+import { signal } from '@preact/signals'
+import { afterEach, expect, it, vi } from 'vitest'
+import type { PageState } from './site.ts'
+import { canNotify, notifyWhenBack } from './return-notice.ts'
+
+afterEach(() => void vi.unstubAllGlobals())
+
+function notifications(answer: NotificationPermission) {
+  const shown: string[] = []
+  class Shown {
+    static permission = answer
+    static requestPermission = () => Promise.resolve(answer)
+    constructor(title: string) {
+      shown.push(title)
+    }
+  }
+  vi.stubGlobal('Notification', Shown)
+  return shown
+}
+
+it('a notification says once that the page is back', async () => {
+  const shown = notifications('granted')
+  const state = signal<PageState>({ kind: 'waiting', bytes: 0, total: null })
+  expect(await notifyWhenBack({ cid: 'a', state }, 'It is back', '')).toBe(true)
+  state.value = { kind: 'joining' }
+  expect(shown).toEqual([])
+  state.value = { kind: 'loading', bytes: 0, total: 9, peers: 1, direct: 0, nodes: 0 }
+  await Promise.resolve()
+  state.value = { kind: 'waiting', bytes: 1, total: 9 }
+  state.value = { kind: 'loading', bytes: 1, total: 9, peers: 1, direct: 0, nodes: 0 }
+  expect(shown).toEqual(['It is back'])
+})
+
+it('no notification is offered or shown to a person who refused them', async () => {
+  const shown = notifications('denied')
+  expect(canNotify()).toBe(false)
+  const state = signal<PageState>({ kind: 'held', content: { kind: 'directory', files: [], links: 0 } })
+  expect(await notifyWhenBack({ cid: 'a', state }, 'It is back', '')).toBe(false)
+  expect(shown).toEqual([])
+})
