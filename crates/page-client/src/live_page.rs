@@ -94,7 +94,7 @@ pub enum LivePageError {
 
 impl LivePage {
     /// Begins to exchange heads. `client` has joined the page with the other end of `channel`, and `host`
-    /// serves `store`.
+    /// serves `store`. The entries of `history` are in the store, and are not reported.
     pub fn new(
         host: Arc<Host>,
         store: Arc<dyn WriteBlocks>,
@@ -102,7 +102,8 @@ impl LivePage {
         channel: LiveChannel,
         history: History,
     ) -> Self {
-        LivePage {
+        let reported = history.last();
+        let page = LivePage {
             host,
             store,
             client,
@@ -111,10 +112,12 @@ impl LivePage {
             fetches: JoinSet::new(),
             fetching: HashSet::new(),
             contents: BTreeMap::new(),
-            reported: 0,
+            reported,
             end: None,
             invalid_heads: HashMap::new(),
-        }
+        };
+        page.announce();
+        page
     }
 
     pub const fn history(&self) -> &History {
