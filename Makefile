@@ -33,7 +33,7 @@ serve: web ## Build everything and serve on http://localhost:4000
 
 web: web/dist/index.html ## Build the web client
 
-WEB_SOURCES := $(shell find web/src web/public web/index.html web/*.ts -type f 2>/dev/null)
+WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -prune -o -type f -print 2>/dev/null)
 
 web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	cd web && npm run build

@@ -15,7 +15,10 @@ const timestamp = new Date(Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000).to
 const cargo = process.env.CARGO ?? 'cargo'
 
 write(`watchfire-${version}.cdx.json`, crates())
-write(`watchfire-${version}-web.cdx.json`, run('npm', ['sbom', '--sbom-format', 'cyclonedx', '--omit', 'dev'], { cwd: 'web' }))
+write(
+  `watchfire-${version}-web.cdx.json`,
+  run('npm', ['sbom', '--sbom-format', 'cyclonedx', '--workspace', '@watchfire/app'], { cwd: 'web' }),
+)
 
 /** The crates of the program, without those that only build it. */
 function crates() {

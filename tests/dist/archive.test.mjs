@@ -128,10 +128,13 @@ describe('the lists of components', () => {
   })
 
   it('name every npm package of the web client', () => {
-    const { dependencies } = read(path.join(REPOSITORY, 'web/package.json'))
+    const manifests = ['web/app', 'web/packages/pages'].map((folder) => read(path.join(REPOSITORY, folder, 'package.json')))
+    const installed = read(path.join(REPOSITORY, 'web/package-lock.json')).packages
+    const names = manifests.flatMap(({ dependencies }) => Object.keys(dependencies)).filter((name) => !name.startsWith('@watchfire/'))
     const listed = namesOf(read(webPackages))
-    for (const [name, number] of Object.entries(dependencies)) {
-      assert.ok(listed.has(`pkg:npm/${name.replace('@', '%40')}@${number}`), name)
+    for (const name of names) {
+      const { version } = installed[`node_modules/${name}`]
+      assert.ok(listed.has(`pkg:npm/${name.replace('@', '%40')}@${version}`), name)
     }
   })
 

@@ -22,7 +22,7 @@ const folder = newFolder()
 const withFragment = (link, fragment) => `${link.split('#')[0]}${fragment}`
 const keyOf = (link) => new URLSearchParams(new URL(link).hash.slice(1)).get('key')
 
-// `web/src/ui/route.test.ts` has many more fragments; these show what the page makes of each kind.
+// `web/app/src/ui/route.test.ts` has many more fragments; these show what the page makes of each kind.
 test('a fragment without a key, or with a wrong one, shows an error and does no harm', async (t) => {
   const server = await startServer(t)
   const [maker, visitor] = await newVisitors(t, server, 2)

@@ -131,7 +131,7 @@ describe('traces', { skip: whyNoCollector }, () => {
     const { root, blocks } = blocksOf(file)
     assert.equal(root, cid)
 
-    // The messages that web/src/swarm/load-trace.ts sends.
+    // The messages that web/packages/pages/src/swarm/load-trace.ts sends.
     const load = newContext()
     const [joining, fetching] = [newContext(), newContext()].map(({ span }) => span)
     const place = (span) => `00-${load.trace}-${span}-01`

@@ -1,4 +1,4 @@
-// The part of `RTCPeerConnection` that the web client uses (`web/src/swarm/direct/rtc-interfaces.ts`), implemented with
+// The part of `RTCPeerConnection` that the web client uses (`web/packages/pages/src/swarm/direct/rtc-interfaces.ts`), implemented with
 // libdatachannel: real ICE, DTLS and SCTP without a browser.
 
 import { PeerConnection } from 'node-datachannel'

@@ -1,0 +1,185 @@
+import { signal } from '@preact/signals'
+import { readMessage, withMessage, writeMessage } from '../chat/room.ts'
+import type { Connection as Channels } from '@watchfire/pages/channel'
+import type { Limits as AllLimits } from '@watchfire/pages/limits'
+import { defaultLimits } from '@watchfire/pages/limits'
+import type { ReadablePage } from '@watchfire/pages/encryption'
+import type { Publication, PublishOptions } from '@watchfire/pages/swarm'
+import type { Counts, OwnCopy } from '../ui/sentences.ts'
+import type { Connection, Limits, PageSession, PageState, RoomMessage, RoomSession, Site, Traffic, PageWarning } from '../ui/site.ts'
+
+// Loaded when a page is opened or about to be shared; the home page alone does not need it.
+const loadSwarm = () => import('@watchfire/pages/swarm')
+const loadPrivate = () => import('@watchfire/pages/encryption')
+
+/** The site on a real server and swarm. */
+export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLimits>): Site {
+  const connection = signal<Connection>('connecting')
+  const retryAt = signal<number | null>(null)
+  const visitors = signal<number | null>(null)
+  const limits = signal<Limits | null>(null)
+  const sitesBelow = signal<string | null>(null)
+  const loadedLimits = limitsComing.catch(() => defaultLimits)
+  const report = signal<string | null>(null)
+  const hasRooms = signal(false)
+  void loadedLimits.then((loaded) => {
+    hasRooms.value = loaded.rooms
+    limits.value = loaded.all
+    sitesBelow.value = loaded.sitesBelow
+    report.value = loaded.report
+  })
+  const follow = (state: Channels['state'], wait: number | null = null) => {
+    connection.value = state === 'offline' ? 'lost' : state
+    retryAt.value = wait === null ? null : performance.now() + wait
+  }
+  const start = (channels: Channels) => {
+    channels.subscribe(follow)
+    follow(channels.state)
+    channels.join('site', ['visitors'], {
+      joined: (response) => (visitors.value = visitorCount(response) ?? visitors.peek()),
+      message: (_, payload) => (visitors.value = visitorCount(payload) ?? visitors.peek()),
+      lost: () => (visitors.value = null),
+    })
+  }
+  coming.then(start, () => follow('offline', null))
+
+  return {
+    connection,
+    retryAt,
+    visitors,
+    limits,
+    sitesBelow,
+    report,
+    hasRooms,
+    prepare: () => void Promise.all([loadSwarm(), loadPrivate()]).catch(() => undefined),
+    async share(files, { signal: stop, onProgress, sealed, emptyFolders = [], isDirectory }) {
+      const [swarm, connected, known] = await Promise.all([loadSwarm(), coming, loadedLimits])
+      const { openPage, publish } = swarm
+      const { publishPrivate, ReadablePage } = await loadPrivate()
+      const options: PublishOptions = {
+        pageBytesMax: known.pageBytesMax,
+        signal: stop,
+        emptyFolders,
+        ...(isDirectory === undefined ? {} : { directory: isDirectory }),
+        onProgress: ({ bytesDone }) => onProgress(bytesDone),
+      }
+      const open = (publication: Publication) => openPage(publication.root, { connection: connected, limits: known, publication })
+      if (sealed === undefined) {
+        const publication = await publish(files, options)
+        return pageSession(publication.root, Promise.resolve(new ReadablePage(open(publication), null, 'public')))
+      }
+      const publication = await publishPrivate(files, { ...options, name: sealed.name })
+      const { root, key, content } = publication
+      return pageSession(root, Promise.resolve(new ReadablePage(open(publication), key, content)), key, true)
+    },
+    open(cid, bytesMax = Infinity, key = null) {
+      const opening = Promise.all([loadSwarm(), loadPrivate(), coming, loadedLimits])
+      return pageSession(
+        cid,
+        opening.then(([{ openPage }, { ReadablePage }, connected, known]) => {
+          const pageBytesMax = Math.min(bytesMax, known.pageBytesMax)
+          return new ReadablePage(openPage(cid, { connection: connected, limits: { ...known, pageBytesMax } }), key)
+        }),
+        key,
+      )
+    },
+    channels: coming,
+    joinRoom: (room) => joinRoom(coming, room),
+  }
+}
+
+function visitorCount(payload: unknown): number | null {
+  if (typeof payload !== 'object' || payload === null || !('visitors' in payload)) return null
+  return typeof payload.visitors === 'number' ? payload.visitors : null
+}
+
+/** `isOpen`: `initialKey` opens the page, because it was created here. */
+function pageSession(cid: string, coming: Promise<ReadablePage>, initialKey: string | null = null, isOpen = false): PageSession {
+  const signals = {
+    state: signal<PageState>({ kind: 'joining' }),
+    have: signal<OwnCopy>('none'),
+    counts: signal<Counts | null>(null),
+    key: signal(isOpen ? initialKey : null),
+    name: signal<string | null>(null),
+    warning: signal<PageWarning | null>(null),
+    traffic: signal<Traffic>({ receivedBytes: 0, sentBytes: 0 }),
+    lastAvailable: signal<number | null>(null),
+    lastKeyTried: initialKey,
+  }
+  const readable = signal<ReadablePage | null>(null)
+  let stop: (() => void) | null = null
+  let closed = false
+  Promise.all([coming, import('./page-signals.ts')]).then(
+    ([page, { follow }]) => {
+      if (closed) {
+        page.close()
+        return
+      }
+      readable.value = page
+      if (signals.lastKeyTried !== initialKey && signals.lastKeyTried !== null) page.unlock(signals.lastKeyTried)
+      const leave = follow(page, signals)
+      stop = () => {
+        leave()
+        page.close()
+      }
+    },
+    (reason: unknown) => {
+      signals.state.value = { kind: 'refused', reason: reason instanceof Error ? reason.message : String(reason) }
+    },
+  )
+  return {
+    cid,
+    ...signals,
+    swarm: readable,
+    prefetch(path, whole, signal) {
+      // It fails when there is no such file; opening the file reports the same error.
+      Promise.all([coming, import('./page-signals.ts')])
+        .then(([page, { fetchFirst }]) => fetchFirst(page, path, whole, signal))
+        .catch(() => undefined)
+    },
+    unlock(text) {
+      if (text === signals.lastKeyTried || signals.key.peek() !== null) return
+      signals.lastKeyTried = text
+      readable.peek()?.unlock(text)
+    },
+    close() {
+      closed = true
+      stop?.()
+    },
+  }
+}
+
+function joinRoom(coming: Promise<Channels>, room: string): RoomSession {
+  const messages = signal<readonly RoomMessage[]>([])
+  const state = signal<'joining' | 'joined' | { refused: string | null }>('joining')
+  const joining = coming.then((channels) =>
+    channels.join(`rooms:${room}`, ['new_msg'], {
+      joined: () => (state.value = 'joined'),
+      lost: () => (state.value = 'joining'),
+      refused: (response) => (state.value = { refused: reasonOf(response) }),
+      message: (_, payload) => {
+        const message = readMessage(payload, new Date())
+        if (message !== null) messages.value = withMessage(messages.peek(), message)
+      },
+    }),
+  )
+  return {
+    messages,
+    state,
+    async send(user, body) {
+      const topic = await joining
+      const reply = await topic.push('new_msg', writeMessage(user, body, new Date()))
+      return reply.status === 'error' ? { refused: reasonOf(reply.response) } : reply.status
+    },
+    leave: () =>
+      void joining.then(
+        (topic) => topic.leave(),
+        () => undefined,
+      ),
+  }
+}
+
+function reasonOf(response: unknown): string | null {
+  if (typeof response !== 'object' || response === null || !('reason' in response)) return null
+  return typeof response.reason === 'string' ? response.reason : null
+}

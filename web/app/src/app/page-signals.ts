@@ -1,0 +1,174 @@
+import type { Signal } from '@preact/signals'
+import type { ReadablePage, Privacy } from '@watchfire/pages/encryption'
+import type { Have, Listing, PageSession as Swarm, PageState as SwarmState } from '@watchfire/pages/swarm'
+import { swarm as text } from '@watchfire/pages/problems'
+import type { Counts, HolderCounts } from '../ui/sentences.ts'
+import type { PageContent, PageState, Streamed, Traffic, PageWarning } from '../ui/site.ts'
+
+/** The signals of a page, updated by `follow`. */
+export interface PageSignals {
+  readonly state: Signal<PageState>
+  readonly have: Signal<Have>
+  readonly counts: Signal<Counts | null>
+  readonly key: Signal<string | null>
+  readonly name: Signal<string | null>
+  readonly warning: Signal<PageWarning | null>
+  readonly traffic: Signal<Traffic>
+  readonly lastAvailable: Signal<number | null>
+  /** The key that was tried last. */
+  readonly lastKeyTried: string | null
+}
+
+/** Updates the signals of a page until the returned function is called. */
+export function follow(page: ReadablePage, signals: PageSignals): () => void {
+  const { state, have, counts, key, name, warning, traffic, lastAvailable } = signals
+  const content = new ContentCache()
+  return page.subscribe((now) => {
+    // A complete page keeps the same object, so that it is not rendered again.
+    if (page.privacy.kind === 'closed') state.value = lockOf(page.privacy, pageState(now, page), state.peek())
+    else if (state.peek().kind !== 'held') state.value = pageState(now, page, content)
+    if (page.privacy.kind === 'open') {
+      key.value = signals.lastKeyTried
+      name.value = page.privacy.content.index.name || null
+    }
+    have.value = now.have
+    warning.value = warningOf(now)
+    traffic.value = trafficOf(now, traffic.peek())
+    lastAvailable.value = dateOf(now.sinceAvailable, lastAvailable.peek())
+    // Without the topic, this tab shares the page with nobody and knows of nobody.
+    counts.value = now.presence.kind === 'joined' ? countsOf(now, counts.peek()) : null
+  })
+}
+
+/** The state of a private page that is not open; an unchanged state stays the same object. */
+function lockOf(seal: Extract<Privacy, { kind: 'closed' }>, state: PageState, before: PageState): PageState {
+  if (state.kind === 'refused') return state
+  const reason = seal.problem?.message ?? null
+  const coming = state.kind === 'loading' || state.kind === 'waiting' ? state : null
+  const same = before.kind === 'locked' && before.reason === reason && before.coming === coming
+  return same ? before : { kind: 'locked', reason, coming }
+}
+
+/** Converts the state of the swarm to the state of a page. */
+export function pageState(now: SwarmState, swarm: Files, content = new ContentCache()): PageState {
+  const { phase, presence, progress, peers, problems } = now
+  const bytes = progress.bytesDone
+  const total = progress.bytesTotal
+  switch (phase) {
+    case 'failed':
+      return { kind: 'refused', reason: problems.findLast(({ fatal }) => fatal)?.sentence ?? text('failed') }
+    case 'complete':
+      return { kind: 'held', content: content.all(swarm) }
+    case 'searching':
+      if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
+      return { kind: 'joining' }
+    case 'loading': {
+      const sources = peers.filter(({ have }) => have !== 'none')
+      const direct = sources.filter(({ path }) => path === 'direct').length
+      const nodes = sources.filter(({ kind }) => kind === 'node').length
+      return { kind: 'loading', bytes, total, peers: sources.length, direct, nodes, content: content.soFar(swarm) ?? undefined }
+    }
+    case 'unavailable':
+      if (presence.kind === 'refused') return { kind: 'refused', reason: presence.reason }
+      return { kind: 'waiting', bytes, total, content: content.soFar(swarm) ?? undefined }
+  }
+}
+
+/** Loads a file before the rest of its page: its start, or all of it with `whole`. */
+export async function fetchFirst(page: Pick<Swarm, 'open'>, path: string, whole: boolean, signal: AbortSignal): Promise<void> {
+  const file = await page.open(path, { signal })
+  if (!whole) return
+  try {
+    const reader = file.read(0, file.size, { signal }).getReader()
+    // The page stores what is read; this call only sets the priority.
+    while (!(await reader.read()).done);
+  } finally {
+    file.close()
+  }
+}
+
+/** The current warning: a rejection by the server, or the latest problem. */
+export function warningOf({ presence, problems }: SwarmState): PageWarning | null {
+  if (presence.kind === 'refused') return { kind: 'rejected', reason: presence.reason }
+  const latest = problems.findLast(({ fatal }) => !fatal)
+  return latest === undefined ? null : { kind: 'problem', sentence: latest.sentence }
+}
+
+/** The part of a session that the files of a page need. */
+type Files = Pick<Swarm, 'listing' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state'>>
+
+/** Interval between checks of a page whose files are not all known, in milliseconds. */
+const LISTED_INTERVAL = 500
+
+/** The files of a page as the same objects from when all of them are known, so that players do not restart. */
+class ContentCache {
+  #content: PageContent | null = null
+  #listedAt = -Infinity
+
+  all(swarm: Files): PageContent {
+    this.#content ??= contentOf(swarm.listing() ?? NOTHING, swarm)
+    return this.#content
+  }
+
+  /** `null` while a file may be missing, or the size of one is unknown. */
+  soFar(swarm: Files): PageContent | null {
+    if (this.#content !== null || performance.now() - this.#listedAt < LISTED_INTERVAL) return this.#content
+    const listing = swarm.listing()
+    if (listing?.isFinal) this.#content = contentOf(listing, swarm)
+    else if (listing !== null) this.#listedAt = performance.now()
+    return this.#content
+  }
+}
+
+const NOTHING: Listing = { files: [], links: 0, isFinal: true }
+
+function contentOf({ files, links }: Listing, swarm: Files): PageContent {
+  const [only] = files
+  const bytesOf = ({ path, size }: Listing['files'][number]) => ({
+    size: size ?? 0,
+    blob: () => swarm.file(path),
+    ...streamedOf(swarm, path),
+  })
+  if (files.length === 1 && only !== undefined && only.path === '') {
+    return { kind: 'file', ...bytesOf(only) }
+  }
+  return { kind: 'directory', files: files.map((file) => ({ path: file.path, ...bytesOf(file) })), links }
+}
+
+function streamedOf(swarm: Files, path: string): { streamed: Streamed } | undefined {
+  const { root, open } = swarm
+  if (root === undefined || open === undefined) return undefined
+  const isWhole = () => swarm.state?.phase === 'complete'
+  return { streamed: { cid: root, isWhole, open: (options) => open.call(swarm, path, options) } }
+}
+
+/** Counts arrive often and change rarely; unchanged ones stay the same object. */
+export function countsOf({ counts, peers, have }: Pick<SwarmState, 'counts' | 'peers' | 'have'>, before: Counts | null): Counts {
+  const holders = peers.filter((peer) => peer.have === 'all')
+  const nodes = atLeast(counts.nodes, holders.filter(({ kind }) => kind === 'node').length)
+  const now = { ...atLeast(counts, holders.length + (have === 'all' ? 1 : 0)), nodes }
+  return before !== null && isSame(before, now) && isSame(before.nodes ?? nodes, nodes) ? before : now
+}
+
+/** The server sends counts once a second. Until then, this tab counts the complete copies that it knows of. */
+function atLeast({ watching, holders, partial }: HolderCounts, known: number): HolderCounts {
+  const most = Math.max(holders, Math.min(known, watching))
+  return { watching, holders: most, partial: Math.min(partial, Math.max(0, watching - most)) }
+}
+
+function isSame(a: HolderCounts, b: HolderCounts): boolean {
+  return a.watching === b.watching && a.holders === b.holders && a.partial === b.partial
+}
+
+/** Converts an age to a date; returns the previous date when they differ only by the transit time. */
+function dateOf(ago: number | null, before: number | null): number | null {
+  if (ago === null) return null
+  const date = Date.now() - ago
+  return before !== null && Math.abs(date - before) < 1000 ? before : date
+}
+
+/** Unchanged traffic stays the same object. */
+function trafficOf({ receivedBytes, sentBytes }: SwarmState, before: Traffic): Traffic {
+  const same = before.receivedBytes === receivedBytes && before.sentBytes === sentBytes
+  return same ? before : { receivedBytes, sentBytes }
+}

@@ -1,0 +1,38 @@
+import { fetchLimits } from '@watchfire/pages/limits'
+import { render } from 'preact'
+import './style/index.css'
+import { App, applyTheme, liveSite, refuseStrayDrops } from './app/index.ts'
+import { afterPaint } from './ui/after-paint.ts'
+import { followHistory, route } from './ui/location.ts'
+import { applyLanguage, loadLanguage } from './messages/index.ts'
+
+applyTheme()
+followHistory()
+refuseStrayDrops(window)
+applyLanguage()
+
+// On the home page the channels load after the first paint; elsewhere the app waits for them.
+const isFrontDoor = route.peek().kind === 'home'
+const channels = (isFrontDoor ? afterPaint() : Promise.resolve())
+  .then(() => import('@watchfire/pages/channel'))
+  .then(({ connect }) => connect('/socket'))
+const limits = (isFrontDoor ? afterPaint() : Promise.resolve()).then(() => fetchLimits(fetch))
+const site = liveSite(channels, limits)
+
+// English is available at once; another language is used when its messages have loaded.
+await loadLanguage(navigator.languages).catch(() => undefined)
+const place = document.getElementById('app')
+if (place !== null) render(<App site={site} />, place)
+
+// A closed tab cannot remove its blocks from disk, so the next tab does that when it is idle.
+setTimeout(() => {
+  try {
+    if (localStorage.getItem('watchfire:disk') !== null) void import('@watchfire/pages/disk').then(({ sweep }) => sweep())
+  } catch {
+    // A browser without storage has nothing to remove.
+  }
+  import('./app/share-target.ts').then(
+    ({ registerShareTarget }) => registerShareTarget(),
+    () => undefined,
+  )
+}, 3000)

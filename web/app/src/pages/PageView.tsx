@@ -1,0 +1,157 @@
+import '../style/page.css'
+import { useEffect, useMemo } from 'preact/hooks'
+import type { Connection as Channels } from '@watchfire/pages/channel'
+import { parseCid } from '@watchfire/pages/content'
+import { DirectoryView, fileAt, FileView, indexOf, mediaKind, useIsUnnamedMedia } from '../render/index.ts'
+import { isPage, siteOrigin } from '../sites/index.ts'
+import { openFileStreams } from '../streaming/index.ts'
+import { keepAwakeFor } from '../ui/keep-awake.ts'
+import type { OpenPages } from '../ui/open-pages.ts'
+import { replaceAddress } from '../ui/replace-address.ts'
+import type { Route } from '../ui/route.ts'
+import { pageAddress } from '../ui/route.ts'
+import type { PageContent, PageState, PageWarning } from '../ui/site.ts'
+import { percentOf } from '../messages/index.ts'
+import { page as text, refusalOf } from '../messages/page.ts'
+import { shownName } from '../names/index.ts'
+import { linkedName } from '../names/linked.ts'
+import { showTabStatus } from '../ui/tab-status.ts'
+import { tabTitle } from '../ui/title.ts'
+import { availabilityOf } from './availability.ts'
+import { LoadingView } from './LoadingView.tsx'
+import { StatusPanel } from './StatusPanel.tsx'
+import { LockedView } from './LockedView.tsx'
+import { WaitingHelp } from './WaitingHelp.tsx'
+import { RefusedView } from './RefusedView.tsx'
+import { ReportLink } from './ReportLink.tsx'
+
+interface PageViewProps {
+  place: Extract<Route, { kind: 'page' }>
+  openPages: OpenPages
+  /** See `Site.sitesBelow`. */
+  sitesBelow: string | null
+  channels: Promise<Channels>
+  /** The address for reports; `null` when there is no address. */
+  report: string | null
+}
+
+/** One page: its status, and its content below. */
+export function PageView({ place, openPages, channels, sitesBelow, report }: PageViewProps) {
+  const linked = linkedName(place.filename)
+  const page = useMemo(() => openPages.open(place.cid, linked, place.key), [openPages, place.cid, place.key])
+  useEffect(() => () => openPages.leave(place.cid), [openPages, place.cid])
+  useEffect(() => keepAwakeFor(openPages, channels), [openPages, channels])
+  const { session } = page
+  const state = session.state.value
+  const counts = session.counts.value
+  const key = session.key.value
+  const filename = linked ?? page.filename ?? session.name.value
+  const warning = session.warning.value
+  const isRejected = warning?.kind === 'rejected'
+  const availability = availabilityOf(state, { own: session.have.value, holders: counts?.holders ?? null, isRejected })
+  const title = tabTitle({
+    availability,
+    name: place.file === null ? filename : shownName(place.file),
+    percent: percentOfState(state),
+    watching: counts && counts.watching - (counts.nodes?.watching ?? 0),
+  })
+  useEffect(() => showTabStatus(title, availability), [title, availability])
+  useEffect(() => {
+    // The page was opened in this tab by a longer link; the address shows that one.
+    if (key !== null && place.key === null) replaceAddress(pageAddress(place.cid, filename, key))
+  }, [key, place.key])
+
+  const played = mediaKind(place.file ?? filename)
+  useEffect(() => {
+    const isWanted = played !== null || place.file !== null
+    if (!isWanted || session.state.peek().kind === 'held') return
+    const stop = new AbortController()
+    // Starts the worker and loads the first blocks before the player is rendered.
+    if (played !== null) void openFileStreams()
+    session.prefetch?.(place.file ?? '', played === null, stop.signal)
+    return () => stop.abort()
+  }, [session, played?.mime, place.file])
+
+  const unnamed = filename === null && 'content' in state && state.content?.kind === 'file' ? state.content.streamed : undefined
+  const isUnnamedMedia = useIsUnnamedMedia(unnamed)
+
+  if (state.kind === 'refused') return <RefusedView cid={place.cid} reason={state.reason} />
+  const origin = originOf(place.cid, sitesBelow)
+  const content = state.kind === 'held' ? state.content : early(state, place.file, filename, isUnnamedMedia, origin)
+  const coming = state.kind === 'locked' ? state.coming : state.kind === 'held' ? null : state
+  const progress = coming !== null && (
+    <LoadingView
+      state={coming}
+      filename={filename}
+      holders={counts?.holders ?? 0}
+      lastAvailable={session.lastAvailable.value}
+      isBrief={content !== null || state.kind === 'locked'}
+    />
+  )
+  return (
+    <div class="page">
+      <StatusPanel page={page} availability={availability} title={filename ?? title} link={location.href} />
+      {warning !== null && (
+        <p class="notice" role="status">
+          {warningSentence(warning)}
+        </p>
+      )}
+      {key !== null && <p class="small sealed">{text('private')}</p>}
+      {state.kind === 'locked' && <LockedView cid={place.cid} filename={filename} reason={state.reason} />}
+      {content === null && progress}
+      {content?.kind === 'file' && <FileView name={filename} file={content} />}
+      {content?.kind === 'directory' && (
+        <DirectoryView files={content.files} links={content.links} open={place.file} name={filename ?? 'page'} origin={origin} />
+      )}
+      {content !== null && progress}
+      {coming?.kind === 'waiting' && <WaitingHelp page={page} title={filename ?? text('aPage')} />}
+      {report !== null && <ReportLink address={report} cid={place.cid} />}
+    </div>
+  )
+}
+
+function warningSentence(warning: PageWarning): string {
+  return warning.kind === 'rejected' ? text('rejected', { reason: refusalOf(warning.reason) }) : warning.sentence
+}
+
+/** The content that is shown before the page is complete: media that can play already, and lists that contain such. */
+function early(
+  state: PageState,
+  file: string | null,
+  filename: string | null,
+  isUnnamedMedia: boolean,
+  origin: string | null,
+): PageContent | null {
+  if (state.kind !== 'loading' && state.kind !== 'waiting') return null
+  const { content } = state
+  switch (content?.kind) {
+    case undefined:
+      return null
+    case 'file':
+      return isUnnamedMedia || mediaKind(filename) !== null ? content : null
+    case 'directory': {
+      const { files } = content
+      const opened = file ?? indexOf(files)?.path
+      // A site waits for each of its files by itself.
+      if (origin !== null && opened !== undefined && isPage({ path: opened })) return content
+      const plays = ({ path }: { path: string }) => mediaKind(path) !== null
+      // The chosen file is loaded first, and shown when it is here.
+      if (file !== null) return fileAt(files, file) !== null ? content : null
+      return indexOf(files) === null && files.some(plays) ? content : null
+    }
+  }
+}
+
+/** The origin on which the page may be shown as a site; `null` when there is none. */
+function originOf(cid: string, sitesBelow: string | null): string | null {
+  try {
+    return siteOrigin(parseCid(cid).key, sitesBelow, location.protocol)
+  } catch {
+    return null
+  }
+}
+
+function percentOfState(state: PageState): number | null {
+  if (state.kind !== 'loading' || state.total === null) return null
+  return percentOf(state.bytes, state.total)
+}

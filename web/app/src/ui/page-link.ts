@@ -1,0 +1,76 @@
+import { ContentError, parseCid } from '@watchfire/pages/content'
+import { linkedName } from '../names/linked.ts'
+import { parseRoute, type Route } from './route.ts'
+
+type PageRoute = Extract<Route, { kind: 'page' }>
+
+/** Longest link, as in the terminal. */
+const LINK_LENGTH_MAX = 16 * 1024
+/** Marks that open before a link in a sentence or a message. */
+const OPENING = /^[\s\u200b\u200e\u200f\u2060\u2066-\u2069\ufeff<([{"'“‘„«`「『【《（]+/
+/** Marks after a link that no link has: pages escape them. */
+const CLOSING = /[\s\u200b\u200e\u200f\u2060\u2066-\u2069\ufeff<>,;:"“”’»`…」』】》）。、，]$/
+
+/**
+ * Parses what people have: a link of this server, a CID alone, a path or a URL of IPFS. `null` when it is none of
+ * these. The marks around a link in a sentence are not part of it.
+ */
+export function parsePageLink(link: string, origin: string): PageRoute | null {
+  if (link.length > LINK_LENGTH_MAX) return null
+  const text = withoutMarks(link)
+  const page = ofIpfs(text) ?? ofServer(text, origin)
+  if (page === null) return null
+  try {
+    return { ...page, cid: parseCid(page.cid).text, filename: linkedName(page.filename) }
+  } catch (reason) {
+    if (reason instanceof ContentError) return null
+    throw reason
+  }
+}
+
+function ofServer(text: string, origin: string): PageRoute | null {
+  if (!URL.canParse(text, origin)) return null
+  const url = new URL(text, origin)
+  const place = url.origin === origin ? parseRoute(url.pathname, url.hash) : null
+  return place?.kind === 'page' ? place : null
+}
+
+/** A CID, `CID/path`, `/ipfs/CID/path`, `ipfs://CID/path`, or a URL of a gateway: a path or a subdomain. */
+function ofIpfs(text: string): PageRoute | null {
+  const [, before = '', query = ''] = /^([^?#]*)(?:\?([^#]*))?/.exec(text) ?? []
+  const place =
+    /^https?:\/\/[^/]+\/ipfs\/(.*)$/i.exec(before) ??
+    /^https?:\/\/(\w+)\.ipfs\.[^/]+(\/.*)?$/i.exec(before) ??
+    /^(?:ipfs|dweb|watchfire):\/*(?:ipfs\/)?(.*)$/i.exec(before) ??
+    /^(?:\/ipfs\/)?(\w{20,}\W*(?:\/.*)?)$/.exec(before)
+  if (place === null) return null
+  const [cid = '', ...names] = `${place[1] ?? ''}${place[2] ?? ''}`.split('/')
+  const path = names.join('/').replace(/\/+$/, '')
+  const fields = new URLSearchParams(query)
+  const filename = fields.get('filename') ?? fields.get('name')
+  // The rules for names and marks are those of a link of this server.
+  const fragment = new URLSearchParams({ ...(filename !== null && { filename }), ...(path !== '' && { file: decoded(path) }) })
+  const page = parseRoute(`/p/${cid}`, `#${fragment.toString()}`)
+  return page.kind === 'page' ? page : null
+}
+
+function withoutMarks(link: string): string {
+  let text = link.replace(OPENING, '')
+  while (CLOSING.test(text) || closesMore(text, '(', ')') || closesMore(text, '[', ']') || closesMore(text, '{', '}')) {
+    text = text.slice(0, -1)
+  }
+  return text
+}
+
+/** Whether the text ends with a bracket that it has not opened. */
+function closesMore(text: string, open: string, close: string): boolean {
+  return text.endsWith(close) && text.split(close).length > text.split(open).length
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
+}

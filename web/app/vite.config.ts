@@ -1,0 +1,38 @@
+import { defineConfig } from 'vite'
+import { firstLoad } from './build/first-load.ts'
+import { precompress } from './build/precompress.ts'
+import { serviceWorker } from './build/service-worker.ts'
+import { fromSource } from '../source-condition.ts'
+
+/** Modules that the same views use. In pieces, the names of their chunks would count against the first load. */
+const shared = [
+  { name: 'content', test: /\/packages\/pages\/src\/(?:content|messages)\// },
+  { name: 'page-texts', test: /\/app\/src\/messages\/(?:holders|page)\.ts/ },
+]
+
+const server = 'http://localhost:4000'
+
+export default defineConfig({
+  ...fromSource,
+  appType: 'spa',
+  plugins: [serviceWorker('src/streaming/worker.ts', 'worker.js'), serviceWorker('src/sites/worker.ts', 'site-worker.js'), precompress()],
+  build: {
+    outDir: '../dist',
+    emptyOutDir: true,
+    assetsDir: 'assets',
+    target: 'es2023',
+    // A data: picture would count against the first load; a file of its own is cached.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: firstLoad, debugName: 'first load' }, ...shared] } } },
+  },
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  server: {
+    proxy: {
+      '/socket': { target: server, ws: true },
+      '/limits': server,
+      '/frame': server,
+      '/.watchfire': server,
+    },
+  },
+})

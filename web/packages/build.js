@@ -1,0 +1,26 @@
+// Builds packages for publishing: modules and their types in `dist`, one file for each source file.
+//
+//     node packages/build.js [NAME...]
+import { spawnSync } from 'node:child_process'
+import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+const PACKAGES = import.meta.dirname
+// A package comes after those that it needs.
+const ALL = ['pages']
+/** TypeScript rewrites the imports of modules, but not the addresses of workers, and not the imports of types. */
+const REWRITTEN = /((?:new URL\(|\bfrom |\bimport\()'\.[^']+)\.ts'/g
+
+for (const name of process.argv.length > 2 ? process.argv.slice(2) : ALL) {
+  const folder = path.join(PACKAGES, name)
+  const dist = path.join(folder, 'dist')
+  rmSync(dist, { recursive: true, force: true })
+  const { status } = spawnSync('npx', ['tsc', '-p', folder], { stdio: 'inherit', cwd: PACKAGES })
+  if (status !== 0) process.exit(status ?? 1)
+  for (const file of readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((one) => /\.(?:js|d\.ts)$/.test(one))) {
+    const code = readFileSync(path.join(dist, file), 'utf8')
+    const built = code.replace(REWRITTEN, "$1.js'")
+    if (built !== code) writeFileSync(path.join(dist, file), built)
+  }
+  for (const licence of ['LICENSE-APACHE', 'LICENSE-MIT']) copyFileSync(path.join(PACKAGES, '../..', licence), path.join(dist, licence))
+}

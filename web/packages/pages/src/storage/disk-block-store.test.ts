@@ -1,0 +1,278 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { cidOf, ContentError, DAG_PB, isSameBytes, RAW, type Bytes, type Cid, type StoreEvent } from '../content/index.ts'
+import { pattern } from '../../test/pattern.ts'
+import { FakeClock } from '../../test/fake-clock.ts'
+import { DiskBlockStore, type DiskBlockStoreDeps } from './disk-block-store.ts'
+import type { Disk } from './disk.ts'
+import { PageFolder } from './page-folder.ts'
+import { FakeFolder, fakeWriter } from '../../test/fake-disk.ts'
+
+const MIB = 1 << 20
+
+let clock: FakeClock
+let root: FakeFolder
+let quota: { bytesMax: number }
+beforeEach(() => {
+  clock = new FakeClock()
+  root = new FakeFolder()
+  quota = { bytesMax: Infinity }
+})
+
+const folder = (): Disk =>
+  new PageFolder(async () => root.handle, ['page'], {
+    write: fakeWriter(root, quota),
+    estimate: async () => (quota.bytesMax === Infinity ? {} : { quota: quota.bytesMax, usage: 0 }),
+  })
+
+function blocks(deps: Partial<DiskBlockStoreDeps> = {}): { store: DiskBlockStore; events: StoreEvent[] } {
+  const after = (milliseconds: number, callback: () => void) => clock.after(milliseconds, callback)
+  const store = new DiskBlockStore({ bytesMax: 1 << 30, open: async () => folder(), hasLeftovers: false, after, ...deps })
+  const events: StoreEvent[] = []
+  store.listen((each) => events.push(each))
+  return { store, events }
+}
+
+/** Different blocks of one length. */
+async function leaves(count: number, size = MIB): Promise<{ cid: Cid; bytes: Bytes }[]> {
+  const created: { cid: Cid; bytes: Bytes }[] = []
+  for (let i = 0; i < count; i++) {
+    const bytes = pattern(size)
+    new DataView(bytes.buffer).setUint32(0, i)
+    created.push({ cid: await cidOf(RAW, bytes), bytes })
+  }
+  return created
+}
+
+const isOnDisk = (store: DiskBlockStore, cid: Cid) => store.get(cid) instanceof Blob
+const files = () => root.files()
+
+describe('received blocks', () => {
+  it('stay in memory while there are few', async () => {
+    const { store, events } = blocks({ open: () => Promise.reject(new Error('must not be opened')) })
+    for (const { cid, bytes } of await leaves(3)) store.put(cid, bytes)
+    clock.pass(10_000)
+    expect([store.blocks, store.bytes, events, files()]).toEqual([3, 3 * MIB, [], []])
+  })
+
+  it('are written to disk in batches, and can be read at any time', async () => {
+    const { store } = blocks()
+    const created = await leaves(20)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => created.every(({ cid }) => isOnDisk(store, cid)))
+    expect(files().length).toBeLessThan(6)
+    for (const { cid, bytes } of created) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
+    expect([store.blocks, store.bytes]).toEqual([20, 20 * MIB])
+  })
+
+  it('are written soon, even if no others arrive', async () => {
+    const { store } = blocks()
+    const [last, ...first] = await leaves(6)
+    for (const { cid, bytes } of first) store.put(cid, bytes)
+    await clock.until(() => first.every(({ cid }) => isOnDisk(store, cid)))
+    if (last === undefined) throw new Error('one was made')
+    store.put(last.cid, last.bytes)
+    expect(isOnDisk(store, last.cid)).toBe(false)
+    await clock.until(() => isOnDisk(store, last.cid))
+  })
+
+  it('stay in memory too if they link to others', async () => {
+    const { store } = blocks()
+    const inner = pattern(100)
+    const cid = await cidOf(DAG_PB, inner)
+    store.put(cid, inner)
+    for (const leaf of await leaves(6)) store.put(leaf.cid, leaf.bytes)
+    await clock.until(() => files().length > 0)
+    expect(store.get(cid)).toBeInstanceOf(Uint8Array)
+  })
+
+  it('wait for room if the disk is slower', async () => {
+    let writes: (() => void)[] = []
+    const slow: Disk = {
+      ...folderOf(),
+      write: (batch) => new Promise((resolve) => writes.push(() => resolve(new Blob(batch.map(({ bytes }) => bytes))))),
+    }
+    const { store } = blocks({ open: async () => slow })
+    const created = await leaves(40)
+    for (const { cid, bytes } of created) if (store.room() === null) store.put(cid, bytes)
+    expect(store.blocks).toBeLessThan(36)
+    let isLetIn = false
+    const waiting = store.room()?.then(() => (isLetIn = true))
+    await clock.until(() => writes.length > 0)
+    expect(isLetIn).toBe(false)
+    for (const write of writes) write()
+    await waiting
+    writes = []
+  })
+
+  it('are rejected above the size limit', async () => {
+    const { store } = blocks({ bytesMax: 2 * MIB })
+    const [one, two, three] = await leaves(3)
+    if (!one || !two || !three) throw new Error('three were made')
+    for (const { cid, bytes } of [one, two]) store.put(cid, bytes)
+    expect(() => store.put(three.cid, three.bytes)).toThrow(ContentError)
+  })
+})
+
+/** The real methods, so that a test can replace one of them. */
+function folderOf(): Disk {
+  const real = folder()
+  return {
+    restore: () => real.restore(),
+    write: (batch) => real.write(batch),
+    roomBytes: () => real.roomBytes(),
+    remove: () => real.remove(),
+  }
+}
+
+describe('a browser without a disk', () => {
+  it('keeps blocks in memory up to a limit, and reports it once', async () => {
+    const { store, events } = blocks({ open: async () => null, memoryBytesMax: 8 * MIB })
+    const created = await leaves(9)
+    for (const { cid, bytes } of created.slice(0, 6)) store.put(cid, bytes)
+    await clock.until(() => events.length > 0)
+    expect(events).toEqual([{ kind: 'trouble', sentence: expect.stringMatching(/private window.*in memory, up to 8 MiB/) }])
+    for (const { cid, bytes } of created.slice(6, 8)) store.put(cid, bytes)
+    expect(() => store.put(created[8]!.cid, created[8]!.bytes)).toThrow(/This browser has no room for more than 8 MiB/)
+    for (const { cid, bytes } of created.slice(0, 8)) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
+    expect(events).toHaveLength(1)
+  })
+
+  it('is detected when opening the disk fails', async () => {
+    const { store, events } = blocks({ open: () => Promise.reject(new DOMException('no', 'SecurityError')) })
+    store.expect(100 * MIB)
+    await clock.until(() => events.length > 0)
+    for (const { cid, bytes } of await leaves(6)) store.put(cid, bytes)
+    expect(store.blocks).toBe(6)
+  })
+})
+
+describe('a disk that becomes full', () => {
+  it('keeps its blocks, and further blocks stay in memory', async () => {
+    quota.bytesMax = 20 * MIB
+    const { store, events } = blocks({ memoryBytesMax: 50 * MIB })
+    const created = await leaves(40)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => events.length > 0)
+    expect(events[0]).toMatchObject({ kind: 'trouble', sentence: expect.stringContaining('is full') })
+    for (const { cid, bytes } of created) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
+    expect(files().length).toBeGreaterThan(0)
+  })
+
+  it('is reported early if the browser reports the free space', async () => {
+    quota.bytesMax = 10 * MIB
+    const { store, events } = blocks()
+    store.expect(100 * MIB)
+    await clock.until(() => events.length > 0)
+    expect(events[0]).toMatchObject({ sentence: expect.stringMatching(/^100 MiB of this page are still missing.* 10 MiB/) })
+  })
+})
+
+describe('a tab that is reloaded', () => {
+  async function left(count = 12): Promise<{ cid: Cid; bytes: Bytes }[]> {
+    const { store } = blocks()
+    const inner = pattern(500)
+    const created = [{ cid: await cidOf(DAG_PB, inner), bytes: inner }, ...(await leaves(count))]
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => created.every(({ cid }) => cid.codec === DAG_PB || isOnDisk(store, cid)))
+    return created
+  }
+
+  it('finds its blocks again', async () => {
+    const created = await left()
+    const { store } = blocks({ hasLeftovers: true })
+    await store.restored
+    expect(store.blocks).toBe(13)
+    for (const { cid, bytes } of created) expect(isSameBytes(await store.read(cid), bytes)).toBe(true)
+    expect(store.get(created[0]!.cid)).toBeInstanceOf(Uint8Array)
+  })
+
+  it('continues, and writes new blocks to new files', async () => {
+    await left()
+    const before = files()
+    const { store } = blocks({ hasLeftovers: true })
+    await store.restored
+    const created = await leaves(14)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => created.every(({ cid }) => isOnDisk(store, cid)))
+    expect(files()).toEqual(expect.arrayContaining(before))
+    expect(files().length).toBe(before.length + 1)
+    expect(store.blocks).toBe(15)
+  })
+
+  it('skips damaged and truncated blocks', async () => {
+    await left()
+    const page = await root.getDirectoryHandle('page')
+    const [[name, first]] = [...page.below] as [[string, Blob]]
+    const bytes = new Uint8Array(await first.arrayBuffer())
+    bytes[bytes.length - 1]! ^= 1
+    page.below.set(name, new Blob([bytes]))
+    const [last, file] = [...page.below].at(-1) as [string, Blob]
+    page.below.set(last, file.slice(0, file.size - 10))
+    page.below.set('99', new Blob(['\0\0\0\x05[["b']))
+    page.below.set('100', new Blob([Uint8Array.of(255, 255, 255, 255, 1)]))
+    page.below.set('101', new Blob([]))
+    page.below.set('102', new Blob(['\0\0\0\x12[["hello",1],[3,4]]x']))
+    const { store } = blocks({ hasLeftovers: true })
+    await store.restored
+    // Of 13 blocks, the last of the first file is damaged, and the last of all is truncated.
+    expect(store.blocks).toBe(11)
+  })
+
+  it('starts again if nothing is left', async () => {
+    const { store } = blocks({ hasLeftovers: true })
+    await store.restored
+    expect([store.blocks, files()]).toEqual([0, []])
+    const created = await leaves(6)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => created.every(({ cid }) => isOnDisk(store, cid)))
+  })
+})
+
+describe('a page that is closed', () => {
+  it('removes everything from disk', async () => {
+    const { store } = blocks()
+    const created = await leaves(6)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => files().length > 0)
+    store.clear()
+    await clock.until(() => files().length === 0)
+    expect(store.has(created[0]!.cid)).toBe(false)
+  })
+
+  it('removes everything although a batch is being written', async () => {
+    let finish: (() => Promise<Blob>) | null = null
+    const real = folderOf()
+    const slow: Disk = {
+      ...real,
+      write: (batch) =>
+        new Promise((resolve) => {
+          finish = async () => {
+            const written = await real.write(batch)
+            resolve(written)
+            return written
+          }
+        }),
+    }
+    const { store } = blocks({ open: async () => slow })
+    for (const { cid, bytes } of await leaves(9)) store.put(cid, bytes)
+    await clock.until(() => finish !== null)
+    store.clear()
+    expect((await finish!()).size).toBe(8 * MIB)
+    await clock.until(() => files().length === 0)
+  })
+})
+
+describe('a block whose file is gone', () => {
+  it('is reported', async () => {
+    const { store, events } = blocks()
+    const created = await leaves(6)
+    for (const { cid, bytes } of created) store.put(cid, bytes)
+    await clock.until(() => created.every(({ cid }) => isOnDisk(store, cid)))
+    const lost = created[2]!
+    const block = store.get(lost.cid) as Blob
+    block.arrayBuffer = () => Promise.reject(new DOMException('gone', 'NotFoundError'))
+    await expect(store.read(lost.cid)).rejects.toThrow(ContentError)
+    expect(events).toMatchObject([{ kind: 'lost', cids: [lost.cid] }])
+    expect([store.has(lost.cid), store.blocks]).toEqual([false, 5])
+  })
+})

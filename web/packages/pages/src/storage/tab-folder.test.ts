@@ -1,0 +1,159 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { FakeFolder, FakeLocks } from '../../test/fake-disk.ts'
+import { GRACE_PERIOD_MS, hadFolder, TabFolder, isTabLeftEvent, type TabFolderDeps } from './tab-folder.ts'
+
+class FakeStorage {
+  readonly #items = new Map<string, string>()
+
+  getItem(key: string): string | null {
+    return this.#items.get(key) ?? null
+  }
+
+  setItem(key: string, value: string): void {
+    this.#items.set(key, value)
+  }
+
+  removeItem(key: string): void {
+    this.#items.delete(key)
+  }
+
+  copy(): FakeStorage {
+    const copy = new FakeStorage()
+    for (const [key, value] of this.#items) copy.setItem(key, value)
+    return copy
+  }
+}
+
+let top: FakeFolder
+let local: FakeStorage
+let locks: FakeLocks
+let now: number
+beforeEach(() => {
+  top = new FakeFolder()
+  local = new FakeStorage()
+  locks = FakeLocks.ofBrowser()
+  now = 1_000_000
+})
+
+let ids = 0
+interface Window {
+  tab: TabFolder
+  session: FakeStorage
+  end(): void
+}
+
+async function open(session = new FakeStorage()): Promise<Window> {
+  const mine = locks.inAnotherTab()
+  const deps: TabFolderDeps = {
+    session,
+    local,
+    locks: mine.manager,
+    top: top.handle,
+    now: () => now,
+    newId: () => `${++ids}`,
+  }
+  return { tab: await TabFolder.enter(deps), session, end: () => mine.end() }
+}
+
+async function keep({ tab }: Window, page: string): Promise<void> {
+  const folder = (await tab.folder()) as unknown as FakeFolder
+  const pages = await folder.getDirectoryHandle(tab.openPage(page), { create: true })
+  pages.below.set('0', new Blob(['x']))
+}
+
+function close(window: Window): void {
+  window.tab.leave()
+  window.end()
+}
+
+describe('a tab', () => {
+  it('takes its folder again after a reload', async () => {
+    const before = await open()
+    expect(hadFolder(new FakeStorage())).toBe(false)
+    await keep(before, 'page')
+    close(before)
+    expect(hadFolder(before.session)).toBe(true)
+    const after = await open(before.session)
+    expect(after.tab.id).toBe(before.tab.id)
+    expect(after.tab.openPage('page')).toBe('page')
+    await after.tab.sweep()
+    expect(top.files()).toEqual([`${after.tab.id}/page/0`])
+  })
+
+  it('gets its own folder if it was duplicated', async () => {
+    const first = await open()
+    const copy = await open(first.session.copy())
+    expect(copy.tab.id).not.toBe(first.tab.id)
+  })
+
+  it('has one folder for each open page, also if a page is open twice', async () => {
+    const { tab } = await open()
+    expect([tab.openPage('page'), tab.openPage('page'), tab.openPage('other')]).toEqual(['page', 'page.2', 'other'])
+    tab.closePage('page')
+    expect(tab.openPage('page')).toBe('page')
+  })
+
+  it('removes the folders of pages that it did not open again after a reload', async () => {
+    const before = await open()
+    await keep(before, 'old')
+    close(before)
+    const after = await open(before.session)
+    await keep(after, 'new')
+    expect(await after.tab.sweep()).toBe(now + GRACE_PERIOD_MS)
+    expect(top.files()).toHaveLength(2)
+    now += GRACE_PERIOD_MS
+    expect(await after.tab.sweep()).toBeNull()
+    expect(top.files()).toEqual([`${after.tab.id}/new/0`])
+  })
+})
+
+describe('the folder of a closed tab', () => {
+  it('is removed by another tab after the grace period, and not before', async () => {
+    const gone = await open()
+    await keep(gone, 'page')
+    close(gone)
+    const other = await open()
+    now += GRACE_PERIOD_MS - 1
+    expect(await other.tab.sweep()).toBe(now + 1)
+    expect(top.files()).toHaveLength(1)
+    now += 1
+    expect(await other.tab.sweep()).toBeNull()
+    expect([top.files(), top.below.has(gone.tab.id)]).toEqual([[], false])
+  })
+
+  it('is not touched while the tab lives', async () => {
+    const living = await open()
+    await keep(living, 'page')
+    now += 100 * GRACE_PERIOD_MS
+    expect(await (await open()).tab.sweep()).toBeNull()
+    expect(top.files()).toHaveLength(1)
+  })
+
+  it('gets its grace period from when it is found, if the tab crashed', async () => {
+    const crashed = await open()
+    await keep(crashed, 'page')
+    crashed.end()
+    const other = await open()
+    expect(await other.tab.sweep()).toBe(now + GRACE_PERIOD_MS)
+    now += GRACE_PERIOD_MS
+    await other.tab.sweep()
+    expect(top.files()).toEqual([])
+  })
+
+  it('gets its grace period from now if its end time is invalid', async () => {
+    const gone = await open()
+    await keep(gone, 'page')
+    close(gone)
+    for (const endTime of ['soon', '-5', `${now + 1e9}`]) {
+      local.setItem(`watchfire:left:${gone.tab.id}`, endTime)
+      expect(await (await open()).tab.sweep()).toBe(now + GRACE_PERIOD_MS)
+    }
+  })
+})
+
+it('a storage event reports that a tab ended, and none that it came back', () => {
+  expect(isTabLeftEvent({ key: 'watchfire:left:1', newValue: '5' })).toBe(true)
+  expect(isTabLeftEvent({ key: 'watchfire:left:1', newValue: null })).toBe(false)
+  expect(isTabLeftEvent({ key: 'theme', newValue: 'dark' })).toBe(false)
+  expect(isTabLeftEvent({ key: null, newValue: null })).toBe(false)
+})

@@ -1,0 +1,390 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { PeerId } from '../../bitswap/index.ts'
+import { FakeClock } from '../../../test/fake-clock.ts'
+import { encodeSignal, type Signal } from './signal.ts'
+import { FakeRtcNetwork } from '../../../test/fake-rtc-network.ts'
+import { directConnections, type DirectConnections } from './direct-connections.ts'
+
+const name = (n: number) => n.toString(16).padStart(16, '0') as PeerId
+
+let clock: FakeClock
+let net: FakeRtcNetwork
+let sent: { from: PeerId; to: PeerId; signal: Signal }[]
+let boards: Map<PeerId, Board>
+/** Signals that were sent and not delivered yet. `null` while signals are delivered at once. */
+let detained: (() => void)[] | null
+/** Signals that the server cannot deliver. It replies so after a while. */
+let isLost: (from: PeerId, signal: Signal) => boolean
+beforeEach(() => {
+  detained = null
+  isLost = () => false
+  clock = new FakeClock()
+  net = new FakeRtcNetwork(clock)
+  sent = []
+  boards = new Map()
+})
+
+interface Board {
+  readonly name: PeerId
+  readonly board: DirectConnections
+  readonly up: PeerId[]
+  readonly down: PeerId[]
+  readonly misbehaved: PeerId[]
+}
+
+const LATENCY = 10
+
+/** A tab with its own connections. */
+function tab(n: number, { stun = null as string | null } = {}): Board {
+  const self = name(n)
+  const [up, down, misbehaved]: PeerId[][] = [[], [], []]
+  const board = directConnections(net.make)({
+    clock,
+    random: () => (n % 97) / 100,
+    self: () => self,
+    stun: () => stun,
+    send: (to, bytes) => {
+      const signal = JSON.parse(new TextDecoder().decode(bytes)) as Signal
+      sent.push({ from: self, to, signal })
+      const other = boards.get(to)
+      if (isLost(self, signal)) return new Promise((resolve) => clock.after(5 * LATENCY, () => resolve(false)))
+      if (other !== undefined && detained !== null) detained.push(() => other.board.handleSignal(self, bytes))
+      else if (other !== undefined) clock.after(LATENCY, () => other.board.handleSignal(self, bytes))
+      return Promise.resolve(other !== undefined)
+    },
+    onUp: (peer) => up?.push(peer),
+    onDown: (peer) => down?.push(peer),
+    onEnd: () => {},
+    onSegment: () => {},
+    onMisbehaviour: (peer) => {
+      misbehaved?.push(peer)
+      board.forget(peer)
+    },
+  })
+  const made = { name: self, board, up: up ?? [], down: down ?? [], misbehaved: misbehaved ?? [] }
+  boards.set(self, made)
+  return made
+}
+
+const kinds = (from: Board) => sent.filter((each) => each.from === from.name).map(({ signal }) => signal.kind)
+const areLinked = (a: Board, b: Board) => a.up.includes(b.name) && b.up.includes(a.name)
+/** The first calls the second. */
+async function linked(a: Board, b: Board): Promise<[Board, Board]> {
+  a.board.connect(b.name)
+  await clock.until(() => areLinked(a, b))
+  return [a, b]
+}
+const settle = async (milliseconds: number) => {
+  const until = clock.now() + milliseconds
+  clock.after(milliseconds, () => {})
+  await clock.until(() => clock.now() >= until)
+}
+
+describe('a call between two peers', () => {
+  it('is an offer, an answer, and candidates that are sent together', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    b.board.connect(a.name)
+    await clock.until(() => areLinked(a, b))
+    await settle(100)
+    expect(kinds(b)).toEqual(['offer', 'candidates'])
+    expect(kinds(a)).toEqual(['answer', 'candidates'])
+    expect(net.connections.map(({ candidates }) => candidates)).toEqual([2, 2])
+  })
+
+  it('uses the server’s STUN address', async () => {
+    const [a, b] = [tab(1, { stun: 'stun:example.org:4000' }), tab(2)]
+    a.board.connect(b.name)
+    await clock.until(() => areLinked(a, b))
+    expect(net.connections.map(({ configuration }) => configuration.iceServers)).toEqual([[{ urls: 'stun:example.org:4000' }], []])
+  })
+
+  it('is a single one if both begin at once, because the polite peer withdraws its offer', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    a.board.connect(b.name)
+    b.board.connect(a.name)
+    await clock.until(() => areLinked(a, b))
+    await settle(1000)
+    expect(net.connections).toHaveLength(2)
+    expect(kinds(a).filter((kind) => kind !== 'candidates')).toEqual(['offer', 'answer'])
+    expect(kinds(b).filter((kind) => kind !== 'candidates')).toEqual(['offer'])
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it('keeps the candidates that arrive together with the offer that the polite peer accepts', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    detained = []
+    b.board.connect(a.name)
+    await settle(100)
+    const signals = detained
+    detained = null
+    a.board.connect(b.name)
+    for (const deliver of signals) deliver()
+    await clock.until(() => areLinked(a, b))
+    await settle(100)
+    expect(net.connections[1]?.candidates).toBe(2)
+    expect(kinds(a)).toEqual(['answer', 'candidates'])
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it('continues if only the withdrawn offer was not delivered', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    isLost = (from, { kind }) => from === a.name && kind === 'offer'
+    a.board.connect(b.name)
+    b.board.connect(a.name)
+    await clock.until(() => areLinked(a, b))
+    await settle(1000)
+    expect([a.down, b.down]).toEqual([[], []])
+    expect(net.open).toHaveLength(2)
+  })
+
+  it('is answered once, although the answer may arrive twice', async () => {
+    const [a, b] = await linked(tab(1), tab(2))
+    const answer = sent.find(({ signal }) => signal.kind === 'answer')?.signal as Signal
+    a.board.handleSignal(b.name, encodeSignal(answer))
+    await settle(100)
+    expect(a.misbehaved).toEqual([])
+    expect(net.open).toHaveLength(2)
+  })
+
+  it('is answered once, although the offer may arrive twice', async () => {
+    const [a, b] = await linked(tab(1), tab(2))
+    const offer = encodeSignal(sent[0]?.signal as Signal)
+    b.board.handleSignal(a.name, offer)
+    b.board.handleSignal(a.name, offer)
+    await settle(1000)
+    expect(kinds(b)).toEqual(['answer', 'candidates'])
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+    expect(net.open).toHaveLength(2)
+  })
+
+  it('continues if an ignored offer arrives again', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    a.board.connect(b.name)
+    b.board.connect(a.name)
+    await clock.until(() => areLinked(a, b))
+    const offer = sent.find(({ from }) => from === a.name)?.signal as Signal
+    b.board.handleSignal(a.name, encodeSignal(offer))
+    await settle(20_000)
+    expect(net.open).toHaveLength(2)
+    expect([...a.down, ...b.down, ...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it.each<[string, Signal['kind']]>([
+    ['the called peer', 'offer'],
+    ['the caller', 'answer'],
+  ])('fails without misbehaviour when the connection of %s fails before its event', async (_who, kind) => {
+    const [a, b] = [tab(1), tab(2)]
+    detained = []
+    a.board.connect(b.name)
+    for (let i = 0; i < 100 && sent.at(-1)?.signal.kind !== kind; i++) {
+      for (const deliver of detained.splice(0)) deliver()
+      await settle(1)
+    }
+    for (const deliver of detained.splice(0)) deliver()
+    net.connections.at(kind === 'offer' ? 1 : 0)?.close()
+    detained = null
+    await settle(1000)
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+    expect(sent.filter(({ signal }) => signal.kind === 'hang_up').map(({ signal }) => signal)).toMatchObject([{ reason: 'failed' }])
+    expect([a.up, b.up]).toEqual([[], []])
+  })
+
+  it('is replaced by a new call after several restarts, and neither side counts as misbehaving', async () => {
+    const [a, b] = await linked(tab(1), tab(2))
+    for (let breaks = 0; breaks < 6; breaks++) {
+      for (const connection of net.open) connection.become('failed')
+      await settle(1000)
+      for (const connection of net.connections) if (connection.connectionState === 'failed') connection.become('connected')
+      await settle(1000)
+    }
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+    expect(kinds(a).filter((kind) => kind === 'offer')).toHaveLength(6)
+    expect(kinds(a).at(-1)).toBe('hang_up')
+    expect(net.open).toEqual([])
+    await settle(20_000)
+    a.board.connect(b.name)
+    await clock.until(() => net.open.length === 2)
+  })
+
+  it('is not repeated more often than the other side allows', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    for (let second = 0; second < 70; second++) {
+      a.board.connect(b.name)
+      await settle(1000)
+      const call = sent.findLast(({ from, signal }) => from === a.name && signal.kind === 'offer')?.signal.call ?? 0
+      if (net.open.length > 0) a.board.handleSignal(b.name, encodeSignal({ kind: 'hang_up', call, reason: 'failed' }))
+    }
+    expect(a.up.length).toBeGreaterThan(4)
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it('is retried within seconds after a failure', async () => {
+    net.isBlocked = true
+    const [a, b] = [tab(1), tab(2)]
+    a.board.connect(b.name)
+    await clock.until(() => net.connections.every(({ signalingState }) => signalingState === 'closed'))
+    net.isBlocked = false
+    const failedAt = clock.now()
+    while (!areLinked(a, b)) {
+      a.board.connect(b.name)
+      await settle(500)
+    }
+    expect(clock.now() - failedAt).toBeLessThan(10_000)
+  })
+
+  it('is not started twice', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    for (let i = 0; i < 5; i++) a.board.connect(b.name)
+    await clock.until(() => areLinked(a, b))
+    a.board.connect(b.name)
+    b.board.connect(a.name)
+    await settle(1000)
+    expect(net.connections).toHaveLength(2)
+  })
+
+  it('ends if it does not come up, and is retried a few times', async () => {
+    net.isBlocked = true
+    const [a, b] = [tab(1), tab(2)]
+    for (let minute = 0; minute < 10; minute++) {
+      a.board.connect(b.name)
+      await settle(60_000)
+    }
+    expect(kinds(a).filter((kind) => kind === 'offer')).toHaveLength(3)
+    expect(net.connections.every(({ signalingState }) => signalingState === 'closed')).toBe(true)
+    expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it('ends at once if the peer has left', async () => {
+    const a = tab(1)
+    a.board.connect(name(9))
+    await clock.until(() => net.connections[0]?.signalingState === 'closed')
+    expect(clock.now()).toBeLessThan(1000)
+  })
+
+  it('ends on both sides when one hangs up or its connection closes', async () => {
+    const [a, b] = await linked(tab(1), tab(2))
+    b.board.closeAll()
+    await clock.until(() => a.down.length === 1)
+    expect(net.open).toEqual([])
+  })
+
+  it('continues on the same connection when it comes back', async () => {
+    const [a, b] = await linked(tab(1), tab(2))
+    net.cut()
+    await clock.until(() => a.down.length === 1 && b.down.length === 1)
+    net.heal()
+    await clock.until(() => a.up.length === 2 && b.up.length === 2)
+    expect(net.connections).toHaveLength(2)
+  })
+})
+
+describe('the connections of a tab', () => {
+  it('are at most twelve, and further calls are answered with busy', async () => {
+    const busy = tab(50)
+    const callers = Array.from({ length: 14 }, (_, n) => tab(n + 1))
+    for (const caller of callers) caller.board.connect(busy.name)
+    await clock.until(() => busy.up.length === 12)
+    await settle(1000)
+    expect(busy.up).toHaveLength(12)
+    expect(sent.filter(({ signal }) => signal.kind === 'hang_up').map(({ signal }) => signal)).toEqual([
+      { kind: 'hang_up', call: expect.any(Number), reason: 'busy' },
+      { kind: 'hang_up', call: expect.any(Number), reason: 'busy' },
+    ])
+  })
+
+  it('are taken from the peer that was idle longest', async () => {
+    const busy = tab(50)
+    const callers = Array.from({ length: 13 }, (_, n) => tab(n + 1))
+    for (const caller of callers.slice(0, 12)) {
+      caller.board.connect(busy.name)
+      await clock.until(() => caller.up.length === 1)
+    }
+    await settle(11_000)
+    callers[12]?.board.connect(busy.name)
+    await clock.until(() => callers[12]?.up.length === 1)
+    expect(callers[0]?.down).toHaveLength(1)
+  })
+
+  it('may be refused by the browser', async () => {
+    net.max = 0
+    const [a, b] = [tab(1), tab(2)]
+    a.board.connect(b.name)
+    await settle(1000)
+    expect(sent).toEqual([])
+    expect(a.misbehaved).toEqual([])
+  })
+})
+
+describe('a peer is dropped', () => {
+  const sdp = (connection: string) => `v=0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n${connection}\r\n`
+  const sendSignals = (board: Board, ...signals: Signal[]) => {
+    for (const signal of signals) board.board.handleSignal(name(9), encodeSignal(signal))
+  }
+
+  it('when its signal cannot be decoded', () => {
+    const a = tab(1)
+    a.board.handleSignal(name(9), Uint8Array.of(1, 2, 3))
+    expect(a.misbehaved).toEqual([name(9)])
+    expect(net.connections).toEqual([])
+  })
+
+  it('when the browser rejects its description', async () => {
+    const a = tab(1)
+    sendSignals(a, { kind: 'offer', call: 1, sdp: sdp('a=garbage') })
+    await clock.until(() => a.misbehaved.length === 1)
+    expect(net.connections[0]?.signalingState).toBe('closed')
+  })
+
+  it('when it sends an answer without an offer', async () => {
+    const [a] = await linked(tab(1), tab(9))
+    const call = sent[0]?.signal.call ?? 0
+    sendSignals(a, { kind: 'answer', call, sdp: sdp('a=line:7') })
+    await clock.until(() => a.misbehaved.length === 1)
+  })
+
+  it('when it sends too many offers in one call', async () => {
+    const a = tab(1)
+    for (let call = 0; call < 20 && a.misbehaved.length === 0; call++) {
+      sendSignals(a, { kind: 'offer', call, sdp: sdp('a=line:0') }, { kind: 'hang_up', call, reason: 'over' })
+      await settle(100)
+    }
+    expect(a.misbehaved).toEqual([name(9)])
+    expect(net.connections.length).toBeLessThanOrEqual(8)
+    expect(net.connections.every(({ signalingState }) => signalingState === 'closed')).toBe(true)
+  })
+
+  it('when it repeats the same offer too often', async () => {
+    const [a] = [tab(1), tab(9)]
+    for (let i = 0; i < 20 && a.misbehaved.length === 0; i++) {
+      sendSignals(a, { kind: 'offer', call: 1, sdp: sdp('a=line:0') })
+      await settle(100)
+    }
+    expect(a.misbehaved).toEqual([name(9)])
+    expect(net.connections).toHaveLength(1)
+  })
+
+  it('when it sends too many signals', () => {
+    const a = tab(1)
+    for (let call = 0; call < 1000; call++) sendSignals(a, { kind: 'hang_up', call, reason: 'over' })
+    expect(a.misbehaved[0]).toBe(name(9))
+  })
+
+  it('when too many of its candidates are rejected', async () => {
+    const [a] = await linked(tab(1), tab(9))
+    const call = sent[0]?.signal.call ?? 0
+    const nonsense = { candidate: 'candidate:1 1 udp 1 here 1 typ host', sdpMid: '0', sdpMLineIndex: 0 }
+    sendSignals(a, { kind: 'candidates', call, candidates: Array(8).fill(nonsense) })
+    await settle(100)
+    expect(a.misbehaved).toEqual([])
+    sendSignals(a, { kind: 'candidates', call, candidates: [nonsense] })
+    await clock.until(() => a.misbehaved.length === 1)
+  })
+
+  it('but not for signals of a call that has ended', async () => {
+    const a = tab(1)
+    sendSignals(a, { kind: 'answer', call: 3, sdp: sdp('') }, { kind: 'hang_up', call: 3, reason: 'over' })
+    await settle(100)
+    expect(a.misbehaved).toEqual([])
+    expect(net.connections).toEqual([])
+  })
+})

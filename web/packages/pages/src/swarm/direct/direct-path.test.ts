@@ -1,0 +1,238 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { FakeClock } from '../../../test/fake-clock.ts'
+import type { Segment } from '../segment.ts'
+import { decodeFrame, encodeReadFrame, FRAME_BYTES_MAX, PART_BYTES_MAX } from './frame.ts'
+import { DirectPath } from './direct-path.ts'
+
+const MIB = 1 << 20
+
+/** A channel that buffers everything until it is flushed. */
+class Sink extends EventTarget {
+  readyState: RTCDataChannelState = 'open'
+  bufferedAmount = 0
+  bufferedAmountLowThreshold = 0
+  binaryType: BinaryType = 'blob'
+  readonly sent: Segment[] = []
+  readonly read: number[] = []
+
+  send(data: Uint8Array<ArrayBuffer>): void {
+    if (this.readyState !== 'open') throw new DOMException('not open', 'InvalidStateError')
+    const frame = decodeFrame(data.buffer)
+    if (frame === null || data.length > FRAME_BYTES_MAX) throw new Error('only frames are sent')
+    this.bufferedAmount += data.length
+    if (frame.kind === 'segment') this.sent.push(frame.segment)
+    else this.read.push(frame.message)
+  }
+
+  drain(): void {
+    this.bufferedAmount = 0
+    this.dispatchEvent(new Event('bufferedamountlow'))
+  }
+
+  receive(data: unknown): void {
+    this.dispatchEvent(new MessageEvent('message', { data }))
+  }
+}
+
+let clock: FakeClock
+let channel: Sink
+let path: DirectPath
+let happened: string[]
+let segments: Segment[]
+beforeEach(() => {
+  clock = new FakeClock()
+  channel = new Sink()
+  happened = []
+  segments = []
+  const note = (what: string) => () => happened.push(what)
+  path = new DirectPath(channel, clock, {
+    onUp: note('up'),
+    onDown: note('down'),
+    onMalformed: note('malformed'),
+    onSilent: note('silent'),
+    onBroken: note('broken'),
+    onSegment: (segment) => segments.push(segment),
+  })
+  path.setConnected(true)
+})
+
+const send = (id: number, bytes: number) => {
+  let isThrough = false
+  path.send(id, new Uint8Array(bytes)).then(
+    () => (isThrough = true),
+    () => {},
+  )
+  return async () => {
+    await Promise.resolve()
+    return isThrough
+  }
+}
+const numbers = () => [...new Set(channel.sent.map(({ message }) => message))]
+
+describe('a direct path', () => {
+  it('is up while its channel is open and its connection is up', () => {
+    path.setConnected(false)
+    path.setConnected(true)
+    channel.readyState = 'closed'
+    channel.dispatchEvent(new Event('close'))
+    expect(happened).toEqual(['up', 'down', 'up', 'down'])
+  })
+
+  it('splits messages into frames that every browser accepts', async () => {
+    const isThrough = send(5, 3 * PART_BYTES_MAX + 1)
+    expect(channel.sent.map(({ message, offset, total, bytes }) => [message, offset, total, bytes.length])).toEqual([
+      [5, 0, 49_114, PART_BYTES_MAX],
+      [5, 16_371, 49_114, PART_BYTES_MAX],
+      [5, 32_742, 49_114, PART_BYTES_MAX],
+      [5, 49_113, 49_114, 1],
+    ])
+    expect(await isThrough()).toBe(true)
+  })
+
+  it('stops while the browser buffers a mebibyte, and continues when it buffers less', async () => {
+    const isThrough = send(1, 3 * MIB)
+    expect(channel.bufferedAmount).toBeGreaterThanOrEqual(MIB)
+    expect(channel.bufferedAmount).toBeLessThan(MIB + FRAME_BYTES_MAX)
+    expect(await isThrough()).toBe(false)
+    for (let i = 0; i < 3; i++) channel.drain()
+    expect(await isThrough()).toBe(true)
+    expect(channel.bufferedAmountLowThreshold).toBe(256 << 10)
+  })
+
+  it('sends short messages before long ones', () => {
+    send(1, 3 * MIB)
+    send(2, 100)
+    channel.drain()
+    expect(numbers()).toEqual([1, 2])
+    const at = channel.sent.findIndex(({ message }) => message === 2)
+    expect(channel.sent.slice(at).some(({ message }) => message === 1)).toBe(true)
+  })
+
+  it('starts no more messages while many are unread, except short ones', () => {
+    for (let id = 0; id < 10; id++) {
+      send(id, MIB)
+      channel.drain()
+      channel.drain()
+    }
+    expect(numbers()).toEqual([0, 1, 2, 3])
+    send(20, 100)
+    expect(numbers()).toEqual([0, 1, 2, 3, 20])
+    channel.receive(encodeReadFrame(2).buffer)
+    expect(numbers()).toEqual([0, 1, 2, 3, 20, 4])
+  })
+
+  it('returns unread messages in order, and forgets them', () => {
+    for (let id = 0; id < 6; id++) {
+      send(id, MIB)
+      channel.drain()
+      channel.drain()
+    }
+    channel.receive(encodeReadFrame(1).buffer)
+    expect(path.takeUnacknowledged().map(({ id }) => id)).toEqual([0, 2, 3, 4, 5])
+    expect(path.takeUnacknowledged()).toEqual([])
+  })
+
+  it('passes on segments, and acknowledges messages', () => {
+    const frame = new Uint8Array([0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 42])
+    channel.receive(frame.buffer)
+    expect(segments).toEqual([{ message: 7, offset: 0, total: 1, bytes: Uint8Array.of(42) }])
+    path.acknowledge(7)
+    expect(channel.read).toEqual([7])
+  })
+
+  it.each<[string, unknown]>([
+    ['text', 'hello'],
+    ['an empty frame', new ArrayBuffer(0)],
+    ['a frame that is too long', new ArrayBuffer(FRAME_BYTES_MAX + 1)],
+    ['an unknown frame', Uint8Array.of(9, 0, 0, 0, 0).buffer],
+    ['half a segment', Uint8Array.of(0, 0, 0, 0, 0, 0).buffer],
+    ['an acknowledgement that is too long', Uint8Array.of(1, 0, 0, 0, 0, 0).buffer],
+  ])('treats %s as malformed', (_what, data) => {
+    channel.receive(data)
+    expect(happened).toEqual(['up', 'malformed'])
+  })
+
+  it('treats an acknowledgement before the message was sent as malformed', () => {
+    send(1, 3 * MIB)
+    channel.receive(encodeReadFrame(1).buffer)
+    expect(happened).toEqual(['up', 'malformed'])
+  })
+
+  it('ignores acknowledgements of messages that were taken back', () => {
+    send(1, 10)
+    path.takeUnacknowledged()
+    channel.receive(encodeReadFrame(1).buffer)
+    expect(happened).toEqual(['up'])
+  })
+
+  it('counts a message as read after a break if the other side had it already', async () => {
+    send(1, 3 * MIB)
+    for (let i = 0; i < 3; i++) channel.drain()
+    path.setConnected(false)
+    path.takeUnacknowledged()
+    path.setConnected(true)
+    channel.bufferedAmount = 2 * MIB
+    const isThrough = send(1, 3 * MIB)
+    channel.receive(encodeReadFrame(1).buffer)
+    expect(await isThrough()).toBe(true)
+    expect(path.takeUnacknowledged()).toEqual([])
+    expect(happened).toEqual(['up', 'down', 'up'])
+  })
+
+  it('is silent if nothing arrives for ten seconds after sending', () => {
+    send(1, 10)
+    channel.bufferedAmount = 0
+    clock.pass(8000)
+    expect(happened).toEqual(['up'])
+    clock.pass(8000)
+    expect(happened).toEqual(['up', 'down', 'silent'])
+  })
+
+  it('is up again when anything arrives from a busy peer', () => {
+    send(1, 10)
+    channel.bufferedAmount = 0
+    clock.pass(16_000)
+    path.takeUnacknowledged()
+    channel.receive(encodeReadFrame(1).buffer)
+    expect(happened).toEqual(['up', 'down', 'silent', 'up'])
+    expect(path.isUp).toBe(true)
+    send(2, 10)
+    clock.pass(16_000)
+    expect(happened.slice(4)).toEqual(['down', 'silent'])
+  })
+
+  it('does not count the other side as silent while this tab was busy', () => {
+    send(1, 10)
+    channel.bufferedAmount = 0
+    clock.pass(4000)
+    clock.holdUp(9000)
+    expect(happened).toEqual(['up'])
+    clock.pass(16_000)
+    expect(happened).toEqual(['up', 'down', 'silent'])
+  })
+
+  it('is broken when its channel accepts no data', () => {
+    send(1, 10)
+    channel.send = () => {
+      throw new DOMException('full', 'OperationError')
+    }
+    send(2, 10)
+    expect(happened).toEqual(['up', 'broken'])
+  })
+
+  it('is not silent while it is only slow', () => {
+    send(1, MIB)
+    for (let seconds = 0; seconds < 20; seconds++) {
+      channel.bufferedAmount -= 1000
+      clock.pass(1000)
+    }
+    expect(happened).toEqual(['up'])
+  })
+
+  it('is not silent while nothing was sent', () => {
+    send(1, 10)
+    channel.receive(encodeReadFrame(1).buffer)
+    clock.pass(60_000)
+    expect(happened).toEqual(['up'])
+  })
+})

@@ -1,0 +1,96 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { encodeMessage, type PeerId } from '../bitswap/index.ts'
+import type { Reply } from '../channel/index.ts'
+import { PeerSet } from './peer-set.ts'
+import type { DirectConnections, DirectConnectionsDeps } from './direct/index.ts'
+import { FakeClock } from '../../test/fake-clock.ts'
+import { encodeRelayFrame, encodeSignalFrame } from './segment.ts'
+
+const PEER = '00000000000000aa' as PeerId
+
+/** The inputs of the exchange, and the new members, in order. */
+let inputs: string[]
+let peers: PeerSet
+/** The server's reply to a push. */
+let reply: Reply
+/** The dependencies of the direct connections, once they are made. */
+let connections: DirectConnectionsDeps | null
+beforeEach(() => {
+  inputs = []
+  connections = null
+  reply = { status: 'ok', response: {} }
+  peers = new PeerSet({
+    clock: new FakeClock(),
+    random: () => 0.5,
+    pageBytesMax: 1 << 20,
+    frameBytesMax: 1 << 16,
+    isLarge: () => false,
+    push: (event) => {
+      if (event === 'relay') inputs.push('relayed')
+      return Promise.resolve(reply)
+    },
+    stun: () => null,
+    loadDirect: () =>
+      Promise.resolve((deps) => {
+        connections = deps
+        return { handleSignal: () => {}, forget: () => {}, close: () => {} } as unknown as DirectConnections
+      }),
+    isOver: () => false,
+    onMember: ({ peer }, isNew) => inputs.push(`${isNew ? 'connected' : 'known'} ${peer.id}`),
+    room: () => null,
+    handleInput: ({ kind }) => inputs.push(kind),
+    onMalformed: () => inputs.push('malformed'),
+    onBadSignal: () => inputs.push('bad signal'),
+    onConnecting: () => {},
+    onDirect: () => {},
+    onChange: () => {},
+  })
+})
+
+/** Receives messages with these numbers from the peer, one after another. */
+async function receive(...numbers: number[]): Promise<string[]> {
+  for (const message of numbers) {
+    const bytes = encodeMessage({ full: false, wants: [], presences: [], pendingBytes: 0 }, [])
+    peers.handleRelay(encodeRelayFrame(PEER, { message, offset: 0, total: bytes.length, bytes }).buffer)
+    const before = inputs.length
+    await expect.poll(() => inputs.length).toBeGreaterThan(before)
+  }
+  return inputs.splice(0)
+}
+
+describe('a peer whose message numbers restart', () => {
+  it('has lost our wants, so the exchange reconnects it before the next message', async () => {
+    expect(await receive(7, 8, 9)).toEqual([`connected ${PEER}`, 'message', 'message', 'message'])
+    expect(await receive(3_000_000_000)).toEqual(['disconnected', `connected ${PEER}`, 'message'])
+    expect(await receive(3_000_000_001)).toEqual(['message'])
+    expect(await receive(7)).toEqual(['disconnected', `connected ${PEER}`, 'message'])
+  })
+
+  it('is not confused with one whose messages overtook each other or whose numbers wrapped', async () => {
+    expect(await receive(300, 299, 41, 301, 60_000)).toEqual([`connected ${PEER}`, ...Array<string>(5).fill('message')])
+    peers.remove(PEER)
+    inputs.length = 0
+    expect(await receive(2 ** 32 - 2, 1, 2 ** 32 - 1, 2)).toEqual([`connected ${PEER}`, ...Array<string>(4).fill('message')])
+  })
+})
+
+describe('a peer whose direct connection breaks', () => {
+  it.each([
+    ['is contacted over the relay, and stays if it is there', { status: 'ok', response: {} }, []],
+    ['is removed if the server says that it has left', { status: 'error', response: { reason: 'peer gone' } }, ['disconnected']],
+  ] as const)('%s', async (_what, answer, follows) => {
+    await receive(1)
+    peers.handleSignal(encodeSignalFrame(PEER, new Uint8Array(1)).buffer)
+    await expect.poll(() => connections).not.toBeNull()
+    const path = { isUp: true, send: () => Promise.resolve(), acknowledge: () => {}, takeUnacknowledged: () => [] }
+    connections?.onUp(PEER, path)
+    expect(peers.roster.get(PEER)?.peer.path).toBe('direct')
+    reply = answer
+    path.isUp = false
+    connections?.onDown(PEER)
+    expect(inputs).toEqual(['relayed'])
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(inputs.slice(1)).toEqual(follows)
+    expect(peers.roster.get(PEER) === null).toBe(follows.length > 0)
+  })
+})

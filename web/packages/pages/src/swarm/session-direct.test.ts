@@ -1,0 +1,261 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { isSameBytes } from '../content/index.ts'
+import { pattern } from '../../test/pattern.ts'
+import type { PeerId } from '../bitswap/index.ts'
+import { defaultLimits } from '../limits/index.ts'
+import { directConnections } from './direct/index.ts'
+import { encodeSignal, type Signal } from './direct/signal.ts'
+import { FakeRtcNetwork } from '../../test/fake-rtc-network.ts'
+import { openPage, publish, type PageSession, type Publication } from './index.ts'
+import { FakeClock } from '../../test/fake-clock.ts'
+import { FakeServer, type FakeConnection } from '../../test/fake-server.ts'
+import { encodeSignalFrame } from './segment.ts'
+
+const FILM_BYTES = 24_000_000
+/** Bytes that a tab queues for one path before some have left, and overhead. */
+
+let clock: FakeClock
+let server: FakeServer
+let net: FakeRtcNetwork
+beforeEach(() => {
+  clock = new FakeClock()
+  server = new FakeServer(clock)
+  net = new FakeRtcNetwork(clock)
+})
+
+let rng = 0
+/** A tab; `isDirect` says whether its browser has WebRTC. */
+function open(root: string, publication?: Publication, isDirect = true): { session: PageSession; line: FakeConnection } {
+  const line = server.connect()
+  const random = () => (rng = (rng + 0.381) % 1)
+  const direct = isDirect ? () => Promise.resolve(directConnections(net.make)) : null
+  const deps = { connection: line, limits: defaultLimits, clock, random, direct }
+  return { session: openPage(root, publication ? { ...deps, publication } : deps), line }
+}
+
+const film = (bytes = FILM_BYTES) => publish([{ path: 'film.bin', blob: new Blob([pattern(bytes)]) }])
+/** A tab with a film, and one that loads it. */
+async function pair(bytes = FILM_BYTES) {
+  const published = await film(bytes)
+  return { holder: open(published.root, published).session, seeker: open(published.root).session }
+}
+/** The relay takes no message of more bytes. */
+function holdUpRelay(bytesMax: number) {
+  const response = { reason: 'relay budget', retry_after_ms: 1000 }
+  server.refuseRelay = (_from, _to, data) => (data.length > bytesMax ? { status: 'error', response } : null)
+}
+const isComplete = ({ state }: PageSession) => state.phase === 'complete'
+const isDirect = ({ state }: PageSession) => state.peers.some(({ path }) => path === 'direct')
+const isRight = async (session: PageSession, bytes: number) => {
+  const blob = await session.file('')
+  return blob.size === bytes && isSameBytes(new Uint8Array(await blob.arrayBuffer()), pattern(bytes))
+}
+
+describe('a peer with much traffic', () => {
+  it('is asked over the relay, and sends the blocks of a large page on a direct connection', async () => {
+    const { holder, seeker } = await pair()
+    await clock.until(() => isDirect(holder) && isDirect(seeker))
+    expect(seeker.state.progress.blocksDone).toBeGreaterThan(0)
+    expect(seeker.state.peers).toMatchObject([{ path: 'direct', direct: { kind: 'up' } }])
+    expect(isComplete(seeker)).toBe(false)
+    await clock.until(() => isComplete(seeker))
+    expect(server.relayedBytes).toBeLessThan(20_000)
+    expect(net.carriedBytes).toBeGreaterThan(FILM_BYTES)
+    expect(await isRight(seeker, FILM_BYTES)).toBe(true)
+    expect(seeker.state.receivedBytes).toBe(seeker.state.progress.bytesDone)
+  })
+
+  it('is connected directly when content is queued, not only after it was sent', async () => {
+    const { holder, seeker } = await pair()
+    holdUpRelay(50_000)
+    await clock.until(() => isDirect(holder) && isDirect(seeker))
+    expect(server.relayedBytes).toBeLessThan(200_000)
+    server.refuseRelay = () => null
+    await clock.until(() => isComplete(seeker))
+    expect(await isRight(seeker, FILM_BYTES)).toBe(true)
+  })
+
+  it('stays connected directly after a time without traffic', async () => {
+    const { holder, seeker } = await pair(60_000_000)
+    await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 4_000_000)
+    const lines = net.connections.length
+    holdUpRelay(1000)
+    net.holdUp()
+    await clock.until(() => !isDirect(holder))
+    net.resume()
+    await clock.until(() => isDirect(holder) && isDirect(seeker))
+    server.refuseRelay = () => null
+    await clock.until(() => isComplete(seeker))
+    expect(net.connections).toHaveLength(lines)
+    expect(await isRight(seeker, 60_000_000)).toBe(true)
+    expect(seeker.state.receivedBytes).toBe(seeker.state.progress.bytesDone)
+    expect([...seeker.state.problems, ...holder.state.problems]).toEqual([])
+  })
+
+  it('is not connected directly for a small page', async () => {
+    const published = await film(60_000)
+    open(published.root, published)
+    const seeker = open(published.root).session
+    await clock.until(() => isComplete(seeker))
+    clock.pass(60_000)
+    expect([net.connections, server.signals]).toEqual([[], []])
+  })
+
+  it('uses the relay if one of the two has no WebRTC', async () => {
+    const published = await film()
+    const holder = open(published.root, published, false).session
+    const seeker = open(published.root).session
+    await clock.until(() => isComplete(seeker))
+    expect(net.carriedBytes).toBe(0)
+    expect(holder.state.peers).toMatchObject([{ direct: { kind: 'none', why: 'absent', again: null } }])
+    clock.pass(20_000)
+    await clock.until(() => seeker.state.peers[0]?.direct.kind === 'none')
+    expect(seeker.state.peers).toMatchObject([{ path: 'relay', direct: { why: 'unanswered', failures: 1 } }])
+    expect(await isRight(seeker, FILM_BYTES)).toBe(true)
+    expect(seeker.state.problems).toEqual([])
+  })
+
+  it('is not connected directly if it is a node, and unknown kinds count as tabs', async () => {
+    const published = await film(2_000_000)
+    const holder = open(published.root, published).session
+    await clock.until(() => holder.state.presence.kind === 'joined')
+    for (const kind of ['node', '<b>', 'direct']) {
+      const topic = server.connect().join(`page:${published.root}`, [], { params: () => ({ have: 'all', kind }) })
+      await clock.until(() => topic.isJoined())
+    }
+    await clock.until(() => holder.state.peers.length === 3)
+    const none = { kind: 'none', why: 'node', failures: 0, again: null }
+    const untried = { kind: 'untried' }
+    expect(holder.state.peers.map(({ kind, direct }) => ({ kind, direct }))).toEqual([
+      { kind: 'node', direct: none },
+      { kind: 'tab', direct: untried },
+      { kind: 'tab', direct: untried },
+    ])
+  })
+
+  it('uses the relay if no connection comes up', async () => {
+    net.isBlocked = true
+    const published = await film()
+    open(published.root, published)
+    const seeker = open(published.root).session
+    await clock.until(() => isComplete(seeker))
+    expect(net.carriedBytes).toBe(0)
+    clock.pass(20_000)
+    await clock.until(() => seeker.state.peers[0]?.direct.kind === 'none')
+    expect(seeker.state.peers).toMatchObject([{ direct: { why: 'unreachable' } }])
+  })
+
+  it.each([
+    ['is cut', () => net.cut()],
+    ['is closed at the other end', () => net.connections[0]?.close()],
+    ['is closed at this end', () => net.connections[1]?.close()],
+  ])('continues over the relay when the connection %s, and no block is lost or arrives twice', async (_what, breaks) => {
+    const { holder, seeker } = await pair()
+    await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 4_000_000)
+    const before = server.relayedBytes
+    breaks()
+    await clock.until(() => isComplete(seeker))
+    expect(server.relayedBytes).toBeGreaterThan(before)
+    expect(await isRight(seeker, FILM_BYTES)).toBe(true)
+    expect(seeker.state.receivedBytes).toBe(seeker.state.progress.bytesDone)
+    expect([...seeker.state.problems, ...holder.state.problems]).toEqual([])
+  })
+
+  it('uses the direct connection again when it comes back', async () => {
+    const { holder, seeker } = await pair(60_000_000)
+    await clock.until(() => isDirect(holder) && isDirect(seeker))
+    // A relay so slow that the page is not loaded before the connection is back.
+    holdUpRelay(1000)
+    net.cut()
+    await clock.until(() => !isDirect(holder) && !isDirect(seeker))
+    net.heal()
+    await clock.until(() => isDirect(holder) && isDirect(seeker))
+    server.refuseRelay = () => null
+    await clock.until(() => isComplete(seeker))
+    expect(await isRight(seeker, 60_000_000)).toBe(true)
+    expect(seeker.state.problems).toEqual([])
+  })
+
+  it('continues after the peer lost this tab for a while and restarted its message numbers', async () => {
+    const { holder, seeker } = await pair()
+    await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 8_000_000)
+    const [elder, younger] = server.members
+    elder?.events.message?.('peer_left', { peer: younger?.id })
+    expect(holder.state.peers).toEqual([])
+    const lostAt = clock.now()
+    await clock.until(() => isComplete(seeker))
+    // Its messages count as read already, so they are dropped until its requests time out after a minute and a half.
+    expect(clock.now() - lostAt).toBeLessThan(40_000)
+    expect(await isRight(seeker, FILM_BYTES)).toBe(true)
+    expect([...seeker.state.problems, ...holder.state.problems]).toEqual([])
+  })
+
+  it('has no direct connection after the page is closed', async () => {
+    const { holder, seeker } = await pair()
+    await clock.until(() => isDirect(holder) && isDirect(seeker))
+    seeker.close()
+    await clock.until(() => net.open.length === 0)
+    expect(holder.state.problems).toEqual([])
+  })
+
+  it('survives a restart of the server, which gives all peers new ids', async () => {
+    const published = await film()
+    const holder = open(published.root, published)
+    const seeker = open(published.root)
+    await clock.until(() => isDirect(holder.session) && isDirect(seeker.session))
+    seeker.line.break()
+    expect(seeker.session.state.peers).toEqual([])
+    await clock.until(() => isComplete(seeker.session))
+    expect(await isRight(seeker.session, FILM_BYTES)).toBe(true)
+  })
+})
+
+describe('a peer that sends invalid signals', () => {
+  /** A peer that sends these signals to the first peer on the page. */
+  async function caller(root: string) {
+    const topic = server.connect().join(`page:${root}`, [], { params: () => ({ have: 'none' }) })
+    await clock.until(() => topic.isJoined())
+    const eldest = server.members[0]?.id as PeerId
+    return (...signals: (Signal | Uint8Array<ArrayBuffer>)[]) => {
+      for (const signal of signals) {
+        const bytes = signal instanceof Uint8Array ? signal : encodeSignal(signal)
+        void topic.push('signal', encodeSignalFrame(eldest, bytes))
+      }
+    }
+  }
+  const sdp = 'v=0\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\n'
+  const floods = Array.from({ length: 1000 }, (_, call): Signal => ({ kind: 'hang_up', call, reason: 'over' }))
+  const minds = Array.from({ length: 20 }, (_, call): Signal => ({ kind: 'offer', call, sdp }))
+
+  it.each<[string, (Signal | Uint8Array<ArrayBuffer>)[]]>([
+    ['bytes that are not JSON', [new TextEncoder().encode('hello')]],
+    ['an invalid description', [{ kind: 'offer', call: 1, sdp: `${sdp}garbage\r\n` }]],
+    ['a new offer each time', minds],
+    ['too many signals', floods],
+  ])('with %s is dropped and counted, and other peers are served', async (_what, signals) => {
+    const published = await film(2_000_000)
+    const holder = open(published.root, published).session
+    await clock.until(() => holder.state.presence.kind === 'joined')
+    const sendSignals = await caller(published.root)
+    sendSignals(...signals)
+    await clock.until(() => holder.state.peersDropped === 1)
+    expect(holder.state.problems[0]).toMatchObject({ fatal: false, sentence: expect.stringContaining('invalid connection requests') })
+    expect(holder.state.peers).toEqual([])
+    sendSignals({ kind: 'offer', call: 77, sdp })
+    const seeker = open(published.root).session
+    await clock.until(() => isComplete(seeker))
+    expect(holder.state.peersDropped).toBe(1)
+    expect(net.open.length).toBeLessThanOrEqual(2)
+  })
+
+  it('cannot impersonate another peer, because the server adds the sender’s id', async () => {
+    const published = await film(2_000_000)
+    const holder = open(published.root, published).session
+    const honest = open(published.root).session
+    await clock.until(() => isComplete(honest))
+    const sendSignals = await caller(published.root)
+    sendSignals(new TextEncoder().encode(`{"from": "${server.members[1]?.id}", "kind": "nonsense"}`))
+    await clock.until(() => holder.state.peersDropped === 1)
+    expect(holder.state.peers.map(({ id }) => id)).toEqual([server.members[1]?.id])
+  })
+})

@@ -1,9 +1,0 @@
-/**
- * All texts of the application, by part, and the formats of numbers. Each part is a module of its own, so that it is
- * loaded with the view that uses it; `shell` and `home` are loaded first.
- */
-export { agoText, numberText, percentOf, percentText } from './format.ts'
-export { language, applyLanguage, loadLanguage, type Language } from './language.ts'
-export type { Message, Messages } from './message.ts'
-export { part, type Part } from './part.ts'
-export { secondsText, sizeText, speedText } from './sizes.ts'
