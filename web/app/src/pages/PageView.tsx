@@ -25,6 +25,8 @@ import { WaitingHelp } from './WaitingHelp.tsx'
 import { RefusedView } from './RefusedView.tsx'
 import { ReportLink } from './ReportLink.tsx'
 
+const TITLE_STEP_PERCENT = 5
+
 interface PageViewProps {
   place: Extract<Route, { kind: 'page' }>
   openPages: OpenPages
@@ -151,7 +153,8 @@ function originOf(cid: string, sitesBelow: string | null): string | null {
   }
 }
 
+/** For the title, in steps: each change of it reaches the browser's own process and window. */
 function percentOfState(state: PageState): number | null {
   if (state.kind !== 'loading' || state.total === null) return null
-  return percentOf(state.bytes, state.total)
+  return Math.floor(percentOf(state.bytes, state.total) / TITLE_STEP_PERCENT) * TITLE_STEP_PERCENT
 }
