@@ -76,7 +76,7 @@ export class FakeRtcConnection extends EventTarget implements RtcConnection {
   readonly channel: FakeDataChannel
   signalingState: RTCSignalingState = 'stable'
   connectionState: RTCPeerConnectionState = 'new'
-  localDescription: { sdp: string } | null = null
+  #localDescription: { sdp: string } | null = null
   other: FakeRtcConnection | null = null
   candidates = 0
   /** Each description is different, as in browsers. */
@@ -92,6 +92,12 @@ export class FakeRtcConnection extends EventTarget implements RtcConnection {
     this.channel = new FakeDataChannel(net, this)
   }
 
+  /** As in Firefox, the description of a closed connection cannot be read. */
+  get localDescription(): { sdp: string } | null {
+    if (this.signalingState === 'closed') throw new DOMException('Peer connection is closed', 'InvalidStateError')
+    return this.#localDescription
+  }
+
   createDataChannel(): FakeDataChannel {
     return this.channel
   }
@@ -100,7 +106,7 @@ export class FakeRtcConnection extends EventTarget implements RtcConnection {
     await Promise.resolve()
     if (this.signalingState === 'closed') throw new DOMException('closed', 'InvalidStateError')
     const origin = `o=- ${this.#number} ${++this.#version} IN IP4 127.0.0.1`
-    this.localDescription = { sdp: `v=0\r\n${origin}\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=line:${this.#number}\r\n` }
+    this.#localDescription = { sdp: `v=0\r\n${origin}\r\nm=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\na=line:${this.#number}\r\n` }
     this.signalingState = this.signalingState === 'have-remote-offer' ? 'stable' : 'have-local-offer'
     for (const port of [1, 2]) this.#net.clock.after(port, () => this.#find(port))
     this.#meet()

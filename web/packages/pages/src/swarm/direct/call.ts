@@ -74,6 +74,8 @@ export class Call {
   #offersReceived = 0
   #candidatesReceived = 0
   #wasAnswered = false
+  /** Our last description that was sent. Firefox lets nobody read it from a closed connection. */
+  #ourSdp = ''
   #theirSdp = ''
   #wasUp = false
   #refusedCandidates = 0
@@ -118,7 +120,7 @@ export class Call {
   }
 
   get evidence(): Evidence {
-    const [ours, theirs] = [this.#connection.localDescription?.sdp ?? '', this.#theirSdp].map(candidatesIn)
+    const [ours, theirs] = [this.#ourSdp, this.#theirSdp].map(candidatesIn)
     return {
       wasAnswered: this.#wasAnswered,
       wasUp: this.#wasUp,
@@ -182,7 +184,9 @@ export class Call {
 
   #describe(kind: 'offer' | 'answer'): void {
     const sdp = this.#connection.localDescription?.sdp
-    if (sdp !== undefined) this.#events.send({ kind, call: this.call, sdp })
+    if (sdp === undefined) return
+    this.#ourSdp = sdp
+    this.#events.send({ kind, call: this.call, sdp })
   }
 
   async #process(signal: Signal): Promise<void> {
