@@ -18,11 +18,11 @@ SUDO := $(if $(IS_ROOT),,sudo)
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
-LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package
+LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package engines
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
-  bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
+  bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,7 +131,7 @@ slices: slice-tools interop-build ## A slice of each suite that takes minutes, t
 	$(RUN_SUITES) --slice
 
 slice-tools: tools
-	@tests/install.sh tmux:tmux promtool:prometheus docker-registry:docker-registry skopeo:skopeo go:golang-go uvicorn:uvicorn python:fastapi:python3-fastapi python:jwt:python3-jwt
+	@tests/install.sh firefox-esr:firefox-esr tmux:tmux promtool:prometheus docker-registry:docker-registry skopeo:skopeo go:golang-go uvicorn:uvicorn python:fastapi:python3-fastapi python:jwt:python3-jwt
 
 slice-%: slice-tools interop-build
 	$(RUN_SUITES) --slice $*
@@ -211,11 +211,17 @@ test-tutorials: interop-build ## The cursors tutorial and backends in Python, No
 	@tests/install.sh uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go python:fastapi:python3-fastapi python:jwt:python3-jwt
 	$(RUN_SUITES) tutorials
 
+test-engines: interop-build engine-tools ## The tests of pages in Chromium, Firefox and WebKitGTK, and pages between each pair of them; writes docs/reference/browsers.md
+	$(RUN_SUITES) engines
+
 test-package: interop-build ## Build a channel server from the packages that crates.io would get
 	$(RUN_SUITES) package
 
 tools: ## Install the browser, the load tool and the proxies that the tests drive, when they are missing
 	@tests/install.sh chromium:chromium tsung:tsung nginx:nginx-light caddy:caddy haproxy:haproxy /usr/lib/nginx/modules/ngx_stream_module.so:libnginx-mod-stream ssh:openssh-client /usr/sbin/sshd:openssh-server
+
+engine-tools: tools ## Install Firefox, WebKitGTK's driver and a display server, when they are missing
+	@tests/install.sh firefox-esr:firefox-esr WebKitWebDriver:webkit2gtk-driver Xvfb:xvfb
 
 mirror-tools: ## Build containerd 2, crane, regctl and a registry once, with Go, for `make test-mirror`
 	@cd tests/interop && node --input-type=module -e "import { buildMirrorTools, whyNoMirrorTools } from './lib/mirror-tools.mjs'; \

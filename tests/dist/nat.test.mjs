@@ -59,7 +59,7 @@ async function personIn(t, home) {
   t.after(() => browser.close())
   const context = await browser.newContext()
   await recordConnections(context)
-  return PageDriver.inContext(null, context, ADDRESS)
+  return PageDriver.inContext(null, context, { address: ADDRESS })
 }
 
 /** One person shares a large file, and the other one begins to load it. */

@@ -94,6 +94,10 @@ const SUITES = {
       names: ['of get and share are one tree', 'of joins and connects begin in the client', 'begin in the server when they are sampled'],
     },
   },
+  engines: {
+    command: ['engines/run.mjs'],
+    slice: { command: undefined, files: ['engines/pairs.test.mjs'], names: ['Chromium and Firefox pass pages'] },
+  },
   tutorials: { files: testsIn('tutorials'), slice: { names: ['shows the pointer of one visitor', 'node signs', 'go signs'] } },
 }
 

@@ -58,7 +58,7 @@ function runQuietly(program, args) {
 
 /** One visitor shares a page at that address, and another one reads it. */
 export async function shareAndOpen(browser, address) {
-  const [holder, visitor] = await Promise.all([1, 2].map(async () => PageDriver.inContext(null, await browser.newContext(), address)))
+  const [holder, visitor] = await Promise.all([1, 2].map(async () => PageDriver.inContext(null, await browser.newContext(), { address })))
   const link = await holder.sharePage({ text: '# Installed\n\nThe words of the page.' })
   await visitor.goTo(link)
   await visitor.waitForText('The words of the page.')

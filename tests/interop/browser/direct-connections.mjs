@@ -1,6 +1,6 @@
 // Visitors whose browsers can connect directly, and the statistics of their connections.
 
-import { BY_RELAY_ONLY, DIRECT_ON_LOOPBACK, launch } from '../lib/chromium.mjs'
+import { engineOfTests } from '../lib/engines/index.mjs'
 import { PageDriver } from './page-driver.mjs'
 
 /**
@@ -8,13 +8,13 @@ import { PageDriver } from './page-driver.mjs'
  * use it. With `beside`, the new profile runs in the same process as that visitor. Every connection of
  * the tabs is recorded.
  */
-export async function newDirectVisitor(t, server, { isOff = false, beside = null } = {}) {
-  const browser = beside?.tab.context().browser() ?? (await launch(isOff ? BY_RELAY_ONLY : DIRECT_ON_LOOPBACK))
+export async function newDirectVisitor(t, server, { isOff = false, beside = null, engine = engineOfTests } = {}) {
+  const direct = !isOff
+  const browser = beside?.tab.context().browser() ?? (await engine.launch({ direct }))
   if (beside === null) t.after(() => browser.close())
   const context = await browser.newContext()
-  await recordConnections(context)
-  if (!isOff) await context.grantPermissions(['microphone'], { origin: `http://localhost:${server.port}` })
-  return PageDriver.inContext(server, context)
+  if (engine.canConnectDirectly) await recordConnections(context)
+  return PageDriver.inContext(server, context, { engine, direct })
 }
 
 /** Records every connection that the tabs of a browser make, for the functions below. */

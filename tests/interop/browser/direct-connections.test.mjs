@@ -144,5 +144,5 @@ test('a peer that sends invalid signals is ignored, and the others get the page'
   )
   assert(states.length <= 10 && !states.includes('connected'), states.join())
   visitor.assertNoPageErrors()
-  assert.equal(cidOf(visitor.tab.url()), root)
+  assert.equal(cidOf(await visitor.tab.url()), root)
 })

@@ -7,6 +7,7 @@ import { test } from 'node:test'
 
 import { BY_RELAY_ONLY, launchWithProfile } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipWithout } from '../lib/engines/index.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { ageClosedTabs, bytesOnDisk, filesOnDisk } from './browser-storage.mjs'
 import { addressOf, newVisitor, WAIT_MS, PageDriver, startServer, newVisitors } from './page-driver.mjs'
@@ -22,7 +23,7 @@ const folder = newFolder()
 const film = { files: [path.join(folder, 'film.bin')] }
 await writeFile(film.files[0], FILM)
 
-test('a reload keeps the stored blocks and requests only the rest', async (t) => {
+test('a reload keeps the stored blocks and requests only the rest', { skip: skipWithout('downloads') }, async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 4 * MIB } })
   const [holder, visitor] = await newVisitors(t, server, 2)
   await visitor.goTo(await holder.sharePage(film))
@@ -36,7 +37,9 @@ test('a reload keeps the stored blocks and requests only the rest', async (t) =>
   for (const person of [holder, visitor]) person.assertNoPageErrors()
 })
 
-test('blocks stored before a reload are served to others, even though their first holder has left', async (t) => {
+test('blocks stored before a reload are served to others, even though their first holder has left', {
+  skip: skipWithout('downloads'),
+}, async (t) => {
   const [holder, visitor, late] = await newVisitors(t, await startServer(t), 3)
   const link = await holder.sharePage(film)
   await visitor.goTo(link)
@@ -50,7 +53,7 @@ test('blocks stored before a reload are served to others, even though their firs
   assert.equal(sha256(await readFile(await late.saveFile('film.bin'))), sha256(FILM))
 })
 
-test('a block that was damaged on disk is fetched again and never shown', async (t) => {
+test('a block that was damaged on disk is fetched again and never shown', { skip: skipWithout('downloads') }, async (t) => {
   const server = await startServer(t)
   const [holder, visitor] = await newVisitors(t, server, 2)
   await visitor.goTo(await holder.sharePage(film))
@@ -73,7 +76,9 @@ test('a block that was damaged on disk is fetched again and never shown', async 
   assert(again > MIB && again < 2 * MIB, `${again} bytes were transferred again`)
 })
 
-test('a page that is no longer shared is removed from disk at once, and that of another tab is not', async (t) => {
+test('a page that is no longer shared is removed from disk at once, and that of another tab is not', {
+  skip: skipWithout('downloads'),
+}, async (t) => {
   const [holder, one] = await newVisitors(t, await startServer(t), 2)
   const link = await holder.sharePage(film)
   const two = await one.openAnotherTab()
@@ -102,7 +107,7 @@ test('blocks of a closed tab are removed by the next page of the site, one minut
   await waitUntil(async () => (await filesOnDisk(other)).length === 0, 'nothing is left', WAIT_MS)
 })
 
-test('without disk access the browser keeps the page in memory and shows a notice', async (t) => {
+test('without disk access the browser keeps the page in memory and shows a notice', { skip: skipWithout('devtools') }, async (t) => {
   const server = await startServer(t)
   const profile = newFolder()
   await mkdir(path.join(profile, 'Default'))
@@ -126,7 +131,7 @@ test('without disk access the browser keeps the page in memory and shows a notic
   assert.equal(sha256(await readFile(await visitor.saveFile('film.bin'))), sha256(FILM))
 })
 
-test('a full disk is reported, and the page still loads', async (t) => {
+test('a full disk is reported, and the page still loads', { skip: skipWithout('devtools') }, async (t) => {
   const server = await startServer(t)
   const [holder, visitor] = await newVisitors(t, server, 2)
   await visitor.goTo('/')

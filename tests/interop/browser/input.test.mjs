@@ -128,7 +128,7 @@ test('going back and forth between pages keeps each of them unchanged', async (t
   await person.waitForText('Burning in this tab')
   await person.tab.goBack()
   await person.waitForText('The first.')
-  assert.equal(person.tab.url(), first)
+  assert.equal(await person.tab.url(), first)
   await person.tab.goForward()
   await person.tab.goForward()
   await person.waitForText('The second.')

@@ -9,6 +9,7 @@ import { test } from 'node:test'
 
 import { BY_RELAY_ONLY, launchWithProfile } from '../lib/chromium.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipWithout } from '../lib/engines/index.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { bytesOnDisk } from './browser-storage.mjs'
 import { newVisitor, PageDriver, startServer } from './page-driver.mjs'
@@ -23,7 +24,9 @@ const TRANSFER_MS = 90_000 + FILE_BYTES / 1_000
 const SAMPLE_MS = 50
 const HEAP_SAMPLE_MS = 250
 
-test('a large file passes from one person to another without accumulating in the server or in a tab', async (t) => {
+test('a large file passes from one person to another without accumulating in the server or in a tab', {
+  skip: skipWithout('devtools'),
+}, async (t) => {
   const folder = newFolder()
   const original = path.join(folder, 'film.bin')
   await pipeline(noise(FILE_BYTES), createWriteStream(original))

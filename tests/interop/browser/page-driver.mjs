@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { after } from 'node:test'
 
-import { BY_RELAY_ONLY, collectPageErrors, launch } from '../lib/chromium.mjs'
+import { ENGINES, engineOfTests } from '../lib/engines/index.mjs'
 import { startWatchfire } from '../lib/server.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 
@@ -34,23 +34,25 @@ export function addressOf(server) {
   return `http://localhost:${server.port}`
 }
 
-/** Browsers that are not in use. Starting a process takes a second; an empty profile in one costs nothing. */
-const idle = []
-after(() => Promise.all(idle.map((browser) => browser.close())))
+/** Browsers that are not in use, by engine. Starting a process takes a second; an empty profile in one costs nothing. */
+const idle = new Map(Object.values(ENGINES).map((engine) => [engine, []]))
+after(() => Promise.all([...idle.values()].flat().map((browser) => browser.close())))
 
 /**
  * Opens a browser with a process and an empty profile of its own; its pages are closed when the test
  * ends. It makes no direct connections: see `direct-connections.mjs` for one that does.
+ * The options are the engine, and those of Playwright for the context.
  */
-export async function newVisitor(t, server, options = {}) {
-  const browser = idle.pop() ?? (await launch(BY_RELAY_ONLY))
+export async function newVisitor(t, server, /** @type {any} */ { engine = engineOfTests, ...options } = {}) {
+  const unused = idle.get(engine)
+  const browser = unused.pop() ?? (await engine.launch())
   const context = await browser.newContext(options)
   t.after(async () => {
     if (!browser.isConnected()) return
     await context.close()
-    idle.push(browser)
+    unused.push(browser)
   })
-  return PageDriver.inContext(server, context)
+  return PageDriver.inContext(server, context, { engine })
 }
 
 /** Opens `count` visitors, one after the other. */
@@ -65,18 +67,20 @@ export class PageDriver {
   /** Errors of the page, see `collectPageErrors`. */
   pageErrors = []
   tab = null
+  engine
   #context
   #address
 
-  constructor(context, address) {
+  constructor(context, { address, engine }) {
     this.#context = context
     this.#address = address
+    this.engine = engine
   }
 
-  /** `address` is where the visitor opens the server, such as a proxy in front. */
-  static async inContext(server, context, address = addressOf(server)) {
-    const person = new PageDriver(context, address)
-    person.pageErrors = await collectPageErrors(context)
+  /** `address` is where the visitor opens the server, such as a proxy in front; `direct` is as in `launch` of the engine. */
+  static async inContext(server, context, { address = addressOf(server), engine = engineOfTests, direct = false } = {}) {
+    const person = new PageDriver(context, { address, engine })
+    person.pageErrors = await engine.prepare(context, { direct })
     context.setDefaultTimeout(WAIT_MS)
     person.tab = await context.newPage()
     return person
@@ -84,7 +88,7 @@ export class PageDriver {
 
   /** The same visitor in another tab of the same browser. */
   async openAnotherTab() {
-    const person = new PageDriver(this.#context, this.#address)
+    const person = new PageDriver(this.#context, { address: this.#address, engine: this.engine })
     person.pageErrors = this.pageErrors
     person.tab = await this.#context.newPage()
     return person
@@ -124,7 +128,7 @@ export class PageDriver {
   /** The link of the page that was just shared, as offered for copying. */
   async sharedLink() {
     const link = await this.tab.getByRole('textbox', { name: 'Link to this page' }).inputValue()
-    assert.equal(link, this.tab.url(), 'the link offered is the address of the page')
+    assert.equal(link, await this.tab.url(), 'the link offered is the address of the page')
     return link
   }
 

@@ -7,6 +7,7 @@ import { test } from 'node:test'
 
 import { Command } from '../lib/command-line.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipWithout } from '../lib/engines/index.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { makeWebm } from './webm.mjs'
 import { addressOf, cidOf, newVisitor, siteOf, startServer, WAIT_MS, newVisitors } from './page-driver.mjs'
@@ -48,7 +49,7 @@ test('a fragment without a key, or with a wrong one, shows an error and does no 
   for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
-test('a private video plays while it loads, and seeks to parts that are not loaded', async (t) => {
+test('a private video plays while it loads, and seeks to parts that are not loaded', { skip: skipWithout('downloads') }, async (t) => {
   const [maker, visitor] = await newVisitors(t, await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } }), 2)
   const film = await makeWebm(maker, { seconds: 30, bytesPerSecond: 600_000 })
   const shared = path.join(folder, 'film.webm')
@@ -106,7 +107,9 @@ test('the file that a link names is shown first, and the rest of the page follow
   for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
-test('a wrong key is reported with the first block, and the page still loads to be shared', async (t) => {
+test('a wrong key is reported with the first block, and the page still loads to be shared', {
+  skip: skipWithout('downloads'),
+}, async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [maker, visitor, reader] = await newVisitors(t, server, 3)
   const other = await maker.sharePrivately({ text: 'Another page' })
@@ -131,7 +134,9 @@ test('a wrong key is reported with the first block, and the page still loads to 
   for (const person of [visitor, reader]) person.assertNoPageErrors()
 })
 
-test('a private folder is shown as a site on an origin of its own, which never sees the key', async (t) => {
+test('a private folder is shown as a site on an origin of its own, which never sees the key', {
+  skip: skipWithout('events'),
+}, async (t) => {
   const server = await startServer(t)
   const { link, key } = await shareFromCommandLine(t, server, {
     'index.html': `<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="/style.css"><h1>Home</h1>
@@ -156,8 +161,8 @@ test('a private folder is shown as a site on an origin of its own, which never s
   await waitUntil(() => site.getByAltText('cat').evaluate((img) => img.naturalWidth === 32), 'its picture', WAIT_MS)
   await site.getByRole('link', { name: 'Docs' }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await waitUntil(() => new URL(visitor.tab.url()).hash.includes('file=docs'), 'the address names the file', WAIT_MS)
-  assert.equal(keyOf(visitor.tab.url()), key, 'the address lost the key')
+  await waitUntil(async () => new URL(await visitor.tab.url()).hash.includes('file=docs'), 'the address names the file', WAIT_MS)
+  assert.equal(keyOf(await visitor.tab.url()), key, 'the address lost the key')
   await site.getByRole('link', { name: 'Home' }).click()
   await title.waitFor()
   await visitor.tab.getByRole('button', { name: 'Run its scripts' }).click()
@@ -172,13 +177,13 @@ test('a private folder is shown as a site on an origin of its own, which never s
   // A reload at a page of the site opens it again, with the key in the address.
   await site.getByRole('link', { name: 'Docs' }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await waitUntil(() => new URL(visitor.tab.url()).hash.includes('file=docs'), 'the address names the file', WAIT_MS)
+  await waitUntil(async () => new URL(await visitor.tab.url()).hash.includes('file=docs'), 'the address names the file', WAIT_MS)
   await visitor.tab.reload()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
   visitor.assertNoPageErrors()
 })
 
-test('neither the server nor its log sees the key', async (t) => {
+test('neither the server nor its log sees the key', { skip: skipWithout('events') }, async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
   const sent = []

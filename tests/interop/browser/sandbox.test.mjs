@@ -16,6 +16,7 @@ import {
   REQUEST_CHANNELS,
 } from './hostile-page.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipWithout } from '../lib/engines/index.mjs'
 import { blocksOf } from './bitswap-messages.mjs'
 import { newVisitor, WAIT_MS, PageDriver, startServer } from './page-driver.mjs'
 import { joinPage, LimitedHolder } from './raw-peer.mjs'
@@ -26,7 +27,7 @@ import { closeServer, listen } from '../lib/listen.mjs'
 const SHELL = 'iframe[title="The page, with its scripts"]'
 const STILL_SHELL = 'iframe[title="The page, without its scripts"]'
 
-test('without a sandbox, every channel reaches the leak detector', async (t) => {
+test('without a sandbox, every channel reaches the leak detector', { skip: skipWithout('netlog') }, async (t) => {
   const leakDetector = await startLeakDetector(t)
   const unsandboxed = await serveUnsandboxed(t, hostileFiles(leakDetector))
   const suspect = await launchRecordedBrowser(t)
@@ -106,7 +107,7 @@ test('hostile Markdown and a hostile SVG, which the app itself renders, leak not
   await assertNothingSent(t, leakDetector, suspect, DNS_HOSTS)
 })
 
-test('a page is shown in a tab that paints late', async (t) => {
+test('a page is shown in a tab that paints late', { skip: skipWithout('init-scripts') }, async (t) => {
   const person = await newVisitor(t, await startServer(t))
   // Effects that wait for the next paint run after the frame has announced itself.
   await person.tab.addInitScript(() => {
@@ -191,7 +192,7 @@ test('untrusted bytes that are streamed go into a media player and nowhere else'
   })
   const other = await visitor.openAnotherTab()
   for (const way of [address, address.replace('/stream/', '/save/')]) {
-    const answer = await other.tab.goto(new URL(way, visitor.tab.url()).href)
+    const answer = await other.tab.goto(new URL(way, await visitor.tab.url()).href)
     assert.equal(answer.status(), 403)
     assert.match(await other.tab.evaluate(() => document.body.textContent), /^This can be (opened only by a player|saved only from)/)
     assert.equal(await other.tab.evaluate(() => self.origin), 'null')

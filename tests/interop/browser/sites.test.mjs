@@ -8,6 +8,7 @@ import { BY_RELAY_ONLY, launch } from '../lib/chromium.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { shareFolder } from '../lib/shared-folder.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipWithout } from '../lib/engines/index.mjs'
 import { startLeakDetector } from './leak-detector.mjs'
 import { DNS_HOSTS, hostileSiteFiles, NAVIGATIONS, REFUSED_ON_SITE, SITE_NAVIGATIONS } from './hostile-page.mjs'
 import { newVisitor, PageDriver, SITE, siteOf, startServer, WAIT_MS } from './page-driver.mjs'
@@ -16,7 +17,7 @@ import { picture } from './fixtures.mjs'
 
 /** Time in which a site that tries to connect has done so. */
 const ATTEMPT_MS = 20_000
-const fileInAddress = (tab) => new URLSearchParams(new URL(tab.url()).hash.slice(1)).get('file')
+const fileInAddress = async (tab) => new URLSearchParams(new URL(await tab.url()).hash.slice(1)).get('file')
 
 const head = (title) =>
   `<!doctype html><meta charset="utf-8"><title>${title}</title><link rel="stylesheet" href="/style.css"><h1>${title}</h1>`
@@ -52,14 +53,14 @@ test('a folder with an index.html is shown as a site at once, with its styles, p
   )
   await waitUntil(() => site.getByAltText('cat').evaluate((img) => img.naturalWidth === 32), 'its picture', WAIT_MS)
   assert.equal(await visitor.tab.getByRole('button', { name: 'Run its scripts' }).count(), 0, 'the page has scripts')
-  assert.equal(fileInAddress(visitor.tab), null)
+  assert.equal(await fileInAddress(visitor.tab), null)
 
   await site.getByRole('link', { name: 'Docs', exact: true }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await waitUntil(() => fileInAddress(visitor.tab) === 'docs/index.html', 'the address names the file', WAIT_MS)
+  await waitUntil(async () => (await fileInAddress(visitor.tab)) === 'docs/index.html', 'the address names the file', WAIT_MS)
   await site.getByRole('link', { name: 'Home' }).click()
   await site.getByRole('heading', { name: 'Home' }).waitFor()
-  await waitUntil(() => fileInAddress(visitor.tab) === 'index.html', 'the address names the file', WAIT_MS)
+  await waitUntil(async () => (await fileInAddress(visitor.tab)) === 'index.html', 'the address names the file', WAIT_MS)
   await site.getByRole('link', { name: 'Docs without a slash' }).click()
   await site.getByRole('link', { name: 'Index' }).click()
   await site.getByRole('heading', { name: 'Home' }).waitFor()
@@ -73,7 +74,7 @@ test('names in every script, queries, fragments, folders without an index, and a
   const site = siteOf(visitor.tab)
   await site.getByRole('link', { name: 'Far' }).click()
   await site.getByText('The end').waitFor()
-  await waitUntil(() => fileInAddress(visitor.tab) === 'über/да & #.html', 'the address names the file', WAIT_MS)
+  await waitUntil(async () => (await fileInAddress(visitor.tab)) === 'über/да & #.html', 'the address names the file', WAIT_MS)
   const inside = await site.locator('body').evaluate(() => ({ search: location.search, hash: location.hash }))
   assert.deepEqual(inside, { search: '?a=b', hash: '#end' })
   await visitor.tab.evaluate(() => history.back())
@@ -95,12 +96,12 @@ test('back and forward step through the pages of a site, and a link opens the pa
   const site = siteOf(visitor.tab)
   await site.getByRole('link', { name: 'Docs', exact: true }).click()
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await waitUntil(() => fileInAddress(visitor.tab) === 'docs/index.html', 'the address names the file', WAIT_MS)
+  await waitUntil(async () => (await fileInAddress(visitor.tab)) === 'docs/index.html', 'the address names the file', WAIT_MS)
   await visitor.tab.evaluate(() => history.back())
   await site.getByRole('heading', { name: 'Home' }).waitFor()
   await visitor.tab.evaluate(() => history.forward())
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
-  await waitUntil(() => fileInAddress(visitor.tab) === 'docs/index.html', 'the address names the file', WAIT_MS)
+  await waitUntil(async () => (await fileInAddress(visitor.tab)) === 'docs/index.html', 'the address names the file', WAIT_MS)
   // Leaves the site through the file list, and returns.
   await visitor.tab.getByRole('link', { name: 'pictures/cat.png' }).click()
   await visitor.waitForPicture('pictures/cat.png')
@@ -108,7 +109,7 @@ test('back and forward step through the pages of a site, and a link opens the pa
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
   await visitor.tab.getByRole('link', { name: 'über/да & #.html' }).click()
   await site.getByRole('heading', { name: 'Far' }).waitFor()
-  await waitUntil(() => fileInAddress(visitor.tab) === 'über/да & #.html', 'the address names the file', WAIT_MS)
+  await waitUntil(async () => (await fileInAddress(visitor.tab)) === 'über/да & #.html', 'the address names the file', WAIT_MS)
   await visitor.tab.evaluate(() => history.back())
   await site.getByRole('heading', { name: 'Docs' }).waitFor()
 
@@ -139,7 +140,7 @@ test('the scripts of a site run after one click, and read its files', async (t) 
   await output.getByText('nothing').waitFor()
 })
 
-test('site origins work below a separate domain, over TLS', async (t) => {
+test('site origins work below a separate domain, over TLS', { skip: skipWithout('devtools') }, async (t) => {
   const folder = newFolder(t)
   const { cert, key } = certify(folder, ['localhost', 'fire.example.com', '*.pages.example.org'])
   const server = await startServer(t, {
@@ -234,7 +235,9 @@ test('a site in an endless loop does not block the app', async (t) => {
 })
 
 for (const scripts of [false, true]) {
-  test(`a hostile site leaks nothing ${scripts ? 'while its scripts run' : 'while its scripts do not run'}`, async (t) => {
+  test(`a hostile site leaks nothing ${scripts ? 'while its scripts run' : 'while its scripts do not run'}`, {
+    skip: skipWithout('events'),
+  }, async (t) => {
     const leakDetector = await startLeakDetector(t)
     const server = await startServer(t)
     const { link } = await shareFolder(t, server, hostileSiteFiles(leakDetector))
@@ -288,7 +291,7 @@ function ignoreDetachedFrames(t) {
   })
 }
 
-test('a hostile site makes no WebRTC call', async (t) => {
+test('a hostile site makes no WebRTC call', { skip: skipWithout('devtools') }, async (t) => {
   ignoreDetachedFrames(t)
   const leakDetector = await startLeakDetector(t)
   const server = await startServer(t)

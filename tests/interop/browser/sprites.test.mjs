@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { crc32, deflateSync } from 'node:zlib'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipWithout } from '../lib/engines/index.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { newVisitor, cidOf, WAIT_MS, WINDOWS, startServer, newVisitors } from './page-driver.mjs'
 
@@ -39,7 +40,9 @@ test('a sprite thrown over the right edge arrives at the neighbour, who stays th
   for (const person of [a, b]) person.assertNoPageErrors()
 })
 
-test('without neighbours a sprite comes back, and a duplicated tab gets a slot of its own', async (t) => {
+test('without neighbours a sprite comes back, and a duplicated tab gets a slot of its own', {
+  skip: skipWithout('init-scripts'),
+}, async (t) => {
   const a = await newVisitor(t, await startServer(t))
   await a.goTo(GRID)
   await a.waitForText('Throw one over an edge')
@@ -174,7 +177,7 @@ test('a picture that is missing or invalid is shown as a question mark with the 
 })
 
 for (const { shape, viewport, colorScheme } of WINDOWS) {
-  test(`a hundred sprites move smoothly in a ${shape} window in the ${colorScheme} theme`, async (t) => {
+  test(`a hundred sprites move smoothly in a ${shape} window in the ${colorScheme} theme`, { skip: skipWithout('devtools') }, async (t) => {
     const a = await newVisitor(t, await startServer(t), { viewport, colorScheme, hasTouch: shape === 'narrow' })
     await a.goTo(GRID)
     await a.waitForText('Throw one over an edge')

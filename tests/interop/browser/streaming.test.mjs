@@ -8,6 +8,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipWithout } from '../lib/engines/index.mjs'
 import { newFolder } from '../lib/folders.mjs'
 import { run } from '../lib/program.mjs'
 import { blocksOf } from './bitswap-messages.mjs'
@@ -27,7 +28,9 @@ const A_BLOCK_MS = 500
 /** A video of 40 blocks, of which one second is smaller than a block. */
 const FILM = { seconds: 60, bytesPerSecond: 700_000 }
 
-test('a video plays within 1.5 s of opening, with at most a tenth of it loaded, and seeks to parts that are not loaded', async (t) => {
+test('a video plays within 1.5 s of opening, with at most a tenth of it loaded, and seeks to parts that are not loaded', {
+  skip: skipWithout('downloads'),
+}, async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)
   const film = await makeWebm(maker, FILM)
@@ -112,7 +115,9 @@ test('a video without a name is recognised by its first bytes, and plays while i
   visitor.assertNoPageErrors()
 })
 
-test('without a service worker a video plays once it has loaded, and the page says why', async (t) => {
+test('without a service worker a video plays once it has loaded, and the page says why', {
+  skip: skipWithout('init-scripts'),
+}, async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 2 * MIB } })
   const sharer = await newVisitor(t, server)
   const film = await makeWebm(sharer, { seconds: 12, bytesPerSecond: 700_000 })
@@ -131,7 +136,9 @@ test('without a service worker a video plays once it has loaded, and the page sa
   visitor.assertNoPageErrors()
 })
 
-test('a file of 100 MB is saved while it loads, through the file picker or the service worker', async (t) => {
+test('a file of 100 MB is saved while it loads, through the file picker or the service worker', {
+  skip: skipWithout('init-scripts'),
+}, async (t) => {
   const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const content = noise(100_000_000)
   const name = 'Grüße 世界 (1).bin'
@@ -158,7 +165,7 @@ test('a file of 100 MB is saved while it loads, through the file picker or the s
   for (const person of [sharer, visitor, other]) person.assertNoPageErrors()
 })
 
-test('a folder is saved file by file, or as one zip file', async (t) => {
+test('a folder is saved file by file, or as one zip file', { skip: skipWithout('init-scripts') }, async (t) => {
   const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const contents = {
     'notes.md': Buffer.from('# Notes\n'),
@@ -196,7 +203,7 @@ test('a folder is saved file by file, or as one zip file', async (t) => {
   for (const person of [sharer, visitor, other]) person.assertNoPageErrors()
 })
 
-test('a save whose tab closes ends as a failed download, not as a short file', async (t) => {
+test('a save whose tab closes ends as a failed download, not as a short file', { skip: skipWithout('init-scripts') }, async (t) => {
   const server = await startServer(t)
   const { root, blocks } = blocksOf(noise(80_000_000))
   await joinPage(t, server, root, 'all', honestHolder(blocks))
@@ -222,7 +229,9 @@ test('a save whose tab closes ends as a failed download, not as a short file', a
   assert.notEqual(await download.failure(), null)
 })
 
-test('the loaded parts of a video are shown below it, in a wide and a narrow window, in both themes', async (t) => {
+test('the loaded parts of a video are shown below it, in a wide and a narrow window, in both themes', {
+  skip: skipWithout('media'),
+}, async (t) => {
   await mkdir(OUT, { recursive: true })
   const server = await startServer(t)
   const maker = await newVisitor(t, server)

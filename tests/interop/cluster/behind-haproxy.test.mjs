@@ -61,7 +61,7 @@ describe('three machines behind HAProxy', { skip: whyNoNats }, () => {
   const newVisitor = async (t) => {
     const context = await browser.newContext()
     t.after(() => context.close())
-    return PageDriver.inContext(machines[0], context, balancer.origin)
+    return PageDriver.inContext(machines[0], context, { address: balancer.origin })
   }
   /** How many WebSockets each machine has. */
   const sockets = () => Promise.all(machines.map((machine) => machine.metric('watchfire_channels_clients', 'transport="websocket"')))

@@ -2,7 +2,7 @@
 
 import { chromium } from 'playwright-core'
 
-const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium'
+export const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium'
 
 /**
  * The features that Playwright disables, except for storage partitioning. Without partitioning no
@@ -81,6 +81,6 @@ export async function collectPageErrors(context) {
     const isOurs = url !== 'about:srcdoc' && (!/^\w+:\/\/b[a-z2-7]{50,}\./.test(url) || url.includes('/.watchfire/'))
     if (message.type() === 'error' && isOurs) pageErrors.push(`${message.text()} (${url})`)
   })
-  context.on('weberror', (error) => pageErrors.push(String(error.error())))
+  context.on('weberror', (error) => pageErrors.push(error.error().stack ?? String(error.error())))
   return pageErrors
 }

@@ -82,7 +82,7 @@ const upgrade = (t, server, headers = {}) =>
 async function newVisitor(t, { server, proxy }, options = {}) {
   const context = await browser.newContext(options)
   t.after(() => context.close())
-  return PageDriver.inContext(server, context, proxy.origin)
+  return PageDriver.inContext(server, context, { address: proxy.origin })
 }
 
 /** A poll for sprites that waits until the server ends it; returns its status, and the seconds it took. */

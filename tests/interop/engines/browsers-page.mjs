@@ -1,0 +1,81 @@
+// Writes docs/reference/browsers.md from the results of the tests in every engine.
+
+const HEAD = `# Browsers
+
+The web client is tested in three engines: Chromium, Firefox and WebKitGTK, as Debian releases them. \`make test-engines\`
+runs the same tests in each, lets every pair pass pages to each other, and writes this page.
+
+Chromium is driven over its DevTools protocol, Firefox over WebDriver BiDi, and WebKitGTK over classic WebDriver on a display
+of its own. Some tests need more than such a protocol can do, or a feature that an engine does not have. They are skipped,
+with the reason below.
+`
+
+/** The page for the results of all engines and pairs. */
+export function page({ engines, pairs, machine, commit }) {
+  const all = Object.values(engines)
+  return [
+    HEAD,
+    pairs === undefined ? '' : pairTable(pairs),
+    all.length === 0 ? '' : subjectTable(all),
+    ...all.map(section),
+    `Tested on ${machine}, with the code after commit ${commit}.`,
+    '',
+  ].join('\n')
+}
+
+function pairTable({ tests, notes }) {
+  const rows = tests
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name, result, why }) => `| ${name} | ${result}${why ? `: ${why}` : ''} |`)
+  return `## Pairs
+
+A page with a picture and a page of 6 MiB go each way between two browsers. A browser without WebRTC says on the page that
+everything goes through the server.
+
+| pair | result |
+|---|---|
+${rows.join('\n')}
+
+Two browsers on one busy machine, while other tests ran, so these speeds are no benchmark:
+
+${notes.map((note) => `- ${note}`).join('\n')}
+`
+}
+
+function subjectTable(engines) {
+  const subjects = [...new Set(engines.flatMap(({ subjects }) => Object.keys(subjects)))]
+  const cell = ({ why, subjects }, subject) => (why === null ? countsOf(subjects[subject]) : 'not installed')
+  const rows = subjects.map((subject) => `| ${subject} | ${engines.map((engine) => cell(engine, subject)).join(' | ')} |`)
+  return `## Pages
+
+| | ${engines.map(({ title, version }) => `${title} ${version ?? ''}`.trim()).join(' | ')} |
+|---|${'---|'.repeat(engines.length)}
+${rows.join('\n')}
+`
+}
+
+function countsOf(results) {
+  if (results === undefined) return 'not run'
+  const count = (wanted) => results.tests.filter(({ result }) => result === wanted).length
+  const parts = ['passed', 'failed', 'skipped'].filter((each) => each === 'passed' || count(each) > 0)
+  return parts.map((each) => `${count(each)} ${each}`).join(', ')
+}
+
+function section({ title, subjects }) {
+  const tests = Object.values(subjects).flatMap((each) => each.tests)
+  const failed = tests.filter(({ result }) => result === 'failed').map(({ name }) => `- failed: ${name}`)
+  const reasons = new Map()
+  for (const test of tests.filter(({ result }) => result === 'skipped')) {
+    const why = test.why ?? 'no reason given'
+    reasons.set(why, [...(reasons.get(why) ?? []), test])
+  }
+  const skipped = [...reasons].map(
+    ([why, skipped]) => `- skipped, ${why.replace(`${title}: `, '')}: ${skipped.map(({ name }) => `*${name}*`).join(', ')}.`,
+  )
+  const notes = Object.values(subjects)
+    .flatMap((each) => each.notes)
+    .filter((note) => note.includes('vectors'))
+    .map((note) => `- ${note}.`)
+  const lines = [...failed, ...skipped, ...notes]
+  return lines.length === 0 ? '' : `### ${title}\n\n${lines.join('\n')}\n`
+}
