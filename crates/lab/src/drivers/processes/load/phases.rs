@@ -50,7 +50,7 @@ pub struct PhaseUse {
     pub growth: Memory,
 }
 
-/// What was used since the load began, or in a phase.
+/// Resources used since the load began, or in one phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     pub server: Duration,
