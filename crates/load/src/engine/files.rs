@@ -74,8 +74,7 @@ impl Engine<'_> {
 
     pub(super) fn begin_files(&mut self, index: usize, files: &Files) -> Turn {
         if self.next_file(index).is_some() {
-            let timeout = files.request.timeout.unwrap_or(self.scenario.step_timeout);
-            return self.begin_exchange(index, Waiting::Response, timeout);
+            return self.begin_exchange(index, Waiting::Response, self.timeout(&files.request));
         }
         let page = self.memory(index).files.take();
         self.users[index].begun = page.map_or(self.clock.now(), |page| page.begun);

@@ -34,29 +34,19 @@ impl<'a> Engine<'a> {
         self.tally.status(response.status);
         self.keep_cookies(index, &response);
         let user = &self.users[index];
+        // Only a handshake asks for another protocol.
+        let is_answer = self.request(user).is_some() && response.status != 101;
         match self.op(user) {
-            // Nothing asked for another protocol on this connection.
-            Some(Op::Http(_) | Op::Poll(_) | Op::PollBeside(_) | Op::Files(_))
-                if response.status == 101 =>
-            {
-                self.fail(index, Failure::InvalidResponse);
-            }
             Some(Op::Connect(_)) => self.handle_upgrade(index, &response),
-            Some(Op::Http(http)) if user.waiting == Waiting::Response => {
+            Some(op) if is_answer => {
                 self.release(index, &response);
-                self.handle_http(index, http, &response);
-            }
-            Some(Op::Poll(poll)) if user.waiting == Waiting::Response => {
-                self.release(index, &response);
-                self.handle_poll(index, poll, &response);
-            }
-            Some(Op::PollBeside(poll)) if user.waiting == Waiting::Response => {
-                self.release(index, &response);
-                self.handle_beside(index, poll, &response);
-            }
-            Some(Op::Files(files)) if user.waiting == Waiting::Response => {
-                self.release(index, &response);
-                self.handle_file(index, files, &response);
+                match op {
+                    Op::Http(http) => self.handle_http(index, http, &response),
+                    Op::Poll(poll) => self.handle_poll(index, poll, &response),
+                    Op::PollBeside(poll) => self.handle_beside(index, poll, &response),
+                    Op::Files(files) => self.handle_file(index, files, &response),
+                    _ => unreachable!("only these operations send requests"),
+                }
             }
             // A server that gives up an idle connection may say so (RFC 9110, section 15.5.9).
             _ if response.status == 408 && user.connection == Connection::Http => {
@@ -69,13 +59,7 @@ impl<'a> Engine<'a> {
 
     /// The request that the current step waits for, unless it is a handshake.
     fn request(&self, user: &User) -> Option<&Http> {
-        match self.op(user) {
-            Some(Op::Http(http)) if user.waiting == Waiting::Response => Some(http),
-            Some(Op::Poll(poll) | Op::PollBeside(poll)) if user.waiting == Waiting::Response => {
-                Some(&poll.request)
-            }
-            _ => None,
-        }
+        self.op(user)?.request().filter(|_| user.waiting == Waiting::Response)
     }
 
     /// Store the cookies of a response, if the session keeps cookies.
@@ -166,9 +150,14 @@ impl<'a> Engine<'a> {
         self.send_or_connect(index);
     }
 
+    /// The timeout for the response to a request.
+    pub(super) fn timeout(&self, request: &Http) -> Duration {
+        request.timeout.unwrap_or(self.scenario.step_timeout)
+    }
+
     /// The timeout for a response, at most until the end of polling.
     pub(super) fn poll_timeout(&self, user: &User, poll: &Poll) -> Duration {
-        let timeout = poll.request.timeout.unwrap_or(self.scenario.step_timeout);
+        let timeout = self.timeout(&poll.request);
         let left = poll.period.map(|period| (user.due + period).since(self.clock.now()));
         timeout.min(left.unwrap_or(timeout))
     }

@@ -120,8 +120,7 @@ impl<'a> Engine<'a> {
                     self.complete_with_error(index, Failure::UnknownServer);
                     return Turn::Wait;
                 }
-                let timeout = http.timeout.unwrap_or(self.scenario.step_timeout);
-                self.begin_exchange(index, Waiting::Response, timeout)
+                self.begin_exchange(index, Waiting::Response, self.timeout(http))
             }
             Op::Poll(poll) => {
                 let timeout = self.poll_timeout(&self.users[index], poll);
@@ -339,12 +338,9 @@ impl<'a> Engine<'a> {
             Op::Connect(connect) => Some(connect.step),
             Op::Send(send) => Some(send.step),
             Op::Expect { step, .. } => Some(*step),
-            Op::Http(http) => Some(http.step),
-            Op::Poll(poll) | Op::PollBeside(poll) => Some(poll.request.step),
-            Op::Files(files) => Some(files.request.step),
             Op::Page(visit) => Some(visit.step),
             Op::Disconnect { step, .. } => *step,
-            _ => None,
+            op => op.request().map(|request| request.step),
         }
     }
 

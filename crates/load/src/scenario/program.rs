@@ -99,6 +99,18 @@ pub(crate) enum Op {
     Stay(Option<Duration>),
 }
 
+impl Op {
+    /// The request that the operation sends, perhaps several times. A handshake is no request.
+    pub(crate) fn request(&self) -> Option<&Http> {
+        match self {
+            Op::Http(http) => Some(http),
+            Op::Poll(poll) | Op::PollBeside(poll) => Some(&poll.request),
+            Op::Files(files) => Some(&files.request),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Connect {
     pub(crate) step: StepId,
