@@ -44,7 +44,7 @@ use super::user::{Connection, NEVER, User, Waiting};
 use super::{Engine, micros, micros_since, millis};
 use crate::failure::Failure;
 use crate::sampling::exponential;
-use crate::scenario::{Http, Op, StepId, ThinkTime, Wanted, whole_url};
+use crate::scenario::{Connect, Http, Op, Send, StepId, ThinkTime, Wanted, whole_url};
 
 /// The most operations of one user in one turn.
 const OPS_PER_TURN: usize = 100;
@@ -106,22 +106,8 @@ impl<'a> Engine<'a> {
                 self.arm(index, self.scenario.step_timeout);
                 self.wait(index, Waiting::Message)
             }
-            Op::Connect(connect) => {
-                let user = &mut self.users[index];
-                user.serializer = connect.serializer;
-                user.heartbeat_seconds = connect
-                    .heartbeat
-                    .map_or(0, |period| u16::try_from(period.as_secs().max(1)).unwrap_or(u16::MAX));
-                self.begin_exchange(index, Waiting::Open, self.scenario.step_timeout)
-            }
-            Op::Http(http) => {
-                if !self.choose_server(index, http) {
-                    self.users[index].begun = self.clock.now();
-                    self.complete_with_error(index, Failure::UnknownServer);
-                    return Turn::Wait;
-                }
-                self.begin_exchange(index, Waiting::Response, self.timeout(http))
-            }
+            Op::Connect(connect) => self.begin_connect(index, connect),
+            Op::Http(http) => self.begin_http(index, http),
             Op::Poll(poll) => {
                 let timeout = self.poll_timeout(&self.users[index], poll);
                 self.begin_exchange(index, Waiting::Response, timeout)
@@ -129,33 +115,54 @@ impl<'a> Engine<'a> {
             Op::PollBeside(_) => self.begin_beside(index),
             Op::Files(files) => self.begin_files(index, files),
             Op::Page(visit) => self.begin_page(index, visit),
-            Op::Send(send) => {
-                self.users[index].begun = self.clock.now();
-                if !self.send_message(index, send) {
-                    return Turn::Wait;
-                }
-                if matches!(send.wanted, Wanted::Nothing) {
-                    self.measure(index, send.step);
-                    return self.next_op(index);
-                }
-                self.arm(index, self.scenario.step_timeout);
-                self.wait(index, Waiting::Message)
-            }
-            Op::Disconnect { step, is_abrupt: true } => {
-                self.users[index].begun = self.clock.now();
-                self.drop_socket(index);
-                if let Some(step) = step {
-                    self.measure(index, *step);
-                }
-                self.next_op(index)
-            }
-            Op::Disconnect { is_abrupt: false, .. } => {
-                self.users[index].begun = self.clock.now();
-                self.send_close(index);
-                Turn::Wait
-            }
+            Op::Send(send) => self.begin_send(index, send),
+            Op::Disconnect { step, is_abrupt } => self.begin_disconnect(index, *step, *is_abrupt),
             _ => self.begin_flow(index, op),
         }
+    }
+
+    fn begin_connect(&mut self, index: usize, connect: &Connect) -> Turn {
+        let user = &mut self.users[index];
+        user.serializer = connect.serializer;
+        user.heartbeat_seconds = connect
+            .heartbeat
+            .map_or(0, |period| u16::try_from(period.as_secs().max(1)).unwrap_or(u16::MAX));
+        self.begin_exchange(index, Waiting::Open, self.scenario.step_timeout)
+    }
+
+    fn begin_http(&mut self, index: usize, http: &Http) -> Turn {
+        if !self.choose_server(index, http) {
+            self.users[index].begun = self.clock.now();
+            self.complete_with_error(index, Failure::UnknownServer);
+            return Turn::Wait;
+        }
+        self.begin_exchange(index, Waiting::Response, self.timeout(http))
+    }
+
+    fn begin_send(&mut self, index: usize, send: &Send) -> Turn {
+        self.users[index].begun = self.clock.now();
+        if !self.send_message(index, send) {
+            return Turn::Wait;
+        }
+        if matches!(send.wanted, Wanted::Nothing) {
+            self.measure(index, send.step);
+            return self.next_op(index);
+        }
+        self.arm(index, self.scenario.step_timeout);
+        self.wait(index, Waiting::Message)
+    }
+
+    fn begin_disconnect(&mut self, index: usize, step: Option<StepId>, is_abrupt: bool) -> Turn {
+        self.users[index].begun = self.clock.now();
+        if !is_abrupt {
+            self.send_close(index);
+            return Turn::Wait;
+        }
+        self.drop_socket(index);
+        if let Some(step) = step {
+            self.measure(index, step);
+        }
+        self.next_op(index)
     }
 
     /// Continue with the server that a request names, if it names one; `false` if it is unknown.
