@@ -1,6 +1,8 @@
 //! The charts of a report: what happened over time.
 
-use watchfire_report::{Axis, Chart, Colour, Line, Panel, TickFormat};
+use std::time::Duration;
+
+use watchfire_report::{Axis, Chart, Colour, Histogram, Line, Panel, TickFormat};
 
 use super::series::{Series, steps};
 use super::table::shortened;
@@ -14,8 +16,8 @@ const KINDS_DRAWN: usize = 10;
 /// Most points of a line; more would not be visible.
 const POINTS_MAX: usize = 360;
 
-/// A line: its name, and its value in some seconds.
-type Drawn<'a> = (String, Box<dyn Fn(&[Second]) -> Option<f64> + 'a>);
+/// A line: its name, and its value in each interval. A value that is not a number interrupts the line.
+type Drawn = (String, Vec<f64>);
 
 /// The charts of a load, by the headings under which they belong.
 pub(super) fn charts(results: &Results) -> Vec<(&'static str, Vec<Chart>)> {
@@ -56,13 +58,11 @@ impl<'a> Drawing<'a> {
         Drawing { results, intervals, seconds_per_point }
     }
 
-    fn chart(&self, title: &str, y: Axis, lines: Vec<Drawn<'_>>) -> Chart {
-        let lines = lines.into_iter().zip(Colour::ALL).map(|((name, value), colour)| {
-            // A point is drawn in the middle of its interval; an interval without a value interrupts
-            // the line.
+    fn chart(&self, title: &str, y: Axis, lines: Vec<Drawn>) -> Chart {
+        let lines = lines.into_iter().zip(Colour::ALL).map(|((name, values), colour)| {
+            // A point is drawn in the middle of its interval.
             let x = |index: usize| (index as f64 + 0.5) * self.seconds_per_point as f64;
-            let points = self.intervals.iter().enumerate();
-            let points = points.map(|(at, seconds)| (x(at), value(seconds).unwrap_or(f64::NAN)));
+            let points = values.into_iter().enumerate().map(|(at, value)| (x(at), value));
             Line::left(name, colour, points.collect())
         });
         // A line that is always 0 would only cover others.
@@ -81,14 +81,14 @@ impl<'a> Drawing<'a> {
 
     fn users(&self) -> Vec<Chart> {
         let lines = vec![
-            most("users", |second| second.users),
-            most("websockets", |second| second.connected),
+            self.most("users", |second| second.users),
+            self.most("websockets", |second| second.connected),
         ];
         let per_second = vec![
-            rate_of("started", |counts| counts.started),
-            rate_of("finished", |counts| counts.finished),
-            rate_of("failed", |counts| counts.failed),
-            rate_of("turned away", |counts| counts.turned_away),
+            self.rate_of("started", |counts| counts.started),
+            self.rate_of("finished", |counts| counts.finished),
+            self.rate_of("failed", |counts| counts.failed),
+            self.rate_of("turned away", |counts| counts.turned_away),
         ];
         let y = Axis::new("at the same time");
         vec![
@@ -99,14 +99,13 @@ impl<'a> Drawing<'a> {
 
     fn traffic(&self) -> Vec<Chart> {
         let results = self.results;
-        let series = |name: &str, series: Series| -> Drawn<'a> {
-            rate(name, move |seconds| series.count(results, seconds))
-        };
+        let series =
+            |name: &str, series: Series| self.rate(name, |seconds| series.count(results, seconds));
         let lines = vec![
             series("requests", Series::Request),
             series("pages", Series::Page),
             series("connections", Series::Connect),
-            rate_of("deliveries", |counts| counts.deliveries),
+            self.rate_of("deliveries", |counts| counts.deliveries),
         ];
         let most = |of: fn(&Counts) -> u64| {
             results.seconds.iter().map(|second| of(&second.counts)).max().unwrap_or(0)
@@ -117,9 +116,9 @@ impl<'a> Drawing<'a> {
             10_000.. => (1e3, "kB per second"),
             _ => (1.0, "bytes per second"),
         };
-        let bytes = |name: &str, of: fn(&Counts) -> u64| -> Drawn<'a> {
-            let (name, rate) = rate_of(name, of);
-            (name, Box::new(move |seconds| Some(rate(seconds)? / divisor)))
+        let bytes = |name: &str, of: fn(&Counts) -> u64| {
+            let (name, rates) = self.rate_of(name, of);
+            (name, rates.into_iter().map(|rate| rate / divisor).collect())
         };
         let throughput = vec![
             bytes("received", |counts| counts.bytes_in),
@@ -133,26 +132,23 @@ impl<'a> Drawing<'a> {
 
     /// The mean and quantiles of times; `None` without any.
     fn times(&self, series: Series) -> Option<Chart> {
-        let results = self.results;
-        if series.count(results, &results.seconds) == 0 {
+        let times = self.intervals.iter().map(|seconds| series.of(self.results, seconds));
+        let times: Vec<_> = times.collect();
+        if times.iter().all(Histogram::is_empty) {
             return None;
         }
-        let quantile = |name: &str, share: f64| -> Drawn<'a> {
-            let value = move |seconds: &[Second]| {
-                let times = series.of(results, seconds);
-                (!times.is_empty()).then(|| times.quantile(share).as_secs_f64())
-            };
-            (name.to_owned(), Box::new(value))
-        };
-        let mean = move |seconds: &[Second]| {
-            let times = series.of(results, seconds);
-            (!times.is_empty()).then(|| times.mean().as_secs_f64())
+        let line = |name: &str, of: fn(&Histogram) -> Duration| -> Drawn {
+            let values = times.iter().map(|times| match times.is_empty() {
+                true => f64::NAN,
+                false => of(times).as_secs_f64(),
+            });
+            (name.to_owned(), values.collect())
         };
         let lines = vec![
-            quantile("max", 1.0),
-            quantile("p99", 0.99),
-            quantile("p50", 0.5),
-            ("mean".to_owned(), Box::new(mean) as Box<_>),
+            line("max", Histogram::max),
+            line("p99", |times| times.quantile(0.99)),
+            line("p50", |times| times.quantile(0.5)),
+            line("mean", Histogram::mean),
         ];
         let label = match series {
             Series::Connect => "to connect",
@@ -160,15 +156,15 @@ impl<'a> Drawing<'a> {
             _ => "since due",
         };
         let y = Axis::new(label).with_format(TickFormat::Duration);
-        Some(self.chart(&shortened(series.name(results)), y, lines))
+        Some(self.chart(&shortened(series.name(self.results)), y, lines))
     }
 
     /// How often steps were done: five in a chart.
     fn rates(&self, series: &[Series]) -> Vec<Chart> {
         let results = self.results;
         let lines = series.iter().take(STEPS_DRAWN).map(|series| {
-            let series = *series;
-            rate(&legend(series.name(results)), move |seconds| series.count(results, seconds))
+            let name = legend(series.name(results));
+            self.rate(&name, |seconds| series.count(results, seconds))
         });
         self.in_fives("Done", lines.collect())
     }
@@ -183,9 +179,9 @@ impl<'a> Drawing<'a> {
         kinds.sort_by_key(|kind| std::cmp::Reverse(totals[*kind]));
         let lines = kinds.into_iter().take(KINDS_DRAWN).map(|kind| {
             let key = kind as u16;
-            let of = move |second: &Second| second.errors_by_kind.get(&key).copied().unwrap_or(0);
+            let of = |second: &Second| second.errors_by_kind.get(&key).copied().unwrap_or(0);
             let name = legend(&results.error_kinds[kind]);
-            rate(&name, move |seconds| seconds.iter().map(of).sum())
+            self.rate(&name, |seconds| seconds.iter().map(of).sum())
         });
         self.in_fives("Errors", lines.collect())
     }
@@ -194,15 +190,14 @@ impl<'a> Drawing<'a> {
         let mut statuses: Vec<_> = self.results.statuses.iter().collect();
         statuses.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let lines = statuses.into_iter().take(KINDS_DRAWN).map(|(status, _)| {
-            let status = *status;
-            let of = move |second: &Second| second.statuses.get(&status).copied().unwrap_or(0);
-            rate(&status.to_string(), move |seconds| seconds.iter().map(of).sum())
+            let of = |second: &Second| second.statuses.get(status).copied().unwrap_or(0);
+            self.rate(&status.to_string(), |seconds| seconds.iter().map(of).sum())
         });
         self.in_fives("HTTP responses by status", lines.collect())
     }
 
     /// Rates in charts of as many lines as there are colours.
-    fn in_fives(&self, title: &str, lines: Vec<Drawn<'_>>) -> Vec<Chart> {
+    fn in_fives(&self, title: &str, lines: Vec<Drawn>) -> Vec<Chart> {
         let mut charts = Vec::new();
         let mut lines = lines.into_iter().peekable();
         while lines.peek().is_some() {
@@ -211,20 +206,20 @@ impl<'a> Drawing<'a> {
         }
         charts
     }
-}
 
-fn most<'a>(name: &str, of: fn(&Second) -> u64) -> Drawn<'a> {
-    let value =
-        move |seconds: &[Second]| seconds.iter().map(of).max().map(|highest| highest as f64);
-    (name.to_owned(), Box::new(value))
-}
+    fn most(&self, name: &str, of: fn(&Second) -> u64) -> Drawn {
+        let highest = |seconds: &&[Second]| seconds.iter().map(of).max().unwrap_or(0) as f64;
+        (name.to_owned(), self.intervals.iter().map(highest).collect())
+    }
 
-fn rate<'a>(name: &str, of: impl Fn(&[Second]) -> u64 + 'a) -> Drawn<'a> {
-    (name.to_owned(), Box::new(move |seconds| Some(of(seconds) as f64 / seconds.len() as f64)))
-}
+    fn rate(&self, name: &str, of: impl Fn(&[Second]) -> u64) -> Drawn {
+        let rate = |seconds: &&[Second]| of(seconds) as f64 / seconds.len() as f64;
+        (name.to_owned(), self.intervals.iter().map(rate).collect())
+    }
 
-fn rate_of<'a>(name: &str, of: fn(&Counts) -> u64) -> Drawn<'a> {
-    rate(name, move |seconds| seconds.iter().map(|second| of(&second.counts)).sum())
+    fn rate_of(&self, name: &str, of: fn(&Counts) -> u64) -> Drawn {
+        self.rate(name, |seconds| seconds.iter().map(|second| of(&second.counts)).sum())
+    }
 }
 
 /// A name that leaves room for four others in a legend.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use watchfire_report::{Histogram, Snapshot};
+use watchfire_report::Histogram;
 
 use super::series::Series;
 use crate::results::Results;
@@ -45,10 +45,9 @@ pub fn csv(results: &Results) -> String {
             let count = second.errors_by_kind.get(&(kind as u16)).copied().unwrap_or(0);
             write!(out, ",{count}").expect(WRITING);
         }
-        let none = Snapshot::default();
         for step in 0..results.steps.len() {
-            let times = second.steps.get(&(step as u16)).unwrap_or(&none);
-            write_times(&Histogram::from(times), &mut out);
+            let series = Series::Step(step as u16);
+            write_times(&series.of(results, std::slice::from_ref(second)), &mut out);
         }
         out.push('\n');
     }

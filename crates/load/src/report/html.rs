@@ -10,6 +10,7 @@ use crate::thresholds::Verdict;
 
 /// Broadcasts with a row of their own; the JSON has all.
 const BROADCASTS_SHOWN: usize = 100;
+
 /// The results as one page that needs no other file.
 pub fn html(results: &Results, verdicts: &[Verdict]) -> String {
     let mut body = format!(
