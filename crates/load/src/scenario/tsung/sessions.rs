@@ -16,6 +16,19 @@ use crate::scenario::rows::Columns;
 use crate::scenario::text::{Draw, Place, Slots, UNIQUE_ID, Variables};
 use crate::scenario::value::JsonPath;
 
+/// The sources of the values of `<setdynvars>`, each with its attributes.
+const SOURCES: [(&str, &[&str]); 9] = [
+    ("random_string", &["length"]),
+    ("urandom_string", &["length"]),
+    ("random_number", &["start", "end"]),
+    ("file", &["fileid", "order", "delimiter"]),
+    ("value", &["value"]),
+    ("server", &[]),
+    ("jsonpath", &["from", "jsonpath"]),
+    ("erlang", &["callback"]),
+    ("eval", &["code"]),
+];
+
 /// The protocols of a session, in the order of their indices.
 const PROTOCOLS: [&str; 2] = ["ts_http", "ts_websocket"];
 
@@ -195,33 +208,25 @@ impl Reader<'_, '_, '_> {
             var.attributes(&["name"])?;
             slots.push(self.slot(&var, "name")?);
         }
-        let kinds = [
-            "random_string",
-            "urandom_string",
-            "random_number",
-            "file",
-            "value",
-            "server",
-            "jsonpath",
-            "erlang",
-        ];
         let source = element.needed("sourcetype")?;
-        let known: &[&str] = match source {
-            "random_string" | "urandom_string" => &["sourcetype", "length"],
-            "random_number" => &["sourcetype", "start", "end"],
-            "file" => &["sourcetype", "fileid", "order", "delimiter"],
-            "value" => &["sourcetype", "value"],
-            "server" => &["sourcetype"],
-            "jsonpath" => &["sourcetype", "from", "jsonpath"],
-            "erlang" => &["sourcetype", "callback"],
-            "eval" => &["sourcetype", "code"],
-            other => {
-                let problem = format!("{other:?} is not one of {}", kinds.join(", "));
-                return Err(element.attribute_error("sourcetype", problem));
-            }
+        let Some((_, known)) = SOURCES.iter().find(|(known, _)| *known == source) else {
+            let known = SOURCES.map(|(known, _)| known).join(", ");
+            let problem = format!("{source:?} is not one of {known}");
+            return Err(element.attribute_error("sourcetype", problem));
         };
-        element.attributes(known)?;
-        let to = match source {
+        element.attributes(&[&["sourcetype"], *known].concat())?;
+        let to = self.source_of_set(element, source, slots.len())?;
+        self.compiler.set(slots, to).map_err(|problem| element.error(problem))
+    }
+
+    /// The source of the values of so many variables.
+    fn source_of_set(
+        &mut self,
+        element: &Element<'_, '_>,
+        source: &str,
+        variables: usize,
+    ) -> Result<SetTo> {
+        Ok(match source {
             "file" => SetTo::Row(self.columns(element)?),
             "value" => {
                 let text =
@@ -254,11 +259,10 @@ impl Reader<'_, '_, '_> {
             }
             _ => {
                 let first = *self.drawn as u32;
-                *self.drawn += slots.len();
+                *self.drawn += variables;
                 SetTo::Drawn(first)
             }
-        };
-        self.compiler.set(slots, to).map_err(|problem| element.error(problem))
+        })
     }
 
     fn columns(&self, element: &Element<'_, '_>) -> Result<Columns> {
