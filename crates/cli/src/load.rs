@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use watchfire_load::{
-    AgentAddress, Live, LoadOptions, PhaseEvent, Results, Source, StopFlag, WorkerProgram,
+    AgentAddress, Live, LoadOptions, PhaseEvent, Results, Scenario, Source, StopFlag, WorkerProgram,
 };
 use watchfire_page_client::ServerUrl;
 
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// The scenario file: when users arrive and what they do; see docs/reference/load-scenarios.md.
     #[arg(value_name = "SCENARIO", required = true)]
     scenario: Option<PathBuf>,
-    /// Use this server instead of the scenario's, such as ws://localhost:4000.
+    /// Use this server instead of the scenario's, such as ws://localhost:4000; can be repeated.
     #[arg(long, value_name = "URL")]
     target: Vec<String>,
     /// Use this seed for random numbers instead of the scenario's.
@@ -109,6 +109,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     source.set(&arguments.set)?;
     source.targets = arguments.target;
     source.seed = arguments.seed;
+    let (files_max, workers) = (arguments.files_max, arguments.workers);
+    if arguments.check {
+        let options = LoadOptions { files_max, workers, ..LoadOptions::default() };
+        return check(&source.scenario()?, &options).map(|()| ExitCode::SUCCESS);
+    }
     let token = arguments.token_file.as_deref().map(read_token).transpose()?.unwrap_or_default();
     let agents = arguments.agent.into_iter();
     #[cfg_attr(not(feature = "lab"), allow(unused_mut, reason = "hosts belong to the lab"))]
@@ -123,14 +128,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let options = LoadOptions {
         worker,
         agents,
-        files_max: arguments.files_max,
-        workers: arguments.workers,
+        files_max,
+        workers,
         stop: StopFlag::default(),
         phases: events.as_ref().map(|(sender, _)| sender.clone()),
     };
-    if arguments.check {
-        return check(&source, &options).map(|()| ExitCode::SUCCESS);
-    }
     let signalled = stop_at_signals(options.stop.clone())?;
     let checked = source.scenario()?;
     for note in &checked.notes {
@@ -202,10 +204,10 @@ fn key_and_value(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Check a scenario, and print its size.
-fn check(source: &Source, options: &LoadOptions) -> anyhow::Result<()> {
-    let users = source.scenario()?.users_at_once_max();
-    let workers = watchfire_load::workers_here(source, options)?;
+/// Print the size of a valid scenario.
+fn check(scenario: &Scenario, options: &LoadOptions) -> anyhow::Result<()> {
+    let users = scenario.users_at_once_max();
+    let workers = watchfire_load::workers_here(scenario, options)?;
     println!("{}", serde_json::json!({ "users": users, "processes": workers }));
     Ok(())
 }

@@ -110,8 +110,8 @@ pub fn run_load(
 }
 
 /// The number of processes with which a load would run on this machine.
-pub fn workers_here(source: &Source, options: &LoadOptions) -> anyhow::Result<usize> {
-    workers_for(&source.scenario()?, options, raise_open_file_limit())
+pub fn workers_here(scenario: &Scenario, options: &LoadOptions) -> anyhow::Result<usize> {
+    workers_for(scenario, options, raise_open_file_limit())
 }
 
 /// Start a process for each worker. Returns none when one worker is enough, which then runs as a
