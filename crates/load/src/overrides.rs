@@ -3,12 +3,20 @@
 use anyhow::Context as _;
 use toml::{Table, Value};
 
+/// Most parts of a key. Each part is a table in the one before, and deep tables would fill the stack.
+const PARTS_MAX: usize = 16;
+
 /// The text of a scenario in TOML with other values. A key is a path with dots, such as `phases.join.rate`: in a
 /// list, the entry with this `name`.
 pub(crate) fn with_values(text: &str, values: &[(String, String)]) -> anyhow::Result<String> {
-    let mut root: Table = toml::from_str(text).context("the scenario is not TOML")?;
+    let mut root: Table =
+        toml::from_str(text).context("cannot set values: the scenario is not TOML")?;
     for (key, value) in values {
         let parts: Vec<&str> = key.split('.').collect();
+        anyhow::ensure!(
+            parts.len() <= PARTS_MAX,
+            "cannot set {key:.32}…: a key has at most {PARTS_MAX} parts"
+        );
         set(&mut root, &parts, value).with_context(|| format!("cannot set {key}"))?;
     }
     Ok(toml::to_string(&root)?)
@@ -16,7 +24,10 @@ pub(crate) fn with_values(text: &str, values: &[(String, String)]) -> anyhow::Re
 
 fn set(table: &mut Table, parts: &[&str], value: &str) -> anyhow::Result<()> {
     match parts {
-        [] | [""] => anyhow::bail!("the key is empty"),
+        [""] => anyhow::bail!("the key is empty"),
+        [] => anyhow::bail!(
+            "the key ends at an entry of a list; append the name of one of its values"
+        ),
         [last] => {
             table.insert((*last).to_owned(), parsed(value));
             Ok(())
@@ -83,7 +94,11 @@ mod tests {
     fn a_key_that_leads_nowhere_is_refused() {
         for (key, problem) in [
             ("phases.jion.rate", "no entry has the name \"jion\""),
-            ("phases.join", "the key is empty"),
+            (
+                "phases.join",
+                "the key ends at an entry of a list; append the name of one of its values",
+            ),
+            ("phases.join.", "the key is empty"),
             ("users_max.rate", "users_max is one value"),
             ("", "the key is empty"),
         ] {
@@ -91,6 +106,8 @@ mod tests {
             assert_eq!(error, format!("cannot set {key}: {problem}"));
         }
         assert!(with_values("<tsung>", &[]).is_err());
+        let deep = format!("{:#}", changed(&"a.".repeat(50_000), "1").unwrap_err());
+        assert!(deep.ends_with("a key has at most 16 parts") && deep.len() < 100, "{deep}");
     }
 
     #[test]
