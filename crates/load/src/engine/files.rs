@@ -44,7 +44,9 @@ impl LinkCache {
         let text = String::from_utf8_lossy(content.body());
         let links =
             if path.ends_with("js") { imports(path, &text, named) } else { named_files(&text) };
-        let links: Links = links.into_iter().map(Arc::from).collect();
+        let mut distinct = Vec::new();
+        links.into_iter().map(Arc::from).for_each(|link| add(link, &mut distinct));
+        let links = Links::from(distinct);
         if self.0.len() < PATHS_MAX {
             self.0.insert(path.into(), links.clone());
         }
@@ -65,11 +67,7 @@ impl Engine<'_> {
         let content = Content::new(response.head, &response.body);
         let links = self.links.links(path, &files.named, &content);
         let Some(page) = self.memory(index).files.as_mut() else { return };
-        for link in links.iter() {
-            if page.found.len() < FILES_MAX && !page.found.contains(link) {
-                page.found.push(link.clone());
-            }
-        }
+        links.iter().for_each(|link| add(link.clone(), &mut page.found));
     }
 
     pub(super) fn begin_files(&mut self, index: usize, files: &Files) -> Turn {
@@ -103,6 +101,13 @@ impl Engine<'_> {
         }
         self.users[index].waiting = Waiting::Nothing;
         self.advance(index);
+    }
+}
+
+/// Add a file unless the list has it already, or is full.
+fn add(link: Arc<str>, files: &mut Vec<Arc<str>>) {
+    if files.len() < FILES_MAX && !files.contains(&link) {
+        files.push(link);
     }
 }
 
@@ -145,6 +150,16 @@ mod tests {
         let page = r#"<script src="/assets/a.js"></script><link href="/b.css"><a href="/c">
             <img src="//other/d.png"><link rel="icon" href="/e.svg">"#;
         assert_eq!(named_files(page), ["/assets/a.js", "/b.css", "/e.svg"]);
+    }
+
+    #[test]
+    fn of_an_endless_page_only_as_many_links_are_kept_as_a_user_loads() {
+        let link = |number: usize| format!("<img src='/{}.png'>", number / 2);
+        let page: String = (0..5_000).map(link).collect();
+        let mut cache = LinkCache::default();
+        let links = cache.links("/", &[], &Content::new(b"", page.as_bytes()));
+        assert_eq!((links.len(), &*links[199]), (200, "/199.png"));
+        assert_eq!(cache.0["/"].len(), 200);
     }
 
     #[test]
