@@ -125,8 +125,8 @@ impl ScenarioFile {
         if phases.is_empty() {
             return Err(source.error_in_file("phases", "at least one phase is needed"));
         }
-        let pages = pages(&self.pages, self.seed, source)?;
         let mut variables = Variables { drawn: drawn_variables(&self.variables, source)? };
+        let pages = pages(&self.pages, self.seed, &variables, source)?;
         let cids = self.pages.keys().zip(&pages);
         variables
             .drawn
@@ -282,6 +282,22 @@ steps.join.p99_max = "200ms"
     }
 
     #[test]
+    fn a_load_has_at_most_a_thousand_pages() {
+        let page = |index: u32| format!("[pages.p{index:04}]\nrandom = '1B'\n");
+        let parse = |count: u32| {
+            let text = "targets = [{ url = 'http://127.0.0.1:1' }]\nphases = [{ duration = '1s', rate = 1 }]\n\
+                sessions = [{ steps = [{ http = { path = '/' } }] }]\n";
+            Scenario::parse(
+                "pages.toml",
+                &(text.to_owned() + &(0..count).map(page).collect::<String>()),
+            )
+        };
+        assert_eq!(parse(1_000).unwrap().pages.len(), 1_000);
+        let error = parse(1_001).unwrap_err();
+        assert_eq!((error.key(), error.line()), ("p1000", 2_004));
+    }
+
+    #[test]
     fn an_error_has_its_line_and_key() {
         let rows = r#"
 rate = 5 | rat = 5 | 7 | rat | did you mean `rate`?
@@ -315,6 +331,7 @@ steps = [ | reconnect_after = ['1 banana']\nsteps = [ | 13 | reconnect_after | i
 steps = [ | reconnect_after = ['1s']\nsteps = [ { longpoll = { path = '/', beside = true } }, | 12 | reconnect_after | cannot reconnect
 [variables] | [pages.x]\nrandom = '1MB'\n[variables] | 9 | random | one block
 [variables] | [pages.now]\nrandom = '1kB'\n[variables] | 9 | now | built in
+[variables] | [pages.room]\nrandom = '1kB'\n[variables] | 9 | room | a variable has this name
 { think = "1s" } | { page = { of = 'x' } } | 20 | page | unknown page x
 '{"n": ${user}}' } | {}, delivered = true } | 17 | push | delivered needs
 times = 2 | times = 0 | 16 | loop | at least 1
