@@ -44,7 +44,10 @@ fn main() -> anyhow::Result<()> {
         let number = text.parse::<u64>().ok().filter(|number| *number > 0);
         number.with_context(|| format!("cannot use {text:?} as the number of {name}"))
     };
-    let expected = number(users, "users")? * number(messages, "messages")?;
+    let expected = number(users, "users")?.checked_mul(number(messages, "messages")?);
+    let expected = expected.with_context(|| {
+        format!("cannot expect {users} times {messages} messages: give smaller numbers")
+    })?;
     let listener =
         TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
     listener.set_nonblocking(true)?;
