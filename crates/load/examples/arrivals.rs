@@ -3,8 +3,8 @@
 //!
 //! `cargo run -p watchfire-load --example arrivals -- ADDRESS:PORT USERS MESSAGES`
 //!
-//! Each of so many users opens a connection, and sends so many messages, one a second. A message is due a number of
-//! seconds after the first one. The schedule of a user is the earliest one that its messages allow: the message that
+//! Each user opens a connection, and sends its messages, one a second. A message is due a number of seconds after the
+//! first one. The schedule of a user is the earliest one that its messages allow: the message that
 //! was the least late counts as in time. So a user may begin when it likes, and a clock that runs slow shows.
 //!
 //! It writes events for `watchfire lab`: the address, and the figures whenever no connection is open.
@@ -28,11 +28,11 @@ use watchfire_report::Histogram;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Longer requests and messages are refused.
 const UNREAD_BYTES_MAX: usize = 64 << 10;
-/// Messages of a user that are noted; a generator that sends more is asked for too many.
+/// Messages of a user that are noted. Further ones are not counted.
 const MESSAGES_MAX: usize = 1 << 16;
 const READ_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 256;
-/// The key of the listener; those of connections are their slots.
+/// The key of the listener. The key of a connection is its slot.
 const LISTENER: u64 = u64::MAX;
 
 fn main() -> anyhow::Result<()> {

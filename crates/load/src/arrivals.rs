@@ -67,8 +67,8 @@ impl<'a> Arrivals<'a> {
         arrivals
     }
 
-    /// Every `count`-th block of so many arrivals, beginning with `index`. Of those at a fixed time, which have the
-    /// first numbers, it is every `count`-th one.
+    /// Every `count`-th block of `block` arrivals, beginning with block `index`. Arrivals at a fixed time have the first
+    /// numbers; of them it is every `count`-th one.
     pub(crate) fn share(
         self,
         index: usize,

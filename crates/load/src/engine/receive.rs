@@ -355,7 +355,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whether the current step waits for this message, which is no reply.
+    /// Whether the current step waits for this message, which is not a reply.
     pub(super) fn is_wanted(&self, index: usize, message: &[u8]) -> bool {
         match self.wanted(index) {
             Some(Wanted::Any) => true,

@@ -13,7 +13,7 @@ const HEADS: &str = "second,users,websockets,users_planned,users_started,users_f
 const TIMES: [&str; 5] = ["count", "mean", "p50", "p99", "max"];
 
 /// A line for each second. Times are in seconds since a step was due, and empty when there are none.
-/// A column has the same meaning for each load; those of statuses, errors and steps follow the others.
+/// A column has the same meaning for each load. The columns of statuses, errors and steps come last.
 pub fn csv(results: &Results) -> String {
     let mut out = heads(results);
     for (at, second) in results.seconds.iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::results::{Results, Second, Step};
 pub(super) enum Series {
     Connect,
     Page,
-    /// All steps that are no groups.
+    /// All steps that are not groups.
     Request,
     Session,
     /// The step with this index.

@@ -254,7 +254,7 @@ impl Scenario {
         self.sources.iter().flat_map(|group| &group.addresses).copied()
     }
 
-    /// How many users in a row one of so many workers takes. If users may be turned away, each worker must have
+    /// How many users in a row each of these workers takes. If users may be turned away, each worker must have
     /// its share of them at every moment.
     pub(crate) fn block(&self, workers: usize) -> usize {
         let has_all = self.users_max >= self.users();

@@ -21,7 +21,7 @@ pub(crate) struct Text(Vec<Piece>);
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Literal(Box<str>),
-    /// Bytes that are no text, such as a compressed body.
+    /// Bytes that are not text, such as a compressed body.
     Bytes(Box<[u8]>),
     Variable(Variable, Escape),
 }

@@ -16,7 +16,7 @@ impl Compiler<'_> {
         self.push_op(Op::Poll(Box::new(poll)))
     }
 
-    /// A request, and then those of the files that its answer names.
+    /// A request, and then the requests of the files that its answer names.
     pub(in crate::scenario) fn page_with_files(
         &mut self,
         mut page: Http,

@@ -14,7 +14,7 @@ use crate::scenario::{Page, ScenarioError, Variables};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageFile {
-    /// That many random bytes.
+    /// The size of its random content.
     random: BytesText,
 }
 

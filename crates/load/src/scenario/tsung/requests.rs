@@ -144,7 +144,7 @@ impl Reader<'_, '_, '_> {
                     .map_err(|problem| element.attribute_error("contents_from_file", problem))?;
                 match String::from_utf8(bytes) {
                     Ok(text) => text,
-                    // Bytes that are no text have no variables.
+                    // Bytes that are not text have no variables.
                     Err(error) => return Ok(Text::bytes(error.into_bytes())),
                 }
             }

@@ -219,7 +219,7 @@ impl Reader<'_, '_, '_> {
         self.compiler.set(slots, to).map_err(|problem| element.error(problem))
     }
 
-    /// The source of the values of so many variables.
+    /// The source of the values; `variables` is the number of variables that get one.
     fn source_of_set(
         &mut self,
         element: &Element<'_, '_>,
