@@ -2,16 +2,15 @@
 
 /** Records the connections, and the bytes over them and over the relay. Calls `labDone` once the tab has the whole page. */
 export function watchTab({ contentBytesMin }) {
-  const now = () => performance.timeOrigin + performance.now()
   const connections = []
   const sending = new Map()
-  const relayed = { contentBytes: 0, protocolBytes: 0, contentBytesWhileDirect: 0, messagesWhileDirect: 0 }
+  const relayed = { contentBytes: 0, contentBytesWhileDirect: 0 }
 
   const NativeConnection = window.RTCPeerConnection
   window.RTCPeerConnection = class extends NativeConnection {
     constructor(configuration) {
       super(configuration)
-      this.watched = { connection: this, peer: null, channel: null, openedAt: null, sent: 0, received: 0 }
+      this.watched = { connection: this, peer: null, channel: null, hasOpened: false, sent: 0, received: 0 }
       connections.push(this.watched)
       this.addEventListener('connectionstatechange', () => this.#noteOpen())
     }
@@ -31,7 +30,7 @@ export function watchTab({ contentBytesMin }) {
     }
 
     #noteOpen() {
-      if (isOpen(this.watched)) this.watched.openedAt ??= now()
+      if (isOpen(this.watched)) this.watched.hasOpened = true
     }
   }
 
@@ -61,24 +60,21 @@ export function watchTab({ contentBytesMin }) {
   function countSegment(peer, segment) {
     const view = new DataView(segment.buffer, segment.byteOffset)
     const [id, offset, total] = [view.getUint32(0), view.getUint32(4), view.getUint32(8)]
+    if (total < contentBytesMin) return
     const bytes = segment.length - 12
-    const isContent = total >= contentBytesMin
     const key = `${peer}/${id}`
     let message = sending.get(key)
     if (message === undefined) {
       message = { offsets: new Set(), isDirect: false, bytes: 0 }
       sending.set(key, message)
-      if (isContent) checkDirect(peer, message)
+      checkDirect(peer, message)
     }
     // The app sends a segment again after the server refused it.
     if (message.offsets.has(offset)) return
     message.offsets.add(offset)
     message.bytes += bytes
-    if (!isContent) relayed.protocolBytes += bytes
-    else {
-      relayed.contentBytes += bytes
-      if (message.isDirect) relayed.contentBytesWhileDirect += bytes
-    }
+    relayed.contentBytes += bytes
+    if (message.isDirect) relayed.contentBytesWhileDirect += bytes
   }
 
   /**
@@ -91,7 +87,6 @@ export function watchTab({ contentBytesMin }) {
     setTimeout(() => {
       if (!isOpen(direct)) return
       message.isDirect = true
-      relayed.messagesWhileDirect++
       relayed.contentBytesWhileDirect += message.bytes
     })
   }
@@ -123,7 +118,7 @@ export function watchTab({ contentBytesMin }) {
     share: shareOf,
     report: () => ({
       relayed,
-      connections: connections.map(({ openedAt, sent, received }) => ({ openedAt, sent, received })),
+      connections: connections.map(({ hasOpened, sent, received }) => ({ hasOpened, sent, received })),
     }),
   }
 }

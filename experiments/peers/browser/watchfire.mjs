@@ -54,7 +54,7 @@ async function totals(close, tabs) {
       'content by relay, copies': relayed / contentBytes,
       'content by relay between peers with an open connection, bytes': sum((report) => report.relayed.contentBytesWhileDirect),
       'content over direct connections, copies': direct('received') / contentBytes,
-      'ends of direct connections': sum(({ connections }) => connections.filter(({ openedAt }) => openedAt !== null).length),
+      'ends of direct connections': sum(({ connections }) => connections.filter(({ hasOpened }) => hasOpened).length),
     },
   }
 }
