@@ -23,11 +23,13 @@ export PATH="$PATH:/usr/sbin:/sbin"
 
 if [ -z "${IN_NAMESPACE:-}" ]; then
   case ${LAB_PATHS-}${LAB_NAMES-} in
-    *,*) echo "cannot use several objects: a node of Kraken has one file here" >&2; exit 2 ;;
+    *'","'*) echo "cannot use several objects: a node of Kraken has one file here" >&2; exit 2 ;;
   esac
   mkdir -p tmp/log
   if [ "$1" = seed ]; then
-    file=$(printf %s "$LAB_PATHS" | tr -d '[]"')
+    # A JSON array of one text. The text may contain brackets and commas.
+    file=${LAB_PATHS#'["'}
+    file=${file%'"]'}
     [ -f "$file" ] || { echo "cannot share $file: it is not a file" >&2; exit 2; }
     ln "$file" tmp/object 2>/dev/null || cp "$file" tmp/object
   fi
