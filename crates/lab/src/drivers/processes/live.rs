@@ -92,7 +92,7 @@ pub fn sites<'a>(
         })
     };
     let mut nodes = plan.nodes.iter().enumerate().map(live).collect::<Result<Vec<_>, _>>()?;
-    // Of each group the first node, as the last one that is put here.
+    // The first node of a group is the last one that is put here, so the group has its address.
     let addresses = nodes.iter().rev().map(|live| (live.plan.group.clone(), live.site.address));
     let groups = Arc::new(addresses.collect::<BTreeMap<_, _>>());
     nodes.iter_mut().for_each(|live| live.site.groups = Arc::clone(&groups));

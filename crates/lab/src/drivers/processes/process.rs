@@ -197,7 +197,7 @@ impl Process {
     /// Whether it has ended. Its memory and CPU time are read as long as it runs.
     pub fn has_ended(&mut self) -> Result<Option<ExitStatus>, NodeError> {
         if self.ended.is_none() {
-            // Of another host this would cost a round trip each time.
+            // On another host this would cost a round trip each time.
             if self.host.is_none() {
                 let is_due = self.tree_read_at.is_none_or(|at| at.elapsed() > TREE_INTERVAL);
                 self.measure(is_due);
@@ -338,14 +338,15 @@ impl Process {
         let folder = PathBuf::from(format!("/proc/{}", self.child.id()));
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
         // Both are unreadable, or 0, once the process ends.
-        self.peak_memory = self.peak_memory.max(memory(&read("status"), PEAK).unwrap_or(0));
+        let status = read("status");
+        self.peak_memory = self.peak_memory.max(memory(&status, PEAK).unwrap_or(0));
         let own = cpu(&read("stat")).unwrap_or_default();
         self.cpu = self.cpu.max(own);
         if with_children {
             self.tree_read_at = Some(Instant::now());
             let (below, memory_below) = ProcessTree::of(self.child.id()).usage_below();
             self.cpu = self.cpu.max(own + below);
-            let resident = memory(&read("status"), "VmRSS:").unwrap_or(0);
+            let resident = memory(&status, "VmRSS:").unwrap_or(0);
             if memory_below > 0 {
                 self.peak_memory = self.peak_memory.max(resident + memory_below);
             }

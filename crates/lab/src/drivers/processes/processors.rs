@@ -135,13 +135,14 @@ pub fn remove_groups(run: &Path) -> io::Result<()> {
     let started_at = Instant::now();
     for group in text.lines() {
         // A process that was killed is in its group until it has ended.
-        loop {
-            match fs::remove_dir(group) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-                Err(error) if started_at.elapsed() > END_TIMEOUT => return Err(error),
-                Err(_) => thread::sleep(PAUSE),
-                Ok(()) => break,
+        while let Err(error) = fs::remove_dir(group) {
+            if error.kind() == io::ErrorKind::NotFound {
+                break;
             }
+            if started_at.elapsed() > END_TIMEOUT {
+                return Err(error);
+            }
+            thread::sleep(PAUSE);
         }
     }
     Ok(())
@@ -175,7 +176,7 @@ fn own_processors() -> Vec<usize> {
 #[derive(Debug, PartialEq, Eq)]
 struct Parent {
     folder: PathBuf,
-    /// Of the second version, where one file has the quota and its period.
+    /// Whether it is of the second version, where one file has the quota and its period.
     is_unified: bool,
 }
 

@@ -33,9 +33,8 @@ const NO_SERVER: &str = "ws://127.0.0.1:1";
 /// The users of a run, and how they ended.
 #[derive(Default)]
 pub struct Load {
-    users: Option<Users>,
-    /// The users of another load generator.
-    others: Option<OtherUsers>,
+    /// `None` once they have ended, and if they did not start.
+    running: Option<Running>,
     pub measures: BTreeMap<String, f64>,
     pub over_time: Option<LoadOverTime>,
     pub failure: Option<String>,
@@ -62,23 +61,22 @@ impl Load {
             return load;
         };
         let site = network.users_site(&first.site);
-        if let Some(line) = &planned.command {
+        let started = if let Some(line) = &planned.command {
             let command = other::command(line, planned, &site, (&targets[0], plan.seed), watchfire);
-            match OtherUsers::start(&site, command, planned.users) {
-                Ok(users) => load.others = Some(users),
-                Err(error) => load.failure = Some(with_causes(&error)),
-            }
-            return load;
-        }
-        let process = |live: &Live<'_>| live.node.as_ref()?.process();
-        let backends = || nodes.iter().filter(|live| live.plan.serves && !live.plan.has_users);
-        let watched = Watched {
-            servers: servers().filter_map(process).collect(),
-            backends: backends().filter_map(process).collect(),
-            backend_sites: backends().map(|live| live.site.clone()).collect(),
+            OtherUsers::start(&site, command, planned.users).map(Running::Others)
+        } else {
+            let process = |live: &Live<'_>| live.node.as_ref()?.process();
+            let backends = || nodes.iter().filter(|live| live.plan.serves && !live.plan.has_users);
+            let watched = Watched {
+                servers: servers().filter_map(process).collect(),
+                backends: backends().filter_map(process).collect(),
+                backend_sites: backends().map(|live| live.site.clone()).collect(),
+            };
+            let users = Users::start(watchfire, &site, planned, &targets, plan.seed, watched);
+            users.map(|users| Running::Ours(Box::new(users)))
         };
-        match Users::start(watchfire, &site, planned, &targets, plan.seed, watched) {
-            Ok(users) => load.users = Some(users),
+        match started {
+            Ok(running) => load.running = Some(running),
             Err(error) => load.failure = Some(with_causes(&error)),
         }
         load
@@ -86,22 +84,13 @@ impl Load {
 
     /// Whether users still run.
     pub fn is_pending(&mut self) -> bool {
-        match self.others.as_mut().map(OtherUsers::poll) {
+        match self.running.as_mut().map(Running::poll) {
             Some(Ok(None)) => return true,
-            Some(Ok(Some(measures))) => self.measures = measures,
+            Some(Ok(Some(ended))) => (self.measures, self.over_time) = ended,
             Some(Err(error)) => self.failure = Some(with_causes(&error)),
             None => {}
         }
-        self.others = None;
-        match self.users.as_mut().map(Users::poll) {
-            Some(Ok(None)) => return true,
-            Some(Ok(Some((measures, over_time)))) => {
-                (self.measures, self.over_time) = (measures, Some(over_time));
-            }
-            Some(Err(error)) => self.failure = Some(with_causes(&error)),
-            None => {}
-        }
-        self.users = None;
+        self.running = None;
         false
     }
 }
@@ -133,7 +122,23 @@ fn command(program: &Path, load: &definition::Load, targets: &[String]) -> Comma
 }
 
 /// The figures of users that have ended.
-type Ended = (BTreeMap<String, f64>, LoadOverTime);
+type Ended = (BTreeMap<String, f64>, Option<LoadOverTime>);
+
+/// Users that have started.
+enum Running {
+    Ours(Box<Users>),
+    /// The users of another load generator.
+    Others(OtherUsers),
+}
+
+impl Running {
+    fn poll(&mut self) -> Result<Option<Ended>, NodeError> {
+        match self {
+            Running::Ours(users) => users.poll(),
+            Running::Others(users) => Ok(users.poll()?.map(|measures| (measures, None))),
+        }
+    }
+}
 
 /// The process of the users.
 struct Users {
@@ -183,7 +188,7 @@ impl Users {
             serde_json::from_str(&text).map_err(|error| self.unexpected(error.to_string()))?;
         let measures = measures(&results, self.process.usage().cpu, &self.phases.done);
         let server = std::mem::take(&mut self.samples.taken);
-        Ok(Some((measures, LoadOverTime { users: connected(&results), server })))
+        Ok(Some((measures, Some(LoadOverTime { users: connected(&results), server }))))
     }
 
     fn unexpected(&self, problem: String) -> NodeError {
