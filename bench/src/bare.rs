@@ -43,7 +43,7 @@ pub struct Settings {
     /// Threads, each with its own listener on the same port and its own sockets; 0 for one on each core.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Processes with so many threads each, for more sockets than one may have open files.
+    /// Processes, each with that number of threads. Several can hold more sockets than one may open files.
     #[arg(long, default_value_t = 1)]
     processes: usize,
     /// The place of this process among several, which the first one starts.

@@ -114,10 +114,11 @@ pub trait Bus: Send + Sync + 'static {
     /// A message over the size limit is sent to none, and counted as dropped.
     fn publish(&self, topic: &str, message: Bytes, loss: Loss) -> usize;
 
+    /// Sends to one node. The caller may write the message itself.
     fn send(&self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), SendError>;
 
-    /// The same, for a message that should not overtake what other nodes published just before: it
-    /// takes the same way through the bus's thread.
+    /// Sends to one node through the bus's thread, as [`Bus::publish`] does. This is for a message that
+    /// follows from what another node published just before: written by its caller, it may arrive first.
     fn send_in_turn(&self, to: NodeId, message: Bytes, loss: Loss) -> Result<(), SendError> {
         self.send(to, message, loss)
     }

@@ -63,7 +63,7 @@ pub(crate) struct SendingHalf {
     /// Whether the socket's buffer is full.
     pub is_stalled: bool,
     writing: Arc<WritingHalf>,
-    /// When the last message for this node alone was queued.
+    /// When a message that its caller might write was last queued.
     sent_at: Option<Instant>,
 }
 

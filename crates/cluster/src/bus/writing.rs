@@ -2,8 +2,8 @@
 //!
 //! The bus's thread writes what callers have queued. To wake it for one message costs a switch of threads
 //! and three system calls, of which one writes. So a caller writes a message itself if nothing else is
-//! queued for the node and the thread sleeps. Whatever the caller cannot write stays queued for the
-//! thread: while another thread writes, or the socket's buffer is full.
+//! queued for the node and the thread sleeps. A message that the caller cannot write stays queued for the
+//! thread, because another thread writes, or the socket's buffer is full.
 //!
 //! The thread still collects: a message that follows another one within [`GATHER_PERIOD`] is left to it.
 //! Under load the thread is awake, and writes everything that was queued meanwhile in one system call.
@@ -22,7 +22,7 @@ use crate::bus::shared::{SendingHalf, Shared, State, Status};
 
 /// Maximum system calls in a row, before other links get their turn.
 const WRITES_IN_A_ROW: usize = 8;
-/// A message so soon after another one to the same node is not written by its caller.
+/// A message that follows another one to the same node within this time is not written by its caller.
 pub(crate) const GATHER_PERIOD: Duration = Duration::from_micros(50);
 
 pub(crate) struct WritingHalf {

@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use watchfire_cluster::bus::{Bus, BusLimits, Loss, Readiness, SendError};
 use watchfire_types::NodeId;
 
@@ -84,6 +86,45 @@ fn messages_from_many_threads_arrive_once_and_in_each_threads_order() {
             assert!(numbers.eq(0..2000));
         }
     }
+}
+
+/// A caller writes a message that follows no other one closely. The bus's thread writes most others.
+#[test]
+fn messages_for_one_node_arrive_once_and_in_each_threads_order() {
+    const APART: Duration = Duration::from_micros(60);
+    let nodes = mesh(2, &BusLimits::default());
+    std::thread::scope(|scope| {
+        for thread in 0..3_u8 {
+            let bus = &nodes[0].bus;
+            scope.spawn(move || {
+                for number in 0..1500_u16 {
+                    let mut message = vec![thread];
+                    message.extend(number.to_le_bytes());
+                    // The socket's buffer has no room for these.
+                    message.resize(if number % 500 == 7 { 1_000_000 } else { 3 }, 0);
+                    match number % 16 {
+                        0 => bus.send_in_turn(NodeId(1), message.into(), Loss::Cut).unwrap(),
+                        1 => bus.send_all(message.into(), Loss::Cut),
+                        _ => bus.send(NodeId(1), message.into(), Loss::Cut).unwrap(),
+                    }
+                    let sent_at = Instant::now();
+                    while number % 4 == 0 && sent_at.elapsed() < APART {}
+                }
+            });
+        }
+    });
+    nodes[0].bus.send(NodeId(1), "end".into(), Loss::Cut).unwrap();
+    let events = nodes[1].recorder.wait_for(&Event::Message(0, b"end".into()));
+    for thread in 0..3 {
+        let numbers = events.iter().filter_map(|event| match event {
+            Event::Message(0, message) if message[0] == thread => {
+                Some(u16::from_le_bytes([message[1], message[2]]))
+            }
+            _ => None,
+        });
+        assert!(numbers.eq(0..1500), "thread {thread}");
+    }
+    nodes[0].wait_for_totals(|totals| totals.messages_out == 4501 && totals.queued_bytes == 0);
 }
 
 #[test]

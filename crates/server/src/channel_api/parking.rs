@@ -1,8 +1,8 @@
 //! HTTP requests that a feature answers in a shard, immediately or later.
 //!
 //! A request that waits in the router costs a task and its buffers. A parked request costs one
-//! record in its shard. Long polls of channels are part of the shard itself; a feature parks its
-//! own requests with this trait.
+//! record in its shard. Long polls of channels are part of the shard itself; a feature answers its
+//! own requests with [`Parking`].
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ pub struct ParkedRequest {
     pub client: u64,
 }
 
-/// The place where a request is answered. Gates judge it before; the layers of the router do not see it.
+/// The place where a request is answered. Gates judge the request before that; the layers of the router
+/// do not see it.
 pub enum ParkRoute {
     /// In the shard that received it, with [`Parking::answer`].
     Answer {
@@ -48,9 +49,9 @@ pub struct ParkResponse {
     pub body: String,
 }
 
-/// A feature that parks requests.
+/// A feature that answers requests in their shard.
 pub trait Parking: Send + Sync {
-    /// Decides from a request's head where it waits; `None` for requests of the router.
+    /// Decides from a request's head where it is answered; `None` for requests of the router.
     fn route(&self, head: &RequestHead<'_>) -> Option<ParkRoute>;
 
     /// Answers a request with its whole body, for which [`Parking::route`] returned

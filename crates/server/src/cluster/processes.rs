@@ -22,8 +22,8 @@ use super::message::{self, Message};
 use super::part_name::PartName;
 use super::requests::{PendingRequests, Unanswered};
 
-/// The most processes that one server may have: each is a node of the bus. With 20,000 open files each, they hold 2.3
-/// million sockets.
+/// The most processes that one server may have: each is a node of the bus. With 20,000 open files
+/// each, they hold 2.3 million sockets.
 pub const PROCESSES_MAX: usize = NODES_MAX as usize;
 /// How long a process has to answer a request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -209,7 +209,8 @@ impl Cluster {
         let (number, response) = self.requests.open(to).ok_or(Unanswered::NoAnswer)?;
         let request = Message::Request { number, part: part.id(), body: &body };
         let bytes = message::encode(PartName::CLUSTER, &request);
-        // A client that was just answered by one process may ask another about it.
+        // A client that one process has just answered may ask another one about it, such as a leave
+        // with a token that a join replaced.
         let sent = self.bus.as_ref().map(|bus| bus.send_in_turn(to, bytes, Loss::Drop));
         let response = match sent {
             Some(Ok(())) => {

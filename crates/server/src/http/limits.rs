@@ -19,8 +19,8 @@ const HOSTS_MAX: usize = 8;
 const HOST_BYTES_MAX: usize = 255;
 const JSON: [(HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 
-/// The rows of the server itself and the parts that add to them. Neither changes while the server runs, so the page of a
-/// host is written once: every visitor of a page requests it.
+/// The rows of the server itself and the parts that add to them. Neither changes while the server runs,
+/// so the page of a host is written once: every visitor of a page requests it.
 struct LimitsPage {
     limits: Map<String, Value>,
     parts: Vec<Arc<dyn Part>>,
