@@ -70,12 +70,20 @@ impl Engine<'_> {
         links.iter().for_each(|link| add(link.clone(), &mut page.found));
     }
 
+    /// Forget the files of the page before, if an error has left some.
+    pub(super) fn forget_files(&mut self, index: usize) {
+        if let Some(memory) = &mut self.users[index].memory {
+            memory.files = None;
+        }
+    }
+
     pub(super) fn begin_files(&mut self, index: usize, files: &Files) -> Turn {
         if self.next_file(index).is_some() {
             return self.begin_exchange(index, Waiting::Response, self.timeout(&files.request));
         }
-        let page = self.memory(index).files.take();
-        self.users[index].begun = page.map_or(self.clock.now(), |page| page.begun);
+        // A page with a wrong answer has no files to measure.
+        let Some(page) = self.memory(index).files.take() else { return self.next_op(index) };
+        self.users[index].begun = page.begun;
         self.measure(index, files.request.step);
         self.next_op(index)
     }

@@ -131,6 +131,9 @@ impl<'a> Engine<'a> {
     }
 
     fn begin_http(&mut self, index: usize, http: &Http) -> Turn {
+        if http.files.is_some() {
+            self.forget_files(index);
+        }
         if !self.choose_server(index, http) {
             self.users[index].begun = self.clock.now();
             self.complete_with_error(index, Failure::UnknownServer);

@@ -100,7 +100,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// The request that the operation sends, perhaps several times. A handshake is no request.
+    /// The request that the operation sends, perhaps several times. A handshake is not one of them.
     pub(crate) fn request(&self) -> Option<&Http> {
         match self {
             Op::Http(http) => Some(http),

@@ -425,6 +425,40 @@ fn a_user_loads_the_files_that_a_web_page_names() {
 }
 
 #[test]
+fn the_files_of_a_page_that_fails_are_not_measured() {
+    let address = http_server(|_, head| match head.starts_with("GET /page") {
+        true => b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n".to_vec(),
+        false => ok(""),
+    });
+    let steps = r#"{ http = { path = "/page", name = "page", files = {} } },
+        { http = { path = "/", name = "next" } }"#;
+    let results = load(address, &scenario(2, 100, steps));
+    assert_eq!(["page", "page files", "next"].map(|name| done(&results, name)), [0, 0, 2]);
+    assert_eq!(results.errors_total(), 2, "{:?}", results.errors);
+}
+
+#[test]
+fn files_that_an_error_has_left_are_not_loaded_with_the_next_page() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let pages = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let address = http_server(move |_, head| {
+        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        sender.send(path.clone()).expect("the test receives");
+        match path.as_str() {
+            "/page" if pages.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 => {
+                ok(r#"<script src="/gone.js"></script><script src="/left.js"></script>"#)
+            }
+            _ => b"HTTP/1.1 404 Gone\r\ncontent-length: 0\r\n\r\n".to_vec(),
+        }
+    });
+    let page = r#"{ http = { path = "/page", name = "page", files = {} } }"#;
+    let steps = format!("{{ loop = {{ times = 2, steps = [{page}] }} }}");
+    let results = load(address, &scenario(1, 100, &steps));
+    assert_eq!(["page", "page files"].map(|name| done(&results, name)), [1, 0]);
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), ["/page", "/gone.js", "/page"]);
+}
+
+#[test]
 fn a_limit_of_this_machine_is_named_if_it_stops_users() {
     // One port for four users that all stay.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
