@@ -18,7 +18,8 @@ section! {
         enabled: bool = true;
         /// UDP addresses to listen on; empty for the addresses and ports of `server.listen`. If one
         /// of those is in use, the server logs a warning and runs without STUN. An address that is
-        /// set here must be free.
+        /// set here must be free. With two ports, such as 3478 and 3479, a page can also tell its
+        /// visitors that a symmetric NAT prevents a direct connection.
         listen: Vec<SocketAddr> = Vec::new();
         /// The host and port that browsers receive, such as `"stun.example.org:3478"`. Set it
         /// behind a proxy, to the port that is open to the outside. Empty: the host of the page and

@@ -48,14 +48,27 @@ pub(crate) struct Announced {
     /// `None`: the host from which they loaded the page.
     host: Option<String>,
     port: u16,
+    /// Another port on which it answers. With answers from both, a browser can tell a symmetric NAT from others.
+    second_port: Option<u16>,
 }
 
 impl Announced {
     pub fn to_json(&self) -> Value {
-        match &self.host {
-            Some(host) => json!({ "host": host, "port": self.port }),
-            None => json!({ "port": self.port }),
+        let mut value = json!({ "port": self.port });
+        if let Some(host) = &self.host {
+            value["host"] = host.as_str().into();
         }
+        if let Some(port) = self.second_port {
+            value["second_port"] = port.into();
+        }
+        value
+    }
+
+    /// The first port of the responder, and the first other one.
+    fn derived(addresses: &[SocketAddr]) -> Option<Self> {
+        let port = addresses.first()?.port();
+        let second_port = addresses.iter().map(SocketAddr::port).find(|other| *other != port);
+        Some(Announced { host: None, port, second_port })
     }
 
     /// Parses `host:port`, with an IPv6 address in brackets.
@@ -65,7 +78,11 @@ impl Announced {
         let is_bracketed = host.starts_with('[') && host.ends_with(']');
         let is_name = !host.is_empty()
             && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte));
-        (is_name || is_bracketed).then(|| Announced { host: Some(host.into()), port })
+        (is_name || is_bracketed).then(|| Announced {
+            host: Some(host.into()),
+            port,
+            second_port: None,
+        })
     }
 }
 
@@ -132,10 +149,7 @@ pub(crate) fn open(
     let addresses = if is_configured { &settings.listen } else { serving };
     match Responder::start(addresses, is_shared, &limits) {
         Ok(responder) => {
-            let derived = || {
-                responder.addresses().first().map(|at| Announced { host: None, port: at.port() })
-            };
-            let announced = announced.or_else(derived);
+            let announced = announced.or_else(|| Announced::derived(responder.addresses()));
             Ok(announced.map(|announced| (responder, announced)))
         }
         Err(error) if is_configured => Err(StunError::Listen(error)),
@@ -164,6 +178,19 @@ mod tests {
         assert!(describe(&settings, &serving).contains("announced as stun.example.org:3478"));
         settings.enabled = false;
         assert!(describe(&settings, &serving).starts_with("STUN: off"));
+    }
+
+    #[test]
+    fn two_ports_are_announced_however_many_addresses_have_them() {
+        let derived = |addresses: &[&str]| {
+            let parsed: Vec<SocketAddr> = addresses.iter().map(|at| at.parse().unwrap()).collect();
+            Announced::derived(&parsed).map(|announced| announced.to_json())
+        };
+        assert_eq!(derived(&[]), None);
+        let one = json!({ "port": 3478 });
+        assert_eq!(derived(&["0.0.0.0:3478", "[::]:3478"]), Some(one));
+        let two = json!({ "port": 3478, "second_port": 3479 });
+        assert_eq!(derived(&["0.0.0.0:3478", "[::]:3478", "0.0.0.0:3479", "[::]:3480"]), Some(two));
     }
 
     #[test]

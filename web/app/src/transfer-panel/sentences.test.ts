@@ -118,5 +118,15 @@ describe('a peer', () => {
     expect(directSentence({ kind: 'none', why: 'hidden-here', failures: 3, again: null })).toBe(
       'This browser hides its address, so a direct connection is not possible. No more attempts.',
     )
+    expect(directSentence({ kind: 'none', why: 'no-udp-there', failures: 3, again: null })).toBe(
+      'The other network lets no UDP through, which a direct connection needs. No more attempts.',
+    )
+  })
+
+  it('is shown with what will probably prevent a direct connection', () => {
+    expect(directSentence({ kind: 'calling', hindrance: null })).toBe('Trying a direct connection.')
+    expect(directSentence({ kind: 'calling', hindrance: 'symmetric-both' })).toBe(
+      'Trying a direct connection. Both routers use another port for each connection (symmetric NAT), so they cannot find each other.',
+    )
   })
 })

@@ -67,8 +67,9 @@ export function pathOf({ path, kind }: Pick<PeerStatus, 'path' | 'kind'>): PeerS
 /** The reason why messages to a peer go directly or through the server. */
 export function directSentence(reach: DirectStatus): string {
   switch (reach.kind) {
-    case 'untried':
     case 'calling':
+      return reach.hindrance === null ? panel('calling') : `${panel('calling')} ${panel(reach.hindrance)}`
+    case 'untried':
     case 'mending':
       return panel(reach.kind)
     case 'up':

@@ -17,6 +17,8 @@ export class FakeRtcNetwork {
   #late: (() => void)[] | null = null
   /** No connection ever comes up. */
   isBlocked = false
+  /** A candidate of a connection, by the order in which it was made: it has two. */
+  candidateOf = (_connection: number, port: number): string => `candidate:1 1 udp 1 192.0.2.1 ${port} typ host`
   /** The most connections that the browser makes. */
   max = Infinity
 
@@ -151,7 +153,7 @@ export class FakeRtcConnection extends EventTarget implements RtcConnection {
   }
 
   #find(port: number): void {
-    const candidate = { candidate: `candidate:1 1 udp 1 192.0.2.1 ${port} typ host`, sdpMid: '0', sdpMLineIndex: 0 }
+    const candidate = { candidate: this.#net.candidateOf(this.#number, port), sdpMid: '0', sdpMLineIndex: 0 }
     this.dispatchEvent(Object.assign(new Event('icecandidate'), { candidate }))
   }
 

@@ -7,7 +7,7 @@ import type { DirectStatus } from './direct-status.ts'
 import type { LoadDirectConnections } from './lazy-direct-connections.ts'
 
 export type { Clock, Millis } from './clock.ts'
-export type { DirectStatus, NoDirectReason } from './direct-status.ts'
+export type { DirectStatus, Hindrance, NoDirectReason } from './direct-status.ts'
 
 /** A file to share. `path` is relative, with forward slashes: `notes.md`, `trip/cat.png`. */
 export interface Source {

@@ -1,5 +1,17 @@
+/** A network that prevents a direct connection, on this side, at the peer, or on both. */
+export type Hindrance =
+  /** The network lets no UDP through. */
+  | 'no-udp-here'
+  | 'no-udp-there'
+  | 'no-udp-both'
+  /** The router uses another outer port for each peer. */
+  | 'symmetric-here'
+  | 'symmetric-there'
+  | 'symmetric-both'
+
 /** The reason why there is no direct connection to a peer, as far as this side knows. */
 export type NoDirectReason =
+  | Hindrance
   /** This browser has no WebRTC. */
   | 'absent'
   /** The peer is a node, which has no WebRTC. */
@@ -21,7 +33,8 @@ export type NoDirectReason =
 export type DirectStatus =
   /** Too few bytes have been exchanged to be worth one. */
   | { readonly kind: 'untried' }
-  | { readonly kind: 'calling' }
+  /** `hindrance`: what will probably prevent it. `null` if nothing is known. */
+  | { readonly kind: 'calling'; readonly hindrance: Hindrance | null }
   | { readonly kind: 'up' }
   /** The connection broke a moment ago and may come back. */
   | { readonly kind: 'mending' }

@@ -39,7 +39,7 @@ export class LazyDirectConnections {
 
   /** The state of the direct connection to a peer. */
   status(peer: PeerId): DirectStatus {
-    return this.#connections?.status(peer) ?? { kind: this.#waiting === null ? 'untried' : 'calling' }
+    return this.#connections?.status(peer) ?? (this.#waiting === null ? { kind: 'untried' } : { kind: 'calling', hindrance: null })
   }
 
   forget(peer: PeerId): void {

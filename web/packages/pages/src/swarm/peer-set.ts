@@ -253,7 +253,7 @@ export class PeerSet {
       clock,
       random,
       self: () => this.roster.self,
-      stun: () => stunUrl(this.#deps.stun()),
+      stun: () => stunUrls(this.#deps.stun()),
       send: (to, signal) => sender.send(to, signal),
       onUp: (peer, path) => {
         this.roster.get(peer)?.peer.useDirect(path)
@@ -285,8 +285,11 @@ function hasRestarted(last: number | null, id: number): boolean {
   return ahead >= REORDERED_MESSAGES_MAX && ahead <= 2 ** 32 - REORDERED_MESSAGES_MAX
 }
 
-function stunUrl(stun: StunServer | null): string | null {
-  return stun === null ? null : `stun:${stun.host ?? globalThis.location?.hostname}:${stun.port}`
+function stunUrls(stun: StunServer | null): string[] {
+  if (stun === null) return []
+  const { port, secondPort } = stun
+  const host = stun.host ?? globalThis.location?.hostname
+  return (secondPort === null ? [port] : [port, secondPort]).map((each) => `stun:${host}:${each}`)
 }
 
 function assemblyBytesMax(pageBytesMax: number): number {

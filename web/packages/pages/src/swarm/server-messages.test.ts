@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { readCounts, readPeerInfo, readLastAvailable } from './server-messages.ts'
+import { readCounts, readJoinReply, readPeerInfo, readLastAvailable } from './server-messages.ts'
 
 describe('the time since a page was last available', () => {
   it('is read in seconds, and may be absent', () => {
@@ -16,6 +16,22 @@ describe('the time since a page was last available', () => {
     ]) {
       expect(readLastAvailable(payload)).toBe(null)
     }
+  })
+})
+
+describe('the STUN server', () => {
+  const read = (stun: unknown) => readJoinReply({ stun }).stun
+  it('has a port, and may have a second one', () => {
+    expect(read({ port: 3478 })).toEqual({ host: null, port: 3478, secondPort: null })
+    expect(read({ host: 'stun.example.org', port: 3478, second_port: 3479 })).toEqual({
+      host: 'stun.example.org',
+      port: 3478,
+      secondPort: 3479,
+    })
+    for (const second of [0, -1, 65_536, 1.5, '3479', null, {}]) {
+      expect(read({ port: 3478, second_port: second })?.secondPort).toBe(null)
+    }
+    for (const none of [null, {}, { port: 0 }, { second_port: 3479 }]) expect(read(none)).toBe(null)
   })
 })
 

@@ -44,6 +44,8 @@ function readTriple(payload: unknown): Counts['nodes'] | null {
 export interface StunServer {
   readonly host: string | null
   readonly port: number
+  /** Another port of the same server. With both, a symmetric NAT can be told from others. */
+  readonly secondPort: number | null
 }
 
 export interface JoinReply {
@@ -70,11 +72,16 @@ export function readJoinReply(payload: unknown): JoinReply {
 }
 
 function readStun(payload: unknown): StunServer | null {
-  const { host, port } = fields(payload)
-  if (!isCount(port) || port === 0 || port > 65_535) return null
-  if (host === undefined) return { host: null, port }
+  const { host, port, second_port: second } = fields(payload)
+  if (!isPort(port)) return null
+  const secondPort = isPort(second) ? second : null
+  if (host === undefined) return { host: null, port, secondPort }
   const isHost = typeof host === 'string' && /^(?:[\w.-]+|\[[\da-f:.]+\])$/i.test(host)
-  return isHost ? { host, port } : null
+  return isHost ? { host, port, secondPort } : null
+}
+
+function isPort(value: unknown): value is number {
+  return isCount(value) && value > 0 && value <= 65_535
 }
 
 export function readReason(payload: unknown): string {
@@ -101,6 +108,7 @@ interface Fields {
   stun?: unknown
   host?: unknown
   port?: unknown
+  second_port?: unknown
 }
 
 function fields(payload: unknown): Fields {

@@ -1,6 +1,7 @@
 import type { Clock, Millis } from '../clock.ts'
 import type { RtcConnection } from './rtc-interfaces.ts'
 import { DirectPath } from './direct-path.ts'
+import { candidatesOf, networkKind, type NetworkKind } from './network-kind.ts'
 import type { Segment } from '../segment.ts'
 import type { Candidate, HangUpReason, Signal } from './signal.ts'
 
@@ -15,6 +16,8 @@ const CANDIDATES_MAX = 64
 const REFUSED_CANDIDATES_MAX = 8
 /** Offers of one call: the first, and restarts. The caller then begins a new call. */
 const OFFERS_MAX = 6
+/** STUN has answered by then, if it can: it is asked at the same time as the first candidates are found. */
+const STUN_ANSWER_MAX: Millis = 700
 
 /** Facts about a call that show why it failed. */
 export interface Evidence {
@@ -25,6 +28,9 @@ export interface Evidence {
   /** Candidates that this side sent, and that the other side sent. */
   readonly ourCandidates: number
   readonly theirCandidates: number
+  /** The networks of both sides, as their candidates show them. */
+  readonly ourNetwork: NetworkKind
+  readonly theirNetwork: NetworkKind
 }
 
 export interface CallEvents {
@@ -46,6 +52,8 @@ export interface CallOptions {
   readonly isPolite: boolean
   /** Whether this side began the call. The caller restarts the connection when it breaks. */
   readonly isCaller: boolean
+  /** Whether both sides ask a STUN server for their outer addresses. */
+  readonly asksStun: boolean
   readonly clock: Clock
   readonly events: CallEvents
 }
@@ -62,6 +70,7 @@ export class Call {
   readonly #release: (connection: RtcConnection) => void
   readonly #isPolite: boolean
   #isCaller: boolean
+  readonly #asksStun: boolean
   readonly #clock: Clock
   readonly #events: CallEvents
   #isOver = false
@@ -73,6 +82,11 @@ export class Call {
   #offersMade = 0
   #offersReceived = 0
   #candidatesReceived = 0
+  /** The candidates beside those in the descriptions, and when the first one of each side was known. */
+  #ours: Candidate[] = []
+  #theirs: Candidate[] = []
+  #ourFirstAt: Millis | null = null
+  #theirFirstAt: Millis | null = null
   #wasAnswered = false
   /** Our last description that was sent. Firefox lets nobody read it from a closed connection. */
   #ourSdp = ''
@@ -86,12 +100,13 @@ export class Call {
   /** Signals are processed one after another, although each is asynchronous. */
   #processing: Promise<void> = Promise.resolve()
 
-  constructor({ call, connection, release, isPolite, isCaller, clock, events }: CallOptions) {
+  constructor({ call, connection, release, isPolite, isCaller, asksStun, clock, events }: CallOptions) {
     this.call = call
     this.#connection = connection
     this.#release = release
     this.#isPolite = isPolite
     this.#isCaller = isCaller
+    this.#asksStun = asksStun
     this.#clock = clock
     this.#events = events
     // Negotiated in advance, so that neither side has to announce the channel.
@@ -120,13 +135,21 @@ export class Call {
   }
 
   get evidence(): Evidence {
-    const [ours, theirs] = [this.#ourSdp, this.#theirSdp].map(candidatesIn)
+    const ours = candidatesOf(this.#ourSdp)
+    const theirs = candidatesOf(this.#theirSdp)
     return {
       wasAnswered: this.#wasAnswered,
       wasUp: this.#wasUp,
-      ourCandidates: this.#candidatesSent + (ours ?? 0),
-      theirCandidates: this.#candidatesReceived + (theirs ?? 0),
+      ourCandidates: this.#candidatesSent + ours.length,
+      theirCandidates: this.#candidatesReceived + theirs.length,
+      ourNetwork: this.#networkOf([...ours, ...this.#ours.map(({ candidate }) => candidate)], this.#ourFirstAt),
+      theirNetwork: this.#networkOf([...theirs, ...this.#theirs.map(({ candidate }) => candidate)], this.#theirFirstAt),
     }
+  }
+
+  #networkOf(candidates: readonly string[], firstAt: Millis | null): NetworkKind {
+    const isSettled = firstAt !== null && this.#clock.now() - firstAt >= STUN_ANSWER_MAX
+    return this.#asksStun ? networkKind(candidates, isSettled) : 'unknown'
   }
 
   /** Whether an offer of this side waits for its answer. */
@@ -212,6 +235,7 @@ export class Call {
     this.#isWithdrawing = true
     this.#unsentCandidates = []
     this.#candidatesSent = 0
+    this.#ours = []
   }
 
   async #processOffer(sdp: string): Promise<void> {
@@ -222,6 +246,7 @@ export class Call {
     this.#ignoresOffer = this.isOffering && !this.#isPolite
     if (this.#ignoresOffer) return
     if (this.isOffering) this.#withdrawOffer()
+    this.#theirs = []
     if (!(await this.#describeRemote('offer', sdp))) return
     try {
       await this.#connection.setLocalDescription()
@@ -255,6 +280,7 @@ export class Call {
   async #describeRemote(type: 'offer' | 'answer', sdp: string): Promise<boolean> {
     try {
       this.#theirSdp = sdp
+      this.#theirFirstAt ??= this.#clock.now()
       await this.#connection.setRemoteDescription({ type, sdp })
       return !this.#isOver
     } catch (error) {
@@ -272,6 +298,7 @@ export class Call {
       this.#events.onMisbehaviour()
       return
     }
+    if (this.#theirs.length < CANDIDATES_MAX) this.#theirs.push(candidate)
     try {
       await this.#connection.addIceCandidate(candidate)
     } catch {
@@ -285,7 +312,10 @@ export class Call {
     if (candidate === null || candidate.candidate === '' || this.#isOver || this.#isWithdrawing) return
     if (++this.#candidatesSent > CANDIDATES_MAX) return
     const { sdpMid, sdpMLineIndex } = candidate
-    this.#unsentCandidates.push({ candidate: candidate.candidate, sdpMid, sdpMLineIndex })
+    const found = { candidate: candidate.candidate, sdpMid, sdpMLineIndex }
+    this.#ourFirstAt ??= this.#clock.now()
+    this.#ours.push(found)
+    this.#unsentCandidates.push(found)
     this.#stopCandidateTimer ??= this.#clock.after(CANDIDATES_PAUSE, () => {
       this.#stopCandidateTimer = null
       while (this.#unsentCandidates.length > 0) {
@@ -324,6 +354,7 @@ export class Call {
     // A pending offer restarts ICE already. Of two answers, the second would match no offer.
     if (!this.#isCaller || this.#isOver || this.isOffering) return
     this.#candidatesSent = 0
+    this.#ours = []
     this.#connection.restartIce()
     void this.#offer()
   }
@@ -342,9 +373,4 @@ export class Call {
 /** Whether the browser rejected the call because of its state, not because of the arguments. */
 function isOfState(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'InvalidStateError'
-}
-
-/** Counts the candidates in a description. */
-function candidatesIn(sdp: string): number {
-  return sdp.split('\na=candidate:').length - 1
 }

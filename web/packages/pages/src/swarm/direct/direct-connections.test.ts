@@ -35,7 +35,7 @@ interface Board {
 const LATENCY = 10
 
 /** A tab with its own connections. */
-function tab(n: number, { stun = null as string | null } = {}): Board {
+function tab(n: number, { stun = [] as string[] } = {}): Board {
   const self = name(n)
   const [up, down, misbehaved]: PeerId[][] = [[], [], []]
   const board = directConnections(net.make)({
@@ -92,10 +92,13 @@ describe('a call between two peers', () => {
   })
 
   it('uses the server’s STUN address', async () => {
-    const [a, b] = [tab(1, { stun: 'stun:example.org:4000' }), tab(2)]
+    const [a, b] = [tab(1, { stun: ['stun:example.org:4000', 'stun:example.org:4001'] }), tab(2)]
     a.board.connect(b.name)
     await clock.until(() => areLinked(a, b))
-    expect(net.connections.map(({ configuration }) => configuration.iceServers)).toEqual([[{ urls: 'stun:example.org:4000' }], []])
+    expect(net.connections.map(({ configuration }) => configuration.iceServers)).toEqual([
+      [{ urls: ['stun:example.org:4000', 'stun:example.org:4001'] }],
+      [],
+    ])
   })
 
   it('is a single one if both begin at once, because the polite peer withdraws its offer', async () => {
@@ -386,5 +389,39 @@ describe('a peer is dropped', () => {
     await settle(100)
     expect(a.misbehaved).toEqual([])
     expect(net.connections).toEqual([])
+  })
+})
+
+describe('the network of one of two peers', () => {
+  const host = (port: number) => `candidate:1 1 udp 9 10.0.0.2 ${port} typ host`
+  const outer = (port: number) => `candidate:2 1 udp 5 192.0.2.1 ${port} typ srflx raddr 10.0.0.2 rport 7`
+  /** Two peers whose connections have these candidates and never come up. */
+  function blockedPair(stun: string[], ...candidates: ((port: number) => string)[]) {
+    net.isBlocked = true
+    net.candidateOf = (connection, port) => candidates[connection]?.(port) ?? ''
+    const [a, b] = [tab(1, { stun }), tab(2, { stun })]
+    a.board.connect(b.name)
+    return { a, b }
+  }
+  const STUN = ['stun:example.org:3478', 'stun:example.org:3479']
+  const statusOf = (from: Board, to: Board) => from.board.status(to.name)
+
+  it('is known on both sides before the call fails, and afterwards', async () => {
+    const { a, b } = blockedPair(STUN, outer, host)
+    await settle(200)
+    expect(statusOf(a, b)).toEqual({ kind: 'calling', hindrance: 'symmetric-here' })
+    expect(statusOf(b, a)).toEqual({ kind: 'calling', hindrance: 'symmetric-there' })
+    await settle(1_000)
+    // The other side has found no outer address: no connection is possible, whatever the NAT does.
+    expect(statusOf(a, b)).toEqual({ kind: 'calling', hindrance: 'no-udp-there' })
+    expect(statusOf(b, a)).toEqual({ kind: 'calling', hindrance: 'no-udp-here' })
+    await settle(15_000)
+    expect([statusOf(a, b), statusOf(b, a)]).toMatchObject([{ why: 'no-udp-there' }, { why: 'no-udp-here' }])
+  })
+
+  it('is not guessed without a STUN server', async () => {
+    const { a, b } = blockedPair([], host, host)
+    await settle(2_000)
+    expect(statusOf(a, b)).toEqual({ kind: 'calling', hindrance: null })
   })
 })

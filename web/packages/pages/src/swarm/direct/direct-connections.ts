@@ -1,6 +1,6 @@
 import type { PeerId } from '../../bitswap/index.ts'
 import type { Clock, Millis } from '../clock.ts'
-import type { DirectStatus, NoDirectReason } from '../direct-status.ts'
+import type { DirectStatus, Hindrance, NoDirectReason } from '../direct-status.ts'
 import type { Segment } from '../segment.ts'
 import type { MessagePath } from '../message-path.ts'
 import type { MakeRtcConnection } from './rtc-interfaces.ts'
@@ -28,8 +28,8 @@ export interface DirectConnectionsDeps {
   readonly random: () => number
   /** The id of this tab on the page. `null` while it has none. */
   readonly self: () => PeerId | null
-  /** The URL of the STUN server. `null` if there is none. */
-  readonly stun: () => string | null
+  /** The URLs of the STUN server, one for each of its ports. Empty if there is none. */
+  readonly stun: () => readonly string[]
   /** Sends a signal to a peer. Resolves with whether it was delivered. */
   readonly send: (to: PeerId, signal: Uint8Array<ArrayBuffer>) => Promise<boolean>
   readonly onUp: (peer: PeerId, path: MessagePath) => void
@@ -112,7 +112,10 @@ export class DirectConnections {
   status(peer: PeerId): DirectStatus {
     const call = this.#calls.get(peer)
     if (call?.path.isUp === true) return { kind: 'up' }
-    if (call !== undefined) return { kind: call.evidence.wasUp ? 'mending' : 'calling' }
+    if (call !== undefined) {
+      const { evidence } = call
+      return evidence.wasUp ? { kind: 'mending' } : { kind: 'calling', hindrance: hindranceOf(evidence) }
+    }
     const history = this.#histories.get(peer)
     if (history === undefined || history.failure === null) return { kind: 'untried' }
     const { failure: why, failures, callableAt } = history
@@ -151,10 +154,10 @@ export class DirectConnections {
 
   #begin(peer: PeerId, number: number, isCaller: boolean): Call | null {
     const { clock, stun } = this.#deps
-    const url = stun()
+    const urls = [...stun()]
     let call: Call | null = null
     const holder = { idleSince: () => call?.idleSince() ?? null, release: () => call?.end('busy', true) }
-    const connection = this.#pool.take(clock.now(), holder, { iceServers: url === null ? [] : [{ urls: url }] })
+    const connection = this.#pool.take(clock.now(), holder, { iceServers: urls.length === 0 ? [] : [{ urls }] })
     if (connection === null) return null
     const newCall = new Call({
       call: number,
@@ -162,6 +165,7 @@ export class DirectConnections {
       release: (released) => this.#pool.release(released),
       isPolite: this.#isPoliteTo(peer),
       isCaller,
+      asksStun: urls.length > 0,
       clock,
       events: {
         send: (signal) => this.#send(peer, signal),
@@ -257,13 +261,23 @@ export class DirectConnections {
   }
 }
 
-function reasonOf(reason: HangUpReason, { wasAnswered, wasUp, ourCandidates, theirCandidates }: Evidence): NoDirectReason | null {
+function reasonOf(reason: HangUpReason, evidence: Evidence): NoDirectReason | null {
+  const { wasAnswered, wasUp, ourCandidates, theirCandidates } = evidence
   if (reason === 'busy') return 'busy'
   if (wasUp) return 'cut'
   if (reason === 'over') return null
   if (ourCandidates === 0) return 'hidden-here'
   if (!wasAnswered) return 'unanswered'
-  return theirCandidates === 0 ? 'hidden-there' : 'unreachable'
+  return theirCandidates === 0 ? 'hidden-there' : (hindranceOf(evidence) ?? 'unreachable')
+}
+
+/** Without UDP no connection is possible. A symmetric NAT is accepted by some networks, so it comes second. */
+function hindranceOf({ ourNetwork, theirNetwork }: Evidence): Hindrance | null {
+  for (const kind of ['no-udp', 'symmetric'] as const) {
+    if (ourNetwork === kind) return theirNetwork === kind ? `${kind}-both` : `${kind}-here`
+    if (theirNetwork === kind) return `${kind}-there`
+  }
+  return null
 }
 
 /** Makes the direct connections of each page of a tab. All pages share one pool. */

@@ -1,0 +1,62 @@
+/** A network that direct connections often do not get out of, as far as its ICE candidates show. */
+export type NetworkKind = 'no-udp' | 'symmetric' | 'unknown'
+
+/** A candidate in SDP syntax, without what does not matter here. */
+interface Found {
+  readonly foundation: string
+  readonly isUdp: boolean
+  readonly address: string
+  readonly port: string
+  readonly type: string
+  /** The inner address and port of a reflexive candidate. Browsers may hide them. */
+  readonly base: string
+}
+
+/**
+ * Tells the kind of network from all candidates of one side. Both sides know the candidates of both, so both can tell it
+ * of both. `isSettled`: STUN has had time to answer.
+ *
+ * - Behind a router, a browser that asks STUN finds an outer ("reflexive") address. If it finds none, no UDP gets
+ *   through. This does not hold for a browser that has a public address, or that is on the machine of the server.
+ * - A symmetric NAT uses another outer port for each destination. A browser that asks two STUN ports then finds two
+ *   outer ports for one inner port. Peers know these two ports, and the router uses a third one towards them.
+ *
+ * With one STUN port, a symmetric NAT looks like any other.
+ */
+export function networkKind(candidates: readonly string[], isSettled: boolean): NetworkKind {
+  const udp = candidates.map(parse).filter((found) => found?.isUdp === true) as Found[]
+  const reflexive = udp.filter(({ type }) => type === 'srflx')
+  const hosts = udp.filter(({ type }) => type === 'host')
+  if (reflexive.length === 0) {
+    const isBehindRouter = hosts.length > 0 && hosts.every(({ address }) => isInner(address))
+    return isSettled && isBehindRouter ? 'no-udp' : 'unknown'
+  }
+  const isOfOnePort = (a: Found, b: Found) => a.foundation === b.foundation && a.base === b.base && a.address === b.address
+  const changes = reflexive.some((a) => reflexive.some((b) => isOfOnePort(a, b) && a.port !== b.port))
+  return changes ? 'symmetric' : 'unknown'
+}
+
+/** Foundation, component, transport, priority, address, port, "typ", type, and then names with values. */
+function parse(candidate: string): Found | null {
+  const [head, , transport, , address, port, , type, ...rest] = candidate.trim().split(/\s+/)
+  if (head === undefined || transport === undefined || address === undefined || port === undefined || type === undefined) return null
+  const after = (name: string) => rest[rest.indexOf(name) + 1] ?? ''
+  const base = rest.includes('raddr') ? `${after('raddr')} ${after('rport')}` : ''
+  const foundation = head.replace(/^candidate:/, '')
+  return { foundation, isUdp: transport.toLowerCase() === 'udp', address, port, type, base }
+}
+
+/** Whether an address is valid only behind a router: private (RFC 1918, RFC 6598, RFC 4193), or the name that hides it. */
+function isInner(address: string): boolean {
+  return (
+    /^(?:10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.)/.test(address) ||
+    /^(?:f[cd]|fe[89ab])[\da-f]*:/i.test(address) ||
+    address.endsWith('.local')
+  )
+}
+
+/** The candidates in a description, beside which further ones are sent. */
+export function candidatesOf(sdp: string): string[] {
+  const lines = sdp.split(/\r?\n/).filter((line) => line.startsWith('a=candidate:'))
+  return lines.map((line) => line.slice('a='.length))
+}
