@@ -86,9 +86,9 @@ function StopNotice({ isConnected }: { isConnected: boolean }) {
   )
 }
 
-/** Whether a progress bar shows that blocks arrive. */
+/** Whether a progress bar shows that blocks arrive. Before one percent it stands still, for seconds on a slow network. */
 function isArriving(state: PageState): boolean {
-  return state.kind === 'loading' && state.bytes > 0
+  return state.kind === 'loading' && state.total !== null && state.bytes * 100 >= state.total
 }
 
 function headline({ session }: OpenPage): string {
