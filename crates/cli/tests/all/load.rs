@@ -1,14 +1,24 @@
 //! `watchfire load` from the command line.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
-use crate::support::{Listening, Scratch, WATCHFIRE, dashboard_states, text};
+use crate::support::{Listening, Scratch, WATCHFIRE, dashboard_states, text, wait_until};
 
+/// The key of the server's HTTP API.
+const KEY: &str = "the-key-of-the-tests";
 /// A server with the rooms that the scenarios join.
-const SERVE: [&str; 5] =
-    ["serve", "--set", "channels.open_rooms=true", "--set", "admin.listen=127.0.0.1:0"];
+const SERVE: [&str; 7] = [
+    "serve",
+    "--set",
+    "channels.open_rooms=true",
+    "--set",
+    "admin.listen=127.0.0.1:0",
+    "--set",
+    "api.key=the-key-of-the-tests",
+];
 
 fn load(scenario: &str, name: &str, arguments: &[&str]) -> Output {
     let scratch = Scratch::new();
@@ -48,14 +58,58 @@ const LOBBY: &str = r#"
     steps.join.count_min = 200
 "#;
 
+/// [`LOBBY`] whose users are in one room until [`release`] ends their wait, and then do a last step. A busy machine
+/// connects some users only after the phases; they would not stay at all.
+fn gathering(last: &str) -> String {
+    let one_room = LOBBY.replace("rooms:${user}", "rooms:lobby");
+    let wait = r#"{ expect = { text = "all_are_here" } }"#;
+    one_room.replace("{ stay = {} },", &format!("{wait}, {last}"))
+}
+
+/// Ends the wait of a [`gathering`] once all its users are in the room, unless the load has ended.
+fn release(server: &Listening, load: &mut Child) {
+    let has_all = || call(server, "topics", "{}").contains(r#""subscribers":200"#);
+    let mut has_ended = || load.try_wait().expect("its state is known").is_some();
+    wait_until("all users are in the room", || has_all() || has_ended());
+    call(server, "publish", r#"{"topic":"rooms:lobby","event":"all_are_here","payload":{}}"#);
+}
+
+/// Calls the HTTP API of a server, and returns the answer.
+fn call(server: &Listening, method: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{}", server.port)).expect("it listens");
+    let len = body.len();
+    write!(
+        stream,
+        "POST /api/{method} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Authorization: Bearer {KEY}\r\nContent-Type: application/json\r\nContent-Length: {len}\r\n\r\n{body}"
+    )
+    .expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    answer
+}
+
+/// Runs a [`gathering`], so that all its users are connected at the same time.
+fn gather(server: &Listening, name: &str, arguments: &[&str]) -> Output {
+    let scratch = Scratch::new();
+    scratch.file(name, gathering(""));
+    let target = server.url();
+    let mut command = scratch.command(&["load", name, "--target", &target]);
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut load = command.spawn().expect("it starts");
+    release(server, &mut load);
+    load.wait_with_output().expect("it ends")
+}
+
 #[test]
 fn a_load_above_the_open_file_limit_uses_several_processes() {
     let server = Listening::start(&SERVE);
     let scratch = Scratch::new();
     let json = scratch.join("results.json");
     // 64 of these files are reserved, so each process has 60 users.
-    let arguments = ["--target", &server.url(), "--files-max", "124", "--json", path_text(&json)];
-    let output = load(LOBBY, "several.toml", &arguments);
+    let output =
+        gather(&server, "several.toml", &["--files-max", "124", "--json", path_text(&json)]);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     let results = results(&json);
@@ -116,18 +170,16 @@ fn agents_with_the_right_token_run_users() {
     let token_file = path_text(&token);
     let agents = [(); 2].map(|()| Listening::start(&["load", "agent", "--token-file", token_file]));
     let addresses = agents.each_ref().map(|agent| format!("127.0.0.1:{}", agent.port));
-    let target = server.url();
     let arguments = |token_file| {
         let agents = ["--agent", &addresses[0], "--agent", &addresses[1]];
-        [&agents[..], &["--target", &target, "--files-max", "124", "--token-file", token_file]]
-            .concat()
+        [&agents[..], &["--files-max", "124", "--token-file", token_file]].concat()
     };
-    let output = load(LOBBY, "agents.toml", &arguments(token_file));
+    let output = gather(&server, "agents.toml", &arguments(token_file));
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(out.contains("200 started, 200 finished") && out.contains("4 processes"), "{out}");
 
-    let output = load(LOBBY, "wrong-token.toml", &arguments(path_text(&wrong)));
+    let output = gather(&server, "wrong-token.toml", &arguments(path_text(&wrong)));
     let err = text(&output.stderr);
     assert!(output.status.code() == Some(1) && err.contains("rejected the token"), "{err}");
 }
@@ -255,12 +307,18 @@ fn users_that_send_no_heartbeat_are_closed_after_the_idle_timeout() {
 fn the_dashboard_shows_a_load_to_its_end() {
     let server = Listening::start(&SERVE);
     let scratch = Scratch::new();
-    scratch.file("lobby.toml", LOBBY);
+    // A chart has only whole seconds, so users stay until one has ended.
+    let think = r#"{ think = { fixed = "1s", from = "answer" } }"#;
+    scratch.file("lobby.toml", gathering(think));
     let mut command = Command::new(WATCHFIRE);
     command.arg("load").arg(scratch.join("lobby.toml")).args(["--target", &server.url()]);
     command.args(["--dashboard", "127.0.0.1:0"]).stdin(Stdio::null());
     let mut load = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let states = dashboard_states(load.stderr.as_mut().unwrap());
+    let mut errors = load.stderr.take().unwrap();
+    let states = std::thread::scope(|scope| {
+        scope.spawn(|| release(&server, &mut load));
+        dashboard_states(&mut errors)
+    });
     let last = states.last().unwrap();
     assert_eq!(last["is_over"], true);
     let tile = |name: &str| {
