@@ -18,7 +18,7 @@ SUDO := $(if $(IS_ROOT),,sudo)
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
-LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package engines
+LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package engines embed
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
@@ -206,6 +206,9 @@ test-traces: interop-build ## Spans and flame graphs of an experiment; traces of
 	@tests/install.sh docker-registry:docker-registry go:golang-go
 	$(CARGO) test $(LOCKED) -p watchfire-cli --features otlp,profiles --test all -- lab::the_spans lab::each_node_has_a_flame
 	$(RUN_SUITES) traces
+
+test-embed: interop-build ## A site of another origin that shares a dropped file and shows pages, with the built npm packages
+	$(RUN_SUITES) embed
 
 test-tutorials: interop-build ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby
 	@tests/install.sh uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go python:fastapi:python3-fastapi python:jwt:python3-jwt

@@ -133,7 +133,7 @@ function suitesOf(files) {
   const found = files.flatMap((file) => {
     const [top, second, third] = file.split('/')
     if (top === 'crates') return SUITES[second] ?? []
-    if (top === 'web') return ['interop-browser']
+    if (top === 'web') return ['interop-browser', 'test-embed']
     if (top === 'clients') return ['interop-client']
     if (top !== 'tests' || second !== 'interop') return []
     return isFolder(`tests/interop/${third}`) && third !== 'lib'

@@ -98,6 +98,7 @@ const SUITES = {
     command: ['engines/run.mjs'],
     slice: { command: undefined, files: ['engines/pairs.test.mjs'], names: ['Chromium and Firefox pass pages'] },
   },
+  embed: { files: testsIn('embed'), slice: { names: ['HTML is shown', 'a CID that is none'] } },
   tutorials: { files: testsIn('tutorials'), slice: { names: ['shows the pointer of one visitor', 'node signs', 'go signs'] } },
 }
 

@@ -7,7 +7,7 @@ import path from 'node:path'
 
 const PACKAGES = import.meta.dirname
 // A package comes after those that it needs.
-const ALL = ['pages']
+const ALL = ['pages', 'element']
 /** TypeScript rewrites the imports of modules, but not the addresses of workers, and not the imports of types. */
 const REWRITTEN = /((?:new URL\(|\bfrom |\bimport\()'\.[^']+)\.ts'/g
 

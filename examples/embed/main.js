@@ -1,0 +1,32 @@
+// A site that shares a dropped file. People who open its link get the file from the tabs that have it open.
+import { connect, fetchLimits, openPage, publish } from '@watchfire/pages'
+import '@watchfire/element'
+
+const server = document.querySelector('meta[name=server]').content
+const hint = document.querySelector('#hint')
+const shown = document.querySelector('watch-fire')
+const cid = location.hash.slice(1)
+shown.hidden = cid === ''
+
+if (cid !== '') {
+  shown.addEventListener('statuschange', () => {
+    hint.textContent = shown.problem ?? ''
+  })
+  shown.setAttribute('server', server)
+  shown.setAttribute('cid', cid)
+}
+
+addEventListener('dragover', (event) => event.preventDefault())
+addEventListener('drop', async (event) => {
+  event.preventDefault()
+  const [file] = event.dataTransfer.files
+  const limits = await fetchLimits(fetch, { url: `${server}/limits` })
+  const publication = await publish([{ path: file.name, blob: file }], { pageBytesMax: limits.pageBytesMax })
+  const connection = connect(`${server.replace(/^http/, 'ws')}/socket`)
+  const page = openPage(publication.root, { connection, limits, publication })
+  const link = document.createElement('a')
+  link.href = `#${page.root}`
+  link.target = '_blank'
+  link.textContent = file.name
+  page.subscribe(({ counts }) => hint.replaceChildren('Open in ', String(counts.watching), ' tabs: ', link))
+})

@@ -1,0 +1,93 @@
+// Another site uses our packages: it shares files that are dropped on it, and shows pages with <watch-fire>.
+
+import assert from 'node:assert/strict'
+import { before, test } from 'node:test'
+
+import { drop, folderOf } from '../browser/dropped-files.mjs'
+import { addressOf, newVisitor, startServer, WAIT_MS } from '../browser/page-driver.mjs'
+import { waitUntil } from '../lib/deadlines.mjs'
+import { serveSite } from './site.mjs'
+
+const after = []
+const site = { origin: '', connectTo: (/** @type {string} */ _) => {} }
+before(async () => Object.assign(site, await serveSite({ after: (/** @type {() => void} */ end) => after.push(end) })))
+test.after(() => {
+  for (const end of after) end()
+})
+
+/** A server that accepts connections from the site. */
+async function startFor(t, origins = `same,${site.origin}`) {
+  const server = await startServer(t, { settings: { 'socket.check_origin': origins } })
+  site.connectTo(addressOf(server))
+  return server
+}
+
+async function visit(t, server, fragment = '') {
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`${site.origin}/${fragment}`)
+  return visitor
+}
+
+const shadowOf = (visitor) => visitor.tab.locator('watch-fire').locator('[part=page]')
+const statusOf = (visitor) => visitor.tab.locator('watch-fire').evaluate((element) => element.status)
+
+/** Shares a file from the site; resolves with the visitor who shares it and its CID. */
+async function shareFile(t, server, name, content) {
+  const folder = await folderOf(t, { [name]: content })
+  const maker = await visit(t, server)
+  await drop(maker, [`${folder}/${name}`])
+  const link = maker.tab.getByRole('link', { name })
+  await link.waitFor({ timeout: WAIT_MS })
+  return { maker, cid: (await link.getAttribute('href')).slice(1) }
+}
+
+test('a file dropped on the site is shown to those who open its link, and again by them', async (t) => {
+  const server = await startFor(t)
+  const { maker, cid } = await shareFile(t, server, 'greeting.txt', 'Hello <b>from</b> a tab')
+  const reader = await visit(t, server, `#${cid}`)
+  await shadowOf(reader).getByText('Hello <b>from</b> a tab').waitFor({ timeout: WAIT_MS })
+  assert.equal(await statusOf(reader), 'shown')
+  // The app of the server opens the same page, and the reader alone serves it.
+  await maker.tab.close()
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${cid}`)
+  await visitor.waitForText('from</b> a tab')
+  // A page whose element is removed is left.
+  await reader.tab.locator('watch-fire').evaluate((element) => element.remove())
+  await visitor.tab.close()
+  const late = await visit(t, server, `#${cid}`)
+  await late.tab.getByText('Nobody has this page open now.').waitFor({ timeout: WAIT_MS })
+  assert.equal(await statusOf(late), 'waiting')
+})
+
+test('HTML is shown without scripts', async (t) => {
+  const server = await startFor(t)
+  const html = '<!doctype html><title>x</title><h1>Words</h1><script>top.pwned = 1</script><img src=x onerror="top.pwned = 1">'
+  const { cid } = await shareFile(t, server, 'page.html', html)
+  const reader = await visit(t, server, `#${cid}`)
+  await shadowOf(reader).waitFor({ timeout: WAIT_MS })
+  await reader.tab.frameLocator('watch-fire iframe').getByText('Words').waitFor({ timeout: WAIT_MS })
+  assert.equal(await reader.tab.evaluate(() => 'pwned' in globalThis), false)
+})
+
+test('an element with a CID that is none, or without a server, shows what is inside it and names the cause', async (t) => {
+  const server = await startFor(t)
+  const reader = await visit(t, server, '#<img src=x onerror=globalThis.pwned=1>')
+  await reader.tab.getByText('is not a CID').waitFor({ timeout: WAIT_MS })
+  await reader.tab.getByText('Nobody has this page open now.').waitFor({ timeout: WAIT_MS })
+  assert.equal(await statusOf(reader), 'failed')
+  const problem = await reader.tab.locator('watch-fire').evaluate((element) => {
+    element.setAttribute('server', 'javascript:alert(1)')
+    return element.problem
+  })
+  assert.equal(problem, 'The attribute "server" is not the address of a server.')
+  assert.equal(await reader.tab.evaluate(() => 'pwned' in globalThis), false)
+})
+
+test('a server that does not accept the site leaves the page unloaded', async (t) => {
+  const server = await startFor(t, 'same')
+  const reader = await visit(t, server, '#bafkreifzjut3te7nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e')
+  const refused = () => server.stderr.includes(site.origin) || server.lines.some((line) => line.includes(site.origin))
+  await waitUntil(refused, 'the server names the refused site in its log', WAIT_MS)
+  assert.equal(await statusOf(reader), 'waiting')
+})

@@ -1,0 +1,56 @@
+// Builds and serves the site of examples/embed, as its author would, with the packages that would be published.
+
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+import { newFolder } from '../lib/folders.mjs'
+
+const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
+const WEB = path.join(REPOSITORY, 'web')
+const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' }
+
+/** Serves the site on a port of its own. `connectTo` sets the server that it uses, for all later requests. */
+export async function serveSite(t) {
+  const folder = await build()
+  let watchfire = ''
+  const site = createServer((request, response) => {
+    const { pathname } = new URL(request.url ?? '/', 'http://site')
+    const file = path.join(folder, pathname === '/' ? 'index.html' : path.normalize(pathname))
+    try {
+      const content = readFileSync(file)
+      response.writeHead(200, { 'content-type': TYPES[path.extname(file)] ?? 'application/octet-stream' })
+      response.end(pathname === '/' ? content.toString().replace('http://localhost:4000', watchfire) : content)
+    } catch {
+      response.writeHead(404).end()
+    }
+  })
+  await new Promise((resolve) => site.listen(0, '127.0.0.1', () => resolve(undefined)))
+  t.after(() => {
+    site.closeAllConnections()
+    site.close()
+  })
+  const address = site.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  const connectTo = (/** @type {string} */ server) => {
+    watchfire = server
+  }
+  return { origin: `http://localhost:${port}`, connectTo }
+}
+
+/** The folder of the built site. Its packages are built from this repository. */
+async function build() {
+  execFileSync('node', [path.join(WEB, 'packages/build.js')], { stdio: 'inherit' })
+  const folder = newFolder()
+  cpSync(path.join(REPOSITORY, 'examples/embed'), folder, { recursive: true })
+  const scope = path.join(folder, 'node_modules/@watchfire')
+  mkdirSync(scope, { recursive: true })
+  for (const name of ['pages', 'element']) symlinkSync(path.join(WEB, 'packages', name), path.join(scope, name))
+  const vite = createRequire(path.join(WEB, 'package.json')).resolve('vite')
+  const { build: bundle } = await import(pathToFileURL(vite).href)
+  await bundle({ root: folder, configFile: false, logLevel: 'error', build: { target: 'es2023', modulePreload: { polyfill: false } } })
+  return path.join(folder, 'dist')
+}

@@ -1,0 +1,13 @@
+/** Defines the element `<watch-fire>`. */
+import { WatchFire } from './watch-fire.ts'
+
+export { WatchFire, type WatchFireStatus } from './watch-fire.ts'
+
+declare global {
+  interface HTMLElementTagNameMap {
+    'watch-fire': WatchFire
+  }
+}
+
+// A page may load this module twice, in two versions.
+if (customElements.get('watch-fire') === undefined) customElements.define('watch-fire', WatchFire)

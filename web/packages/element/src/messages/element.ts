@@ -1,0 +1,8 @@
+import { part } from '@watchfire/pages/messages'
+
+export const text = part('element', {
+  save: 'Save "{name}" ({size})',
+  nameless: 'Unnamed file',
+  open: 'Open this page on {host}',
+  server: 'The attribute "server" is not the address of a server.',
+})
