@@ -201,3 +201,21 @@ test('at 200 % zoom nothing is cut off, and with reduced motion nothing moves', 
     assert.deepEqual({ wide, moving }, { wide: 0, moving: 0 }, address)
   }
 })
+
+test('a reader needs no mouse: the link and the details are a few keys away', async (t) => {
+  const [writer, reader] = await newVisitors(t, await startServer(t), 2)
+  const link = await writer.sharePage({ text: '# Tea at five' })
+  await reader.goTo(link)
+  await reader.waitForText(/^2 people have this page$/)
+  const { keyboard } = reader.tab
+  await reader.tabTo('Share')
+  await keyboard.press('Enter')
+  await waitUntil(async () => (await reader.focused()) === 'Link to this page', 'the link has the focus')
+  await keyboard.press('Shift+Tab')
+  assert.equal(await reader.focused(), 'Details')
+  await keyboard.press('Enter')
+  await reader.tabTo('Keep sharing this page')
+  await reader.tabTo('Copy and change')
+  await reader.tabTo('Connections')
+  reader.assertNoPageErrors()
+})

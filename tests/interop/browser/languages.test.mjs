@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { newFolder } from '../lib/folders.mjs'
 import { run } from '../lib/program.mjs'
 import { newVisitor, startServer } from './page-driver.mjs'
-import { visitViews } from './views.mjs'
+import { openTransfers, visitViews } from './views.mjs'
 
 const WEB = fileURLToPath(new URL('../../../web', import.meta.url))
 
@@ -61,7 +61,7 @@ test('a right-to-left language is laid out from right to left', async (t) => {
   await main.locator('textarea').fill('שלום')
   await main.locator('button.light').click()
   await main.locator('input.link').waitFor()
-  await main.locator('button[aria-expanded]').click()
+  await openTransfers(main)
   await main.locator('.transfers .block-bar').waitFor()
   await fits('a page')
   assert.equal(
@@ -80,7 +80,7 @@ async function builtWith(t, tag, change) {
   await symlink(path.join(WEB, 'node_modules'), path.join(folder, 'node_modules'))
   // The file that a translator receives and returns.
   const { stdout } = await run('npm', ['run', '--silent', 'messages'], { cwd: folder, maxBuffer: 1 << 24 })
-  const languages = path.join(folder, 'src/messages/languages')
+  const languages = path.join(folder, 'app/src/messages/languages')
   await mkdir(languages, { recursive: true })
   await writeFile(path.join(languages, `${tag}.json`), JSON.stringify(change(JSON.parse(stdout))))
   await run('npm', ['run', 'build'], { cwd: folder, maxBuffer: 1 << 24 })
@@ -141,7 +141,7 @@ test('one file adds a language and costs the first load of other languages next 
   await main.locator('textarea').fill('שלום')
   await main.locator('button.light').click()
   await main.locator('input.link').waitFor()
-  await main.locator('button[aria-expanded]').click()
+  await openTransfers(main)
   await main.locator('.transfers .block-bar').waitFor()
   await check('a page and its panel')
   assert.deepEqual(untranslated, [])

@@ -1,5 +1,9 @@
 // A walk through all views, which finds everything by its place, so that it goes through every language.
 
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import { newFolder } from '../lib/folders.mjs'
 import { file, generated, picture } from './fixtures.mjs'
 import { newVisitor, startServer } from './page-driver.mjs'
 
@@ -33,7 +37,7 @@ export async function visitViews(t, options, check) {
   await main.locator('.kept-view .bad').waitFor()
   await check(person, 'the kept pages')
   // The relay needs a minute for it, more than a check takes on a busy machine.
-  await person.goTo(await holder.sharePage({ files: [file('3.bin', generated(30_000_000))] }))
+  await person.goTo(await holder.sharePage({ files: [await largeFile(t, '3.bin', 30_000_000)] }))
   await openTransfers(main)
   await main.locator('.transfers tbody tr').waitFor()
   await main.locator('.coming progress').waitFor()
@@ -44,8 +48,8 @@ export async function visitViews(t, options, check) {
   await person.goTo(UNAVAILABLE_PAGE)
   await main.locator('.coming h1').waitFor()
   await check(person, 'an unavailable page')
-  for (const [name, path] of Object.entries({ 'an invalid link': '/p/nonsense', 'an unknown path': '/nowhere' })) {
-    await person.goTo(path)
+  for (const [name, address] of Object.entries({ 'an invalid link': '/p/nonsense', 'an unknown path': '/nowhere' })) {
+    await person.goTo(address)
     await main.locator('.plain').waitFor()
     await check(person, name)
   }
@@ -55,8 +59,15 @@ export async function visitViews(t, options, check) {
 }
 
 /** Opens the details of a page, unless they are open, and its connections. */
-async function openTransfers(main) {
+export async function openTransfers(main) {
   const details = main.locator('.line button[aria-expanded]')
   if ((await details.getAttribute('aria-expanded')) === 'false') await details.click()
   await main.locator('.opened .bar button[aria-expanded]').click()
+}
+
+/** A file on disk, because passing a large one through the browser's remote control takes too long on a busy machine. */
+async function largeFile(t, name, bytes) {
+  const to = path.join(newFolder(t), name)
+  await writeFile(to, generated(bytes))
+  return to
 }

@@ -12,8 +12,8 @@ export const grid = part('grid', {
   noConnection: 'no connection',
   noReason: 'no reason given',
   how:
-    'These little pictures are sprites. Throw one over an edge of this window: it flies into the window of somebody else ' +
-    'who is here. With a keyboard, focus it and press an arrow key. Drop or paste a picture of yours to throw it too.',
+    'These little pictures are sprites. Throw one over an edge of this window: it flies into the window of somebody else ' + 'who is here.',
+  howKeys: 'With a keyboard, focus it and press an arrow key. Drop or paste a picture of yours to throw it too.',
   closeMessage: 'Close this message',
   letGo: 'Drop it to make a sprite',
   neighbours: 'Your neighbours',

@@ -4,7 +4,7 @@ import { part } from './part.ts'
 export const home = part('home', {
   title: 'A page that burns as long as someone has it open',
   lead:
-    'Write something or drop files, and share the link. The page lives in the browsers that have it open; ' +
+    'Write something or add files, and share the link. The page lives in the browsers that have it open; ' +
     'when the last one closes, it is gone.',
   stores: 'This server connects those browsers and stores nothing.',
   chat: 'Chat with the people here',

@@ -4,6 +4,7 @@ import type { OpenPages } from '../ui/open-pages.ts'
 import type { Site } from '../ui/site.ts'
 import { showTabStatus } from '../ui/tab-status.ts'
 import { grid as text } from '../messages/grid.ts'
+import { isPhone } from '../ui/keep-awake.ts'
 import { DRAWINGS } from './drawings.tsx'
 import { Game } from './game.ts'
 import type { Neighbours } from './protocol.ts'
@@ -57,7 +58,7 @@ export function SpritesPage({ site, openPages, grid }: { site: Site; openPages: 
         <p class="news" role="status">
           {standing === 'joining' && text('joining')}
           {typeof standing === 'object' && text('refused', { reason: standing.refused })}
-          {standing === 'joined' && (news || text('how'))}
+          {standing === 'joined' && (news || (isPhone ? text('how') : `${text('how')} ${text('howKeys')}`))}
         </p>
         {problem !== null && (
           <p class="news trouble" role="alert">
