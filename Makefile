@@ -22,7 +22,7 @@ LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorial
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
-  bench-churn gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
+  bench-churn bench-networks gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -410,6 +410,10 @@ bench-images: web image-tools kraken-tools ## An image to many hosts, beside a r
 bench-browser: web tools tests/interop/node_modules/.package-lock.json $(WEBTORRENT) ## A page from one browser to ten, beside WebTorrent and a raw data channel; writes docs/browser/crowd.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	./target/release/watchfire lab run experiments/browser.toml --driver processes $(or $(ARGS),--page docs/browser/crowd.md)
+
+bench-networks: web tests/interop/node_modules/.package-lock.json ## A page between two browsers on any two networks; writes docs/browser/networks.md
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	$(SUDO) ./target/release/watchfire lab run experiments/networks.toml --driver processes $(or $(ARGS),--page docs/browser/networks.md)
 
 bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200 simulated tabs that come and go; writes docs/browser/churn.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli

@@ -47,6 +47,8 @@ pub struct Network {
     under_way_bytes_max: usize,
     /// Packets that were ever under way: gives packets of the same time an order.
     order: u64,
+    /// Routers that have replaced others.
+    replacements: usize,
     figures: Figures,
 }
 
@@ -120,6 +122,7 @@ impl Network {
             under_way_bytes: 0,
             under_way_bytes_max: plan.in_flight_bytes_max,
             order: 0,
+            replacements: 0,
             figures: Figures::default(),
         })
     }
@@ -177,6 +180,18 @@ impl Network {
     pub fn set_link(&mut self, peer: usize, link: Link) {
         self.sites[peer].up.set_direction(link.up);
         self.sites[peer].down.set_direction(link.down);
+    }
+
+    /// From the next packet on; see [`crate::Wire::replace_router`]. Packets to the old address have no receiver any more.
+    pub fn replace_router(&mut self, plan: &WirePlan, peer: usize, kind: NatKind) {
+        let outer = plan.address_of_replacement(self.replacements);
+        // Peers draw by their index, far below.
+        let rng = Rng::for_purpose(self.seed, u64::MAX - 1 - self.replacements as u64);
+        self.replacements += 1;
+        self.owners.retain(|_, owner| !matches!(owner, Owner::Site(site) if *site == peer));
+        self.owners.insert(outer, Owner::Site(peer));
+        let behaviour = Behaviour::at_home(kind);
+        self.sites[peer].nat = behaviour.map(|nat| Nat::new(outer, nat, plan.nat_limits, rng));
     }
 
     pub fn figures(&self) -> &Figures {

@@ -10,6 +10,9 @@ use std::time::Duration;
 pub const PEERS_MAX: usize = 1_000;
 /// Longest delay, or jitter, of one direction of a link.
 pub const DELAY_MAX: Duration = Duration::from_secs(60);
+/// The third numbers of the public addresses of routers that replace others. After all of them, the first is used again.
+const REPLACEMENTS_FROM: u8 = 128;
+const REPLACEMENT_BLOCKS: usize = 100;
 /// Smallest MTU: the least that IPv6 permits.
 pub const MTU_MIN: u16 = 1_280;
 
@@ -142,6 +145,18 @@ pub enum NatKind {
 }
 
 impl NatKind {
+    /// Whether a peer of this kind has a router with a public IPv4 address of its own.
+    pub fn has_own_router(self) -> bool {
+        match self {
+            NatKind::Open | NatKind::Carrier | NatKind::Ipv6Only => false,
+            NatKind::FullCone
+            | NatKind::AddressRestricted
+            | NatKind::PortRestricted
+            | NatKind::Symmetric
+            | NatKind::UdpBlocked => true,
+        }
+    }
+
     pub const ALL: [NatKind; 8] = [
         NatKind::Open,
         NatKind::FullCone,
@@ -215,6 +230,10 @@ impl Default for NatLimits {
 pub enum PlanError {
     #[error("cannot plan {count} peers: a network has 1 to {PEERS_MAX}")]
     PeerCount { count: usize },
+    #[error(
+        "cannot replace the router of {name:?}, from {from} to {to}: both must be routers with a public address of their own"
+    )]
+    Router { name: String, from: NatKind, to: NatKind },
     #[error("cannot plan two peers named {name:?}: give each a name of its own")]
     DuplicateName { name: String },
     #[error("no peer is named {name:?}: name one of the plan")]
@@ -324,6 +343,13 @@ impl WirePlan {
                 PeerAddresses { own: vec![home], public: vec![public_v4.into()] }
             }
         }
+    }
+
+    /// The public address of a router that replaces another one: the n-th of its network.
+    pub(crate) fn address_of_replacement(&self, n: usize) -> IpAddr {
+        let [a, b, ..] = self.public_v4.octets();
+        let high = REPLACEMENTS_FROM + (n / 250 % REPLACEMENT_BLOCKS) as u8;
+        Ipv4Addr::new(a, b, high, (n % 250) as u8 + 1).into()
     }
 
     /// The public address of the carrier's NAT.

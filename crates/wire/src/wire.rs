@@ -5,7 +5,7 @@ mod forwarder;
 use crate::figures::Figures;
 use crate::namespace::{Namespace, OpenError, Step};
 use crate::network::Network;
-use crate::plan::{Link, PeerAddresses, PlanError, WirePlan};
+use crate::plan::{Link, NatKind, PeerAddresses, PlanError, WirePlan};
 use crate::processes::{NETWORK_VARIABLE, Watchdog, own_id, remove_leftovers};
 use forwarder::Forwarder;
 use nix::sched::CloneFlags;
@@ -110,6 +110,18 @@ impl Wire {
         link.validate(name)?;
         let index = self.plan.index_of(name)?;
         lock(&self.network).set_link(index, link);
+        Ok(())
+    }
+
+    /// Gives a peer another router, with another public address, from the next packet on: all its connections to others
+    /// break, and [`Peer::addresses`] stays that of the start. Both routers must have a public address of their own.
+    pub fn replace_router(&self, name: &str, to: NatKind) -> Result<(), PlanError> {
+        let index = self.plan.index_of(name)?;
+        let from = self.plan.peers[index].nat;
+        if !from.has_own_router() || !to.has_own_router() {
+            return Err(PlanError::Router { name: name.into(), from, to });
+        }
+        lock(&self.network).replace_router(&self.plan, index, to);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ import { statSync } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 
-import { DIRECT_ON_LOOPBACK, launchWithProfile } from '../../../tests/interop/lib/chromium.mjs'
+import { DIRECT_ON_LOOPBACK, VISIBLE_ADDRESS, launchWithProfile } from '../../../tests/interop/lib/chromium.mjs'
 import { variable } from '../variable.mjs'
 import { profileTab } from './profile.mjs'
 
@@ -16,6 +16,7 @@ const PROGRESS_MS = 500
 /** A variable that only one of the two commands gets. */
 const listFor = (command, name) => (process.argv[2] === command ? JSON.parse(variable(name)) : [])
 export const address = variable('LAB_ADDRESS')
+const isOnLoopback = address.startsWith('127.')
 /** The files that this node shares. */
 export const files = listFor('seed', 'LAB_PATHS').map((file) => ({ file, bytes: statSync(file).size }))
 /** The objects that this node fetches: the words of each name, as the publisher chose them. */
@@ -67,12 +68,13 @@ export async function play({ seed, fetch }) {
  */
 export async function openTab(origin, script) {
   // On an address of a network of the lab, unlike on loopback, pages would have no WebCrypto.
-  const flags = [...DIRECT_ON_LOOPBACK, `--unsafely-treat-insecure-origin-as-secure=${origin}`]
+  const flags = [...(isOnLoopback ? DIRECT_ON_LOOPBACK : VISIBLE_ADDRESS), `--unsafely-treat-insecure-origin-as-secure=${origin}`]
   const profile = path.join(variable('LAB_FOLDER'), 'profile')
   // The lab sends SIGTERM to learn the totals, which are in the tab.
   const context = await launchWithProfile(profile, flags, { handleSIGTERM: false })
   context.setDefaultTimeout(ACTION_TIMEOUT_MS)
-  await context.grantPermissions(['microphone'], { origin })
+  // Only with the permission does a browser use its loopback device. Elsewhere it has none, as other visitors.
+  if (isOnLoopback) await context.grantPermissions(['microphone'], { origin })
   let done = null
   await context.exposeFunction('labDone', () => done?.())
   const nextDone = () => new Promise((resolve) => (done = resolve))

@@ -1,10 +1,16 @@
-// A browser with a page of Watchfire, as a program of the lab: `seed` shares files on it, `fetch` opens their links.
+// A browser with a page of Watchfire, as a program of the lab: `seed` shares files on it, `fetch` opens their links. With
+// `fetch network`, a visit lasts until the page shows its path, and with `fetch path` until it is whole. Both have figures about the path.
 
 import { contentBytes, emit, emitUntilDone, files, openTab, play, serverAddress, untilItMayFetch, wanted } from './lab.mjs'
+import { watchPath } from './watch-path.mjs'
 import { watchTab } from './watch.mjs'
 
 /** Messages of at least this size carry content; wants and haves are shorter. */
 const CONTENT_BYTES_MIN = 65_536
+/** A direct connection that did not come up in this time has failed. */
+const PATH_MS = 30_000
+const asksForPath = ['network', 'path'].includes(process.argv[3] ?? '')
+const waitsForPath = process.argv[3] === 'network'
 
 await play({ seed, fetch })
 
@@ -26,6 +32,7 @@ async function seed() {
 async function fetch() {
   // The app is cached, as for a visitor who has been here before.
   const { context, tab, nextDone, close } = await open()
+  if (asksForPath) await context.addInitScript(watchPath, { contentBytesMin: CONTENT_BYTES_MIN })
   await untilItMayFetch()
   const tabs = []
   for (const [bytes, link] of wanted) {
@@ -33,9 +40,21 @@ async function fetch() {
     tabs.push(visiting)
     const done = nextDone()
     await visiting.goto(link)
-    await emitUntilDone(Number(bytes), done, () => visiting.evaluate(() => window.watched.share()))
+    if (asksForPath) await showConnections(visiting)
+    const isKnown = waitsForPath ? done.then(() => visiting.waitForFunction(() => window.path.isKnown(), null, { timeout: PATH_MS })) : done
+    await emitUntilDone(Number(bytes), isKnown, () => visiting.evaluate(() => window.watched.share()))
   }
-  return () => totals(close, tabs)
+  return async () => {
+    const paths = asksForPath ? await Promise.all(tabs.map((tab) => tab.evaluate(() => window.path.report()))) : []
+    const { figures, ...other } = await totals(close, tabs)
+    return { ...other, figures: Object.assign(figures, ...paths) }
+  }
+}
+
+async function showConnections(tab) {
+  const details = tab.getByRole('button', { name: 'Details', exact: true })
+  if ((await details.getAttribute('aria-expanded')) === 'false') await details.click()
+  await tab.getByRole('button', { name: 'Connections' }).click()
 }
 
 function open() {

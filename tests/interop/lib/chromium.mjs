@@ -53,6 +53,8 @@ export const BY_RELAY_ONLY = [
 
 /** Flags that allow direct connections over loopback, which browsers exclude by default. */
 export const DIRECT_ON_LOOPBACK = ['--allow-loopback-in-peer-connection', '--disable-features=WebRtcHideLocalIpsWithMdns']
+/** Names instead of addresses (mDNS) need a network that carries multicast. */
+export const VISIBLE_ADDRESS = ['--disable-features=WebRtcHideLocalIpsWithMdns']
 
 /** Starts a browser with an empty profile; `flags` are added to the default ones. */
 export function launch(flags = [], executablePath = EXECUTABLE) {

@@ -280,7 +280,10 @@ fn command(arguments: &RunArguments, page: &Path, driver: &str) -> String {
 
 fn write_page(page: &Page<'_>) -> anyhow::Result<()> {
     write(page.page, &page.markdown())?;
-    write(&page.picture_file(), &page.picture())
+    match page.picture() {
+        Some(picture) => write(&page.picture_file(), &picture),
+        None => Ok(()),
+    }
 }
 
 /// Runs trials, and shows them while they last.

@@ -59,6 +59,8 @@ pub struct Trial {
     pub peer: Option<String>,
     /// The peers of some groups, in place of all others.
     pub peers: BTreeMap<String, String>,
+    /// The kinds of NAT of some groups, in place of the cluster's.
+    pub nat: BTreeMap<String, NatKind>,
 }
 
 /// A bound for a figure of a trial.
@@ -279,6 +281,8 @@ pub enum FaultKind {
     Kill,
     /// The links of the nodes get these rates.
     Link(Link),
+    /// Each of the nodes gets another router, with another public address.
+    Router(NatKind),
 }
 
 impl Group {

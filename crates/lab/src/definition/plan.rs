@@ -65,6 +65,8 @@ pub struct NodePlan {
     pub returns_at: Option<Duration>,
     /// Changes of its link, the earliest first.
     pub link_changes: Vec<(Duration, Link)>,
+    /// Routers that replace the one before, the earliest first.
+    pub router_changes: Vec<(Duration, NatKind)>,
 }
 
 impl NodePlan {
@@ -101,6 +103,7 @@ impl Experiment {
         let mut nodes = nodes(cluster, &peer);
         for node in &mut nodes {
             scenario.give_objects(node);
+            node.nat = trial.nat.get(&node.group).copied().unwrap_or(node.nat);
             let users = scenario.load.as_ref().map(|load| &load.on);
             node.has_users = users.is_some_and(|query| query.applies_to(&node.labels));
             node.serves = node.has_users
@@ -150,6 +153,7 @@ fn nodes(cluster: &Cluster, peer: &dyn Fn(&Group) -> Peer) -> Vec<NodePlan> {
                 leaves_at: None,
                 returns_at: None,
                 link_changes: Vec::new(),
+                router_changes: Vec::new(),
             }
         };
         group.node_names().map(node).collect()
@@ -191,11 +195,13 @@ impl Scenario {
                 match fault.kind {
                     FaultKind::Kill => (node.leaves_at, node.returns_at) = (Some(fault.at), None),
                     FaultKind::Link(link) => node.link_changes.push((fault.at, link)),
+                    FaultKind::Router(kind) => node.router_changes.push((fault.at, kind)),
                 }
             }
         }
         for node in nodes {
             node.link_changes.sort_by_key(|(at, _)| *at);
+            node.router_changes.sort_by_key(|(at, _)| *at);
         }
     }
 }

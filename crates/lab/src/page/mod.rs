@@ -5,6 +5,7 @@
 //! has moved since.
 
 mod age;
+mod networks;
 mod picture;
 mod targets;
 
@@ -47,20 +48,24 @@ impl Page<'_> {
         self.page.with_extension("svg")
     }
 
-    pub fn picture(&self) -> String {
-        picture::picture(self.experiment, self.runs).svg()
+    /// The picture, unless there is nothing to draw.
+    pub fn picture(&self) -> Option<String> {
+        let chart = picture::picture(self.experiment, self.runs);
+        (!chart.panels.is_empty()).then(|| chart.svg())
     }
 
     pub fn markdown(&self) -> String {
         let experiment = self.experiment;
-        let picture = self.picture_file();
-        let picture = picture.file_name().unwrap_or_default().to_string_lossy();
         let mut out = format!("# {}\n\n", experiment.name);
-        let _ = writeln!(
-            out,
-            "![{}: how long it takes, and what it costs]({picture})\n",
-            experiment.name
-        );
+        if self.picture().is_some() {
+            let picture = self.picture_file();
+            let picture = picture.file_name().unwrap_or_default().to_string_lossy();
+            let _ = writeln!(
+                out,
+                "![{}: how long it takes, and what it costs]({picture})\n",
+                experiment.name
+            );
+        }
         out += &self.head().markdown();
         if let Some(noise) = self.noise().filter(|noise| *noise > NOISE_MAX) {
             let share = noise * 100.0;
@@ -132,6 +137,9 @@ impl Page<'_> {
         let runs: Vec<&RunResult> = trials.iter().flat_map(|trial| of(trial)).collect();
         if runs.is_empty() {
             return String::new();
+        }
+        if let Some(grid) = networks::grid(&trials) {
+            return format!("\n## {cluster}\n\n{}", grid.markdown(self.experiment, self.runs));
         }
         if !self.experiment.figures.is_empty() {
             return format!("\n## {cluster}\n\n{}", self.chosen(&trials).markdown());
@@ -288,7 +296,7 @@ at_most = 0.000001
         );
         let simulated = page(&experiment, &runs);
         assert!(!simulated.markdown().contains("other programs"));
-        assert!(simulated.picture().contains("nodes that have all, of 3"));
+        assert!(simulated.picture().unwrap().contains("nodes that have all, of 3"));
     }
 
     #[test]
@@ -303,7 +311,7 @@ at_most = 0.000001
         let text = page(&experiment, &runs).markdown();
         assert!(text.contains("| load: join, p99, s | 0.500 | - |"), "{text}");
         assert!(!text.contains("load: errors"));
-        assert!(page(&experiment, &runs).picture().contains("load: join, p99, s"));
+        assert!(page(&experiment, &runs).picture().unwrap().contains("load: join, p99, s"));
     }
 
     #[test]
@@ -331,7 +339,7 @@ at_most = 0.000001
         let page = page(&experiment, &runs);
         let text = page.markdown();
         assert!(text.contains("| thousands a second | 2.00 | 4.00 |"), "{text}");
-        let picture = page.picture();
+        let picture = page.picture().unwrap();
         assert!(picture.contains("One to three: thousands a second"), "{picture}");
         assert!(!picture.contains("nobody"), "{picture}");
     }

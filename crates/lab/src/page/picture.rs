@@ -2,6 +2,7 @@
 
 use watchfire_report::{Axis, Bar, Chart, Colour, Line, Panel};
 
+use super::networks;
 use super::targets::median_of;
 use crate::definition::{Experiment, PageFigure, Trial};
 use crate::results::{Figure, RunResult, decimals};
@@ -11,11 +12,16 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
     let label = format!("{}: how long it takes, and what it costs", experiment.name);
     let mut panels = Vec::new();
     for cluster in experiment.clusters.keys() {
-        let of_cluster = experiment.trials.iter().filter(|trial| trial.cluster == *cluster);
+        let of_cluster = || experiment.trials.iter().filter(|trial| trial.cluster == *cluster);
+        // A table of networks says more than a bar for each of its pairs.
+        if networks::grid(&of_cluster().collect::<Vec<_>>()).is_some() {
+            continue;
+        }
         let drawn = |(trial, colour): (&Trial, &Colour)| {
             typical(runs, &trial.name).map(|run| (run, *colour))
         };
-        let drawn: Vec<_> = of_cluster.zip(Colour::ALL.iter().cycle()).filter_map(drawn).collect();
+        let drawn: Vec<_> =
+            of_cluster().zip(Colour::ALL.iter().cycle()).filter_map(drawn).collect();
         panels.extend(curves(cluster, &drawn));
         panels.extend(drawn.iter().filter_map(|(run, _)| {
             run.load.as_ref()?.panel(format!("{}: users, and use of the server", run.trial))

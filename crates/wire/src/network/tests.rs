@@ -441,6 +441,26 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
+#[test]
+fn a_router_that_replaces_another_has_another_address_and_no_sessions() {
+    let mut lab = Lab::of(&[NatKind::PortRestricted, NatKind::Open]);
+    let (own, server) = (lab.own(0, 4_000, lab.public_v4(1, 53)), lab.public_v4(1, 53));
+    let seen = |received: Vec<(usize, Vec<u8>)>| {
+        let [(1, packet)] = &received[..] else { panic!("{received:?}") };
+        let Payload::Flow(flow, _) = Headers::parse(packet).unwrap().payload else { panic!() };
+        flow.source
+    };
+    let before = seen(lab.send(0, udp(own, server)));
+    assert_eq!(lab.send(1, udp(server, before)).len(), 1);
+
+    let plan = lab.plan.clone();
+    lab.network.replace_router(&plan, 0, NatKind::Symmetric);
+    assert!(lab.send(1, udp(server, before)).is_empty(), "the old address has no receiver");
+    let after = seen(lab.send(0, udp(own, server)));
+    assert_ne!(after.ip(), before.ip());
+    assert_eq!(lab.send(1, udp(server, after)).len(), 1);
+}
+
 proptest! {
     #[test]
     fn the_same_seed_and_packets_give_the_same_decisions_and_every_packet_is_accounted_for(

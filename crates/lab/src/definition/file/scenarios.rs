@@ -68,6 +68,7 @@ struct FaultFile {
     #[serde(default)]
     kill: bool,
     link: Option<LinkFile>,
+    nat: Option<String>,
 }
 
 pub(super) fn check_scenario(
@@ -110,10 +111,17 @@ pub(super) fn check_scenario(
     let mut faults = Vec::new();
     for fault in &file.faults {
         let (at, fault) = (fault.span().start, fault.get_ref());
-        let kind = match (fault.kill, fault.link) {
-            (true, None) => FaultKind::Kill,
-            (false, Some(link)) => FaultKind::Link(link.link()),
-            _ => return Err(source.error(at, "faults", "needs either kill = true or link")),
+        let kind = match (fault.kill, fault.link, &fault.nat) {
+            (true, None, None) => FaultKind::Kill,
+            (false, Some(link), None) => FaultKind::Link(link.link()),
+            (false, None, Some(kind)) => {
+                let kind = kind.parse();
+                FaultKind::Router(kind.map_err(|problem| source.error(at, "nat", problem))?)
+            }
+            _ => {
+                let problem = "needs one of kill = true, link and nat";
+                return Err(source.error(at, "faults", problem));
+            }
         };
         faults.push(Fault { at: fault.at.0, nodes: query(at, &fault.nodes)?, kind });
     }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::definition::TargetBound;
+use crate::definition::{NatKind, TargetBound};
 
 const GOOD: &str = r#"
 seed = 3
@@ -266,5 +266,39 @@ fn the_figures_of_a_page_are_checked() {
         let text = CLUSTERED.replace(old, new);
         let error = Experiment::parse("cluster.toml", &text).unwrap_err().to_string();
         assert!(error.contains(problem), "{new}: {error}");
+    }
+}
+
+#[test]
+fn an_entry_makes_a_trial_for_each_pair_of_networks() {
+    let natted = |nat: &str| {
+        let entry =
+            format!("name = 'pair'\ncluster = 'two-regions'\nscenario = 'spread'\nnat = {nat}");
+        Experiment::parse("good.toml", &format!("{GOOD}[[trials]]\n{entry}\n"))
+    };
+    let pairs = "{ peers = ['carrier', 'udp-blocked'], seeder = ['open', 'symmetric'] }";
+    let experiment = natted(pairs).unwrap();
+    let names: Vec<_> = experiment.trials.iter().map(|trial| trial.name.as_str()).collect();
+    assert_eq!(
+        names[2..],
+        [
+            "pair: open to carrier",
+            "pair: open to udp-blocked",
+            "pair: symmetric to carrier",
+            "pair: symmetric to udp-blocked"
+        ]
+    );
+    let plan = experiment.plan(&experiment.trials[4], 0);
+    assert_eq!(plan.nodes[0].nat, NatKind::Symmetric);
+    assert!(plan.nodes[1..].iter().all(|node| node.nat == NatKind::Carrier));
+    assert_eq!(natted("{ peers = 'carrier' }").unwrap().trials[2].name, "pair");
+
+    for (nat, problem) in [
+        ("{ others = 'open' }", "no group \"others\""),
+        ("{ peers = [] }", "needs a kind of NAT"),
+        ("{ peers = 'tunnel' }", "unknown kind of NAT"),
+    ] {
+        let error = natted(nat).unwrap_err().to_string();
+        assert!(error.contains(problem), "{nat}: {error}");
     }
 }

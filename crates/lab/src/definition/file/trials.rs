@@ -1,6 +1,7 @@
 //! Trials: each runs a scenario on a cluster, if the two fit each other.
 
 use std::collections::BTreeMap;
+use std::str::FromStr as _;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -8,7 +9,8 @@ use watchfire_report::scenario::SourceText;
 
 use super::{RUNS_MAX, unknown};
 use crate::definition::{
-    DefinitionError, Experiment, Implementation, NodePlan, Peer, Query, Trial, groups_addressed,
+    DefinitionError, Experiment, Group, Implementation, NatKind, NodePlan, Peer, Query, Trial,
+    groups_addressed,
 };
 
 #[derive(Deserialize)]
@@ -20,6 +22,61 @@ pub(super) struct TrialFile {
     peer: Option<String>,
     #[serde(default)]
     peers: BTreeMap<String, String>,
+    #[serde(default)]
+    nat: BTreeMap<String, KindsText>,
+}
+
+/// One kind of NAT, or several: a trial for each.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum KindsText {
+    One(String),
+    Each(Vec<String>),
+}
+
+impl KindsText {
+    fn kinds(&self) -> Result<Vec<NatKind>, String> {
+        let names = match self {
+            KindsText::One(name) => std::slice::from_ref(name),
+            KindsText::Each(names) => names,
+        };
+        let kind = |name: &String| NatKind::from_str(name).map_err(|error| error.to_string());
+        let kinds = names.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
+        if kinds.is_empty() { Err("needs a kind of NAT".to_owned()) } else { Ok(kinds) }
+    }
+}
+
+/// The kinds of NAT of each trial that an entry stands for: every combination, the last group's kinds changing first.
+fn combinations(
+    file: &TrialFile,
+    groups: &[Group],
+) -> Result<Vec<BTreeMap<String, NatKind>>, String> {
+    if let Some(name) = file.nat.keys().find(|name| groups.iter().all(|group| group.name != **name))
+    {
+        return Err(format!("{:?} has no group {name:?}", file.cluster));
+    }
+    let mut all = vec![BTreeMap::new()];
+    for Group { name, .. } in groups {
+        let Some(text) = file.nat.get(name) else { continue };
+        let kinds = text.kinds()?;
+        if all.len().saturating_mul(kinds.len()) > RUNS_MAX as usize {
+            return Err(format!("must make at most {RUNS_MAX} trials"));
+        }
+        let with = |known: &BTreeMap<String, NatKind>, kind: &NatKind| {
+            let mut more = known.clone();
+            more.insert(name.clone(), *kind);
+            more
+        };
+        all = all.iter().flat_map(|known| kinds.iter().map(|kind| with(known, kind))).collect();
+    }
+    Ok(all)
+}
+
+/// The name of a trial among the others of its entry.
+fn name_of(name: &str, nat: &BTreeMap<String, NatKind>, groups: &[Group]) -> String {
+    let kinds = groups.iter().filter_map(|group| nat.get(&group.name));
+    let kinds: Vec<&str> = kinds.map(|kind| kind.name()).collect();
+    format!("{name}: {}", kinds.join(" to "))
 }
 
 /// The trials of the file; without any, each cluster with each scenario.
@@ -38,6 +95,7 @@ pub(super) fn check_trials(
             scenario: scenario.clone(),
             peer: None,
             peers: BTreeMap::new(),
+            nat: BTreeMap::new(),
         };
         return pairs
             .map(trial)
@@ -47,7 +105,7 @@ pub(super) fn check_trials(
     let mut checked: Vec<Trial> = Vec::new();
     for file in files {
         let (at, file) = (file.span().start, file.into_inner());
-        let name = file.name.unwrap_or_else(|| {
+        let name = file.name.clone().unwrap_or_else(|| {
             let peer = file.peer.as_ref().map_or(String::new(), |peer| format!(", {peer}"));
             format!("{}, {}{peer}", file.cluster, file.scenario)
         });
@@ -70,13 +128,27 @@ pub(super) fn check_trials(
         if let Some(peer) = peers.find(|peer| !experiment.peers.contains_key(*peer)) {
             return Err(source.error(at, "peer", unknown("peer", peer, &experiment.peers)));
         }
-        if checked.iter().any(|known| known.name == name) {
-            return Err(source.error(at, "name", format!("another trial has the name {name:?}")));
+        let natted = combinations(&file, groups);
+        let natted = natted.map_err(|problem| source.error(at, "nat", problem))?;
+        let is_one = natted.len() == 1;
+        for nat in natted {
+            let name = if is_one { name.clone() } else { name_of(&name, &nat, groups) };
+            if checked.iter().any(|known| known.name == name) {
+                let problem = format!("another trial has the name {name:?}");
+                return Err(source.error(at, "name", problem));
+            }
+            let TrialFile { cluster, scenario, peer, peers, .. } = &file;
+            let trial = Trial {
+                name,
+                cluster: cluster.clone(),
+                scenario: scenario.clone(),
+                peer: peer.clone(),
+                peers: peers.clone(),
+                nat,
+            };
+            fits(&trial, experiment, at, source)?;
+            checked.push(trial);
         }
-        let TrialFile { cluster, scenario, peer, peers, .. } = file;
-        let trial = Trial { name, cluster, scenario, peer, peers };
-        fits(&trial, experiment, at, source)?;
-        checked.push(trial);
     }
     if checked.is_empty() || checked.len() > RUNS_MAX as usize {
         return Err(source.error_in_file("trials", format!("must be 1 to {RUNS_MAX}")));

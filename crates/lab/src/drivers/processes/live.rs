@@ -37,8 +37,9 @@ pub struct Live<'a> {
     pub has_arrived: bool,
     pub has_left: bool,
     pub has_returned: bool,
-    /// Changes of its link that have happened.
+    /// Changes of its link, and of its router, that have happened.
     pub link_changes: usize,
+    pub router_changes: usize,
     /// CPU time before the clock started, of all programs and of each kind.
     pub cpu_before: Duration,
     pub parts_before: Parts,
@@ -78,6 +79,7 @@ pub fn sites<'a>(
             has_left: false,
             has_returned: false,
             link_changes: 0,
+            router_changes: 0,
             cpu_before: Duration::ZERO,
             parts_before: Vec::new(),
             prepared: None,
@@ -230,12 +232,17 @@ impl Live<'_> {
         }
     }
 
-    /// Changes its link as often as it is due.
+    /// Changes its link and its router as often as it is due.
     pub fn change_link(&mut self, network: &Network, now: Duration) {
         let changes = self.plan.link_changes.iter().skip(self.link_changes);
         for (_, link) in changes.take_while(|(at, _)| *at <= now) {
             network.set_link(&self.plan.name, *link);
             self.link_changes += 1;
+        }
+        let changes = self.plan.router_changes.iter().skip(self.router_changes);
+        for (_, kind) in changes.take_while(|(at, _)| *at <= now) {
+            network.replace_router(&self.plan.name, *kind);
+            self.router_changes += 1;
         }
     }
 

@@ -16,7 +16,7 @@ use super::DriverError;
 use super::objects::Content;
 use super::processors::Limit;
 use super::wire::{self, Counts, USERS};
-use crate::definition::{ADDRESS_OF, Link, TrialPlan};
+use crate::definition::{ADDRESS_OF, Link, NatKind, TrialPlan};
 use crate::hosts::{Connection, HostError};
 use crate::results::WireFigures;
 
@@ -272,6 +272,14 @@ impl Network {
         if let Network::Wire(wire, _) = self {
             let set = wire.set_link(name, wire::wire_link(link));
             set.expect("the links of a plan are checked before the run");
+        }
+    }
+
+    /// Gives a node another router.
+    pub fn replace_router(&self, name: &str, kind: NatKind) {
+        if let Network::Wire(wire, _) = self {
+            let replaced = wire.replace_router(name, kind);
+            replaced.expect("the routers of a plan are checked before the run");
         }
     }
 

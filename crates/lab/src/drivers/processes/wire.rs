@@ -14,7 +14,7 @@ use watchfire_wire::{
 };
 
 use super::{DriverError, unsupported};
-use crate::definition::{Link, NodePlan, Path, TrialPlan};
+use crate::definition::{Implementation, Link, NodePlan, Path, TrialPlan};
 use crate::results::{Transfer, WireFigures};
 
 /// The peer of a load's users. Names of nodes have no space.
@@ -24,7 +24,8 @@ const PUBLIC_V4: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 0);
 /// Whether a plan needs more than the loopback device has.
 pub fn is_needed(plan: &TrialPlan) -> bool {
     let of_node = |node: &NodePlan| {
-        node.link != Link::default() || !node.link_changes.is_empty() || node.nat != NatKind::Open
+        let changes = !node.link_changes.is_empty() || !node.router_changes.is_empty();
+        node.link != Link::default() || changes || node.nat != NatKind::Open
     };
     let of_path = |path: &Path| *path != Path::default();
     plan.nodes.iter().any(of_node) || plan.paths.iter().flatten().any(of_path)
@@ -37,8 +38,17 @@ pub fn check(plan: &TrialPlan) -> Result<(), DriverError> {
             let problem = format!("{} has no IPv4, and programs listen on IPv4", node.name);
             return Err(unsupported(plan, problem));
         }
-        let waits_for_others = node.serves || (!node.seeds.is_empty() && node.fetches.is_empty());
-        if waits_for_others && node.nat != NatKind::Open {
+        let routers = node.router_changes.iter().map(|(_, kind)| *kind);
+        if let Some(kind) =
+            routers.into_iter().find(|to| !(node.nat.has_own_router() && to.has_own_router()))
+        {
+            let problem = format!(
+                "{} cannot get another router, from {} to {kind}: both need a public address of their own",
+                node.name, node.nat
+            );
+            return Err(unsupported(plan, problem));
+        }
+        if must_be_dialled(plan, node) && node.nat != NatKind::Open {
             let problem = format!("{} is behind a NAT, and others must dial it", node.name);
             return Err(unsupported(plan, problem));
         }
@@ -52,6 +62,14 @@ pub fn check(plan: &TrialPlan) -> Result<(), DriverError> {
     }
     let one = vec![PeerPlan::open("one", WireLink::default())];
     start(plan, WirePlan { peers: one, ..WirePlan::default() }).map(drop)
+}
+
+/// Whether others must be able to dial a node. A server of the trial introduces programs to each other.
+fn must_be_dialled(plan: &TrialPlan, node: &NodePlan) -> bool {
+    let only_has = !node.seeds.is_empty() && node.fetches.is_empty();
+    let is_introduced = node.peer.implementation == Implementation::Program
+        && plan.nodes.iter().any(|other| other.serves);
+    node.serves || (only_has && !is_introduced)
 }
 
 /// Makes the network of a plan.
@@ -204,10 +222,43 @@ mod tests {
     }
 
     #[test]
+    fn programs_behind_routers_are_introduced_by_their_server() {
+        let text = "
+            [peers.page]
+            implementation = 'program'
+            settings = { seed = 'true', fetch = 'true' }
+            [peers.server]
+            implementation = 'server'
+            [clusters.c]
+            groups = [
+              { name = 'server', peer = 'server' },
+              { name = 'source', peer = 'page', nat = 'symmetric' },
+              { name = 'peers', peer = 'page', nat = 'carrier' },
+            ]
+            [scenarios.s]
+            objects.file = { random = '1MiB' }
+            serve = 'server'
+            seed = { source = 'file' }
+            fetch = { peers = 'file' }
+        ";
+        let dialled = |text: &str| {
+            let plan = plan(text);
+            let nodes = plan.nodes.iter().filter(|node| must_be_dialled(&plan, node));
+            nodes.map(|node| node.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(dialled(text), ["server"]);
+        let alone = text
+            .replace("serve = 'server'", "")
+            .replace("{ name = 'server', peer = 'server' },", "");
+        assert_eq!(dialled(&alone), ["source"]);
+    }
+
+    #[test]
     fn a_network_that_nothing_can_use_is_refused() {
         for (old, new, problem) in [
             ("region = 'eu',", "region = 'eu', nat = 'symmetric',", "others must dial it"),
             ("'port-restricted'", "'ipv6-only'", "has no IPv4"),
+            ("link = { up = '1Mbit' } }]", "nat = 'symmetric' }]", "cannot get another router"),
             ("'40ms'", "'61s'", "is not possible"),
         ] {
             let text = TEXT.replacen(old, new, 1);

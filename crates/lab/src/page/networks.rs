@@ -1,0 +1,115 @@
+//! The table of trials that differ only in the kinds of NAT of two groups: a row for each kind of the one, and a column for
+//! each kind of the other.
+
+use watchfire_report::Table;
+use watchfire_report::units::number;
+
+use super::targets::median_of;
+use crate::definition::{Experiment, NatKind, PageFigure, Trial};
+use crate::results::{RunResult, decimals};
+
+/// The pairs of networks that trials compare.
+pub struct Grid<'a> {
+    trials: Vec<&'a Trial>,
+    /// The groups of rows and of columns.
+    groups: [&'a str; 2],
+}
+
+/// The table of the trials of a cluster; `None` unless each has another pair of kinds for the same two groups.
+pub fn grid<'a>(trials: &[&'a Trial]) -> Option<Grid<'a>> {
+    let first = trials.first()?;
+    let names: Vec<&str> = first.nat.keys().map(String::as_str).collect();
+    let groups: [&str; 2] = names.try_into().ok()?;
+    let is_alike = |trial: &&Trial| {
+        (&trial.scenario, &trial.peer, &trial.peers) == (&first.scenario, &first.peer, &first.peers)
+            && trial.nat.keys().eq(first.nat.keys())
+    };
+    (trials.len() > 2 && trials.iter().all(is_alike))
+        .then(|| Grid { trials: trials.to_vec(), groups })
+}
+
+impl Grid<'_> {
+    pub fn markdown(&self, experiment: &Experiment, runs: &[RunResult]) -> String {
+        let [row, column] = self.groups;
+        let kinds = |group: &str| -> Vec<NatKind> {
+            let has = |kind: &NatKind| self.trials.iter().any(|trial| trial.nat[group] == *kind);
+            NatKind::ALL.into_iter().filter(has).collect()
+        };
+        let columns = kinds(column);
+        let heads = columns.iter().map(|kind| kind.name().to_owned());
+        let mut table = Table::new(std::iter::once(format!("{row} \\ {column}")).chain(heads));
+        for of_row in kinds(row) {
+            let cells = columns.iter().map(|of_column| {
+                let is_pair =
+                    |trial: &&&Trial| trial.nat[row] == of_row && trial.nat[column] == *of_column;
+                let trial = self.trials.iter().find(is_pair);
+                trial.map_or_else(|| "-".to_owned(), |trial| cell(&trial.name, experiment, runs))
+            });
+            table.push(std::iter::once(of_row.name().to_owned()).chain(cells));
+        }
+        format!("Rows are networks of `{row}`, columns of `{column}`.\n\n{}", table.markdown())
+    }
+}
+
+/// The figures that a trial has, of those that the experiment chooses.
+fn cell(trial: &str, experiment: &Experiment, runs: &[RunResult]) -> String {
+    let figure = |PageFigure { figure, title, times }: &PageFigure| {
+        let value = median_of(figure, runs, trial)? * times;
+        Some(format!("{title} {}", number(value, decimals(value).min(2))))
+    };
+    let figures: Vec<String> = experiment.figures.iter().filter_map(figure).collect();
+    if figures.is_empty() { "-".to_owned() } else { figures.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const TEXT: &str = "
+figures = [
+  { figure = 'program: direct after, s', title = 'direct' },
+  { figure = 'program: relay after, s', title = 'relay' },
+]
+[clusters.pairs]
+groups = [{ name = 'left' }, { name = 'right' }]
+[scenarios.s]
+objects.file = { random = '1MiB' }
+seed = { left = 'file' }
+fetch = { right = 'file' }
+[[trials]]
+name = 'pair'
+cluster = 'pairs'
+scenario = 's'
+nat = { left = ['open', 'symmetric'], right = ['full-cone', 'udp-blocked'] }
+";
+
+    fn run(trial: &str, measure: &str, value: f64) -> RunResult {
+        let measures = BTreeMap::from([(measure.to_owned(), value)]);
+        RunResult { trial: trial.to_owned(), measures, ..RunResult::default() }
+    }
+
+    #[test]
+    fn each_pair_of_networks_has_a_cell_with_the_figures_that_it_has() {
+        let experiment = Experiment::parse("pairs.toml", TEXT).unwrap();
+        let runs = [
+            run("pair: open to full-cone", "program: direct after, s", 0.812),
+            run("pair: symmetric to udp-blocked", "program: relay after, s", 0.25),
+        ];
+        let trials: Vec<&Trial> = experiment.trials.iter().collect();
+        let text = grid(&trials).unwrap().markdown(&experiment, &runs);
+        assert!(text.contains("full-cone | udp-blocked |"), "{text}");
+        assert!(text.contains("| open | direct 0.81 | - |"), "{text}");
+        assert!(text.contains("| symmetric | - | relay 0.25 |"), "{text}");
+    }
+
+    #[test]
+    fn trials_that_differ_in_more_have_no_grid() {
+        let other = "[[trials]]\ncluster = 'pairs'\nscenario = 's'\n";
+        let experiment = Experiment::parse("pairs.toml", &format!("{TEXT}{other}")).unwrap();
+        let trials: Vec<&Trial> = experiment.trials.iter().collect();
+        assert!(grid(&trials).is_none());
+        assert!(grid(&trials[..4]).is_some());
+    }
+}
