@@ -28,5 +28,5 @@ addEventListener('drop', async (event) => {
   link.href = `#${page.root}`
   link.target = '_blank'
   link.textContent = file.name
-  page.subscribe(({ counts }) => hint.replaceChildren('Open in ', String(counts.watching), ' tabs: ', link))
+  page.subscribe(({ counts }) => hint.replaceChildren(link, ` is open in this tab. Tabs that have it open: ${counts.watching}`))
 })

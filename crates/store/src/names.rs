@@ -2,7 +2,7 @@
 //!
 //! Another person can choose a name that looks like a different one, that moves the cursor of a terminal,
 //! or that no file system takes. Every part of the terminal that shows, compares or saves a name asks
-//! this module. The web client has the same rules in `web/src/names`, and for saving also the rules of
+//! this module. The web client has the same rules in `web/app/src/names`, and for saving also the rules of
 //! Windows; both pass `tests/vectors/names.json`.
 //!
 //! Names inside blocks and archives (CAR) stay as they are: they are part of what a CID names.

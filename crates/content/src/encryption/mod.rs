@@ -2,7 +2,7 @@
 //!
 //! A private page, including its names, kinds and sizes, is one file of ciphertext. Peers fetch,
 //! verify and serve it like any other file. The format is specified in
-//! `docs/reference/protocols/private-pages.md`; `web/src/encryption` implements it in the browser.
+//! `docs/reference/protocols/private-pages.md`; `web/packages/pages/src/encryption` implements it in the browser.
 //!
 //! - [`Key`]: the key in the fragment of a link.
 //! - [`Layout`]: how the content is divided into records.
