@@ -48,8 +48,10 @@ fn send_all(
     for event in events {
         let due = origin + Duration::from_secs_f64(event.at);
         let left = due.saturating_sub(monotonic());
-        if ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout) || sender.send(event).is_err()
-        {
+        let has_ended = ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout);
+        // A load without users ends together with its last phase.
+        let is_cut = has_ended && monotonic() < due;
+        if is_cut || sender.send(event).is_err() {
             return;
         }
     }
@@ -92,6 +94,18 @@ mod tests {
         assert_eq!(lines[0], r#"{"event":"phase_began","phase":"join","at":0.0}"#);
         assert_eq!(lines[1], r#"{"event":"phase_ended","phase":"join","at":2.0}"#);
         assert_eq!(lines[3], r#"{"event":"phase_ended","phase":"phase 2","at":2.5}"#);
+    }
+
+    #[test]
+    fn a_load_that_ends_with_its_last_phase_announces_that_end() {
+        let scenario = Scenario::parse("two.toml", PHASES).unwrap();
+        let (sender, receiver) = channel();
+        std::thread::scope(|scope| {
+            let origin = monotonic() - Duration::from_millis(2_500);
+            drop(announce(scope, &scenario, origin, Some(sender)));
+        });
+        let last = receiver.iter().last().map(|event| (event.event, event.at));
+        assert_eq!(last, Some((PhaseChange::PhaseEnded, 2.5)));
     }
 
     #[test]
