@@ -18,7 +18,7 @@ SUDO := $(if $(IS_ROOT),,sudo)
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
-LONG_SUITES := proxies processes mirror cluster observe profiles traces tutorials package engines embed
+LONG_SUITES := early proxies processes mirror cluster observe profiles traces tutorials package engines embed
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
@@ -174,6 +174,9 @@ soak: tools web/node_modules/.package-lock.json tests/interop/node_modules/.pack
 	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} WATCHFIRE_BINARY=$(CURDIR)/target/soak/watchfire node --test browser/large-files.test.mjs
 	cd tests/interop && SOAK_PROGRAM=$(CURDIR)/target/soak/watchfire SOAK_NEXT_PROGRAM=$(CURDIR)/target/soak/watchfire-next \
 	  CARGO="$(CARGO)" node --test soak/soak.test.mjs
+
+test-early: interop-build ## Texts, pictures, folders and PDFs in the browser while a holder sends only some of their blocks
+	$(RUN_SUITES) early
 
 test-proxies: interop-build ## Clients and pages behind real proxies: nginx, Caddy, HAProxy
 	$(RUN_SUITES) proxies

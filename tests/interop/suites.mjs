@@ -35,6 +35,13 @@ const SUITES = {
   kubo: { files: [...testsIn('kubo'), 'gateway/kubo.test.mjs'] },
   gateway: { files: testsIn('gateway') },
   tls: { files: testsIn('tls') },
+  early: {
+    files: testsIn('browser/early'),
+    slice: {
+      files: ['arriving', 'folder-view', 'pdf'].map((name) => `browser/early/${name}.test.mjs`),
+      names: ['a text is shown from its first block', '10,000 files open', 'a PDF shows its first page'],
+    },
+  },
   // It compiles, so it begins first.
   package: { files: testsIn('package'), slice: {} },
   proxies: {

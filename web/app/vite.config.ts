@@ -1,5 +1,6 @@
 import { defineConfig } from 'vite'
 import { firstLoad } from './build/first-load.ts'
+import { pdfFiles } from './build/pdf-files.ts'
 import { precompress } from './build/precompress.ts'
 import { serviceWorker } from './build/service-worker.ts'
 import { fromSource } from '../source-condition.ts'
@@ -8,6 +9,7 @@ import { fromSource } from '../source-condition.ts'
 const shared = [
   { name: 'content', test: /\/packages\/pages\/src\/(?:content|messages)\// },
   { name: 'page-texts', test: /\/app\/src\/messages\/(?:holders|page)\.ts/ },
+  { name: 'reading', test: /\/app\/src\/(?:files\/|render\/page-pictures|transfer-panel\/speed-meter)/ },
 ]
 
 const server = 'http://localhost:4000'
@@ -15,7 +17,12 @@ const server = 'http://localhost:4000'
 export default defineConfig({
   ...fromSource,
   appType: 'spa',
-  plugins: [serviceWorker('src/streaming/worker.ts', 'worker.js'), serviceWorker('src/sites/worker.ts', 'site-worker.js'), precompress()],
+  plugins: [
+    serviceWorker('src/streaming/worker.ts', 'worker.js'),
+    serviceWorker('src/sites/worker.ts', 'site-worker.js'),
+    pdfFiles(),
+    precompress(),
+  ],
   build: {
     outDir: '../dist',
     emptyOutDir: true,

@@ -9,20 +9,61 @@ const CHUNK_BYTES = 1_048_576
 
 /** Splits a file of up to 1 GiB into its blocks: leaves of 1 MiB and, above several, one node. */
 export function blocksOf(file) {
-  const leaves = []
-  for (let at = 0; at < Math.max(1, file.length); at += CHUNK_BYTES) {
-    const bytes = file.subarray(at, at + CHUNK_BYTES)
-    leaves.push({ cid: cidOf(RAW, bytes), bytes })
-  }
-  if (leaves.length === 1) return { root: cidText(leaves[0].cid), blocks: byCid(leaves) }
-  const sizes = leaves.flatMap(({ bytes }) => [number(4, bytes.length)])
-  const unixfs = Buffer.concat([number(1, 2), number(3, file.length), ...sizes])
-  const links = leaves.map(({ cid, bytes: leaf }) =>
-    bytes(2, Buffer.concat([bytes(1, cid), bytes(2, Buffer.alloc(0)), number(3, leaf.length)])),
+  const { top, blocks } = fileOf(file)
+  return { root: cidText(top.cid), blocks: byCid(blocks) }
+}
+
+/** The blocks of a folder: its own first, then those of its files. `files` has a buffer, or a folder of such, for each name. */
+export function folderBlocksOf(files) {
+  const { top, blocks } = folderOf(files)
+  return { root: cidText(top.cid), blocks: byCid(blocks) }
+}
+
+function folderOf(files) {
+  const names = Object.keys(files).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+  const entries = names.map((name) => ({ name, ...(Buffer.isBuffer(files[name]) ? fileOf(files[name]) : folderOf(files[name])) }))
+  const top = nodeOf(
+    entries.map(({ name, top, dagBytes }) => ({ cid: top.cid, name, dagBytes })),
+    number(1, 1),
   )
-  const node = Buffer.concat([...links, bytes(1, unixfs)])
-  const top = { cid: cidOf(DAG_PB, node), bytes: node }
-  return { root: cidText(top.cid), blocks: byCid([...leaves, top]) }
+  return {
+    top,
+    blocks: [top, ...entries.flatMap(({ blocks }) => blocks)],
+    dagBytes: entries.reduce((sum, { dagBytes }) => sum + dagBytes, top.bytes.length),
+  }
+}
+
+function fileOf(file) {
+  const parts = []
+  for (let at = 0; at < Math.max(1, file.length); at += CHUNK_BYTES) {
+    parts.push(leafOf(file.subarray(at, at + CHUNK_BYTES)))
+  }
+  const [only] = parts
+  if (parts.length === 1) return { top: only, blocks: parts, dagBytes: only.bytes.length }
+  const sizes = parts.flatMap(({ bytes }) => [number(4, bytes.length)])
+  const top = nodeOf(
+    parts.map(({ cid, bytes }) => ({ cid, name: '', dagBytes: bytes.length })),
+    Buffer.concat([number(1, 2), number(3, file.length), ...sizes]),
+  )
+  return { top, blocks: [...parts, top], dagBytes: file.length + top.bytes.length }
+}
+
+/** Leaves by their bytes. A huge file may be the same buffer over and over, which is hashed once. */
+const leaves = new WeakMap()
+
+function leafOf(bytes) {
+  const leaf = leaves.get(bytes) ?? { cid: cidOf(RAW, bytes), bytes }
+  leaves.set(bytes, leaf)
+  return leaf
+}
+
+/** A node with links, and its UnixFS message. */
+function nodeOf(links, unixfs) {
+  const encoded = links.map(({ cid, name, dagBytes }) =>
+    bytes(2, Buffer.concat([bytes(1, cid), bytes(2, Buffer.from(name)), number(3, dagBytes)])),
+  )
+  const node = Buffer.concat([...encoded, bytes(1, unixfs)])
+  return { cid: cidOf(DAG_PB, node), bytes: node }
 }
 
 function byCid(blocks) {

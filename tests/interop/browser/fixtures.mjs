@@ -1,5 +1,6 @@
 // Files to share, generated instead of stored.
 
+import { createHash } from 'node:crypto'
 import { crc32, deflateSync } from 'node:zlib'
 
 /** A PNG of that size: a landscape, or seeded noise when it must not compress. */
@@ -76,10 +77,47 @@ export function wav(samples, { rate, channels, bits }) {
   return Buffer.concat([head, samples])
 }
 
+/**
+ * The start and the end of a PDF with that number of pages. `paddingBytes` between them, of any bytes, belong to a stream that
+ * no page uses.
+ */
+export function pdf(pages, paddingBytes = 0) {
+  const objects = [
+    '<< /Type /Catalog /Pages 2 0 R >>',
+    `<< /Type /Pages /Count ${pages} /Kids [${Array.from({ length: pages }, (_, i) => `${4 + 2 * i} 0 R`).join(' ')}] >>`,
+    '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>',
+  ]
+  for (let page = 1; page <= pages; page += 1) {
+    const words = `BT /F1 32 Tf 72 700 Td (The words of page ${page}) Tj ET`
+    objects.push(
+      `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents ${objects.length + 2} 0 R /Resources << /Font << /F1 3 0 R >> >> >>`,
+    )
+    objects.push(`<< /Length ${words.length} >>\nstream\n${words}\nendstream`)
+  }
+  let start = '%PDF-1.7\n'
+  const offsets = objects.map((object, i) => {
+    const at = start.length
+    start += `${i + 1} 0 obj\n${object}\nendobj\n`
+    return at
+  })
+  offsets.push(start.length)
+  start += `${objects.length + 1} 0 obj\n<< /Length ${paddingBytes} >>\nstream\n`
+  const xref = start.length + paddingBytes + '\nendstream\nendobj\n'.length
+  const lines = offsets.map((at) => `${String(at).padStart(10, '0')} 00000 n \n`)
+  const size = offsets.length + 1
+  const end = `\nendstream\nendobj\nxref\n0 ${size}\n0000000000 65535 f \n${lines.join('')}trailer\n<< /Size ${size} /Root 1 0 R >>\nstartxref\n${xref}\n%%EOF\n`
+  return { start: Buffer.from(start), end: Buffer.from(end) }
+}
+
 /** The generated files of the shared vectors: byte i is i mod 251. */
 export function generated(bytes) {
   const period = Buffer.from(Array.from({ length: 251 }, (_, i) => i))
   return Buffer.alloc(bytes, period)
+}
+
+/** Bytes that do not compress, the same in each run. */
+export function noise(length) {
+  return createHash('shake256', { outputLength: length }).update('noise').digest()
 }
 
 /** A file for a file input. */

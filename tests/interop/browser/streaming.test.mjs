@@ -1,7 +1,6 @@
 // Media that plays while it loads, and files that are saved while they load.
 
 import assert from 'node:assert/strict'
-import { createHash } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
@@ -15,7 +14,7 @@ import { blocksOf } from './bitswap-messages.mjs'
 import { makeWebm } from './webm.mjs'
 import { newVisitor, WAIT_MS, WINDOWS, startServer, newVisitors } from './page-driver.mjs'
 import { honestHolder, joinPage, LimitedHolder } from './raw-peer.mjs'
-import { file, generated, wav } from './fixtures.mjs'
+import { file, generated, noise, wav } from './fixtures.mjs'
 import { seek, startPlaying } from './playback.mjs'
 import { sha256, sha256OfFile } from '../lib/hashes.mjs'
 
@@ -316,11 +315,6 @@ async function onDisk(t, contents) {
   const names = Object.keys(contents)
   await Promise.all(names.map((name) => writeFile(path.join(folder, name), contents[name])))
   return names.map((name) => path.join(folder, name))
-}
-
-/** Bytes that do not compress, the same in each run. */
-function noise(length) {
-  return createHash('shake256', { outputLength: length }).update('noise').digest()
 }
 
 /** Makes the visitor's file pickers return a folder of the origin's private file system, without asking. */

@@ -5,7 +5,7 @@ import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { Plugin } from 'vite'
 
 /** Compressible file types; pictures and fonts are compressed already. */
-const COMPRESSIBLE = /\.(?:html|js|css|svg|json|txt|webmanifest|map)$/
+const COMPRESSIBLE = /\.(?:html|m?js|css|svg|json|txt|webmanifest|map)$/
 /** Smaller files are not worth the extra headers. */
 const BYTES_MIN = 512
 

@@ -23,6 +23,13 @@ const FRAME_POLICY: &str = "sandbox allow-scripts; default-src 'none'; \
      media-src data: blob:; font-src data:; form-action 'none'; base-uri 'none'; \
      frame-ancestors 'self'";
 
+/// The policy of the worker that reads PDFs. Its decoders of pictures are WebAssembly, which no other code of the app needs.
+const PDF_WORKER_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; \
+     connect-src 'self'";
+
+/// The start of the path of that worker, before its hash.
+const PDF_WORKER: &str = "assets/pdf.worker";
+
 /// The app's service worker, which gives media players and downloads the data of their tab.
 const APP_WORKER: &str = "worker.js";
 
@@ -87,7 +94,8 @@ async fn asset(State(hosts): State<Arc<SiteHosts>>, uri: Uri, headers: HeaderMap
             let kind = mime_guess::from_path(path).first_or_octet_stream();
             let hashed = path.starts_with("assets/");
             let cache = if hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
-            with_policy(respond(file, encoding, kind.as_ref(), cache), APP_POLICY)
+            let policy = if path.starts_with(PDF_WORKER) { PDF_WORKER_POLICY } else { APP_POLICY };
+            with_policy(respond(file, encoding, kind.as_ref(), cache), policy)
         }
         _ => {
             let mut response = shell(&hosts, &headers);

@@ -124,8 +124,9 @@ const NOTHING: Listing = { files: [], links: 0, isFinal: true }
 
 function contentOf({ files, links }: Listing, swarm: Files): PageContent {
   const [only] = files
-  const bytesOf = ({ path, size }: Listing['files'][number]) => ({
+  const bytesOf = ({ path, size, modified }: Listing['files'][number]) => ({
     size: size ?? 0,
+    ...(modified === undefined ? {} : { modified }),
     blob: () => swarm.file(path),
     ...streamedOf(swarm, path),
   })

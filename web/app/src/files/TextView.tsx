@@ -4,26 +4,31 @@ import { blocksOf, textOf } from './text.ts'
 
 interface TextViewProps {
   blob: Blob
-  /** Whether to use a monospace font. */
-  columns?: boolean
   /** Where it can declare its encoding. */
   declaring?: Declaring | null
 }
 
-/** Plain text. */
-export function TextView({ blob, columns = false, declaring = null }: TextViewProps) {
+/** Plain text of a file that is here. */
+export function TextView({ blob, declaring = null }: TextViewProps) {
   const read = useAsync(() => textOf(blob, declaring), [blob, declaring])
   if (read === null || 'failed' in read) return <p class="fetching" aria-busy={read === null} />
   return (
     <>
-      <pre class={columns ? 'words columns' : 'words'}>
-        {blocksOf(read.ok.text).map((block, i) => (
-          <div key={i} dir="auto">
-            {block || '\n'}
-          </div>
-        ))}
-      </pre>
+      <TextBlocks text={read.ok.text} />
       {read.ok.cut !== null && <p class="notice">{read.ok.cut}</p>}
     </>
+  )
+}
+
+/** Plain text, in a monospace font with `columns`. Text that is added at its end leaves the blocks before it as they are. */
+export function TextBlocks({ text, columns = false }: { text: string; columns?: boolean }) {
+  return (
+    <pre class={columns ? 'words columns' : 'words'}>
+      {blocksOf(text).map((block, i) => (
+        <div key={i} dir="auto">
+          {block || '\n'}
+        </div>
+      ))}
+    </pre>
   )
 }

@@ -1,4 +1,3 @@
-import type { Streamed } from '../ui/site.ts'
 import { decoded, encodingOf, isBinary } from './encoding.ts'
 import { VIDEO_TYPES, AUDIO_TYPES } from '../streaming/media-types.ts'
 
@@ -81,7 +80,8 @@ export function kindOf(name: string | null, head: Uint8Array): Kind {
   return promisesText && isBinary(head) ? kindOfBytes(head) : named
 }
 
-function kindOfName(name: string): Kind | null {
+/** The kind of a file by its name alone; `null` when its extension is not known. */
+export function kindOfName(name: string): Kind | null {
   const extension = /\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase()
   if (extension === undefined) return null
   if (MARKDOWN.has(extension)) return { kind: 'markdown' }
@@ -103,19 +103,6 @@ function kindOfName(name: string): Kind | null {
 export function mediaKind(name: string | null): Extract<Kind, { kind: 'audio' | 'video' }> | null {
   const named = name === null ? null : kindOfName(name)
   return named?.kind === 'audio' || named?.kind === 'video' ? named : null
-}
-
-/** The first bytes of a file, as soon as they are here; `null` for a file that can only be read whole. */
-export async function headOf(streamed: Streamed | undefined): Promise<Uint8Array | null> {
-  if (streamed === undefined) return null
-  const file = await streamed.open()
-  const reader = file.read(0, SNIFFED_BYTES).getReader()
-  try {
-    const { value } = await reader.read()
-    return value ?? new Uint8Array()
-  } finally {
-    await reader.cancel()
-  }
 }
 
 /** The media type of a picture, by its name and bytes; `null` when it is not a picture that the app shows. */

@@ -23,8 +23,13 @@ export async function textOf(blob: Blob, declaring: Declaring | null = null): Pr
   const bytes = new Uint8Array(await blob.slice(0, TEXT_SHOWN_BYTES_MAX).arrayBuffer())
   return {
     text: decoded(bytes, encodingOf(bytes, declaring)),
-    cut: files('cut', { shown: sizeText(TEXT_SHOWN_BYTES_MAX), size: sizeText(blob.size) }),
+    cut: cutSentence(blob.size),
   }
+}
+
+/** Says that only the first part of a long text is shown. */
+export function cutSentence(bytes: number): string {
+  return files('cut', { shown: sizeText(TEXT_SHOWN_BYTES_MAX), size: sizeText(bytes) })
 }
 
 /** Splits the text into blocks that are laid out as they come into view, between lines where possible. */

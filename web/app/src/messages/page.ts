@@ -51,6 +51,7 @@ export const page = part('page', {
   soFar: 'Loaded so far',
   arrived: '{percent} · {size} of {total}',
   arrivedFrom: '{percent} · {size} of {total}, {people}',
+  rateLeft: '{speed}, about {time} left',
   arrivedSome: '{size}, {people}',
   promise: 'Keep this tab open: the page appears as soon as somebody who has it comes back.',
   promiseKept: '{size} has arrived and is kept here. {promise}',

@@ -4,9 +4,9 @@ import { matchLanguage } from './match-language.ts'
 export const refusals = {
   get: 'This address answers only GET requests.',
   nothing: 'There is nothing here.',
-  played: 'This can be opened only by a player on the page it belongs to.',
+  played: 'This can be opened only by the page it belongs to.',
   saved: 'This can be saved only from the page it belongs to.',
-  media: 'Only audio and video can be streamed from this address.',
+  media: 'Only audio, video and pictures can be streamed from this address.',
   tooMany: 'Too many files are being read at once. Close one and try again.',
   tabGone: 'The tab that offered this is closed, or offers it no longer.',
   failed: 'Something went wrong for an unknown reason. Reload to try again.',

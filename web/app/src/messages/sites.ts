@@ -18,6 +18,5 @@ export const sites = part('sites', {
   files: 'Files',
   more: { other: 'and {count} more' },
   above: 'Parent folder',
-  showMore: { other: 'Show {count} more' },
   tooMuch: 'The site sent too many requests at once. Reload it.',
 })

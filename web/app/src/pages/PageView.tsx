@@ -2,15 +2,15 @@ import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
 import type { Connection as Channels } from '@watchfire/pages/channel'
 import { parseCid } from '@watchfire/pages/content'
-import { DirectoryView, fileAt, FileView, indexOf, mediaKind, useIsUnnamedMedia } from '../render/index.ts'
-import { isPage, siteOrigin } from '../sites/index.ts'
+import { DirectoryView, FileView, indexOf, mediaKind } from '../render/index.ts'
+import { siteOrigin } from '../sites/index.ts'
 import { openFileStreams } from '../streaming/index.ts'
 import { keepAwakeFor } from '../ui/keep-awake.ts'
 import type { OpenPages } from '../ui/open-pages.ts'
 import { replaceAddress } from '../ui/replace-address.ts'
 import type { Route } from '../ui/route.ts'
 import { pageAddress } from '../ui/route.ts'
-import type { PageContent, PageState, PageWarning } from '../ui/site.ts'
+import type { PageState, PageWarning } from '../ui/site.ts'
 import { percentOf } from '../messages/index.ts'
 import { page as text, refusalOf } from '../messages/page.ts'
 import { shownName } from '../names/index.ts'
@@ -68,28 +68,31 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
     const isWanted = played !== null || place.file !== null
     if (!isWanted || session.state.peek().kind === 'held') return
     const stop = new AbortController()
-    // Starts the worker and loads the first blocks before the player is rendered.
+    // Starts the worker and loads the first blocks before the file is rendered.
     if (played !== null) void openFileStreams()
-    session.prefetch?.(place.file ?? '', played === null, stop.signal)
+    // A player and a PDF read the parts that they show.
+    const isWhole = played === null && !/\.pdf$/i.test(place.file ?? '')
+    session.prefetch?.(place.file ?? '', isWhole, stop.signal)
     return () => stop.abort()
   }, [session, played?.mime, place.file])
 
-  const unnamed = filename === null && 'content' in state && state.content?.kind === 'file' ? state.content.streamed : undefined
-  const isUnnamedMedia = useIsUnnamedMedia(unnamed)
-
   if (state.kind === 'refused') return <RefusedView cid={place.cid} reason={state.reason} />
   const origin = originOf(place.cid, sitesBelow)
-  const content = state.kind === 'held' ? state.content : early(state, place.file, filename, isUnnamedMedia, origin)
+  // Its files are known long before all of them are here. Each view shows as much of its file as has arrived.
+  const content = 'content' in state ? (state.content ?? null) : null
   const coming = state.kind === 'locked' ? state.coming : state.kind === 'held' ? null : state
   const progress = coming !== null && (
     <LoadingView
       state={coming}
       filename={filename}
       holders={counts?.holders ?? 0}
+      receivedBytes={session.traffic.value.receivedBytes}
       lastAvailable={session.lastAvailable.value}
       isBrief={content !== null || state.kind === 'locked'}
     />
   )
+  // Below a list of all files, which may be very long, nobody would find it.
+  const isList = content?.kind === 'directory' && place.file === null && indexOf(content.files) === null
   return (
     <div class="page">
       <StatusPanel page={page} availability={availability} title={filename ?? title} link={location.href} />
@@ -100,12 +103,12 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
       )}
       {key !== null && <p class="small sealed">{text('private')}</p>}
       {state.kind === 'locked' && <LockedView cid={place.cid} filename={filename} reason={state.reason} />}
-      {content === null && progress}
+      {(content === null || isList) && progress}
       {content?.kind === 'file' && <FileView name={filename} file={content} />}
       {content?.kind === 'directory' && (
-        <DirectoryView files={content.files} links={content.links} open={place.file} name={filename ?? 'page'} origin={origin} />
+        <DirectoryView files={content.files} links={content.links} open={place.file} name={filename} origin={origin} />
       )}
-      {content !== null && progress}
+      {content !== null && !isList && progress}
       {coming?.kind === 'waiting' && <WaitingHelp page={page} title={filename ?? text('aPage')} />}
       {report !== null && <ReportLink address={report} cid={place.cid} />}
     </div>
@@ -114,34 +117,6 @@ export function PageView({ place, openPages, channels, sitesBelow, report }: Pag
 
 function warningSentence(warning: PageWarning): string {
   return warning.kind === 'rejected' ? text('rejected', { reason: refusalOf(warning.reason) }) : warning.sentence
-}
-
-/** The content that is shown before the page is complete: media that can play already, and lists that contain such. */
-function early(
-  state: PageState,
-  file: string | null,
-  filename: string | null,
-  isUnnamedMedia: boolean,
-  origin: string | null,
-): PageContent | null {
-  if (state.kind !== 'loading' && state.kind !== 'waiting') return null
-  const { content } = state
-  switch (content?.kind) {
-    case undefined:
-      return null
-    case 'file':
-      return isUnnamedMedia || mediaKind(filename) !== null ? content : null
-    case 'directory': {
-      const { files } = content
-      const opened = file ?? indexOf(files)?.path
-      // A site waits for each of its files by itself.
-      if (origin !== null && opened !== undefined && isPage({ path: opened })) return content
-      const plays = ({ path }: { path: string }) => mediaKind(path) !== null
-      // The chosen file is loaded first, and shown when it is here.
-      if (file !== null) return fileAt(files, file) !== null ? content : null
-      return indexOf(files) === null && files.some(plays) ? content : null
-    }
-  }
 }
 
 /** The origin on which the page may be shown as a site; `null` when there is none. */

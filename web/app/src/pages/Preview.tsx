@@ -1,8 +1,9 @@
 import '../style/page.css'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { home } from '../messages/home.ts'
-import { buildMarkdown, type BuiltMarkdown } from '../render/markdown.ts'
+import { buildMarkdown } from '../render/markdown.ts'
 import { Nodes } from '../render/Nodes.tsx'
+import { PagePictures } from '../render/page-pictures.ts'
 import type { Draft } from './draft.ts'
 import { withLineBreaks } from './line-breaks.ts'
 
@@ -13,14 +14,21 @@ const PREVIEWED_LENGTH_MAX = 100_000
 
 /** Markdown as its readers will see it, with the pictures of the draft. */
 export function Preview({ draft: { text, files } }: { draft: Draft }) {
-  const [built, setBuilt] = useState<BuiltMarkdown | null>(null)
+  const [built, setBuilt] = useState<DocumentFragment | null>(null)
+  const beside = useMemo(() => files.map(({ path, blob }) => ({ path, size: blob.size, blob: () => Promise.resolve(blob) })), [files])
+  const [pictures, setPictures] = useState<PagePictures | null>(null)
+  useEffect(() => {
+    const made = new PagePictures()
+    setPictures(made)
+    return () => made.close()
+  }, [beside])
   useEffect(() => {
     if (text.length > PREVIEWED_LENGTH_MAX) return setBuilt(null)
+    if (pictures === null) return
     let isWanted = true
     const timer = setTimeout(() => {
-      const pictures = files.map(({ path, blob }) => ({ path, size: blob.size, blob: () => Promise.resolve(blob) }))
-      buildMarkdown(withLineBreaks(text), '', pictures).then(
-        (now) => (isWanted ? setBuilt(now) : release(now)),
+      buildMarkdown(withLineBreaks(text), '', beside, pictures).then(
+        (now) => isWanted && setBuilt(now),
         () => undefined,
       )
     }, PAUSE_MS)
@@ -28,18 +36,13 @@ export function Preview({ draft: { text, files } }: { draft: Draft }) {
       isWanted = false
       clearTimeout(timer)
     }
-  }, [text, files])
-  useEffect(() => () => release(built), [built])
+  }, [text, beside, pictures])
   if (built === null) return null
   // It scrolls, also with the keyboard. A link that is followed in it would leave the draft.
   return (
     <section class="preview" tabIndex={0} aria-label={home('preview')} onClickCapture={(event) => event.preventDefault()}>
       <h2 class="small">{home('preview')}</h2>
-      <Nodes of={built.nodes} as="div" class="prose" dir="auto" />
+      <Nodes of={built} as="div" class="prose" dir="auto" />
     </section>
   )
-}
-
-function release(built: BuiltMarkdown | null): void {
-  for (const address of built?.addresses ?? []) URL.revokeObjectURL(address)
 }

@@ -1,41 +1,63 @@
-import { useEffect } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
 import { isFileFragment } from '../ui/route.ts'
-import { useAsync } from '../ui/use-async.ts'
-import { textIn } from '../files/encoding.ts'
 import { Nodes } from './Nodes.tsx'
 import { mixesDirectionsTooOften } from '../files/text.ts'
-import { TextView } from '../files/TextView.tsx'
+import { TextBlocks } from '../files/TextView.tsx'
+import { PagePictures } from './page-pictures.ts'
+import type { TextPart } from './text-part.ts'
 
 /** Longer Markdown is shown as text, because parsing it would block the tab for long. */
 const MARKDOWN_BYTES_MAX = 512 * 1024
 
 interface MarkdownViewProps {
-  blob: Blob
+  part: TextPart
   from: string
   files: readonly DirectoryFile[]
 }
 
-/** Rendered Markdown; plain text when it cannot be rendered. */
-export function MarkdownView({ blob, from, files }: MarkdownViewProps) {
-  const built = useAsync(() => build(blob, from, files), [blob, from, files])
-  const addresses = built !== null && 'ok' in built ? built.ok.addresses : []
-  useEffect(
-    () => () => {
-      for (const address of addresses) URL.revokeObjectURL(address)
-    },
-    [addresses],
-  )
+/** Rendered Markdown; plain text when it cannot be rendered. Its pictures appear as they arrive. */
+export function MarkdownView({ part, from, files }: MarkdownViewProps) {
+  const [pictures, setPictures] = useState<PagePictures | null>(null)
+  useEffect(() => {
+    const made = new PagePictures()
+    setPictures(made)
+    return () => made.close()
+  }, [files])
+  const built = useMarkdown(part, from, files, pictures)
   if (built === null) return <p class="fetching" aria-busy="true" />
-  if ('failed' in built) return <TextView blob={blob} />
-  return <Nodes of={built.ok.nodes} as="div" class="prose" dir="auto" onClick={(event) => void followInside(event)} />
+  if (built === 'plain') return <TextBlocks text={part.text} />
+  return <Nodes of={built} as="div" class="prose" dir="auto" onClick={(event) => void followInside(event)} />
 }
 
-async function build(blob: Blob, from: string, files: readonly DirectoryFile[]) {
-  if (blob.size > MARKDOWN_BYTES_MAX) throw new RangeError('too long to be laid out')
-  const [{ buildMarkdown }, text] = await Promise.all([import('./markdown.ts'), textIn(blob)])
+/** The rendered text. It stays while a longer part of the text is rendered. */
+function useMarkdown(part: TextPart, from: string, files: readonly DirectoryFile[], pictures: PagePictures | null) {
+  const [built, setBuilt] = useState<DocumentFragment | 'plain' | null>(null)
+  useEffect(() => {
+    if (pictures === null) return
+    let wanted = true
+    build(part, from, files, pictures).then(
+      (nodes) => wanted && setBuilt(nodes),
+      () => wanted && setBuilt('plain'),
+    )
+    return () => {
+      wanted = false
+    }
+  }, [part.text, part.isWhole, from, files, pictures])
+  return built
+}
+
+async function build({ text, isWhole, bytes }: TextPart, from: string, files: readonly DirectoryFile[], pictures: PagePictures) {
+  if (bytes > MARKDOWN_BYTES_MAX) throw new RangeError('too long to be laid out')
+  const { buildMarkdown } = await import('./markdown.ts')
   if (mixesDirectionsTooOften(text)) throw new RangeError('too tangled to be laid out')
-  return buildMarkdown(text, from, files)
+  return buildMarkdown(isWhole ? text : wholeParagraphs(text), from, files, pictures)
+}
+
+/** The text without its last paragraph, the rest of which has not arrived. */
+function wholeParagraphs(text: string): string {
+  const end = text.lastIndexOf('\n\n')
+  return end < 0 ? text : text.slice(0, end)
 }
 
 /** Scrolls to the heading that a fragment link names, and keeps the address, which names the file. */

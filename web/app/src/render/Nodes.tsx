@@ -9,11 +9,11 @@ interface BuiltProps {
   onClick?: (event: MouseEvent) => void
 }
 
-/** Inserts nodes that were built elsewhere, unchanged. */
+/** Inserts nodes that were built elsewhere, and leaves them as they are. They are moved, so a picture can still be added to them. */
 export function Nodes({ of, as: Tag, ...rest }: BuiltProps) {
   const holder = useRef<HTMLDivElement & HTMLPreElement>(null)
   useLayoutEffect(() => {
-    holder.current?.replaceChildren(of.cloneNode(true))
+    holder.current?.replaceChildren(of)
   }, [of])
   return <Tag ref={holder} {...rest} />
 }

@@ -2,14 +2,15 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { OpenFile } from '../ui/site.ts'
 import { files as text } from '../messages/files.ts'
 import { percentOf, percentText } from '../messages/index.ts'
-import { usePlayerSource, type MediaFile } from './player-source.ts'
+import type { ShownFile } from '../files/reading.ts'
+import { usePlayerSource } from './player-source.ts'
 
 /** Segments of the bar that shows which parts of a file are here. */
 const PARTS = 64
 const LOOK_INTERVAL = 500
 
 interface PlayerProps {
-  file: MediaFile
+  file: ShownFile
   kind: 'audio' | 'video'
   mime: string
   name: string

@@ -1,5 +1,4 @@
 export { DirectoryView } from './DirectoryView.tsx'
 export { FileView } from './FileView.tsx'
-export { fileAt, indexOf } from '../files/directory.ts'
+export { indexOf } from '../files/directory.ts'
 export { mediaKind } from '../files/kind.ts'
-export { useIsUnnamedMedia } from './use-unnamed-media.ts'

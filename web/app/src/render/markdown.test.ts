@@ -1,11 +1,12 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from 'vitest'
 import { buildMarkdown, findHeading } from './markdown.ts'
+import { PagePictures } from './page-pictures.ts'
 
 async function built(text: string): Promise<HTMLElement> {
   const holder = document.createElement('div')
   const files = [{ path: 'recipe.md', size: 1, blob: () => Promise.resolve(new Blob()) }]
-  holder.append((await buildMarkdown(text, 'index.md', files)).nodes)
+  holder.append(await buildMarkdown(text, 'index.md', files, new PagePictures()))
   return holder
 }
 

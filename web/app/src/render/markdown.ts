@@ -2,33 +2,22 @@ import { Marked } from 'marked'
 import type { DirectoryFile } from '../ui/site.ts'
 import { fileLink } from '../ui/location.ts'
 import { findReferencedFile } from '../files/directory.ts'
-import { pictureType, SNIFFED_BYTES } from '../files/kind.ts'
+import type { PagePictures } from './page-pictures.ts'
 import { sanitise } from './sanitise.ts'
 
 const parser = new Marked({ gfm: true, breaks: false, async: false })
 
-export interface BuiltMarkdown {
-  nodes: DocumentFragment
-  /** The object URLs of its pictures, to be revoked when it is unmounted. */
-  addresses: readonly string[]
-}
-
-/** Renders Markdown with the pictures of its directory. */
-export async function buildMarkdown(text: string, from: string, files: readonly DirectoryFile[]): Promise<BuiltMarkdown> {
-  const markup = parser.parse(text, { async: false })
-  const wanted = new Map<DirectoryFile, string | null>()
-  const note = (reference: string) => {
-    const file = findReferencedFile(files, reference, from)
-    if (file !== null) wanted.set(file, null)
-    return null
-  }
-  sanitise(markup, { picture: note, file: () => null })
-  for (const file of wanted.keys()) wanted.set(file, await pictureAddress(file))
-
-  const nodes = sanitise(markup, {
+/** Renders Markdown. The pictures of its directory are added as they arrive. */
+export async function buildMarkdown(
+  text: string,
+  from: string,
+  files: readonly DirectoryFile[],
+  pictures: PagePictures,
+): Promise<DocumentFragment> {
+  const nodes = sanitise(parser.parse(text, { async: false }), {
     picture: (reference) => {
       const file = findReferencedFile(files, reference, from)
-      return file === null ? null : (wanted.get(file) ?? null)
+      return file === null ? null : pictures.addressOf(file)
     },
     file: (reference) => {
       const file = findReferencedFile(files, reference, from)
@@ -36,7 +25,7 @@ export async function buildMarkdown(text: string, from: string, files: readonly 
     },
   })
   await highlightCodeBlocks(nodes)
-  return { nodes, addresses: [...wanted.values()].filter((address) => address !== null) }
+  return nodes
 }
 
 /** Highlights code blocks that name their language, as far as that takes no noticeable time. */
@@ -55,13 +44,6 @@ async function highlightCodeBlocks(nodes: DocumentFragment): Promise<void> {
     const built = sanitise(`<pre>\n${markup}</pre>`, { picture: () => null, file: () => null })
     fence.replaceChildren(...(built.firstElementChild?.childNodes ?? []))
   }
-}
-
-async function pictureAddress(file: DirectoryFile): Promise<string | null> {
-  const blob = await file.blob()
-  const head = new Uint8Array(await blob.slice(0, SNIFFED_BYTES).arrayBuffer())
-  const mime = pictureType(file.path, head)
-  return mime === null ? null : URL.createObjectURL(blob.slice(0, blob.size, mime))
 }
 
 /** The heading that a link such as `#my-part` names. */

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { DirectoryFile, OpenFile, Streamed } from '../ui/site.ts'
+import type { OpenFile, Streamed } from '../ui/site.ts'
+import { wholeOf, type ShownFile } from '../files/reading.ts'
 import { openFileStreams } from '../streaming/index.ts'
 
 export type PlayerSource =
@@ -10,10 +11,8 @@ export type PlayerSource =
   | { kind: 'waiting'; isSecure: boolean }
   | { kind: 'failed'; reason: string }
 
-export type MediaFile = Omit<DirectoryFile, 'path'>
-
-/** The source for a player of this file while it is mounted. `whole` requests the whole file instead of a stream. */
-export function usePlayerSource(file: MediaFile, name: string, mime: string, whole: boolean): PlayerSource | null {
+/** The source for a player or a picture of this file while it is mounted. `whole` requests the whole file instead of a stream. */
+export function usePlayerSource(file: ShownFile, name: string, mime: string, whole: boolean): PlayerSource | null {
   const [source, setSource] = useState<PlayerSource | null>(null)
   useEffect(() => {
     const stop = new AbortController()
@@ -30,7 +29,7 @@ export function usePlayerSource(file: MediaFile, name: string, mime: string, who
 }
 
 interface Playing {
-  file: MediaFile
+  file: ShownFile
   name: string
   mime: string
   whole: boolean
@@ -44,7 +43,7 @@ async function play(playing: Playing): Promise<void> {
   if (!whole && streamed !== undefined && !streamed.isWhole() && (await stream(streamed, playing))) return
   if (signal.aborted) return
   if (streamed?.isWhole() !== true) onSource({ kind: 'waiting', isSecure: isSecureContext })
-  const blob = await file.blob()
+  const blob = await wholeOf(file, signal)
   if (signal.aborted) return
   const address = URL.createObjectURL(blob.slice(0, blob.size, mime))
   signal.addEventListener('abort', () => URL.revokeObjectURL(address))

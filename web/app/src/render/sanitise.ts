@@ -8,8 +8,11 @@ import { files } from '../messages/files.ts'
  * so it cannot be read differently the second time.
  */
 export interface References {
-  /** The address of a picture the page itself brings (blob: or data:), `null` if it brings none. */
-  picture: (reference: string) => string | null
+  /**
+   * The address of a picture the page itself brings (blob: or data:), `null` if it brings none. A picture whose address
+   * comes later is added then.
+   */
+  picture: (reference: string) => string | null | Promise<string | null>
   /** The URL of a file of the page; `null` when the page has no such file. */
   file: (reference: string) => string | null
 }
@@ -186,15 +189,13 @@ function picture(from: Element, references: References): Node {
     const image = document.createElement('img')
     copyAttributes(from, image, KEPT['IMG'] ?? [])
     image.alt = words
-    image.setAttribute('src', source)
+    if (typeof source === 'string') image.setAttribute('src', source)
+    else void addLater(image, words, source)
     return image
   }
   const elsewhere = outsideAddress(reference)
   if (elsewhere === null || elsewhere.protocol === 'mailto:') {
-    const missing = document.createElement('span')
-    missing.className = 'missing-picture'
-    missing.textContent = words === '' ? files('noPicture') : files('noPictureOf', { name: words })
-    return missing
+    return missingPicture(words)
   }
   const link = document.createElement('a')
   link.className = 'missing-picture'
@@ -202,6 +203,21 @@ function picture(from: Element, references: References): Node {
     words === '' ? files('elsewhere', { host: elsewhere.host }) : files('elsewhereOf', { host: elsewhere.host, name: words })
   openOutside(link, elsewhere)
   return link
+}
+
+async function addLater(image: HTMLImageElement, words: string, coming: Promise<string | null>): Promise<void> {
+  image.className = 'coming-picture'
+  const source = await coming.catch(() => null)
+  image.removeAttribute('class')
+  if (source === null) image.replaceWith(missingPicture(words))
+  else image.setAttribute('src', source)
+}
+
+function missingPicture(words: string): HTMLElement {
+  const missing = document.createElement('span')
+  missing.className = 'missing-picture'
+  missing.textContent = words === '' ? files('noPicture') : files('noPictureOf', { name: words })
+  return missing
 }
 
 function aim(link: HTMLAnchorElement, from: Element, references: References) {

@@ -25,6 +25,7 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
   if (blob.size > HTML_BYTES_MAX || (read !== null && 'failed' in read)) return <TextView blob={blob} declaring="html" />
   return (
     <>
+      {read?.ok.isGuessed && <p class="notice">{text('encodingGuessed')}</p>}
       {read?.ok.hasScripts && (
         <div class="bar sandbox">
           <p>{sandboxSentence(running)}</p>
@@ -50,12 +51,12 @@ export function HtmlView({ blob, from, files }: HtmlViewProps) {
 }
 
 async function prepare(blob: Blob, from: string, files: readonly DirectoryFile[], running: boolean) {
-  if (blob.size > HTML_BYTES_MAX) return { html: '', leftOut: 0, hasScripts: false, running }
+  if (blob.size > HTML_BYTES_MAX) return { html: '', leftOut: 0, hasScripts: false, isGuessed: false, running }
   const bytes = new Uint8Array(await blob.arrayBuffer())
   const encoding = encodingOf(bytes, 'html')
   const html = new TextDecoder(encoding.label).decode(bytes)
   const prepared = await (running ? scriptedDocument : staticDocument)(html, from, files, encoding)
-  return { ...prepared, hasScripts: mayHaveScripts(html), running }
+  return { ...prepared, hasScripts: mayHaveScripts(html), isGuessed: encoding.by === 'guess', running }
 }
 
 /** The abilities and limits of a page's scripts in this browser. */

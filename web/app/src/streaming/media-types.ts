@@ -20,9 +20,17 @@ export const VIDEO_TYPES: Record<string, string> = {
   webm: 'video/webm',
 }
 
+/** Pictures that are drawn as their bytes arrive. SVG is not among them: it is a document, and is drawn only when it is complete. */
+const PICTURE_TYPES = new Set(['image/avif', 'image/gif', 'image/jpeg', 'image/png', 'image/webp'])
+
 const PLAYED = new Set([...Object.values(AUDIO_TYPES), ...Object.values(VIDEO_TYPES)])
 
-/** Whether this media type is given to a player. */
-export function isMediaType(mime: string): boolean {
-  return PLAYED.has(mime)
+/** Whether a picture of this media type can be shown from a stream. */
+export function isStreamedPicture(mime: string): boolean {
+  return PICTURE_TYPES.has(mime)
+}
+
+/** Whether a file of this media type is streamed to a player or an image element. */
+export function isStreamedType(mime: string): boolean {
+  return PLAYED.has(mime) || isStreamedPicture(mime)
 }

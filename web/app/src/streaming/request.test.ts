@@ -23,11 +23,12 @@ describe('the worker', () => {
     expect(parseRequest(request(stream), ORIGIN)).toEqual({ kind: 'file', purpose: 'stream', ticket: TICKET, range: null })
     const headers = new Headers({ range: 'bytes=5-' })
     expect(parseRequest(request(stream, { destination: 'audio', headers }), ORIGIN)).toMatchObject({ range: 'bytes=5-' })
+    expect(parseRequest(request(stream, { destination: 'image' }), ORIGIN)).toMatchObject({ kind: 'file', purpose: 'stream' })
     const frame = { mode: 'navigate', destination: 'iframe' }
     expect(parseRequest(request(save, frame), ORIGIN)).toEqual({ kind: 'file', purpose: 'save', ticket: TICKET, range: null })
   })
 
-  it('serves a stream to media elements only', () => {
+  it('serves a stream to media and image elements only', () => {
     const others = [
       '',
       'document',
@@ -40,7 +41,6 @@ describe('the worker', () => {
       'sharedworker',
       'serviceworker',
       'style',
-      'image',
       'font',
       'track',
       'manifest',

@@ -24,7 +24,7 @@ export function fileUrl(purpose: Purpose, cid: string, ticket: string, name: str
 
 /**
  * Parses a request; `null` when the browser should send it to the server. These URLs serve untrusted bytes, so a stream
- * goes to a media element only, and a saved file is never displayed.
+ * goes to a media or image element only, and a saved file is never displayed.
  */
 export function parseRequest(request: RequestHead, origin: string): WorkerRequest | null {
   const url = new URL(request.url)
@@ -32,7 +32,7 @@ export function parseRequest(request: RequestHead, origin: string): WorkerReques
   if (request.method !== 'GET') return refused(405, 'get')
   const [, purpose, ticket] = PATH.exec(url.pathname) ?? []
   if ((purpose !== 'stream' && purpose !== 'save') || ticket === undefined) return refused(404, 'nothing')
-  if (purpose === 'stream' && request.destination !== 'video' && request.destination !== 'audio') {
+  if (purpose === 'stream' && !['video', 'audio', 'image'].includes(request.destination)) {
     return refused(403, 'played')
   }
   if (purpose === 'save' && (request.mode !== 'navigate' || request.destination !== 'iframe')) {

@@ -25,7 +25,7 @@ describe('a response', () => {
     for (const mime of ['text/html', 'image/svg+xml', 'text/javascript', 'application/pdf', 'video/', '', 'video/webm; x=<']) {
       expect(headFor('stream', { ...film, mime }, null), mime).toMatchObject({
         status: 415,
-        body: 'Only audio and video can be streamed from this address.',
+        body: 'Only audio, video and pictures can be streamed from this address.',
       })
     }
     expect(headFor('save', { ...film, mime: 'text/html' }, null).headers['content-type']).toBe('application/octet-stream')

@@ -1,5 +1,5 @@
 import { refusalText, type Refusal } from '../messages/refusals.ts'
-import { isMediaType } from './media-types.ts'
+import { isStreamedType } from './media-types.ts'
 import { attachment } from './attachment.ts'
 import { parseRange, type Range } from '../service-worker/range.ts'
 import type { Purpose } from './protocol.ts'
@@ -33,7 +33,7 @@ export function headFor(purpose: Purpose, file: { size: number; mime: string; na
     }
     return { status: 200, headers, body: { from: 0, to: file.size } }
   }
-  if (!isMediaType(file.mime)) return refusal(415, 'media')
+  if (!isStreamedType(file.mime)) return refusal(415, 'media')
   const headers = { ...SANDBOX_HEADERS, 'content-type': file.mime, 'accept-ranges': 'bytes' }
   const part = parseRange(range, file.size)
   if (part === 'unsatisfiable') {

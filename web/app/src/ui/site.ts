@@ -125,6 +125,8 @@ export interface DirectoryFile {
   /** Path in the page, such as `trip/cat.png`. */
   path: string
   size: number
+  /** When it was changed last, by `Date.now()`, if its blocks say so. */
+  modified?: number
   /** Resolves with the whole file once it is here. */
   blob: () => Promise<Blob>
   /** Absent when the file can only be read whole. */

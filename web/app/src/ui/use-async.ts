@@ -5,28 +5,20 @@ export type AsyncResult<T> = { ok: T } | { failed: string } | null
 
 /** Awaits the result of `load`, again whenever one of `inputs` changes, and ignores late results. */
 export function useAsync<T>(load: () => Promise<T>, inputs: readonly unknown[]): AsyncResult<T> {
-  const [outcome, setOutcome] = useState<AsyncResult<T>>(null)
-  useEffect(() => {
-    let wanted = true
-    setOutcome(null)
-    load().then(
-      (ok) => wanted && setOutcome({ ok }),
-      (reason: unknown) => wanted && setOutcome({ failed: reason instanceof Error ? reason.message : String(reason) }),
-    )
-    return () => {
-      wanted = false
-    }
-  }, inputs)
-  return outcome
+  return useLoading(load, inputs)
 }
 
-/** An object URL for the blob while the component is mounted. */
-export function useObjectUrl(blob: Blob, mime: string): string | null {
-  const [address, setAddress] = useState<string | null>(null)
+/** The same for a load that can be stopped: the signal is aborted when the result is not wanted any more. */
+export function useLoading<T>(load: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]): AsyncResult<T> {
+  const [outcome, setOutcome] = useState<AsyncResult<T>>(null)
   useEffect(() => {
-    const made = URL.createObjectURL(blob.slice(0, blob.size, mime))
-    setAddress(made)
-    return () => URL.revokeObjectURL(made)
-  }, [blob, mime])
-  return address
+    const stop = new AbortController()
+    setOutcome(null)
+    load(stop.signal).then(
+      (ok) => stop.signal.aborted || setOutcome({ ok }),
+      (reason: unknown) => stop.signal.aborted || setOutcome({ failed: reason instanceof Error ? reason.message : String(reason) }),
+    )
+    return () => stop.abort()
+  }, inputs)
+  return outcome
 }

@@ -51,6 +51,29 @@ const trip = [
   { path: 'img/empty', blob: new Blob([]) },
 ]
 
+describe('a file that states its last change', () => {
+  it('keeps that time in the listing, unless no clock shows it', async () => {
+    const store = new MemoryBlockStore(10_000)
+    const fileChangedAt = (seconds: number) => {
+      const time = new MessageWriter().uint(1, seconds).finish()
+      return put(
+        store,
+        DAG_PB,
+        encodePbNode({ links: [], data: new MessageWriter().uint(1, 2).bytes(2, pattern(5)).uint(3, 5).bytes(8, time).finish() }),
+      )
+    }
+    const links = [
+      { name: 'a', cid: await fileChangedAt(1_700_000_000), dagBytes: 30 },
+      { name: 'b', cid: await fileChangedAt(Number.MAX_SAFE_INTEGER), dagBytes: 30 },
+    ]
+    const root = await put(store, DAG_PB, encodeDirectory(links))
+    expect(listFiles(store, root)?.files.map(({ path, modified }) => [path, modified])).toEqual([
+      ['a', 1_700_000_000_000],
+      ['b', undefined],
+    ])
+  })
+})
+
 describe('a directory in a store', () => {
   it('returns its files with their bytes', async () => {
     const store = new MemoryBlockStore(10_000)

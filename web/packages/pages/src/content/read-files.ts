@@ -14,6 +14,8 @@ export interface FileEntry {
   readonly cid: Cid
   /** `null` while the block that states it is missing. */
   readonly size: number | null
+  /** When it was changed last, in milliseconds since 1970, if its block says so. */
+  readonly modified?: number
 }
 
 /** Entries of a page, and parts of a file, at most. Shared blocks can describe far more than they contain. */
@@ -73,10 +75,10 @@ class ListingWalk {
         this.#add({ path, cid, size: null })
         return
       case 'leaf':
-        this.#add({ path, cid, size: node.bytes.length })
+        this.#add({ path, cid, size: node.bytes.length, ...modifiedOf(node) })
         return
       case 'file':
-        this.#add({ path, cid, size: node.size })
+        this.#add({ path, cid, size: node.size, ...modifiedOf(node) })
         return
       case 'symlink':
         this.#links++
@@ -123,6 +125,10 @@ class ListingWalk {
     if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
     if (++this.#visits > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
   }
+}
+
+function modifiedOf({ modified }: { modified?: number }): { modified: number } | undefined {
+  return modified === undefined ? undefined : { modified }
 }
 
 const utf8 = new TextEncoder()

@@ -7,12 +7,15 @@ import { fanoutOf, SHARD_TYPE, shardLinks, type ShardLink } from './shard.ts'
 
 const TYPE = { raw: 0, directory: 1, file: 2, metadata: 3, symlink: 4, shard: SHARD_TYPE } as const
 
-/** The meaning of a block in a file system. */
+/** The last time that `Date` can represent. */
+const TIME_MAX = 8.64e15
+
+/** The meaning of a block in a file system. A file may state when it was `modified`, in milliseconds since 1970. */
 export type FsNode =
   /** A leaf of a file: only bytes. */
-  | { kind: 'leaf'; bytes: Bytes }
+  | { kind: 'leaf'; bytes: Bytes; modified?: number }
   /** A file: its own bytes come before those of its children. */
-  | { kind: 'file'; size: number; bytes: Bytes; children: readonly FileChild[] }
+  | { kind: 'file'; size: number; bytes: Bytes; children: readonly FileChild[]; modified?: number }
   | { kind: 'directory'; links: readonly PbLink[] }
   /** A part of a directory that is too large for one block. */
   | { kind: 'shard'; links: readonly ShardLink[]; fanout: number }
@@ -69,6 +72,7 @@ interface Fs {
   readonly blocksizes: readonly number[]
   readonly hashType: number | null
   readonly fanout: number | null
+  readonly modified: number | null
 }
 
 function decodeFs(bytes: Bytes): Fs {
@@ -77,6 +81,7 @@ function decodeFs(bytes: Bytes): Fs {
   let filesize: number | null = null
   let hashType: number | null = null
   let fanout: number | null = null
+  let modified: number | null = null
   const blocksizes: number[] = []
   for (const field of decodeFields(bytes)) {
     if (field.number === 1) type = uintOf(field)
@@ -85,9 +90,18 @@ function decodeFs(bytes: Bytes): Fs {
     else if (field.number === 4) pushBlocksizes(field, blocksizes)
     else if (field.number === 5) hashType = uintOf(field)
     else if (field.number === 6) fanout = uintOf(field)
+    else if (field.number === 8) modified = timeOf(bytesOf(field))
   }
   if (type === null) throw malformed('typeless')
-  return { type, data, filesize, blocksizes, hashType, fanout }
+  return { type, data, filesize, blocksizes, hashType, fanout, modified }
+}
+
+/** The time of the last change, in milliseconds since 1970; `null` for one that no clock shows. Fractions are left out. */
+function timeOf(message: Bytes): number | null {
+  for (const field of decodeFields(message)) {
+    if (field.number === 1 && field.wire === 0 && field.value * 1000 <= TIME_MAX) return field.value * 1000
+  }
+  return null
 }
 
 function pushBlocksizes(field: Field, into: number[]): void {
@@ -98,7 +112,7 @@ function pushBlocksizes(field: Field, into: number[]): void {
 function fileNode(fs: Fs, links: readonly PbLink[]): FsNode {
   if (links.length === 0) {
     if (fs.filesize !== null && fs.filesize !== fs.data.length) throw malformed('sizeSum')
-    return { kind: 'leaf', bytes: fs.data }
+    return { kind: 'leaf', bytes: fs.data, ...modifiedOf(fs) }
   }
   if (links.length !== fs.blocksizes.length) throw malformed('sizeLinks')
   const children = links.map(({ cid, dagBytes }, i) => ({ cid, dagBytes, size: fs.blocksizes[i] ?? 0 }))
@@ -106,7 +120,11 @@ function fileNode(fs: Fs, links: readonly PbLink[]): FsNode {
   if (!Number.isSafeInteger(size) || (fs.filesize !== null && fs.filesize !== size)) {
     throw malformed('sizeSum')
   }
-  return { kind: 'file', size, bytes: fs.data, children }
+  return { kind: 'file', size, bytes: fs.data, children, ...modifiedOf(fs) }
+}
+
+function modifiedOf({ modified }: Fs): { modified: number } | undefined {
+  return modified === null ? undefined : { modified }
 }
 
 /** Whether a directory entry may have this name. A path is names joined by slashes. */

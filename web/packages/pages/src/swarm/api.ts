@@ -163,6 +163,8 @@ export interface Entry {
   readonly path: string
   /** In bytes. `null` while unknown. */
   readonly size: number | null
+  /** When it was changed last, in milliseconds since 1970, if its block says so. */
+  readonly modified?: number
   /** Whether every block of the file is here. */
   readonly complete: boolean
 }

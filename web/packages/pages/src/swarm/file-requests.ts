@@ -29,7 +29,7 @@ export class FileRequests {
     const { walk } = this.#download
     const known = this.#known()
     if (known === null) return null
-    const files = known.files.map(({ path, size, cid }) => ({ path, size, complete: walk.isWhole(cid) }))
+    const files = known.files.map(({ cid, ...file }) => ({ ...file, complete: walk.isWhole(cid) }))
     return { files, links: known.links, isFinal: known.isFinal }
   }
 

@@ -1,0 +1,101 @@
+// PDFs, drawn by pdf.js from the parts that are looked at.
+
+import assert from 'node:assert/strict'
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+import { waitUntil } from '../../lib/deadlines.mjs'
+import { blocksOf } from '../bitswap-messages.mjs'
+import { noise, pdf } from '../fixtures.mjs'
+import { newVisitor, startServer, WAIT_MS, WINDOWS } from '../page-driver.mjs'
+import { honestHolder, joinPage, LimitedHolder } from '../raw-peer.mjs'
+
+const OUT = fileURLToPath(new URL('../../out', import.meta.url))
+const MIB = 1 << 20
+
+test('a PDF shows its first page from its first and last blocks, and another page when it is looked at', async (t) => {
+  const { start, end } = pdf(30, 8 * MIB)
+  const padding = noise(8 * MIB)
+  const { root, blocks } = blocksOf(Buffer.concat([start, padding, end]))
+  const server = await startServer(t)
+  // The node, and then one block after another.
+  const holder = new LimitedHolder(blocks, 1)
+  await joinPage(t, server, root, 'all', holder.answer)
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=words.pdf`)
+  const first = visitor.tab.getByText('The words of page 1', { exact: true })
+  const giving = setInterval(() => holder.allow(1), 1000)
+  t.after(() => clearInterval(giving))
+  await first.waitFor()
+  clearInterval(giving)
+  holder.allow(0)
+  t.diagnostic(`the first page is shown with ${holder.sent} of ${blocks.size} blocks sent`)
+  assert(holder.sent < blocks.size)
+  await assertIsDrawn(visitor.tab.getByRole('article', { name: 'Page 1 of 30' }))
+
+  await visitor.tab.getByRole('article', { name: 'Page 30 of 30' }).scrollIntoViewIfNeeded()
+  await visitor.tab.getByText('The words of page 30', { exact: true }).waitFor()
+  assert.equal((await visitor.tab.locator('canvas').count()) < 10, true, 'only the pages near the window have pixels')
+  visitor.assertNoPageErrors()
+})
+
+test('a PDF of 2 GB is read only in the parts that are shown', async (t) => {
+  // The padding ends where a block ends, so that all blocks in the middle are the same.
+  const bytes = 2001 * MIB
+  const padding = bytes - pdf(3, bytes).start.length
+  const { start, end } = pdf(3, padding)
+  assert.equal(start.length + padding, bytes)
+  const head = Buffer.concat([start, Buffer.alloc(MIB)]).subarray(0, MIB)
+  const zeros = Buffer.alloc(MIB)
+  const file = {
+    length: bytes + end.length,
+    subarray: (from) => (from === 0 ? head : from < bytes ? zeros : end),
+  }
+  const { root, blocks } = blocksOf(file)
+  const server = await startServer(t)
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=huge.pdf`)
+  await visitor.tab.getByText('The words of page 1', { exact: true }).waitFor()
+  await assertIsDrawn(visitor.tab.getByRole('article', { name: 'Page 1 of 3' }))
+  visitor.assertNoPageErrors()
+})
+
+test('a broken PDF says so, and can still be saved', async (t) => {
+  const { root, blocks } = blocksOf(Buffer.from(`%PDF-1.7\n${'no object '.repeat(500)}`))
+  const server = await startServer(t)
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  const visitor = await newVisitor(t, server)
+  await visitor.goTo(`/p/${root}#filename=broken.pdf`)
+  await visitor.waitForText('This PDF cannot be shown here:')
+  await visitor.tab.getByRole('button', { name: 'Save broken.pdf' }).waitFor()
+})
+
+test('a PDF is looked at in a wide and a narrow window, in both themes', async (t) => {
+  await mkdir(OUT, { recursive: true })
+  const { start, end } = pdf(3)
+  const { root, blocks } = blocksOf(Buffer.concat([start, end]))
+  const server = await startServer(t)
+  await joinPage(t, server, root, 'all', honestHolder(blocks))
+  for (const { shape, viewport, colorScheme } of WINDOWS) {
+    const visitor = await newVisitor(t, server, { viewport, colorScheme })
+    await visitor.goTo(`/p/${root}#filename=words.pdf`)
+    await visitor.tab.getByText('The words of page 1', { exact: true }).waitFor()
+    await visitor.tab.screenshot({ path: path.join(OUT, `pdf-${shape}-${colorScheme}.png`), animations: 'disabled' })
+    visitor.assertNoPageErrors()
+    await visitor.leave()
+  }
+})
+
+/** Waits until a page has letters on its canvas. */
+async function assertIsDrawn(page) {
+  const isDark = () =>
+    page.locator('canvas').evaluate((canvas) => {
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+      for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 0 && data[i] < 100) return true
+      return false
+    })
+  await waitUntil(isDark, 'letters are drawn', WAIT_MS)
+}

@@ -1,0 +1,29 @@
+import { language } from './language.ts'
+import { part } from './part.ts'
+
+/** The list of the files of a folder. */
+export const folder = part('folder', {
+  filter: 'Filter by name',
+  sort: 'Sort by',
+  byName: 'Name',
+  bySize: 'Size',
+  byDate: 'Date',
+  byKind: 'Type',
+  gallery: 'Gallery',
+  inside: { '=1': '1 file', other: '{count} files' },
+  matching: {
+    '=0': 'No file has this in its name.',
+    '=1': '1 file has this in its name.',
+    other: '{count} files have this in their names.',
+  },
+})
+
+/** Formatters are expensive to create, so the latest is kept. */
+let dates: { tag: string; format: Intl.DateTimeFormat } | null = null
+
+/** A day, such as "27 Nov 2026". */
+export function dateText(at: number): string {
+  const { tag } = language.value
+  if (dates?.tag !== tag) dates = { tag, format: new Intl.DateTimeFormat(tag, { dateStyle: 'medium' }) }
+  return dates.format.format(at)
+}

@@ -1,0 +1,2 @@
+/** PDFs, drawn by pdf.js. Loaded when one is shown. */
+export { PdfView } from './PdfView.tsx'
