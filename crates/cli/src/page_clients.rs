@@ -1,6 +1,7 @@
 //! Clients of server pages, for `share`, `get` and `hold`.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -11,8 +12,8 @@ use watchfire_content::Cid;
 use watchfire_content::encryption::Key;
 use watchfire_p2p::Host;
 use watchfire_page_client::{
-    ConnectionState, Have, LiveHeads, PageClient, PageClientOptions, PageStatus, ServerUrl,
-    page_cid,
+    ConnectionState, DirectLimit, Have, LiveHeads, PageClient, PageClientOptions, PageStatus,
+    ServerUrl, page_cid,
 };
 use watchfire_traces::{Kind, Span, current};
 
@@ -20,6 +21,13 @@ use crate::link::private_fragment;
 
 /// Time limit for a server to accept a join.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Most direct connections to browsers, over all pages of this process.
+const DIRECT_MAX: usize = 64;
+
+fn direct_limit() -> DirectLimit {
+    static LIMIT: OnceLock<DirectLimit> = OnceLock::new();
+    LIMIT.get_or_init(|| DirectLimit::new(DIRECT_MAX)).clone()
+}
 
 /// Join the page of a root on a server. A server that cannot be reached is reported on stderr.
 pub fn join_page(
@@ -52,6 +60,7 @@ pub fn join_live_page(
         request_filter: None,
         join_params,
         live,
+        direct: Some(direct_limit()),
     };
     let client = PageClient::start(host, plan);
     tokio::spawn(report_failures(client.status(), site.to_string()));
@@ -100,8 +109,13 @@ pub async fn joined(clients: &[PageClient], site: &ServerUrl) -> anyhow::Result<
 
 async fn report_failures(mut status: watch::Receiver<PageStatus>, site: String) {
     let mut reported = None;
+    // Each kind once, so that hostile peers cannot fill the terminal.
+    let mut drops = BTreeSet::new();
     while status.changed().await.is_ok() {
-        let connection = status.borrow_and_update().connection.clone();
+        let PageStatus { connection, last_drop, .. } = status.borrow_and_update().clone();
+        if let Some(reason) = last_drop.filter(|reason| drops.insert(*reason)) {
+            eprintln!("watchfire: {site}: disconnected a peer that sent {reason}");
+        }
         match connection {
             ConnectionState::Joined => {
                 if reported.take().is_some() {

@@ -8,7 +8,7 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use watchfire_page_client::{Have, PageClient, PageClientOptions, ServerUrl};
+//! use watchfire_page_client::{DirectLimit, Have, PageClient, PageClientOptions, ServerUrl};
 //! use watchfire_store::{LockedMemoryStore, Stores};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,6 +23,7 @@
 //!     request_filter: None,
 //!     join_params: serde_json::Value::Null,
 //!     live: None,
+//!     direct: Some(DirectLimit::new(64)),
 //! };
 //! let client = PageClient::start(&host, options);
 //! host.fetch(page).await?.finished().await?;
@@ -31,9 +32,13 @@
 //! # }
 //! ```
 //!
-//! Absent on purpose: direct connections between peers. All messages go through the relay.
+//! With [`PageClientOptions::direct`], messages to a browser use a WebRTC data channel once much is
+//! exchanged with it. The relay carries the others, and those of a connection that breaks.
+//!
+//! Absent on purpose: direct connections between two page clients. They are libp2p peers too.
 
 mod assembler;
+mod direct;
 mod frame;
 mod heads;
 mod live_page;
@@ -41,9 +46,11 @@ mod messages;
 mod outgoing;
 mod page_client;
 mod page_protocol;
+mod recent_set;
 mod segment;
 mod server_url;
 
+pub use direct::DirectLimit;
 pub use heads::{LiveHeads, ReceivedHead};
 pub use live_page::{LiveChannel, LiveEnd, LiveEvent, LivePage, LivePageError};
 pub use messages::{Counts, Have};

@@ -34,6 +34,8 @@ pub struct Counts {
 pub(crate) struct PeerInfo {
     pub peer: PeerId,
     pub have: Have,
+    /// Whether it is no browser, and so cannot be called.
+    pub is_node: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,14 @@ pub(crate) struct JoinReply {
     pub me: PeerId,
     pub peers: Vec<PeerInfo>,
     pub counts: Counts,
+    pub stun: Option<StunServer>,
+}
+
+/// The address that answers STUN. Without a host it is the host of the server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct StunServer {
+    pub host: Option<String>,
+    pub port: u16,
 }
 
 /// Most peers of one list. Further peers are ignored.
@@ -50,7 +60,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 pub(crate) fn peer_info(json: &Value) -> Option<PeerInfo> {
     let have = json.get("have").and_then(|have| Have::deserialize(have).ok());
-    Some(PeerInfo { peer: peer_id(json)?, have: have.unwrap_or_default() })
+    let is_node = json.get("kind").is_some_and(|kind| kind == "node");
+    Some(PeerInfo { peer: peer_id(json)?, have: have.unwrap_or_default(), is_node })
 }
 
 pub(crate) fn peer_id(json: &Value) -> Option<PeerId> {
@@ -68,7 +79,8 @@ pub(crate) fn counts(json: &Value) -> Option<Counts> {
 
 pub(crate) fn join_reply(json: &Value) -> Option<JoinReply> {
     let counts = json.get("counts").and_then(counts).unwrap_or_default();
-    Some(JoinReply { me: peer_id(json)?, peers: peers(json), counts })
+    let stun = json.get("stun").and_then(|stun| StunServer::deserialize(stun).ok());
+    Some(JoinReply { me: peer_id(json)?, peers: peers(json), counts, stun })
 }
 
 pub(crate) fn rejection_reason(json: &Value) -> String {
@@ -99,12 +111,14 @@ mod tests {
     fn a_join_reply_contains_the_id_of_the_client_and_its_peers() {
         let json = json!({
             "peer": "00000000000000ff",
-            "peers": [{ "peer": "0000000000000001", "have": "all" }, { "peer": "me" }, 7],
+            "peers": [{ "peer": "0000000000000001", "have": "all", "kind": "node" }, { "peer": "me" }, 7],
             "counts": { "watching": 3, "holders": 1, "partial": 0 },
+            "stun": { "port": 3478 },
         });
-        let peers = vec![PeerInfo { peer: PeerId(1), have: Have::All }];
+        let peers = vec![PeerInfo { peer: PeerId(1), have: Have::All, is_node: true }];
         let counts = Counts { watching: 3, holders: 1, partial: 0 };
-        assert_eq!(join_reply(&json), Some(JoinReply { me: PeerId(255), peers, counts }));
+        let stun = Some(StunServer { host: None, port: 3478 });
+        assert_eq!(join_reply(&json), Some(JoinReply { me: PeerId(255), peers, counts, stun }));
         assert_eq!(join_reply(&json!({ "peer": 1 })), None);
     }
 

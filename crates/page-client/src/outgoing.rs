@@ -6,10 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use watchfire_types::Instant;
 
-use crate::segment::{OVERHEAD_BYTES, Segment};
+use crate::segment::{OVERHEAD_BYTES, SHORT_BYTES_MAX, Segment, UnsentMessage};
 
-/// Shorter messages are sent before longer ones, so that a want does not wait behind a block.
-const SHORT_BYTES_MAX: usize = 16 << 10;
 /// Segments that may be sent without a reply of the server.
 const WINDOW: usize = 4;
 /// Consecutive segments without a reply after which the peer counts as unreachable.
@@ -53,7 +51,8 @@ pub(crate) struct Unreachable;
 pub(crate) struct Outgoing {
     /// In the order of [`Outgoing::push`].
     messages: Vec<Sending>,
-    next_message: u32,
+    /// Until then, long messages that have not begun wait for a direct connection.
+    held_until: Option<Instant>,
     segment_bytes_max: usize,
     in_flight: usize,
     timeouts: u32,
@@ -66,6 +65,8 @@ pub(crate) struct Outgoing {
 struct Sending {
     id: u32,
     bytes: Bytes,
+    /// The end of the message was reported to the host already.
+    is_reported: bool,
     /// The ranges that are not sent yet. Rejected segments return here.
     ranges: VecDeque<(usize, usize)>,
     /// Bytes that the server has not relayed yet.
@@ -77,7 +78,7 @@ impl Outgoing {
     pub(crate) fn new(frame_bytes_max: usize) -> Self {
         Outgoing {
             messages: Vec::new(),
-            next_message: 0,
+            held_until: None,
             segment_bytes_max: frame_bytes_max.saturating_sub(OVERHEAD_BYTES).max(1),
             in_flight: 0,
             timeouts: 0,
@@ -86,20 +87,48 @@ impl Outgoing {
         }
     }
 
-    pub(crate) fn push(&mut self, bytes: Bytes) {
-        let id = self.next_message;
-        self.next_message = id.wrapping_add(1);
+    pub(crate) fn push(&mut self, message: UnsentMessage) {
+        let UnsentMessage { id, bytes, is_reported } = message;
         let (ranges, left) = ([(0, bytes.len())].into(), bytes.len());
-        self.messages.push(Sending { id, bytes, ranges, left });
+        self.messages.push(Sending { id, bytes, is_reported, ranges, left });
+    }
+
+    /// Holds back long messages that have not begun, until then or [`Outgoing::release`].
+    pub(crate) fn hold(&mut self, until: Instant) {
+        self.held_until = Some(until);
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.held_until = None;
+    }
+
+    /// Takes the messages that have not begun.
+    pub(crate) fn take_unsent(&mut self) -> Vec<UnsentMessage> {
+        let unsent = |sending: &mut Sending| {
+            sending.left == sending.bytes.len()
+                && sending.ranges.iter().map(|(from, to)| to - from).sum::<usize>() == sending.left
+        };
+        let taken = self.messages.extract_if(.., unsent);
+        taken
+            .map(|Sending { id, bytes, is_reported, .. }| UnsentMessage { id, bytes, is_reported })
+            .collect()
     }
 
     /// Returns the next segment to send now.
     pub(crate) fn next(&mut self, now: Instant) -> Option<(SentSegment, Segment)> {
+        if self.held_until.is_some_and(|until| until <= now) {
+            self.held_until = None;
+        }
         if self.in_flight == WINDOW || self.retry_at.is_some_and(|until| until > now) {
             return None;
         }
         self.retry_at = None;
-        let unsent = self.messages.iter_mut().filter(|sending| !sending.ranges.is_empty());
+        let is_held = self.held_until.is_some_and(|until| until > now);
+        let unsent = self.messages.iter_mut().filter(|sending| {
+            let waits = is_held && sending.bytes.len() > SHORT_BYTES_MAX;
+            // A message that has begun stays on the relay.
+            !sending.ranges.is_empty() && !(waits && sending.ranges[0].0 == 0)
+        });
         // Long messages keep their order, so that none is delayed for ever by slightly shorter
         // ones.
         let sending = unsent.min_by_key(|sending| sending.bytes.len() > SHORT_BYTES_MAX)?;
@@ -117,7 +146,8 @@ impl Outgoing {
 
     /// When to call [`Outgoing::next`] again after a retry delay.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
-        self.retry_at.filter(|_| self.messages.iter().any(|sending| !sending.ranges.is_empty()))
+        let has_unsent = self.messages.iter().any(|sending| !sending.ranges.is_empty());
+        self.held_until.into_iter().chain(self.retry_at).min().filter(|_| has_unsent)
     }
 
     /// The server relayed a segment. Returns the bytes of its message if that was its last segment.
@@ -127,7 +157,11 @@ impl Outgoing {
         self.busy_since = None;
         let at = self.messages.iter().position(|sending| sending.id == segment.message)?;
         self.messages[at].left -= segment.to - segment.from;
-        (self.messages[at].left == 0).then(|| self.messages.remove(at).bytes.len())
+        if self.messages[at].left > 0 {
+            return None;
+        }
+        let Sending { bytes, is_reported, .. } = self.messages.remove(at);
+        (!is_reported).then_some(bytes.len())
     }
 
     pub(crate) fn handle_error(
@@ -191,9 +225,13 @@ mod tests {
         std::iter::from_fn(|| outgoing.next(now)).collect()
     }
 
+    fn message(id: u32, len: usize) -> UnsentMessage {
+        UnsentMessage { id, bytes: vec![7; len].into(), is_reported: false }
+    }
+
     fn outgoing(messages: &[usize]) -> Outgoing {
         let mut outgoing = Outgoing::new(30);
-        messages.iter().for_each(|len| outgoing.push(vec![7; *len].into()));
+        (0..).zip(messages).for_each(|(id, len)| outgoing.push(message(id, *len)));
         outgoing
     }
 
@@ -219,7 +257,7 @@ mod tests {
     fn a_short_message_does_not_wait_behind_a_long_one() {
         let mut outgoing = outgoing(&[SHORT_BYTES_MAX + 1]);
         let sent = send_all(&mut outgoing, at(0));
-        outgoing.push(vec![1; 3].into());
+        outgoing.push(message(1, 3));
         outgoing.handle_relayed(sent[0].0);
         assert_eq!(send_all(&mut outgoing, at(0))[0].1.total, 3);
     }
@@ -227,8 +265,8 @@ mod tests {
     #[test]
     fn a_long_message_is_not_overtaken_by_later_long_messages() {
         let mut outgoing = Outgoing::new(SHORT_BYTES_MAX);
-        for more in [3, 2, 1] {
-            outgoing.push(vec![7; 2 * SHORT_BYTES_MAX + more].into());
+        for (id, more) in [(0, 3), (1, 2), (2, 1)] {
+            outgoing.push(message(id, 2 * SHORT_BYTES_MAX + more));
         }
         let mut order = Vec::new();
         while let Some((sent_segment, segment)) = outgoing.next(at(0)) {
@@ -236,6 +274,18 @@ mod tests {
             outgoing.handle_relayed(sent_segment);
         }
         assert_eq!(order, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
+    }
+
+    #[test]
+    fn long_messages_wait_for_a_direct_connection_while_they_are_held() {
+        let mut outgoing = outgoing(&[SHORT_BYTES_MAX + 1, 3]);
+        outgoing.hold(at(100));
+        assert_eq!(send_all(&mut outgoing, at(0)).len(), 1, "the short message is sent");
+        assert_eq!(outgoing.next_wake(), Some(at(100)));
+        assert_eq!(send_all(&mut outgoing, at(100)).len(), 3, "the hold is over");
+        outgoing.push(message(2, SHORT_BYTES_MAX + 1));
+        let taken: Vec<_> = outgoing.take_unsent().into_iter().map(|each| each.id).collect();
+        assert_eq!(taken, [2], "messages that have begun stay");
     }
 
     #[test]
@@ -261,7 +311,7 @@ mod tests {
             send_all(&mut outgoing, at(0)).iter().map(|(_, s)| s.bytes.len()).collect();
         assert_eq!(lens, [4, 4, 2]);
         let mut other = Outgoing::new(30);
-        other.push(vec![7; 5].into());
+        other.push(message(0, 5));
         let (sent_segment, _) = other.next(at(0)).unwrap();
         assert_eq!(
             other.handle_error(at(0), sent_segment, &RelayError::TooLarge { max: 25 }),

@@ -2,11 +2,14 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{SinkExt, StreamExt};
+use http::Uri;
 use serde_json::Value;
+use tokio::net::lookup_host;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -18,8 +21,9 @@ use watchfire_content::Cid;
 use watchfire_p2p::{ExternalPeer, ExternalTransport, Host, RequestFilter, TransportCommand};
 use watchfire_types::{Instant as CoreInstant, PeerId};
 
+use crate::direct::{DirectConnections, DirectLimit, DirectSockets};
 use crate::heads::{self, HeadExchange, LiveHeads};
-use crate::messages::{Counts, Have};
+use crate::messages::{Counts, Have, StunServer};
 use crate::page_protocol::{Output, PageProtocol};
 use crate::server_url::{Connection, Connector};
 
@@ -27,6 +31,9 @@ use crate::server_url::{Connection, Connector};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a write to the server may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the lookup of the STUN server may take, and how many of its addresses are kept.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
+const STUN_ADDRESSES_MAX: usize = 8;
 /// The first pause before a reconnect. It doubles with each attempt, up to [`RECONNECT_AFTER_MAX`].
 const RECONNECT_AFTER: Duration = Duration::from_millis(250);
 const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10);
@@ -46,6 +53,8 @@ pub struct PageClientOptions {
     pub join_params: Value,
     /// The heads that the peers of a live page exchange.
     pub live: Option<LiveHeads>,
+    /// Bounds the direct connections to browsers. `None`: every message uses the relay.
+    pub direct: Option<DirectLimit>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +75,14 @@ pub struct PageStatus {
     pub counts: Counts,
     /// The number of peers that the client can exchange messages with.
     pub peers: usize,
+    /// The misbehaviour for which the client last dropped a peer while connecting directly.
+    pub last_drop: Option<&'static str>,
+}
+
+impl PageStatus {
+    fn new(connection: ConnectionState) -> Self {
+        PageStatus { connection, counts: Counts::default(), peers: 0, last_drop: None }
+    }
 }
 
 /// A peer of a page. It stays joined until it is dropped.
@@ -83,14 +100,14 @@ impl PageClient {
     pub fn start(host: &Host, options: PageClientOptions) -> Self {
         let (have, local_have) = watch::channel(options.have);
         let (bans, banned) = mpsc::channel(BANS_MAX);
-        let connection = ConnectionState::Connecting;
-        let status = PageStatus { connection, counts: Counts::default(), peers: 0 };
-        let (status_sender, status) = watch::channel(status);
+        let (status_sender, status) = watch::channel(PageStatus::new(ConnectionState::Connecting));
         let driver = Driver {
             connector: options.connector,
             page: page_cid(&options.page).to_string(),
             request_filter: options.request_filter,
             join_params: options.join_params,
+            direct: options.direct,
+            sockets: Arc::new(DirectSockets::default()),
             local_have,
             banned,
             live: options.live,
@@ -136,6 +153,8 @@ struct Driver {
     page: String,
     request_filter: Option<RequestFilter>,
     join_params: Value,
+    direct: Option<DirectLimit>,
+    sockets: Arc<DirectSockets>,
     local_have: watch::Receiver<Have>,
     banned: mpsc::Receiver<PeerId>,
     live: Option<LiveHeads>,
@@ -194,7 +213,7 @@ impl Driver {
             };
             tracing::debug!(page = self.page, ?connection, "left a page");
             self.status.send_modify(|status| {
-                *status = PageStatus { connection, counts: Counts::default(), peers: 0 };
+                *status = PageStatus { last_drop: status.last_drop, ..PageStatus::new(connection) };
             });
             attempts += 1;
             sleep(reconnect_delay(attempts, random_jitter())).await;
@@ -210,8 +229,13 @@ impl Driver {
     async fn run_connection(&mut self, attempts: &mut u32) -> Result<(), End> {
         let mut socket = self.connect().await?;
         let have = *self.local_have.borrow_and_update();
-        let mut protocol =
-            PageProtocol::start(self.now(), &self.page, have, self.join_params.clone());
+        let mut protocol = PageProtocol::start(
+            self.now(),
+            &self.page,
+            have,
+            self.join_params.clone(),
+            self.direct(),
+        );
         let mut exchange = HeadExchange::default();
         let mut heads_at = self.started_at;
         loop {
@@ -222,6 +246,10 @@ impl Driver {
                     Some(message) => self.handle_message(&mut protocol, message?)?,
                     None => return Err(End::Lost("the server closed the connection".to_owned())),
                 },
+                datagrams = self.sockets.receive() => {
+                    let now = self.now();
+                    datagrams.iter().for_each(|datagram| protocol.handle_datagram(now, datagram));
+                }
                 command = self.transport.next() => self.handle_command(&mut protocol, command),
                 changed = self.local_have.changed() => {
                     if changed.is_err() {
@@ -231,7 +259,7 @@ impl Driver {
                     protocol.set_have(self.now(), have);
                 }
                 Some(peer) = self.banned.recv() => {
-                    protocol.ban(peer);
+                    protocol.ban(self.now(), peer);
                     if let Some(external) = self.external_peers.remove(&peer) {
                         self.peers.remove(&external);
                         self.transport.disconnect(external).await?;
@@ -247,6 +275,13 @@ impl Driver {
                 () = sleep_until(self.started_at + wake) => protocol.handle_tick(self.now()),
             }
         }
+    }
+
+    fn direct(&self) -> Option<DirectConnections> {
+        let limit = self.direct.clone()?;
+        let sockets = Arc::clone(&self.sockets);
+        let local_addresses = Box::new(move || sockets.addresses());
+        Some(DirectConnections::new(self.started_at.into_std(), limit, local_addresses))
     }
 
     async fn connect(&self) -> Result<Socket, End> {
@@ -285,7 +320,7 @@ impl Driver {
             TransportCommand::Ban { peer } => {
                 if let Some(peer) = self.peers.remove(&peer) {
                     self.external_peers.remove(&peer);
-                    protocol.ban(peer);
+                    protocol.ban(self.now(), peer);
                 }
             }
         }
@@ -362,6 +397,14 @@ impl Driver {
                 Output::Counts(counts) => {
                     self.status.send_modify(|status| status.counts = counts);
                 }
+                Output::FindStun(stun) => {
+                    let servers = self.find_stun(stun).await;
+                    protocol.set_stun_servers(servers);
+                }
+                Output::Dropped { reason } => {
+                    self.status.send_modify(|status| status.last_drop = Some(reason));
+                }
+                Output::Datagram(datagram) => self.sockets.send(&datagram).await,
                 Output::Broken { reason } => return Err(End::Lost(reason.to_owned())),
             }
         }
@@ -377,6 +420,20 @@ impl Driver {
         let message = heads::encode(&live.current.borrow());
         if !message.is_empty() {
             protocol.send(self.now(), peer, message);
+        }
+    }
+
+    /// The addresses of the STUN server; none if they cannot be looked up.
+    async fn find_stun(&self, stun: StunServer) -> Vec<SocketAddr> {
+        let url: Option<Uri> = self.connector.websocket_url().parse().ok();
+        let of_server = || Some(url.as_ref()?.host()?.trim_matches(['[', ']']).to_owned());
+        let Some(host) = stun.host.or_else(of_server) else { return Vec::new() };
+        match timeout(LOOKUP_TIMEOUT, lookup_host((host.as_str(), stun.port))).await {
+            Ok(Ok(addresses)) => addresses.take(STUN_ADDRESSES_MAX).collect(),
+            Ok(Err(_)) | Err(_) => {
+                tracing::debug!(host, "cannot look up the STUN server");
+                Vec::new()
+            }
         }
     }
 

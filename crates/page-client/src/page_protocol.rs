@@ -1,5 +1,7 @@
 //! The page protocol of one connection, without sockets or clocks.
 
+mod direct_paths;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -8,10 +10,12 @@ use serde_json::{Value, json};
 use watchfire_types::{Instant, PeerId};
 
 use crate::assembler::{Assembled, Assembler, AssemblyBudget};
+use crate::direct::{Datagram, DirectConnections};
 use crate::frame::{self, FrameContent, Payload, ServerFrame};
-use crate::messages::{self, Counts, Have, PeerInfo};
+use crate::messages::{self, Counts, Have, PeerInfo, StunServer};
 use crate::outgoing::{Outgoing, SentSegment};
-use crate::segment::Segment;
+use crate::recent_set::RecentSet;
+use crate::segment::{SHORT_BYTES_MAX, Segment, UnsentMessage};
 
 /// Most peers of the page. At the limit, a new peer replaces the one that has been silent for
 /// longest, if that is more than [`SILENT_MIN`]. Otherwise the new peer is ignored.
@@ -29,6 +33,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(20);
 /// How often an incomplete holder requests more peers.
 const MORE_PEERS_INTERVAL: Duration = Duration::from_secs(5);
+/// Messages of a peer that are remembered as read.
+const READ_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
@@ -68,6 +74,14 @@ pub(crate) enum Output {
         bytes: usize,
     },
     Counts(Counts),
+    /// Look up the addresses of the STUN server, for [`PageProtocol::set_stun_servers`].
+    FindStun(StunServer),
+    /// The client dropped a peer that misbehaved while connecting directly.
+    Dropped {
+        reason: &'static str,
+    },
+    /// Send a datagram of a direct connection.
+    Datagram(Datagram),
     /// The connection must be closed.
     Broken {
         reason: &'static str,
@@ -82,13 +96,48 @@ enum PendingRequest {
     Have,
     MorePeers,
     Relay { peer: PeerId, segment: SentSegment },
+    Signal { peer: PeerId, call: u32 },
+}
+
+/// The messages of a peer on one path. A message arrives whole on one of them.
+#[derive(Debug)]
+struct Received {
+    assembler: Assembler,
+    /// A message may arrive again on the other path, when a path breaks.
+    read: RecentSet<u32>,
+}
+
+impl Received {
+    fn new() -> Self {
+        Received { assembler: Assembler::default(), read: RecentSet::new(READ_MAX) }
+    }
 }
 
 #[derive(Debug)]
 struct Peer {
-    assembler: Assembler,
+    relayed: Received,
+    direct: Received,
     outgoing: Outgoing,
+    /// The number of the next message, on either path.
+    next_message: u32,
+    is_node: bool,
+    /// Bytes of all messages, on both paths.
+    moved_bytes: usize,
     last_frame_at: Instant,
+}
+
+impl Peer {
+    fn new(now: Instant, is_node: bool) -> Self {
+        Peer {
+            relayed: Received::new(),
+            direct: Received::new(),
+            outgoing: Outgoing::new(FRAME_BYTES_MAX),
+            next_message: 0,
+            is_node,
+            moved_bytes: 0,
+            last_frame_at: now,
+        }
+    }
 }
 
 /// The state of one connection, which starts with the join.
@@ -109,12 +158,20 @@ pub(crate) struct PageProtocol {
     deadlines: VecDeque<(Instant, u64)>,
     heartbeat_at: Instant,
     more_peers_at: Instant,
+    /// `None`: every message uses the relay.
+    direct: Option<DirectConnections>,
     outputs: VecDeque<Output>,
 }
 
 impl PageProtocol {
     /// Joins the topic of the page. Members of `join_params` are added to the join's parameters.
-    pub(crate) fn start(now: Instant, page: &str, have: Have, join_params: Value) -> Self {
+    pub(crate) fn start(
+        now: Instant,
+        page: &str,
+        have: Have,
+        join_params: Value,
+        direct: Option<DirectConnections>,
+    ) -> Self {
         let mut protocol = PageProtocol {
             topic: format!("page:{page}"),
             have,
@@ -129,6 +186,7 @@ impl PageProtocol {
             deadlines: VecDeque::new(),
             heartbeat_at: now + HEARTBEAT_INTERVAL,
             more_peers_at: now + MORE_PEERS_INTERVAL,
+            direct,
             outputs: VecDeque::new(),
         };
         let mut payload = json!({ "have": have, "kind": "node" });
@@ -146,19 +204,32 @@ impl PageProtocol {
     }
 
     pub(crate) fn send(&mut self, now: Instant, peer: PeerId, message: Bytes) {
-        if let Some(peer_state) = self.peers.get_mut(&peer) {
-            peer_state.outgoing.push(message);
-            self.send_segments(now, peer);
+        let Some(peer_state) = self.peers.get_mut(&peer) else { return };
+        let id = peer_state.next_message;
+        peer_state.next_message = id.wrapping_add(1);
+        peer_state.moved_bytes = peer_state.moved_bytes.saturating_add(message.len());
+        let message = UnsentMessage { id, bytes: message, is_reported: false };
+        match &mut self.direct {
+            Some(direct) if direct.is_up(peer) => {
+                direct.send(now, peer, message);
+                self.handle_direct_outputs(now);
+            }
+            _ => {
+                let is_long = message.bytes.len() > SHORT_BYTES_MAX;
+                peer_state.outgoing.push(message);
+                self.call_if_busy(now, peer, is_long);
+                self.send_segments(now, peer);
+            }
         }
     }
 
     /// Ignores a peer from now on.
-    pub(crate) fn ban(&mut self, peer: PeerId) {
+    pub(crate) fn ban(&mut self, now: Instant, peer: PeerId) {
         if self.banned.len() == BANNED_MAX {
             self.banned.pop_first();
         }
         self.banned.insert(peer);
-        self.remove(peer);
+        self.remove(now, peer);
     }
 
     pub(crate) fn handle_text(&mut self, now: Instant, text: &str) {
@@ -195,6 +266,10 @@ impl PageProtocol {
         };
         let due: Vec<PeerId> = self.peers.iter().filter_map(due_peer).collect();
         due.into_iter().for_each(|peer| self.send_segments(now, peer));
+        if let Some(direct) = &mut self.direct {
+            direct.handle_tick(now);
+            self.handle_direct_outputs(now);
+        }
     }
 
     /// When to call [`PageProtocol::handle_tick`].
@@ -202,6 +277,7 @@ impl PageProtocol {
         let deadline = self.deadlines.front().map(|(at, _)| *at);
         let retries = self.peers.values().filter_map(|peer_state| peer_state.outgoing.next_wake());
         retries
+            .chain(self.direct.as_ref().and_then(DirectConnections::next_wake))
             .chain(deadline)
             .chain([self.heartbeat_at, self.more_peers_at])
             .min()
@@ -237,6 +313,7 @@ impl PageProtocol {
     fn handle_event(&mut self, now: Instant, event: &str, payload: Payload) {
         match (event, payload) {
             ("relay", Payload::Bytes(frame)) => self.handle_relayed(now, &frame),
+            ("signal", Payload::Bytes(frame)) => self.handle_signal(now, &frame),
             ("peer_joined", Payload::Json(json)) => {
                 if let Some(info) = messages::peer_info(&json) {
                     self.add_peer(now, info);
@@ -244,7 +321,7 @@ impl PageProtocol {
             }
             ("peer_left", Payload::Json(json)) => {
                 if let Some(peer) = messages::peer_id(&json) {
-                    self.remove(peer);
+                    self.remove(now, peer);
                 }
             }
             ("counts", Payload::Json(json)) => {
@@ -268,8 +345,11 @@ impl PageProtocol {
             PendingRequest::Join => match messages::join_reply(response).filter(|_| is_ok) {
                 Some(reply) => {
                     self.me = Some(reply.me);
+                    self.direct.iter_mut().for_each(|direct| direct.set_me(reply.me));
                     self.outputs.push_back(Output::Joined);
                     self.outputs.push_back(Output::Counts(reply.counts));
+                    let stun = reply.stun.filter(|_| self.direct.is_some());
+                    self.outputs.extend(stun.map(Output::FindStun));
                     reply.peers.into_iter().for_each(|peer| self.add_peer(now, peer));
                     self.announce_have(now);
                 }
@@ -293,11 +373,15 @@ impl PageProtocol {
                     .handle_error(now, segment, &messages::relay_error(response))
                     .is_err()
                 {
-                    return self.remove(peer);
+                    return self.remove(now, peer);
                 }
                 self.send_segments(now, peer);
             }
-            PendingRequest::Heartbeat | PendingRequest::Have => {}
+            PendingRequest::Signal { peer, call } if !is_ok => {
+                tracing::debug!(%peer, %response, "the server did not forward a signal");
+                self.handle_lost_signal(now, peer, call);
+            }
+            PendingRequest::Heartbeat | PendingRequest::Have | PendingRequest::Signal { .. } => {}
         }
     }
 
@@ -310,9 +394,10 @@ impl PageProtocol {
                 let Some(peer_state) = self.peers.get_mut(&peer) else { return };
                 match peer_state.outgoing.handle_timeout(segment) {
                     Ok(()) => self.send_segments(now, peer),
-                    Err(_) => self.remove(peer),
+                    Err(_) => self.remove(now, peer),
                 }
             }
+            PendingRequest::Signal { peer, call } => self.handle_lost_signal(now, peer, call),
             PendingRequest::Have | PendingRequest::MorePeers => {}
         }
     }
@@ -320,11 +405,18 @@ impl PageProtocol {
     fn handle_relayed(&mut self, now: Instant, frame: &Bytes) {
         let Some((peer, segment)) = Segment::decode(frame) else { return };
         // A peer may send a message before the server introduces it to this client.
-        self.add_peer(now, PeerInfo { peer, have: Have::None });
+        self.add_peer(now, PeerInfo { peer, have: Have::None, is_node: false });
         let Some(peer_state) = self.peers.get_mut(&peer) else { return };
         peer_state.last_frame_at = now;
-        let output = match peer_state.assembler.accept(now, &mut self.budget, segment) {
-            Assembled::Whole(bytes) => Output::Message { peer, bytes },
+        let id = segment.message;
+        let output = match peer_state.relayed.assembler.accept(now, &mut self.budget, segment) {
+            // It arrived directly before, and its sender does not know that.
+            Assembled::Whole(_) if peer_state.direct.read.contains(id) => return,
+            Assembled::Whole(bytes) => {
+                peer_state.relayed.read.insert(id);
+                peer_state.moved_bytes = peer_state.moved_bytes.saturating_add(bytes.len());
+                Output::Message { peer, bytes }
+            }
             Assembled::Partial => Output::Receiving { peer },
             Assembled::Malformed => Output::Malformed { peer },
             Assembled::Dropped => return,
@@ -332,9 +424,12 @@ impl PageProtocol {
         self.outputs.push_back(output);
     }
 
-    fn add_peer(&mut self, now: Instant, PeerInfo { peer, have }: PeerInfo) {
-        let is_known = self.peers.contains_key(&peer);
-        if is_known || self.me == Some(peer) || self.banned.contains(&peer) {
+    fn add_peer(&mut self, now: Instant, PeerInfo { peer, have, is_node }: PeerInfo) {
+        if let Some(known) = self.peers.get_mut(&peer) {
+            known.is_node |= is_node;
+            return;
+        }
+        if self.me == Some(peer) || self.banned.contains(&peer) {
             return;
         }
         if self.peers.len() == PEERS_MAX {
@@ -342,18 +437,21 @@ impl PageProtocol {
             let silent =
                 longest.filter(|(_, peer_state)| now.since(peer_state.last_frame_at) > SILENT_MIN);
             let Some(silent) = silent.map(|(peer, _)| *peer) else { return };
-            self.remove(silent);
+            self.remove(now, silent);
         }
-        let outgoing = Outgoing::new(FRAME_BYTES_MAX);
-        let peer_state = Peer { assembler: Assembler::default(), outgoing, last_frame_at: now };
-        self.peers.insert(peer, peer_state);
+        self.peers.insert(peer, Peer::new(now, is_node));
         self.outputs.push_back(Output::PeerConnected { peer, have });
     }
 
-    fn remove(&mut self, peer: PeerId) {
+    fn remove(&mut self, now: Instant, peer: PeerId) {
         if let Some(mut peer_state) = self.peers.remove(&peer) {
-            peer_state.assembler.clear(&mut self.budget);
+            peer_state.relayed.assembler.clear(&mut self.budget);
+            peer_state.direct.assembler.clear(&mut self.budget);
             self.outputs.push_back(Output::PeerDisconnected { peer });
+        }
+        if let Some(direct) = &mut self.direct {
+            direct.forget(now, peer);
+            self.handle_direct_outputs(now);
         }
     }
 
@@ -400,205 +498,4 @@ impl PageProtocol {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PAGE: &str = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
-    const ALICE: PeerId = PeerId(0xa);
-
-    struct Fixture {
-        protocol: PageProtocol,
-        now: Instant,
-    }
-
-    impl Fixture {
-        fn start() -> Self {
-            let now = Instant::ZERO;
-            let protocol = PageProtocol::start(now, PAGE, Have::None, json!({}));
-            let mut fixture = Fixture { protocol, now };
-            let join =
-                format!(r#"["1","1","page:{PAGE}","phx_join",{{"have":"none","kind":"node"}}]"#);
-            assert_eq!(fixture.outputs(), [Output::Text(join)]);
-            fixture
-        }
-
-        /// A client that has joined the page, with Alice as its peer.
-        fn joined() -> Self {
-            let mut fixture = Fixture::start();
-            let peers = json!([{ "peer": ALICE.to_string(), "have": "all" }]);
-            let counts = json!({ "watching": 2, "holders": 1, "partial": 0 });
-            let me = PeerId(1).to_string();
-            fixture.reply(1, "ok", &json!({ "peer": me, "peers": peers, "counts": counts }));
-            let counts = Counts { watching: 2, holders: 1, partial: 0 };
-            let connected = Output::PeerConnected { peer: ALICE, have: Have::All };
-            assert_eq!(fixture.outputs(), [Output::Joined, Output::Counts(counts), connected]);
-            fixture
-        }
-
-        fn outputs(&mut self) -> Vec<Output> {
-            std::iter::from_fn(|| self.protocol.poll_output()).collect()
-        }
-
-        fn reply(&mut self, reference: u64, status: &str, response: &Value) {
-            let payload = json!({ "status": status, "response": response });
-            let text =
-                frame::text(Some("1"), reference, &format!("page:{PAGE}"), "phx_reply", &payload);
-            self.protocol.handle_text(self.now, &text);
-        }
-
-        fn event(&mut self, event: &str, payload: &Value) {
-            let message = json!([null, null, format!("page:{PAGE}"), event, payload]).to_string();
-            self.protocol.handle_text(self.now, &message);
-        }
-
-        fn relay(&mut self, from: PeerId, segment: &Segment) {
-            let topic = format!("page:{PAGE}");
-            let mut frame = vec![0, 1, u8::try_from(topic.len()).unwrap(), 5];
-            frame.extend_from_slice(format!("1{topic}relay").as_bytes());
-            segment.encode(from, &mut frame);
-            self.protocol.handle_binary(self.now, &frame.into());
-        }
-
-        fn advance(&mut self, time: Duration) {
-            self.now += time;
-            self.protocol.handle_tick(self.now);
-        }
-    }
-
-    fn segment(offset: usize, total: usize, bytes: &'static [u8]) -> Segment {
-        Segment { message: 3, offset, total, bytes: Bytes::from_static(bytes) }
-    }
-
-    #[test]
-    fn peers_connect_and_disconnect() {
-        let mut fixture = Fixture::joined();
-        let bob = PeerId(0xb);
-        fixture.event("peer_joined", &json!({ "peer": bob.to_string(), "have": "some" }));
-        fixture.event("peer_joined", &json!({ "peer": PeerId(1).to_string(), "have": "all" }));
-        fixture.event("peer_left", &json!({ "peer": bob.to_string() }));
-        let connected = Output::PeerConnected { peer: bob, have: Have::Some };
-        assert_eq!(
-            fixture.outputs(),
-            [connected, Output::PeerDisconnected { peer: bob }],
-            "the client is not its own peer"
-        );
-    }
-
-    #[test]
-    fn messages_are_assembled_even_from_peers_that_were_not_introduced() {
-        let mut fixture = Fixture::joined();
-        let carol = PeerId(0xc);
-        fixture.relay(carol, &segment(0, 4, b"ab"));
-        fixture.relay(carol, &segment(2, 4, b"cd"));
-        fixture.relay(carol, &segment(0, 0, b""));
-        let expected = [
-            Output::PeerConnected { peer: carol, have: Have::None },
-            Output::Receiving { peer: carol },
-            Output::Message { peer: carol, bytes: "abcd".into() },
-            Output::Malformed { peer: carol },
-        ];
-        assert_eq!(fixture.outputs(), expected);
-        fixture.protocol.ban(carol);
-        fixture.relay(carol, &segment(0, 1, b"x"));
-        assert_eq!(
-            fixture.outputs(),
-            [Output::PeerDisconnected { peer: carol }],
-            "messages of a banned peer are ignored"
-        );
-    }
-
-    #[test]
-    fn a_message_is_reported_as_sent_when_the_server_relayed_all_segments() {
-        let mut fixture = Fixture::joined();
-        fixture.protocol.send(fixture.now, ALICE, vec![5; 100_000].into());
-        let frames = fixture.outputs();
-        assert_eq!(frames.len(), 2);
-        assert!(
-            frames
-                .iter()
-                .all(|frame| matches!(frame, Output::Binary(bytes) if bytes.len() < 66_000))
-        );
-        let busy = json!({ "reason": "peer busy", "retry_after_ms": 100 });
-        fixture.reply(2, "error", &busy);
-        fixture.reply(3, "ok", &json!({}));
-        assert_eq!(fixture.outputs(), []);
-        assert_eq!(fixture.protocol.next_wake(), fixture.now + Duration::from_millis(100));
-        fixture.advance(Duration::from_millis(100));
-        assert_eq!(fixture.outputs().len(), 1, "the rejected segment is sent again");
-        fixture.reply(4, "ok", &json!({}));
-        assert_eq!(fixture.outputs(), [Output::Sent { peer: ALICE, bytes: 100_000 }]);
-    }
-
-    #[test]
-    fn an_unreachable_peer_is_disconnected() {
-        let mut fixture = Fixture::joined();
-        fixture.protocol.send(fixture.now, ALICE, "hi".into());
-        fixture.outputs();
-        fixture.reply(2, "error", &json!({ "reason": "peer gone" }));
-        assert_eq!(fixture.outputs(), [Output::PeerDisconnected { peer: ALICE }]);
-        fixture.reply(2, "ok", &json!({}));
-        assert_eq!(fixture.outputs(), [], "a repeated reply is ignored");
-    }
-
-    #[test]
-    fn the_client_announces_its_blocks_and_sends_heartbeats() {
-        let mut fixture = Fixture::joined();
-        fixture.protocol.set_have(fixture.now, Have::All);
-        fixture.protocol.set_have(fixture.now, Have::All);
-        let have = format!(r#"["1","2","page:{PAGE}","have",{{"have":"all"}}]"#);
-        assert_eq!(fixture.outputs(), [Output::Text(have)]);
-        fixture.reply(2, "ok", &json!({}));
-        fixture.advance(HEARTBEAT_INTERVAL);
-        let heartbeat = r#"[null,"3","phoenix","heartbeat",{}]"#.to_owned();
-        assert_eq!(fixture.outputs(), [Output::Text(heartbeat)]);
-        fixture.advance(REPLY_TIMEOUT);
-        let reason = "the server did not reply in time";
-        assert_eq!(fixture.outputs(), [Output::Broken { reason }]);
-    }
-
-    #[test]
-    fn an_incomplete_holder_requests_more_peers() {
-        let mut fixture = Fixture::joined();
-        fixture.advance(MORE_PEERS_INTERVAL);
-        let request = format!(r#"["1","2","page:{PAGE}","more_peers",{{}}]"#);
-        assert_eq!(fixture.outputs(), [Output::Text(request)]);
-        fixture.reply(
-            2,
-            "ok",
-            &json!({ "peers": [{ "peer": "000000000000000d", "have": "all" }] }),
-        );
-        assert_eq!(
-            fixture.outputs(),
-            [Output::PeerConnected { peer: PeerId(0xd), have: Have::All }]
-        );
-    }
-
-    #[test]
-    fn a_rejected_join_and_a_closed_channel_are_reported_with_reasons() {
-        let mut fixture = Fixture::start();
-        fixture.reply(1, "error", &json!({ "reason": "page full", "max": 7 }));
-        assert_eq!(fixture.outputs(), [Output::Rejected { reason: "page full".into() }]);
-        let mut fixture = Fixture::joined();
-        fixture.event("phx_error", &json!({}));
-        assert!(matches!(fixture.outputs()[..], [Output::Broken { .. }]));
-        fixture.protocol.handle_text(fixture.now, "{}");
-        assert!(matches!(fixture.outputs()[..], [Output::Broken { .. }]));
-    }
-
-    #[test]
-    fn at_the_peer_limit_a_new_peer_replaces_a_silent_one() {
-        let mut fixture = Fixture::joined();
-        for number in 0..100 {
-            fixture.relay(PeerId(1000 + number), &segment(0, 1, b"x"));
-        }
-        let connected = |outputs: Vec<Output>| {
-            outputs.iter().filter(|output| matches!(output, Output::PeerConnected { .. })).count()
-        };
-        assert_eq!(connected(fixture.outputs()), PEERS_MAX - 1);
-        fixture.now += SILENT_MIN + Duration::from_secs(1);
-        fixture.relay(PeerId(5000), &segment(0, 1, b"x"));
-        let outputs = fixture.outputs();
-        assert!(matches!(outputs[0], Output::PeerDisconnected { .. }), "{outputs:?}");
-        assert_eq!(fixture.protocol.peers.len(), PEERS_MAX);
-    }
-}
+mod tests;

@@ -9,6 +9,18 @@ const HEADER_BYTES: usize = 12;
 /// Bytes of a frame besides the segment's own bytes.
 pub(crate) const OVERHEAD_BYTES: usize = PEER_BYTES + HEADER_BYTES;
 
+/// Shorter messages are sent before longer ones, so that a want does not wait behind a block.
+pub(crate) const SHORT_BYTES_MAX: usize = 16 << 10;
+
+/// A message that may have to be sent, or sent again on the other path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnsentMessage {
+    pub id: u32,
+    pub bytes: Bytes,
+    /// Whether the host was told that the message is sent. Its end is reported once.
+    pub is_reported: bool,
+}
+
 /// A part of a message and its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
@@ -23,9 +35,14 @@ pub(crate) struct Segment {
 impl Segment {
     /// Appends the payload for the receiver `to` to a frame.
     pub(crate) fn encode(&self, to: PeerId, frame: &mut Vec<u8>) {
-        let u32_of = |number: usize| u32::try_from(number).expect("a message has at most 4 MiB");
         frame.reserve(OVERHEAD_BYTES + self.bytes.len());
         frame.put_slice(&to.to_bytes());
+        self.encode_body(frame);
+    }
+
+    /// Appends the segment without a peer id.
+    pub(crate) fn encode_body(&self, frame: &mut Vec<u8>) {
+        let u32_of = |number: usize| u32::try_from(number).expect("a message has at most 4 MiB");
         frame.put_u32(self.message);
         frame.put_u32(u32_of(self.offset));
         frame.put_u32(u32_of(self.total));
@@ -34,18 +51,23 @@ impl Segment {
 
     /// Returns the sender and the segment; `None` if the payload is too short.
     pub(crate) fn decode(frame: &Bytes) -> Option<(PeerId, Segment)> {
-        let (peer, rest) = frame.split_first_chunk::<PEER_BYTES>()?;
-        let (message, rest) = rest.split_first_chunk()?;
+        let (peer, _) = frame.split_first_chunk::<PEER_BYTES>()?;
+        let segment = Self::decode_body(&frame.slice(PEER_BYTES..))?;
+        Some((PeerId::from_bytes(*peer), segment))
+    }
+
+    /// Decodes a segment without a peer id; `None` if the payload is too short.
+    pub(crate) fn decode_body(payload: &Bytes) -> Option<Segment> {
+        let (message, rest) = payload.split_first_chunk()?;
         let (offset, rest) = rest.split_first_chunk()?;
         let (total, _) = rest.split_first_chunk()?;
         let usize_of = |bytes: &[u8; 4]| u32::from_be_bytes(*bytes) as usize;
-        let segment = Segment {
+        Some(Segment {
             message: u32::from_be_bytes(*message),
             offset: usize_of(offset),
             total: usize_of(total),
-            bytes: frame.slice(OVERHEAD_BYTES..),
-        };
-        Some((PeerId::from_bytes(*peer), segment))
+            bytes: payload.slice(HEADER_BYTES..),
+        })
     }
 }
 

@@ -83,6 +83,7 @@ impl Peer {
             request_filter: None,
             join_params: Value::Null,
             live: Some(heads),
+            direct: None,
         };
         let client = PageClient::start(&host, options);
         let mut status = client.status();

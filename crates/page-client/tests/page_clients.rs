@@ -53,6 +53,7 @@ fn join(host: &Host, url: &ServerUrl, page: &Cid, have: Have) -> PageClient {
         request_filter: None,
         join_params: Value::Null,
         live: None,
+        direct: None,
     };
     PageClient::start(host, options)
 }

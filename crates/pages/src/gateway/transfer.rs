@@ -185,6 +185,7 @@ impl PageTransfer {
             request_filter: Some(Arc::new(move |cid| router.is_part_of(id, cid))),
             join_params: self.shared.key.to_json(),
             live: None,
+            direct: None,
         };
         PageClient::start(&self.shared.host, options)
     }

@@ -80,6 +80,7 @@ impl Peer {
             request_filter: None,
             join_params: Value::Null,
             live: None,
+            direct: None,
         };
         self.page = Some(PageClient::start(&self.host, options));
     }

@@ -71,7 +71,7 @@ export const panel = part('panel', {
   directly: 'Direct, without the server.',
   mending: 'The direct connection broke a moment ago. Data goes through the server until it is back.',
   absent: 'This browser has no WebRTC, so everything goes through the server.',
-  ofNode: 'Through the server: this peer is a terminal or another server, which has no WebRTC.',
+  ofNode: 'Through the server: this peer is a terminal or another server. A terminal connects directly when it has much to send.',
   unanswered: 'It does not answer; it may have no WebRTC.',
   unreachable: 'Both sides tried and failed: a firewall or router blocks the connection.',
   'no-udp-here': 'Your network lets no UDP through, which a direct connection needs.',

@@ -104,7 +104,7 @@ describe('a peer', () => {
     expect(pathOf({ path: 'relay', kind: 'node' })).toBe('node')
     expect(pathOf({ path: 'direct', kind: 'node' })).toBe('direct')
     expect(directSentence({ kind: 'none', why: 'node', failures: 0, again: null })).toBe(
-      'Through the server: this peer is a terminal or another server, which has no WebRTC.',
+      'Through the server: this peer is a terminal or another server. A terminal connects directly when it has much to send.',
     )
   })
 

@@ -14,7 +14,7 @@ export type NoDirectReason =
   | Hindrance
   /** This browser has no WebRTC. */
   | 'absent'
-  /** The peer is a node, which has no WebRTC. */
+  /** The peer is a node. A node calls this tab, or has no WebRTC. */
   | 'node'
   /** The peer did not answer. It may have no WebRTC. */
   | 'unanswered'

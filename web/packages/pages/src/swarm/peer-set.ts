@@ -109,7 +109,7 @@ export class PeerSet {
    * from the other, so on a large page many bytes will follow.
    */
   connectIfBusy({ peer, kind }: Member, requestsBlocks = false): void {
-    // A node cannot answer. The attempt would occupy a connection until it times out.
+    // A terminal calls this tab. Another node cannot answer: the attempt would occupy a connection until it times out.
     if (kind === 'node') return
     const isFirst = (this.roster.self ?? '') > peer.id
     const isExpected = isFirst && requestsBlocks && this.#deps.isLarge()
@@ -122,7 +122,9 @@ export class PeerSet {
   /** The state of the direct connection to a peer. */
   directStatus(peer: PeerId): DirectStatus {
     const reach = this.#direct?.status(peer)
-    if (this.roster.get(peer)?.kind === 'node' && reach?.kind !== 'up') {
+    // This tab never calls a node, so it will not try again either.
+    const isConnecting = reach !== undefined && reach.kind !== 'untried' && reach.kind !== 'none'
+    if (this.roster.get(peer)?.kind === 'node' && !isConnecting) {
       return { kind: 'none', why: 'node', failures: 0, again: null }
     }
     return reach ?? { kind: 'none', why: 'absent', failures: 0, again: null }

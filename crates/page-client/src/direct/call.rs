@@ -1,0 +1,397 @@
+//! One attempt of two peers to connect directly: WebRTC without sockets or clocks.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant as StdInstant};
+
+use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
+use str0m::channel::{ChannelConfig, ChannelId};
+use str0m::net::{Protocol, Receive};
+use str0m::{Candidate, Event, IceConnectionState, Input, Rtc, RtcError};
+use tokio::sync::OwnedSemaphorePermit;
+use watchfire_types::{Instant, PeerId};
+
+use super::path::{FRAME_BYTES_MAX, Frame, Path};
+use super::signal::{HangUpReason, IceCandidate, Signal};
+use super::{Datagram, Output};
+use crate::segment::UnsentMessage;
+
+/// Bytes that the connection may buffer. At the limit, nothing is sent until less is buffered.
+const BUFFERED_BYTES_MAX: usize = 1 << 20;
+/// Less buffered bytes than this wake the sender.
+const BUFFERED_BYTES_LOW: usize = 256 << 10;
+/// The largest frame that is accepted.
+const RECEIVED_BYTES_MAX: u32 = 64 << 10;
+/// How long a connection may take to come up, or to come back after a break.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long the other side may acknowledge nothing until messages use the relay again.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// A connection without messages is closed after this time.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Offers of the other side in one call: the first, and ICE restarts.
+const OFFERS_MAX: u32 = 6;
+/// Candidates of the other side in one call.
+const CANDIDATES_MAX: usize = 64;
+
+/// The peer sent a signal or a frame that no honest peer sends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Misbehaviour(pub(super) &'static str);
+
+pub(super) struct Call {
+    pub(super) number: u32,
+    peer: PeerId,
+    rtc: Rtc,
+    /// Our offer without an answer so far.
+    pending: Option<SdpPendingOffer>,
+    /// The open channel.
+    channel: Option<ChannelId>,
+    path: Path,
+    frame: Vec<u8>,
+    their_sdp: String,
+    offers_received: u32,
+    candidates_received: usize,
+    is_linked: bool,
+    is_silent: bool,
+    is_up: bool,
+    was_up: bool,
+    /// The connection fails unless it is up by then.
+    fails_at: Option<Instant>,
+    /// The last sign of the other side, or when there was nothing to acknowledge.
+    alive_at: Instant,
+    moved_at: Instant,
+    given_bytes: usize,
+    left_bytes: usize,
+    wake_at: StdInstant,
+    ended: Option<HangUpReason>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Call {
+    pub(super) fn new(
+        number: u32,
+        peer: PeerId,
+        now: (Instant, StdInstant),
+        addresses: &[SocketAddr],
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        let mut rtc = Rtc::builder()
+            .clear_codecs()
+            .set_crypto_provider(super::crypto())
+            .set_sctp_max_buffered_amount(BUFFERED_BYTES_MAX)
+            .set_sctp_max_message_size(RECEIVED_BYTES_MAX)
+            .build(now.1);
+        for address in addresses {
+            if let Ok(candidate) = Candidate::host(*address, Protocol::Udp) {
+                rtc.add_local_candidate(candidate);
+            }
+        }
+        Call {
+            number,
+            peer,
+            rtc,
+            pending: None,
+            channel: None,
+            path: Path::new(),
+            frame: Vec::with_capacity(FRAME_BYTES_MAX),
+            their_sdp: String::new(),
+            offers_received: 0,
+            candidates_received: 0,
+            is_linked: false,
+            is_silent: false,
+            is_up: false,
+            was_up: false,
+            fails_at: Some(now.0 + CONNECT_TIMEOUT),
+            alive_at: now.0,
+            moved_at: now.0,
+            given_bytes: 0,
+            left_bytes: 0,
+            wake_at: now.1,
+            ended: None,
+            _permit: permit,
+        }
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.is_up
+    }
+
+    pub(super) fn was_up(&self) -> bool {
+        self.was_up
+    }
+
+    /// Whether an offer of this side waits for its answer.
+    pub(super) fn is_offering(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Why the call has ended; `None` while it has not.
+    pub(super) fn ended(&self) -> Option<HangUpReason> {
+        self.ended
+    }
+
+    /// Begins the call.
+    pub(super) fn offer(&mut self) -> Option<Signal> {
+        let mut change = self.rtc.sdp_api();
+        change.add_channel_with_config(channel_config());
+        let (offer, pending) = change.apply()?;
+        self.pending = Some(pending);
+        Some(Signal::Offer { call: self.number, sdp: offer.to_sdp_string() })
+    }
+
+    /// Answers the offer that began the call, or one that restarts its connection.
+    pub(super) fn handle_offer(&mut self, sdp: &str) -> Result<Signal, Misbehaviour> {
+        self.offers_received += 1;
+        if self.offers_received > OFFERS_MAX {
+            return Err(Misbehaviour("too many offers in one call"));
+        }
+        let offer = SdpOffer::from_sdp_string(sdp).map_err(|_| Misbehaviour("an invalid offer"))?;
+        let answer = self.rtc.sdp_api().accept_offer(offer);
+        let answer = answer.map_err(|_| Misbehaviour("an offer that does not fit"))?;
+        if self.offers_received == 1 {
+            self.rtc.direct_api().create_data_channel(channel_config());
+        }
+        Ok(Signal::Answer { call: self.number, sdp: answer.to_sdp_string() })
+    }
+
+    pub(super) fn handle_answer(&mut self, sdp: String) -> Result<(), Misbehaviour> {
+        // An answer arrives twice if its sender received no reply from the server.
+        if sdp == self.their_sdp {
+            return Ok(());
+        }
+        let pending = self.pending.take().ok_or(Misbehaviour("an answer without an offer"))?;
+        let answer =
+            SdpAnswer::from_sdp_string(&sdp).map_err(|_| Misbehaviour("an invalid answer"))?;
+        let accepted = self.rtc.sdp_api().accept_answer(pending, answer);
+        accepted.map_err(|_| Misbehaviour("an answer that does not fit the offer"))?;
+        self.their_sdp = sdp;
+        Ok(())
+    }
+
+    pub(super) fn add_candidates(
+        &mut self,
+        candidates: &[IceCandidate],
+    ) -> Result<(), Misbehaviour> {
+        self.candidates_received += candidates.len();
+        if self.candidates_received > CANDIDATES_MAX * OFFERS_MAX as usize {
+            return Err(Misbehaviour("too many candidates in one call"));
+        }
+        for each in candidates {
+            // Browsers also send candidates over TCP and with names that only they can resolve.
+            if let Ok(candidate) = Candidate::from_sdp_string(&each.candidate)
+                && candidate.proto() == Protocol::Udp
+            {
+                self.rtc.add_remote_candidate(candidate);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the address that a router shows for a local one. Returns the signal that tells it the
+    /// other side; `None` if the address is known already.
+    pub(super) fn add_public_address(
+        &mut self,
+        local: SocketAddr,
+        public: SocketAddr,
+    ) -> Option<Signal> {
+        let candidate = Candidate::server_reflexive(public, local, Protocol::Udp).ok()?;
+        let candidate = self.rtc.add_local_candidate(candidate)?.to_sdp_string();
+        let candidate = IceCandidate { candidate, sdp_mid: None, sdp_m_line_index: Some(0) };
+        Some(Signal::Candidates { call: self.number, candidates: vec![candidate] })
+    }
+
+    /// Whether a datagram is for this call.
+    pub(super) fn accepts(&self, input: &Input<'_>) -> bool {
+        self.rtc.accepts(input)
+    }
+
+    pub(super) fn handle_input(&mut self, input: Input<'_>) {
+        if let Err(error) = self.rtc.handle_input(input) {
+            self.fail(&error);
+        }
+    }
+
+    /// Sends a message. The caller has checked [`Call::is_up`].
+    pub(super) fn send(&mut self, now: Instant, message: UnsentMessage) {
+        if !self.path.is_busy() {
+            self.alive_at = now;
+        }
+        self.path.push(message);
+    }
+
+    pub(super) fn acknowledge(&mut self, message: u32) {
+        self.path.acknowledge(message);
+    }
+
+    /// Ends the call. Call [`Call::drive`] afterwards.
+    pub(super) fn end(&mut self, reason: HangUpReason) {
+        if self.ended.is_none() {
+            self.ended = Some(reason);
+            // Fails only if the connection is closed already.
+            let _ = self.rtc.close();
+        }
+    }
+
+    /// When to call [`Call::handle_input`] with a timeout, on the clock of the WebRTC stack.
+    pub(super) fn rtc_wake(&self) -> StdInstant {
+        self.wake_at
+    }
+
+    /// When to call [`Call::handle_tick`].
+    pub(super) fn next_wake(&self) -> Instant {
+        let silent_at = (self.is_up && self.path.is_busy()).then(|| self.alive_at + SILENCE_MAX);
+        let idle_at = Some(self.moved_at + IDLE_TIMEOUT).filter(|_| !self.path.is_busy());
+        [self.fails_at, silent_at, idle_at].into_iter().flatten().min().unwrap_or(self.moved_at)
+    }
+
+    pub(super) fn handle_tick(&mut self, now: Instant) {
+        if self.fails_at.is_some_and(|at| at <= now) {
+            self.end(HangUpReason::Failed);
+        } else if !self.path.is_busy() && self.moved_at + IDLE_TIMEOUT <= now {
+            self.end(HangUpReason::Over);
+        } else if self.is_up && self.path.is_busy() && self.alive_at + SILENCE_MAX <= now {
+            self.is_silent = true;
+        }
+    }
+
+    /// Sends all that may be sent, and reports all that has happened.
+    pub(super) fn drive(
+        &mut self,
+        now: Instant,
+        outputs: &mut VecDeque<Output>,
+    ) -> Result<(), Misbehaviour> {
+        loop {
+            match self.rtc.poll_output() {
+                Ok(str0m::Output::Timeout(at)) => {
+                    self.wake_at = at;
+                    self.update_up(now, outputs);
+                    if self.ended.is_some() || !self.write_frames(now, outputs) {
+                        return Ok(());
+                    }
+                }
+                Ok(str0m::Output::Transmit(transmit)) => {
+                    outputs.push_back(Output::Datagram(Datagram {
+                        from: transmit.source,
+                        to: transmit.destination,
+                        bytes: transmit.contents.into(),
+                    }));
+                }
+                Ok(str0m::Output::Event(event)) => self.handle_event(now, event, outputs)?,
+                Err(error) => {
+                    self.fail(&error);
+                    self.update_up(now, outputs);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn handle_event(
+        &mut self,
+        now: Instant,
+        event: Event,
+        outputs: &mut VecDeque<Output>,
+    ) -> Result<(), Misbehaviour> {
+        match event {
+            Event::IceConnectionStateChange(state) => {
+                self.is_linked = state.is_connected();
+                if state == IceConnectionState::Disconnected {
+                    tracing::debug!(peer = %self.peer, "lost a direct connection for now");
+                }
+            }
+            Event::ChannelOpen(id, _) => {
+                if let Some(mut channel) = self.rtc.channel(id) {
+                    channel.set_buffered_amount_low_threshold(BUFFERED_BYTES_LOW);
+                    self.channel = Some(id);
+                }
+            }
+            Event::ChannelData(data) if Some(data.id) == self.channel => {
+                (self.alive_at, self.moved_at) = (now, now);
+                self.is_silent = false;
+                let frame = Frame::decode(&data.data.into());
+                match frame.ok_or(Misbehaviour("an invalid frame"))? {
+                    Frame::Segment(segment) => {
+                        outputs.push_back(Output::Segment { peer: self.peer, segment });
+                    }
+                    Frame::Read(id) => self
+                        .path
+                        .handle_read(id)
+                        .map_err(|_| Misbehaviour("an acknowledgement of an unsent message"))?,
+                }
+            }
+            Event::ChannelClose(_) | Event::Closed => {
+                let reason = if self.was_up { HangUpReason::Over } else { HangUpReason::Failed };
+                self.ended.get_or_insert(reason);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reports whether messages may be sent on the connection, if that has changed.
+    fn update_up(&mut self, now: Instant, outputs: &mut VecDeque<Output>) {
+        let is_open = self.channel.is_some() && self.ended.is_none();
+        let is_up = self.is_linked && is_open && !self.is_silent;
+        if is_up == self.is_up {
+            return;
+        }
+        self.is_up = is_up;
+        self.was_up |= is_up;
+        let peer = self.peer;
+        if is_up {
+            (self.fails_at, self.alive_at, self.moved_at) = (None, now, now);
+            outputs.push_back(Output::Up { peer });
+        } else {
+            self.fails_at = Some(now + CONNECT_TIMEOUT);
+            outputs.push_back(Output::Down { peer, unread: self.path.take_unread() });
+        }
+    }
+
+    /// Returns whether a frame was written.
+    fn write_frames(&mut self, now: Instant, outputs: &mut VecDeque<Output>) -> bool {
+        let Some(mut channel) = self.channel.and_then(|id| self.rtc.channel(id)) else {
+            return false;
+        };
+        let mut buffered = channel.buffered_amount();
+        // Whatever leaves the buffer has arrived at the other side.
+        let left_bytes = self.given_bytes - buffered.min(self.given_bytes);
+        if left_bytes > self.left_bytes {
+            (self.left_bytes, self.alive_at) = (left_bytes, now);
+        }
+        let mut has_written = false;
+        while self.is_up && buffered + FRAME_BYTES_MAX <= BUFFERED_BYTES_MAX {
+            let Some(reported) = self.path.next_frame(&mut self.frame) else { break };
+            match channel.write(true, &self.frame) {
+                Ok(true) => {}
+                Ok(false) | Err(_) => {
+                    self.ended.get_or_insert(HangUpReason::Failed);
+                    return true;
+                }
+            }
+            has_written = true;
+            buffered += self.frame.len();
+            self.given_bytes += self.frame.len();
+            self.moved_at = now;
+            if reported > 0 {
+                outputs.push_back(Output::Sent { peer: self.peer, bytes: reported });
+            }
+        }
+        has_written
+    }
+
+    fn fail(&mut self, error: &RtcError) {
+        tracing::debug!(peer = %self.peer, %error, "a direct connection failed");
+        self.ended.get_or_insert(HangUpReason::Failed);
+    }
+}
+
+/// Negotiated in advance, so that neither side has to announce the channel.
+fn channel_config() -> ChannelConfig {
+    ChannelConfig { label: "watchfire".to_owned(), negotiated: Some(0), ..ChannelConfig::default() }
+}
+
+/// Parses a datagram; `None` if it belongs to no protocol of WebRTC.
+pub(super) fn parse_datagram(now: StdInstant, datagram: &Datagram) -> Option<Input<'_>> {
+    let Datagram { from, to, bytes } = datagram;
+    let receive = Receive::new(Protocol::Udp, *from, *to, bytes).ok()?;
+    Some(Input::Receive(now, receive))
+}

@@ -1,0 +1,81 @@
+//! Direct connections to the browsers of a page, over WebRTC data channels.
+//!
+//! The protocol is the same as between two browsers. A browser never calls a terminal first, so
+//! the terminal calls. Nothing here opens sockets or reads clocks.
+
+mod call;
+mod connections;
+mod path;
+mod public_addresses;
+mod signal;
+mod sockets;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use str0m::crypto::CryptoProvider;
+use watchfire_types::PeerId;
+
+pub(crate) use connections::DirectConnections;
+pub use sockets::DirectLimit;
+pub(crate) use sockets::DirectSockets;
+
+use crate::segment::{Segment, UnsentMessage};
+
+/// A UDP datagram that was received or is to be sent.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Datagram {
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    pub bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Datagram {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} bytes from {} to {}", self.bytes.len(), self.from, self.to)
+    }
+}
+
+/// An output of [`DirectConnections`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Send this signal to a peer, through the server.
+    Signal {
+        to: PeerId,
+        call: u32,
+        bytes: Vec<u8>,
+    },
+    Datagram(Datagram),
+    /// Messages may be sent to this peer directly.
+    Up {
+        peer: PeerId,
+    },
+    /// They may not, for now or any more. The peer may not have read these messages.
+    Down {
+        peer: PeerId,
+        unread: Vec<UnsentMessage>,
+    },
+    /// The call to this peer has ended.
+    Ended {
+        peer: PeerId,
+    },
+    Segment {
+        peer: PeerId,
+        segment: Segment,
+    },
+    /// A message of `bytes` was given to the connection.
+    Sent {
+        peer: PeerId,
+        bytes: usize,
+    },
+    /// The peer sent what no honest peer sends.
+    Misbehaved {
+        peer: PeerId,
+        reason: &'static str,
+    },
+}
+
+fn crypto() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    Arc::clone(PROVIDER.get_or_init(|| Arc::new(str0m::crypto::from_feature_flags())))
+}
