@@ -202,7 +202,7 @@ fn the_plain_server_beside_which_sprites_are_measured_loses_none() {
 fn a_poll_that_fails_ends_its_user() {
     let steps = r#"
         { longpoll = { path = "/sprites/meadow/poll?token=wrong", beside = true, name = "poll" } },
-        { stay = {} },"#;
+        { expect = { text = "a sprite" } },"#;
     let results = load(watchfire().address(), &scenario(3, 100, steps));
     let errors: Vec<_> = results.errors.iter().collect();
     assert_eq!(errors, [(&("poll".to_owned(), "HTTP 410".to_owned()), &3)]);
