@@ -145,7 +145,7 @@ fn a_check_tells_the_size_of_a_load_with_other_values() {
 #[test]
 fn events_tell_when_phases_begin_and_end() {
     let server = Listening::start(&SERVE);
-    let output = load(LOBBY, "events.toml", &["--events", "--target", &server.url()]);
+    let output = gather(&server, "events.toml", &["--events"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let expected = [
         r#"{"event":"phase_began","phase":"phase 1","at":0.0}"#,
