@@ -38,10 +38,8 @@ pub fn check(plan: &TrialPlan) -> Result<(), DriverError> {
             let problem = format!("{} has no IPv4, and programs listen on IPv4", node.name);
             return Err(unsupported(plan, problem));
         }
-        let routers = node.router_changes.iter().map(|(_, kind)| *kind);
-        if let Some(kind) =
-            routers.into_iter().find(|to| !(node.nat.has_own_router() && to.has_own_router()))
-        {
+        let mut routers = node.router_changes.iter().map(|(_, kind)| *kind);
+        if let Some(kind) = routers.find(|to| !(node.nat.has_own_router() && to.has_own_router())) {
             let problem = format!(
                 "{} cannot get another router, from {} to {kind}: both need a public address of their own",
                 node.name, node.nat
