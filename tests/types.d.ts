@@ -21,7 +21,10 @@ interface Window {
   handed: unknown[]
   locks: { released: boolean; release(): Promise<void> }[]
   peerConnections: RTCPeerConnection[]
+  // biome-ignore lint/suspicious/noExplicitAny: experiments/peers/browser/watch-path.mjs describes what they return
+  path: Record<'isKnown' | 'report', () => any>
   pwned: unknown
+  shown: string[]
   // biome-ignore lint/suspicious/noExplicitAny: experiments/peers/browser/watch.mjs describes what they return
   watched: Record<'report' | 'share', () => any>
   // biome-ignore lint/suspicious/noExplicitAny: each script of experiments/peers/browser has its own

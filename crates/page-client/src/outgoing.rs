@@ -127,7 +127,7 @@ impl Outgoing {
         let unsent = self.messages.iter_mut().filter(|sending| {
             let waits = is_held && sending.bytes.len() > SHORT_BYTES_MAX;
             // A message that has begun stays on the relay.
-            !sending.ranges.is_empty() && !(waits && sending.ranges[0].0 == 0)
+            sending.ranges.front().is_some_and(|(from, _)| !waits || *from > 0)
         });
         // Long messages keep their order, so that none is delayed for ever by slightly shorter
         // ones.

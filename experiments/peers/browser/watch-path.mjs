@@ -21,8 +21,8 @@ export function watchPath({ contentBytesMin }) {
 
   const NativeSocket = window.WebSocket
   window.WebSocket = class extends NativeSocket {
-    constructor(...options) {
-      super(...options)
+    constructor(url, protocols) {
+      super(url, protocols)
       this.addEventListener('message', ({ data }) => {
         if (data instanceof ArrayBuffer) noteRelayed(new Uint8Array(data))
       })

@@ -128,13 +128,14 @@ test('nobody has the page: it says what to do, and a notification says when it i
   await reader.tab.addInitScript(() => {
     window.shown = []
     const asked = () => Promise.resolve('granted')
-    window.Notification = class {
+    class ShownNotification {
       static permission = 'default'
       static requestPermission = asked
       constructor(title) {
         window.shown.push(title)
       }
     }
+    Object.assign(window, { Notification: ShownNotification })
   })
   await reader.goTo(link)
   await reader.waitForText('The person who sent you the link can do that')

@@ -119,11 +119,11 @@ test('the rate and the remaining time are shown, and hold', async (t) => {
     .waitFor()
   const look = () =>
     tab.evaluate(() => {
-      const progress = document.querySelector('.coming progress')
+      const progress = /** @type {HTMLProgressElement} */ (document.querySelector('.coming progress'))
       const [, speed, seconds] =
         /([\d.]+) MiB\/s, about (\d+) s left/.exec(document.querySelector('.coming .rate')?.textContent ?? '') ?? []
       if (speed === undefined) return null
-      return { speed: Number(speed), seconds: Number(seconds), missing: progress.getAttribute('max') - progress.getAttribute('value') }
+      return { speed: Number(speed), seconds: Number(seconds), missing: progress.max - progress.value }
     })
   // Four blocks a second at most, once the first ones are out of the measured time.
   const isSteady = async () => {

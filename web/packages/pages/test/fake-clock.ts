@@ -5,6 +5,20 @@ const LONG = 100
 /** Real milliseconds to wait before such a step. */
 const ROOM = 10
 
+/** Operations that take real time and are not finished: the clock does not move meanwhile. */
+let working = 0
+
+/** Counts the operations of a method that returns a promise. */
+function count<Name extends string>(target: Record<Name, (...args: never[]) => Promise<unknown>>, name: Name): void {
+  const native = target[name]
+  target[name] = function (this: unknown, ...args: never[]) {
+    working++
+    return native.apply(this, args).finally(() => working--)
+  }
+}
+for (const name of ['arrayBuffer', 'text'] as const) count(Blob.prototype, name)
+for (const name of ['decrypt', 'deriveBits', 'digest', 'encrypt', 'importKey'] as const) count(SubtleCrypto.prototype, name)
+
 /** A clock for tests. It moves only when told to. */
 export class FakeClock implements Clock {
   #now = 0
@@ -50,17 +64,16 @@ export class FakeClock implements Clock {
   }
 
   /**
-   * Fires timers until `happened` returns true. Before each step, work that takes real time (hashing, reading blobs)
-   * gets a chance to finish. It gets longer before a long step, so that a peer that is only computing does not look
-   * silent.
+   * Fires timers until `happened` returns true. Before each step, hashing and reading of blobs end, and other work that takes
+   * real time gets a chance to. It gets longer before a long step, so that a peer that is only computing does not look silent.
    */
   async until(happened: () => boolean): Promise<void> {
     for (let steps = 0; steps < 20_000; steps++) {
       const roomEndsAt = performance.now() + (this.#untilNext() > LONG ? ROOM : 0)
-      for (let turn = 0; turn < 4 || performance.now() < roomEndsAt; turn++) {
+      for (let turn = 0; turn < 4 || working > 0 || performance.now() < roomEndsAt; turn++) {
         if (happened()) return
         await new Promise((resolve) => setImmediate(resolve))
-        if (this.#untilNext() <= LONG && turn >= 4) break
+        if (working === 0 && this.#untilNext() <= LONG && turn >= 4) break
       }
       this.fireNext()
     }
