@@ -142,7 +142,8 @@ test('a peer that sends invalid signals is ignored, and the others get the page'
     states.slice(0, -1).every((state) => state === 'closed'),
     states.join(),
   )
-  assert(states.length <= 10 && !states.includes('connected'), states.join())
+  // At most eight calls of a peer are answered, and the visitor calls each of the five peers itself.
+  assert(states.length <= 13 && !states.includes('connected'), states.join())
   visitor.assertNoPageErrors()
   assert.equal(cidOf(await visitor.tab.url()), root)
 })

@@ -181,7 +181,7 @@ test('untrusted bytes that are streamed go into a media player and nowhere else'
   const refused = 'refused'
   assert.deepEqual(tried, {
     fetch: 403,
-    fetched: 62,
+    fetched: 50,
     script: refused,
     module: refused,
     style: refused,
