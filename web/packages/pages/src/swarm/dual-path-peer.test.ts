@@ -72,7 +72,7 @@ describe('a peer with two paths', () => {
     void peer.send(bytes(1_000_000))
     void peer.send(bytes(100))
     expect(relayed.map(({ message }) => message)).toEqual([1])
-    clock.pass(700)
+    clock.pass(500)
     peer.useDirect(direct)
     clock.pass(1000)
     expect(relayed.map(({ message }) => message)).toEqual([1])
@@ -82,7 +82,7 @@ describe('a peer with two paths', () => {
   it('relays blocks for which no connection came up in time, and lets no further ones wait', () => {
     isConnecting = true
     void peer.send(bytes(140_000))
-    clock.pass(700)
+    clock.pass(500)
     expect(relayed).toEqual([])
     clock.pass(200)
     void peer.send(bytes(140_000))

@@ -88,9 +88,10 @@ describe('a peer whose direct connection breaks', () => {
     reply = answer
     path.isUp = false
     connections?.onDown(PEER)
-    expect(inputs).toEqual(['relayed'])
+    // The path is as good as a part of a message, so that the peer does not time out.
+    expect(inputs).toEqual(['partial-message', 'relayed'])
     await new Promise((resolve) => setImmediate(resolve))
-    expect(inputs.slice(1)).toEqual(follows)
+    expect(inputs.slice(2)).toEqual(follows)
     expect(peers.roster.get(PEER) === null).toBe(follows.length > 0)
   })
 })

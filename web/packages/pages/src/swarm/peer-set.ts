@@ -259,6 +259,8 @@ export class PeerSet {
       send: (to, signal) => sender.send(to, signal),
       onUp: (peer, path) => {
         this.roster.get(peer)?.peer.useDirect(path)
+        // The peer may have held its answers for this path. They come now, so it must not time out before.
+        this.#deps.handleInput({ kind: 'partial-message', peer })
         this.#deps.onDirect(peer)
         this.#deps.onChange()
       },
