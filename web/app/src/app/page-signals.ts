@@ -95,7 +95,7 @@ export function warningOf({ presence, problems }: SwarmState): PageWarning | nul
 }
 
 /** The part of a session that the files of a page need. */
-type Files = Pick<Swarm, 'listing' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state'>>
+type Files = Pick<Swarm, 'listing' | 'file'> & Partial<Pick<Swarm, 'root' | 'open' | 'state'> & Pick<ReadablePage, 'privacy'>>
 
 /** Interval between checks of a page whose files are not all known, in milliseconds. */
 const LISTED_INTERVAL = 500
@@ -137,10 +137,11 @@ function contentOf({ files, links }: Listing, swarm: Files): PageContent {
 }
 
 function streamedOf(swarm: Files, path: string): { streamed: Streamed } | undefined {
-  const { root, open } = swarm
+  const { root, open, privacy } = swarm
   if (root === undefined || open === undefined) return undefined
   const isWhole = () => swarm.state?.phase === 'complete'
-  return { streamed: { cid: root, isWhole, open: (options) => open.call(swarm, path, options) } }
+  const isSealed = privacy?.kind === 'open' && privacy.content.isReceived
+  return { streamed: { cid: root, isWhole, isSealed, open: (options) => open.call(swarm, path, options) } }
 }
 
 /** Counts arrive often and change rarely; unchanged ones stay the same object. */

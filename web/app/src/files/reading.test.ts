@@ -1,5 +1,5 @@
-import { expect, it } from 'vitest'
-import { Turns } from './reading.ts'
+import { describe, expect, it } from 'vitest'
+import { authenticate, Turns } from './reading.ts'
 
 it('a load waits for its turn, and is left out when nobody wants it any more', async () => {
   const turns = new Turns(2)
@@ -29,4 +29,36 @@ it('a load waits for its turn, and is left out when nobody wants it any more', a
   ends.get('c')?.()
   await c
   expect(started).toEqual(['a', 'b', 'c'])
+})
+
+describe('a file that no view reads', () => {
+  const fileOf = (isSealed: boolean, read: () => ReadableStream<Uint8Array<ArrayBuffer>>) => {
+    const opened: string[] = []
+    const open = async () => {
+      opened.push('open')
+      return { size: 2, read, present: () => [], close: () => opened.push('close') }
+    }
+    const file = { size: 2, blob: async () => new Blob(), streamed: { cid: 'a page', isWhole: () => false, isSealed, open } }
+    return { file, opened }
+  }
+  const changed = () =>
+    new ReadableStream<Uint8Array<ArrayBuffer>>({
+      pull: () => Promise.reject(new Error('part 1 is not authentic')),
+    })
+  const { signal } = new AbortController()
+
+  it('of a private page is read to its end, and a changed part is reported', async () => {
+    const good = fileOf(true, () => new Blob(['ab']).stream())
+    await authenticate(good.file, signal)
+    expect(good.opened).toEqual(['open', 'close'])
+    const bad = fileOf(true, changed)
+    await expect(authenticate(bad.file, signal)).rejects.toThrow('part 1 is not authentic')
+    expect(bad.opened).toEqual(['open', 'close'])
+  })
+
+  it('of a public page is not read', async () => {
+    const { file, opened } = fileOf(false, changed)
+    await authenticate(file, signal)
+    expect(opened).toEqual([])
+  })
 })

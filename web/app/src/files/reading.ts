@@ -60,6 +60,22 @@ export async function wholeOf(file: ShownFile, signal: AbortSignal): Promise<Blo
   return file.blob()
 }
 
+/**
+ * Rejects if a part of the file was changed. Only those of a private page are read for it, when they arrive: the blocks of
+ * a public page are the ones that its link names.
+ */
+export async function authenticate({ streamed }: ShownFile, signal: AbortSignal): Promise<void> {
+  if (!streamed?.isSealed) return
+  const opened = await streamed.open({ signal })
+  const reader = opened.read(0, opened.size, { signal, urgent: false }).getReader()
+  try {
+    while (!(await reader.read()).done);
+  } finally {
+    await reader.cancel().catch(() => undefined)
+    opened.close()
+  }
+}
+
 /** Lets a limited number of loads run at the same time; the others wait in order. */
 export class Turns {
   readonly #max: number

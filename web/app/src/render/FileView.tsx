@@ -5,7 +5,7 @@ import { lazy } from '../ui/lazy.tsx'
 import { useLoading } from '../ui/use-async.ts'
 import type { Kind } from '../files/kind.ts'
 import { kindOf, mediaKind, SNIFFED_BYTES } from '../files/kind.ts'
-import { headOf, wholeOf, type ShownFile } from '../files/reading.ts'
+import { authenticate, headOf, wholeOf, type ShownFile } from '../files/reading.ts'
 import { PictureView } from './PictureView.tsx'
 import { Player } from './Player.tsx'
 import { HtmlView } from '../sandbox/index.ts'
@@ -73,7 +73,7 @@ function Shown({ name, file, kind, beside }: ShownProps) {
     case 'pdf':
       return <PdfView file={file} name={name} />
     case 'other':
-      return <p class="notice">{text('unshown')}</p>
+      return <UnshownFile file={file} />
   }
 }
 
@@ -89,4 +89,15 @@ function HtmlFile({ file, name, beside }: Omit<ShownProps, 'kind'>) {
     )
   }
   return <HtmlView blob={blob.ok} from={name} files={beside} />
+}
+
+/** A file that is only saved. No view reads it, so a changed part is found here. */
+function UnshownFile({ file }: { file: ShownFile }) {
+  const authentic = useLoading((signal) => authenticate(file, signal), [file])
+  if (authentic === null || 'ok' in authentic) return <p class="notice">{text('unshown')}</p>
+  return (
+    <p class="notice bad" role="alert">
+      {authentic.failed}
+    </p>
+  )
 }

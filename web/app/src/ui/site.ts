@@ -139,6 +139,8 @@ export interface Streamed {
   readonly cid: string
   /** Whether the whole page is here. */
   isWhole(): boolean
+  /** Whether its parts are authenticated only when they are read, as in a private page from others. */
+  readonly isSealed?: boolean
   open(options?: { signal?: AbortSignal }): Promise<OpenFile>
 }
 

@@ -17,6 +17,7 @@ interface Place {
 /** The content of a private page, read with its key. Only the records of a file that is read are fetched first. */
 export class DecryptedContent implements ReadableContent {
   readonly index: Index
+  readonly isReceived = true
   readonly #sealed: Ciphertext
   readonly #records: Records
   readonly #places: ReadonlyMap<string, Place>

@@ -13,6 +13,7 @@ interface Part {
 /** The content of a page that is made in this tab. It is read from its files when needed, and never all in memory. */
 export class PlaintextContent implements ReadableContent {
   readonly index: Index
+  readonly isReceived = false
   readonly layout: Layout
   /** The index, followed by the files. */
   readonly #parts: readonly Part[]

@@ -5,6 +5,8 @@ import type { Index } from './index-format.ts'
 /** The content of a private page that can be read. */
 export interface ReadableContent {
   readonly index: Index
+  /** Whether it came from others: a part of it may turn out to be changed when it is read. */
+  readonly isReceived: boolean
   /** All bytes of a file. Rejects with a `ContentError` if there is no file with that path. */
   file(path: string, options?: { signal?: AbortSignal; type?: string }): Promise<Blob>
   /** Opens a file for reading in parts. Throws a `ContentError` if there is no file with that path. */
