@@ -41,6 +41,16 @@ export function connectionsOf(person) {
   )
 }
 
+/** The kinds of the descriptions of each connection: the caller's own is an offer. */
+export function descriptionsOf(person) {
+  return person.tab.evaluate(() =>
+    window.peerConnections.map(({ localDescription, remoteDescription }) => ({
+      ours: localDescription?.type,
+      theirs: remoteDescription?.type,
+    })),
+  )
+}
+
 /** Whether every visitor has a connection that is up. */
 export async function areConnected(...people) {
   const perPerson = await Promise.all(people.map(connectionsOf))

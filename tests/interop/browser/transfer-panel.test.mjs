@@ -7,13 +7,14 @@ import { test } from 'node:test'
 import { shareFolder } from '../lib/shared-folder.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newVisitor, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
-import { newDirectVisitor, areConnected } from './direct-connections.mjs'
+import { newDirectVisitor, areConnected, connectionsOf, descriptionsOf } from './direct-connections.mjs'
 import { generated } from './fixtures.mjs'
 import { film, openPanel, panelOf } from './films.mjs'
 
 const MIB = 1024 * 1024
 const TRANSFER_MS = 90_000
 const CALL_MS = 40_000
+const BY_SERVER = 'Through the server: this peer is a terminal or another server. A terminal connects directly when it has much to send.'
 
 /** The rows of the panel, one per peer. */
 const rowsOf = (person) => panelOf(person).locator('tbody tr').allInnerTexts()
@@ -55,15 +56,16 @@ test('the panel distinguishes direct and relayed peers, with their traffic and t
   for (const person of [holder, near, far]) person.assertNoPageErrors()
 })
 
-test('a terminal is listed as a node, and no browser calls it', async (t) => {
+test('a terminal calls a browser, is a node to one without WebRTC, and no browser calls it', async (t) => {
   const server = await startServer(t)
   const { link } = await shareFolder(t, server, { 'one.bin': generated(3 * MIB), 'two.txt': 'words' })
-  const [reader, other] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server)]
+  const [reader, other] = [await newDirectVisitor(t, server), await newDirectVisitor(t, server, { isOff: true })]
   await reader.goTo(link)
   await reader.waitUntilComplete(TRANSFER_MS)
   await openPanel(reader)
-  await waitForPanel(reader, 'Through the server: this peer is a terminal or another server, which has no WebRTC.')
-  assert.match((await rowsOf(reader)).join(), /node/)
+  await waitForPanel(reader, 'Direct, without the server.')
+  assert.match((await rowsOf(reader)).join(), /\bdirect\b/)
+  assert.deepEqual(await descriptionsOf(reader), [{ ours: 'answer', theirs: 'offer' }], 'the browser called the terminal')
   await reader.waitForStatus('1 person and 1 computer have all of it, including you.')
   await reader.waitForStatus('Only you are looking at it')
   await waitForPanel(reader, 'Every block is in 1 tab and 1 node.')
@@ -84,6 +86,21 @@ test('a terminal is listed as a node, and no browser calls it', async (t) => {
       await panelOf(other).screenshot({ path: path.join(process.env.SHOTS, `connections-${shape}-${colorScheme}.png`) })
     }
   }
+})
+
+test('a terminal whose page is small is listed as a node, and nothing calls it or is called', async (t) => {
+  const server = await startServer(t)
+  const { link } = await shareFolder(t, server, { 'one.txt': 'a few words', 'two.txt': 'and some more' })
+  const reader = await newDirectVisitor(t, server)
+  await reader.goTo(link)
+  await reader.waitUntilComplete(TRANSFER_MS)
+  await openPanel(reader)
+  await waitForPanel(reader, BY_SERVER)
+  assert.match((await rowsOf(reader)).join(), /\bnode\b/)
+  await waitForPanel(reader, 'Every block is in 1 tab and 1 node.')
+  assert.deepEqual(await connectionsOf(reader), [])
+  assert.equal(await server.metric('watchfire_pages_signals_total'), 0)
+  reader.assertNoPageErrors()
 })
 
 test('when the last full copy leaves, everyone sees which blocks are missing', async (t) => {
