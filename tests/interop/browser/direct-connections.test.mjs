@@ -52,7 +52,12 @@ for (const processes of [1, 3]) {
     t.diagnostic(`${pair.bytesReceived} bytes came directly, ${before} by relay; ${pair.local} to ${pair.remote}`)
     // Some bytes used a candidate pair that was active before this one.
     assert(pair.bytesReceived > 36 * MIB - rested, `only ${pair.bytesReceived} bytes came directly`)
-    assert((await connectionsOf(holder)).length === 1 && (await connectionsOf(visitor)).length === 1, 'more than one connection each')
+    for (const person of [holder, visitor]) {
+      // If both called at once, one of them closed its own connection and answered on another.
+      const states = (await connectionsOf(person)).map(({ state }) => state)
+      assert.equal(states.filter((state) => state !== 'closed').join(), 'connected', `more than one connection: ${states}`)
+      assert(states.length <= 2, states.join())
+    }
     for (const person of [holder, visitor]) person.assertNoPageErrors()
   })
 }

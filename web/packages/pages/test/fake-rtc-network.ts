@@ -11,6 +11,8 @@ export class FakeRtcNetwork {
   readonly connections: FakeRtcConnection[] = []
   /** Bytes that arrived over all data channels. */
   carriedBytes = 0
+  /** Offers that gave way to the offer of the other side on the same connection. */
+  rollbacks = 0
   /** Nothing arrives any more, and neither side is notified. */
   isCut = false
   /** Events that wait because the tabs are busy. `null` while they are not. */
@@ -120,6 +122,7 @@ export class FakeRtcConnection extends EventTarget implements RtcConnection {
     const number = /a=line:(\d+)/.exec(sdp)?.[1]
     if (number === undefined) throw new DOMException('no description', 'OperationError')
     if (type === 'answer' && this.signalingState !== 'have-local-offer') throw new DOMException('stable', 'InvalidStateError')
+    if (type === 'offer' && this.signalingState === 'have-local-offer') this.#net.rollbacks++
     this.other = this.#net.connections[Number(number)] ?? null
     this.signalingState = type === 'answer' ? 'stable' : 'have-remote-offer'
     this.#meet()

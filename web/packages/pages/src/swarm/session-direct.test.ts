@@ -147,8 +147,8 @@ describe('a peer with much traffic', () => {
 
   it.each([
     ['is cut', () => net.cut()],
-    ['is closed at the other end', () => net.connections[0]?.close()],
-    ['is closed at this end', () => net.connections[1]?.close()],
+    ['is closed at the other end', () => net.open[0]?.close()],
+    ['is closed at this end', () => net.open[1]?.close()],
   ])('continues over the relay when the connection %s, and no block is lost or arrives twice', async (_what, breaks) => {
     const { holder, seeker } = await pair()
     await clock.until(() => isDirect(holder) && isDirect(seeker) && seeker.state.receivedBytes > 4_000_000)

@@ -63,13 +63,12 @@ export interface CallOptions {
  * the same time, the polite side withdraws its offer.
  */
 export class Call {
-  /** The number of the call. If both sides have begun one, the polite side takes over the other's number. */
-  call: number
+  readonly call: number
   readonly path: DirectPath
   readonly #connection: RtcConnection
   readonly #release: (connection: RtcConnection) => void
   readonly #isPolite: boolean
-  #isCaller: boolean
+  readonly #isCaller: boolean
   readonly #asksStun: boolean
   readonly #clock: Clock
   readonly #events: CallEvents
@@ -164,17 +163,6 @@ export class Call {
 
   handleSignal(signal: Signal): void {
     this.#processing = this.#processing.then(() => this.#process(signal))
-  }
-
-  /**
-   * Both sides have begun, and this side is polite: takes over the other side's call. At once, so that candidates right
-   * after its offer are matched to it.
-   */
-  adoptOffer(offer: Signal): void {
-    this.call = offer.call
-    this.#isCaller = false
-    this.#withdrawOffer()
-    this.handleSignal(offer)
   }
 
   /** Ends the call. `tells`: whether the other side gets a hang-up. */

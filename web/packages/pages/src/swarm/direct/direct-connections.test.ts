@@ -107,10 +107,28 @@ describe('a call between two peers', () => {
     b.board.connect(a.name)
     await clock.until(() => areLinked(a, b))
     await settle(1000)
-    expect(net.connections).toHaveLength(2)
+    expect(net.open).toHaveLength(2)
     expect(kinds(a).filter((kind) => kind !== 'candidates')).toEqual(['offer', 'answer'])
     expect(kinds(b).filter((kind) => kind !== 'candidates')).toEqual(['offer'])
     expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
+  })
+
+  it('never rolls an offer back: the polite peer answers on a new connection', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    a.board.connect(b.name)
+    b.board.connect(a.name)
+    await clock.until(() => areLinked(a, b))
+    expect(net.connections.map(({ connectionState }) => connectionState)).toEqual(['closed', 'connected', 'connected'])
+    expect(net.rollbacks).toBe(0)
+  })
+
+  it('that was withdrawn delays no later one', async () => {
+    const [a, b] = [tab(1), tab(2)]
+    net.isBlocked = true
+    a.board.connect(b.name)
+    b.board.connect(a.name)
+    await clock.until(() => a.board.status(b.name).kind === 'none')
+    expect(a.board.status(b.name)).toMatchObject({ failures: 1, again: 5000 })
   })
 
   it('keeps the candidates that arrive together with the offer that the polite peer accepts', async () => {
@@ -124,7 +142,7 @@ describe('a call between two peers', () => {
     for (const deliver of signals) deliver()
     await clock.until(() => areLinked(a, b))
     await settle(100)
-    expect(net.connections[1]?.candidates).toBe(2)
+    expect(net.open.map(({ candidates }) => candidates)).toEqual([2, 2])
     expect(kinds(a)).toEqual(['answer', 'candidates'])
     expect([...a.misbehaved, ...b.misbehaved]).toEqual([])
   })

@@ -141,15 +141,28 @@ export class DirectConnections {
 
   #handleOffer(peer: PeerId, current: Call | undefined, signal: Signal): void {
     if (current?.isOffering === true) {
-      // Both sides have newCall. The polite side takes over the other's call. The other side keeps its own.
-      if (this.#isPoliteTo(peer)) current.adoptOffer(signal)
-      return
+      // Both sides have begun a call. The other side keeps its own.
+      if (!this.#isPoliteTo(peer)) return
+      this.#withdraw(peer, current)
+    } else {
+      // The peer has given up the call that is still open here.
+      current?.end('over', false)
     }
-    // The peer has given up the call that is still open here.
-    current?.end('over', false)
     const call = this.#begin(peer, signal.call, false)
     if (call === null) this.#send(peer, { kind: 'hang_up', call: signal.call, reason: 'busy' })
     else call.handleSignal(signal)
+  }
+
+  /**
+   * Gives up our own call for that of the peer, which gets a new connection: a connection of Chromium that rolls back its
+   * offer while it begins to look for candidates sometimes never finds one.
+   */
+  #withdraw(peer: PeerId, call: Call): void {
+    const history = this.#historyOf(peer)
+    const { callableAt } = history
+    call.end('over', false)
+    // Our call did not fail, so it delays no other.
+    history.callableAt = callableAt
   }
 
   #begin(peer: PeerId, number: number, isCaller: boolean): Call | null {
