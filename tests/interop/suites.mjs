@@ -136,7 +136,7 @@ async function work() {
     const isGood = code === 0 && !isMissing
     if (!isGood) process.stdout.write(output)
     const result = isMissing
-      ? `${passed} tests passed, and the slice names ${suite.names.length}`
+      ? `${passed || 0} tests passed, and the slice has ${suite.names?.length ?? 'at least one'}`
       : `${Number.isNaN(passed) ? '' : `${passed} passed`}${isGood ? '' : ', FAILED'}`
     rows.push({ name, ms: performance.now() - started, isGood, result })
   }

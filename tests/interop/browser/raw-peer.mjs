@@ -91,15 +91,23 @@ export class LimitedHolder {
     return { ...honestHolder(this.#blocks)(wants.filter(({ have }) => have)), blocks: [] }
   }
 
+  /** The pending block that is sent next. */
+  get mostUrgent() {
+    return this.#sorted()[0]?.[0]
+  }
+
   /** Allows this number of further blocks. */
   allow(more) {
     this.#allowed = this.sent + more
     this.#sendAllowed()
   }
 
+  #sorted() {
+    return [...this.#pending].sort(([, a], [, b]) => b.priority - a.priority)
+  }
+
   #sendAllowed() {
-    const pending = [...this.#pending].sort(([, a], [, b]) => b.priority - a.priority)
-    for (const [key, { from }] of pending.slice(0, this.#allowed - this.sent)) {
+    for (const [key, { from }] of this.#sorted().slice(0, this.#allowed - this.sent)) {
       this.#pending.delete(key)
       this.sent += 1
       this.#peer.sendBlock(from, this.#blocks.get(key))

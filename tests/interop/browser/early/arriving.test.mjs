@@ -46,7 +46,7 @@ test('a text is shown from its first block on, and never what is not verified', 
   assert(content.length > 3 * MIB && content.length < 4 * MIB)
   const page = blocksOf(content)
   // The third leaf is not the bytes of its CID. No other peer has it.
-  const [, , third] = page.blocks.keys()
+  const [, second, third] = page.blocks.keys()
   const honest = page.blocks.get(third)
   page.blocks.set(third, { ...honest, bytes: Buffer.alloc(honest.bytes.length, 'Forged. ') })
   const { holder, visitor } = await openSlowly(t, page, { allowed: 2, fragment: '#filename=long.txt' })
@@ -55,6 +55,8 @@ test('a text is shown from its first block on, and never what is not verified', 
   assert.equal((await shown.textContent()).includes('Line 29999 '), false)
   assert.equal(holder.sent, 2)
 
+  // The forged block would end the connection if it were sent first.
+  await waitUntil(() => holder.mostUrgent === second, 'the second block is the next that is read', WAIT_MS)
   holder.allow(2)
   await waitUntil(() => shown.textContent().then((text) => text.includes('Line 12000 ')), 'the second block is shown', WAIT_MS)
   const text = await shown.textContent()
