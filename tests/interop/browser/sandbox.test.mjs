@@ -194,7 +194,7 @@ test('untrusted bytes that are streamed go into a media player and nowhere else'
   for (const way of [address, address.replace('/stream/', '/save/')]) {
     const answer = await other.tab.goto(new URL(way, await visitor.tab.url()).href)
     assert.equal(answer.status(), 403)
-    assert.match(await other.tab.evaluate(() => document.body.textContent), /^This can be (opened only by a player|saved only from)/)
+    assert.match(await other.tab.evaluate(() => document.body.textContent), /^This can be (opened only by the page|saved only from)/)
     assert.equal(await other.tab.evaluate(() => self.origin), 'null')
   }
   for (const { tab } of [visitor, other]) assert.equal(await tab.evaluate(() => 'pwned' in window), false)

@@ -8,7 +8,7 @@ import { RelayPeer, type RelayPeerOptions } from './relay-peer.ts'
 /** Shorter messages never wait for a direct connection. */
 const HELD_BYTES_MIN = 128 << 10
 /** The longest time that a message waits for a direct connection. A peer that it did not reach in time uses the relay. */
-const HELD_MAX: Millis = 600
+export const HELD_MAX: Millis = 600
 
 export interface DualPathPeerOptions extends RelayPeerOptions {
   /** Whether blocks should wait for a direct connection to this peer, because one is likely to be up soon. */

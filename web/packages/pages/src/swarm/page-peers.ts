@@ -79,7 +79,9 @@ export class PagePeers {
   /** A message is queued for this peer. */
   noteSending(member: Member, message: Message): void {
     // Before it was sent: over the relay, that takes as long as it takes to set up a direct connection.
-    this.#set.connectIfBusy(member, requestsBlocks(message))
+    const isRequest = requestsBlocks(message)
+    this.#set.connectIfBusy(member, isRequest)
+    if (isRequest) this.#set.expectHeld(member)
   }
 
   /** These blocks were sent to this peer. */

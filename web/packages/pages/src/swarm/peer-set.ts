@@ -3,6 +3,7 @@ import type { Reply } from '../channel/index.ts'
 import type { Bytes } from '../content/index.ts'
 import type { Clock, Millis } from './clock.ts'
 import type { DirectStatus } from './direct-status.ts'
+import { HELD_MAX } from './dual-path-peer.ts'
 import { AssemblyBudget, type AssemblyResult } from './message-assembler.ts'
 import { LazyDirectConnections, type LoadDirectConnections } from './lazy-direct-connections.ts'
 import { PeerRoster, type Member } from './peer-roster.ts'
@@ -63,6 +64,8 @@ export class PeerSet {
   readonly #deps: PeerSetDeps
   /** `null` if there are no direct connections. */
   readonly #direct: LazyDirectConnections | null
+  /** Peers that got more time to answer, see `expectHeld`. */
+  readonly #isExcused = new WeakSet<Member>()
 
   constructor(deps: PeerSetDeps) {
     this.#deps = deps
@@ -117,6 +120,19 @@ export class PeerSet {
     if (peer.path !== 'relay' || peer.movedBytes < enough || this.#direct === null) return
     this.#deps.onConnecting(peer.id)
     this.#direct.connect(peer.id)
+  }
+
+  /**
+   * Blocks are requested from a peer. On a large page it may hold them for the direct connection, so it gets that much more time
+   * to answer, once.
+   */
+  expectHeld(member: Member): void {
+    const { id } = member.peer
+    if (this.#isExcused.has(member) || !this.#isConnecting(id)) return
+    this.#isExcused.add(member)
+    this.#deps.clock.after(HELD_MAX, () => {
+      if (this.roster.isMember(member)) this.#deps.handleInput({ kind: 'partial-message', peer: id })
+    })
   }
 
   /** The state of the direct connection to a peer. */
