@@ -234,7 +234,7 @@ export class Session implements PageSession {
 const SUPER_SEEDING_BYTES_MIN = 8 << 20
 
 /** A page of this size is worth the time that a direct connection takes to come up. */
-const DIRECT_FIRST_BYTES_MIN = 4 << 20
+const DIRECT_FIRST_BYTES_MIN = 8 << 20
 
 /** The length of a file's block. The server's limit says how many of them to request from one peer at a time. */
 const BLOCK_BYTES = 1 << 20
