@@ -22,6 +22,8 @@ const RECEIVED_MAX: usize = 64;
 const FETCHES_MAX: usize = 16;
 /// A peer with more invalid heads is banned.
 const INVALID_MAX: u32 = 16;
+/// Peers whose invalid heads are counted. When another one sends an invalid head, all counts begin again.
+const COUNTED_PEERS_MAX: usize = 256;
 
 /// The ends of the channels by which a [`PageClient`] and a [`LivePage`] exchange heads.
 #[derive(Debug)]
@@ -159,6 +161,10 @@ impl LivePage {
             Ok(_) => self.announce(),
             Err(error) => {
                 tracing::debug!(peer = %head.peer, %error, "received an invalid head");
+                let is_counted = self.invalid_heads.contains_key(&head.peer);
+                if !is_counted && self.invalid_heads.len() == COUNTED_PEERS_MAX {
+                    self.invalid_heads.clear();
+                }
                 let invalid = self.invalid_heads.entry(head.peer).or_default();
                 *invalid += 1;
                 if *invalid > INVALID_MAX {

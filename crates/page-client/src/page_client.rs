@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use http::Uri;
 use serde_json::Value;
@@ -258,14 +259,7 @@ impl Driver {
                     let have = *self.local_have.borrow_and_update();
                     protocol.set_have(self.now(), have);
                 }
-                Some(peer) = self.banned.recv() => {
-                    protocol.ban(self.now(), peer);
-                    if let Some(external) = self.external_peers.remove(&peer) {
-                        self.peers.remove(&external);
-                        self.transport.disconnect(external).await?;
-                        self.publish_peer_count();
-                    }
-                }
+                Some(peer) = self.banned.recv() => protocol.ban(self.now(), peer),
                 () = new_heads(&mut self.live, heads_at) => {
                     heads_at = Instant::now() + heads::SEND_INTERVAL;
                     for peer in self.external_peers.keys() {
@@ -351,20 +345,12 @@ impl Driver {
                 Output::Rejected { reason } => return Err(End::Rejected(reason)),
                 Output::PeerConnected { peer, have } => {
                     tracing::trace!(%peer, ?have, "peer connected");
-                    let filter = self.request_filter.clone();
-                    let external = self.transport.connect(Protocol::V1_2, filter).await?;
-                    self.external_peers.insert(peer, external);
-                    self.peers.insert(external, peer);
-                    self.publish_peer_count();
+                    self.connect_peer(peer).await?;
                     self.send_heads(protocol, peer);
                 }
                 Output::PeerDisconnected { peer } => {
                     exchange.forget(peer);
-                    if let Some(external) = self.external_peers.remove(&peer) {
-                        self.peers.remove(&external);
-                        self.transport.disconnect(external).await?;
-                        self.publish_peer_count();
-                    }
+                    self.disconnect_peer(peer).await?;
                 }
                 Output::Message { peer, bytes } => {
                     let now = self.now();
@@ -373,11 +359,7 @@ impl Driver {
                     {
                         self.send_heads(protocol, peer);
                     }
-                    if let Some(external) = self.external_peers.get(&peer)
-                        && let Err(error) = self.transport.received(*external, &bytes).await?
-                    {
-                        tracing::debug!(%peer, %error, "received a malformed message");
-                    }
+                    self.receive(peer, &bytes).await?;
                 }
                 Output::Receiving { peer } => {
                     if let Some(external) = self.external_peers.get(&peer) {
@@ -410,6 +392,31 @@ impl Driver {
         }
         if has_written {
             write(socket.flush()).await?;
+        }
+        Ok(())
+    }
+
+    async fn connect_peer(&mut self, peer: PeerId) -> Result<(), watchfire_p2p::Stopped> {
+        let filter = self.request_filter.clone();
+        let external = self.transport.connect(Protocol::V1_2, filter).await?;
+        self.external_peers.insert(peer, external);
+        self.peers.insert(external, peer);
+        self.publish_peer_count();
+        Ok(())
+    }
+
+    async fn disconnect_peer(&mut self, peer: PeerId) -> Result<(), watchfire_p2p::Stopped> {
+        let Some(external) = self.external_peers.remove(&peer) else { return Ok(()) };
+        self.peers.remove(&external);
+        self.transport.disconnect(external).await?;
+        self.publish_peer_count();
+        Ok(())
+    }
+
+    async fn receive(&self, peer: PeerId, message: &Bytes) -> Result<(), watchfire_p2p::Stopped> {
+        let Some(external) = self.external_peers.get(&peer) else { return Ok(()) };
+        if let Err(error) = self.transport.received(*external, message).await? {
+            tracing::debug!(%peer, %error, "received a malformed message");
         }
         Ok(())
     }

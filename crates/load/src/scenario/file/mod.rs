@@ -136,16 +136,11 @@ impl ScenarioFile {
         let page_names = page_names.map(|(name, page)| (name.clone(), page.topic.clone()));
         let names = Names::collect(&self.sessions, &self.rows, page_names.collect());
         let mut steps = Vec::new();
-        let mut sessions = Vec::new();
-        for session in &self.sessions {
-            sessions.push(session.get_ref().check(
-                session.span().start,
-                &mut steps,
-                &variables,
-                &names,
-                source,
-            )?);
-        }
+        let sessions = self.sessions.iter().map(|session| {
+            let at = session.span().start;
+            session.get_ref().check(at, &mut steps, &variables, &names, source)
+        });
+        let mut sessions = sessions.collect::<Result<Vec<_>, _>>()?;
         let is_weighed = phases.iter().any(|phase| phase.weights.is_none());
         if is_weighed && sessions.iter().all(|session| session.weight == 0.0) {
             return Err(source
