@@ -92,8 +92,7 @@ fn run_live(arguments: &Arguments, site: &ServerUrl) -> anyhow::Result<ExitCode>
         is_json: arguments.json,
     };
     runtime.block_on(publish(&page))?;
-    // A thread may wait for the standard input.
-    std::process::exit(0)
+    Ok(ExitCode::SUCCESS)
 }
 
 struct SharedRoot {

@@ -48,6 +48,11 @@ pub struct Follow<'a> {
 pub async fn follow(page: &Follow<'_>) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let link = page.link;
+    anyhow::ensure!(
+        link.path.is_empty() && link.key.is_none(),
+        "cannot follow {}: a live page has neither paths nor a key; name only its CID",
+        link.cid
+    );
     let site = link.server.as_ref().context(
         "cannot follow the page: its link names no server, and only a server introduces its readers",
     )?;
@@ -154,7 +159,11 @@ fn visible(text: &str) -> String {
 }
 
 fn show_file(page: &Follow<'_>, entry: &Entry, store: &dyn WriteBlocks) -> anyhow::Result<()> {
-    let saved = page.output.map(|folder| save(page, folder, entry, store)).transpose()?;
+    let saved = page.output.and_then(|folder| {
+        let saved = save(page, folder, entry, store);
+        // The other entries are worth reading.
+        saved.map_err(|error| eprintln!("watchfire: entry {}: {error:#}", entry.number)).ok()
+    });
     if page.is_json {
         emit(&json!({
             "event": "entry",
@@ -183,7 +192,8 @@ fn save(
     entry: &Entry,
     store: &dyn WriteBlocks,
 ) -> anyhow::Result<PathBuf> {
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let shown = folder.display();
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {shown}"))?;
     let path = folder.join(format!("{:05}-{}", entry.number, names::saved(&entry.name)));
     let limits = ExportLimits { bytes_max: page.bytes_max, ..ExportLimits::default() };
     export(store, &entry.content, &path, &limits, &mut |_| {})?;

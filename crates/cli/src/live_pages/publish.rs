@@ -1,6 +1,6 @@
 //! `watchfire share --live`: each file and each line of the standard input becomes an entry of one page.
 
-use std::io::{self, BufRead as _, Read as _};
+use std::io::{self, BufRead, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -138,19 +138,10 @@ fn text_entry(store: &dyn WriteBlocks, text: &str) -> anyhow::Result<NewEntry> {
 fn lines() -> mpsc::Receiver<io::Result<String>> {
     let (sender, receiver) = mpsc::channel(LINES_MAX);
     std::thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        loop {
-            let mut line = Vec::new();
-            let read = input.by_ref().take(TEXT_BYTES_MAX).read_until(b'\n', &mut line);
-            if matches!(read, Ok(0)) {
-                return;
-            }
-            if line.ends_with(b"\n") {
-                line.pop();
-            }
-            let line = read.map(|_| String::from_utf8_lossy(&line).into_owned());
-            let is_over = line.is_err();
-            if sender.blocking_send(line).is_err() || is_over {
+        let mut reader = LineReader::new(io::stdin().lock());
+        while let Some(text) = reader.next().transpose() {
+            let is_over = text.is_err();
+            if sender.blocking_send(text).is_err() || is_over {
                 return;
             }
         }
@@ -158,7 +149,95 @@ fn lines() -> mpsc::Receiver<io::Result<String>> {
     receiver
 }
 
+/// Reads lines of any length, in texts that are short enough for an entry.
+struct LineReader<R> {
+    input: R,
+    /// The text of the present line that was not returned yet.
+    text: String,
+    /// Bytes after it that may be the start of a character.
+    tail: Vec<u8>,
+    /// Whether the present line goes on.
+    is_open: bool,
+}
+
+impl<R: BufRead> LineReader<R> {
+    const fn new(input: R) -> Self {
+        LineReader { input, text: String::new(), tail: Vec::new(), is_open: false }
+    }
+
+    /// Returns the next text; `None` at the end.
+    fn next(&mut self) -> io::Result<Option<String>> {
+        let max = TEXT_BYTES_MAX as usize;
+        if self.text.len() <= max && (self.is_open || self.text.is_empty()) && !self.read()? {
+            return Ok(None);
+        }
+        let end = self.text.floor_char_boundary(max);
+        let after = self.text.split_off(end);
+        Ok(Some(std::mem::replace(&mut self.text, after)))
+    }
+
+    /// Reads more of the present line, or the next one. Returns whether there is any.
+    fn read(&mut self) -> io::Result<bool> {
+        let mut bytes = std::mem::take(&mut self.tail);
+        // One byte more than a text has, for the line break.
+        let read = self.input.by_ref().take(TEXT_BYTES_MAX + 1).read_until(b'\n', &mut bytes)?;
+        self.is_open = read > 0 && !bytes.ends_with(b"\n");
+        if self.is_open {
+            let unfinished = bytes.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
+            self.tail = bytes.split_off(bytes.len() - unfinished);
+        } else if read > 0 {
+            bytes.pop();
+        }
+        self.text += &String::from_utf8_lossy(&bytes);
+        Ok(read > 0 || !self.text.is_empty())
+    }
+}
+
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: usize = TEXT_BYTES_MAX as usize;
+
+    /// The lengths of the texts in bytes, and all texts together.
+    fn read(input: &[u8]) -> (Vec<usize>, String) {
+        let mut reader = LineReader::new(input);
+        let texts: Vec<_> = std::iter::from_fn(|| reader.next().expect("it is memory")).collect();
+        (texts.iter().map(String::len).collect(), texts.concat())
+    }
+
+    #[test]
+    fn each_line_is_a_text_and_empty_lines_are_too() {
+        assert_eq!(read(b"one\n\nthree"), (vec![3, 0, 5], "onethree".to_owned()));
+        assert_eq!(read(b"").0, [0; 0]);
+    }
+
+    #[test]
+    fn a_line_of_the_greatest_length_is_one_text_and_a_longer_one_is_several() {
+        let line = |len: usize| format!("{}\nb", "a".repeat(len)).into_bytes();
+        assert_eq!(read(&line(MAX)).0, [MAX, 1]);
+        assert_eq!(read(&line(MAX + 1)).0, [MAX, 1, 1]);
+        assert_eq!(read(&line(3 * MAX)).0.iter().sum::<usize>(), 3 * MAX + 1);
+    }
+
+    #[test]
+    fn a_character_is_never_cut() {
+        for shift in 0..4 {
+            let line = "x".repeat(shift) + &"✓🔥é".repeat(MAX / 4);
+            let (lengths, text) = read(line.as_bytes());
+            assert!(lengths.len() > 2 && text == line, "{shift}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_become_texts_that_are_short_enough() {
+        let (lengths, text) = read(&vec![0xff; MAX]);
+        assert!(lengths.iter().all(|len| *len <= MAX), "{lengths:?}");
+        assert_eq!(text.chars().count(), MAX);
+    }
 }

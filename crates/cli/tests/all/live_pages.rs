@@ -89,6 +89,14 @@ fn readers_have_each_entry_within_a_second_and_late_ones_have_all() {
     for number in 2..=30 {
         assert_eq!(entry(&mut late), text_entry(number, &format!("line {number} ✓")));
     }
+    // Its folder has the file already. It is not replaced, and the page goes on.
+    fs::write(live.scratch.join("files/00001-picture.png"), "mine").expect("it can be written");
+    let mut again = live.follow(&["--output", "files"]);
+    assert_eq!(entry(&mut again)["path"], Value::Null);
+    assert_eq!(entry(&mut again), text_entry(2, "line 2 ✓"));
+    let kept = fs::read(live.scratch.join("files/00001-picture.png")).expect("it is there");
+    assert_eq!(kept, b"mine");
+
     live.write("for both");
     assert_eq!(entry(&mut late), text_entry(31, "for both"));
     assert_eq!(entry(&mut reader), text_entry(31, "for both"));
@@ -153,6 +161,9 @@ fn a_page_that_cannot_be_followed_is_refused_with_the_reason() {
     let cid = "bafkreigzafgemjeejks3vqyuo46ww2e22rt7utq5djikdofjtvnjl5zp6u";
     let no_server = get(&[&format!("watchfire:{cid}")]);
     assert!(no_server.contains("its link names no server"), "{no_server}");
+
+    let inside = get(&[&format!("http://127.0.0.1:1/p/{cid}/notes.txt")]);
+    assert!(inside.contains("a live page has neither paths nor a key"), "{inside}");
 
     let server = Listening::start(&["serve", "--set", "server.drain_period=0s"]);
     let site = format!("http://127.0.0.1:{}", server.port);
