@@ -6,6 +6,7 @@ describe('the lines of a text', () => {
     expect(withLineBreaks('roses are red\nviolets are blue')).toBe('roses are red  \nviolets are blue')
     expect(withLineBreaks('> a\n> b')).toBe('> a  \n> b')
     expect(withLineBreaks('- a\n  b')).toBe('- a  \n  b')
+    expect(withLineBreaks('```a``` b\nc\nd')).toBe('```a``` b  \nc  \nd')
   })
 
   it('are unchanged where Markdown keeps them apart', () => {
@@ -17,6 +18,7 @@ describe('the lines of a text', () => {
       '| a | b |\n|---|---|\n| 1 | 2 |',
       '```\na\nb\n```',
       '~~~js\na\n```\nb\n~~~',
+      '```md\n```js\na\nb\n```',
       '    a\n    b',
       '<p>\na\n</p>',
       'a  \nb',

@@ -1,6 +1,9 @@
 /** A line that Markdown never joins to the line before it. */
 const STARTS_BLOCK = /^ {0,3}(?:$|#{1,6}(?:\s|$)|[-*+](?:\s|$)|\d{1,9}[.)](?:\s|$)|>|\||[-=]+\s*$|(?:[-*_]\s*){3,}$|<)/
-const FENCE = /^ {0,3}(`{3,}|~{3,})/
+/** The start of code. Its language follows the signs; backticks after backticks are code in a line. */
+const FENCE = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})/
+/** The end of code: signs without a language. */
+const FENCE_END = /^ {0,3}(`{3,}|~{3,})\s*$/
 const HEADING = /^ {0,3}#{1,6}(?:\s|$)/
 
 /**
@@ -12,7 +15,7 @@ export function withLineBreaks(text: string): string {
   let fence: string | null = null
   return lines
     .map((line, i) => {
-      const [, mark] = FENCE.exec(line) ?? []
+      const [, mark] = (fence === null ? FENCE : FENCE_END).exec(line) ?? []
       if (mark !== undefined) {
         if (fence === null) fence = mark
         else if (mark.startsWith(fence)) fence = null

@@ -26,6 +26,11 @@ describe('pasted formatted text', () => {
     expect(markdownOf('<p><b>2</b> * 3 [x] &lt;y&gt;</p>')).toBe('**2** \\* 3 \\[x\\] \\<y>')
   })
 
+  it('stays a list and code when their signs are unusual', () => {
+    for (const start of ['', 'x', '-2']) expect(markdownOf(`<ol start="${start}"><li>a</li></ol>`), start).toBe('1. a')
+    expect(markdownOf('<pre>a\n```\nb</pre>')).toBe('````\na\n```\nb\n````')
+  })
+
   it('brings no scripts and no addresses that run', () => {
     expect(markdownOf('<p><b>a</b><script>alert(1)</script><a href="javascript:alert(1)">b</a></p>')).toBe('**a**b')
   })

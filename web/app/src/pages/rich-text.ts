@@ -44,7 +44,7 @@ function elementText(element: Element): string {
     case 'CODE':
       return `\`${(element.textContent ?? '').replaceAll('`', "'")}\``
     case 'PRE':
-      return block(`\`\`\`\n${(element.textContent ?? '').replace(/\n$/, '')}\n\`\`\``)
+      return block(fenced((element.textContent ?? '').replace(/\n$/, '')))
     case 'UL':
     case 'OL':
       return block(listOf(element))
@@ -86,12 +86,14 @@ function linkOf(element: Element): string {
 }
 
 function listOf(list: Element): string {
-  const start = Number(list.getAttribute('start') ?? 1)
+  const start = Number.parseInt(list.getAttribute('start') ?? '', 10)
+  // Markdown has no negative numbers.
+  const first = start >= 0 ? start : 1
   return [...list.children]
     .map((item, i) => {
       // Some programs put a nested list beside its item.
       if (/^[OU]L$/.test(item.tagName)) return prefixed(listOf(item), '  ', '  ')
-      const marker = list.tagName === 'OL' ? `${start + i}. ` : '- '
+      const marker = list.tagName === 'OL' ? `${first + i}. ` : '- '
       const text = childrenOf(item)
         .trim()
         .replace(/\n{2,}/g, '\n')
@@ -111,6 +113,13 @@ function tableOf(table: Element): string {
 
 function lineOf(element: Element): string {
   return childrenOf(element).replace(/\s+/g, ' ').trim()
+}
+
+/** Code between fences that are longer than any in it. */
+function fenced(code: string): string {
+  const inside = code.match(/`{3,}/g) ?? []
+  const fence = '`'.repeat(Math.max(3, ...inside.map(({ length }) => length + 1)))
+  return `${fence}\n${code}\n${fence}`
 }
 
 function block(text: string): string {
