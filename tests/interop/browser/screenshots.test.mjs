@@ -81,6 +81,12 @@ for (const { shape, viewport, colorScheme } of WINDOWS) {
     await a.tab.getByRole('button', { name: 'Run its scripts' }).waitFor()
     await a.tab.frameLocator('iframe').frameLocator('iframe').getByRole('heading', { name: 'A party' }).waitFor()
     await capture(a, 'html')
+    const longName = `${'a-long-name-'.repeat(8)}.js`
+    await a.sharePage({
+      files: [file('readme.txt', 'Read me.'), file(longName, 'let a = 1'), file('hills.png', picture(72, 26), 'image/png')],
+    })
+    await a.tab.getByRole('link', { name: longName }).waitFor()
+    await capture(a, 'folder')
     for (const person of [a, b]) person.assertNoPageErrors()
   })
 }
