@@ -1,13 +1,15 @@
 import { kindOfName } from '../files/kind.ts'
 
 const SHEET = 'M6 2.5h8l5 5v14H6z'
+const TEXT = `${SHEET}M9 11h7M9 14.5h7M9 18h4`
+const CODE = `${SHEET}M10.5 11.5L8 14l2.5 2.5M14.5 11.5L17 14l-2.5 2.5`
 
 const MARKS = {
   folder: 'M2.5 6.5a1 1 0 0 1 1-1h5l2 2.5h10a1 1 0 0 1 1 1v10a1 1 0 0 1-1 1h-17a1 1 0 0 1-1-1z',
-  text: `${SHEET}M9 11h7M9 14.5h7M9 18h4`,
-  markdown: `${SHEET}M9 11h7M9 14.5h7M9 18h4`,
-  code: `${SHEET}m-9 4-2.5 2.5 2.5 2.5m3-5 2.5 2.5-2.5 2.5`,
-  html: `${SHEET}m-9 4-2.5 2.5 2.5 2.5m3-5 2.5 2.5-2.5 2.5`,
+  text: TEXT,
+  markdown: TEXT,
+  code: CODE,
+  html: CODE,
   picture: 'M3 5h18v14H3zM3 16l5-5 4.5 4.5 3-3 5.5 5M15.5 9a.8.8 0 1 0 .1 0',
   audio: 'M9 17.5V6l10-2v11.5M9 17.5a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0zm10-2a2.5 2.5 0 1 1-5 0 2.5 2.5 0 0 1 5 0z',
   video: 'M3 5.5h18v13H3zM10 9l5 3-5 3z',
