@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks'
 import { home } from '../messages/home.ts'
 import { buildMarkdown } from '../render/markdown.ts'
 import { Nodes } from '../render/Nodes.tsx'
-import { PagePictures } from '../render/page-pictures.ts'
+import { usePagePictures } from '../render/page-pictures.ts'
 import type { Draft } from './draft.ts'
 import { withLineBreaks } from './line-breaks.ts'
 
@@ -16,12 +16,7 @@ const PREVIEWED_LENGTH_MAX = 100_000
 export function Preview({ draft: { text, files } }: { draft: Draft }) {
   const [built, setBuilt] = useState<DocumentFragment | null>(null)
   const beside = useMemo(() => files.map(({ path, blob }) => ({ path, size: blob.size, blob: () => Promise.resolve(blob) })), [files])
-  const [pictures, setPictures] = useState<PagePictures | null>(null)
-  useEffect(() => {
-    const made = new PagePictures()
-    setPictures(made)
-    return () => made.close()
-  }, [beside])
+  const pictures = usePagePictures(beside)
   useEffect(() => {
     if (text.length > PREVIEWED_LENGTH_MAX) return setBuilt(null)
     if (pictures === null) return

@@ -4,7 +4,7 @@ import { isFileFragment } from '../ui/route.ts'
 import { Nodes } from './Nodes.tsx'
 import { mixesDirectionsTooOften } from '../files/text.ts'
 import { TextBlocks } from '../files/TextView.tsx'
-import { PagePictures } from './page-pictures.ts'
+import { usePagePictures, type PagePictures } from './page-pictures.ts'
 import type { TextPart } from './text-part.ts'
 
 /** Longer Markdown is shown as text, because parsing it would block the tab for long. */
@@ -18,12 +18,7 @@ interface MarkdownViewProps {
 
 /** Rendered Markdown; plain text when it cannot be rendered. Its pictures appear as they arrive. */
 export function MarkdownView({ part, from, files }: MarkdownViewProps) {
-  const [pictures, setPictures] = useState<PagePictures | null>(null)
-  useEffect(() => {
-    const made = new PagePictures()
-    setPictures(made)
-    return () => made.close()
-  }, [files])
+  const pictures = usePagePictures(files)
   const built = useMarkdown(part, from, files, pictures)
   if (built === null) return <p class="fetching" aria-busy="true" />
   if (built === 'plain') return <TextBlocks text={part.text} />

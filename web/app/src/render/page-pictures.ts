@@ -1,3 +1,4 @@
+import { useEffect, useState } from 'preact/hooks'
 import type { DirectoryFile } from '../ui/site.ts'
 import { pictureType, SNIFFED_BYTES } from '../files/kind.ts'
 import { Turns, wholeOf } from '../files/reading.ts'
@@ -37,4 +38,15 @@ export class PagePictures {
     this.#made.push(address)
     return address
   }
+}
+
+/** The pictures of a text beside these files; `null` before the first effect. They are closed with the view. */
+export function usePagePictures(files: readonly DirectoryFile[]): PagePictures | null {
+  const [pictures, setPictures] = useState<PagePictures | null>(null)
+  useEffect(() => {
+    const made = new PagePictures()
+    setPictures(made)
+    return () => made.close()
+  }, [files])
+  return pictures
 }
