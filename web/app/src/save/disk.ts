@@ -28,11 +28,6 @@ const BEGUN_WITHIN = 10_000
 /** The time for which a frame or an object URL stays, so that its download can be read. */
 const READ_MS = 60_000
 
-/** Whether the browser can write files into a folder that the reader chooses. */
-export function canPickFolder(): boolean {
-  return typeof (globalThis as Picking).showDirectoryPicker === 'function'
-}
-
 export function canPickFile(): boolean {
   return typeof (globalThis as Picking).showSaveFilePicker === 'function'
 }

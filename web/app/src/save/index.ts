@@ -1,3 +1,3 @@
 /** Saves files and folders to disk while they load. */
-export { canPickFolder, saveFile, saveFolder, saveSource, saveZip, MemoryConfirmationNeeded } from './save.ts'
+export { saveFile, saveFolder, saveSource, saveZip, MemoryConfirmationNeeded } from './save.ts'
 export type { Progress, SavedFile, SaveEnd } from './save.ts'

@@ -13,7 +13,7 @@ import {
 import { safePaths } from '../names/saved.ts'
 import { zip } from './zip/zip.ts'
 
-export { canPickFolder, saveFolder } from './disk.ts'
+export { saveFolder } from './disk.ts'
 export type { Progress, SaveEnd } from './disk.ts'
 
 /** Files up to this size are saved whole, without asking for a place. */
