@@ -164,6 +164,20 @@ test('a file of 100 MB is saved while it loads, through the file picker or the s
   for (const person of [sharer, visitor, other]) person.assertNoPageErrors()
 })
 
+test('a save that fails says why beside its button, in a list too', { skip: skipWithout('init-scripts') }, async (t) => {
+  const sharer = await newVisitor(t, await startServer(t))
+  await sharer.tab.addInitScript(() => {
+    URL.createObjectURL = () => {
+      throw new Error('The disk is full.')
+    }
+  })
+  for (const files of [{ 'one.bin': noise(1000) }, { 'one.bin': noise(1000), 'two.bin': noise(1000) }]) {
+    await sharer.sharePage({ files: await onDisk(t, files) })
+    await sharer.tab.getByRole('button', { name: 'Save one.bin' }).click()
+    await sharer.tab.getByRole('alert').getByText('Could not save: The disk is full.').waitFor()
+  }
+})
+
 test('a folder is saved file by file, or as one zip file', { skip: skipWithout('init-scripts') }, async (t) => {
   const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const contents = {

@@ -1,6 +1,6 @@
 import type { DirectoryFile } from '../ui/site.ts'
 import { files as text } from '../messages/files.ts'
-import { savingText } from './SaveLink.tsx'
+import { savingText, SavingProblem } from './SaveLink.tsx'
 import { useSaving } from './use-saving.ts'
 
 interface SaveAllProps {
@@ -43,12 +43,8 @@ export function SaveAll({ name, files }: SaveAllProps) {
       <button type="button" class={CAN_PICK_FOLDER ? 'quiet' : ''} onClick={zip.click}>
         {savingText(zip.saving, bytes, text('saveZip'))}
       </button>
-      {[folder.saving, zip.saving].map(
-        (saving) =>
-          (saving.kind === 'failed' || saving.kind === 'heavy') && (
-            <span role="alert">{saving.kind === 'heavy' ? text('memoryNeeded') : text('notSavedBecause', { reason: saving.reason })}</span>
-          ),
-      )}
+      <SavingProblem saving={folder.saving} />
+      <SavingProblem saving={zip.saving} />
     </p>
   )
 }

@@ -5,27 +5,33 @@ import { useSaving, type Saving } from './use-saving.ts'
 
 interface SaveLinkProps {
   file: SavedFile
-  strong?: boolean
 }
 
 // Imported when a file is shown, because a file picker opens only in direct response to a click.
 const saves = import('./index.ts')
 saves.catch(() => undefined)
 
-/** A button that saves a file to disk. */
-export function SaveLink({ file, strong = false }: SaveLinkProps) {
+/** A button that saves a file to disk, and the reason when that fails. */
+export function SaveLink({ file }: SaveLinkProps) {
   const { name, size } = file
   const { saving, click } = useSaving(async (progress, heavy) => (await saves).saveFile(file, progress, { heavy }), [name])
   return (
-    <button
-      type="button"
-      class={strong ? 'strong' : ''}
-      aria-label={text(saving.kind === 'saving' ? 'stopSaving' : 'saveOne', { name })}
-      title={saving.kind === 'failed' ? saving.reason : saving.kind === 'heavy' ? text('memoryNeeded') : undefined}
-      onClick={click}
-    >
-      {savingText(saving, size, text('save'))}
-    </button>
+    <>
+      <button type="button" aria-label={text(saving.kind === 'saving' ? 'stopSaving' : 'saveOne', { name })} onClick={click}>
+        {savingText(saving, size, text('save'))}
+      </button>
+      <SavingProblem saving={saving} />
+    </>
+  )
+}
+
+/** Says why nothing is saved, or not yet. A tooltip would need a mouse. */
+export function SavingProblem({ saving }: { saving: Saving }) {
+  if (saving.kind !== 'failed' && saving.kind !== 'heavy') return null
+  return (
+    <span class="saving-problem" role="alert">
+      {saving.kind === 'heavy' ? text('memoryNeeded') : text('notSavedBecause', { reason: saving.reason })}
+    </span>
   )
 }
 
