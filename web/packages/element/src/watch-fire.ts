@@ -4,7 +4,7 @@ import { addressOf, useServer, type Server } from './server.ts'
 import { text } from './messages/element.ts'
 
 /**
- * - `waiting`: not all of the page is here. The content of the element is shown.
+ * - `waiting`: not all of the page is here, or the element is not in a document. The content of the element is shown.
  * - `shown`: the page is shown, and served to others.
  * - `locked`: the page is private, and the attribute `key` is missing or does not open it.
  * - `failed`: the page can never be shown; `problem` says why.
@@ -54,6 +54,7 @@ export class WatchFire extends HTMLElement {
 
   disconnectedCallback(): void {
     this.#end?.()
+    this.#become('waiting')
   }
 
   attributeChangedCallback(): void {
@@ -63,6 +64,8 @@ export class WatchFire extends HTMLElement {
   #start(): void {
     this.#end?.()
     this.#become('waiting')
+    // A listener may have removed this element, or opened a page by changing an attribute.
+    if (!this.isConnected || this.#end !== null) return
     const cid = this.getAttribute('cid')
     if (cid === null) return
     const address = addressOf(this.getAttribute('server') ?? '/')
