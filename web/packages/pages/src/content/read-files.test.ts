@@ -54,22 +54,23 @@ const trip = [
 describe('a file that states its last change', () => {
   it('keeps that time in the listing, unless no clock shows it', async () => {
     const store = new MemoryBlockStore(10_000)
-    const fileChangedAt = (seconds: number) => {
-      const time = new MessageWriter().uint(1, seconds).finish()
-      return put(
-        store,
-        DAG_PB,
-        encodePbNode({ links: [], data: new MessageWriter().uint(1, 2).bytes(2, pattern(5)).uint(3, 5).bytes(8, time).finish() }),
-      )
+    const fileChangedAt = (time: MessageWriter) => {
+      const data = new MessageWriter().uint(1, 2).bytes(2, pattern(5)).uint(3, 5).message(8, time).finish()
+      return put(store, DAG_PB, encodePbNode({ links: [], data }))
     }
     const links = [
-      { name: 'a', cid: await fileChangedAt(1_700_000_000), dagBytes: 30 },
-      { name: 'b', cid: await fileChangedAt(Number.MAX_SAFE_INTEGER), dagBytes: 30 },
+      { name: 'a', cid: await fileChangedAt(new MessageWriter().uint(1, 1_700_000_000)), dagBytes: 30 },
+      { name: 'b', cid: await fileChangedAt(new MessageWriter().uint(1, Number.MAX_SAFE_INTEGER)), dagBytes: 30 },
+      // Before 1970.
+      { name: 'c', cid: await fileChangedAt(new MessageWriter().int32(1, -1)), dagBytes: 30 },
+      { name: 'd', cid: await fileChangedAt(new MessageWriter()), dagBytes: 30 },
     ]
     const root = await put(store, DAG_PB, encodeDirectory(links))
     expect(listFiles(store, root)?.files.map(({ path, modified }) => [path, modified])).toEqual([
       ['a', 1_700_000_000_000],
       ['b', undefined],
+      ['c', undefined],
+      ['d', undefined],
     ])
   })
 })

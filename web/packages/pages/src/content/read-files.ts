@@ -4,7 +4,7 @@ import type { PbLink } from './dag-pb.ts'
 import { ContentError, malformed } from './error.ts'
 import { HAMT_ROOT, hamtPathBelow, type HamtPath } from './shard.ts'
 import type { BlockStore } from './block-store.ts'
-import { decodeFsNode, isEntryName, type FsNode } from './unixfs.ts'
+import { decodeFsNode, isEntryName, modifiedOf, type FsNode } from './unixfs.ts'
 import { DEPTH_MAX } from './dag-walk.ts'
 
 /** A file of a page, as far as the blocks are here. */
@@ -125,10 +125,6 @@ class ListingWalk {
     if (depth >= DEPTH_MAX) throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
     if (++this.#visits > ENTRIES_MAX) throw new ContentError({ kind: 'too-many', what: 'entries', max: ENTRIES_MAX })
   }
-}
-
-function modifiedOf({ modified }: { modified?: number }): { modified: number } | undefined {
-  return modified === undefined ? undefined : { modified }
 }
 
 const utf8 = new TextEncoder()

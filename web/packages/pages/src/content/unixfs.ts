@@ -123,8 +123,9 @@ function fileNode(fs: Fs, links: readonly PbLink[]): FsNode {
   return { kind: 'file', size, bytes: fs.data, children, ...modifiedOf(fs) }
 }
 
-function modifiedOf({ modified }: Fs): { modified: number } | undefined {
-  return modified === null ? undefined : { modified }
+/** The time of the last change, as a field to spread: none if the time is unknown. */
+export function modifiedOf({ modified }: { readonly modified?: number | null }): { modified: number } | undefined {
+  return typeof modified === 'number' ? { modified } : undefined
 }
 
 /** Whether a directory entry may have this name. A path is names joined by slashes. */
