@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 const WEB = path.join(import.meta.dirname, '..')
 const IMPORT = /\b(?:from|import)\s*\(?\s*'([.\w@][^'?\s]*)/g
 
-/** What a source file imports: the text of the import, and the file that a relative one leads to, both below a folder. */
+/** An import of a source file: its text, and the file that a relative import names. Both files are below the folder that is read. */
 interface Import {
   readonly file: string
   readonly text: string

@@ -12,7 +12,6 @@ import { FakeServer, type FakeConnection } from '../../test/fake-server.ts'
 import { encodeSignalFrame } from './segment.ts'
 
 const FILM_BYTES = 24_000_000
-/** Bytes that a tab queues for one path before some have left, and overhead. */
 
 let clock: FakeClock
 let server: FakeServer

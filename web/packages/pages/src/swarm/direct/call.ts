@@ -87,7 +87,7 @@ export class Call {
   #ourFirstAt: Millis | null = null
   #theirFirstAt: Millis | null = null
   #wasAnswered = false
-  /** Our last description that was sent. Firefox lets nobody read it from a closed connection. */
+  /** Our last description that was sent. Firefox throws when it is read from a closed connection. */
   #ourSdp = ''
   #theirSdp = ''
   #wasUp = false

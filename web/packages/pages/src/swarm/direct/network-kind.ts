@@ -1,7 +1,7 @@
-/** A network that direct connections often do not get out of, as far as its ICE candidates show. */
+/** A network that often prevents direct connections, as far as its ICE candidates show. */
 export type NetworkKind = 'no-udp' | 'symmetric' | 'unknown'
 
-/** A candidate in SDP syntax, without what does not matter here. */
+/** The parts of a candidate in SDP syntax that matter here. */
 interface Found {
   readonly foundation: string
   readonly isUdp: boolean
@@ -13,8 +13,8 @@ interface Found {
 }
 
 /**
- * Tells the kind of network from all candidates of one side. Both sides know the candidates of both, so both can tell it
- * of both. `isSettled`: STUN has had time to answer.
+ * Tells the kind of a network from all candidates of its side. Each side knows the candidates of both sides, so it can
+ * tell the kind of both networks. `isSettled`: STUN has had time to answer.
  *
  * - Behind a router, a browser that asks STUN finds an outer ("reflexive") address. If it finds none, no UDP gets
  *   through. This does not hold for a browser that has a public address, or that is on the machine of the server.
@@ -46,7 +46,7 @@ function parse(candidate: string): Found | null {
   return { foundation, isUdp: transport.toLowerCase() === 'udp', address, port, type, base }
 }
 
-/** Whether an address is valid only behind a router: private (RFC 1918, RFC 6598, RFC 4193), or the name that hides it. */
+/** Whether an address is valid only behind a router: private (RFC 1918, 6598, 4193), link-local, or a name that hides it. */
 function isInner(address: string): boolean {
   return (
     /^(?:10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.)/.test(address) ||
@@ -55,7 +55,7 @@ function isInner(address: string): boolean {
   )
 }
 
-/** The candidates in a description, beside which further ones are sent. */
+/** The candidates in a description. A peer sends further ones by themselves. */
 export function candidatesOf(sdp: string): string[] {
   const lines = sdp.split(/\r?\n/).filter((line) => line.startsWith('a=candidate:'))
   return lines.map((line) => line.slice('a='.length))
