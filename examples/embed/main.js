@@ -20,6 +20,7 @@ addEventListener('dragover', (event) => event.preventDefault())
 addEventListener('drop', async (event) => {
   event.preventDefault()
   const [file] = event.dataTransfer.files
+  if (file === undefined) return
   const limits = await fetchLimits(fetch, { url: `${server}/limits` })
   const publication = await publish([{ path: file.name, blob: file }], { pageBytesMax: limits.pageBytesMax })
   const connection = connect(`${server.replace(/^http/, 'ws')}/socket`)

@@ -60,6 +60,18 @@ test('a file dropped on the site is shown to those who open its link, and again 
   assert.equal(await statusOf(late), 'waiting')
 })
 
+test('a dropped text is ignored', async (t) => {
+  const server = await startFor(t)
+  const visitor = await visit(t, server)
+  await visitor.tab.evaluate(() => {
+    const dataTransfer = new DataTransfer()
+    dataTransfer.setData('text/plain', 'words')
+    document.body.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }))
+  })
+  await visitor.tab.getByText('Drop a file anywhere here').waitFor({ timeout: WAIT_MS })
+  assert.deepEqual(visitor.pageErrors, [])
+})
+
 test('HTML is shown without scripts', async (t) => {
   const server = await startFor(t)
   const html = '<!doctype html><title>x</title><h1>Words</h1><script>top.pwned = 1</script><img src=x onerror="top.pwned = 1">'
