@@ -34,7 +34,7 @@ pub struct Counts {
 pub(crate) struct PeerInfo {
     pub peer: PeerId,
     pub have: Have,
-    /// Whether it is no browser, and so cannot be called.
+    /// Whether the peer is not a browser. Such a peer is not called.
     pub is_node: bool,
 }
 

@@ -30,7 +30,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Offers of the other side in one call: the first, and ICE restarts.
 const OFFERS_MAX: u32 = 6;
-/// Candidates of the other side in one call.
+/// Candidates of the other side for each of its offers.
 const CANDIDATES_MAX: usize = 64;
 
 /// The peer sent a signal or a frame that no honest peer sends.
@@ -352,7 +352,7 @@ impl Call {
             return false;
         };
         let mut buffered = channel.buffered_amount();
-        // Whatever leaves the buffer has arrived at the other side.
+        // Bytes leave the buffer once they have arrived at the other side.
         let left_bytes = self.given_bytes - buffered.min(self.given_bytes);
         if left_bytes > self.left_bytes {
             (self.left_bytes, self.alive_at) = (left_bytes, now);

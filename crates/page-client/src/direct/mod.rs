@@ -50,7 +50,8 @@ pub(crate) enum Output {
     Up {
         peer: PeerId,
     },
-    /// They may not, for now or any more. The peer may not have read these messages.
+    /// No message may be sent to this peer directly until the next [`Output::Up`]. The peer may not
+    /// have read these messages.
     Down {
         peer: PeerId,
         unread: Vec<UnsentMessage>,

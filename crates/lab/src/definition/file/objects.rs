@@ -46,7 +46,7 @@ pub(super) fn check_objects(
             _ => drop(objects.insert(name, check_object(at, object, source)?)),
         }
     }
-    // No base has a base, so a base has all its layers, in whatever order images get those of theirs.
+    // No base has a base. So each base has all its layers already, and the order of the images does not matter.
     let has_base = |name: &str| based.iter().any(|(_, based, _)| based == name);
     for (at, name, image) in &based {
         let shared = image.shared(&objects, has_base);

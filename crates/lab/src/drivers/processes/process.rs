@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_log_that_is_larger_than_the_memory_the_end_is_read() {
+    fn the_end_of_a_log_that_is_larger_than_the_memory_is_read() {
         let site = Site::for_test("log");
         let log = site.folder.join("long.log");
         File::create(&log).unwrap().set_len(1 << 40).unwrap();

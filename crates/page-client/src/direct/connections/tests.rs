@@ -9,7 +9,7 @@ struct Pair {
     now: Instant,
     /// Whether the network drops all datagrams.
     is_cut: bool,
-    /// What each side reported, apart from signals and datagrams.
+    /// The outputs of each side, except signals and datagrams.
     events: [Vec<Output>; 2],
 }
 
