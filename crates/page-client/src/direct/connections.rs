@@ -353,7 +353,8 @@ impl DirectConnections {
             history.failures = 0;
         }
         let pause = if reason == HangUpReason::Failed {
-            history.failures += 1;
+            // A peer may call, and let its calls fail, without end.
+            history.failures = FAILURES_MAX.min(history.failures + 1);
             FAILURE_PAUSE * 2u32.pow(history.failures - 1)
         } else {
             BUSY_PAUSE

@@ -153,6 +153,31 @@ fn a_peer_that_never_connects_is_given_up_after_three_calls() {
 }
 
 #[test]
+fn a_peer_may_let_any_number_of_its_calls_fail() {
+    let mut caller = Pair::new().sides.into_iter().next().unwrap();
+    let mut pair = Pair::new();
+    for _ in 0..40 {
+        assert!(caller.call(Instant::ZERO, SIDES[1]));
+        let number = caller.next_call;
+        let signals = caller.outputs.split_off(0);
+        let offers = signals.into_iter().filter_map(|output| match output {
+            Output::Signal { bytes, .. } => Some(bytes),
+            _ => None,
+        });
+        let hang_up = Signal::HangUp { call: number, reason: HangUpReason::Failed }.encode();
+        for bytes in offers.chain([hang_up]) {
+            pair.sides[1].handle_signal(pair.now, SIDES[0], &bytes);
+        }
+        caller.forget(Instant::ZERO, SIDES[1]);
+        pair.now += CALLS_PERIOD;
+    }
+    pair.events[1] = pair.sides[1].outputs.split_off(0).into();
+    assert!(pair.has_ended(1));
+    assert_eq!(pair.misbehaviour(1), None);
+    assert!(!pair.sides[1].call(pair.now, SIDES[0]), "too many calls failed");
+}
+
+#[test]
 fn calls_beyond_the_limit_are_answered_with_busy() {
     let mut pair = Pair::new();
     pair.sides[1].limit = DirectLimit::new(0);
