@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
 use watchfire_types::Instant;
 
 use crate::segment::{OVERHEAD_BYTES, SHORT_BYTES_MAX, Segment, UnsentMessage};
@@ -63,10 +62,7 @@ pub(crate) struct Outgoing {
 
 #[derive(Debug)]
 struct Sending {
-    id: u32,
-    bytes: Bytes,
-    /// The end of the message was reported to the host already.
-    is_reported: bool,
+    message: UnsentMessage,
     /// The ranges that are not sent yet. Rejected segments return here.
     ranges: VecDeque<(usize, usize)>,
     /// Bytes that the server has not relayed yet.
@@ -88,9 +84,8 @@ impl Outgoing {
     }
 
     pub(crate) fn push(&mut self, message: UnsentMessage) {
-        let UnsentMessage { id, bytes, is_reported } = message;
-        let (ranges, left) = ([(0, bytes.len())].into(), bytes.len());
-        self.messages.push(Sending { id, bytes, is_reported, ranges, left });
+        let left = message.bytes.len();
+        self.messages.push(Sending { message, ranges: [(0, left)].into(), left });
     }
 
     /// Holds back long messages that have not begun, until then or [`Outgoing::release`].
@@ -104,14 +99,11 @@ impl Outgoing {
 
     /// Takes the messages that have not begun.
     pub(crate) fn take_unsent(&mut self) -> Vec<UnsentMessage> {
-        let unsent = |sending: &mut Sending| {
-            sending.left == sending.bytes.len()
-                && sending.ranges.iter().map(|(from, to)| to - from).sum::<usize>() == sending.left
+        let is_unsent = |sending: &mut Sending| {
+            let unsent_bytes: usize = sending.ranges.iter().map(|(from, to)| to - from).sum();
+            unsent_bytes == sending.message.bytes.len()
         };
-        let taken = self.messages.extract_if(.., unsent);
-        taken
-            .map(|Sending { id, bytes, is_reported, .. }| UnsentMessage { id, bytes, is_reported })
-            .collect()
+        self.messages.extract_if(.., is_unsent).map(|sending| sending.message).collect()
     }
 
     /// Returns the next segment to send now.
@@ -123,24 +115,24 @@ impl Outgoing {
             return None;
         }
         self.retry_at = None;
-        let is_held = self.held_until.is_some_and(|until| until > now);
+        let is_held = self.held_until.is_some();
         let unsent = self.messages.iter_mut().filter(|sending| {
-            let waits = is_held && sending.bytes.len() > SHORT_BYTES_MAX;
+            let waits = is_held && sending.message.bytes.len() > SHORT_BYTES_MAX;
             // A message that has begun stays on the relay.
             sending.ranges.front().is_some_and(|(from, _)| !waits || *from > 0)
         });
         // Long messages keep their order, so that none is delayed for ever by slightly shorter
         // ones.
-        let sending = unsent.min_by_key(|sending| sending.bytes.len() > SHORT_BYTES_MAX)?;
+        let sending = unsent.min_by_key(|sending| sending.message.bytes.len() > SHORT_BYTES_MAX)?;
         let (from, end) = sending.ranges.pop_front()?;
         let to = end.min(from + self.segment_bytes_max);
         if to < end {
             sending.ranges.push_front((to, end));
         }
         self.in_flight += 1;
-        let (message, total) = (sending.id, sending.bytes.len());
+        let UnsentMessage { id: message, ref bytes, .. } = sending.message;
         let segment =
-            Segment { message, offset: from, total, bytes: sending.bytes.slice(from..to) };
+            Segment { message, offset: from, total: bytes.len(), bytes: bytes.slice(from..to) };
         Some((SentSegment { message, from, to }, segment))
     }
 
@@ -155,13 +147,13 @@ impl Outgoing {
         self.in_flight -= 1;
         self.timeouts = 0;
         self.busy_since = None;
-        let at = self.messages.iter().position(|sending| sending.id == segment.message)?;
+        let at = self.messages.iter().position(|sending| sending.message.id == segment.message)?;
         self.messages[at].left -= segment.to - segment.from;
         if self.messages[at].left > 0 {
             return None;
         }
-        let Sending { bytes, is_reported, .. } = self.messages.remove(at);
-        (!is_reported).then_some(bytes.len())
+        let message = self.messages.remove(at).message;
+        (!message.is_reported).then_some(message.bytes.len())
     }
 
     pub(crate) fn handle_error(
@@ -201,7 +193,7 @@ impl Outgoing {
     fn requeue(&mut self, segment: SentSegment) {
         self.in_flight -= 1;
         if let Some(sending) =
-            self.messages.iter_mut().find(|sending| sending.id == segment.message)
+            self.messages.iter_mut().find(|sending| sending.message.id == segment.message)
         {
             sending.ranges.push_front((segment.from, segment.to));
         }
