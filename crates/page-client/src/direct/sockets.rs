@@ -46,10 +46,8 @@ pub(crate) struct DirectSockets {
 impl DirectSockets {
     /// Binds the sockets at the first call. Must be called within a tokio runtime.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        let sockets = self.bound.get_or_init(|| {
-            self.was_bound.notify_one();
-            bind_all()
-        });
+        let sockets = self.bound.get_or_init(bind_all);
+        self.was_bound.notify_one();
         sockets.iter().map(|(address, _)| *address).collect()
     }
 
