@@ -14,10 +14,13 @@ const THREADS_MAX: usize = 16;
 /// Files for which a further thread is worth its start.
 const FILES_PER_THREAD: usize = 32;
 
-/// Removes a folder with all that is in it, and follows no links.
+/// Removes a folder with all that is in it, and follows no links. A link in place of the folder is removed itself.
 pub fn remove_folder(folder: &Path) -> io::Result<()> {
     let mut files = Vec::new();
-    let mut levels = vec![vec![folder.to_owned()]];
+    let mut levels = Vec::new();
+    if fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir()) {
+        levels.push(vec![folder.to_owned()]);
+    }
     while let Some(level) = levels.last().filter(|level| !level.is_empty()) {
         let mut below = Vec::new();
         for entry in level.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten() {
@@ -80,6 +83,9 @@ mod tests {
         remove_folder(&folder).unwrap();
         assert!(!folder.exists() && kept.join("file").exists());
         remove_folder(&folder).unwrap();
+        symlink(&kept, &folder).unwrap();
+        remove_folder(&folder).unwrap();
+        assert!(!folder.is_symlink() && kept.join("file").exists());
         fs::remove_dir_all(base).unwrap();
     }
 }
