@@ -138,7 +138,7 @@ impl Page<'_> {
         if runs.is_empty() {
             return String::new();
         }
-        if let Some(grid) = networks::grid(&trials) {
+        if let Some(grid) = networks::grid(self.experiment, &trials) {
             return format!("\n## {cluster}\n\n{}", grid.markdown(self.experiment, self.runs));
         }
         if !self.experiment.figures.is_empty() {

@@ -1,6 +1,8 @@
 //! The table of trials that differ only in the kinds of NAT of two groups: a row for each kind of the one, and a column for
 //! each kind of the other.
 
+use std::collections::BTreeSet;
+
 use watchfire_report::Table;
 use watchfire_report::units::number;
 
@@ -15,8 +17,9 @@ pub struct Grid<'a> {
     groups: [&'a str; 2],
 }
 
-/// The table of the trials of a cluster; `None` unless each has another pair of kinds for the same two groups.
-pub fn grid<'a>(trials: &[&'a Trial]) -> Option<Grid<'a>> {
+/// The table of the trials of a cluster; `None` unless each has another pair of kinds for the same two groups, and the
+/// experiment chooses figures for the cells.
+pub fn grid<'a>(experiment: &Experiment, trials: &[&'a Trial]) -> Option<Grid<'a>> {
     let first = trials.first()?;
     let names: Vec<&str> = first.nat.keys().map(String::as_str).collect();
     let groups: [&str; 2] = names.try_into().ok()?;
@@ -24,8 +27,9 @@ pub fn grid<'a>(trials: &[&'a Trial]) -> Option<Grid<'a>> {
         (&trial.scenario, &trial.peer, &trial.peers) == (&first.scenario, &first.peer, &first.peers)
             && trial.nat.keys().eq(first.nat.keys())
     };
-    (trials.len() > 2 && trials.iter().all(is_alike))
-        .then(|| Grid { trials: trials.to_vec(), groups })
+    let pairs: BTreeSet<_> = trials.iter().map(|trial| &trial.nat).collect();
+    let is_grid = trials.len() > 2 && trials.iter().all(is_alike) && pairs.len() == trials.len();
+    (is_grid && !experiment.figures.is_empty()).then(|| Grid { trials: trials.to_vec(), groups })
 }
 
 impl Grid<'_> {
@@ -98,18 +102,24 @@ nat = { left = ['open', 'symmetric'], right = ['full-cone', 'udp-blocked'] }
             run("pair: symmetric to udp-blocked", "program: relay after, s", 0.25),
         ];
         let trials: Vec<&Trial> = experiment.trials.iter().collect();
-        let text = grid(&trials).unwrap().markdown(&experiment, &runs);
+        let text = grid(&experiment, &trials).unwrap().markdown(&experiment, &runs);
         assert!(text.contains("full-cone | udp-blocked |"), "{text}");
         assert!(text.contains("| open | direct 0.81 | - |"), "{text}");
         assert!(text.contains("| symmetric | - | relay 0.25 |"), "{text}");
     }
 
     #[test]
-    fn trials_that_differ_in_more_have_no_grid() {
+    fn trials_that_are_no_pairs_of_networks_have_no_grid() {
+        let has_grid = |text: &str| {
+            let experiment = Experiment::parse("pairs.toml", text).unwrap();
+            grid(&experiment, &experiment.trials.iter().collect::<Vec<_>>()).is_some()
+        };
+        assert!(has_grid(TEXT));
         let other = "[[trials]]\ncluster = 'pairs'\nscenario = 's'\n";
-        let experiment = Experiment::parse("pairs.toml", &format!("{TEXT}{other}")).unwrap();
-        let trials: Vec<&Trial> = experiment.trials.iter().collect();
-        assert!(grid(&trials).is_none());
-        assert!(grid(&trials[..4]).is_some());
+        assert!(!has_grid(&format!("{TEXT}{other}")), "the other trial has no pair");
+        let again = "nat = { left = 'open', right = 'full-cone' }";
+        assert!(!has_grid(&format!("{TEXT}{other}{again}")), "two trials have the same pair");
+        let (_, without_figures) = TEXT.split_once("]\n").unwrap();
+        assert!(!has_grid(without_figures), "no figure is chosen for the cells");
     }
 }

@@ -14,7 +14,7 @@ pub fn picture(experiment: &Experiment, runs: &[RunResult]) -> Chart {
     for cluster in experiment.clusters.keys() {
         let of_cluster = || experiment.trials.iter().filter(|trial| trial.cluster == *cluster);
         // A table of networks says more than a bar for each of its pairs.
-        if networks::grid(&of_cluster().collect::<Vec<_>>()).is_some() {
+        if networks::grid(experiment, &of_cluster().collect::<Vec<_>>()).is_some() {
             continue;
         }
         let drawn = |(trial, colour): (&Trial, &Colour)| {

@@ -24,7 +24,7 @@ pub fn targets_table(experiment: &Experiment, runs: &[RunResult]) -> Table {
     table
 }
 
-pub fn figure(name: &str) -> Option<Figure> {
+fn figure(name: &str) -> Option<Figure> {
     Figure::ALL.into_iter().find(|figure| figure.name() == name)
 }
 
