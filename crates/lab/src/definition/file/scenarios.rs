@@ -94,6 +94,10 @@ pub(super) fn check_scenario(
                 "set and quick are of `watchfire load`, not of a command",
             ));
         }
+        if load.command.is_none() && load.users.is_some() {
+            let problem = "users is of a command; the file of `watchfire load` has its own";
+            return Err(source.error(at, "load", problem));
+        }
         let (command, users) = (load.command, load.users.map(NonZeroU32::get));
         Ok(Load { file: load.file, command, users, on, set, quick })
     });

@@ -161,6 +161,9 @@ fn a_load_needs_servers() {
         let error = error.unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
+    let ours = other.replace("command = 'k6', ", "");
+    let error = Experiment::parse("load.toml", &ours).unwrap_err().to_string();
+    assert!(error.contains("users is of a command"), "{error}");
 }
 
 #[test]
