@@ -1,4 +1,4 @@
-import type { DirectoryFile } from '../ui/site.ts'
+import type { DirectoryFile, Streamed } from '../ui/site.ts'
 
 /** A file that is shown. */
 export type ShownFile = Omit<DirectoryFile, 'path'>
@@ -51,12 +51,8 @@ export async function headOf(file: ShownFile, bytesMax: number, signal: AbortSig
 /** The whole file. Its missing blocks are requested before the rest of the page. */
 export async function wholeOf(file: ShownFile, signal: AbortSignal): Promise<Blob> {
   const { streamed } = file
-  if (streamed !== undefined && !streamed.isWhole()) {
-    const opened = await streamed.open({ signal })
-    const reader = opened.read(0, opened.size, { signal }).getReader()
-    // The page stores what is read; this read only sets the priority.
-    while (!(await reader.read()).done);
-  }
+  // The page stores what is read; this read only sets the priority.
+  if (streamed !== undefined && !streamed.isWhole()) await readThrough(streamed, { signal })
   return file.blob()
 }
 
@@ -65,9 +61,13 @@ export async function wholeOf(file: ShownFile, signal: AbortSignal): Promise<Blo
  * a public page are the ones that its link names.
  */
 export async function authenticate({ streamed }: ShownFile, signal: AbortSignal): Promise<void> {
-  if (!streamed?.isSealed) return
-  const opened = await streamed.open({ signal })
-  const reader = opened.read(0, opened.size, { signal, urgent: false }).getReader()
+  if (streamed?.isSealed) await readThrough(streamed, { signal, urgent: false })
+}
+
+/** Reads a file to its end, as its blocks arrive. */
+async function readThrough(streamed: Streamed, options: { signal: AbortSignal; urgent?: boolean }): Promise<void> {
+  const opened = await streamed.open({ signal: options.signal })
+  const reader = opened.read(0, opened.size, options).getReader()
   try {
     while (!(await reader.read()).done);
   } finally {
