@@ -264,7 +264,7 @@ function useDrop(onDrop: (transfer: DataTransfer) => void): boolean {
   return dragging
 }
 
-/** Makes the browser ask before the tab closes, because the draft is stored nowhere. */
+/** Makes the browser ask before the tab closes, because the draft would be lost. */
 function useUnloadWarning(unsaved: boolean): void {
   useEffect(() => {
     if (!unsaved) return
