@@ -1,4 +1,5 @@
 import type { Draft } from './draft.ts'
+import { withEarlier } from './draft-files.ts'
 
 /** Copying larger files into the browser's storage would take long; the browser asks before their tab closes instead. */
 const KEPT_BYTES_MAX = 20 * 1024 * 1024
@@ -38,14 +39,10 @@ export async function keepFiles({ files, emptyFolders }: Files): Promise<boolean
   }
 }
 
-/** The files that this tab's draft had before it was reloaded. */
-export async function keptFiles(): Promise<Files | null> {
-  try {
-    const row = await inStore('readonly', (store) => store.get(tabId()) as IDBRequest<Row | undefined>)
-    return row ?? null
-  } catch {
-    return null
-  }
+/** Returns a change that adds the files that this tab's draft had before it was reloaded. */
+export async function restore(): Promise<(now: Draft) => Draft> {
+  const kept = await inStore('readonly', (store) => store.get(tabId()) as IDBRequest<Row | undefined>).catch(() => undefined)
+  return (now) => (kept === undefined ? now : withEarlier(now, kept))
 }
 
 /** A name for this tab, which it keeps over a reload. */

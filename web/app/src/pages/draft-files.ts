@@ -33,6 +33,11 @@ export function withFiles(draft: Draft, added: readonly PageFile[], emptyFolders
   return { ...draft, files, emptyFolders: [...folders].filter((folder) => !taken.has(folder)) }
 }
 
+/** Puts files that the draft had before in front of its own, which get other names where theirs are taken. */
+export function withEarlier(draft: Draft, { files, emptyFolders }: Pick<Draft, 'files' | 'emptyFolders'>): Draft {
+  return withFiles({ ...draft, files, emptyFolders }, draft.files, draft.emptyFolders)
+}
+
 /** Removes a file, and with the last one the empty folders that came with it, which are not shown. */
 export function without(draft: Draft, gone: PageFile): Draft {
   const files = draft.files.filter((file) => file !== gone)

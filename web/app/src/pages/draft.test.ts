@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Draft } from './draft.ts'
 import { draftBytes, EMPTY_DRAFT, isEmpty } from './draft.ts'
-import { freeName, isPastedText, pictureMarkup, tidyPath, withFiles, without } from './draft-files.ts'
+import { freeName, isPastedText, pictureMarkup, tidyPath, withEarlier, withFiles, without } from './draft-files.ts'
 
 const file = (path: string, text = 'x') => ({ path, blob: new Blob([text]) })
 const draft = (part: Partial<Draft>): Draft => ({ ...EMPTY_DRAFT, ...part })
@@ -40,6 +40,16 @@ describe('a file name', () => {
   it('is changed for files with equal names', () => {
     const added = withFiles(draft({ files: [file('a.txt')] }), [file('a.txt'), file('a.txt')])
     expect(added.files.map(({ path }) => path)).toEqual(['a.txt', 'a-2.txt', 'a-3.txt'])
+  })
+})
+
+describe('the files of a draft after a reload', () => {
+  it('come first, and a file that was added meanwhile gets another name', () => {
+    const now = draft({ text: 'a', files: [file('cat.png', 'new')], emptyFolders: ['later'] })
+    const restored = withEarlier(now, { files: [file('cat.png', 'old'), file('dog.png')], emptyFolders: ['before'] })
+    expect(restored.files.map(({ path }) => path)).toEqual(['cat.png', 'dog.png', 'cat-2.png'])
+    expect(restored.emptyFolders).toEqual(['before', 'later'])
+    expect(restored.text).toBe('a')
   })
 })
 

@@ -25,12 +25,11 @@ export function useDraft(): UsedDraft {
   useEffect(() => {
     if (!restoring.current) return
     void loadFileStore()
-      .then(({ keptFiles }) => keptFiles())
+      .then(({ restore }) => restore())
       .catch(() => null)
-      .then((found) => {
+      .then((withKept) => {
         restoring.current = false
-        if (found === null) return
-        change((now) => ({ ...now, files: [...found.files, ...now.files], emptyFolders: [...found.emptyFolders, ...now.emptyFolders] }))
+        if (withKept !== null) change(withKept)
       })
   }, [])
   useEffect(() => {
