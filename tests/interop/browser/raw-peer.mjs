@@ -69,13 +69,16 @@ export function silentHolder() {
 
 /**
  * An honest holder that sends a limited number of blocks. It sends pending blocks as soon as the limit allows, by
- * the priority of the want, and drops cancelled ones.
+ * the priority of the want, and drops cancelled ones. It sends each block once: a peer that changes the priority of a
+ * want while the block is on its way sends the want again.
  */
 export class LimitedHolder {
   sent = 0
   #blocks
   #allowed = 0
   #pending = new Map()
+  /** Each block that was sent, with its receiver. */
+  #delivered = new Set()
   #peer = null
 
   constructor(blocks, allowed) {
@@ -86,7 +89,10 @@ export class LimitedHolder {
   answer = (wants, { from, cancelled, peer }) => {
     this.#peer = peer
     for (const cid of cancelled) this.#pending.delete(cid.toString('hex'))
-    for (const want of wants) if (!want.have) this.#pending.set(want.cid.toString('hex'), { ...want, from })
+    for (const want of wants.filter(({ have }) => !have)) {
+      const key = want.cid.toString('hex')
+      if (!this.#delivered.has(deliveryOf(key, from))) this.#pending.set(key, { ...want, from })
+    }
     this.#sendAllowed()
     return { ...honestHolder(this.#blocks)(wants.filter(({ have }) => have)), blocks: [] }
   }
@@ -109,11 +115,14 @@ export class LimitedHolder {
   #sendAllowed() {
     for (const [key, { from }] of this.#sorted().slice(0, this.#allowed - this.sent)) {
       this.#pending.delete(key)
+      this.#delivered.add(deliveryOf(key, from))
       this.sent += 1
       this.#peer.sendBlock(from, this.#blocks.get(key))
     }
   }
 }
+
+const deliveryOf = (key, from) => `${key} to ${from.toString('hex')}`
 
 class RawPeer {
   id
