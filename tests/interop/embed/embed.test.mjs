@@ -11,9 +11,7 @@ import { serveSite } from './site.mjs'
 const after = []
 const site = { origin: '', connectTo: (/** @type {string} */ _) => {} }
 before(async () => Object.assign(site, await serveSite({ after: (/** @type {() => void} */ end) => after.push(end) })))
-test.after(() => {
-  for (const end of after) end()
-})
+test.after(() => Promise.all(after.map((end) => end())))
 
 /** A server that accepts connections from the site. */
 async function startFor(t, origins = `same,${site.origin}`) {

@@ -8,6 +8,7 @@ import path from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 import { newFolder } from '../lib/folders.mjs'
+import { closeServer, listen } from '../lib/listen.mjs'
 
 const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
 const WEB = path.join(REPOSITORY, 'web')
@@ -28,13 +29,8 @@ export async function serveSite(t) {
       response.writeHead(404).end()
     }
   })
-  await new Promise((resolve) => site.listen(0, '127.0.0.1', () => resolve(undefined)))
-  t.after(() => {
-    site.closeAllConnections()
-    site.close()
-  })
-  const address = site.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
+  const port = await listen(site)
+  t.after(() => closeServer(site))
   const connectTo = (/** @type {string} */ server) => {
     watchfire = server
   }
