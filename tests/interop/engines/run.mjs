@@ -19,7 +19,7 @@ import { page } from './browsers-page.mjs'
 /** A test that waits for an element that an engine never shows must not take the time of all others. */
 const FILE_MS = 20 * 60_000
 
-/** What each engine is tested for, and the files that test it. */
+/** The subjects of the tests in each engine, and the files that test them. */
 const SUBJECTS = {
   'The life of a page': ['browser/availability.test.mjs', 'browser/holders.test.mjs'],
   'Folders and kinds of files': ['browser/folders.test.mjs', 'browser/file-types.test.mjs'],

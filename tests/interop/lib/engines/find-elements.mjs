@@ -38,7 +38,6 @@ function step(from, { by, value, wanted }) {
   }
   if (by === 'label') return library.queryAllByLabelText(scope, (text) => fits(text))
   if (by === 'alt') return [...from.querySelectorAll('[alt]')].filter((each) => fits(each.getAttribute('alt')))
-  if (by === 'title') return [...from.querySelectorAll('[title]')].filter((each) => fits(each.getAttribute('title')))
   // The smallest elements with this text.
   const all = [...from.querySelectorAll('*')].filter((each) => !each.matches('script, style, noscript, head, head *'))
   const textOf = (each) => (each.matches('input[type=button], input[type=submit]') ? each.value : each.textContent)
@@ -51,7 +50,7 @@ function find(steps) {
   let found = [document]
   for (const each of steps) {
     if (each.by === 'nth') {
-      found = found.slice(each.value, each.value === -1 ? undefined : each.value + 1)
+      found = found.slice(each.value, each.value + 1)
       continue
     }
     if (each.by === 'visible') {

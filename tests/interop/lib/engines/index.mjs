@@ -6,9 +6,11 @@
 //   whyMissing()       the reason why it cannot start on this machine, or null
 //   launch({ direct }) a browser; `direct` allows connections over loopback, which browsers exclude by default.
 //                      Without it, the browser makes no direct connection, as behind the strictest firewall
-//   prepare(context)   makes a context ready for the tests, and returns the list of the errors that our pages cause
+//   prepare(context, { direct })
+//                      makes a context ready for the tests, and returns the list of the errors that our pages cause
 //
-// A browser has `newContext(options)`, `isConnected()` and `close()`. Contexts, tabs and locators are those of Playwright: by
+// A browser has `newContext(options)`, `isConnected()`, `close()` and `version()`; WebKit knows its version only while it has
+// a context. Contexts, tabs and locators are those of Playwright: by
 // itself for Chromium over CDP and for Firefox over WebDriver BiDi, and by `webdriver-page.mjs`, which has the part of it
 // that the tests use, for WebKit over classic WebDriver.
 

@@ -105,7 +105,7 @@ export class WebDriverContext {
   }
 }
 
-/** What a page and a locator have in common: they make locators. */
+/** The common base of a page, a frame and a locator: each makes locators. */
 class Finder {
   /**
    * A locator with one more step.
@@ -134,10 +134,6 @@ class Finder {
 
   getByAltText(words, { exact = false } = {}) {
     return this.narrow({ by: 'alt', wanted: wantedText(words, exact) })
-  }
-
-  getByTitle(words, { exact = false } = {}) {
-    return this.narrow({ by: 'title', wanted: wantedText(words, exact) })
   }
 }
 
@@ -296,10 +292,6 @@ class WebDriverLocator extends Finder {
     return this.nth(0)
   }
 
-  last() {
-    return this.nth(-1)
-  }
-
   nth(value) {
     return this.narrow({ by: 'nth', value })
   }
@@ -352,10 +344,6 @@ class WebDriverLocator extends Finder {
 
   isChecked() {
     return this.evaluate((it) => it.checked ?? it.getAttribute('aria-checked') === 'true')
-  }
-
-  isEnabled() {
-    return this.evaluate((it) => !it.disabled)
   }
 
   /** Replaces the value of a field as typing does, with one event. */

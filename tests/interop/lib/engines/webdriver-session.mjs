@@ -19,29 +19,22 @@ export class WebDriverError extends Error {
 export class WebDriverSession {
   version = ''
   #address
-  #driver
   #last = Promise.resolve()
 
-  constructor(address, driver) {
+  constructor(address) {
     this.#address = address
-    this.#driver = driver
   }
 
   /** Opens a session with the driver that listens, or soon will, at that address. */
   static async open(address, driver, capabilities) {
     const port = Number(new URL(address).port)
     await driver.until(() => accepts(port), 'the driver listens', SOON_MS)
-    const session = new WebDriverSession(address, driver)
+    const session = new WebDriverSession(address)
     const opened = await session.#send('POST', '/session', { capabilities: { alwaysMatch: capabilities } })
     session.#address = `${address}/session/${opened.sessionId}`
     session.version = opened.capabilities.browserVersion
     await session.#send('POST', '/timeouts', { script: COMMAND_MS, pageLoad: COMMAND_MS })
     return session
-  }
-
-  /** What the driver and the browser wrote. */
-  get output() {
-    return this.#driver.output
   }
 
   /** Runs commands for one tab: no other command runs between them. */
