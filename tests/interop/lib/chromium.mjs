@@ -51,10 +51,11 @@ export const BY_RELAY_ONLY = [
   '--force-webrtc-ip-handling-policy=disable_non_proxied_udp',
 ]
 
-/** Flags that allow direct connections over loopback, which browsers exclude by default. */
-export const DIRECT_ON_LOOPBACK = ['--allow-loopback-in-peer-connection', '--disable-features=WebRtcHideLocalIpsWithMdns']
 /** Names instead of addresses (mDNS) need a network that carries multicast. */
 export const VISIBLE_ADDRESS = ['--disable-features=WebRtcHideLocalIpsWithMdns']
+
+/** Flags that allow direct connections over loopback, which browsers exclude by default. */
+export const DIRECT_ON_LOOPBACK = ['--allow-loopback-in-peer-connection', ...VISIBLE_ADDRESS]
 
 /** Starts a browser with an empty profile; `flags` are added to the default ones. */
 export function launch(flags = [], executablePath = EXECUTABLE) {
