@@ -10,7 +10,7 @@ import { newVisitor, newVisitors, startServer } from './page-driver.mjs'
 const PHONE = { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true }
 const UNAVAILABLE_PAGE = '/p/bafkreig4iwbmcqslduqg6cyc3vgq3xtqc4dsl7yfvwthwvbszeieeey76m'
 /** Terms of the technology, which a reader need not know. */
-const GLOSSARY = /\b(nodes?|peers?|tabs? ha|held|holders?|seed|CID|blocks?|WebRTC)\b/i
+const GLOSSARY = /\b(nodes?|peers?|tabs? ha(?:s|ve)|held|holders?|seed|CID|blocks?|WebRTC)\b/i
 
 const box = (person) => person.tab.getByRole('textbox', { name: 'Text of the page' })
 const panel = (person) => person.tab.locator('.status-panel')
