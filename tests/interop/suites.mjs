@@ -38,7 +38,6 @@ const SUITES = {
   early: {
     files: testsIn('browser/early'),
     slice: {
-      files: ['arriving', 'folder-view', 'pdf'].map((name) => `browser/early/${name}.test.mjs`),
       names: ['a text is shown from its first block', '10,000 files open', 'a PDF shows its first page'],
     },
   },
@@ -105,7 +104,7 @@ const SUITES = {
     command: ['engines/run.mjs'],
     slice: { command: undefined, files: ['engines/pairs.test.mjs'], names: ['Chromium and Firefox pass pages'] },
   },
-  embed: { files: testsIn('embed'), slice: { names: ['HTML is shown', 'a CID that is none'] } },
+  embed: { files: testsIn('embed'), slice: { names: ['HTML is shown', 'an invalid CID'] } },
   tutorials: { files: testsIn('tutorials'), slice: { names: ['shows the pointer of one visitor', 'node signs', 'go signs'] } },
 }
 

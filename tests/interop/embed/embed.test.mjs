@@ -80,7 +80,7 @@ test('HTML is shown without scripts', async (t) => {
   assert.equal(await reader.tab.evaluate(() => 'pwned' in globalThis), false)
 })
 
-test('an element with a CID that is none, or without a server, shows what is inside it and names the cause', async (t) => {
+test('an element with an invalid CID or server shows its own content and names the cause', async (t) => {
   const server = await startFor(t)
   const reader = await visit(t, server, '#<img src=x onerror=globalThis.pwned=1>')
   await reader.tab.getByText('is not a CID').waitFor({ timeout: WAIT_MS })
