@@ -42,6 +42,7 @@ const SUITES = {
 
 /** The make target of a folder of tests/interop; the others have a target of their own name. */
 const SUITE_OF_FOLDER = {
+  'browser/early': 'test-early',
   gateway: 'interop-kubo',
   peers: 'interop-command-line',
   processes: 'interop-command-line',
@@ -131,13 +132,14 @@ function readWorkspace() {
 /** The make targets with outside software that these files touch, most of which take minutes. */
 function suitesOf(files) {
   const found = files.flatMap((file) => {
-    const [top, second, third] = file.split('/')
+    const [top, second, third, fourth] = file.split('/')
     if (top === 'crates') return SUITES[second] ?? []
-    if (top === 'web') return ['interop-browser', 'test-embed']
+    if (top === 'web') return ['interop-browser', 'test-early', 'test-embed']
     if (top === 'clients') return ['interop-client']
     if (top !== 'tests' || second !== 'interop') return []
-    return isFolder(`tests/interop/${third}`) && third !== 'lib'
-      ? [SUITE_OF_FOLDER[third] ?? (IN_CI.includes(third) ? `interop-${third}` : `test-${third}`)]
+    const folder = fourth === 'early' ? `${third}/${fourth}` : third
+    return isFolder(`tests/interop/${folder}`) && folder !== 'lib'
+      ? [SUITE_OF_FOLDER[folder] ?? (IN_CI.includes(folder) ? `interop-${folder}` : `test-${folder}`)]
       : []
   })
   return [...new Set(found)].sort()
