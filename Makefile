@@ -427,4 +427,4 @@ redraw: ## Write docs/scale/recovery.md and its picture again from the stored re
 
 clean: ## Remove what was built
 	$(CARGO) clean
-	rm -rf dist node_modules web/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules tests/outside/bitswap/node_modules experiments/peers/node_modules experiments/peers/webtorrent/node_modules
+	rm -rf dist node_modules web/dist web/packages/*/dist web/node_modules clients/javascript/dist clients/javascript/node_modules tests/interop/node_modules tests/docs/node_modules tests/dist/node_modules tests/outside/node_modules tests/outside/bitswap/node_modules experiments/peers/node_modules experiments/peers/webtorrent/node_modules
