@@ -73,7 +73,7 @@ export async function openTab(origin, script) {
   // The lab sends SIGTERM to learn the totals, which are in the tab.
   const context = await launchWithProfile(profile, flags, { handleSIGTERM: false })
   context.setDefaultTimeout(ACTION_TIMEOUT_MS)
-  // Only with the permission does a browser use its loopback device. Elsewhere it has none, as other visitors.
+  // A browser uses its loopback device only with this permission. On a network it goes without, as other visitors do.
   if (isOnLoopback) await context.grantPermissions(['microphone'], { origin })
   let done = null
   await context.exposeFunction('labDone', () => done?.())

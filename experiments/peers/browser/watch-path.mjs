@@ -59,7 +59,7 @@ export function watchPath({ contentBytesMin }) {
       const figures = { 'path: whole page after, s': first.whole }
       const isDirect = first.direct !== null
       figures[`path: ${isDirect ? 'direct' : 'relay'} after, s`] = isDirect ? first.direct : first.relay
-      // A reason that the page gave before the connection came up after all is none.
+      // When the connection came up after all, the reasons that the page gave before were wrong.
       if (!isDirect) for (const [reason, at] of reasons) figures[`path: shows ${reason} after, s`] = at
       return Object.fromEntries(Object.entries(figures).filter(([, value]) => value !== null))
     },
