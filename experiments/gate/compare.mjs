@@ -4,7 +4,11 @@
 // changes of half a percent each are found like one of ten. For the same reason, accepting a drift keeps the landed values of all figures
 // that are within their bands.
 
-/** @typedef {{ figure: string, unit: string, value: number, band: number, compiled: boolean }} Figure */
+/**
+ * `compiled` figures depend on the compiler. `measured` ones are of a running server: their noise is sometimes wider than their band.
+ *
+ * @typedef {{ figure: string, unit: string, value: number, band: number, compiled: boolean, measured?: boolean }} Figure
+ */
 /** @typedef {Figure & { landed: number | undefined, change: number, verdict: 'same' | 'better' | 'WORSE' | 'new' | 'gone' }} Row */
 
 /**
@@ -43,6 +47,19 @@ export function accepted(rows, all) {
       const kept = verdict === 'same' && !all ? landed : value
       return { figure, unit, value: kept, band, compiled }
     })
+}
+
+/**
+ * Whether a row fails the gate. A gain fails too, because a later loss of it would be invisible. A gain of a measured figure
+ * does not: it may be noise.
+ *
+ * @param {Row} row
+ * @param {{ isSameBuilder: boolean, isCi: boolean }} where
+ */
+export function fails({ verdict, compiled, measured }, { isSameBuilder, isCi }) {
+  if (verdict === 'same' || (compiled && !isSameBuilder)) return false
+  if (verdict === 'gone') return isCi
+  return !(measured && verdict === 'better')
 }
 
 /** @param {Row[]} rows */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { accepted, compare, number, table } from './compare.mjs'
+import { accepted, compare, fails, number, table } from './compare.mjs'
 
 const figure = (name, value, band = 0.03) => ({ figure: name, unit: 'a block', value, band, compiled: true })
 const verdicts = (landed, counted) => compare(landed, counted).map((row) => row.verdict)
@@ -22,6 +22,26 @@ test('anything is worse than nothing', () => {
 
 test('a figure that appears or disappears is shown', () => {
   assert.deepEqual(verdicts([figure('old', 1)], [figure('young', 1)]), ['new', 'gone'])
+})
+
+test('a loss and a gain fail, but not the gain of a figure that is measured', () => {
+  const here = { isSameBuilder: true, isCi: true }
+  const row = (landed, value, measured) => compare([figure('memory', landed)], [{ ...figure('memory', value), compiled: !measured, measured }])[0]
+  assert.equal(fails(row(100, 120, true), here), true)
+  assert.equal(fails(row(100, 80, true), here), false)
+  assert.equal(fails(row(100, 100, true), here), false)
+  assert.equal(fails(row(100, 120, false), here), true)
+  assert.equal(fails(row(100, 80, false), here), true)
+})
+
+test('another compiler makes only measured and simulated figures fail, and a missing figure fails in CI', () => {
+  const elsewhere = { isSameBuilder: false, isCi: false }
+  const [compiled] = compare([figure('join', 100)], [figure('join', 120)])
+  assert.equal(fails(compiled, elsewhere), false)
+  assert.equal(fails({ ...compiled, compiled: false }, elsewhere), true)
+  const [gone] = compare([figure('join', 100)], [])
+  assert.equal(fails(gone, { isSameBuilder: true, isCi: true }), true)
+  assert.equal(fails(gone, { isSameBuilder: true, isCi: false }), false)
 })
 
 test('accepting a drift keeps the values of other figures, so that they cannot creep', () => {

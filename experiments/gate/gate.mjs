@@ -11,7 +11,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
-import { accepted, compare, number, percent, table } from './compare.mjs'
+import { accepted, compare, fails, number, percent, table } from './compare.mjs'
 import { WORKLOAD_NAMES, countWork } from './counts.mjs'
 import { countServer } from './server.mjs'
 import { simulate } from './simulated.mjs'
@@ -53,14 +53,13 @@ else process.exitCode = report()
 /** Explains what differs, and returns the exit code. */
 function report() {
   // Another compiler makes other code, so its counts say nothing about a commit. The simulator's do.
-  const counts = ({ verdict, compiled }) => verdict !== 'same' && (isSameBuilder || !compiled) && (verdict !== 'gone' || isCi)
   if (!isSameBuilder) {
     console.log(`\nThe landed counts are from ${describe(saved.builder)}. This is ${describe(builder)}.`)
     console.log(
       'So instructions, allocations and bytes kept are shown and not judged. `make gate-accept` makes this the builder to compare with.',
     )
   }
-  const beyond = rows.filter(counts)
+  const beyond = rows.filter((row) => fails(row, { isSameBuilder, isCi }))
   for (const row of beyond) console.error(`\n${explain(row)}`)
   if (beyond.length === 0) return 0
   const isWorse = beyond.some(({ verdict }) => verdict === 'WORSE')
