@@ -26,7 +26,8 @@ test('a figure that appears or disappears is shown', () => {
 
 test('a loss and a gain fail, but not the gain of a figure that is measured', () => {
   const here = { isSameBuilder: true, isCi: true }
-  const row = (landed, value, measured) => compare([figure('memory', landed)], [{ ...figure('memory', value), compiled: !measured, measured }])[0]
+  const row = (landed, value, measured) =>
+    compare([figure('memory', landed)], [{ ...figure('memory', value), compiled: !measured, measured }])[0]
   assert.equal(fails(row(100, 120, true), here), true)
   assert.equal(fails(row(100, 80, true), here), false)
   assert.equal(fails(row(100, 100, true), here), false)
