@@ -18,7 +18,7 @@ SUDO := $(if $(IS_ROOT),,sudo)
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
-LONG_SUITES := early proxies processes mirror cluster observe profiles traces tutorials package engines embed
+LONG_SUITES := early proxies processes mirror cluster observe networks profiles traces tutorials package engines embed
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
@@ -212,6 +212,9 @@ test-traces: interop-build ## Spans and flame graphs of an experiment; traces of
 
 test-embed: interop-build ## A site of another origin that shares a dropped file and shows pages, with the built npm packages
 	$(RUN_SUITES) embed
+
+test-networks: interop-build ## Two browsers on each pair of seven kinds of networks, and uplinks that change; as root, takes half an hour
+	$(RUN_SUITES) networks
 
 test-tutorials: interop-build ## The cursors tutorial and backends in Python, Node, Go, PHP and Ruby
 	@tests/install.sh uvicorn:uvicorn php:php-cli ruby:ruby go:golang-go python:fastapi:python3-fastapi python:jwt:python3-jwt

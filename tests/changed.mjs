@@ -38,6 +38,7 @@ const SUITES = {
   store: ['interop-command-line', 'interop-kubo', 'test-mirror'],
   traces: ['test-traces'],
   tracker: ['interop-browser', 'test-processes'],
+  wire: ['test-networks'],
 }
 
 /** The make target of a folder of tests/interop; the others have a target of their own name. */

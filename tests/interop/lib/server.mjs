@@ -82,7 +82,7 @@ export async function start(program, args, pattern, env = {}) {
 }
 
 /** The environment without variables that the server would read as settings. */
-function environment() {
+export function environment() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('WATCHFIRE_')))
 }
 
