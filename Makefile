@@ -20,7 +20,7 @@ WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
 LONG_SUITES := early proxies processes mirror cluster observe networks profiles traces tutorials package engines embed
 
-.PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures rust-test web-test client-test \
+.PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures film rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
   bench-churn bench-networks gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
 
@@ -302,6 +302,10 @@ pictures: web tools tests/interop/node_modules/.package-lock.json ## Make the pi
 	@command -v img2webp >/dev/null || $(SUDO) apt-get install -y webp
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	node docs/images/record.mjs
+
+film: interop-build ## Record a video that plays before a third of it has arrived; writes docs/browser/film.webp and film.md
+	@command -v img2webp >/dev/null || $(SUDO) apt-get install -y webp
+	INTEROP_PROFILE=$(INTEROP_PROFILE) node docs/images/film.mjs
 
 docs-links: tests/docs/node_modules/.package-lock.json ## Check every link between documents
 	cd tests/docs && npm test --silent

@@ -1,15 +1,14 @@
 // Makes the pictures of the documents from real browsers and a real server; `make pictures` runs it.
 // share-open-gone.webp moves: one browser shares a page, another opens it, and when both are closed it is gone.
 
-import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { statSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 import { launch } from '../../tests/interop/lib/chromium.mjs'
 import { newFolder } from '../../tests/interop/lib/folders.mjs'
 import { startWatchfire } from '../../tests/interop/lib/server.mjs'
+import { writeMovingPicture } from './moving-picture.mjs'
 
 const TARGET = fileURLToPath(new URL('share-open-gone.webp', import.meta.url))
 const BYTES_MAX = 2_000_000
@@ -119,11 +118,7 @@ async function recordStory() {
     .waitFor()
   await addFrame('The page is gone', [late, null], 3_000)
 
-  const args = frames.flatMap(({ file, durationMs }) => ['-d', String(durationMs), file])
-  execFileSync('img2webp', ['-loop', '0', '-mixed', '-q', '60', '-m', '6', ...args, '-o', TARGET])
-  const { size } = statSync(TARGET)
-  if (size > BYTES_MAX) throw new Error(`${TARGET} has ${size} bytes, more than ${BYTES_MAX}`)
-  console.log(`${TARGET}: ${frames.length} frames, ${size} bytes`)
+  writeMovingPicture(TARGET, frames, { bytesMax: BYTES_MAX })
 }
 
 function html(caption, shots) {

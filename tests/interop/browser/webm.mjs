@@ -1,4 +1,4 @@
-// A video of any length, made in the browser: one second is encoded and repeated in the file.
+// Videos made in the browser: noise of any length, of which one second is encoded and repeated, and a drawn scene.
 
 const EBML = { head: 0x1a45dfa3, segment: 0x18538067, info: 0x1549a966, tracks: 0x1654ae6b, cues: 0x1c53bb6b, cluster: 0x1f43b675 }
 const FRAMES_A_SECOND = 25
@@ -8,8 +8,24 @@ const FRAMES_A_SECOND = 25
  * The browser of `person` encodes it.
  */
 export async function makeWebm(person, { seconds, bytesPerSecond, width = 320, height = 180 }) {
-  const frames = await encodeSecond(person, { bytesPerSecond, width, height })
-  const clusters = Array.from({ length: seconds }, (_, second) => cluster(second, frames))
+  await person.goTo('/')
+  await person.tab.evaluate(paintNoise, { width, height })
+  const second = await encodeSecond(person, 0, { bytesPerSecond, width, height })
+  const all = Array.from({ length: seconds }, () => second)
+  return webmOf(all, { width, height })
+}
+
+/** A WebM video for people: a sun rises over waves, and the time is shown. */
+export async function makeSunrise(person, { seconds, bytesPerSecond, width = 640, height = 360 }) {
+  await person.goTo('/')
+  await person.tab.evaluate(paintSunrise, { width, height, seconds, rate: FRAMES_A_SECOND })
+  const all = []
+  while (all.length < seconds) all.push(await encodeSecond(person, all.length, { bytesPerSecond, width, height }))
+  return webmOf(all, { width, height })
+}
+
+function webmOf(seconds, { width, height }) {
+  const clusters = seconds.map((frames, second) => cluster(second, frames))
   const head = element(EBML.head, [
     uint(0x4286, 1),
     uint(0x42f7, 1),
@@ -19,7 +35,7 @@ export async function makeWebm(person, { seconds, bytesPerSecond, width = 320, h
     uint(0x4287, 4),
     uint(0x4285, 2),
   ])
-  const info = element(EBML.info, [uint(0x2ad7b1, 1_000_000), float(0x4489, seconds * 1000), text(0x4d80, 'w'), text(0x5741, 'w')])
+  const info = element(EBML.info, [uint(0x2ad7b1, 1_000_000), float(0x4489, seconds.length * 1000), text(0x4d80, 'w'), text(0x5741, 'w')])
   const track = element(0xae, [
     uint(0xd7, 1),
     uint(0x73c5, 1),
@@ -35,54 +51,89 @@ export async function makeWebm(person, { seconds, bytesPerSecond, width = 320, h
   return Buffer.concat([head, element(EBML.segment, [body])])
 }
 
-/** One second of noise: a key frame, and the frames that depend on it. */
-async function encodeSecond(person, { bytesPerSecond, width, height }) {
-  await person.goTo('/')
-  const frames = await person.tab.evaluate(
-    async ({ bytesPerSecond, width, height, rate }) => {
-      const frames = []
-      const encoder = new VideoEncoder({
-        output(chunk) {
-          const bytes = new Uint8Array(chunk.byteLength)
-          chunk.copyTo(bytes)
-          let letters = ''
-          for (let at = 0; at < bytes.length; at += 0x6000) letters += String.fromCharCode(...bytes.subarray(at, at + 0x6000))
-          frames.push(btoa(letters))
-        },
-        error(reason) {
-          throw reason
-        },
-      })
-      encoder.configure({
-        codec: 'vp8',
-        width,
-        height,
-        bitrate: bytesPerSecond * 8,
-        framerate: rate,
-        latencyMode: 'realtime',
-        bitrateMode: 'constant',
-      })
-      const pixels = new Uint8ClampedArray(width * height * 4).fill(255)
-      for (let i = 0, state = 7; i < rate; i += 1) {
-        for (let at = 0; at < pixels.length; at += 4) {
-          state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-          pixels[at] = state >>> 24
-          pixels[at + 1] = (state >>> 16) & 255
-          pixels[at + 2] = i * 10
-        }
-        const frame = new VideoFrame(pixels, { format: 'RGBA', codedWidth: width, codedHeight: height, timestamp: (i * 1e6) / rate })
-        encoder.encode(frame, { keyFrame: i === 0 })
-        frame.close()
-      }
-      await encoder.flush()
-      return frames
-    },
-    { bytesPerSecond, width, height, rate: FRAMES_A_SECOND },
-  )
+/** One second of what `globalThis.paintFrame` paints: a key frame, and the frames that depend on it. */
+async function encodeSecond(person, second, { bytesPerSecond, width, height }) {
+  const frames = await person.tab.evaluate(encode, { second, width, height, bitrate: bytesPerSecond * 8, rate: FRAMES_A_SECOND })
   const encoded = frames.map((frame) => Buffer.from(frame, 'base64'))
   // An encoder may produce less than its bit rate; padding that players skip fills the rest.
   const missing = bytesPerSecond - encoded.reduce((sum, { length }) => sum + length, 0)
   return { encoded, padding: missing > 16 ? element(0xec, [Buffer.alloc(missing, 0x77)]) : Buffer.alloc(0) }
+}
+
+/** Encodes one second; returns its frames in base64. Runs in the page. */
+async function encode({ second, width, height, bitrate, rate }) {
+  const frames = []
+  const encoder = new VideoEncoder({
+    output(chunk) {
+      const bytes = new Uint8Array(chunk.byteLength)
+      chunk.copyTo(bytes)
+      let letters = ''
+      for (let at = 0; at < bytes.length; at += 0x6000) letters += String.fromCharCode(...bytes.subarray(at, at + 0x6000))
+      frames.push(btoa(letters))
+    },
+    error(reason) {
+      throw reason
+    },
+  })
+  encoder.configure({ codec: 'vp8', width, height, bitrate, framerate: rate, latencyMode: 'realtime', bitrateMode: 'constant' })
+  for (let i = 0; i < rate; i += 1) {
+    const frame = globalThis.paintFrame(second * rate + i, (i * 1e6) / rate)
+    encoder.encode(frame, { keyFrame: i === 0 })
+    frame.close()
+  }
+  await encoder.flush()
+  return frames
+}
+
+/** Prepares frames of noise. Runs in the page. */
+function paintNoise({ width, height }) {
+  const pixels = new Uint8ClampedArray(width * height * 4).fill(255)
+  let state = 7
+  globalThis.paintFrame = (number, timestamp) => {
+    for (let at = 0; at < pixels.length; at += 4) {
+      state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+      pixels[at] = state >>> 24
+      pixels[at + 1] = (state >>> 16) & 255
+      pixels[at + 2] = number * 10
+    }
+    return new VideoFrame(pixels, { format: 'RGBA', codedWidth: width, codedHeight: height, timestamp })
+  }
+}
+
+/** Prepares frames of a sun that rises over waves, with the time. Runs in the page. */
+function paintSunrise({ width, height, seconds, rate }) {
+  const canvas = new OffscreenCanvas(width, height)
+  const pen = canvas.getContext('2d')
+  const paintSky = (risen) => {
+    const sky = pen.createLinearGradient(0, 0, 0, height)
+    sky.addColorStop(0, `hsl(${230 - 20 * risen} 60% ${14 + 46 * risen}%)`)
+    sky.addColorStop(0.75, `hsl(${20 + 20 * risen} 90% ${40 + 30 * risen}%)`)
+    pen.fillStyle = sky
+    pen.fillRect(0, 0, width, height)
+    pen.fillStyle = `hsl(${40 + 10 * risen} 100% ${62 + 20 * risen}%)`
+    pen.beginPath()
+    pen.arc(width * (0.25 + 0.5 * risen), height * (0.8 - 0.55 * risen), height * 0.1, 0, 2 * Math.PI)
+    pen.fill()
+  }
+  const paintWave = (wave, time, risen) => {
+    pen.fillStyle = `hsl(215 55% ${31 - 5 * wave + 14 * risen}%)`
+    pen.beginPath()
+    pen.moveTo(0, height)
+    for (let x = 0; x <= width; x += 8) {
+      pen.lineTo(x, height * (0.74 + 0.06 * wave) + 5 * Math.sin(x / (60 + 12 * wave) + time * (1 + 0.4 * wave) + wave))
+    }
+    pen.lineTo(width, height)
+    pen.fill()
+  }
+  globalThis.paintFrame = (number, timestamp) => {
+    const time = number / rate
+    paintSky(time / seconds)
+    for (let wave = 0; wave < 4; wave += 1) paintWave(wave, time, time / seconds)
+    pen.fillStyle = 'white'
+    pen.font = `bold ${Math.round(height / 9)}px system-ui`
+    pen.fillText(`0:${String(Math.floor(time)).padStart(2, '0')}`, width * 0.04, height * 0.14)
+    return new VideoFrame(canvas, { timestamp })
+  }
 }
 
 function cluster(second, { encoded, padding }) {
