@@ -89,7 +89,7 @@ describe('the packages', () => {
 
   it('have no interface', () => {
     const dependencies = Object.keys(manifest('packages/pages').dependencies ?? {})
-    expect(dependencies.sort()).toEqual(['@noble/ciphers', '@noble/hashes', 'multiformats', 'phoenix'])
+    expect(dependencies.sort()).toEqual(['@noble/ciphers', '@noble/curves', '@noble/hashes', 'multiformats', 'phoenix'])
     const files = readdirSync(path.join(WEB, 'packages/pages/src'), { recursive: true, encoding: 'utf8' })
     expect(files.filter((file) => /\.(?:tsx|css)$/.test(file))).toEqual([])
   })

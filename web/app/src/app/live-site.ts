@@ -4,13 +4,11 @@ import type { Connection as Channels } from '@watchfire/pages/channel'
 import type { Limits as AllLimits } from '@watchfire/pages/limits'
 import { defaultLimits } from '@watchfire/pages/limits'
 import type { ReadablePage } from '@watchfire/pages/encryption'
-import type { Publication, PublishOptions } from '@watchfire/pages/swarm'
 import type { Counts, OwnCopy } from '../ui/sentences.ts'
 import type { Connection, Limits, PageSession, PageState, RoomMessage, RoomSession, Site, Traffic, PageWarning } from '../ui/site.ts'
 
 // Loaded when a page is opened or about to be shared; the home page alone does not need it.
-const loadSwarm = () => import('@watchfire/pages/swarm')
-const loadPrivate = () => import('@watchfire/pages/encryption')
+const loadPages = () => import('./swarm-pages.ts')
 
 /** The site on a real server and swarm. */
 export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLimits>): Site {
@@ -42,6 +40,8 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     })
   }
   coming.then(start, () => follow('offline', null))
+  const swarmDeps = Promise.all([coming, loadedLimits]).then(([connection, limits]) => ({ connection, limits }))
+  swarmDeps.catch(() => undefined)
 
   return {
     connection,
@@ -51,35 +51,17 @@ export function liveSite(coming: Promise<Channels>, limitsComing: Promise<AllLim
     sitesBelow,
     report,
     hasRooms,
-    prepare: () => void Promise.all([loadSwarm(), loadPrivate()]).catch(() => undefined),
-    async share(files, { signal: stop, onProgress, sealed, emptyFolders = [], isDirectory }) {
-      const [swarm, connected, known] = await Promise.all([loadSwarm(), coming, loadedLimits])
-      const { openPage, publish } = swarm
-      const { publishPrivate, ReadablePage } = await loadPrivate()
-      const options: PublishOptions = {
-        pageBytesMax: known.pageBytesMax,
-        signal: stop,
-        emptyFolders,
-        ...(isDirectory === undefined ? {} : { directory: isDirectory }),
-        onProgress: ({ bytesDone }) => onProgress(bytesDone),
-      }
-      const open = (publication: Publication) => openPage(publication.root, { connection: connected, limits: known, publication })
-      if (sealed === undefined) {
-        const publication = await publish(files, options)
-        return pageSession(publication.root, Promise.resolve(new ReadablePage(open(publication), null, 'public')))
-      }
-      const publication = await publishPrivate(files, { ...options, name: sealed.name })
-      const { root, key, content } = publication
-      return pageSession(root, Promise.resolve(new ReadablePage(open(publication), key, content)), key, true)
+    prepare: () => void loadPages().catch(() => undefined),
+    async share(files, options) {
+      const [pages, deps] = await Promise.all([loadPages(), swarmDeps])
+      const { page, key } = await pages.share(files, options, deps)
+      return pageSession(page.root, Promise.resolve(page), key, key !== null)
     },
     open(cid, bytesMax = Infinity, key = null) {
-      const opening = Promise.all([loadSwarm(), loadPrivate(), coming, loadedLimits])
+      const opening = Promise.all([loadPages(), swarmDeps])
       return pageSession(
         cid,
-        opening.then(([{ openPage }, { ReadablePage }, connected, known]) => {
-          const pageBytesMax = Math.min(bytesMax, known.pageBytesMax)
-          return new ReadablePage(openPage(cid, { connection: connected, limits: { ...known, pageBytesMax } }), key)
-        }),
+        opening.then(([pages, deps]) => pages.open(cid, bytesMax, key, deps)),
         key,
       )
     },
@@ -109,7 +91,7 @@ function pageSession(cid: string, coming: Promise<ReadablePage>, initialKey: str
   const readable = signal<ReadablePage | null>(null)
   let stop: (() => void) | null = null
   let closed = false
-  Promise.all([coming, import('./page-signals.ts')]).then(
+  Promise.all([coming, loadPages()]).then(
     ([page, { follow }]) => {
       if (closed) {
         page.close()
@@ -133,7 +115,7 @@ function pageSession(cid: string, coming: Promise<ReadablePage>, initialKey: str
     swarm: readable,
     prefetch(path, whole, signal) {
       // It fails when there is no such file; opening the file reports the same error.
-      Promise.all([coming, import('./page-signals.ts')])
+      Promise.all([coming, loadPages()])
         .then(([page, { fetchFirst }]) => fetchFirst(page, path, whole, signal))
         .catch(() => undefined)
     },

@@ -9,6 +9,7 @@ export { defaultLimits, type Limits } from './limits.ts'
 export {
   MessageError,
   decodeMessage,
+  encodeHeads,
   encodeMessage,
   ENTRIES_MAX,
   MESSAGE_BYTES_MAX,
@@ -16,7 +17,7 @@ export {
   receiveMessage,
   requestsBlocks,
 } from './message.ts'
-export type { Block, Message, ReceivedMessage, WantEntry } from './message.ts'
+export type { Block, Message, ReceivedMessage, ReceivedWithHeads, WantEntry } from './message.ts'
 export type { Input, Misbehaviour, Output, Want } from './output.ts'
 export type { PeerId } from './peer.ts'
 export { MILLI, SECOND } from './time.ts'

@@ -25,6 +25,9 @@ export const BLOCK_BYTES_MAX = 2 << 20
 export const ENTRIES_MAX = 1024
 /** The field that names the span of a distributed trace which the wants belong to. Other implementations skip it. */
 const TRACE_FIELD = 1000
+/** The field of the heads of a live page, see docs/reference/protocols/live.md, and the most of them in a message. */
+const HEADS_FIELD = 1001
+const HEADS_MAX = 2
 
 /** A Bitswap message. Its wants change the wantlist that was sent before. */
 export interface Message {
@@ -38,6 +41,8 @@ export interface Message {
 
 export interface DecodedMessage extends Message {
   readonly blocks: readonly ReceivedBlock[]
+  /** The heads of a live page, not verified. */
+  readonly heads: readonly Bytes[]
   /** Wants and presences beyond `ENTRIES_MAX`, or with a hash function that cannot be checked. */
   readonly skippedEntries: number
   /** Blocks beyond `ENTRIES_MAX`. */
@@ -82,6 +87,11 @@ export interface ReceivedMessage {
   readonly skippedBlocks: number
 }
 
+/** A message with the heads that a peer sends with it. */
+export interface ReceivedWithHeads extends ReceivedMessage {
+  readonly heads: readonly Bytes[]
+}
+
 /** The reason why a message was rejected. */
 export class MessageError extends Error {
   constructor(message: string) {
@@ -107,6 +117,13 @@ export function encodeMessage(message: Message, blocks: readonly Block[] = [], t
   }
   if (message.pendingBytes > 0) writer.uint(5, Math.min(message.pendingBytes, 0x7fff_ffff))
   if (trace !== null) writer.bytes(TRACE_FIELD, new TextEncoder().encode(trace))
+  return writer.finish()
+}
+
+/** A message with heads of a live page and nothing else. */
+export function encodeHeads(heads: readonly Bytes[]): Bytes {
+  const writer = new MessageWriter().message(1, new MessageWriter())
+  for (const head of heads) writer.bytes(HEADS_FIELD, head)
   return writer.finish()
 }
 
@@ -168,8 +185,8 @@ function varintLength(value: number): number {
 }
 
 /** Decodes a message and hashes its blocks. */
-export async function receiveMessage(bytes: Bytes): Promise<ReceivedMessage> {
-  const { full, wants, presences, pendingBytes, ...decoded } = decodeMessage(bytes)
+export async function receiveMessage(bytes: Bytes): Promise<ReceivedWithHeads> {
+  const { full, wants, presences, pendingBytes, heads, ...decoded } = decodeMessage(bytes)
   const blocks: Block[] = []
   let { skippedBlocks } = decoded
   for (const { prefix, data } of decoded.blocks) {
@@ -180,7 +197,7 @@ export async function receiveMessage(bytes: Bytes): Promise<ReceivedMessage> {
       skippedBlocks++
     }
   }
-  return { message: { full, wants, presences, pendingBytes }, blocks, skippedEntries: decoded.skippedEntries, skippedBlocks }
+  return { message: { full, wants, presences, pendingBytes }, blocks, heads, skippedEntries: decoded.skippedEntries, skippedBlocks }
 }
 
 /** Decodes a message without its length prefix. Skips unknown fields. Throws a `MessageError` if it is malformed. */
@@ -194,6 +211,7 @@ export function decodeMessage(bytes: Bytes): DecodedMessage {
     blocks: [],
     presences: [],
     pendingBytes: 0,
+    heads: [],
     skippedEntries: 0,
     skippedBlocks: 0,
   }
@@ -204,6 +222,7 @@ export function decodeMessage(bytes: Bytes): DecodedMessage {
       else if (field.number === 3) pushBlock(reading, decodeBlock(bytesOf(field)))
       else if (field.number === 4) decodePresence(bytesOf(field), reading)
       else if (field.number === 5) reading.pendingBytes = Math.max(0, int32Of(field))
+      else if (field.number === HEADS_FIELD && reading.heads.length < HEADS_MAX) reading.heads.push(bytesOf(field))
     }
   } catch (error) {
     if (error instanceof ContentError) throw new MessageError(error.message)
@@ -218,6 +237,7 @@ interface MutableMessage extends DecodedMessage {
   readonly blocks: ReceivedBlock[]
   readonly presences: Presence[]
   pendingBytes: number
+  readonly heads: Bytes[]
   skippedEntries: number
   skippedBlocks: number
 }

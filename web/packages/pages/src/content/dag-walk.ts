@@ -71,6 +71,13 @@ export class DagWalk {
     return found
   }
 
+  /** Adds a block that no other block of the walk links to. Returns the blocks to fetch. */
+  add(wanted: WantedBlock): WantedBlock[] {
+    const found: WantedBlock[] = []
+    this.#discover(wanted, 0, found)
+    return found
+  }
+
   isKnown(cid: Cid): boolean {
     return this.#known.has(cid.key)
   }
@@ -107,7 +114,8 @@ export class DagWalk {
   }
 
   /**
-   * A verified block arrived. `bytes` may be `null` for a raw block, which has no links. Returns the blocks to fetch.
+   * A verified block arrived. `bytes` may be `null` for a block whose links are not followed, such as a raw block. Returns the
+   * blocks to fetch.
    */
   arrived(cid: Cid, size: number, bytes: Bytes | null): WantedBlock[] {
     const found: WantedBlock[] = []

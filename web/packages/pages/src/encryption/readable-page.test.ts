@@ -72,6 +72,14 @@ class Held implements PageSession {
     return () => {}
   }
 
+  live() {
+    return null
+  }
+
+  append(): Promise<void> {
+    return Promise.reject(new Error('not live'))
+  }
+
   arrive() {
     this.phase = 'complete'
     this.#tell(this.state)

@@ -1,5 +1,5 @@
 import { ContentError } from '../content/index.ts'
-import type { BlockMap, Listing, PageFile, PageSession, PageState } from '../swarm/index.ts'
+import type { BlockMap, Listing, LiveFeed, LiveSource, PageFile, PageSession, PageState } from '../swarm/index.ts'
 import { swarm } from '../messages/swarm.ts'
 import { PrivateError } from './error.ts'
 import { readKey } from './key.ts'
@@ -112,6 +112,14 @@ export class ReadablePage implements PageSession {
 
   blockMap(): BlockMap | null {
     return this.#session.blockMap()
+  }
+
+  live(): LiveFeed | null {
+    return this.#privacy.kind === 'public' ? this.#session.live() : null
+  }
+
+  append(entry: LiveSource): Promise<void> {
+    return this.#session.append(entry)
   }
 
   close(): void {

@@ -1,10 +1,12 @@
 import type { Connection } from '../channel/index.ts'
-import type { MemoryBlockStore, Bytes } from '../content/index.ts'
+import type { Bytes, Cid, MemoryBlockStore } from '../content/index.ts'
 import type { Limits } from '../limits/index.ts'
+import type { SigningKey } from '../live/index.ts'
 import type { MakeBlockStore } from '../storage/index.ts'
 import type { Clock } from './clock.ts'
 import type { DirectStatus } from './direct-status.ts'
 import type { LoadDirectConnections } from './lazy-direct-connections.ts'
+import type { LivePage } from './live/index.ts'
 
 export type { Clock, Millis } from './clock.ts'
 export type { DirectStatus, Hindrance, NoDirectReason } from './direct-status.ts'
@@ -37,6 +39,46 @@ export interface Publication {
   readonly size: number
   readonly blocks: number
   readonly store: MemoryBlockStore
+  /** A live page that this tab began. The tab can append to it. */
+  readonly live?: { readonly key: SigningKey; readonly load: LoadLivePage }
+}
+
+/** Loads the code of live pages, and begins the page with this first block. `null` if the block is not valid. */
+export type LoadLivePage = (root: Cid, beginning: Bytes) => Promise<LivePage | null>
+
+/** An entry to append to a live page: a text, or files. Several files, or a path with a slash, are a directory. */
+export type LiveSource =
+  | { readonly form: 'text'; readonly name: ''; readonly text: string }
+  | { readonly form: 'file'; readonly name: string; readonly sources: readonly Source[] }
+
+/** An entry of a live page. */
+export interface LiveEntry {
+  /** From 1. */
+  readonly number: number
+  /** As the publisher claims, in milliseconds since 1970. */
+  readonly timeMs: number
+  readonly form: 'text' | 'file'
+  /** The name of the file or directory; empty for a text. */
+  readonly name: string
+  /** The path in the listing of the page: of the file itself, or above the files of a directory. */
+  readonly path: string
+}
+
+/** A live page, as far as it is here. */
+export interface LiveFeed {
+  readonly title: string
+  /** When it began, as the publisher claims, in milliseconds since 1970. */
+  readonly timeMs: number
+  /** By number. Some may be missing. */
+  readonly entries: readonly LiveEntry[]
+  /** Whether all entries are here that are known. */
+  readonly isComplete: boolean
+  /** Whether this tab can append. */
+  readonly isOurs: boolean
+  /** The first entry that exists twice, because the key of the page was used in two places. `null` if there is none. */
+  readonly splitAt: number | null
+  /** The first entry that is invalid. `null` if there is none. */
+  readonly invalidAt: number | null
 }
 
 export interface PageDeps {
@@ -223,6 +265,10 @@ export interface PageSession {
    * `file` does.
    */
   open(path: string, options?: { signal?: AbortSignal }): Promise<PageFile>
+  /** A live page, as far as it is here; the same object until it changes. `null` for other pages, and until it has begun. */
+  live(): LiveFeed | null
+  /** Appends to a live page that this tab has begun. Rejects for other pages. */
+  append(entry: LiveSource): Promise<void>
   /** Leaves the topic and removes the received blocks. */
   close(): void
 }

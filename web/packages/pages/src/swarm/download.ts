@@ -1,15 +1,38 @@
 import type { Input, Want } from '../bitswap/index.ts'
-import { BLOCKS_MAX, DagWalk, DEPTH_MAX, type BlockStore, type Bytes, type Cid, type WantedBlock } from '../content/index.ts'
+import {
+  BLOCKS_MAX,
+  blocksInOrder,
+  DAG_PB,
+  DagWalk,
+  DEPTH_MAX,
+  findFile,
+  isSameBytes,
+  listFiles,
+  type BlockStore,
+  type Bytes,
+  type Cid,
+  type FileListing,
+  type FindResult,
+  type WantedBlock,
+} from '../content/index.ts'
 import type { Have } from './api.ts'
+import type { LivePage } from './live/index.ts'
 
 /** The present and the missing blocks of a page. Methods throw a `ContentError` if the content is invalid. */
 export class Download {
   readonly store: BlockStore
   readonly walk: DagWalk
   readonly #ownsStore: boolean
+  /** `null` for pages that are not live, and until `begin`. */
+  #live: LivePage | null = null
+  /** The first block of a live page, whose code is not loaded yet. */
+  #beginning: Bytes | null = null
+  /** Whether the first block only looks like that of a live page. */
+  #isOrdinary = false
   #isStarted = false
   #hasLost = false
-  #isExpected = false
+  /** What the store was told to expect, in bytes. */
+  #expected = 0
 
   /** `isOurs`: the blocks are in the store because this tab published the page. `clear` then keeps them. */
   constructor(root: Cid, pageBytesMax: number, store: BlockStore, { isOurs }: { isOurs: boolean }) {
@@ -21,8 +44,54 @@ export class Download {
   /** The part of the page that this tab can serve. */
   get have(): Have {
     if (this.#hasLost) return this.store.blocks > 0 ? 'some' : 'none'
-    if (this.walk.isComplete) return 'all'
+    if (this.isComplete) return 'all'
     return this.walk.progress.blocksDone > 0 ? 'some' : 'none'
+  }
+
+  /** Whether every block is here: of a live page, those of all entries that are known. */
+  get isComplete(): boolean {
+    return this.walk.isComplete && (this.#live?.isComplete ?? true)
+  }
+
+  get live(): LivePage | null {
+    return this.#live
+  }
+
+  /** The first block of a live page that waits for `begin`; `null` if there is none. */
+  get beginning(): Bytes | null {
+    return this.#beginning
+  }
+
+  /** The page is live; `null`: its first block is not valid, as the walk finds out. Returns inputs for the exchange. */
+  begin(live: LivePage | null): Input[] {
+    const bytes = this.#beginning
+    if (bytes === null) return []
+    this.#beginning = null
+    this.#live = live
+    this.#isOrdinary = live === null
+    return this.#wantMissing(this.#arrived(this.walk.root, bytes.length, bytes))
+  }
+
+  /** The history of the live page has changed. Returns inputs for the exchange. */
+  followLive(): Input[] {
+    return this.#wantMissing(this.#wantedOfLive())
+  }
+
+  /** The files that are known. `null` until the root has arrived. */
+  list(): FileListing | null {
+    return this.#live === null ? listFiles(this.store, this.walk.root) : this.#live.list(this.store)
+  }
+
+  /** Follows a path without listing directories. */
+  find(path: string): FindResult {
+    // A live page is looked into when it has begun.
+    if (this.#beginning !== null) return { kind: 'absent', cids: [this.walk.root] }
+    return this.#live === null ? findFile(this.store, this.walk.root, path) : this.#live.find(this.store, path)
+  }
+
+  /** The known blocks in the order of the page. */
+  blocksInOrder(): Cid[] {
+    return this.#live === null ? blocksInOrder(this.store, this.walk.root) : this.#live.blocksInOrder(this.store)
   }
 
   /** Whether the blocks that are here already are known. */
@@ -42,7 +111,7 @@ export class Download {
   /** Stores a verified block. Returns inputs for the exchange. */
   storeBlock(cid: Cid, bytes: Bytes): Input[] {
     this.store.put(cid, bytes)
-    return [{ kind: 'stored', cid, length: bytes.length }, ...this.#wantMissing(this.walk.arrived(cid, bytes.length, bytes))]
+    return [{ kind: 'stored', cid, length: bytes.length }, ...this.#wantMissing(this.#arrived(cid, bytes.length, bytes))]
   }
 
   /** Some stored blocks cannot be read any more. They are not fetched again. */
@@ -53,6 +122,23 @@ export class Download {
   /** Removes the blocks from the store, unless this tab published them. */
   clear(): void {
     if (this.#ownsStore) this.store.clear()
+  }
+
+  /** A block is here. Returns the blocks to fetch: those that it links to, or that it makes known of a live page. */
+  #arrived(cid: Cid, size: number, bytes: Bytes | null): WantedBlock[] {
+    const isRoot = cid.key === this.walk.root.key
+    if (bytes === null || (isRoot && this.#live !== null)) return this.walk.arrived(cid, size, null)
+    if (isRoot && !this.#isOrdinary && isMarkedLive(cid, bytes)) {
+      this.#beginning = bytes
+      return []
+    }
+    if (this.#live === null || !this.#live.isNode(cid)) return this.walk.arrived(cid, size, bytes)
+    this.#live.insert(cid, bytes)
+    return [...this.walk.arrived(cid, size, null), ...this.#wantedOfLive()]
+  }
+
+  #wantedOfLive(): WantedBlock[] {
+    return (this.#live?.takeWanted() ?? []).flatMap((wanted) => this.walk.add(wanted))
   }
 
   /** Wants missing blocks, and follows the links of blocks that are here. */
@@ -68,14 +154,24 @@ export class Download {
         continue
       }
       inputs.push({ kind: 'stored', cid: next.cid, length: size })
-      wanted.push(...this.walk.arrived(next.cid, size, block instanceof Uint8Array ? block : null))
+      wanted.push(...this.#arrived(next.cid, size, block instanceof Uint8Array ? block : null))
     }
     if (missing.length > 0) inputs.push({ kind: 'want', wants: missing.reverse() })
     const { bytesTotal } = this.walk.progress
-    if (bytesTotal !== null && !this.#isExpected) {
-      this.#isExpected = true
+    // A live page grows.
+    const isNews = this.#live === null ? this.#expected === 0 : (bytesTotal ?? 0) > this.#expected
+    if (bytesTotal !== null && isNews) {
+      this.#expected = bytesTotal
       this.store.expect(bytesTotal)
     }
     return inputs
   }
+}
+
+/** The first characters in the data of the first block of a live page. */
+const MARK = new TextEncoder().encode('watchfire live ')
+
+/** Whether the first block of a page is that of a live page. Its data follow a tag, and a length of one or two bytes. */
+function isMarkedLive({ codec }: Cid, bytes: Bytes): boolean {
+  return codec === DAG_PB && [2, 3].some((at) => isSameBytes(bytes.subarray(at, at + MARK.length), MARK))
 }

@@ -1,4 +1,4 @@
-import { ContentError, listFiles, readFile, type FileListing } from '../content/index.ts'
+import { ContentError, readFile, type FileListing } from '../content/index.ts'
 import type { Listing } from './api.ts'
 import type { Download } from './download.ts'
 
@@ -77,13 +77,13 @@ export class FileRequests {
   }
 
   #known(): FileListing | null {
-    const { store, walk } = this.#download
+    const { walk } = this.#download
     const { nodesDone, isComplete } = walk
     const isListed = nodesDone === this.#listed.nodesDone && isComplete === this.#listed.isComplete
     if (!isListed && this.#end === null) {
       try {
         const isEmpty = walk.progress.blocksDone === 0
-        this.#listed = { nodesDone, isComplete, listing: isEmpty ? null : listFiles(store, walk.root) }
+        this.#listed = { nodesDone, isComplete, listing: isEmpty ? null : this.#download.list() }
       } catch (error) {
         if (!(error instanceof ContentError)) throw error
         this.#fail(error)

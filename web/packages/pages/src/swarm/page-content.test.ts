@@ -20,6 +20,8 @@ function open(root: ReturnType<typeof parseCid>, store: BlockStore, isOurs = fal
     handleInputs: (more) => inputs.push(...more),
     onHave: () => events.push('have'),
     onProblem: ({ fatal }) => events.push(fatal ? 'fatal' : 'problem'),
+    onLive: () => {},
+    loadLive: async () => null,
     onFailure: (error) => events.push(error.problem.kind),
   })
   return { content, inputs, events }

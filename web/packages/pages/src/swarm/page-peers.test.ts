@@ -38,6 +38,7 @@ function open() {
     handleInput: (input) => inputs.push(input),
     onConnected: ({ peer }) => connected.push(peer.id),
     onProblem: (problem) => problems.push(problem),
+    onHeads: () => {},
     onConnecting: () => {},
     onDirect: () => {},
     onChange: () => {},

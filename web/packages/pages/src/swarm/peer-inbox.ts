@@ -1,4 +1,4 @@
-import { MessageError, receiveMessage, type ReceivedMessage } from '../bitswap/index.ts'
+import { MessageError, receiveMessage, type ReceivedWithHeads } from '../bitswap/index.ts'
 import type { Bytes } from '../content/index.ts'
 import { isShort } from './segment.ts'
 
@@ -14,7 +14,7 @@ export class PeerInbox {
   #reading: Promise<void> = Promise.resolve()
 
   /** `room` resolves when the store has room. `deliver` gets `null` if the bytes cannot be decoded. */
-  read(bytes: Bytes, room: () => Promise<void> | null, deliver: (received: ReceivedMessage | null) => void): void {
+  read(bytes: Bytes, room: () => Promise<void> | null, deliver: (received: ReceivedWithHeads | null) => void): void {
     const kind = isShort(bytes) ? 'short' : 'long'
     if (this.#waiting[kind] >= WAITING_MAX[kind]) return
     this.#waiting[kind]++
@@ -27,7 +27,7 @@ export class PeerInbox {
   }
 }
 
-async function receive(bytes: Bytes): Promise<ReceivedMessage | null> {
+async function receive(bytes: Bytes): Promise<ReceivedWithHeads | null> {
   try {
     return await receiveMessage(bytes)
   } catch (error) {

@@ -76,6 +76,11 @@ export class PeerRoster {
     return this.#members.get(id) ?? null
   }
 
+  /** All members now. */
+  members(): Member[] {
+    return [...this.#members.values()]
+  }
+
   isMember(member: Member): boolean {
     return this.#members.get(member.peer.id) === member
   }

@@ -41,6 +41,7 @@ beforeEach(() => {
     handleInput: ({ kind }) => inputs.push(kind),
     onMalformed: () => inputs.push('malformed'),
     onBadSignal: () => inputs.push('bad signal'),
+    onHeads: () => {},
     onConnecting: () => {},
     onDirect: () => {},
     onChange: () => {},

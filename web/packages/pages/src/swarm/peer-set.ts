@@ -46,6 +46,8 @@ export interface PeerSetDeps {
   readonly room: () => Promise<void> | null
   /** Passes an input to the exchange. */
   readonly handleInput: (input: Input) => void
+  /** The peer sent heads of a live page. */
+  readonly onHeads: (peer: PeerId, heads: readonly Bytes[]) => void
   /** The peer sent bytes that cannot be decoded. */
   readonly onMalformed: (peer: PeerId) => void
   /** The peer was banned because of invalid signals, or invalid frames on a direct connection. */
@@ -246,8 +248,10 @@ export class PeerSet {
       member.lastRead = id
       if (received === null) this.#deps.onMalformed(peer)
       else {
-        if (requestsBlocks(received.message)) this.connectIfBusy(member, true)
-        this.#deps.handleInput({ kind: 'message', peer, ...received })
+        const { heads, ...message } = received
+        if (requestsBlocks(message.message)) this.connectIfBusy(member, true)
+        this.#deps.handleInput({ kind: 'message', peer, ...message })
+        if (heads.length > 0) this.#deps.onHeads(peer, heads)
       }
     })
   }

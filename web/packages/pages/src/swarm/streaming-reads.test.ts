@@ -5,6 +5,7 @@ import {
   buildFile,
   cidOf,
   DAG_PB,
+  findFile,
   isSameBytes,
   RAW,
   type Bytes,
@@ -30,7 +31,11 @@ class FakePage {
   constructor(root: Cid, blocks: Map<string, { cid: Cid; bytes: Bytes }>) {
     this.root = root
     this.blocks = blocks
-    this.readers = new StreamingReads({ root, blocks: this.here, setUrgent: (cids) => this.urges.push(cids.map(({ key }) => key)) })
+    this.readers = new StreamingReads({
+      blocks: this.here,
+      find: (path) => findFile(this.here, root, path),
+      setUrgent: (cids) => this.urges.push(cids.map(({ key }) => key)),
+    })
   }
 
   get urgent(): string[] {

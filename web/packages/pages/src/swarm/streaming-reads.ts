@@ -1,4 +1,4 @@
-import { ContentError, findFile, malformed, type Bytes, type Cid, type CidKey } from '../content/index.ts'
+import { ContentError, malformed, type Bytes, type Cid, type CidKey, type FindResult } from '../content/index.ts'
 import { swarm } from '../messages/swarm.ts'
 import type { PageFile, ReadOptions } from './api.ts'
 import { FileTree, type LocalBlocks } from './file-tree.ts'
@@ -14,8 +14,9 @@ const READS_MAX = 64
 
 /** The page that is read. */
 export interface StreamedPage {
-  readonly root: Cid
   readonly blocks: LocalBlocks
+  /** Follows a path as far as the blocks are here. */
+  find(path: string): FindResult
   /** Sets the blocks to request first, in this order. Replaces the earlier ones. */
   setUrgent(cids: readonly Cid[]): void
 }
@@ -116,7 +117,7 @@ export class StreamingReads {
   }
 
   #find(path: string): { tree: FileTree } | { leading: readonly Cid[] } {
-    const found = findFile(this.#page.blocks, this.#page.root, path)
+    const found = this.#page.find(path)
     switch (found.kind) {
       case 'nothing':
         throw new ContentError({ kind: 'no-such-file', path })

@@ -1,0 +1,42 @@
+import type { Connection } from '@watchfire/pages/channel'
+import { publishPrivate, ReadablePage } from '@watchfire/pages/encryption'
+import type { Limits } from '@watchfire/pages/limits'
+import { openPage, publish, type Publication, type PublishOptions } from '@watchfire/pages/swarm'
+import type { PageFile, ShareOptions } from '../ui/site.ts'
+
+/** Everything that pages of the swarm need. It is loaded when a page is opened or about to be shared. */
+export { fetchFirst, follow } from './page-signals.ts'
+
+export interface SwarmDeps {
+  readonly connection: Connection
+  readonly limits: Limits
+}
+
+/** A page that was created here. `key` is that of a private page. */
+export interface Shared {
+  readonly page: ReadablePage
+  readonly key: string | null
+}
+
+/** Creates a page of these files, and serves it. */
+export async function share(files: readonly PageFile[], options: ShareOptions, deps: SwarmDeps): Promise<Shared> {
+  const { signal, onProgress, sealed, emptyFolders = [], isDirectory } = options
+  const publishing: PublishOptions = {
+    pageBytesMax: deps.limits.pageBytesMax,
+    signal,
+    emptyFolders,
+    ...(isDirectory === undefined ? {} : { directory: isDirectory }),
+    onProgress: ({ bytesDone }) => onProgress(bytesDone),
+  }
+  const serve = (publication: Publication) => openPage(publication.root, { ...deps, publication })
+  if (sealed === undefined) return { page: new ReadablePage(serve(await publish(files, publishing)), null, 'public'), key: null }
+  const publication = await publishPrivate(files, { ...publishing, name: sealed.name })
+  const { key, content } = publication
+  return { page: new ReadablePage(serve(publication), key, content), key }
+}
+
+/** Opens a page of at most `bytesMax` bytes. */
+export function open(cid: string, bytesMax: number, key: string | null, { connection, limits }: SwarmDeps): ReadablePage {
+  const pageBytesMax = Math.min(bytesMax, limits.pageBytesMax)
+  return new ReadablePage(openPage(cid, { connection, limits: { ...limits, pageBytesMax } }), key)
+}

@@ -1,0 +1,7 @@
+/** Live pages: entries that a publisher appends while the page is open. The Rust twin is `crates/content/src/live`. */
+export { type Beginning, type Block, decodeBeginning, encodeBeginning } from './beginning.ts'
+export { decodeEntry, encodeEntry, ENTRIES_MAX, type Entry, TEXT_BYTES_MAX } from './entry.ts'
+export { LiveError, type LiveProblem } from './error.ts'
+export { type Head, HEAD_BYTES, signHead, verifyHead } from './head.ts'
+export { History, type NewEntry, type Offer, type Split } from './history.ts'
+export { newSigningKey, type SigningKey } from './signing.ts'

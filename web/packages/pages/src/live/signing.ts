@@ -1,0 +1,57 @@
+import type { Bytes } from '../content/index.ts'
+
+/** The key by which a publisher signs heads, with its public half. */
+export interface SigningKey {
+  readonly public: Bytes
+  sign(bytes: Bytes): Promise<Bytes>
+}
+
+/** Makes a new key. It cannot be exported from the browser's cryptography, so it lives as long as the tab. */
+export async function newSigningKey(): Promise<SigningKey> {
+  const subtle = await subtleWithEd25519()
+  if (subtle === null) return inScript(crypto.getRandomValues(new Uint8Array(32)))
+  const pair = (await subtle.generateKey('Ed25519', false, ['sign', 'verify'])) as CryptoKeyPair
+  return {
+    public: new Uint8Array(await subtle.exportKey('raw', pair.publicKey)),
+    sign: async (bytes) => new Uint8Array(await subtle.sign('Ed25519', pair.privateKey, bytes)),
+  }
+}
+
+/** The key of a secret seed, in script: for browsers without Ed25519, for pages that are not secure contexts, and for tests. */
+export async function inScript(seed: Bytes): Promise<SigningKey> {
+  const { ed25519 } = await import('@noble/curves/ed25519.js')
+  return {
+    public: ed25519.getPublicKey(seed) as Bytes,
+    sign: async (bytes) => ed25519.sign(bytes, seed) as Bytes,
+  }
+}
+
+/** Whether the signature of these bytes is of this public key. */
+export async function verifySignature(key: Bytes, signature: Bytes, bytes: Bytes): Promise<boolean> {
+  const subtle = await subtleWithEd25519()
+  try {
+    if (subtle === null) {
+      const { ed25519 } = await import('@noble/curves/ed25519.js')
+      return ed25519.verify(signature, bytes, key, { zip215: false })
+    }
+    const imported = await subtle.importKey('raw', key, 'Ed25519', false, ['verify'])
+    return await subtle.verify('Ed25519', imported, signature, bytes)
+  } catch {
+    return false // The key is no point of the curve.
+  }
+}
+
+let found: Promise<SubtleCrypto | null> | undefined
+
+/** The browser's cryptography, if it has Ed25519. */
+function subtleWithEd25519(): Promise<SubtleCrypto | null> {
+  const subtle = globalThis.crypto.subtle as SubtleCrypto | undefined
+  found ??=
+    subtle === undefined
+      ? Promise.resolve(null)
+      : subtle.generateKey('Ed25519', false, ['sign', 'verify']).then(
+          () => subtle,
+          () => null,
+        )
+  return found
+}

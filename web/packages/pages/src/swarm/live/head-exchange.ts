@@ -1,0 +1,148 @@
+import { encodeHeads, type PeerId } from '../../bitswap/index.ts'
+import { isSameBytes, type Bytes } from '../../content/index.ts'
+import { type Head, HEAD_BYTES, LiveError, type Offer } from '../../live/index.ts'
+import type { Clock, Millis } from '../clock.ts'
+import { RecentSet } from '../recent-set.ts'
+
+/** How long a new head waits for others, before it is sent to all peers. */
+const SEND_INTERVAL: Millis = 100
+/** How often a peer with an older head gets the newest one. */
+const REPLY_INTERVAL: Millis = 1000
+/** Heads that wait to be verified. Further ones are dropped; their senders send them again. */
+const WAITING_MAX = 64
+/** A peer with more invalid heads is dropped. */
+const INVALID_MAX = 16
+/** Peers whose replies and invalid heads are remembered. Above it, all are forgotten. */
+const PEERS_MAX = 256
+
+export interface HeadExchangeDeps {
+  readonly clock: Clock
+  readonly page: { readonly heads: readonly Head[]; readonly isSplit: boolean; verify(bytes: Bytes): Promise<Head> }
+  /** Takes a verified head. */
+  readonly offer: (head: Head) => Offer
+  readonly send: (peer: PeerId, message: Bytes) => void
+  readonly peers: () => readonly PeerId[]
+  /** The peer has sent too many invalid heads. */
+  readonly onInvalid: (peer: PeerId) => void
+}
+
+/** Exchanges the heads of a live page with its peers, see docs/reference/protocols/live.md. */
+export class HeadExchange {
+  readonly #deps: HeadExchangeDeps
+  readonly #waiting: { peer: PeerId; bytes: Bytes }[] = []
+  readonly #repliedAt = new Map<PeerId, Millis>()
+  readonly #invalidOf = new Map<PeerId, number>()
+  /** Invalid heads, so that each is verified once. */
+  readonly #invalid = new RecentSet<string>(PEERS_MAX)
+  /** Heads that were answered with the two heads of the split. Two peers that know different ones would never stop. */
+  readonly #answered = new RecentSet<string>(PEERS_MAX)
+  /** Whether peers were told that the page is split. */
+  #toldSplit = false
+  #isVerifying = false
+  #isStopped = false
+  #stopTimer: (() => void) | null = null
+  #sentAt = -Infinity
+
+  constructor(deps: HeadExchangeDeps) {
+    this.#deps = deps
+  }
+
+  /** A peer sent heads. */
+  receive(peer: PeerId, heads: readonly Bytes[]): void {
+    for (const bytes of heads) {
+      if (bytes.length !== HEAD_BYTES) this.#noteInvalid(peer)
+      else if (this.#deps.page.heads.some((head) => isSameBytes(head.bytes, bytes))) continue
+      // A copy, because the message can be much longer.
+      else if (this.#waiting.length < WAITING_MAX) this.#waiting.push({ peer, bytes: bytes.slice() })
+    }
+    void this.#verifyWaiting()
+  }
+
+  /** A peer is here. */
+  greet(peer: PeerId): void {
+    const { heads } = this.#deps.page
+    if (heads.length > 0) this.#deps.send(peer, messageOf(heads))
+  }
+
+  /** An entry has arrived. Its links may have shown that the page is split. */
+  noteEntry(): void {
+    if (this.#deps.page.isSplit && !this.#toldSplit) this.announce()
+  }
+
+  /** The heads have changed. All peers get them soon. */
+  announce(): void {
+    const { clock, page, peers, send } = this.#deps
+    if (this.#isStopped) return
+    this.#toldSplit = page.isSplit
+    this.#stopTimer ??= clock.after(Math.max(0, this.#sentAt + SEND_INTERVAL - clock.now()), () => {
+      this.#stopTimer = null
+      this.#sentAt = clock.now()
+      const message = messageOf(page.heads)
+      for (const peer of peers()) send(peer, message)
+    })
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#stopTimer?.()
+    this.#waiting.length = 0
+  }
+
+  /** Verifies the heads that wait, one after another. */
+  async #verifyWaiting(): Promise<void> {
+    if (this.#isVerifying) return
+    this.#isVerifying = true
+    try {
+      for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) await this.#take(next.peer, next.bytes)
+    } finally {
+      this.#isVerifying = false
+    }
+  }
+
+  async #take(peer: PeerId, bytes: Bytes): Promise<void> {
+    const name = bytes.join()
+    const head = this.#invalid.has(name) ? null : await this.#verified(bytes)
+    if (this.#isStopped) return
+    if (head === null) {
+      this.#invalid.add(name)
+      this.#noteInvalid(peer)
+      return
+    }
+    const wasSplit = this.#deps.page.isSplit
+    const offer = this.#deps.offer(head)
+    if (offer === 'older') this.#reply(peer)
+    else if (offer === 'newer' || (offer === 'split' && !wasSplit)) this.announce()
+    else if (offer === 'split' && !this.#answered.has(name)) {
+      this.#answered.add(name)
+      this.#reply(peer)
+    }
+  }
+
+  async #verified(bytes: Bytes): Promise<Head | null> {
+    try {
+      return await this.#deps.page.verify(bytes)
+    } catch (error) {
+      if (error instanceof LiveError) return null
+      throw error
+    }
+  }
+
+  #noteInvalid(peer: PeerId): void {
+    const invalid = (this.#invalidOf.get(peer) ?? 0) + 1
+    if (this.#invalidOf.size >= PEERS_MAX) this.#invalidOf.clear()
+    this.#invalidOf.set(peer, invalid)
+    if (invalid > INVALID_MAX) this.#deps.onInvalid(peer)
+  }
+
+  #reply(peer: PeerId): void {
+    const now = this.#deps.clock.now()
+    if (now - (this.#repliedAt.get(peer) ?? -Infinity) < REPLY_INTERVAL) return
+    if (this.#repliedAt.size >= PEERS_MAX) this.#repliedAt.clear()
+    this.#repliedAt.set(peer, now)
+    this.greet(peer)
+  }
+}
+
+function messageOf(heads: readonly Head[]): Bytes {
+  return encodeHeads(heads.map(({ bytes }) => bytes))
+}

@@ -1,0 +1,132 @@
+import {
+  type BlockStore,
+  blocksInOrder,
+  type Bytes,
+  type Cid,
+  type CidKey,
+  type FileListing,
+  findFile,
+  type FindResult,
+  RAW,
+  type WantedBlock,
+} from '../../content/index.ts'
+import { decodeBeginning, ENTRIES_MAX, type Head, History, LiveError, type Offer, type SigningKey, verifyHead } from '../../live/index.ts'
+import { livePages } from '../../messages/live.ts'
+import type { LiveFeed, LiveSource } from '../api.ts'
+import { feedOf, listLive, pathOf } from './listing.ts'
+import { buildContent } from './publish.ts'
+
+/** A live page as a page's download uses it: its history, and the blocks that belong to it. */
+export class LivePage {
+  readonly #history: History
+  /** The nodes and contents that the download was told to fetch. */
+  readonly #taken = new Set<CidKey>()
+  /** What `feed` returned last; `null` when the history has changed since. */
+  #feed: LiveFeed | null = null
+
+  private constructor(history: History) {
+    this.#history = history
+  }
+
+  /** The live page with this first block; `null` if the block is not valid. */
+  static begin(page: Cid, bytes: Bytes): LivePage | null {
+    try {
+      return new LivePage(new History(page, decodeBeginning(bytes)))
+    } catch (error) {
+      if (error instanceof LiveError) return null
+      throw error
+    }
+  }
+
+  /** Whether all entries are here that are known. Their contents may be missing. */
+  get isComplete(): boolean {
+    return this.#history.isComplete
+  }
+
+  get isSplit(): boolean {
+    return this.#history.split !== null
+  }
+
+  /** The heads that peers should have. */
+  get heads(): readonly Head[] {
+    return this.#history.heads
+  }
+
+  isNode(cid: Cid): boolean {
+    return this.#history.isNode(cid)
+  }
+
+  /** The block of a node is here. */
+  insert(cid: Cid, bytes: Bytes): void {
+    this.#feed = null
+    try {
+      this.#history.insert({ cid, bytes })
+    } catch (error) {
+      if (!(error instanceof LiveError)) throw error // The history keeps the number of the invalid entry.
+    }
+  }
+
+  /** The nodes and contents that became known since the last call. */
+  takeWanted(): WantedBlock[] {
+    const { nodes, entries } = this.#history.takeNews()
+    const wanted = [
+      ...nodes.map((cid): WantedBlock => ({ cid, size: null, rank: 'inner' })),
+      ...entries.map(({ content: cid, contentBytes }): WantedBlock => {
+        return cid.codec === RAW ? { cid, size: contentBytes, rank: 'leaf' } : { cid, size: null, rank: 'inner' }
+      }),
+    ]
+    return wanted.filter(({ cid }) => !this.#taken.has(cid.key) && this.#taken.add(cid.key))
+  }
+
+  /** Rejects with a `LiveError` if the head is not valid. */
+  verify(bytes: Bytes): Promise<Head> {
+    return verifyHead(bytes, this.#history.page, this.#history.beginning.key)
+  }
+
+  offer(head: Head): Offer {
+    this.#feed = null
+    return this.#history.offer(head)
+  }
+
+  /**
+   * Appends an entry whose blocks are put into a store. Called one at a time. `room` is the number of bytes that the page
+   * may still grow by.
+   */
+  async append(key: SigningKey, entry: LiveSource, store: BlockStore, room: (bytes: number) => void): Promise<void> {
+    if (this.isSplit) throw new Error(livePages('split'))
+    if (this.#history.last >= ENTRIES_MAX) throw new Error(livePages('full'))
+    const { cid, dagBytes } = await buildContent(store, entry, room)
+    const { form, name } = entry
+    const fresh = { timeMs: Date.now(), form, name, content: cid, contentBytes: dagBytes }
+    const { block } = await this.#history.append(key, fresh)
+    store.put(block.cid, block.bytes)
+    this.#feed = null
+  }
+
+  /** The same object as before, unless something has changed. */
+  feed(isOurs: boolean): LiveFeed {
+    this.#feed ??= feedOf(this.#history, isOurs)
+    return this.#feed
+  }
+
+  list(store: BlockStore): FileListing {
+    return listLive(store, this.#history.entries)
+  }
+
+  /** Follows a path of the listing. */
+  find(store: Pick<BlockStore, 'get'>, path: string): FindResult {
+    for (const entry of this.#history.entries) {
+      const top = pathOf(entry)
+      if (path === top) return { kind: 'file', cid: entry.content }
+      if (path.startsWith(`${top}/`)) return findFile(store, entry.content, path.slice(top.length + 1))
+    }
+    return { kind: 'nothing' }
+  }
+
+  /** All known blocks in the order of the entries. */
+  blocksInOrder(store: BlockStore): Cid[] {
+    const contents = this.#history.entries.flatMap(({ content }) => blocksInOrder(store, content))
+    const all = [this.#history.page, ...this.#history.nodes, ...contents]
+    return [...new Map(all.map((cid) => [cid.key, cid])).values()]
+  }
+}

@@ -1,0 +1,49 @@
+import { type BlockStore, buildDirectory, buildFile, type Cid, dagBytesMax, MemoryBlockStore } from '../../content/index.ts'
+import { defaultLimits } from '../../limits/index.ts'
+import { encodeBeginning, newSigningKey, TEXT_BYTES_MAX } from '../../live/index.ts'
+import { livePages } from '../../messages/live.ts'
+import type { LiveSource, Publication } from '../api.ts'
+import { LivePage } from './live-page.ts'
+
+/** The most bytes of a node with one more link to a file or directory. */
+const LINK_BYTES_MAX = 1024
+
+/**
+ * Begins a live page, ready for `openPage`. Its key lives as long as the tab: nobody can append to the page after a reload.
+ */
+export async function publishLive(title: string, options: { readonly pageBytesMax?: number } = {}): Promise<Publication> {
+  const { pageBytesMax = defaultLimits.pageBytesMax } = options
+  const key = await newSigningKey()
+  const { cid, bytes } = await encodeBeginning({ key: key.public, timeMs: Date.now(), title })
+  const store = new MemoryBlockStore(dagBytesMax(pageBytesMax))
+  store.put(cid, bytes)
+  return { root: cid.text, size: 0, blocks: 1, store, live: { key, load: async () => LivePage.begin(cid, bytes) } }
+}
+
+/**
+ * Puts the blocks of an entry's content into a store, if it has `room` for about this number of bytes. Returns the root,
+ * and the size of all blocks.
+ */
+export async function buildContent(
+  store: BlockStore,
+  entry: LiveSource,
+  room: (bytes: number) => void,
+): Promise<{ cid: Cid; dagBytes: number }> {
+  const sources = sourcesOf(entry)
+  room(sources.reduce((sum, { path, blob }) => sum + blob.size + LINK_BYTES_MAX + 3 * path.length, LINK_BYTES_MAX))
+  const [only, ...others] = sources
+  if (only === undefined) throw new Error(livePages('noFiles'))
+  const building = others.length === 0 && !only.path.includes('/') ? buildFile(only.blob) : buildDirectory(sources)
+  for (;;) {
+    const step = await building.next()
+    if (step.done) return step.value
+    store.put(step.value.cid, step.value.block)
+  }
+}
+
+function sourcesOf(entry: LiveSource) {
+  if (entry.form === 'file') return entry.sources
+  const blob = new Blob([entry.text])
+  if (blob.size > TEXT_BYTES_MAX) throw new Error(livePages('longText'))
+  return [{ path: '', blob }]
+}
