@@ -52,7 +52,9 @@ async function compile() {
     .map(({ executable, manifest_path: manifest, package_id: id, target }) => {
       const folder = path.relative('.', path.dirname(manifest))
       const name = `${folder}: ${target.kind[0] === 'test' ? target.name : 'units'}`
-      return { name, crate: crateOf(id, folder), command: executable, args: ['--quiet'], folder }
+      // Cargo itself must not have this variable: the build script of a dependency would run again, and most crates be compiled again.
+      const env = { CARGO_MANIFEST_DIR: path.resolve(folder) }
+      return { name, crate: crateOf(id, folder), command: executable, args: ['--quiet'], folder, env }
     })
 }
 
@@ -64,11 +66,11 @@ function crateOf(id, folder) {
 /** Runs one program after another, until none waits. */
 async function work() {
   for (let next = waiting.shift(); next; next = waiting.shift()) {
-    const { name, command, args, folder } = next
+    const { name, command, args, folder, env } = next
     const started = performance.now()
     const { ok, stdout, stderr } = await run(command, args, {
       cwd: folder,
-      env: { ...process.env, CARGO, CARGO_MANIFEST_DIR: path.resolve(folder) },
+      env: { ...process.env, CARGO, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     done.push({ name, folder, ok, seconds: (performance.now() - started) / 1000 })
