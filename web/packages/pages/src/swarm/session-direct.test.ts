@@ -209,6 +209,34 @@ describe('a peer with much traffic', () => {
   })
 })
 
+describe('a holder that is no help', () => {
+  const BYTES = 6_000_000
+  const after = (milliseconds: number) => new Promise<void>((resolve) => clock.after(milliseconds, resolve))
+
+  it.each<[string, () => Promise<void>]>([
+    ['claims all blocks and sends none', () => new Promise(() => {})],
+    ['sends each block after ten seconds', () => after(10_000)],
+  ])('because it %s does not delay a page that another holder has', async (_what, pause) => {
+    const unhelpful = await film(BYTES)
+    const read = unhelpful.store.read.bind(unhelpful.store)
+    unhelpful.store.read = async (cid) => {
+      await pause()
+      return read(cid)
+    }
+    open(unhelpful.root, unhelpful)
+    const seeker = open(unhelpful.root).session
+    await clock.until(() => seeker.state.peers.length === 1)
+    clock.pass(5_000)
+    const arrivedAt = clock.now()
+    open(unhelpful.root, await film(BYTES))
+    await clock.until(() => isComplete(seeker))
+    expect(clock.now() - arrivedAt).toBeLessThan(2_000)
+    expect(seeker.state.receivedBytes).toBe(seeker.state.progress.bytesDone)
+    expect(net.open.length).toBeLessThanOrEqual(4)
+    expect(await isRight(seeker, BYTES)).toBe(true)
+  })
+})
+
 describe('a peer that sends invalid signals', () => {
   /** A peer that sends these signals to the first peer on the page. */
   async function caller(root: string) {
