@@ -22,7 +22,7 @@ LONG_SUITES := early proxies processes mirror cluster observe networks profiles 
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures film rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
-  bench-churn bench-networks gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
+  bench-churn bench-networks bench-dial gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -428,6 +428,10 @@ bench-networks: web tests/interop/node_modules/.package-lock.json ## A page betw
 bench-churn: web tests/interop/node_modules/.package-lock.json ## A page and 200 simulated tabs that come and go; writes docs/browser/churn.md
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	./target/release/watchfire lab run experiments/churn.toml --driver processes $(or $(ARGS),--page docs/browser/churn.md)
+
+bench-dial: web tests/interop/node_modules/.package-lock.json ## A file from a terminal to a browser, beside nginx with curl and a raw data channel; writes docs/browser/dial.md, in 4 minutes
+	$(CARGO) build --release $(LOCKED) -p watchfire-cli
+	./target/release/watchfire lab run experiments/dial.toml --driver processes $(or $(ARGS),--page docs/browser/dial.md)
 
 redraw: ## Write docs/scale/recovery.md and its picture again from the stored results
 	$(CARGO) run --release $(LOCKED) -p watchfire-bench -- draw docs/scale/recovery.json

@@ -44,11 +44,14 @@ export function untilItMayFetch() {
   return new Promise((resolve) => createInterface({ input: process.stdin }).once('line', resolve))
 }
 
-/** Runs one of the two commands of a program. Each resolves with a function that ends it and returns its totals. */
+/**
+ * Runs one of the two commands of a program. Each resolves with a function that ends it and returns its totals.
+ * @param {{ seed?: () => Promise<() => object>, fetch?: () => Promise<() => object> }} commands
+ */
 export async function play({ seed, fetch }) {
   try {
     const command = { seed, fetch }[process.argv[2]]
-    if (command === undefined) throw new Error('the command is seed or fetch')
+    if (command === undefined) throw new Error('this program has no such command')
     const stopped = new Promise((resolve) => process.once('SIGTERM', resolve))
     const end = await command()
     await stopped
@@ -71,7 +74,7 @@ export async function openTab(origin, script) {
   const flags = [...(isOnLoopback ? DIRECT_ON_LOOPBACK : VISIBLE_ADDRESS), `--unsafely-treat-insecure-origin-as-secure=${origin}`]
   const profile = path.join(variable('LAB_FOLDER'), 'profile')
   // The lab sends SIGTERM to learn the totals, which are in the tab.
-  const context = await launchWithProfile(profile, flags, { handleSIGTERM: false })
+  const context = await launchWithProfile(profile, flags, { handleSIGTERM: false, ignoreHTTPSErrors: true })
   context.setDefaultTimeout(ACTION_TIMEOUT_MS)
   // A browser uses its loopback device only with this permission. On a network it goes without, as other visitors do.
   if (isOnLoopback) await context.grantPermissions(['microphone'], { origin })
