@@ -22,7 +22,7 @@ LONG_SUITES := early proxies processes mirror cluster observe networks profiles 
 
 .PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures film rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
-  bench-churn bench-networks bench-dial gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
+  bench-churn bench-networks bench-dial gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long test-browser $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.
 # Each is a target of its own. Those that end soonest come first.
 STAGES := tools slice-tools web client format docs-links commits web-test client-test lint api-docs rust-test \
   interop-build gate interop-channels interop-browser interop-others slices test-outside
-ALL_STAGES := $(filter-out slice-tools slices test-outside,$(STAGES)) $(LONG_SUITES:%=test-%) outside features audit $(if $(IS_ROOT),test-dist)
+ALL_STAGES := $(filter-out slice-tools slices interop-browser test-outside,$(STAGES)) test-browser $(LONG_SUITES:%=test-%) outside features audit $(if $(IS_ROOT),test-dist)
 
 test: ## Run all tests of CI: everything, and a slice of each suite that takes minutes. Prints how long each stage took
 	@MAKE="$(MAKE)" tests/stages.sh $(STAGES)
@@ -174,6 +174,9 @@ soak: tools web/node_modules/.package-lock.json tests/interop/node_modules/.pack
 	cd tests/interop && LARGE_BYTES=$${LARGE_BYTES:-2000000000} WATCHFIRE_BINARY=$(CURDIR)/target/soak/watchfire node --test browser/large-files.test.mjs
 	cd tests/interop && SOAK_PROGRAM=$(CURDIR)/target/soak/watchfire SOAK_NEXT_PROGRAM=$(CURDIR)/target/soak/watchfire-next \
 	  CARGO="$(CARGO)" node --test soak/soak.test.mjs
+
+test-browser: interop-build ## All tests with browsers, also the long ones that `make test` leaves out
+	$(RUN_SUITES) browser-whole
 
 test-early: interop-build ## Texts, pictures, folders and PDFs in the browser while a holder sends only some of their blocks
 	$(RUN_SUITES) early

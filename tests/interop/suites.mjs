@@ -32,6 +32,7 @@ const SUITES = {
   client: { files: testsIn('client') },
   'command-line': { files: ['gateway/command-line.test.mjs', ...testsIn('peers'), ...testsIn('processes')] },
   browser: { command: ['browser/run.mjs'] },
+  'browser-whole': { command: ['browser/run.mjs'], env: { BROWSER_WHOLE: '1' } },
   kubo: { files: [...testsIn('kubo'), 'gateway/kubo.test.mjs'] },
   gateway: { files: testsIn('gateway') },
   tls: { files: testsIn('tls') },
@@ -103,6 +104,7 @@ const SUITES = {
   },
   engines: {
     command: ['engines/run.mjs'],
+    env: { BROWSER_WHOLE: '1' },
     slice: { command: undefined, files: ['engines/pairs.test.mjs'], names: ['Chromium and Firefox pass pages'] },
   },
   embed: { files: testsIn('embed'), slice: { names: ['HTML is shown', 'an invalid CID'] } },

@@ -9,6 +9,7 @@ import { Command } from '../lib/command-line.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { skipWithout } from '../lib/engines/index.mjs'
 import { newFolder } from '../lib/folders.mjs'
+import { skipInShortRun } from '../lib/whole.mjs'
 import { makeWebm } from './webm.mjs'
 import { addressOf, cidOf, newVisitor, siteOf, startServer, WAIT_MS, newVisitors } from './page-driver.mjs'
 import { file, generated, picture } from './fixtures.mjs'
@@ -49,7 +50,9 @@ test('a fragment without a key, or with a wrong one, shows an error and does no 
   for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
-test('a private video plays while it loads, and seeks to parts that are not loaded', { skip: skipWithout('downloads') }, async (t) => {
+test('a private video plays while it loads, and seeks to parts that are not loaded', {
+  skip: skipWithout('downloads') || skipInShortRun,
+}, async (t) => {
   const [maker, visitor] = await newVisitors(t, await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } }), 2)
   const film = await makeWebm(maker, { seconds: 30, bytesPerSecond: 600_000 })
   const shared = path.join(folder, 'film.webm')

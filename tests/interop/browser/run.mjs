@@ -17,7 +17,7 @@ const SLOW_MS = 10_000
 const FILE_MS = 15 * 60_000
 
 /** These compare durations with a limit, count frames, or measure memory. */
-const MEASURING = ['availability', 'holders', 'large-files', 'sprites', 'streaming'].map((name) => `browser/${name}.test.mjs`)
+const MEASURING = ['availability', 'experiment', 'holders', 'large-files', 'sprites', 'streaming'].map((name) => `browser/${name}.test.mjs`)
 
 const interop = fileURLToPath(new URL('..', import.meta.url))
 process.chdir(interop)

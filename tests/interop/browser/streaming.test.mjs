@@ -1,22 +1,20 @@
-// Media that plays while it loads, and files that are saved while they load.
+// Media that plays while it loads. It measures times, so it runs alone.
 
 import assert from 'node:assert/strict'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
 import { waitUntil } from '../lib/deadlines.mjs'
 import { skipWithout } from '../lib/engines/index.mjs'
-import { newFolder } from '../lib/folders.mjs'
-import { run } from '../lib/program.mjs'
+import { skipInShortRun } from '../lib/whole.mjs'
 import { blocksOf } from './bitswap-messages.mjs'
 import { makeWebm } from './webm.mjs'
 import { newVisitor, WAIT_MS, WINDOWS, startServer, newVisitors } from './page-driver.mjs'
 import { honestHolder, joinPage, LimitedHolder } from './raw-peer.mjs'
 import { file, generated, noise, wav } from './fixtures.mjs'
 import { seek, startPlaying } from './playback.mjs'
-import { sha256, sha256OfFile } from '../lib/hashes.mjs'
 
 const OUT = fileURLToPath(new URL('../out', import.meta.url))
 const MIB = 1 << 20
@@ -115,7 +113,7 @@ test('a video without a name is recognised by its first bytes, and plays while i
 })
 
 test('without a service worker a video plays once it has loaded, and the page says why', {
-  skip: skipWithout('init-scripts'),
+  skip: skipWithout('init-scripts') || skipInShortRun,
 }, async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 2 * MIB } })
   const sharer = await newVisitor(t, server)
@@ -135,115 +133,8 @@ test('without a service worker a video plays once it has loaded, and the page sa
   visitor.assertNoPageErrors()
 })
 
-test('a file of 100 MB is saved while it loads, through the file picker or the service worker', {
-  skip: skipWithout('init-scripts'),
-}, async (t) => {
-  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
-  const content = noise(100_000_000)
-  const name = 'Grüße 世界 (1).bin'
-  const link = await sharer.sharePage({ files: await onDisk(t, { [name]: content }) })
-
-  await usePrivateFolder(visitor)
-  await visitor.goTo(link)
-  await visitor.waitUntilComplete(60_000)
-  await visitor.tab.getByRole('button', { name: `Save ${name}` }).click()
-  await visitor.tab
-    .getByRole('button', { name: `Save ${name}` })
-    .getByText('Saved')
-    .waitFor({ timeout: 60_000 })
-  assert.deepEqual(await pickedFiles(visitor), { [name]: { bytes: content.length, sha256: sha256(content) } })
-
-  const other = await visitor.openAnotherTab()
-  await other.tab.addInitScript(() => {
-    delete globalThis.showSaveFilePicker
-  })
-  await other.goTo(link)
-  await other.waitUntilComplete(60_000)
-  const saved = await other.saveFile(name)
-  assert.equal(await sha256OfFile(saved), sha256(content))
-  for (const person of [sharer, visitor, other]) person.assertNoPageErrors()
-})
-
-test('a save that fails says why beside its button, in a list too', { skip: skipWithout('init-scripts') }, async (t) => {
-  const sharer = await newVisitor(t, await startServer(t))
-  await sharer.tab.addInitScript(() => {
-    URL.createObjectURL = () => {
-      throw new Error('The disk is full.')
-    }
-  })
-  for (const files of [{ 'one.bin': noise(1000) }, { 'one.bin': noise(1000), 'two.bin': noise(1000) }]) {
-    await sharer.sharePage({ files: await onDisk(t, files) })
-    await sharer.tab.getByRole('button', { name: 'Save one.bin' }).click()
-    await sharer.tab.getByRole('alert').getByText('Could not save: The disk is full.').waitFor()
-  }
-})
-
-test('a folder is saved file by file, or as one zip file', { skip: skipWithout('init-scripts') }, async (t) => {
-  const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
-  const contents = {
-    'notes.md': Buffer.from('# Notes\n'),
-    'Grüße 世界 🔥.txt': Buffer.from('Hallo'),
-    'film.bin': noise(70_000_000),
-    'con.txt': Buffer.from('a device'),
-    'empty.txt': Buffer.alloc(0),
-  }
-  const link = await sharer.sharePage({ files: await onDisk(t, contents) })
-  await usePrivateFolder(visitor)
-  await visitor.goTo(`${link}#filename=trip`)
-  await visitor.waitForText(`${Object.keys(contents).length} files`, 60_000)
-  await visitor.tab.getByRole('button', { name: 'Save all in a folder' }).click()
-  await visitor.tab.getByText('Saved', { exact: true }).waitFor({ timeout: 60_000 })
-  const expected = Object.entries(contents).map(([name, content]) => {
-    return [`trip/${name === 'con.txt' ? '_con.txt' : name}`, { bytes: content.length, sha256: sha256(content) }]
-  })
-  assert.deepEqual(await pickedFiles(visitor), Object.fromEntries(expected.sort()))
-
-  const other = await visitor.openAnotherTab()
-  await other.tab.addInitScript(() => {
-    delete globalThis.showSaveFilePicker
-    delete globalThis.showDirectoryPicker
-  })
-  await other.goTo(`${link}#filename=trip`)
-  await other.waitForText(`${Object.keys(contents).length} files`, 60_000)
-  const zip = await saveAs(other, 'Save all as zip', 'trip.zip')
-  for (const [name, content] of Object.entries(contents)) {
-    const safe = name === 'con.txt' ? '_con.txt' : name
-    const { stdout } = await run('unzip', ['-p', zip, safe], { encoding: 'buffer', maxBuffer: 1e9 })
-    assert.equal(sha256(stdout), sha256(content), name)
-  }
-  const { stdout } = await run('python3', ['-c', 'import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).testzip())', zip])
-  assert.equal(stdout.trim(), 'None')
-  for (const person of [sharer, visitor, other]) person.assertNoPageErrors()
-})
-
-test('a save whose tab closes ends as a failed download, not as a short file', { skip: skipWithout('init-scripts') }, async (t) => {
-  const server = await startServer(t)
-  const { root, blocks } = blocksOf(noise(80_000_000))
-  await joinPage(t, server, root, 'all', honestHolder(blocks))
-  const visitor = await newVisitor(t, server)
-  await visitor.tab.addInitScript(() => {
-    delete globalThis.showSaveFilePicker
-  })
-  await visitor.goTo(`/p/${root}#filename=film.bin`)
-  await visitor.waitUntilComplete(60_000)
-  // Reads never end, as with a very slow disk.
-  await visitor.tab.evaluate(() => {
-    const read = Blob.prototype.arrayBuffer
-    let reads = 0
-    Blob.prototype.arrayBuffer = function () {
-      reads += 1
-      return reads > 8 ? new Promise(() => {}) : read.call(this)
-    }
-  })
-  const coming = visitor.tab.waitForEvent('download')
-  await visitor.tab.getByRole('button', { name: 'Save film.bin' }).click()
-  const download = await coming
-  await visitor.goTo('/')
-  assert.notEqual(await download.failure(), null)
-})
-
 test('the loaded parts of a video are shown below it, in a wide and a narrow window, in both themes', {
-  skip: skipWithout('media'),
+  skip: skipWithout('media') || skipInShortRun,
 }, async (t) => {
   await mkdir(OUT, { recursive: true })
   const server = await startServer(t)
@@ -321,48 +212,4 @@ async function slowdownOf(t, server) {
   await Promise.all([visitor.leave(), peer.leave()])
   t.diagnostic(`a page of one block is visible after ${took} ms`)
   return Math.max(1, took / A_BLOCK_MS)
-}
-
-/** Writes files to a folder, because they are too large to pass to a browser directly. */
-async function onDisk(t, contents) {
-  const folder = newFolder(t)
-  const names = Object.keys(contents)
-  await Promise.all(names.map((name) => writeFile(path.join(folder, name), contents[name])))
-  return names.map((name) => path.join(folder, name))
-}
-
-/** Makes the visitor's file pickers return a folder of the origin's private file system, without asking. */
-function usePrivateFolder({ tab }) {
-  return tab.addInitScript(() => {
-    const picked = async () => (await navigator.storage.getDirectory()).getDirectoryHandle('picked', { create: true })
-    globalThis.showSaveFilePicker = async ({ suggestedName }) => (await picked()).getFileHandle(suggestedName, { create: true })
-    globalThis.showDirectoryPicker = picked
-  })
-}
-
-/** The files written there, by path. */
-function pickedFiles({ tab }) {
-  return tab.evaluate(async () => {
-    const found = {}
-    const look = async (folder, path) => {
-      for await (const [name, handle] of folder.entries()) {
-        if (handle.kind === 'directory') await look(handle, `${path}${name}/`)
-        else {
-          const bytes = await (await handle.getFile()).arrayBuffer()
-          const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
-          found[path + name] = { bytes: bytes.byteLength, sha256: [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('') }
-        }
-      }
-    }
-    await look(await (await navigator.storage.getDirectory()).getDirectoryHandle('picked'), '')
-    return Object.fromEntries(Object.entries(found).sort(([a], [b]) => (a < b ? -1 : 1)))
-  })
-}
-
-async function saveAs({ tab }, button, name) {
-  const saved = tab.waitForEvent('download', { timeout: WAIT_MS })
-  await tab.getByRole('button', { name: button }).click()
-  const download = await saved
-  assert.equal(download.suggestedFilename(), name)
-  return download.path()
 }

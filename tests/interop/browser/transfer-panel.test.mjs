@@ -6,6 +6,7 @@ import { test } from 'node:test'
 
 import { shareFolder } from '../lib/shared-folder.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
+import { skipInShortRun } from '../lib/whole.mjs'
 import { newVisitor, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
 import { newDirectVisitor, areConnected, connectionsOf, descriptionsOf } from './direct-connections.mjs'
 import { generated } from './fixtures.mjs'
@@ -103,7 +104,7 @@ test('a terminal whose page is small is listed as a node, and nothing calls it o
   reader.assertNoPageErrors()
 })
 
-test('when the last full copy leaves, everyone sees which blocks are missing', async (t) => {
+test('when the last full copy leaves, everyone sees which blocks are missing', { skip: skipInShortRun }, async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [holder, a, b] = await newVisitors(t, server, 3)
   const long = await film(32 * MIB)

@@ -25,7 +25,7 @@ const SUBJECTS = {
   'Folders and kinds of files': ['browser/folders.test.mjs', 'browser/file-types.test.mjs'],
   'Private pages': ['browser/private.test.mjs'],
   'Large pages': ['browser/large-files.test.mjs', 'browser/disk-storage.test.mjs'],
-  Streaming: ['browser/streaming.test.mjs'],
+  Streaming: ['browser/streaming.test.mjs', 'browser/saving.test.mjs'],
   Sites: ['browser/sites.test.mjs'],
   Sprites: ['browser/sprites.test.mjs'],
   'Hostile pages': ['browser/sandbox.test.mjs'],

@@ -13,6 +13,7 @@ import { BY_RELAY_ONLY, launch } from '../lib/chromium.mjs'
 import { Command } from '../lib/command-line.mjs'
 import { waitUntil } from '../lib/deadlines.mjs'
 import { newFolder } from '../lib/folders.mjs'
+import { skipInShortRun } from '../lib/whole.mjs'
 
 const LOOPBACK = ['--listen', '/ip4/127.0.0.1/tcp/0']
 const TRANSFER_MS = 60_000
@@ -156,7 +157,7 @@ test('a wrong key, a modified page and a public page have different errors', asy
   await visitor.waitForText('This page is not private, although its link has a key', TRANSFER_MS)
 })
 
-test('the command line opens private pages of browsers, and browsers those of the command line', async (t) => {
+test('the command line opens private pages of browsers, and browsers those of the command line', { skip: skipInShortRun }, async (t) => {
   const server = await startServer(t)
   const folder = newFolder(t)
   const film = generated(3_000_000)
