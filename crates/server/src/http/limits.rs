@@ -17,7 +17,9 @@ use crate::settings::{Settings, section_limits};
 const HOSTS_MAX: usize = 8;
 /// A page for a longer host is not kept.
 const HOST_BYTES_MAX: usize = 255;
-const JSON: [(HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
+/// A site of another origin that embeds pages needs the limits too. They are the same for everybody.
+const HEADERS: [(HeaderName, &str); 2] =
+    [(header::CONTENT_TYPE, "application/json"), (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*")];
 
 /// The rows of the server itself and the parts that add to them. Neither changes while the server runs,
 /// so the page of a host is written once: every visitor of a page requests it.
@@ -60,9 +62,9 @@ pub(super) fn routes(settings: &Settings, parts: Vec<Arc<dyn Part>>) -> Router {
 async fn show(
     State(page): State<Arc<LimitsPage>>,
     headers: HeaderMap,
-) -> ([(HeaderName, &'static str); 1], Bytes) {
+) -> ([(HeaderName, &'static str); 2], Bytes) {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    (JSON, page.of(host))
+    (HEADERS, page.of(host))
 }
 
 fn limits(settings: &Settings) -> Map<String, Value> {

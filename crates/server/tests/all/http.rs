@@ -33,8 +33,9 @@ fn a_running_server_is_ready_and_names_its_conditions() {
 }
 
 #[test]
-fn limits_are_served_as_json() {
+fn limits_are_served_as_json_to_every_site() {
     let response = get(&watchfire(), "/limits");
+    assert!(response.contains("\r\naccess-control-allow-origin: *\r\n"), "{response}");
     let body = response.split("\r\n\r\n").nth(1).expect("a body");
     let limits: serde_json::Value = serde_json::from_str(body).expect("JSON");
     assert_eq!(limits["limits"]["relay_frame_bytes_max"]["value"], 65_536);
