@@ -33,7 +33,7 @@ serve: web ## Build everything and serve on http://localhost:4000
 
 web: web/dist/index.html ## Build the web client
 
-WEB_SOURCES := $(shell find web -type d \( -name node_modules -o -name dist \) -prune -o -type f -print 2>/dev/null)
+WEB_SOURCES := $(shell find web clients/javascript/src clients/javascript/package.json -type d \( -name node_modules -o -name dist \) -prune -o -type f -print 2>/dev/null)
 
 web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	cd web && npm run build
@@ -41,7 +41,7 @@ web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 
 client: clients/javascript/dist/index.js ## Build the npm package @watchfire/client
 
-clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.json clients/javascript/tsconfig.json $(wildcard clients/javascript/src/*.ts)
+clients/javascript/dist/index.js: clients/javascript/node_modules/.package-lock.json clients/javascript/tsconfig.json $(wildcard clients/javascript/src/*.ts clients/javascript/src/*/*.ts)
 	cd clients/javascript && npm run build
 
 # Each is a target of its own. Those that end soonest come first.

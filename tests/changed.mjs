@@ -80,7 +80,7 @@ function testsOf(files) {
   if (files.some((file) => file.endsWith('.md'))) commands.push({ run: ['make', '--no-print-directory', 'docs-links'] })
   if (files.some((file) => file.startsWith('clients/javascript/'))) commands.push({ run: ['make', '--no-print-directory', 'client-test'] })
   const vectors = files.some((file) => file.startsWith('tests/vectors/'))
-  if (vectors || files.some((file) => file.startsWith('web/'))) {
+  if (vectors || files.some((file) => /^(?:web|clients\/javascript)\//.test(file))) {
     commands.push({ in: 'web', run: ['npm', 'run', '--silent', 'typecheck'] })
     // Vitest follows imports, and the vectors are read as files.
     commands.push({ in: 'web', run: ['npx', 'vitest', 'run', ...(vectors ? [] : ['--changed', base])] })

@@ -6,13 +6,13 @@ import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from '
 import path from 'node:path'
 
 const PACKAGES = import.meta.dirname
-// A package comes after those that it needs.
-const ALL = ['pages', 'element']
+/** A package comes after those that it needs. */
+const FOLDERS = { client: '../../clients/javascript', pages: 'pages', element: 'element' }
 /** TypeScript rewrites the imports of modules, but not the addresses of workers, and not the imports of types. */
 const REWRITTEN = /((?:new URL\(|\bfrom |\bimport\()'\.[^']+)\.ts'/g
 
-for (const name of process.argv.length > 2 ? process.argv.slice(2) : ALL) {
-  const folder = path.join(PACKAGES, name)
+for (const name of process.argv.length > 2 ? process.argv.slice(2) : Object.keys(FOLDERS)) {
+  const folder = path.join(PACKAGES, FOLDERS[name])
   const dist = path.join(folder, 'dist')
   rmSync(dist, { recursive: true, force: true })
   const { status } = spawnSync('npx', ['tsc', '-p', folder], { stdio: 'inherit', cwd: PACKAGES })

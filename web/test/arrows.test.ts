@@ -3,6 +3,8 @@ import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 const WEB = path.join(import.meta.dirname, '..')
+/** The package of channels, outside of `web`. */
+const CLIENT = '../clients/javascript'
 const IMPORT = /\b(?:from|import)\s*\(?\s*'([.\w@][^'?\s]*)/g
 
 /** An import of a source file: its text, and the file that a relative import names. Both files are below the folder that is read. */
@@ -54,15 +56,14 @@ describe.each(['app/src', 'packages/pages/src'])('the folders of %s', (folder) =
 describe('the packages', () => {
   const manifest = (folder: string) =>
     JSON.parse(readFileSync(path.join(WEB, folder, 'package.json'), 'utf8')) as {
+      name: string
       exports?: Record<string, unknown>
       dependencies?: Record<string, string>
     }
   const packages = readdirSync(path.join(WEB, 'packages'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
-  const folders = ['app', ...packages.map(({ name }) => `packages/${name}`)]
+  const folders = ['app', CLIENT, ...packages.map(({ name }) => `packages/${name}`)]
   const entryPoints = new Set(
-    packages.flatMap(({ name }) =>
-      Object.keys(manifest(`packages/${name}`).exports ?? {}).map((point) => path.join('@watchfire', name, point)),
-    ),
+    folders.flatMap((folder) => Object.keys(manifest(folder).exports ?? {}).map((point) => path.join(manifest(folder).name, point))),
   )
 
   it.each(folders)('import one another only at public entry points: %s', (folder) => {
@@ -89,8 +90,17 @@ describe('the packages', () => {
 
   it('have no interface', () => {
     const dependencies = Object.keys(manifest('packages/pages').dependencies ?? {})
-    expect(dependencies.sort()).toEqual(['@noble/ciphers', '@noble/curves', '@noble/hashes', 'multiformats', 'phoenix'])
+    expect(dependencies.sort()).toEqual(['@noble/ciphers', '@noble/curves', '@noble/hashes', '@watchfire/client'])
     const files = readdirSync(path.join(WEB, 'packages/pages/src'), { recursive: true, encoding: 'utf8' })
     expect(files.filter((file) => /\.(?:tsx|css)$/.test(file))).toEqual([])
+  })
+
+  it.each(folders)('have no fakes and simulators among their sources: %s', (folder) => {
+    const files = readdirSync(path.join(WEB, folder, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) => !isTest(file))
+    expect(files.filter((file) => /fake|simulat|mock|stub|fixture/i.test(file))).toEqual([])
+    const classes = files.filter(isSource).filter((file) => {
+      return /\b(?:class|function|interface) (?:Fake|Simulated|Mock|Stub)/.test(readFileSync(path.join(WEB, folder, 'src', file), 'utf8'))
+    })
+    expect(classes).toEqual([])
   })
 })

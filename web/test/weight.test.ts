@@ -6,11 +6,15 @@ import { fromSource } from '../source-condition.ts'
 
 const WEB = path.join(import.meta.dirname, '..')
 
-/**
- * The bytes of all scripts, gzipped, of a program that consists of this code. The ciphers and hashes for browsers that lack them
- * (over plain HTTP) do not count: other browsers never load them.
- */
-async function weightOf(code: string): Promise<number> {
+interface Script {
+  readonly code: string
+  /** The modules in it. */
+  readonly modules: readonly string[]
+  readonly isEntry: boolean
+}
+
+/** The scripts of a program that consists of this code, made smaller as a site would. */
+async function scriptsOf(code: string): Promise<Script[]> {
   const built = await build({
     ...fromSource,
     root: WEB,
@@ -27,31 +31,67 @@ async function weightOf(code: string): Promise<number> {
     build: { write: false, target: 'es2023', modulePreload: false, rolldownOptions: { input: 'program' } },
   })
   const outputs = [built].flat().flatMap((one) => ('output' in one ? one.output : []))
-  const isFallback = (one: (typeof outputs)[number]) => one.type === 'chunk' && one.moduleIds.some((id) => id.includes('/@noble/'))
-  const scripts = outputs.filter((one) => one.fileName.endsWith('.js') && !isFallback(one))
-  return scripts.reduce((sum, one) => sum + gzipSync(one.type === 'chunk' ? one.code : one.source, { level: 9 }).length, 0)
+  const scripts = outputs.filter((one) => one.fileName.endsWith('.js'))
+  return scripts.map((one) =>
+    one.type === 'chunk'
+      ? { code: one.code, modules: one.moduleIds, isEntry: one.isEntry }
+      : { code: String(one.source), modules: [], isEntry: false },
+  )
 }
 
+/**
+ * The bytes of all scripts, gzipped, also of those that are loaded later. The ciphers and hashes for browsers that lack them (over plain
+ * HTTP) do not count: other browsers never load them.
+ */
+function weightOf(scripts: readonly Script[]): number {
+  const loaded = scripts.filter(({ modules }) => !modules.some((id) => id.includes('/@noble/')))
+  return loaded.reduce((sum, { code }) => sum + gzipSync(code, { level: 9 }).length, 0)
+}
+
+const ALL = "import * as pages from '@watchfire/pages'\nglobalThis.pages = pages"
+const VERIFY = `import { publish } from '@watchfire/pages'
+globalThis.hasCid = async (file, cid) => (await publish([{ path: file.name, blob: file }])).root === cid`
+
 describe('the weight of @watchfire/pages', () => {
-  it('is at most 60 kB for a program that publishes and opens pages', async () => {
-    const weight = await weightOf(
-      "import { connect, fetchLimits, openPage, publish } from '@watchfire/pages'\nglobalThis.all = { connect, fetchLimits, openPage, publish }",
-    )
+  it('is at most 60 kB for a program that publishes and opens pages, private pages too', async () => {
+    const weight = weightOf((await scriptsOf(ALL)).filter(({ modules }) => !modules.some((id) => id.includes('/src/live/'))))
     expect(weight).toBeGreaterThan(30_000)
     expect(weight).toBeLessThanOrEqual(60_000)
   })
 
-  it('is at most 64 kB with private pages', async () => {
-    expect(await weightOf("import * as pages from '@watchfire/pages'\nglobalThis.pages = pages")).toBeLessThanOrEqual(64_000)
+  it('is at most 63 kB with live pages, whose code is loaded for the first live page', async () => {
+    expect(weightOf(await scriptsOf(ALL))).toBeLessThanOrEqual(63_000)
+  })
+
+  it('is at most 8 kB for a program that only verifies a file, which has no code of swarms and connections', async () => {
+    const scripts = await scriptsOf(VERIFY)
+    expect(weightOf(scripts)).toBeLessThanOrEqual(8_000)
+    const folders = scripts.flatMap(({ modules }) => modules.flatMap((id) => /pages\/src\/(\w+)\//.exec(id)?.[1] ?? []))
+    expect([...new Set(folders)].sort()).toEqual(['content', 'limits', 'messages', 'swarm'])
+    expect(scripts.flatMap(({ modules }) => modules).filter((id) => id.includes('/swarm/')).length).toBe(1)
+    const entry = scripts.find(({ isEntry }) => isEntry)
+    await import(`data:text/javascript,${encodeURIComponent(entry?.code ?? '')}`)
+    const { hasCid } = globalThis as unknown as { hasCid: (file: File, cid: string) => Promise<boolean> }
+    const cid = 'bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e'
+    expect(await hasCid(new File(['hello world'], 'hello.txt'), cid)).toBe(true)
+    expect(await hasCid(new File(['hello World'], 'hello.txt'), cid)).toBe(false)
   })
 
   it('is nearly nothing for a program that uses nearly nothing of it', async () => {
-    expect(await weightOf("import { defaultLimits } from '@watchfire/pages'\nconsole.log(defaultLimits)")).toBeLessThan(500)
+    expect(weightOf(await scriptsOf("import { defaultLimits } from '@watchfire/pages'\nconsole.log(defaultLimits)"))).toBeLessThan(500)
+  })
+})
+
+describe('the weight of @watchfire/client/connection', () => {
+  it('is at most 3 kB, without npm phoenix', async () => {
+    const scripts = await scriptsOf("import { connect } from '@watchfire/client/connection'\nglobalThis.connect = connect")
+    expect(weightOf(scripts)).toBeLessThanOrEqual(3_000)
+    expect(scripts.flatMap(({ modules }) => modules).filter((id) => id.includes('/phoenix/'))).toEqual([])
   })
 })
 
 describe('the weight of @watchfire/element', () => {
-  it('is at most 66 kB, with @watchfire/pages', async () => {
-    expect(await weightOf("import '@watchfire/element'")).toBeLessThanOrEqual(66_000)
+  it('is at most 64 kB, with all of @watchfire/pages', async () => {
+    expect(weightOf(await scriptsOf("import '@watchfire/element'"))).toBeLessThanOrEqual(64_000)
   })
 })

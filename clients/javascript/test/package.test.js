@@ -12,6 +12,7 @@ const TSC = path.join(FOLDER, 'node_modules/typescript/bin/tsc')
 /** A program that uses every type of the package. */
 const PROGRAM = `
 import { Client, LongPoll, RefusedError, type Channel, type ChannelStatus, type Present } from '@watchfire/client'
+import { connect, type Connection, type Reply, type Topic } from '@watchfire/client/connection'
 const client = new Client('wss://example.com/socket', { getToken: async () => 'token', longPollFallbackMs: 2500, transport: LongPoll })
 const channel: Channel = client.channel('news:today', { last: 50 })
 const off: () => void = channel.on<{ text: string }>('note', ({ text }, position) => console.log(text.length, position?.length))
@@ -23,6 +24,9 @@ channel.join().catch((error: unknown) => error instanceof RefusedError && error.
 channel.push('note', {}, '1s')
 // @ts-expect-error: unknown option
 new Client('wss://example.com/socket', { token: 'text' })
+const connection: Connection = connect('wss://example.com/socket')
+const topic: Topic = connection.join('news:today', ['note'], { joined: (response: unknown) => response })
+topic.push('note', Uint8Array.of(1)).then((reply: Reply) => reply.status === 'ok' && reply.response)
 `
 
 test('the package has the built modules, their types and the README', (t) => {
@@ -31,7 +35,8 @@ test('the package has the built modules, their types and the README', (t) => {
   const [{ files }] = JSON.parse(
     execFileSync('npm', ['pack', '--json', '--dry-run', '--ignore-scripts'], { cwd: FOLDER, encoding: 'utf8' }),
   )
-  const modules = ['channel', 'client', 'errors', 'history', 'index', 'socket', 'tokens']
+  const ofConnection = ['connection', 'frame', 'index', 'origin-refused', 'socket', 'topic'].map((name) => `connection/${name}`)
+  const modules = ['channel', 'client', 'errors', 'history', 'index', 'socket', 'tokens', ...ofConnection]
   const licences = ['dist/LICENSE-APACHE', 'dist/LICENSE-MIT']
   const expected = ['README.md', 'package.json', ...licences, ...modules.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`])]
   assert.deepEqual(files.map(({ path }) => path).sort(), expected.sort())

@@ -96,7 +96,7 @@ test('an element with an invalid CID or server shows its own content and names t
 
 test('a server that does not accept the site leaves the page unloaded', async (t) => {
   const server = await startFor(t, 'same')
-  const reader = await visit(t, server, '#bafkreifzjut3te7nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e')
+  const reader = await visit(t, server, '#bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e')
   const refused = () => server.stderr.includes(site.origin) || server.lines.some((line) => line.includes(site.origin))
   await waitUntil(refused, 'the server names the refused site in its log', WAIT_MS)
   assert.equal(await statusOf(reader), 'waiting')

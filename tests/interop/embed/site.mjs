@@ -44,7 +44,8 @@ async function build() {
   cpSync(path.join(REPOSITORY, 'examples/embed'), folder, { recursive: true })
   const scope = path.join(folder, 'node_modules/@watchfire')
   mkdirSync(scope, { recursive: true })
-  for (const name of ['pages', 'element']) symlinkSync(path.join(WEB, 'packages', name), path.join(scope, name))
+  const folders = { client: 'clients/javascript', pages: 'web/packages/pages', element: 'web/packages/element' }
+  for (const [name, source] of Object.entries(folders)) symlinkSync(path.join(REPOSITORY, source), path.join(scope, name))
   const vite = createRequire(path.join(WEB, 'package.json')).resolve('vite')
   const { build: bundle } = await import(pathToFileURL(vite).href)
   await bundle({ root: folder, configFile: false, logLevel: 'error', build: { target: 'es2023', modulePreload: { polyfill: false } } })

@@ -14,7 +14,7 @@ applyLanguage()
 // On the home page the channels load after the first paint; elsewhere the app waits for them.
 const isFrontDoor = route.peek().kind === 'home'
 const channels = (isFrontDoor ? afterPaint() : Promise.resolve())
-  .then(() => import('@watchfire/pages/channel'))
+  .then(() => import('@watchfire/client/connection'))
   .then(({ connect }) => connect('/socket'))
 const limits = (isFrontDoor ? afterPaint() : Promise.resolve()).then(() => fetchLimits(fetch))
 const site = liveSite(channels, limits)

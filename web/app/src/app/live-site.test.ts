@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { describe, expect, it, vi } from 'vitest'
-import type { Connection as Channels, Topic, TopicEvents } from '@watchfire/pages/channel'
+import type { Connection as Channels, Topic, TopicEvents } from '@watchfire/client/connection'
 import { defaultLimits } from '@watchfire/pages/limits'
 import type { ReadablePage } from '@watchfire/pages/encryption'
 import type { Entry, Listing, PageState as SwarmState } from '@watchfire/pages/swarm'

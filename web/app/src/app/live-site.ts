@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { readMessage, withMessage, writeMessage } from '../chat/room.ts'
-import type { Connection as Channels } from '@watchfire/pages/channel'
+import type { Connection as Channels } from '@watchfire/client/connection'
 import type { Limits as AllLimits } from '@watchfire/pages/limits'
 import { defaultLimits } from '@watchfire/pages/limits'
 import type { ReadablePage } from '@watchfire/pages/encryption'

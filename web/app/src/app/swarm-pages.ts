@@ -1,4 +1,4 @@
-import type { Connection } from '@watchfire/pages/channel'
+import type { Connection } from '@watchfire/client/connection'
 import { publishPrivate, ReadablePage } from '@watchfire/pages/encryption'
 import type { Limits } from '@watchfire/pages/limits'
 import { openPage, publish, type Publication, type PublishOptions } from '@watchfire/pages/swarm'

@@ -1,6 +1,6 @@
 import '../style/page.css'
 import { useEffect, useMemo } from 'preact/hooks'
-import type { Connection as Channels } from '@watchfire/pages/channel'
+import type { Connection as Channels } from '@watchfire/client/connection'
 import { parseCid } from '@watchfire/pages/content'
 import { DirectoryView, FileView, indexOf, mediaKind } from '../render/index.ts'
 import { siteOrigin } from '../sites/index.ts'

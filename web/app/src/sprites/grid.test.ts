@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest'
-import type { Reply, Topic, TopicEvents } from '@watchfire/pages/channel'
+import type { Reply, Topic, TopicEvents } from '@watchfire/client/connection'
 import type { TokenKeeper } from './grid.ts'
 import { joinGrid } from './grid.ts'
 import type { Crossing } from './protocol.ts'

@@ -1,6 +1,6 @@
 import type { ReadonlySignal } from '@preact/signals'
 import { signal } from '@preact/signals'
-import type { Connection, Topic } from '@watchfire/pages/channel'
+import type { Connection, Topic } from '@watchfire/client/connection'
 import { grid as text } from '../messages/grid.ts'
 import type { Crossing, Neighbours } from './protocol.ts'
 import { isWrapped, NO_NEIGHBOURS, readArrival, readNeighbours, readSlot } from './protocol.ts'

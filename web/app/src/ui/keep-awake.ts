@@ -1,5 +1,5 @@
 import { effect, signal, type ReadonlySignal } from '@preact/signals'
-import type { Connection as Channels } from '@watchfire/pages/channel'
+import type { Connection as Channels } from '@watchfire/client/connection'
 import type { OpenPages, OpenPage } from './open-pages.ts'
 import { ScreenWakeLock } from './screen-wake-lock.ts'
 import { followStops, type Stop } from './stopped-tab.ts'

@@ -1,5 +1,5 @@
 import type { ReadonlySignal } from '@preact/signals'
-import type { Connection as Channels } from '@watchfire/pages/channel'
+import type { Connection as Channels } from '@watchfire/client/connection'
 import type { Limit } from '@watchfire/pages/limits'
 import type { PageFile as OpenFile, PageSession as Swarm } from '@watchfire/pages/swarm'
 import type { Counts, OwnCopy } from './sentences.ts'

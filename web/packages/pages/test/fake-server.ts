@@ -1,4 +1,4 @@
-import type { Connection, ConnectionState, Reply, Topic, TopicEvents } from '../src/channel/index.ts'
+import type { Connection, ConnectionState, Reply, Topic, TopicEvents } from '@watchfire/client/connection'
 import type { Have } from '../src/swarm/api.ts'
 import type { FakeClock } from './fake-clock.ts'
 

@@ -1,4 +1,4 @@
-import type { Connection } from '../channel/index.ts'
+import type { Connection } from '@watchfire/client/connection'
 import type { Bytes, Cid, MemoryBlockStore } from '../content/index.ts'
 import type { Limits } from '../limits/index.ts'
 import type { SigningKey } from '../live/index.ts'

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { encodeMessage, type PeerId } from '../bitswap/index.ts'
-import type { Reply } from '../channel/index.ts'
+import type { Reply } from '@watchfire/client/connection'
 import { PeerSet } from './peer-set.ts'
 import type { DirectConnections, DirectConnectionsDeps } from './direct/index.ts'
 import { FakeClock } from '../../test/fake-clock.ts'

@@ -1,5 +1,5 @@
 import { encodeMessage, requestsBlocks, type Input, type PeerId } from '../bitswap/index.ts'
-import type { Reply } from '../channel/index.ts'
+import type { Reply } from '@watchfire/client/connection'
 import type { Bytes } from '../content/index.ts'
 import type { Clock, Millis } from './clock.ts'
 import type { DirectStatus } from './direct-status.ts'

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { Reply } from '../channel/index.ts'
+import type { Reply } from '@watchfire/client/connection'
 import type { PeerId } from '../bitswap/index.ts'
 import { PeerLost } from './peer.ts'
 import { FakeClock } from '../../test/fake-clock.ts'

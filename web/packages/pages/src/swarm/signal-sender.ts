@@ -1,4 +1,4 @@
-import type { Reply } from '../channel/index.ts'
+import type { Reply } from '@watchfire/client/connection'
 import type { Bytes } from '../content/index.ts'
 import type { PeerId } from '../bitswap/index.ts'
 import type { Clock, Millis } from './clock.ts'

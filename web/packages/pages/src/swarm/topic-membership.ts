@@ -1,5 +1,5 @@
 import type { PeerId } from '../bitswap/index.ts'
-import type { Connection, Reply, Topic } from '../channel/index.ts'
+import type { Connection, Reply, Topic } from '@watchfire/client/connection'
 import type { Bytes, Cid } from '../content/index.ts'
 import type { Counts, Have, Presence } from './api.ts'
 import type { Clock, Millis } from './clock.ts'

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { connect, type Connection } from './connection.ts'
+import { connect, type Connection } from '@watchfire/client/connection'
 
 /** A `WebSocket` that does what the test says. A failed handshake is an error and a close, as in a browser. */
 class FakeWebSocket {
@@ -46,7 +46,7 @@ let connection: Connection
 let states: string[]
 beforeEach(() => {
   vi.useFakeTimers()
-  // phoenix.js makes its address from the page's.
+  // The address of the socket is made from the page's.
   vi.stubGlobal('location', { protocol: 'http:', host: 'example.org' })
   FakeWebSocket.made = []
   questions = []

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
-import { connect, reconnectDelay, type Connection, type Topic } from './connection.ts'
+import { connect, reconnectDelay, type Connection, type Topic } from '@watchfire/client/connection'
 
 type Frame = [joinRef: string | null, ref: string, topic: string, event: string, payload: unknown]
 

@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
-import { connect, type Connection } from './connection.ts'
+import { connect, type Connection } from '@watchfire/client/connection'
 
 let listener: WebSocketServer
 let connection: Connection
