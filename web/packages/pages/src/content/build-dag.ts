@@ -1,9 +1,11 @@
 import { compareBytes, type Bytes } from './bytes.ts'
-import { cidOf, DAG_PB, RAW, type Cid } from './cid.ts'
+import { cidOf, DAG_PB, type Cid } from './cid.ts'
 import type { PbLink } from './dag-pb.ts'
 import { ContentError } from './error.ts'
 import { buildShards, hashEntries } from './shard.ts'
 import type { Leaf } from './block-table.ts'
+import { hashLeaf } from './hash-leaf.ts'
+import { SmallFiles } from './small-files.ts'
 import { dagBytesOf, encodeDirectory, encodeFile, isEntryName, type FileChild } from './unixfs.ts'
 
 /** The parameters by which content is chunked into blocks. */
@@ -93,11 +95,6 @@ async function* leaves(file: LeafSource, chunkBytes: number, signal: AbortSignal
   }
 }
 
-async function hashLeaf(block: Leaf): Promise<BuiltBlock> {
-  const bytes = new Uint8Array(await block.arrayBuffer())
-  return { cid: await cidOf(RAW, bytes), block, size: bytes.length }
-}
-
 /** A file with its path, such as `trip/cat.png`. */
 export interface NamedBlob {
   readonly path: string
@@ -112,15 +109,21 @@ export async function* buildDirectory(
   options: BuildOptions = {},
   emptyFolders: readonly string[] = [],
 ): AsyncGenerator<BuiltBlock, BuiltRoot> {
-  return yield* buildTree(plant(files, emptyFolders), '', options)
+  const tree = plant(files, emptyFolders)
+  const { chunkBytes } = options.profile ?? unixfsV1_2025
+  return yield* buildTree(tree, '', { ...options, small: new SmallFiles(filesIn(tree), chunkBytes) })
 }
 
-async function* buildTree(tree: Tree, path: string, options: BuildOptions): AsyncGenerator<BuiltBlock, BuiltRoot> {
+interface TreeOptions extends BuildOptions {
+  readonly small: SmallFiles
+}
+
+async function* buildTree(tree: Tree, path: string, options: TreeOptions): AsyncGenerator<BuiltBlock, BuiltRoot> {
   const links: (PbLink & { dagBytes: number; sortedBy: Uint8Array })[] = []
   let size = 0
   for (const [name, child] of tree) {
     const built =
-      child instanceof Map ? yield* buildTree(child, `${path}${name}/`, options) : yield* buildFile(child, options, `${path}${name}`)
+      child instanceof Map ? yield* buildTree(child, `${path}${name}/`, options) : yield* buildEntry(child, `${path}${name}`, options)
     size += built.size
     const sortedBy = new TextEncoder().encode(name)
     links.push({ cid: built.cid, name, dagBytes: built.dagBytes, sortedBy })
@@ -137,6 +140,22 @@ async function* buildTree(tree: Tree, path: string, options: BuildOptions): Asyn
   return { cid, size, dagBytes: dagBytesOf(block, links) }
 }
 
+async function* buildEntry(file: Blob, path: string, options: TreeOptions): AsyncGenerator<BuiltBlock, BuiltRoot> {
+  const leaf = await options.small.leafOf(file)
+  if (leaf === null) return yield* buildFile(file, options, path)
+  options.signal?.throwIfAborted()
+  yield { ...leaf, path }
+  return { cid: leaf.cid, size: leaf.size, dagBytes: leaf.size }
+}
+
+/** All files of a tree, in the order in which they are built. */
+function* filesIn(tree: Tree): Generator<Blob, void> {
+  for (const child of tree.values()) {
+    if (child instanceof Map) yield* filesIn(child)
+    else yield child
+  }
+}
+
 /** The deepest directory that is built, so that everything built can be read. */
 const PATH_DEPTH_MAX = 24
 
@@ -145,17 +164,17 @@ function plant(files: readonly NamedBlob[], emptyFolders: readonly string[]): Tr
   const put = (path: string, child: Blob | Tree) => {
     const names = path.split('/')
     const last = names.pop()
-    const refused = new ContentError({ kind: 'bad-path', path })
-    if (last === undefined || names.length > PATH_DEPTH_MAX) throw refused
-    if (!isEntryName(last) || !names.every(isEntryName) || !path.isWellFormed()) throw refused
+    const refused = () => new ContentError({ kind: 'bad-path', path })
+    if (last === undefined || names.length > PATH_DEPTH_MAX) throw refused()
+    if (!isEntryName(last) || !names.every(isEntryName) || !path.isWellFormed()) throw refused()
     let tree = root
     for (const name of names) {
       const below = tree.get(name) ?? new Map<string, Blob | Tree>()
-      if (!(below instanceof Map)) throw refused
+      if (!(below instanceof Map)) throw refused()
       tree.set(name, below)
       tree = below
     }
-    if (tree.has(last)) throw refused
+    if (tree.has(last)) throw refused()
     tree.set(last, child)
   }
   for (const { path, blob } of files) put(path, blob)

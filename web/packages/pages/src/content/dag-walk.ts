@@ -49,6 +49,7 @@ interface Known {
 export class DagWalk {
   readonly root: Cid
   readonly #limits: WalkLimits
+  readonly #decode: (cid: Cid, block: Bytes) => FsNode
   readonly #known = new Map<CidKey, Known>()
   /** Missing blocks that may link to others. */
   #nodesOutstanding = 0
@@ -59,9 +60,10 @@ export class DagWalk {
   #bytesOutstanding = 0
   #declaredBytes: number | null = null
 
-  constructor(root: Cid, limits: WalkLimits) {
+  constructor(root: Cid, limits: WalkLimits, decode = decodeFsNode) {
     this.root = root
     this.#limits = limits
+    this.#decode = decode
   }
 
   /** Returns the first blocks to fetch: the root, unless its CID contains it. */
@@ -142,7 +144,7 @@ export class DagWalk {
 
   #follow(known: Known, bytes: Bytes, found: WantedBlock[]): void {
     const { wanted, depth } = known
-    const node = decodeFsNode(wanted.cid, bytes)
+    const node = this.#decode(wanted.cid, bytes)
     if (node.kind === 'file') this.#refuseOver(node.size, this.#limits.bytesMax)
     const children = childrenOf(node)
     if (wanted.cid === this.root) {

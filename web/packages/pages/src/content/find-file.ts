@@ -1,7 +1,7 @@
 import { RAW, type Cid } from './cid.ts'
 import { ContentError } from './error.ts'
-import type { MemoryBlockStore } from './block-store.ts'
-import { decodeFsNode, type FsNode } from './unixfs.ts'
+import { nodeIn, type HeldBlocks } from './decoded-nodes.ts'
+import type { FsNode } from './unixfs.ts'
 import { hashOf, slotOf } from './shard.ts'
 import { DEPTH_MAX } from './dag-walk.ts'
 
@@ -14,7 +14,7 @@ export type FindResult =
   | { readonly kind: 'nothing' }
 
 /** Follows a path from the root without listing directories. `''` is the root itself. */
-export function findFile(store: Pick<MemoryBlockStore, 'get'>, root: Cid, path: string): FindResult {
+export function findFile(store: HeldBlocks, root: Cid, path: string): FindResult {
   let cid = root
   for (const name of path === '' ? [] : path.split('/')) {
     const entry = findEntry(store, cid, name)
@@ -24,7 +24,7 @@ export function findFile(store: Pick<MemoryBlockStore, 'get'>, root: Cid, path: 
   return { kind: 'file', cid }
 }
 
-function findEntry(store: Pick<MemoryBlockStore, 'get'>, directory: Cid, name: string): FindResult {
+function findEntry(store: HeldBlocks, directory: Cid, name: string): FindResult {
   const hash = hashOf(name)
   let cid = directory
   let bits = 0
@@ -47,8 +47,6 @@ function findEntry(store: Pick<MemoryBlockStore, 'get'>, directory: Cid, name: s
   throw new ContentError({ kind: 'too-deep', depthMax: DEPTH_MAX })
 }
 
-function nodeAt(store: Pick<MemoryBlockStore, 'get'>, cid: Cid): FsNode | null {
-  if (cid.codec === RAW) return { kind: 'leaf', bytes: new Uint8Array() }
-  const block = store.get(cid)
-  return block instanceof Uint8Array ? decodeFsNode(cid, block) : null
+function nodeAt(store: HeldBlocks, cid: Cid): FsNode | null {
+  return cid.codec === RAW ? { kind: 'leaf', bytes: new Uint8Array() } : nodeIn(store, cid)
 }

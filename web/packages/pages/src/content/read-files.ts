@@ -4,7 +4,8 @@ import type { PbLink } from './dag-pb.ts'
 import { ContentError, malformed } from './error.ts'
 import { HAMT_ROOT, hamtPathBelow, type HamtPath } from './shard.ts'
 import type { BlockStore } from './block-store.ts'
-import { decodeFsNode, isEntryName, modifiedOf, type FsNode } from './unixfs.ts'
+import { nodeIn } from './decoded-nodes.ts'
+import { isEntryName, modifiedOf, type FsNode } from './unixfs.ts'
 import { DEPTH_MAX } from './dag-walk.ts'
 
 /** A file of a page, as far as the blocks are here. */
@@ -194,11 +195,8 @@ function decodedOnce(store: BlockStore): (cid: Cid) => FsNode | null {
   return (cid) => {
     const before = decoded.get(cid.key)
     if (before !== undefined) return before
-    const block = store.get(cid)
-    if (block === null) return null
-    if (!(block instanceof Uint8Array)) throw malformed('innerKept')
-    const node = decodeFsNode(cid, block)
-    decoded.set(cid.key, node)
+    const node = nodeIn(store, cid)
+    if (node !== null) decoded.set(cid.key, node)
     return node
   }
 }

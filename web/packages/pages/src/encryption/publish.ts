@@ -1,4 +1,4 @@
-import { MemoryBlockStore, buildFile, ContentError, dagBytesMax } from '../content/index.ts'
+import { MemoryBlockStore, buildFile, ContentError, dagBytesMax, HashProgress } from '../content/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Publication, PublishOptions, Source } from '../swarm/index.ts'
 import { newKey, readKey } from './key.ts'
@@ -39,7 +39,7 @@ export async function publishPrivate(sources: readonly Source[], options: Privat
   const source = name ?? first.path
   const store = new MemoryBlockStore(dagBytesMax(pageBytesMax))
   const building = buildFile(new SealedLeaves(content, records), signal ? { signal } : {})
-  let bytesDone = 0
+  const progress = new HashProgress(bytesTotal, onProgress)
   for (;;) {
     const step = await building.next()
     if (step.done) {
@@ -53,7 +53,6 @@ export async function publishPrivate(sources: readonly Source[], options: Privat
     }
     // If one leaf has changed, no leaf is served. A page with a missing part cannot be read.
     store.put(cid, block, source)
-    bytesDone += size
-    onProgress?.({ bytesDone, bytesTotal })
+    progress.add(size)
   }
 }

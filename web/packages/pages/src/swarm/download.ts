@@ -4,6 +4,7 @@ import {
   blocksInOrder,
   DAG_PB,
   DagWalk,
+  decodedNodesOf,
   DEPTH_MAX,
   findFile,
   isSameBytes,
@@ -36,7 +37,8 @@ export class Download {
 
   /** `isOurs`: the blocks are in the store because this tab published the page. `clear` then keeps them. */
   constructor(root: Cid, pageBytesMax: number, store: BlockStore, { isOurs }: { isOurs: boolean }) {
-    this.walk = new DagWalk(root, { bytesMax: pageBytesMax, blocksMax: BLOCKS_MAX, depthMax: DEPTH_MAX })
+    const limits = { bytesMax: pageBytesMax, blocksMax: BLOCKS_MAX, depthMax: DEPTH_MAX }
+    this.walk = new DagWalk(root, limits, (cid, block) => decodedNodesOf(store).decode(cid, block))
     this.store = store
     this.#ownsStore = !isOurs
   }

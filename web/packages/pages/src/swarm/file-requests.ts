@@ -1,4 +1,4 @@
-import { ContentError, readFile, type FileListing } from '../content/index.ts'
+import { ContentError, readFile, type Cid, type FileListing } from '../content/index.ts'
 import type { Listing } from './api.ts'
 import type { Download } from './download.ts'
 
@@ -16,6 +16,8 @@ export class FileRequests {
   readonly #requests = new Set<FileRequest>()
   /** The last listing, and how far the download was at that time. */
   #listed: { nodesDone: number; isComplete: boolean; listing: FileListing | null } = { nodesDone: -1, isComplete: false, listing: null }
+  /** The files of the last listing by path, once one was requested. */
+  #byPath: { listing: FileListing; cids: ReadonlyMap<string, Cid> } | null = null
   #end: unknown = null
 
   /** `fail` is called if the content is invalid. */
@@ -59,14 +61,14 @@ export class FileRequests {
   settle(): void {
     if (this.#requests.size === 0) return
     const { store, walk } = this.#download
-    const files = this.#known()?.files
+    const cids = this.#cids()
     for (const awaited of this.#requests) {
       const { path, type, resolve, reject } = awaited
-      const file = files?.find((each) => each.path === path)
+      const cid = cids?.get(path)
       if (this.#end !== null) reject(this.#end)
-      else if (file !== undefined && walk.isWhole(file.cid)) {
+      else if (cid !== undefined && walk.isWhole(cid)) {
         try {
-          resolve(readFile(store, file.cid, type))
+          resolve(readFile(store, cid, type))
         } catch (error) {
           reject(error)
         }
@@ -74,6 +76,15 @@ export class FileRequests {
       else continue
       this.#requests.delete(awaited)
     }
+  }
+
+  #cids(): ReadonlyMap<string, Cid> | null {
+    const listing = this.#known()
+    if (listing === null) return null
+    if (this.#byPath?.listing !== listing) {
+      this.#byPath = { listing, cids: new Map(listing.files.map(({ path, cid }) => [path, cid])) }
+    }
+    return this.#byPath.cids
   }
 
   #known(): FileListing | null {

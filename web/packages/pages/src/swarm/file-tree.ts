@@ -3,11 +3,11 @@ import {
   decodeFsNode,
   DEPTH_MAX,
   malformed,
+  nodeIn,
   RAW,
   type Bytes,
   type Cid,
   type Leaf,
-  type CidKey,
   type FsNode,
 } from '../content/index.ts'
 
@@ -19,9 +19,6 @@ export interface LocalBlocks {
   read(cid: Cid): Promise<Bytes>
 }
 
-/** Decoded nodes that are cached. Enough for a few levels at a few positions. */
-const NODES_MAX = 32
-
 /** The block that contains, or leads to, the bytes of a file from `from` up to `to`. */
 export type Part = { readonly cid: Cid; readonly from: number; readonly to: number; readonly isHere: boolean }
 
@@ -30,7 +27,6 @@ export class FileTree {
   readonly size: number
   readonly #blocks: LocalBlocks
   readonly #top: Cid
-  readonly #nodes = new Map<CidKey, FsNode>()
 
   private constructor(blocks: LocalBlocks, top: Cid) {
     this.#blocks = blocks
@@ -99,18 +95,8 @@ export class FileTree {
   }
 
   #decoded(cid: Cid): FsNode {
-    const known = this.#nodes.get(cid.key)
-    if (known !== undefined) return known
-    const block = this.#blocks.get(cid)
-    if (!(block instanceof Uint8Array)) throw malformed('innerKept')
-    const node = decodeFsNode(cid, block)
-    // A cached leaf would keep its bytes in memory.
-    if (node.kind !== 'leaf') this.#nodes.set(cid.key, node)
-    if (this.#nodes.size > NODES_MAX)
-      for (const oldest of this.#nodes.keys()) {
-        this.#nodes.delete(oldest)
-        break
-      }
+    const node = nodeIn(this.#blocks, cid)
+    if (node === null) throw malformed('innerKept')
     return node
   }
 }

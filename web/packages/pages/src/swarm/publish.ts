@@ -1,4 +1,4 @@
-import { MemoryBlockStore, buildDirectory, buildFile, ContentError, dagBytesMax } from '../content/index.ts'
+import { MemoryBlockStore, buildDirectory, buildFile, ContentError, dagBytesMax, HashProgress } from '../content/index.ts'
 import { defaultLimits } from '../limits/index.ts'
 import type { Publication, PublishOptions, Source } from './api.ts'
 
@@ -18,7 +18,7 @@ export async function publish(sources: readonly Source[], options: PublishOption
   const building = asDirectory
     ? buildDirectory(sources, signal ? { signal } : {}, options.emptyFolders)
     : buildFile(first.blob, signal ? { signal } : {}, first.path)
-  let bytesDone = 0
+  const progress = new HashProgress(bytesTotal, onProgress)
   for (;;) {
     const step = await building.next()
     if (step.done) {
@@ -27,8 +27,6 @@ export async function publish(sources: readonly Source[], options: PublishOption
     }
     const { cid, block, size, path } = step.value
     store.put(cid, block, path)
-    if (!(block instanceof Blob)) continue
-    bytesDone += size
-    onProgress?.({ bytesDone, bytesTotal })
+    if (block instanceof Blob) progress.add(size)
   }
 }
