@@ -8,6 +8,8 @@ export interface SaveSource {
   readonly name: string
   readonly size: number
   read(signal: AbortSignal): Promise<ReadableStream<Bytes>>
+  /** All of it, if it is here. `null` if it can only be read as it arrives. */
+  whole?(): Promise<Blob> | null
 }
 
 export interface Progress {

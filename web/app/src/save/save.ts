@@ -43,7 +43,7 @@ export async function saveZip(
   { heavy = false } = {},
 ): Promise<SaveEnd> {
   const paths = safePaths(files.map((file) => file.name))
-  const members = files.map((file, i) => ({ path: paths[i] ?? file.name, size: file.size, read: saveSource(file).read }))
+  const members = files.map((file, i) => ({ ...saveSource(file), path: paths[i] ?? file.name }))
   const { size, read } = zip(members, new Date())
   return saveStreamed(cid, { name: `${name}.zip`, size, read: async (signal) => read(signal) }, progress, heavy)
 }
@@ -66,5 +66,6 @@ export function saveSource({ name, size, blob, streamed }: SavedFile): SaveSourc
       const file = await streamed.open({ signal })
       return file.read(0, file.size, { signal, urgent: false })
     },
+    whole: () => (streamed === undefined || (streamed.isWhole() && !streamed.isSealed) ? blob() : null),
   }
 }

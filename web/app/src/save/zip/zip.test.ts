@@ -62,6 +62,29 @@ describe('a zip file', () => {
     expect(readByPython(await made([]))).toEqual([])
   })
 
+  it('reads small files that are here together, and others alone', async () => {
+    const read: string[] = []
+    const contents = new Map(Array.from({ length: 300 }, (_, i) => [`${i}`, pattern(i === 200 ? 200_000 : i * 10)]))
+    const members = [...contents].map(([path, bytes]) => ({
+      ...member(path, bytes),
+      read: (signal: AbortSignal) => {
+        read.push(path)
+        return member(path, bytes).read(signal)
+      },
+    }))
+    const whole = (path: string) => () => Promise.resolve(new Blob([contents.get(path) ?? '']))
+    const bytes = await made(members.map((each) => ({ ...each, whole: whole(each.path) })))
+    expect(read).toEqual(['200'])
+    expect(readByPython(bytes).map(({ size }) => size)).toEqual([...contents.values()].map(({ length }) => length))
+
+    // One of them is not here, and another cannot be read.
+    const lacks = (path: string) => (path === '3' ? () => null : path === '290' ? () => Promise.reject(new Error('gone')) : whole(path))
+    expect(await made(members.map((each) => ({ ...each, whole: lacks(each.path) })))).toEqual(bytes)
+    expect(read).toContain('3')
+    expect(read).toContain('290')
+    expect(read.length).toBeLessThan(contents.size)
+  })
+
   it('with very many files uses zip64 records', async () => {
     const read = async () => new ReadableStream<Bytes>({ start: (controller) => controller.close() })
     const members = Array.from({ length: 65_536 }, (_, i) => ({ path: `${i}`, size: 0, read }))
