@@ -31,7 +31,6 @@ const EXCEPTIONS: readonly (readonly [file: string, beginning: string, why: stri
   ['packages/pages/src/live/error.ts', 'invalid live page', 'an error for developers'],
   ['packages/pages/src/live/fields.ts', 'watchfire live', 'the beginning of a format'],
   ['packages/pages/src/live/head.ts', 'watchfire head', 'the beginning of a format'],
-  ['packages/pages/src/swarm/download.ts', 'watchfire live', 'the beginning of a format'],
   ['packages/pages/src/storage/browser-disk.ts', 'the writer has ended', 'an error for developers'],
   ['app/src/streaming/pull-stream.ts', 'cannot read the file', 'an error for developers'],
   ['app/src/streaming/worker.ts', 'cannot read the file', 'an error for developers'],

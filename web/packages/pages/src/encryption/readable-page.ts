@@ -115,7 +115,7 @@ export class ReadablePage implements PageSession {
   }
 
   live(): LiveFeed | null {
-    return this.#privacy.kind === 'public' ? this.#session.live() : null
+    return this.#session.live()
   }
 
   append(entry: LiveSource): Promise<void> {

@@ -2,7 +2,6 @@ import { part } from './part.ts'
 
 /** Problems of live pages. */
 export const livePages = part('livePages', {
-  notOurs: 'Only the tab that began this live page can add to it.',
   split: 'Nothing can be added any more: the key of this page was also used somewhere else.',
   full: 'This live page has as many entries as it can hold. Begin another one.',
   longText: 'This text is longer than 64 KiB. Add it as a file.',

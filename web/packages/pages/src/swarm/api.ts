@@ -1,7 +1,6 @@
 import type { Connection } from '@watchfire/client/connection'
 import type { Bytes, Cid, MemoryBlockStore } from '../content/index.ts'
 import type { Limits } from '../limits/index.ts'
-import type { SigningKey } from '../live/index.ts'
 import type { MakeBlockStore } from '../storage/index.ts'
 import type { Clock } from './clock.ts'
 import type { DirectStatus } from './direct-status.ts'
@@ -39,8 +38,8 @@ export interface Publication {
   readonly size: number
   readonly blocks: number
   readonly store: MemoryBlockStore
-  /** A live page that this tab began. The tab can append to it. */
-  readonly live?: { readonly key: SigningKey; readonly load: LoadLivePage }
+  /** For a live page that this tab began and can append to. */
+  readonly live?: LoadLivePage
 }
 
 /** Loads the code of live pages, and begins the page with this first block. `null` if the block is not valid. */
@@ -91,6 +90,8 @@ export interface PageDeps {
   readonly random?: () => number
   /** Loads direct connections to peers. `null`: none. Default: WebRTC, if the browser has it. */
   readonly direct?: LoadDirectConnections | null
+  /** Shows live pages: `loadLive`. Without it, a live page fails like damaged content. */
+  readonly live?: LoadLivePage
   /** Makes the store for received blocks. Default: the browser's disk, or memory if there is no disk. */
   readonly blocks?: MakeBlockStore
   readonly signal?: AbortSignal

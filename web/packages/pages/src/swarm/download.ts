@@ -2,12 +2,10 @@ import type { Input, Want } from '../bitswap/index.ts'
 import {
   BLOCKS_MAX,
   blocksInOrder,
-  DAG_PB,
   DagWalk,
   decodedNodesOf,
   DEPTH_MAX,
   findFile,
-  isSameBytes,
   listFiles,
   type BlockStore,
   type Bytes,
@@ -26,10 +24,8 @@ export class Download {
   readonly #ownsStore: boolean
   /** `null` for pages that are not live, and until `begin`. */
   #live: LivePage | null = null
-  /** The first block of a live page, whose code is not loaded yet. */
-  #beginning: Bytes | null = null
-  /** Whether the first block only looks like that of a live page. */
-  #isOrdinary = false
+  /** The first block of a live page, until `begin`. `undefined` until there is one. */
+  #beginning: Bytes | null | undefined
   #isStarted = false
   #hasLost = false
   /** What the store was told to expect, in bytes. */
@@ -59,18 +55,15 @@ export class Download {
     return this.#live
   }
 
-  /** The first block of a live page that waits for `begin`; `null` if there is none. */
-  get beginning(): Bytes | null {
+  /** The first block of a live page that waits for `begin`, if there is one. */
+  get beginning(): Bytes | null | undefined {
     return this.#beginning
   }
 
-  /** The page is live; `null`: its first block is not valid, as the walk finds out. Returns inputs for the exchange. */
-  begin(live: LivePage | null): Input[] {
-    const bytes = this.#beginning
-    if (bytes === null) return []
+  /** The page with this first block is live; `null`: the block is not valid, as the walk finds out. Returns inputs for the exchange. */
+  begin(live: LivePage | null, bytes: Bytes): Input[] {
     this.#beginning = null
     this.#live = live
-    this.#isOrdinary = live === null
     return this.#wantMissing(this.#arrived(this.walk.root, bytes.length, bytes))
   }
 
@@ -81,19 +74,17 @@ export class Download {
 
   /** The files that are known. `null` until the root has arrived. */
   list(): FileListing | null {
-    return this.#live === null ? listFiles(this.store, this.walk.root) : this.#live.list(this.store)
+    return this.#live?.list(this.store) ?? listFiles(this.store, this.walk.root)
   }
 
   /** Follows a path without listing directories. */
   find(path: string): FindResult {
-    // A live page is looked into when it has begun.
-    if (this.#beginning !== null) return { kind: 'absent', cids: [this.walk.root] }
-    return this.#live === null ? findFile(this.store, this.walk.root, path) : this.#live.find(this.store, path)
+    return this.#live?.find(this.store, path) ?? findFile(this.store, this.walk.root, path)
   }
 
   /** The known blocks in the order of the page. */
   blocksInOrder(): Cid[] {
-    return this.#live === null ? blocksInOrder(this.store, this.walk.root) : this.#live.blocksInOrder(this.store)
+    return this.#live?.blocksInOrder(this.store) ?? blocksInOrder(this.store, this.walk.root)
   }
 
   /** Whether the blocks that are here already are known. */
@@ -129,12 +120,12 @@ export class Download {
   /** A block is here. Returns the blocks to fetch: those that it links to, or that it makes known of a live page. */
   #arrived(cid: Cid, size: number, bytes: Bytes | null): WantedBlock[] {
     const isRoot = cid.key === this.walk.root.key
-    if (bytes === null || (isRoot && this.#live !== null)) return this.walk.arrived(cid, size, null)
-    if (isRoot && !this.#isOrdinary && isMarkedLive(cid, bytes)) {
+    if (bytes === null || (isRoot && this.#live)) return this.walk.arrived(cid, size, null)
+    if (isRoot && this.#beginning === undefined && isMarkedLive(bytes)) {
       this.#beginning = bytes
       return []
     }
-    if (this.#live === null || !this.#live.isNode(cid)) return this.walk.arrived(cid, size, bytes)
+    if (!this.#live?.isNode(cid)) return this.walk.arrived(cid, size, bytes)
     this.#live.insert(cid, bytes)
     return [...this.walk.arrived(cid, size, null), ...this.#wantedOfLive()]
   }
@@ -161,8 +152,7 @@ export class Download {
     if (missing.length > 0) inputs.push({ kind: 'want', wants: missing.reverse() })
     const { bytesTotal } = this.walk.progress
     // A live page grows.
-    const isNews = this.#live === null ? this.#expected === 0 : (bytesTotal ?? 0) > this.#expected
-    if (bytesTotal !== null && isNews) {
+    if (bytesTotal !== null && bytesTotal > this.#expected) {
       this.#expected = bytesTotal
       this.store.expect(bytesTotal)
     }
@@ -170,10 +160,7 @@ export class Download {
   }
 }
 
-/** The first characters in the data of the first block of a live page. */
-const MARK = new TextEncoder().encode('watchfire live ')
-
 /** Whether the first block of a page is that of a live page. Its data follow a tag, and a length of one or two bytes. */
-function isMarkedLive({ codec }: Cid, bytes: Bytes): boolean {
-  return codec === DAG_PB && [2, 3].some((at) => isSameBytes(bytes.subarray(at, at + MARK.length), MARK))
+function isMarkedLive(bytes: Bytes): boolean {
+  return /^.{2,3}watchfire live /s.test(new TextDecoder('latin1').decode(bytes.subarray(0, 18)))
 }

@@ -1,9 +1,7 @@
 import type { Block, Input } from '../bitswap/index.ts'
-import { ContentError, dagBytesMax, problemSentence, type BlockStore, type Bytes, type Cid, type StoreEvent } from '../content/index.ts'
-import { livePages } from '../messages/live.ts'
+import { ContentError, problemSentence, type BlockStore, type Bytes, type Cid, type StoreEvent } from '../content/index.ts'
 import { swarm } from '../messages/swarm.ts'
-import type { Head, Offer, SigningKey } from '../live/index.ts'
-import type { Have, Listing, LiveSource, LoadLivePage, PageFile, PageProblem } from './api.ts'
+import type { Have, Listing, LoadLivePage, PageFile, PageProblem } from './api.ts'
 import { Download } from './download.ts'
 import { FileRequests } from './file-requests.ts'
 import type { LivePage } from './live/index.ts'
@@ -18,21 +16,18 @@ export interface PageContentDeps {
   readonly onHave: () => void
   /** Something went wrong, but the page goes on. */
   readonly onProblem: (problem: PageProblem) => void
-  /** The page is live, and has begun. */
-  readonly onLive: (page: LivePage) => void
-  readonly loadLive: LoadLivePage
+  /** The page is live, and has begun. `onChange` is called when blocks become known. */
+  readonly onLive: (page: LivePage, onChange: () => void) => void
+  /** Without it, a live page fails: its first block is no file and no directory. */
+  readonly loadLive: LoadLivePage | undefined
   /** The content is invalid. The page can never be shown. */
   readonly onFailure: (error: ContentError) => void
 }
-
-/** Entries of a live page that may wait to be appended. */
-const APPENDS_MAX = 64
 
 /** The content of an open page: its blocks, its files, and the readers of files that are still loading. */
 export class PageContent {
   readonly #deps: PageContentDeps
   readonly #root: Cid
-  readonly #pageBytesMax: number
   readonly #download: Download
   readonly #files: FileRequests
   readonly #reads: StreamingReads
@@ -40,16 +35,12 @@ export class PageContent {
   #firstInputs: readonly Input[] | ContentError = []
   /** Whether the store has no room for more blocks. */
   #isFull = false
-  #isLoadingLive = false
-  /** Resolves when the last entry of a live page is appended. */
-  #appended: Promise<void> = Promise.resolve()
-  #appending = 0
+  #begun: Promise<LivePage | null> | null = null
 
   /** `isOurs`: the blocks are in the store because this tab published the page. They stay there when the page is closed. */
   constructor(root: Cid, pageBytesMax: number, store: BlockStore, isOurs: boolean, deps: PageContentDeps) {
     this.#deps = deps
     this.#root = root
-    this.#pageBytesMax = pageBytesMax
     this.#download = new Download(root, pageBytesMax, store, { isOurs })
     this.#files = new FileRequests(this.#download, deps.onFailure)
     this.#reads = new StreamingReads({
@@ -99,34 +90,9 @@ export class PageContent {
     return this.#download.live
   }
 
-  /** Takes a verified head of the live page, and requests what it makes known. */
-  offerHead(head: Head): Offer {
-    const offer = this.live?.offer(head) ?? 'same'
-    if (offer === 'newer' || offer === 'split') this.#apply(attempt(() => this.#download.followLive()))
-    return offer
-  }
-
-  /** Appends an entry to the live page, after those that are being appended. Its blocks are served from now on. */
-  async append(key: SigningKey, entry: LiveSource): Promise<void> {
-    if (this.#appending >= APPENDS_MAX) throw new Error(livePages('busy'))
-    this.#appending++
-    const appended = this.#appended.then(() => this.#append(key, entry))
-    this.#appended = appended.catch(() => undefined)
-    try {
-      await appended
-    } finally {
-      this.#appending--
-    }
-  }
-
-  async #append(key: SigningKey, entry: LiveSource): Promise<void> {
-    const { live, store } = this.#download
-    if (live === null || this.#deps.isOver()) throw new Error(swarm('closed'))
-    await live.append(key, entry, store, (bytes) => {
-      const after = this.progress.bytesDone + bytes
-      if (after > dagBytesMax(this.#pageBytesMax)) throw new ContentError({ kind: 'too-large', bytes: after, bytesMax: this.#pageBytesMax })
-    })
-    this.#apply(attempt(() => this.#download.followLive()))
+  /** The live page, once its code is loaded. `null` for pages that are not live, and until the root is here. */
+  get begun(): Promise<LivePage | null> | null {
+    return this.#begun
   }
 
   isPartOfPage(cid: Cid): boolean {
@@ -181,23 +147,27 @@ export class PageContent {
     else if (inputs.problem.kind === 'no-room') this.#stopForSpace(inputs)
     else this.#deps.onFailure(inputs)
     this.#deps.onHave()
-    if (this.#download.beginning !== null && !this.#isLoadingLive) void this.#beginLive(this.#download.beginning)
+    const { beginning } = this.#download
+    if (beginning) this.#begun ??= this.#beginLive(beginning)
   }
 
   /** The first block is that of a live page. Loads the code for it. */
-  async #beginLive(beginning: Bytes): Promise<void> {
-    this.#isLoadingLive = true
+  async #beginLive(beginning: Bytes): Promise<LivePage | null> {
+    const { loadLive, isOver, onLive, onProblem } = this.#deps
     try {
-      const live = await this.#deps.loadLive(this.#root, beginning)
-      if (this.#deps.isOver()) return
-      const inputs = attempt(() => this.#download.begin(live))
-      if (live !== null) this.#deps.onLive(live)
+      const live = (await loadLive?.(this.#root, beginning)) ?? null
+      if (isOver()) return null
+      const inputs = attempt(() => this.#download.begin(live, beginning))
+      const onChange = () => this.#apply(attempt(() => this.#download.followLive()))
+      if (live !== null) onLive(live, onChange)
       this.#apply(inputs)
       this.#reads.recheckAll()
+      return live
     } catch {
       // The code did not load. A reload tries again.
-      this.#deps.onProblem({ fatal: false, sentence: swarm('failed') })
+      onProblem({ fatal: false, sentence: swarm('failed') })
     }
+    return null
   }
 
   /** Stops the download, because the store is full. The blocks that are here stay, and are served. */

@@ -76,9 +76,9 @@ export class PeerRoster {
     return this.#members.get(id) ?? null
   }
 
-  /** All members now. */
-  members(): Member[] {
-    return [...this.#members.values()]
+  /** The members now. */
+  ids(): PeerId[] {
+    return [...this.#members.keys()]
   }
 
   isMember(member: Member): boolean {
@@ -86,7 +86,7 @@ export class PeerRoster {
   }
 
   remove(id: PeerId): Member | null {
-    const member = this.#members.get(id) ?? null
+    const member = this.get(id)
     member?.relayed.clear()
     member?.direct.clear()
     this.#members.delete(id)
@@ -100,6 +100,6 @@ export class PeerRoster {
 
   /** Removes all members. Returns them. */
   clear(): Member[] {
-    return [...this.#members.keys()].flatMap((id) => this.remove(id) ?? [])
+    return this.ids().flatMap((id) => this.remove(id) ?? [])
   }
 }

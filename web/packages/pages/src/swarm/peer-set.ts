@@ -248,10 +248,9 @@ export class PeerSet {
       member.lastRead = id
       if (received === null) this.#deps.onMalformed(peer)
       else {
-        const { heads, ...message } = received
-        if (requestsBlocks(message.message)) this.connectIfBusy(member, true)
-        this.#deps.handleInput({ kind: 'message', peer, ...message })
-        if (heads.length > 0) this.#deps.onHeads(peer, heads)
+        if (requestsBlocks(received.message)) this.connectIfBusy(member, true)
+        this.#deps.handleInput({ kind: 'message', peer, ...received })
+        if (received.heads.length > 0) this.#deps.onHeads(peer, received.heads)
       }
     })
   }

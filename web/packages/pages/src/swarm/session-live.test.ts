@@ -4,7 +4,7 @@ import { FakeServer } from '../../test/fake-server.ts'
 import { pattern } from '../../test/pattern.ts'
 import { encodeHeads, type PeerId } from '../bitswap/index.ts'
 import { defaultLimits } from '../limits/index.ts'
-import { openPage, type PageSession, type Publication } from './index.ts'
+import { loadLive, openPage, type PageSession, type Publication } from './index.ts'
 import { publishLive } from './live/index.ts'
 import { encodeRelayFrame } from './segment.ts'
 
@@ -18,7 +18,7 @@ beforeEach(() => {
 let lastRandom = 0
 function open(root: string, publication?: Publication): PageSession {
   const random = () => (lastRandom = (lastRandom + 0.381) % 1)
-  const deps = { connection: server.connect(), limits: defaultLimits, clock, random }
+  const deps = { connection: server.connect(), limits: defaultLimits, clock, random, live: loadLive }
   return openPage(root, publication ? { ...deps, publication } : deps)
 }
 
@@ -121,9 +121,18 @@ describe('a live page', () => {
     expect(reader.live()?.splitAt).toBe(null)
   })
 
+  it('fails in a program that shows no live pages', async () => {
+    const { root } = await published()
+    const page = openPage(root, { connection: server.connect(), limits: defaultLimits, clock })
+    await clock.until(() => page.state.phase === 'failed')
+    expect(page.state.problems.map(({ sentence }) => sentence)).toEqual([expect.stringContaining('The content')])
+  })
+
   it('takes entries only from the tab that began it, and of a bounded length', async () => {
     const { root, publisher } = await published()
     const reader = open(root)
+    await expect(reader.append(text('mine'))).rejects.toThrow(/not live/)
+    await clock.until(has(reader, 0))
     await expect(reader.append(text('mine'))).rejects.toThrow(/began/)
     await expect(publisher.append(text('x'.repeat(65_537)))).rejects.toThrow(/64 KiB/)
     await expect(publisher.append({ form: 'file', name: 'none', sources: [] })).rejects.toThrow()

@@ -1,26 +1,12 @@
 import { defaultLimits, Exchange, SECOND, type Limits, type PeerId } from '../bitswap/index.ts'
 import { dagBytesMax, MemoryBlockStore, problemSentence, type Bytes, type Cid, type ContentError } from '../content/index.ts'
-import type { SigningKey } from '../live/index.ts'
-import { livePages } from '../messages/live.ts'
 import { swarm } from '../messages/swarm.ts'
 import { browserBlockStore, type MakeBlockStore } from '../storage/index.ts'
-import type {
-  BlockMap,
-  Listing,
-  LiveFeed,
-  LiveSource,
-  LoadLivePage,
-  PageDeps,
-  PageFile,
-  PageProblem,
-  PageSession,
-  PageState,
-  Phase,
-} from './api.ts'
+import type { BlockMap, Listing, LiveFeed, LiveSource, PageDeps, PageFile, PageProblem, PageSession, PageState, Phase } from './api.ts'
 import type { Clock } from './clock.ts'
 import { ExchangeDriver } from './exchange-driver.ts'
 import type { LoadDirectConnections } from './lazy-direct-connections.ts'
-import type { HeadExchange, LivePage } from './live/index.ts'
+import type { HeadExchange } from './live/index.ts'
 import { LoadTrace } from './load-trace.ts'
 import { PageContent } from './page-content.ts'
 import { PagePeers } from './page-peers.ts'
@@ -42,12 +28,8 @@ export class Session implements PageSession {
   readonly #topic: TopicMembership
   /** `null` until the page turns out to be live. */
   #heads: HeadExchange | null = null
-  /** Heads of a page that may turn out to be live. */
-  #earlyHeads: { peer: PeerId; head: Bytes }[] = []
   readonly #notifier: StateNotifier
   readonly #isOurs: boolean
-  /** The key of a live page that this tab publishes. */
-  readonly #signingKey: SigningKey | null
   /** `null`: this load is not traced. */
   readonly #trace: LoadTrace | null
   #failure: Error | null = null
@@ -59,9 +41,10 @@ export class Session implements PageSession {
     const isOver = () => this.#isOver
     const onProblem = (problem: PageProblem) => this.#addProblem(problem)
     const notify = () => this.#notify()
+    /** Heads of a page that may turn out to be live. */
+    const earlyHeads: [PeerId, Bytes[]][] = []
     this.root = root.text
     this.#isOurs = deps.publication !== undefined
-    this.#signingKey = deps.publication?.live?.key ?? null
     this.#trace = this.#isOurs ? null : LoadTrace.begin(limits.traceSample, clock, random)
     this.#clock = clock
     this.#exchange = new Exchange(BigInt(Math.floor(random() * Number.MAX_SAFE_INTEGER)), exchangeLimits(blocksInFlightMax))
@@ -71,13 +54,15 @@ export class Session implements PageSession {
       isOver,
       handleInputs: (inputs) => this.#driver.handleAll(inputs),
       onHave: () => {
-        this.#heads?.noteEntry()
         this.#topic.announceHave()
         this.#reportTrace()
       },
       onProblem,
-      loadLive: deps.publication?.live?.load ?? loadLive,
-      onLive: (page) => void this.#exchangeHeads(page),
+      loadLive: deps.publication?.live ?? deps.live,
+      onLive: (page, onChange) => {
+        this.#heads = page.open({ store, bytesMax: pageBytesMax, clock, peers: this.#peers, onChange })
+        for (const early of earlyHeads) this.#heads.receive(...early)
+      },
       onFailure: (error) => this.#fail(error),
     })
     this.#peers = new PagePeers({
@@ -98,7 +83,11 @@ export class Session implements PageSession {
         this.#driver.connect(member)
         this.#heads?.greet(member.peer.id)
       },
-      onHeads: (peer, heads) => this.#receiveHeads(peer, heads),
+      onHeads: (peer, heads) => {
+        if (this.#heads !== null) this.#heads.receive(peer, heads)
+        // Copies, because the message can be much longer.
+        else if (earlyHeads.length < EARLY_HEADS_MAX) earlyHeads.push([peer, heads.map((head) => head.slice(0, EARLY_HEAD_BYTES_MAX))])
+      },
       onConnecting: (peer) => this.#trace?.noteConnecting(peer),
       onDirect: (peer) => this.#trace?.noteConnected(peer),
       onProblem,
@@ -199,14 +188,13 @@ export class Session implements PageSession {
   }
 
   live(): LiveFeed | null {
-    const { live } = this.#content
-    return live?.feed(this.#signingKey !== null) ?? null
+    return this.#content.live?.feed ?? null
   }
 
   async append(entry: LiveSource): Promise<void> {
-    if (this.#signingKey === null) throw new Error(livePages('notOurs'))
-    await this.#content.append(this.#signingKey, entry)
-    this.#heads?.announce()
+    const live = await this.#content.begun
+    if (!live) throw new Error('this page is not live')
+    await live.append(entry)
     this.#notify()
   }
 
@@ -220,39 +208,6 @@ export class Session implements PageSession {
     this.#content.end(new DOMException(swarm('closed'), 'AbortError'))
     this.#notifier.close()
     this.#content.clear()
-  }
-
-  /** The page is live. */
-  async #exchangeHeads(page: LivePage): Promise<void> {
-    const { HeadExchange } = await import('./live/index.ts')
-    if (this.#isOver) return
-    const heads = new HeadExchange({
-      clock: this.#clock,
-      page,
-      offer: (head) => this.#content.offerHead(head),
-      // A peer that cannot be reached any more gets the heads when it is back.
-      send: (peer, message) =>
-        void this.#peers.roster
-          .get(peer)
-          ?.peer.send(message)
-          .catch(() => undefined),
-      peers: () => this.#peers.roster.members().map(({ peer }) => peer.id),
-      onInvalid: (peer) => this.#peers.drop(peer, 'malformed'),
-    })
-    this.#heads = heads
-    for (const { peer, head } of this.#earlyHeads.splice(0)) heads.receive(peer, [head])
-    if (page.heads.length > 0) heads.announce()
-    this.#notify()
-  }
-
-  #receiveHeads(peer: PeerId, heads: readonly Bytes[]): void {
-    this.#heads?.receive(peer, heads)
-    if (this.#heads !== null || this.#isOver) return
-    for (const head of heads) {
-      const isKept = head.length <= EARLY_HEAD_BYTES_MAX && this.#earlyHeads.length < EARLY_HEADS_MAX
-      // A copy, because the message can be much longer.
-      if (isKept) this.#earlyHeads.push({ peer, head: head.slice() })
-    }
   }
 
   get #isOver(): boolean {
@@ -309,12 +264,10 @@ const SUPER_SEEDING_BYTES_MIN = 8 << 20
 /** A page of this size is worth the time that a direct connection takes to come up. */
 const DIRECT_FIRST_BYTES_MIN = 8 << 20
 
-/** Heads that are kept until the page turns out to be live. Further ones are dropped; their senders send them again. */
+/** Messages with heads that are kept until the page turns out to be live. Further ones are dropped; their senders send them again. */
 const EARLY_HEADS_MAX = 64
+/** Longer than a valid head. */
 const EARLY_HEAD_BYTES_MAX = 256
-
-/** Loaded only for a page whose first block says that it is live. */
-const loadLive: LoadLivePage = async (root, beginning) => (await import('./live/index.ts')).LivePage.begin(root, beginning)
 
 /** The length of a file's block. The server's limit says how many of them to request from one peer at a time. */
 const BLOCK_BYTES = 1 << 20

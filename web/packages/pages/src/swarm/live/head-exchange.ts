@@ -2,6 +2,7 @@ import { encodeHeads, type PeerId } from '../../bitswap/index.ts'
 import { isSameBytes, type Bytes } from '../../content/index.ts'
 import { type Head, HEAD_BYTES, LiveError, type Offer } from '../../live/index.ts'
 import type { Clock, Millis } from '../clock.ts'
+import type { PagePeers } from '../page-peers.ts'
 import { RecentSet } from '../recent-set.ts'
 
 /** How long a new head waits for others, before it is sent to all peers. */
@@ -17,13 +18,14 @@ const PEERS_MAX = 256
 
 export interface HeadExchangeDeps {
   readonly clock: Clock
-  readonly page: { readonly heads: readonly Head[]; readonly isSplit: boolean; verify(bytes: Bytes): Promise<Head> }
-  /** Takes a verified head. */
-  readonly offer: (head: Head) => Offer
-  readonly send: (peer: PeerId, message: Bytes) => void
-  readonly peers: () => readonly PeerId[]
-  /** The peer has sent too many invalid heads. */
-  readonly onInvalid: (peer: PeerId) => void
+  readonly page: {
+    readonly heads: readonly Head[]
+    readonly isSplit: boolean
+    verify(bytes: Bytes): Promise<Head>
+    /** Takes a verified head. */
+    offer(head: Head): Offer
+  }
+  readonly peers: Pick<PagePeers, 'roster' | 'drop'>
 }
 
 /** Exchanges the heads of a live page with its peers, see docs/reference/protocols/live.md. */
@@ -61,7 +63,7 @@ export class HeadExchange {
   /** A peer is here. */
   greet(peer: PeerId): void {
     const { heads } = this.#deps.page
-    if (heads.length > 0) this.#deps.send(peer, messageOf(heads))
+    if (heads.length > 0) this.#send(peer, messageOf(heads))
   }
 
   /** An entry has arrived. Its links may have shown that the page is split. */
@@ -71,14 +73,14 @@ export class HeadExchange {
 
   /** The heads have changed. All peers get them soon. */
   announce(): void {
-    const { clock, page, peers, send } = this.#deps
+    const { clock, page, peers } = this.#deps
     if (this.#isStopped) return
     this.#toldSplit = page.isSplit
     this.#stopTimer ??= clock.after(Math.max(0, this.#sentAt + SEND_INTERVAL - clock.now()), () => {
       this.#stopTimer = null
       this.#sentAt = clock.now()
       const message = messageOf(page.heads)
-      for (const peer of peers()) send(peer, message)
+      for (const peer of peers.roster.ids()) this.#send(peer, message)
     })
   }
 
@@ -109,7 +111,7 @@ export class HeadExchange {
       return
     }
     const wasSplit = this.#deps.page.isSplit
-    const offer = this.#deps.offer(head)
+    const offer = this.#deps.page.offer(head)
     if (offer === 'older') this.#reply(peer)
     else if (offer === 'newer' || (offer === 'split' && !wasSplit)) this.announce()
     else if (offer === 'split' && !this.#answered.has(name)) {
@@ -131,7 +133,15 @@ export class HeadExchange {
     const invalid = (this.#invalidOf.get(peer) ?? 0) + 1
     if (this.#invalidOf.size >= PEERS_MAX) this.#invalidOf.clear()
     this.#invalidOf.set(peer, invalid)
-    if (invalid > INVALID_MAX) this.#deps.onInvalid(peer)
+    if (invalid > INVALID_MAX) this.#deps.peers.drop(peer, 'malformed')
+  }
+
+  #send(peer: PeerId, message: Bytes): void {
+    // A peer that cannot be reached any more gets the heads when it is back.
+    this.#deps.peers.roster
+      .get(peer)
+      ?.peer.send(message)
+      .catch(() => undefined)
   }
 
   #reply(peer: PeerId): void {

@@ -4,6 +4,7 @@ import {
   type Bytes,
   type Cid,
   type CidKey,
+  DAG_PB,
   type FileListing,
   findFile,
   type FindResult,
@@ -13,25 +14,46 @@ import {
 import { decodeBeginning, ENTRIES_MAX, type Head, History, LiveError, type Offer, type SigningKey, verifyHead } from '../../live/index.ts'
 import { livePages } from '../../messages/live.ts'
 import type { LiveFeed, LiveSource } from '../api.ts'
+import { HeadExchange, type HeadExchangeDeps } from './head-exchange.ts'
 import { feedOf, listLive, pathOf } from './listing.ts'
 import { buildContent } from './publish.ts'
+
+/** Entries that may wait to be appended. */
+const APPENDS_MAX = 64
+
+/** The open page that a live page belongs to. */
+interface OpenPage extends Pick<HeadExchangeDeps, 'clock' | 'peers'> {
+  readonly store: BlockStore
+  /** The most bytes of the page. */
+  readonly bytesMax: number
+  /** Blocks became known. */
+  readonly onChange: () => void
+}
 
 /** A live page as a page's download uses it: its history, and the blocks that belong to it. */
 export class LivePage {
   readonly #history: History
+  readonly #key: SigningKey | null
+  #open: OpenPage | null = null
+  #heads: HeadExchange | null = null
   /** The nodes and contents that the download was told to fetch. */
   readonly #taken = new Set<CidKey>()
   /** What `feed` returned last; `null` when the history has changed since. */
   #feed: LiveFeed | null = null
+  /** Resolves when the last entry is appended. */
+  #appended: Promise<void> = Promise.resolve()
+  #appending = 0
 
-  private constructor(history: History) {
+  private constructor(history: History, key: SigningKey | null) {
     this.#history = history
+    this.#key = key
   }
 
-  /** The live page with this first block; `null` if the block is not valid. */
-  static begin(page: Cid, bytes: Bytes): LivePage | null {
+  /** The live page with this first block; `null` if the block is not valid. `key`: that of the publisher. */
+  static begin(page: Cid, bytes: Bytes, key: SigningKey | null = null): LivePage | null {
+    if (page.codec !== DAG_PB) return null
     try {
-      return new LivePage(new History(page, decodeBeginning(bytes)))
+      return new LivePage(new History(page, decodeBeginning(bytes)), key)
     } catch (error) {
       if (error instanceof LiveError) return null
       throw error
@@ -64,6 +86,7 @@ export class LivePage {
     } catch (error) {
       if (!(error instanceof LiveError)) throw error // The history keeps the number of the invalid entry.
     }
+    this.#heads?.noteEntry()
   }
 
   /** The nodes and contents that became known since the last call. */
@@ -85,27 +108,49 @@ export class LivePage {
 
   offer(head: Head): Offer {
     this.#feed = null
-    return this.#history.offer(head)
+    const offer = this.#history.offer(head)
+    if (offer === 'newer' || offer === 'split') this.#open?.onChange()
+    return offer
   }
 
-  /**
-   * Appends an entry whose blocks are put into a store. Called one at a time. `room` is the number of bytes that the page
-   * may still grow by.
-   */
-  async append(key: SigningKey, entry: LiveSource, store: BlockStore, room: (bytes: number) => void): Promise<void> {
+  /** Begins to exchange heads with the peers of the open page. */
+  open(page: OpenPage): HeadExchange {
+    this.#open = page
+    this.#heads = new HeadExchange({ clock: page.clock, peers: page.peers, page: this })
+    return this.#heads
+  }
+
+  /** Appends an entry, after those that are being appended. Its blocks are put into the store of the page. */
+  async append(entry: LiveSource): Promise<void> {
+    if (this.#appending >= APPENDS_MAX) throw new Error(livePages('busy'))
+    this.#appending++
+    const appended = this.#appended.then(() => this.#append(entry))
+    this.#appended = appended.catch(() => undefined)
+    try {
+      await appended
+    } finally {
+      this.#appending--
+    }
+  }
+
+  async #append(entry: LiveSource): Promise<void> {
+    if (this.#key === null || this.#open === null) throw new Error('only the tab that began a live page can append to it')
+    const { store, bytesMax, onChange } = this.#open
     if (this.isSplit) throw new Error(livePages('split'))
     if (this.#history.last >= ENTRIES_MAX) throw new Error(livePages('full'))
-    const { cid, dagBytes } = await buildContent(store, entry, room)
+    const { cid, dagBytes } = await buildContent(store, entry, bytesMax)
     const { form, name } = entry
     const fresh = { timeMs: Date.now(), form, name, content: cid, contentBytes: dagBytes }
-    const { block } = await this.#history.append(key, fresh)
+    const { block } = await this.#history.append(this.#key, fresh)
     store.put(block.cid, block.bytes)
     this.#feed = null
+    onChange()
+    this.#heads?.announce()
   }
 
   /** The same object as before, unless something has changed. */
-  feed(isOurs: boolean): LiveFeed {
-    this.#feed ??= feedOf(this.#history, isOurs)
+  get feed(): LiveFeed {
+    this.#feed ??= feedOf(this.#history, this.#key !== null)
     return this.#feed
   }
 

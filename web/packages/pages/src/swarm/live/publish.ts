@@ -1,6 +1,6 @@
-import { type BlockStore, buildDirectory, buildFile, type Cid, dagBytesMax, MemoryBlockStore } from '../../content/index.ts'
+import { type BlockStore, buildDirectory, buildFile, type Cid, ContentError, dagBytesMax, MemoryBlockStore } from '../../content/index.ts'
 import { defaultLimits } from '../../limits/index.ts'
-import { encodeBeginning, newSigningKey, TEXT_BYTES_MAX } from '../../live/index.ts'
+import { encodeBeginning, newSigningKey, NODE_BYTES_MAX, TEXT_BYTES_MAX } from '../../live/index.ts'
 import { livePages } from '../../messages/live.ts'
 import type { LiveSource, Publication } from '../api.ts'
 import { LivePage } from './live-page.ts'
@@ -17,20 +17,17 @@ export async function publishLive(title: string, options: { readonly pageBytesMa
   const { cid, bytes } = await encodeBeginning({ key: key.public, timeMs: Date.now(), title })
   const store = new MemoryBlockStore(dagBytesMax(pageBytesMax))
   store.put(cid, bytes)
-  return { root: cid.text, size: 0, blocks: 1, store, live: { key, load: async () => LivePage.begin(cid, bytes) } }
+  return { root: cid.text, size: 0, blocks: 1, store, live: async () => LivePage.begin(cid, bytes, key) }
 }
 
 /**
- * Puts the blocks of an entry's content into a store, if it has `room` for about this number of bytes. Returns the root,
- * and the size of all blocks.
+ * Puts the blocks of an entry's content into the store of a page. Rejects with a `ContentError` if the page would have more than
+ * `bytesMax` bytes. Returns the root, and the size of all blocks.
  */
-export async function buildContent(
-  store: BlockStore,
-  entry: LiveSource,
-  room: (bytes: number) => void,
-): Promise<{ cid: Cid; dagBytes: number }> {
+export async function buildContent(store: BlockStore, entry: LiveSource, bytesMax: number): Promise<{ cid: Cid; dagBytes: number }> {
   const sources = sourcesOf(entry)
-  room(sources.reduce((sum, { path, blob }) => sum + blob.size + LINK_BYTES_MAX + 3 * path.length, LINK_BYTES_MAX))
+  const bytes = sources.reduce((sum, { path, blob }) => sum + blob.size + LINK_BYTES_MAX + 3 * path.length, store.bytes + NODE_BYTES_MAX)
+  if (bytes > bytesMax) throw new ContentError({ kind: 'too-large', bytes, bytesMax })
   const [only, ...others] = sources
   if (only === undefined) throw new Error(livePages('noFiles'))
   const building = others.length === 0 && !only.path.includes('/') ? buildFile(only.blob) : buildDirectory(sources)
