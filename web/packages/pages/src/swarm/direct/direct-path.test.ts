@@ -99,6 +99,14 @@ describe('a direct path', () => {
     expect(channel.bufferedAmountLowThreshold).toBe(256 << 10)
   })
 
+  it('counts a message as sent when little of it is left in the buffer, and a short one at once', async () => {
+    const long = send(1, MIB / 2)
+    const short = send(2, 100)
+    expect([await long(), await short()]).toEqual([false, true])
+    channel.drain()
+    expect(await long()).toBe(true)
+  })
+
   it('sends short messages before long ones', () => {
     send(1, 3 * MIB)
     send(2, 100)

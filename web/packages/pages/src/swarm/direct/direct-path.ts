@@ -44,6 +44,8 @@ interface Outgoing {
   readonly message: Bytes
   /** The bytes of the message that were given to the channel. */
   sentBytes: number
+  /** All bytes that the channel had been given when it had the last one of the message. */
+  endsAt: number
   resolve: () => void
   reject: (reason: Error) => void
 }
@@ -80,7 +82,10 @@ export class DirectPath implements MessagePath {
     channel.bufferedAmountLowThreshold = BUFFERED_BYTES_LOW
     channel.addEventListener('open', () => this.#updateUp())
     channel.addEventListener('close', () => this.close())
-    channel.addEventListener('bufferedamountlow', () => this.#pump())
+    channel.addEventListener('bufferedamountlow', () => {
+      this.#pump()
+      this.#resolveLeft()
+    })
     channel.addEventListener('message', (event) => this.#handleFrame((event as MessageEvent<unknown>).data))
   }
 
@@ -104,11 +109,14 @@ export class DirectPath implements MessagePath {
     this.#updateUp()
   }
 
-  /** Resolves when the browser has all of the message. It may not have arrived, see `takeUnacknowledged`. */
+  /**
+   * Resolves when nearly all of the message has left the browser's buffer, so that the exchange knows how fast its uplink is. The
+   * message may not have arrived, see `takeUnacknowledged`.
+   */
   send(id: number, message: Bytes): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#outgoing.size === 0) this.#aliveAt = this.#clock.now()
-      this.#outgoing.set(id, { id, message, sentBytes: 0, resolve, reject })
+      this.#outgoing.set(id, { id, message, sentBytes: 0, endsAt: Infinity, resolve, reject })
       this.#pump()
       this.#scheduleCheck()
     })
@@ -153,7 +161,17 @@ export class DirectPath implements MessagePath {
       const segment = { message: id, offset: sentBytes, total: message.length, bytes }
       if (!this.#sendFrame(encodeSegmentFrame(segment))) return
       next.sentBytes += bytes.length
-      if (next.sentBytes === message.length) next.resolve()
+      if (next.sentBytes < message.length) continue
+      next.endsAt = this.#givenBytes
+      this.#resolveLeft()
+    }
+  }
+
+  /** Resolves the messages of which the buffer has little left. */
+  #resolveLeft(): void {
+    const left = this.#givenBytes - this.#channel.bufferedAmount + BUFFERED_BYTES_LOW
+    for (const { endsAt, message, resolve } of this.#outgoing.values()) {
+      if (endsAt <= left || (isShort(message) && endsAt < Infinity)) resolve()
     }
   }
 
