@@ -37,6 +37,8 @@ export interface Limits {
    * takes longer.
    */
   readonly responseTimeout: Nanos
+  /** The same time for a peer that has not answered yet, so that nobody knows how long it takes. */
+  readonly firstResponseTimeout: Nanos
   /** A peer that announced requested blocks and sends nothing for this long is dropped. */
   readonly stalledAfter: Nanos
   /** Blocks not requested from a peer that it may send, in addition to as many as it sent useful blocks. */
@@ -62,6 +64,7 @@ export const defaultLimits: Limits = {
   endgameDuplicatesPerMille: 10,
   batchingDelay: 20 * MILLI,
   responseTimeout: SECOND,
+  firstResponseTimeout: 10 * SECOND,
   stalledAfter: 600 * SECOND,
   unrequestedBlocksMax: 16,
   unsolicitedBlocksMax: 0,

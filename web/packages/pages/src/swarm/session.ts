@@ -272,10 +272,22 @@ const EARLY_HEAD_BYTES_MAX = 256
 /** The length of a file's block. The server's limit says how many of them to request from one peer at a time. */
 const BLOCK_BYTES = 1 << 20
 
+/**
+ * A block has a mebibyte, and a tab with ten viewers sends several at a time. After one second of silence, the block is often on
+ * its way already. It would arrive twice if another peer were asked.
+ */
+const RESPONSE_TIMEOUT = 3 * SECOND
+
 function exchangeLimits(blocksInFlightMax: number): Limits {
   const windowBytesMax = Math.max(defaultLimits.windowBytesMin, blocksInFlightMax * BLOCK_BYTES)
-  // A person looks at the page, so the tab asks the server for more peers at least every ten seconds.
-  return { ...defaultLimits, windowBytesMax, requestedBytesMax: 32 << 20, searchIntervalMax: 10 * SECOND }
+  return {
+    ...defaultLimits,
+    windowBytesMax,
+    requestedBytesMax: 32 << 20,
+    responseTimeout: RESPONSE_TIMEOUT,
+    // A person looks at the page, so the tab asks the server for more peers at least every ten seconds.
+    searchIntervalMax: 10 * SECOND,
+  }
 }
 
 /** Outside of browsers, blocks stay in memory. */

@@ -162,12 +162,12 @@ export class PeerState {
 
   /**
    * When the peer times out if nothing arrives. `null` if nothing is requested or it has timed out. The usual time to
-   * answer is unknown until the first answer, so a new peer gets ten times the response timeout.
+   * answer is unknown until the first answer, so a new peer gets more time.
    */
   timeoutAt(): Nanos | null {
     if (this.requests.size === 0 || this.silence.isUnresponsive) return null
-    const { responseTimeout } = this.#limits
-    const usual = this.delivery.usualLatency === null ? responseTimeout * 10 : this.delivery.usualLatency * 4
+    const { responseTimeout, firstResponseTimeout } = this.#limits
+    const usual = this.delivery.usualLatency === null ? firstResponseTimeout : this.delivery.usualLatency * 4
     // A single request to an unproven peer is repeated soon.
     return this.silence.timeoutAt(responseTimeout, usual, this.isUnproven ? UNPROVEN_TIMEOUTS : 0)
   }
