@@ -40,9 +40,9 @@ export class BackgroundTab {
     return this.#send('Page.setWebLifecycleState', { state: 'active' })
   }
 
-  /** The value of an expression in the page. */
+  /** The value of an expression in the page, or of its promise. */
   async evaluate(expression) {
-    const { result } = await this.#send('Runtime.evaluate', { expression, returnByValue: true })
+    const { result } = await this.#send('Runtime.evaluate', { expression, returnByValue: true, awaitPromise: true })
     return result.value
   }
 

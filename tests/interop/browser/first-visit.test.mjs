@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
+import { BackgroundTab } from './background-tab.mjs'
 import { file, picture } from './fixtures.mjs'
 import { newVisitor, newVisitors, startServer } from './page-driver.mjs'
 
@@ -119,32 +120,27 @@ test('a page can be copied and changed', async (t) => {
   assert.deepEqual(await reader.waitForPicture('hills'), [40, 30])
 })
 
-test('nobody has the page: it says what to do, and a notification says when it is back', async (t) => {
+test('nobody has the page: it says what to do, and a notification says when it is back, in a hidden tab too', async (t) => {
   const server = await startServer(t)
   const writer = await newVisitor(t, server)
   const link = await writer.sharePage({ text: 'Back again.' })
   await writer.tab.goto('about:blank')
-  const reader = await newVisitor(t, server, { permissions: ['notifications'] })
-  await reader.tab.addInitScript(() => {
-    window.shown = []
-    const asked = () => Promise.resolve('granted')
-    class ShownNotification {
-      static permission = 'default'
-      static requestPermission = asked
-      constructor(title) {
-        window.shown.push(title)
-      }
-    }
-    Object.assign(window, { Notification: ShownNotification })
-  })
-  await reader.goTo(link)
-  await reader.waitForText('The person who sent you the link can do that')
-  await reader.tab.getByRole('button', { name: 'Tell me when it is back' }).click()
-  await reader.waitForText('You will get a notification')
+  const reader = await newVisitor(t, server)
+  const browser = reader.tab.context().browser()
+  await (await browser.newBrowserCDPSession()).send('Browser.grantPermissions', { permissions: ['notifications'] })
+  const hidden = await BackgroundTab.open(t, browser, link)
+  await hidden.waitForText('The person who sent you the link can do that')
+  await hidden.evaluate("[...document.querySelectorAll('button')].find((each) => each.textContent === 'Tell me when it is back').click()")
+  await hidden.waitForText('You will get a notification')
+  await hidden.hide()
   await writer.sharePage({ text: 'Back again.' })
-  await waitUntil(() => reader.tab.evaluate(() => window.shown.length === 1), 'the notification is shown')
-  assert.deepEqual(await reader.tab.evaluate(() => window.shown), ['back-again.md is back'])
-  await reader.waitForText('Back again.')
+  const notices = `navigator.serviceWorker.getRegistration()
+    .then((registration) => registration?.getNotifications() ?? [])
+    .then((all) => all.map(({ title, data }) => [title, data]))`
+  await waitUntil(async () => (await hidden.evaluate(notices)).length > 0, 'the notification is shown')
+  assert.deepEqual(await hidden.evaluate(notices), [['back-again.md is back', link]])
+  assert.equal(await hidden.evaluate('document.visibilityState'), 'hidden')
+  await hidden.waitForText('Back again.')
 
   await reader.goTo('/nowhere')
   await reader.tab.getByRole('textbox', { name: 'Paste the whole link' }).fill(link)

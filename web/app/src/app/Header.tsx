@@ -32,7 +32,7 @@ export function Header({ site, openPages }: { site: Site; openPages: OpenPages }
         type="button"
         class="quiet icon"
         aria-label={shell('changeColours', { theme: shown })}
-        title={shell('colours', { theme: shown })}
+        title={shell('changeColours', { theme: shown })}
         onClick={() => (theme.value = nextTheme(theme.value))}
       >
         <ThemeIcon />

@@ -1,3 +1,4 @@
+import '../style/page.css'
 import '../style/chat.css'
 import { signal } from '@preact/signals'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'

@@ -65,7 +65,7 @@ function FileLine({ row, isOpen }: { row: Extract<Row, { kind: 'file' }>; isOpen
       </a>
       <span class="date">{file.modified !== undefined && dateText(file.modified)}</span>
       <span class="size">{sizeText(file.size)}</span>
-      <SaveLink file={{ ...file, name: nameOf(file.path) }} />
+      <SaveLink file={{ ...file, name: nameOf(file.path) }} isIcon />
     </>
   )
 }

@@ -5,7 +5,6 @@ export const shell = part('shell', {
   skip: 'Skip to content',
   visitors: { '=1': 'Only you are here now', other: '{count} people here now' },
   open: { '=1': '1 page open in this tab', other: '{count} pages open in this tab' },
-  colours: 'Colours: {theme}',
   changeColours: 'Colours: {theme}. Change',
   system: 'like the system',
   light: 'light',

@@ -194,8 +194,15 @@ export function Composer({ site, onCreate }: ComposerProps) {
         </p>
       )}
       <div class="sealing">
-        <Toggle label={home('sealed')} isOn={isPrivate} onChange={(isOn) => change((before) => ({ ...before, isPrivate: isOn }))} />
-        <p class="small">{home('sealedMeans')}</p>
+        <Toggle
+          label={home('sealed')}
+          means="seals"
+          isOn={isPrivate}
+          onChange={(isOn) => change((before) => ({ ...before, isPrivate: isOn }))}
+        />
+        <p class="small" id="seals">
+          {home('sealedMeans')}
+        </p>
       </div>
       <div class="bar">
         <p class={tooLarge ? 'room bad' : 'room'} role="status">

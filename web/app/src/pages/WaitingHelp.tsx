@@ -16,7 +16,7 @@ export function WaitingHelp({ page, title }: { page: OpenPage; title: string }) 
     <div class="waiting-help">
       <p>{text('waitingHelp')}</p>
       {canNotify() && answer === null && (
-        <button type="button" onClick={() => void ask()}>
+        <button type="button" class="strong" onClick={() => void ask()}>
           {text('notify')}
         </button>
       )}

@@ -7,12 +7,14 @@ export interface WorkerScope {
   readonly clients: {
     get(id: string): Promise<Client | undefined>
     matchAll(options: { type: 'window'; includeUncontrolled: boolean }): Promise<readonly Client[]>
+    openWindow(url: string): Promise<Client | null>
     claim(): Promise<void>
   }
   skipWaiting(): Promise<void>
   addEventListener(type: 'install' | 'activate', listener: (event: LifecycleEvent) => void): void
   addEventListener(type: 'fetch', listener: (event: FetchEvent) => void): void
   addEventListener(type: 'message', listener: (event: CommandEvent) => void): void
+  addEventListener(type: 'notificationclick', listener: (event: NoticeEvent) => void): void
 }
 
 /** A tab or frame of the worker's origin. */
@@ -20,6 +22,7 @@ export interface Client {
   readonly id: string
   readonly url: string
   postMessage(message: unknown, transfer: Transferable[]): void
+  focus(): Promise<unknown>
 }
 
 export interface FetchEvent extends Event {
@@ -34,5 +37,10 @@ export interface LifecycleEvent extends Event {
 }
 
 export interface CommandEvent extends MessageEvent<unknown> {
+  waitUntil(promise: Promise<unknown>): void
+}
+
+export interface NoticeEvent extends Event {
+  readonly notification: { readonly data: unknown; close(): void }
   waitUntil(promise: Promise<unknown>): void
 }

@@ -35,6 +35,19 @@ scope.addEventListener('message', (event) => {
   if (command?.streaming === 'keep-alive') event.waitUntil(sleep(KEEP_ALIVE_MS))
 })
 
+scope.addEventListener('notificationclick', (event) => {
+  const { notification } = event
+  notification.close()
+  if (typeof notification.data === 'string') event.waitUntil(showTab(notification.data))
+})
+
+/** Brings the tab with this address to the front, or opens the address where its tab is closed or shows another page. */
+async function showTab(address: string): Promise<void> {
+  const tabs = await scope.clients.matchAll({ type: 'window', includeUncontrolled: true })
+  const tab = tabs.find(({ url }) => url === address)
+  await (tab === undefined ? scope.clients.openWindow(address) : tab.focus())
+}
+
 /** Takes content from the share sheet of the system, and opens the home page with it. */
 async function receive(request: Request): Promise<Response> {
   await putReceived(await request.formData())

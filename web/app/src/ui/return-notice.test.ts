@@ -1,8 +1,11 @@
 import { signal } from '@preact/signals'
-import { afterEach, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { PageState } from './site.ts'
 import { canNotify, notifyWhenBack } from './return-notice.ts'
 
+const ADDRESS = 'https://fire.example/p/a'
+
+beforeEach(() => void vi.stubGlobal('location', { href: ADDRESS }))
 afterEach(() => void vi.unstubAllGlobals())
 
 function notifications(answer: NotificationPermission) {
@@ -28,7 +31,19 @@ it('a notification says once that the page is back', async () => {
   await Promise.resolve()
   state.value = { kind: 'waiting', bytes: 1, total: 9 }
   state.value = { kind: 'loading', bytes: 1, total: 9, peers: 1, direct: 0, nodes: 0 }
-  expect(shown).toEqual(['It is back'])
+  await vi.waitFor(() => expect(shown).toEqual(['It is back']))
+})
+
+it('the service worker shows the notification, with the address of its tab', async () => {
+  const shown = notifications('granted')
+  const byWorker: unknown[] = []
+  const registration = { showNotification: async (title: string, { data }: NotificationOptions) => void byWorker.push([title, data]) }
+  vi.stubGlobal('navigator', { serviceWorker: { register: () => Promise.resolve(registration) } })
+  const state = signal<PageState>({ kind: 'waiting', bytes: 0, total: null })
+  await notifyWhenBack({ cid: 'a', state }, 'It is back', '')
+  state.value = { kind: 'held', content: { kind: 'directory', files: [], links: 0 } }
+  await vi.waitFor(() => expect(byWorker).toEqual([['It is back', ADDRESS]]))
+  expect(shown).toEqual([])
 })
 
 it('no notification is offered or shown to a person who refused them', async () => {

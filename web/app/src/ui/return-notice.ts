@@ -7,32 +7,44 @@ export function canNotify(): boolean {
 }
 
 /**
- * Shows a notification as soon as somebody has the page again, while this tab is open. Returns whether the person allows it. The
- * browser asks, so this must be called for a click.
+ * Shows a notification as soon as somebody has the page again, while this tab is open. A click on it brings this tab to the front.
+ * Returns whether the person allows it. The browser asks, so this must be called for a click.
  */
 export async function notifyWhenBack(session: Pick<PageSession, 'cid' | 'state'>, title: string, body: string): Promise<boolean> {
   if ((await Notification.requestPermission()) !== 'granted') return false
+  // Registered now, because later the server may be unreachable.
+  const worker = registerWorker()
+  const address = location.href
   const stop = effect(() => {
     const { kind } = session.state.value
     if (kind === 'joining' || kind === 'waiting') return
-    if (kind !== 'refused') void show(title, body, session.cid)
+    if (kind !== 'refused') void show(worker, title, { body, tag: session.cid, icon: '/icon-192.png', data: address })
     // The effect may run before `stop` is assigned.
     queueMicrotask(() => stop())
   })
   return true
 }
 
-async function show(title: string, body: string, tag: string): Promise<void> {
-  const options = { body, tag, icon: '/icon-192.png' }
+/** The service worker of the app, which is told of a click; `null` where there is none. */
+async function registerWorker(): Promise<ServiceWorkerRegistration | null> {
   try {
-    const notice = new Notification(title, options)
-    notice.onclick = () => {
-      focus()
-      notice.close()
-    }
+    return (await navigator.serviceWorker?.register('/worker.js', { scope: '/', updateViaCache: 'none' })) ?? null
   } catch {
-    // Android has notifications of service workers only; the title of the tab changes in any case.
-    const registration = await navigator.serviceWorker?.getRegistration()
-    await registration?.showNotification(title, options)
+    return null
+  }
+}
+
+async function show(worker: Promise<ServiceWorkerRegistration | null>, title: string, options: NotificationOptions): Promise<void> {
+  try {
+    const registration = await worker
+    // Android has notifications of service workers only.
+    if (registration !== null) return await registration.showNotification(title, options)
+  } catch {
+    // The worker is not running yet.
+  }
+  const notice = new Notification(title, options)
+  notice.onclick = () => {
+    focus()
+    notice.close()
   }
 }
