@@ -18,9 +18,9 @@ SUDO := $(if $(IS_ROOT),,sudo)
 RELEASE_FEATURES := --features watchfire-cli/otlp,watchfire-cli/profiles
 WORKSPACE := --workspace $(RELEASE_FEATURES)
 # Suites that take minutes: `make test` runs a slice of each.
-LONG_SUITES := early proxies processes mirror cluster observe networks profiles traces tutorials package engines embed
+LONG_SUITES := early walks proxies processes mirror cluster observe networks profiles traces tutorials package engines embed
 
-.PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures film rust-test web-test client-test \
+.PHONY: help serve web client test test-all test-restart quick check format commits lint api-docs features public-api external-types audit docs docs-links pictures walks film rust-test web-test client-test \
   interop interop-build interop-others slices slice-tools dist test-dist dist-tools fuzz model sim sim-pictures bench bench-calibration scale bench-polls bench-sprites bench-front-page bench-two-million bench-road bench-cluster bench-recovery bench-lateness bench-swarm bench-spread compare-proof bench-images bench-browser \
   bench-churn bench-networks bench-dial gate gate-accept gate-proof gate-tools gate-weekly redraw soak test-proxies-long test-browser $(LONG_SUITES:%=test-%) clean tools engine-tools mirror-tools swarm-tools lateness-tools peer-tools image-tools kraken-tools cluster-tools
 
@@ -181,6 +181,9 @@ test-browser: interop-build ## All tests with browsers, also the long ones that 
 test-early: interop-build ## Texts, pictures, folders and PDFs in the browser while a holder sends only some of their blocks
 	$(RUN_SUITES) early
 
+test-walks: interop-build ## A first visit with a screen reader, a keyboard, zoom and reduced motion, as docs/browser/walks.md records it
+	$(RUN_SUITES) walks
+
 test-proxies: interop-build ## Clients and pages behind real proxies: nginx, Caddy, HAProxy
 	$(RUN_SUITES) proxies
 
@@ -305,6 +308,10 @@ pictures: web tools tests/interop/node_modules/.package-lock.json ## Make the pi
 	@command -v img2webp >/dev/null || $(SUDO) apt-get install -y webp
 	$(CARGO) build --release $(LOCKED) -p watchfire-cli
 	node docs/images/record.mjs
+	node docs/images/views.mjs
+
+walks: interop-build ## Record walks through a first visit with a screen reader, a keyboard, zoom and reduced motion; writes docs/browser/walks.md
+	WALKS_WRITE=1 $(RUN_SUITES) walks
 
 film: interop-build ## Record a video that plays before a third of it has arrived; writes docs/browser/film.webp and film.md
 	@command -v img2webp >/dev/null || $(SUDO) apt-get install -y webp

@@ -44,6 +44,7 @@ const SUITES = {
 /** The make target of a folder of tests/interop; the others have a target of their own name. */
 const SUITE_OF_FOLDER = {
   'browser/early': 'test-early',
+  'browser/walks': 'test-walks',
   gateway: 'interop-kubo',
   peers: 'interop-command-line',
   processes: 'interop-command-line',

@@ -17,6 +17,7 @@ declare module 'yaml'
 
 // Scripts of the tests set these in pages.
 interface Window {
+  announced: Map<Element, string>
   axe: typeof import('axe-core')
   handed: unknown[]
   locks: { released: boolean; release(): Promise<void> }[]
@@ -24,7 +25,6 @@ interface Window {
   // biome-ignore lint/suspicious/noExplicitAny: experiments/peers/browser/watch-path.mjs describes what they return
   path: Record<'isKnown' | 'report', () => any>
   pwned: unknown
-  shown: string[]
   // biome-ignore lint/suspicious/noExplicitAny: experiments/peers/browser/watch.mjs describes what they return
   watched: Record<'report' | 'share', () => any>
   // biome-ignore lint/suspicious/noExplicitAny: each script of experiments/peers/browser has its own

@@ -42,6 +42,7 @@ const SUITES = {
       names: ['a text is shown from its first block', '10,000 files open', 'a PDF shows its first page'],
     },
   },
+  walks: { files: testsIn('browser/walks') },
   // It compiles, so it begins first.
   package: { files: testsIn('package'), slice: {} },
   proxies: {
