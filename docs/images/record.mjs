@@ -1,7 +1,6 @@
-// Makes the pictures of the documents from real browsers and a real server; `make pictures` runs it.
-// share-open-gone.webp moves: one browser shares a page, another opens it, and when both are closed it is gone.
+// Makes share-open-gone.webp from real browsers and a real server; `make pictures` runs it.
+// The picture moves: one browser shares a page, another opens it, and when both are closed it is gone.
 
-import { randomBytes } from 'node:crypto'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -15,58 +14,17 @@ const BYTES_MAX = 2_000_000
 const WINDOW = { width: 520, height: 640 }
 const TEXT = '# Tonight\n\nThe boat leaves at *nine*.\nBring a lamp.\n'
 
-const HERE = fileURLToPath(new URL('.', import.meta.url))
 const folder = newFolder()
-// A slow relay, so that the panel of a page shows a transfer in progress.
-const server = await startWatchfire({
-  settings: { 'server.drain_period': '100ms', 'limits.relay_bytes_per_second_per_page': 4_000_000 },
-})
+const server = await startWatchfire({ settings: { 'server.drain_period': '100ms' } })
 const home = `http://localhost:${server.port}/`
 const browsers = await Promise.all([launch(), launch(), launch()])
 const [left, right, stage] = browsers
 
 try {
-  await takeStills()
   await recordStory()
 } finally {
   await Promise.all(browsers.map((browser) => browser.close()))
   await server.stop()
-}
-
-/** The home page in light, a page in dark, and the panel of a page that is being fetched. */
-async function takeStills() {
-  const large = { viewport: { width: 1280, height: 800 } }
-  const author = await (await left.newContext({ ...large, colorScheme: 'light' })).newPage()
-  await author.goto(home)
-  await author.getByRole('textbox', { name: 'Text of the page' }).fill(TEXT)
-  await author.getByRole('region', { name: 'Preview' }).getByText('Bring a lamp').waitFor()
-  await author.screenshot({ path: path.join(HERE, 'home-light.png') })
-  await author.getByRole('button', { name: 'Light this page' }).click()
-  await author.getByRole('textbox', { name: 'Link to this page' }).waitFor()
-  const reader = await (await right.newContext({ ...large, colorScheme: 'dark' })).newPage()
-  await reader.goto(author.url())
-  await reader.getByText('Bring a lamp').first().waitFor()
-  await reader.getByText('2 people have this page').waitFor()
-  await reader.screenshot({ path: path.join(HERE, 'page-dark.png') })
-
-  await author.goto(home)
-  const film = { name: 'film.bin', mimeType: 'application/octet-stream', buffer: randomBytes(40 << 20) }
-  await author.locator('input[type=file]').setInputFiles([film])
-  await author.getByRole('button', { name: 'Light this page' }).click()
-  await author.getByRole('textbox', { name: 'Link to this page' }).waitFor()
-  const viewers = await Promise.all(
-    [right, stage].map(async (browser) => (await browser.newContext({ ...large, colorScheme: 'dark' })).newPage()),
-  )
-  await Promise.all(viewers.map((tab) => tab.goto(author.url())))
-  const [viewer] = viewers
-  await viewer.getByRole('button', { name: 'Details', exact: true }).click()
-  await viewer.getByRole('button', { name: 'Connections' }).click()
-  await viewer
-    .getByText(/MiB in total/)
-    .first()
-    .waitFor()
-  await viewer.screenshot({ path: path.join(HERE, 'connections-dark.png') })
-  await Promise.all([author, reader, ...viewers].map((tab) => tab.context().close()))
 }
 
 /** The picture that moves. */
