@@ -78,3 +78,30 @@ fn the_frame_for_scripts_of_pages_allows_no_connections() {
     assert!(head.contains("content-security-policy: sandbox allow-scripts; default-src 'none'"));
     assert!(head.contains("connection-allowlist: ()"), "{head}");
 }
+
+#[test]
+fn the_worker_that_reads_pdfs_may_only_run_and_load_its_own_code() {
+    let assets = concat!(env!("CARGO_MANIFEST_DIR"), "/web-client/assets");
+    let files = std::fs::read_dir(assets).expect("a built web client");
+    let names = files.map(|file| file.expect("an entry").file_name().into_string().expect("UTF-8"));
+    let scripts: Vec<_> = names.filter(|name| name.ends_with("js")).collect();
+    let (workers, others): (Vec<_>, Vec<_>) =
+        scripts.into_iter().partition(|name| name.starts_with("pdf.worker."));
+    assert_eq!(workers.len(), 1, "{workers:?}");
+    let server = server();
+    let policy = |name: &str| {
+        let response = get(&server, &format!("/assets/{name}"));
+        let head = response.split("\r\n\r\n").next().expect("a head").to_lowercase();
+        assert!(head.starts_with("http/1.1 200"), "{name}: {head}");
+        let mut lines = head.lines();
+        let policy = lines.find_map(|line| line.strip_prefix("content-security-policy: "));
+        policy.expect("a policy").to_owned()
+    };
+    assert_eq!(
+        policy(&workers[0]),
+        "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'"
+    );
+    let pdf =
+        others.iter().find(|name| name.starts_with("pdf-")).expect("the code that shows PDFs");
+    assert!(!policy(pdf).contains("wasm-unsafe-eval"), "WebAssembly runs in the worker alone");
+}
