@@ -181,7 +181,8 @@ test-browser: interop-build ## All tests with browsers, also the long ones that 
 test-early: interop-build ## Texts, pictures, folders and PDFs in the browser while a holder sends only some of their blocks
 	$(RUN_SUITES) early
 
-test-walks: interop-build ## A first visit with a screen reader, a keyboard, zoom and reduced motion, as docs/browser/walks.md records it
+test-walks: interop-build ## A first visit with a screen reader, a keyboard, zoom and reduced motion, as docs/browser/walks.md records it; a notification
+	@tests/install.sh dbus-daemon:dbus-daemon python:dbus:python3-dbus python:gi:python3-gi
 	$(RUN_SUITES) walks
 
 test-proxies: interop-build ## Clients and pages behind real proxies: nginx, Caddy, HAProxy
@@ -311,7 +312,7 @@ pictures: web tools tests/interop/node_modules/.package-lock.json ## Make the pi
 	node docs/images/views.mjs
 
 walks: interop-build ## Record walks through a first visit with a screen reader, a keyboard, zoom and reduced motion; writes docs/browser/walks.md
-	WALKS_WRITE=1 $(RUN_SUITES) walks
+	WALKS_WRITE=1 $(MAKE) test-walks
 
 film: interop-build ## Record a video that plays before a third of it has arrived; writes docs/browser/film.webp and film.md
 	@command -v img2webp >/dev/null || $(SUDO) apt-get install -y webp
