@@ -31,6 +31,10 @@ describe('pasted formatted text', () => {
     expect(markdownOf('<pre>a\n```\nb</pre>')).toBe('````\na\n```\nb\n````')
   })
 
+  it('is read although the fields of a form have the names of its members', () => {
+    expect(markdownOf('<form id="f"><input name="childNodes"><input name="removeAttribute"><b>a</b></form>')).toBe('**a**')
+  })
+
   it('brings no scripts and no addresses that run', () => {
     expect(markdownOf('<p><b>a</b><script>alert(1)</script><a href="javascript:alert(1)">b</a></p>')).toBe('**a**b')
   })

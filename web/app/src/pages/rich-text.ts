@@ -1,3 +1,5 @@
+import { parseBody } from '../files/markup.ts'
+
 /** Formatting that Markdown has too; a paste without any of it is plain text. */
 const FORMATS = 'a[href], strong, b, em, i, h1, h2, h3, h4, h5, h6, li, table, blockquote, pre, code, span[style*="font-weight"]'
 /** Longer pastes stay text: converting them would block the tab. */
@@ -6,11 +8,10 @@ const HTML_LENGTH_MAX = 2_000_000
 /** Converts formatted text, as word processors and browsers put it on the clipboard, to Markdown. `null`: it is plain. */
 export function markdownOf(html: string): string | null {
   if (html.length > HTML_LENGTH_MAX) return null
-  // A parsed document is inert: nothing in it runs or loads.
-  const parsed = new DOMParser().parseFromString(html, 'text/html')
+  const parsed = parseBody(html)
   for (const element of parsed.querySelectorAll('script, style, title, template, noscript, svg')) element.remove()
   if (parsed.querySelector(FORMATS) === null) return null
-  const text = linesOf(parsed.body)
+  const text = linesOf(parsed)
   return text === '' ? null : text
 }
 

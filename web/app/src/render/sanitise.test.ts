@@ -26,6 +26,11 @@ describe('harmless markup', () => {
     expect(list.querySelector('input')).toBeNull()
   })
 
+  it('is kept beside names that hide members of the document, in some browsers, and of a form', () => {
+    const names = '<img name="body"><img name="createElement"><form id="a"><input name="childNodes"><input name="removeAttribute">'
+    expect(built(`${names}<p>shown</p></form>`).textContent).toContain('shown')
+  })
+
   it('keeps the text of unknown elements', () => {
     expect(built('<center>a <blink>b</blink></center>').textContent).toBe('a b')
   })

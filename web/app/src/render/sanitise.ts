@@ -1,3 +1,4 @@
+import { parseBody } from '../files/markup.ts'
 import { files } from '../messages/files.ts'
 
 /**
@@ -115,9 +116,8 @@ const HTML_NAMESPACE = 'http://www.w3.org/1999/xhtml'
 
 /** Rebuilds `markup`, safe to insert. Code keeps its `language-…` and `hljs-…` classes. */
 export function sanitise(markup: string, references: References): DocumentFragment {
-  const source = new DOMParser().parseFromString(markup, 'text/html')
   const result = document.createDocumentFragment()
-  rebuildChildren(source.body, result, references, 0)
+  rebuildChildren(parseBody(markup), result, references, 0)
   return result
 }
 

@@ -21,6 +21,8 @@ describe('HTML without its scripts', () => {
     '<!-- first --><meta http-equiv="Content-Security-Policy" content="default-src *">',
     '<html manifest="&quot;><head><script>" lang=\'"><x\'>',
     '<frameset><frame src="https://evil.example"></frameset>',
+    // These names hide members of the document, in some browsers.
+    '<img name="head"><img name="documentElement"><img name="createElement"><img name="querySelectorAll">',
   ])('has our policy before its own content: %s', async (html) => {
     const still = await staticDocument(html, '', [])
     const [first] = parsed(still.html).head.children

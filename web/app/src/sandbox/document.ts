@@ -1,6 +1,7 @@
 import { findReferencedFile } from '../files/directory.ts'
 import { encodingOf, type Declaring, type Encoding } from '../files/encoding.ts'
 import { kindOf, SNIFFED_BYTES } from '../files/kind.ts'
+import { parseMarkup } from '../files/markup.ts'
 import type { DirectoryFile } from '../ui/site.ts'
 
 /** The policy of HTML without scripts: it may have styles and inlined media, and no connections. */
@@ -30,9 +31,9 @@ export async function staticDocument(
   files: readonly DirectoryFile[],
   encoding: Encoding = UTF8,
 ): Promise<PreparedHtml> {
-  const page = new DOMParser().parseFromString(html, 'text/html')
-  const leftOut = await inlineFiles(page, from, files, { scripts: false, encoding })
-  for (const link of page.querySelectorAll('a[href], area[href]')) {
+  const page = parseMarkup(html)
+  const leftOut = await inlineFiles(page.root, from, files, { scripts: false, encoding })
+  for (const link of page.root.querySelectorAll('a[href], area[href]')) {
     const address = link.getAttribute('href') ?? ''
     if (address.startsWith('#')) {
       // A srcdoc document resolves URLs against its parent's, and would navigate there.
@@ -44,11 +45,11 @@ export async function staticDocument(
     link.setAttribute('title', address)
   }
   // The policy blocks the load of a link element, but some would still look up a name or open a connection.
-  for (const link of page.querySelectorAll('link')) link.remove()
-  const policy = page.createElement('meta')
+  for (const link of page.root.querySelectorAll('link')) link.remove()
+  const policy = document.createElement('meta')
   policy.setAttribute('http-equiv', 'Content-Security-Policy')
   policy.setAttribute('content', STILL_POLICY)
-  page.head.prepend(policy)
+  page.root.prepend(policy)
   return { html: written(page), leftOut }
 }
 
@@ -60,18 +61,18 @@ export async function scriptedDocument(
   encoding: Encoding = UTF8,
 ): Promise<PreparedHtml> {
   if (files.length <= 1) return { html, leftOut: 0 }
-  const page = new DOMParser().parseFromString(html, 'text/html')
-  const leftOut = await inlineFiles(page, from, files, { scripts: true, encoding })
+  const page = parseMarkup(html)
+  const leftOut = await inlineFiles(page.root, from, files, { scripts: true, encoding })
   return { html: written(page), leftOut }
 }
 
-function written(page: Document): string {
-  return `${page.doctype === null ? '' : '<!doctype html>'}${page.documentElement.outerHTML}`
+function written({ root, hasDoctype }: ReturnType<typeof parseMarkup>): string {
+  return `${hasDoctype ? '<!doctype html>' : ''}${root.outerHTML}`
 }
 
 /** Replaces references by the page's own files, because a sandboxed frame cannot fetch. */
 async function inlineFiles(
-  page: Document,
+  root: HTMLElement,
   from: string,
   files: readonly DirectoryFile[],
   { scripts, encoding }: { scripts: boolean; encoding: Encoding },
@@ -89,7 +90,7 @@ async function inlineFiles(
     return file.blob()
   }
   for (const name of ['src', 'poster']) {
-    for (const element of page.querySelectorAll(`img[${name}], video[${name}], audio[${name}], source[${name}]`)) {
+    for (const element of root.querySelectorAll(`img[${name}], video[${name}], audio[${name}], source[${name}]`)) {
       const reference = element.getAttribute(name)
       const blob = await take(reference)
       if (blob === null) continue
@@ -97,15 +98,15 @@ async function inlineFiles(
       element.removeAttribute('srcset')
     }
   }
-  for (const link of page.querySelectorAll('link[rel~="stylesheet" i][href]')) {
+  for (const link of root.querySelectorAll('link[rel~="stylesheet" i][href]')) {
     const blob = await take(link.getAttribute('href'))
     if (blob === null) continue
-    const style = page.createElement('style')
+    const style = document.createElement('style')
     style.textContent = (await textBeside(blob, 'css', encoding)).replaceAll(/<\/style/gi, '<\\/style')
     link.replaceWith(style)
   }
   if (!scripts) return leftOut
-  for (const script of page.querySelectorAll('script[src]')) {
+  for (const script of root.querySelectorAll('script[src]')) {
     const blob = await take(script.getAttribute('src'))
     if (blob === null) continue
     script.removeAttribute('src')

@@ -91,17 +91,19 @@ function textOf(written: string): HTMLElement {
 }
 
 function frameOf(html: string): HTMLElement {
-  const page = new DOMParser().parseFromString(html, 'text/html')
+  const parsed = new DOMParser().parseFromString(html, 'text/html')
+  // An element whose name is `documentElement` or `head` hides that member of its document in Firefox and WebKit.
+  const root = Reflect.get(Document.prototype, 'documentElement', parsed) as HTMLElement
   // A link element may look up a name before the policy blocks it, and another refresh would navigate.
-  for (const each of page.querySelectorAll('link, base, meta[http-equiv]')) each.remove()
-  for (const link of page.querySelectorAll('a[href], area[href]')) link.setAttribute('target', '_blank')
-  const policy = page.createElement('meta')
+  for (const each of root.querySelectorAll('link, base, meta[http-equiv]')) each.remove()
+  for (const link of root.querySelectorAll('a[href], area[href]')) link.setAttribute('target', '_blank')
+  const policy = document.createElement('meta')
   policy.setAttribute('http-equiv', 'Content-Security-Policy')
   policy.setAttribute('content', POLICY)
-  page.head.prepend(policy)
+  root.prepend(policy)
   const frame = document.createElement('iframe')
   frame.setAttribute('sandbox', '')
-  frame.srcdoc = `<!doctype html>${page.documentElement.outerHTML}`
+  frame.srcdoc = `<!doctype html>${root.outerHTML}`
   return frame
 }
 

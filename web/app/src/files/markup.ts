@@ -1,0 +1,18 @@
+/**
+ * Untrusted markup in an inert document, where nothing runs or loads. An element whose name is `head`, `body` or
+ * `createElement` hides that member of its document, in Firefox and WebKit also here. So everything is reached from the root.
+ */
+export function parseMarkup(markup: string): { root: HTMLElement; hasDoctype: boolean } {
+  const parsed = new DOMParser().parseFromString(markup, 'text/html')
+  const member = (name: 'documentElement' | 'doctype'): unknown => Reflect.get(Document.prototype, name, parsed)
+  return { root: member('documentElement') as HTMLElement, hasDoctype: member('doctype') !== null }
+}
+
+/** The body of untrusted markup without names and identifiers: a form hides its members behind the names of its fields. */
+export function parseBody(markup: string): Element {
+  const { root } = parseMarkup(markup)
+  for (const element of root.querySelectorAll('[name], [id]')) {
+    for (const name of ['name', 'id']) Reflect.apply(Element.prototype.removeAttribute, element, [name])
+  }
+  return root.querySelector(':scope > body') ?? document.createElement('body')
+}
