@@ -51,7 +51,8 @@ try {
 /** A browser makes the film and shares it. */
 async function share() {
   const tab = await (await left.newContext()).newPage()
-  const film = await makeSunrise({ tab, goTo: (place) => tab.goto(new URL(place, home).href) }, FILM)
+  await tab.goto(home)
+  const film = await makeSunrise(tab, FILM)
   await tab.locator('input[type=file]').setInputFiles([{ name: 'sunrise.webm', mimeType: 'video/webm', buffer: film }])
   await tab.getByRole('button', { name: 'Light this page' }).click()
   await tab.getByRole('textbox', { name: 'Link to this page' }).waitFor()

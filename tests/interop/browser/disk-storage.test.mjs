@@ -23,7 +23,7 @@ const folder = newFolder()
 const film = { files: [path.join(folder, 'film.bin')] }
 await writeFile(film.files[0], FILM)
 
-test('a reload keeps the stored blocks and requests only the rest', { skip: skipWithout('downloads') }, async (t) => {
+test('a reload keeps the stored blocks and requests only the rest', { skip: skipWithout('disk') }, async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': 4 * MIB } })
   const [holder, visitor] = await newVisitors(t, server, 2)
   await visitor.goTo(await holder.sharePage(film))
@@ -38,7 +38,7 @@ test('a reload keeps the stored blocks and requests only the rest', { skip: skip
 })
 
 test('blocks stored before a reload are served to others, even though their first holder has left', {
-  skip: skipWithout('downloads'),
+  skip: skipWithout('disk'),
 }, async (t) => {
   const [holder, visitor, late] = await newVisitors(t, await startServer(t), 3)
   const link = await holder.sharePage(film)
@@ -53,7 +53,7 @@ test('blocks stored before a reload are served to others, even though their firs
   assert.equal(sha256(await readFile(await late.saveFile('film.bin'))), sha256(FILM))
 })
 
-test('a block that was damaged on disk is fetched again and never shown', { skip: skipWithout('downloads') }, async (t) => {
+test('a block that was damaged on disk is fetched again and never shown', { skip: skipWithout('disk') }, async (t) => {
   const server = await startServer(t)
   const [holder, visitor] = await newVisitors(t, server, 2)
   await visitor.goTo(await holder.sharePage(film))
@@ -77,7 +77,7 @@ test('a block that was damaged on disk is fetched again and never shown', { skip
 })
 
 test('a page that is no longer shared is removed from disk at once, and that of another tab is not', {
-  skip: skipWithout('downloads'),
+  skip: skipWithout('disk'),
 }, async (t) => {
   const [holder, one] = await newVisitors(t, await startServer(t), 2)
   const link = await holder.sharePage(film)
@@ -93,7 +93,7 @@ test('a page that is no longer shared is removed from disk at once, and that of 
   assert.equal(sha256(await readFile(await two.saveFile('film.bin'))), sha256(FILM))
 })
 
-test('blocks of a closed tab are removed by the next page of the site, one minute later', async (t) => {
+test('blocks of a closed tab are removed by the next page of the site, one minute later', { skip: skipWithout('disk') }, async (t) => {
   const [holder, visitor] = await newVisitors(t, await startServer(t), 2)
   await visitor.goTo(await holder.sharePage(film))
   await visitor.waitUntilComplete()

@@ -5,7 +5,6 @@ import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 
 import { waitUntil } from '../lib/deadlines.mjs'
-import { skipWithout } from '../lib/engines/index.mjs'
 import { newVisitor, WAIT_MS, startServer, newVisitors } from './page-driver.mjs'
 import { file, generated, picture, sound } from './fixtures.mjs'
 
@@ -69,14 +68,14 @@ test('a video can be played', async (t) => {
   assert.equal(width, 64)
 })
 
-test('a file that cannot be shown can be saved with its bytes and name unchanged', { skip: skipWithout('downloads') }, async (t) => {
+test('a file that cannot be shown can be saved with its bytes and name unchanged', async (t) => {
   const content = generated(1_500_000)
   const visitor = await shareAndOpen(t, 'thing.bin', content)
   await visitor.waitForText('This kind of file is not shown here')
   assert.deepEqual(await readFile(await visitor.saveFile('thing.bin')), content)
 })
 
-test('several files are listed, and each can be opened and saved', { skip: skipWithout('downloads') }, async (t) => {
+test('several files are listed, and each can be opened and saved', async (t) => {
   const [sharer, visitor] = await newVisitors(t, await startServer(t), 2)
   const files = [file('one.txt', 'First words.'), file('two.txt', 'Second words.'), file('three.md', '# Third')]
   await visitor.goTo(await sharer.sharePage({ files }))

@@ -48,7 +48,9 @@ test('a folder in shards is listed whole and sorted, and saved whole, however it
   assert.equal(filesInZip(await readFile(await (await saved).path())), MANY)
 })
 
-test('a dropped folder is the page: a site in its own encoding, with the CID of the terminal', async (t) => {
+test('a dropped folder is the page: a site in its own encoding, with the CID of the terminal', {
+  skip: skipWithout('devtools'),
+}, async (t) => {
   const server = await startServer(t)
   const place = await folderOf(t, {
     'mysite/index.html': Buffer.from(
@@ -85,7 +87,7 @@ test('a dropped folder is the page: a site in its own encoding, with the CID of 
   await sharer.tab.locator('.words').getByText('Ärger, Ω').waitFor()
 })
 
-test('a folder without files says so: when it is dropped, and when it is a page', async (t) => {
+test('a folder without files says so: when it is dropped, and when it is a page', { skip: skipWithout('devtools') }, async (t) => {
   const server = await startServer(t)
   const place = await folderOf(t, { 'nothing/': '' })
   const person = await newVisitor(t, server)

@@ -51,7 +51,7 @@ test('a fragment without a key, or with a wrong one, shows an error and does no 
 })
 
 test('a private video plays while it loads, and seeks to parts that are not loaded', {
-  skip: skipWithout('downloads') || skipInShortRun,
+  skip: skipInShortRun,
 }, async (t) => {
   const [maker, visitor] = await newVisitors(t, await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } }), 2)
   const film = await makeWebm(maker, { seconds: 30, bytesPerSecond: 600_000 })
@@ -110,9 +110,7 @@ test('the file that a link names is shown first, and the rest of the page follow
   for (const person of [maker, visitor]) person.assertNoPageErrors()
 })
 
-test('a wrong key is reported with the first block, and the page still loads to be shared', {
-  skip: skipWithout('downloads'),
-}, async (t) => {
+test('a wrong key is reported with the first block, and the page still loads to be shared', async (t) => {
   const server = await startServer(t, { settings: { 'limits.relay_bytes_per_second_per_peer': MIB } })
   const [maker, visitor, reader] = await newVisitors(t, server, 3)
   const other = await maker.sharePrivately({ text: 'Another page' })

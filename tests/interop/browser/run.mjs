@@ -11,13 +11,12 @@ import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { fileURLToPath } from 'node:url'
 
+import { MEASURING } from './measuring.mjs'
+
 const AT_A_TIME = 2
 const SLOW_MS = 10_000
 /** A file that takes longer fails: a failed test may leave a browser open, which would keep its process alive for ever. */
 const FILE_MS = 15 * 60_000
-
-/** These compare durations with a limit, count frames, or measure memory. */
-const MEASURING = ['availability', 'experiment', 'holders', 'large-files', 'sprites', 'streaming'].map((name) => `browser/${name}.test.mjs`)
 
 const interop = fileURLToPath(new URL('..', import.meta.url))
 process.chdir(interop)

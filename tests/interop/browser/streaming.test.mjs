@@ -26,7 +26,7 @@ const A_BLOCK_MS = 500
 const FILM = { seconds: 60, bytesPerSecond: 700_000 }
 
 test('a video plays within 1.5 s of opening, with at most a tenth of it loaded, and seeks to parts that are not loaded', {
-  skip: skipWithout('downloads'),
+  skip: skipWithout('init-scripts'),
 }, async (t) => {
   const server = await startServer(t)
   const maker = await newVisitor(t, server)

@@ -1,26 +1,33 @@
-// Videos made in the browser: noise of any length, of which one second is encoded and repeated, and a drawn scene.
+// Videos made in Chromium: noise of any length, of which one second is encoded and repeated, and a drawn scene.
+
+import { launch } from '../lib/chromium.mjs'
 
 const EBML = { head: 0x1a45dfa3, segment: 0x18538067, info: 0x1549a966, tracks: 0x1654ae6b, cues: 0x1c53bb6b, cluster: 0x1f43b675 }
 const FRAMES_A_SECOND = 25
 
 /**
- * A WebM video with an index, so that players can seek. It shows noise, so that its size is as requested.
- * The browser of `person` encodes it.
+ * A WebM video with an index, so that players can seek. It shows noise, so that its size is as requested. The browser of
+ * `person` encodes it if it is Chromium, and otherwise a Chromium beside it.
  */
 export async function makeWebm(person, { seconds, bytesPerSecond, width = 320, height = 180 }) {
   await person.goTo('/')
-  await person.tab.evaluate(paintNoise, { width, height })
-  const second = await encodeSecond(person, 0, { bytesPerSecond, width, height })
+  const isChromium = person.engine.name === 'chromium'
+  const browser = isChromium ? null : await launch()
+  const tab = browser === null ? person.tab : await browser.newPage()
+  // Encoders need a page with a secure address.
+  if (browser !== null) await tab.goto(await person.tab.url())
+  await tab.evaluate(paintNoise, { width, height })
+  const second = await encodeSecond(tab, 0, { bytesPerSecond, width, height })
+  await browser?.close()
   const all = Array.from({ length: seconds }, () => second)
   return webmOf(all, { width, height })
 }
 
-/** A WebM video for people: a sun rises over waves, and the time is shown. */
-export async function makeSunrise(person, { seconds, bytesPerSecond, width = 640, height = 360 }) {
-  await person.goTo('/')
-  await person.tab.evaluate(paintSunrise, { width, height, seconds, rate: FRAMES_A_SECOND })
+/** A WebM video for people: a sun rises over waves, and the time is shown. The Chromium of the tab encodes it. */
+export async function makeSunrise(tab, { seconds, bytesPerSecond, width = 640, height = 360 }) {
+  await tab.evaluate(paintSunrise, { width, height, seconds, rate: FRAMES_A_SECOND })
   const all = []
-  while (all.length < seconds) all.push(await encodeSecond(person, all.length, { bytesPerSecond, width, height }))
+  while (all.length < seconds) all.push(await encodeSecond(tab, all.length, { bytesPerSecond, width, height }))
   return webmOf(all, { width, height })
 }
 
@@ -52,8 +59,8 @@ function webmOf(seconds, { width, height }) {
 }
 
 /** One second of what `globalThis.paintFrame` paints: a key frame, and the frames that depend on it. */
-async function encodeSecond(person, second, { bytesPerSecond, width, height }) {
-  const frames = await person.tab.evaluate(encode, { second, width, height, bitrate: bytesPerSecond * 8, rate: FRAMES_A_SECOND })
+async function encodeSecond(tab, second, { bytesPerSecond, width, height }) {
+  const frames = await tab.evaluate(encode, { second, width, height, bitrate: bytesPerSecond * 8, rate: FRAMES_A_SECOND })
   const encoded = frames.map((frame) => Buffer.from(frame, 'base64'))
   // An encoder may produce less than its bit rate; padding that players skip fills the rest.
   const missing = bytesPerSecond - encoded.reduce((sum, { length }) => sum + length, 0)

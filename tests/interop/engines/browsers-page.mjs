@@ -6,20 +6,19 @@ The web client is tested in three engines: Chromium, Firefox and WebKitGTK, as D
 runs the same tests in each, lets every pair pass pages to each other, and writes this page.
 
 Chromium is driven over its DevTools protocol, Firefox over WebDriver BiDi, and WebKitGTK over classic WebDriver on a display
-of its own. Some tests need more than such a protocol can do, or a feature that an engine does not have. They are skipped,
+of its own. Some tests need more than such a protocol can do, or a feature that the engine does not have. They count as lacking,
 with the reason below.
 `
 
 /** The page for the results of all engines and pairs. */
-export function page({ engines, pairs, machine, commit }) {
+export function page({ engines, pairs }) {
   const all = Object.values(engines)
   return [
     HEAD,
-    pairs === undefined ? '' : pairTable(pairs),
     all.length === 0 ? '' : subjectTable(all),
     ...all.map(section),
-    `Tested on ${machine}, with the code after commit ${commit}.`,
-    '',
+    pairs === undefined ? '' : pairTable(pairs),
+    runTable([...all, ...(pairs === undefined ? [] : [{ title: 'Pairs', ...pairs }])]),
   ].join('\n')
 }
 
@@ -57,25 +56,38 @@ ${rows.join('\n')}
 function countsOf(results) {
   if (results === undefined) return 'not run'
   const count = (wanted) => results.tests.filter(({ result }) => result === wanted).length
-  const parts = ['passed', 'failed', 'skipped'].filter((each) => each === 'passed' || count(each) > 0)
+  const parts = ['passed', 'failed', 'lacking'].filter((each) => each === 'passed' || count(each) > 0)
   return parts.map((each) => `${count(each)} ${each}`).join(', ')
 }
 
 function section({ title, subjects }) {
   const tests = Object.values(subjects).flatMap((each) => each.tests)
-  const failed = tests.filter(({ result }) => result === 'failed').map(({ name }) => `- failed: ${name}`)
+  const failed = tests.filter(({ result }) => result === 'failed').map(({ name }) => `- failed: *${name}*`)
   const reasons = new Map()
-  for (const test of tests.filter(({ result }) => result === 'skipped')) {
+  for (const test of tests.filter(({ result }) => result === 'lacking')) {
     const why = test.why ?? 'no reason given'
     reasons.set(why, [...(reasons.get(why) ?? []), test])
   }
-  const skipped = [...reasons].map(
-    ([why, skipped]) => `- skipped, ${why.replace(`${title}: `, '')}: ${skipped.map(({ name }) => `*${name}*`).join(', ')}.`,
+  const lacking = [...reasons].map(
+    ([why, lacking]) => `- lacking, because ${why.replace(`${title}: `, '')}: ${lacking.map(({ name }) => `*${name}*`).join(', ')}`,
   )
   const notes = Object.values(subjects)
     .flatMap((each) => each.notes)
     .filter((note) => note.includes('vectors'))
-    .map((note) => `- ${note}.`)
-  const lines = [...failed, ...skipped, ...notes]
+    .map((note) => `- ${note}`)
+  const lines = [...failed, ...lacking, ...notes]
   return lines.length === 0 ? '' : `### ${title}\n\n${lines.join('\n')}\n`
+}
+
+/** When and where each part ran: a part that is older than the tests is stale. */
+function runTable(parts) {
+  const rows = parts
+    .filter(({ commit }) => commit !== undefined)
+    .map(({ title, seconds, machine, commit }) => `| ${title} | after ${commit} | ${machine} | ${seconds} s |`)
+  return `## Runs
+
+| part | code | machine | duration |
+|---|---|---|---:|
+${rows.join('\n')}
+`
 }

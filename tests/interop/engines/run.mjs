@@ -1,5 +1,5 @@
 // Runs the tests of pages in every engine, lets each pair of engines pass pages to each other, and writes
-// docs/reference/browsers.md. One file at a time, because three browsers at once are enough for two processors.
+// docs/reference/browsers.md. Two files at a time, then those that measure, one at a time.
 //
 //   node engines/run.mjs [PART...]      the parts are pairs and the names of engines; without one, all of them
 //
@@ -14,23 +14,13 @@ import { spec } from 'node:test/reporters'
 import { fileURLToPath } from 'node:url'
 
 import { ENGINES } from '../lib/engines/index.mjs'
+import { MEASURING } from '../browser/measuring.mjs'
 import { page } from './browsers-page.mjs'
+import { SUBJECTS } from './subjects.mjs'
 
 /** A test that waits for an element that an engine never shows must not take the time of all others. */
 const FILE_MS = 20 * 60_000
-
-/** The subjects of the tests in each engine, and the files that test them. */
-const SUBJECTS = {
-  'The life of a page': ['browser/availability.test.mjs', 'browser/holders.test.mjs'],
-  'Folders and kinds of files': ['browser/folders.test.mjs', 'browser/file-types.test.mjs'],
-  'Private pages': ['browser/private.test.mjs'],
-  'Large pages': ['browser/large-files.test.mjs', 'browser/disk-storage.test.mjs'],
-  Streaming: ['browser/streaming.test.mjs', 'browser/saving.test.mjs'],
-  Sites: ['browser/sites.test.mjs'],
-  Sprites: ['browser/sprites.test.mjs'],
-  'Hostile pages': ['browser/sandbox.test.mjs'],
-  'DOMPurify’s vectors': ['engines/vectors.test.mjs'],
-}
+const AT_A_TIME = 2
 
 const repository = fileURLToPath(new URL('../../..', import.meta.url))
 const RESULTS = path.join(repository, 'docs/reference/browsers.json')
@@ -42,22 +32,59 @@ const chosen = process.argv.slice(2).length > 0 ? process.argv.slice(2) : known
 const unknown = chosen.find((name) => !known.includes(name))
 if (unknown) throw new Error(`cannot run the part ${unknown}: it does not exist; the parts are ${known.join(', ')}`)
 
-const results = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')) : { engines: {} }
-results.machine = `${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.arch}`
-results.commit = execFileSync('git', ['rev-parse', '--short=10', 'HEAD'], { encoding: 'utf8' }).trim()
-
 for (const name of chosen) {
-  if (name === 'pairs') {
-    results.pairs = merged(results.pairs, await resultsOf(['engines/pairs.test.mjs'], 'chromium', process.env.PAIRS))
-  } else {
-    const why = ENGINES[name].whyMissing()
-    const subjects = why === null ? (results.engines[name]?.subjects ?? {}) : {}
-    const wanted = Object.entries(SUBJECTS).filter(([subject]) => subject.includes(process.env.SUBJECTS ?? ''))
-    if (why === null) for (const [subject, files] of wanted) subjects[subject] = await resultsOf(files, name)
-    results.engines[name] = { title: ENGINES[name].title, version: why === null ? await versionOf(ENGINES[name]) : null, why, subjects }
-  }
+  const started = performance.now()
+  const isPairs = name === 'pairs'
+  const newer = isPairs ? await resultsOfPairs() : await resultsOfEngine(ENGINES[name])
+  // Read only now: another run may have written its part meanwhile.
+  const results = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')) : { engines: {} }
+  if (isPairs) results.pairs = { ...merged(results.pairs, newer), ...circumstances(started) }
+  else results.engines[name] = { ...withEarlier(newer, results.engines[name]), ...circumstances(started) }
   writeFileSync(RESULTS, `${JSON.stringify(results, null, 1)}\n`)
   writeFileSync(PAGE, page(results))
+}
+
+/** Where, with which code and how long a part ran. */
+function circumstances(started) {
+  return {
+    seconds: Math.round((performance.now() - started) / 1000),
+    machine: `${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.arch}`,
+    commit: execFileSync('git', ['rev-parse', '--short=10', 'HEAD'], { encoding: 'utf8' }).trim(),
+  }
+}
+
+async function resultsOfPairs() {
+  const file = 'engines/pairs.test.mjs'
+  return (await resultsOf([file], 1, { engine: 'chromium', names: process.env.PAIRS })).get(file)
+}
+
+/** The results of the chosen subjects in an engine. */
+async function resultsOfEngine({ name, title, launch, whyMissing }) {
+  const why = whyMissing()
+  if (why !== null) return { title, version: null, why, subjects: {} }
+  const wanted = Object.entries(SUBJECTS).filter(([subject]) => subject.includes(process.env.SUBJECTS ?? ''))
+  const files = wanted.flatMap(([, files]) => files)
+  const isMeasuring = (file) => MEASURING.includes(file)
+  const byFile = new Map([
+    ...(await resultsOf(
+      files.filter((file) => !isMeasuring(file)),
+      AT_A_TIME,
+      { engine: name },
+    )),
+    ...(await resultsOf(files.filter(isMeasuring), 1, { engine: name })),
+  ])
+  const newer = wanted.map(([subject, files]) => [
+    subject,
+    { tests: files.flatMap((file) => byFile.get(file).tests), notes: files.flatMap((file) => byFile.get(file).notes) },
+  ])
+  return { title, version: await versionOf(launch), why, subjects: Object.fromEntries(newer) }
+}
+
+/** An engine with its newer results, and the earlier ones of subjects that were not chosen, in the order of the table. */
+function withEarlier(engine, earlier) {
+  const found = { ...earlier?.subjects, ...engine.subjects }
+  const subjects = Object.keys(SUBJECTS).filter((subject) => subject in found)
+  return { ...engine, subjects: Object.fromEntries(subjects.map((subject) => [subject, found[subject]])) }
 }
 
 /** The newer results of tests and notes, and the older ones of others. A note begins with what it is about. */
@@ -71,8 +98,8 @@ function merged(older, newer) {
   }
 }
 
-async function versionOf(engine) {
-  const browser = await engine.launch()
+async function versionOf(launch) {
+  const browser = await launch()
   const context = await browser.newContext()
   const version = browser.version()
   await context.close()
@@ -80,27 +107,30 @@ async function versionOf(engine) {
   return version
 }
 
-/** Runs files in an engine; a failed test makes this process fail. Returns the result and the diagnostics of each test. */
-async function resultsOf(files, engine, names = '') {
+/** Runs files in an engine; a failed test makes this process fail. Returns the results and the diagnostics of each file. */
+async function resultsOf(files, concurrency, { engine, names = '' }) {
+  const byFile = new Map(files.map((file) => [file, { tests: [], notes: [] }]))
+  if (files.length === 0) return byFile
   process.env.ENGINE = engine
-  const tests = []
-  const notes = []
-  const events = run({ files: files.map((file) => path.resolve(file)), concurrency: 1, timeout: FILE_MS, testNamePatterns: [names] })
-  const record = (result, /** @type {any} */ { name, nesting, file, skip, details }) => {
+  const places = files.map((file) => path.resolve(file))
+  const of = (/** @type {any} */ { file }) => byFile.get(path.relative('.', file))
+  const events = run({ files: places, concurrency, timeout: FILE_MS, testNamePatterns: [names] })
+  const record = (result, /** @type {any} */ event) => {
+    const { name, nesting, file, skip, details } = event
+    // A file that fails is reported once more, as a test with its own name.
     if (nesting > 0 || file === undefined || path.resolve(name) === path.resolve(file)) return
-    tests.push({
-      name,
-      result: skip === undefined ? result : 'skipped',
-      why: typeof skip === 'string' ? skip : undefined,
-      ms: Math.round(details.duration_ms),
-    })
+    const why = typeof skip === 'string' ? skip : undefined
+    of(event).tests.push({ name, result: skip === undefined ? result : 'lacking', why, ms: Math.round(details.duration_ms) })
   }
   events.on('test:pass', (event) => record('passed', event))
   events.on('test:fail', (event) => {
     process.exitCode = 1
     record('failed', event)
   })
-  events.on('test:diagnostic', ({ message, nesting }) => nesting > 0 || /^\w+ \d+(?:\.\d+)?$/.test(message) || notes.push(message))
+  events.on('test:diagnostic', (event) => {
+    const { message, nesting } = event
+    if (nesting === 0 && !/^\w+ \d+(?:\.\d+)?$/.test(message)) of(event)?.notes.push(message)
+  })
   for await (const text of events.compose(spec)) process.stdout.write(text)
-  return { tests, notes }
+  return byFile
 }

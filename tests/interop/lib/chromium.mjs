@@ -69,9 +69,9 @@ export function launchWithProfile(folder, flags = [], options = {}) {
 
 /**
  * Collects the errors that our own pages cause in a browser: console errors, uncaught exceptions,
- * and violations of the content security policy.
+ * and violations of the content security policy. `isExpected(words)` is about errors that the browser itself writes.
  */
-export async function collectPageErrors(context) {
+export async function collectPageErrors(context, { isExpected = (_words) => false } = {}) {
   const pageErrors = []
   await context.addInitScript(() => {
     addEventListener('securitypolicyviolation', (event) => {
@@ -84,6 +84,10 @@ export async function collectPageErrors(context) {
     const isOurs = url !== 'about:srcdoc' && (!/^\w+:\/\/b[a-z2-7]{50,}\./.test(url) || url.includes('/.watchfire/'))
     if (message.type() === 'error' && isOurs) pageErrors.push(`${message.text()} (${url})`)
   })
-  context.on('weberror', (error) => pageErrors.push(error.error().stack ?? String(error.error())))
+  context.on('weberror', (webError) => {
+    const error = webError.error()
+    const words = error.stack ?? String(error)
+    if (!isExpected(words)) pageErrors.push(words)
+  })
   return pageErrors
 }

@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { firefox as playwright } from 'playwright-firefox'
 
 import { collectPageErrors } from '../chromium.mjs'
+import { DownloadFolder } from './downloads.mjs'
 
 const EXECUTABLE = process.env.FIREFOX ?? '/usr/bin/firefox-esr'
 
@@ -23,6 +24,9 @@ const QUIET = {
   'browser.safebrowsing.phishing.enabled': false,
 }
 
+/** One process for all frames: the input of WebDriver does not reach a frame of a site in another process. */
+const ONE_PROCESS = { 'fission.autostart': false }
+
 const DIRECT_ON_LOOPBACK = {
   'media.peerconnection.ice.loopback': true,
   'media.peerconnection.ice.obfuscate_host_addresses': false,
@@ -30,6 +34,12 @@ const DIRECT_ON_LOOPBACK = {
 
 /** Only candidates of TURN servers, of which there is none. */
 const BY_RELAY_ONLY = { 'media.peerconnection.ice.relay_only': true }
+
+/** Firefox writes this on its own when a connection fails, as each one must for a browser by relay only. */
+const NO_DIRECT_CONNECTION = 'WebRTC: ICE failed'
+
+/** The folder of each browser. Playwright reports no download of a Blob, because Firefox gives it no identifier. */
+const downloads = new WeakMap()
 
 export const firefox = {
   name: 'firefox',
@@ -41,13 +51,25 @@ export const firefox = {
     media: 'Playwright sets colours and motion with a command that this Firefox does not have',
   },
   whyMissing: () => (existsSync(EXECUTABLE) ? null : `${EXECUTABLE} does not exist; \`make engine-tools\` installs it`),
-  launch: ({ direct = false } = {}) =>
-    playwright.launch({
+  async launch({ direct = false } = {}) {
+    const folder = new DownloadFolder()
+    const browser = await playwright.launch({
       // The channel selects WebDriver BiDi.
       channel: 'moz-firefox',
       executablePath: EXECUTABLE,
       headless: true,
-      firefoxUserPrefs: { ...QUIET, ...(direct ? DIRECT_ON_LOOPBACK : BY_RELAY_ONLY) },
-    }),
-  prepare: (context) => collectPageErrors(context),
+      downloadsPath: folder.path,
+      firefoxUserPrefs: { ...QUIET, ...ONE_PROCESS, ...(direct ? DIRECT_ON_LOOPBACK : BY_RELAY_ONLY) },
+    })
+    downloads.set(browser, folder)
+    return browser
+  },
+  prepare(context, { direct = false } = {}) {
+    const folder = downloads.get(context.browser())
+    context.on('page', (page) => {
+      const waitForEvent = page.waitForEvent.bind(page)
+      page.waitForEvent = (event, options) => (event === 'download' ? folder.next(options) : waitForEvent(event, options))
+    })
+    return collectPageErrors(context, { isExpected: (words) => !direct && words.startsWith(NO_DIRECT_CONNECTION) })
+  },
 }

@@ -73,6 +73,11 @@ export class WebDriverContext {
     return this.#pages
   }
 
+  /** The next download of any of its tabs. */
+  nextDownload(options) {
+    return this.#options.downloads.next(options)
+  }
+
   cookies() {
     return this.#session.exclusively((session) => session.get('/cookie'))
   }
@@ -210,6 +215,12 @@ export class WebDriverPage extends Finder {
 
   evaluate(run, argument) {
     return this.inFrame([], (session) => call(session, run, [argument]))
+  }
+
+  /** Waits for a download, the only event that classic WebDriver has: as a file. */
+  waitForEvent(event, options) {
+    if (event !== 'download') throw new Error(`cannot wait for the event ${event}: classic WebDriver has no events`)
+    return this.#context.nextDownload({ timeout: this.#context.timeout, ...options })
   }
 
   async screenshot(/** @type {{ path?: string }} */ { path: file } = {}) {

@@ -1,15 +1,18 @@
 // WebKitGTK's MiniBrowser as released, over classic WebDriver, on a display of its own.
 //
 // WebKitWebDriver serves one session, so each visitor has a process of it. It can neither run a script before those of a
-// page nor report requests, dialogs and downloads. The console of the page goes to the standard output of the browser.
+// page nor report requests and dialogs. The console of the page goes to the standard output of the browser.
 
 import { spawn } from 'node:child_process'
-import { existsSync, readdirSync } from 'node:fs'
 import { once } from 'node:events'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 
 import { SOON_MS, withTimeout } from '../deadlines.mjs'
+import { newFolder } from '../folders.mjs'
 import { listeningPorts } from '../listening-ports.mjs'
 import { Program } from '../program.mjs'
+import { DownloadFolder } from './downloads.mjs'
 import { WebDriverSession } from './webdriver-session.mjs'
 import { WebDriverContext } from './webdriver-page.mjs'
 
@@ -27,11 +30,11 @@ export const webkit = {
   lacks: {
     devtools: NO_DEVTOOLS,
     'init-scripts': 'classic WebDriver has no script that runs before those of the page',
-    downloads: 'classic WebDriver has no event of a download',
     events: 'classic WebDriver has no events',
     netlog: 'the test reads the network log of Chromium',
     media: 'classic WebDriver cannot set colours and motion',
     webrtc: 'it has no WebRTC',
+    disk: 'it has no private files of a site (OPFS), so received blocks stay in memory',
   },
   whyMissing() {
     const missing = [DRIVER, DISPLAY_SERVER].find((program) => !existsSync(program))
@@ -45,6 +48,13 @@ export const webkit = {
 function miniBrowser() {
   const folder = `/usr/lib/${readdirSync('/usr/lib').find((name) => existsSync(`/usr/lib/${name}/webkit2gtk-4.1/MiniBrowser`))}`
   return `${folder}/webkit2gtk-4.1/MiniBrowser`
+}
+
+/** A folder with the settings of a desktop whose downloads go to that folder. */
+function configurationFor(downloads) {
+  const folder = newFolder()
+  writeFileSync(path.join(folder, 'user-dirs.dirs'), `XDG_DOWNLOAD_DIR="${downloads.path}"\n`)
+  return folder
 }
 
 /** Starts a display server on a free display, and returns its process and the name of the display. */
@@ -75,10 +85,12 @@ class WebKit {
 
   async newContext() {
     const [port] = await listeningPorts(1)
+    const downloads = new DownloadFolder()
     const driver = new Program(DRIVER, [`--port=${port}`, '--host=127.0.0.1'], {
       env: {
         ...process.env,
         DISPLAY: this.#screen.display,
+        XDG_CONFIG_HOME: configurationFor(downloads),
         GDK_BACKEND: 'x11',
         LIBGL_ALWAYS_SOFTWARE: '1',
         // The sandbox needs user namespaces, which containers often deny.
@@ -94,6 +106,7 @@ class WebKit {
     })
     const context = new WebDriverContext(session, {
       browser: this,
+      downloads,
       errors: () => consoleErrors(driver.output),
       end: async () => {
         this.#contexts.delete(context)
